@@ -1,0 +1,417 @@
+//! The command line, as clap reads it. Help text, completions and man pages come from these definitions.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use onbeat::inject::Fault;
+use onbeat::load::Load;
+use onbeat_rt::cycle::Phase;
+use onbeat_rt::{OnOverrun, Wait};
+
+use crate::units::time_ns;
+
+const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat bench
+      nine tunings, idle and loaded, two minutes: which one keeps a loop on time?
+  onbeat bench --for 12m --limit 100us --at 99.99
+      the same with a verdict and an exit status
+  onbeat measure timer --period 1ms --for 30s
+      how late does one loop start?
+  onbeat load paper
+      what the bench does to the machine, alone
+  onbeat report onbeat-runs/latest
+      the tables again, and the page, from the files";
+
+const STATUSES: &str = "\x1b[1mExit status\x1b[0m
+  0  done; with --limit: it holds
+  1  the limit is broken
+  2  could not run, or the samples cannot tell";
+
+/// Can this computer run my robot on time?
+///
+/// onbeat runs a control loop on this machine, idle and under load, with and without real-time tuning, and says with evidence
+/// how late it was, which tuning helps, and whether a limit holds.
+#[derive(Debug, Parser)]
+#[command(name = "onbeat", version, before_help = EXAMPLES, after_help = STATUSES, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    pub(crate) color: Colour,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Which tuning keeps a control loop on time, idle and loaded?
+    #[command(before_help = BENCH_EXAMPLES)]
+    Bench(Box<BenchOptions>),
+    /// How late is one thing?
+    #[command(subcommand)]
+    Measure(Measure),
+    /// Run a load alone, until Ctrl-C
+    #[command(after_help = loads())]
+    Load(LoadOptions),
+    /// What would my robot do if ...: one cause of lateness on purpose, at known moments, with a log
+    #[command(before_help = INJECT_EXAMPLES, after_help = faults())]
+    Inject(InjectOptions),
+    /// Tables and page again, from the files of a run alone
+    Report(ReportOptions),
+    /// Put back what an onbeat that was killed has left changed
+    Repair,
+    /// One cell of a bench, in a process of its own
+    #[command(hide = true)]
+    Cell(Box<CellOptions>),
+    /// Man pages and completions
+    #[command(hide = true)]
+    Generate(GenerateOptions),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Measure {
+    /// From the release a loop's timer was set to, to the first instruction of its cycle
+    #[command(before_help = TIMER_EXAMPLES)]
+    Timer(Box<TimerOptions>),
+}
+
+const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat bench
+      all nine tunings; real-time priority and shielding need rights
+  onbeat bench --tunings none,S --loads idle,cpu=50%
+      without any rights
+  onbeat bench --for 12m --limit 100us --at 99.99
+      a verdict: exit status 0 holds, 1 broken, 2 not enough samples";
+
+const TIMER_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat measure timer --for 30s
+  onbeat measure timer --period 500us --work 200us --wait spin=50us --cpu 1
+  onbeat measure timer --for 5m --load paper --limit 100us --at 99.99 --json";
+
+const INJECT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat inject equal-priority-hog --cpu 1 --for 300us --every 100ms --count 20
+      a loop of its own is disturbed; what was done, what it felt, what it was explained as
+  sudo onbeat inject stop-signal --pid 4711 --for 20ms --every 1s
+      the loop of a running program: its thread named onbeat-loop, or the one of the highest real-time priority";
+
+/// How the loop runs.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "The loop")]
+pub(crate) struct LoopOptions {
+    /// Distance of two releases
+    #[arg(long, default_value = "1ms", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) period: u64,
+    /// Work per cycle: the loop polls the clock that long, as a controller would compute
+    #[arg(long, default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) work: u64,
+    /// A cycle that ends later than this after its release has missed its deadline [default: the period]
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) deadline: Option<u64>,
+    /// What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop
+    #[arg(long, default_value = "skip", value_parser = overrun, value_name = "POLICY")]
+    pub(crate) on_overrun: OnOverrun,
+    /// Where the releases lie: avoid-tick keeps them clear of the kernel's periodic tick, whose interrupt would make
+    /// them late; a time such as 0us or 250us puts them there in each period of the clock
+    #[arg(long, default_value = "avoid-tick", value_parser = phase, value_name = "PHASE")]
+    pub(crate) phase: Phase,
+    /// From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times
+    /// the median wake-up latency of its interval, at least 50us]
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) spikes_over: Option<u64>,
+    /// Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) dma_latency: Option<u64>,
+    /// Kill the process if the loop asks the kernel for anything but sleep and time
+    #[arg(long)]
+    pub(crate) lockdown: bool,
+}
+
+/// The limit to hold.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "The verdict")]
+pub(crate) struct LimitOptions {
+    /// The longest wake-up latency that is still on time (or see --limit-on)
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) limit: Option<u64>,
+    /// How many of the releases must keep it, in percent
+    #[arg(long, default_value = "99.99", value_parser = percent, value_name = "PERCENT", requires = "limit")]
+    pub(crate) at: f64,
+    /// What the limit is on
+    #[arg(long, value_enum, default_value_t = LimitOn::Wakeup, requires = "limit", value_name = "SERIES")]
+    pub(crate) limit_on: LimitOn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LimitOn {
+    /// Wake-up latency: release to start
+    Wakeup,
+    /// Observed period: start to start
+    Period,
+    /// Response time: release to end of work
+    Response,
+}
+
+/// Where results go.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputOptions {
+    /// Directory that gets one directory per run, and `latest`
+    #[arg(long, default_value = "onbeat-runs", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TimerOptions {
+    /// How long to measure; 0 is until Ctrl-C
+    #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Stay on this CPU [default: wherever the scheduler puts the loop]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop
+    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(0..=99), value_name = "N")]
+    pub(crate) priority: u32,
+    /// How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin
+    /// that follows the machine, never longer than this)
+    #[arg(long, default_value = "sleep", value_parser = wait, value_name = "WAIT")]
+    pub(crate) wait: Wait,
+    /// Leave out the flight recorder that finds out why cycles were late
+    #[arg(long)]
+    pub(crate) no_causes: bool,
+    /// Leave memory unlocked
+    #[arg(long)]
+    pub(crate) no_lock_memory: bool,
+    /// What else the machine shall do meanwhile; see `onbeat load --help`
+    #[arg(long, default_value = "idle", value_name = "LOAD")]
+    pub(crate) load: Load,
+    #[command(flatten)]
+    pub(crate) looping: LoopOptions,
+    #[command(flatten)]
+    pub(crate) limit: LimitOptions,
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchOptions {
+    /// Total time, with starting and stopping of loads
+    #[arg(long = "for", default_value = "2m", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Tunings: P maximum priority, M memory locked, C CPU shielded, S sleep then spin; any letters of these, or none
+    #[arg(long, default_value = "none,M,C,MC,P,PM,PC,PMC,PMCS", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) tunings: Vec<onbeat::bench::Tuning>,
+    /// Loads; see `onbeat load --help`
+    #[arg(long, default_value = "idle,paper", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) loads: Vec<Load>,
+    /// Cells take turns in short blocks, or run one after the other as in the paper
+    #[arg(long, value_enum, default_value_t = Order::Interleaved, value_name = "ORDER")]
+    pub(crate) order: Order,
+    /// The CPU that C shields [default: the one with the fewest device interrupts so far]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// Real-time priority that P gives: the maximum but one, since 99 is the kernel's own migration and watchdog threads'
+    #[arg(long, default_value_t = 98, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
+    pub(crate) priority: u32,
+    /// How long S polls the clock before a release
+    #[arg(long, default_value = "50us", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) spin: u64,
+    /// Find out why cycles were late too: a flight recorder beside each block, which takes a good part of the time
+    #[arg(long)]
+    pub(crate) causes: bool,
+    /// Shuffles the cells; the same number gives the same order
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) looping: LoopOptions,
+    #[command(flatten)]
+    pub(crate) limit: LimitOptions,
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    Interleaved,
+    Sequential,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadOptions {
+    /// Which load, or several joined by +
+    pub(crate) load: Load,
+    /// How long; 0 is until Ctrl-C
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Where the disk load writes [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Serve a bench: events on standard output, end when standard input ends
+    #[arg(long, hide = true)]
+    pub(crate) supervised: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InjectOptions {
+    /// Which cause; they are listed below
+    #[arg(value_name = "CAUSE")]
+    pub(crate) fault: Fault,
+    /// How long each lasts
+    #[arg(long = "for", default_value = "300us", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) length: u64,
+    /// From one to the next [default: 100ms, or the least that the cause takes]
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) every: Option<u64>,
+    /// How many
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) count: usize,
+    /// The loop of this process [default: a loop of onbeat's own, at priority 90, is run and disturbed]
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<i32>,
+    /// The loop's CPU [default: the one it is bound to; for a loop of onbeat's own the last one]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// The loop's period
+    #[arg(long, default_value = "1ms", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) period: u64,
+    /// With --pid: where the releases lie in each period of CLOCK_MONOTONIC (`phase_ns` of a run file)
+    #[arg(long, default_value = "0us", value_parser = time_ns, value_name = "TIME", requires = "pid")]
+    pub(crate) phase: u64,
+    /// Do everything but the cause itself
+    #[arg(long)]
+    pub(crate) placebo: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// This process was started to be stopped
+    #[arg(long, hide = true)]
+    pub(crate) carried: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportOptions {
+    /// A run's directory, or one run file
+    #[arg(default_value = "onbeat-runs/latest")]
+    pub(crate) run: PathBuf,
+    /// Judge by a limit (again, or another one than the run was given)
+    #[command(flatten)]
+    pub(crate) limit: LimitOptions,
+    /// Print the paper's whole tables
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the page here [default: report.html beside the run files]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CellOptions {
+    #[arg(long)]
+    pub(crate) file: PathBuf,
+    #[arg(long)]
+    pub(crate) tuning: String,
+    #[arg(long)]
+    pub(crate) load: String,
+    #[arg(long)]
+    pub(crate) started: f64,
+    #[arg(long)]
+    pub(crate) origin_ns: u64,
+    #[arg(long)]
+    pub(crate) cpu: Option<u32>,
+    #[arg(long, default_value_t = 0)]
+    pub(crate) priority: u32,
+    #[arg(long, default_value = "sleep", value_parser = wait)]
+    pub(crate) wait: Wait,
+    #[arg(long)]
+    pub(crate) lock_memory: bool,
+    #[arg(long)]
+    pub(crate) causes: bool,
+    #[command(flatten)]
+    pub(crate) looping: LoopOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateOptions {
+    /// Directory to write to
+    pub(crate) into: PathBuf,
+}
+
+/// The loads there are, for the help.
+fn loads() -> String {
+    let lines = onbeat::load::CATALOGUE.iter().map(|entry| format!("  {}\n      {}", entry.typed, entry.does));
+    format!("\x1b[1mLoads\x1b[0m\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// The causes that can be made, for the help.
+fn faults() -> String {
+    let lines = Fault::ALL.map(|fault| format!("  {}\n      {}", fault.word().replace('_', "-"), fault.describe()));
+    format!("\x1b[1mCauses\x1b[0m\n{}", lines.join("\n"))
+}
+
+fn wait(text: &str) -> Result<Wait, String> {
+    let (kind, time) = match text.split_once('=') {
+        Some((kind, time)) => (kind, Some(time_ns(time).map_err(|why| why.to_string())?)),
+        None => (text, None),
+    };
+    match (kind, time) {
+        ("sleep", None) => Ok(Wait::Sleep),
+        ("spin", margin) => Ok(Wait::SleepThenSpin { margin_ns: margin.unwrap_or(50_000) }),
+        ("adaptive", cap) => Ok(Wait::Adaptive { cap_ns: cap.unwrap_or(300_000) }),
+        _ => Err("waits are sleep, spin[=50us] and adaptive[=300us]".to_owned()),
+    }
+}
+
+fn overrun(text: &str) -> Result<OnOverrun, String> {
+    match text.split_once('=') {
+        None if text == "skip" => Ok(OnOverrun::SkipKeepPhase),
+        None if text == "stop" => Ok(OnOverrun::Stop),
+        Some(("catch-up", cycles)) => cycles
+            .parse()
+            .map(|at_most| OnOverrun::CatchUp { at_most })
+            .map_err(|_| format!("`{cycles}` is no number of cycles; write catch-up=3")),
+        _ => Err("policies are skip, catch-up=N and stop".to_owned()),
+    }
+}
+
+fn phase(text: &str) -> Result<Phase, String> {
+    if text == "avoid-tick" {
+        return Ok(Phase::AvoidTick);
+    }
+    time_ns(text).map(Phase::At).map_err(|why| format!("{why}; or avoid-tick"))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is no percentage"))?;
+    if number > 0.0 && number <= 100.0 { Ok(number) } else { Err(format!("{number} % is not above 0 and up to 100")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn waits_policies_and_phases_are_read_as_typed() {
+        assert_eq!(wait("spin"), Ok(Wait::SleepThenSpin { margin_ns: 50_000 }));
+        assert_eq!(wait("adaptive=100us"), Ok(Wait::Adaptive { cap_ns: 100_000 }));
+        assert_eq!(overrun("catch-up=3"), Ok(OnOverrun::CatchUp { at_most: 3 }));
+        assert_eq!(phase("250us"), Ok(Phase::At(250_000)));
+        assert!(wait("nap").is_err() && overrun("ignore").is_err() && percent("0").is_err() && percent("101").is_err());
+    }
+}

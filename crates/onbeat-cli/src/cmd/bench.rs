@@ -1,0 +1,214 @@
+//! `onbeat bench`: the main job.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use onbeat::bench::conduct::{BenchPlan, CellStart, Happening, Processes, conduct};
+use onbeat::bench::{self, schedule};
+use onbeat::load::Load;
+use onbeat::probe::run::{overrun_words, wait_words};
+use onbeat::record::{self, Cell, CellNotPermitted};
+use onbeat::report::binomial::needed_with_none_over;
+use onbeat::report::units::{count, time_ns};
+use onbeat_rt::Wait;
+use onbeat_rt::cycle::Phase;
+
+use super::{Failure, ThreadChoice, Verdict, check_cpu, limit, repair_first, runs, setting, show, typed, verdict};
+use crate::cli::{BenchOptions, LoopOptions, Order};
+use crate::signals;
+use crate::term::{Progress, Tone, advise};
+
+pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
+    check_cpu(options.cpu)?;
+    let plan = plan(&options);
+    // The busiest cell decides whether the loop leaves the kernel's threads their time.
+    let busiest = if plan.tunings.iter().any(|tuning| tuning.spin) { plan.spin } else { Wait::Sleep };
+    let thread = ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: busiest, causes: false };
+    setting(&options.looping, thread, 0).admit()?;
+    repair_first()?;
+    let interruptions = signals::watch()?;
+    let dir = runs::create(&options.output.out)?;
+    let myself = std::env::current_exe().map_err(Failure::Myself)?;
+    let processes = Myself { program: myself, causes: options.causes, looping: options.looping };
+    let mut view = View::new(&plan, options.output.json);
+    let conducted = conduct(&plan, &dir, &processes, &interruptions, &mut |happening| view.show(happening));
+    view.finish();
+    conducted?;
+    let kept = runs::read(&dir, None)?;
+    let extent = show::Extent { json: options.output.json, full: false };
+    show::summary(&kept, extent, None)?;
+    Ok(verdict(kept.summary.verdict.outcome))
+}
+
+fn plan(options: &BenchOptions) -> BenchPlan {
+    BenchPlan {
+        tunings: options.tunings.clone(),
+        loads: options.loads.clone(),
+        duration: Duration::from_nanos(options.duration),
+        order: match options.order {
+            Order::Interleaved => schedule::Order::Interleaved,
+            Order::Sequential => schedule::Order::Sequential,
+        },
+        seed: options.seed,
+        limit: limit(&options.limit),
+        period_ns: options.looping.period,
+        cpu: options.cpu.unwrap_or_else(bench::quietest_cpu),
+        priority: options.priority,
+        spin: Wait::SleepThenSpin { margin_ns: options.spin },
+        command: typed(),
+        journal: super::repair::journal_directory(),
+    }
+}
+
+/// This binary again, in its other roles.
+struct Myself {
+    program: PathBuf,
+    causes: bool,
+    looping: LoopOptions,
+}
+
+impl Processes for Myself {
+    fn cell(&self, start: &CellStart) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("cell").arg("--file").arg(&start.file);
+        command.arg(format!("--tuning={}", start.cell.tuning)).arg(format!("--load={}", start.cell.load));
+        command.arg(format!("--started={}", start.started_unix_s));
+        command.arg(format!("--origin-ns={}", start.origin.as_ns()));
+        command.arg(format!("--priority={}", start.priority)).arg(format!("--wait={}", wait_words(start.wait)));
+        if let Some(cpu) = start.cpu {
+            command.arg(format!("--cpu={cpu}"));
+        }
+        if start.lock_memory {
+            command.arg("--lock-memory");
+        }
+        if self.causes {
+            command.arg("--causes");
+        }
+        command.args(loop_words(&self.looping));
+        command
+    }
+
+    fn load(&self, load: &Load) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["load", "--supervised"]).arg(load.to_string());
+        command
+    }
+}
+
+/// The loop's options as they would be typed.
+fn loop_words(options: &LoopOptions) -> Vec<String> {
+    let ns = |name: &str, value: u64| format!("--{name}={value}ns");
+    let mut words = vec![
+        ns("period", options.period),
+        ns("work", options.work),
+        format!("--on-overrun={}", overrun_words(options.on_overrun)),
+        match options.phase {
+            Phase::AvoidTick => "--phase=avoid-tick".to_owned(),
+            Phase::At(phase_ns) => ns("phase", phase_ns),
+        },
+    ];
+    words.extend(options.deadline.map(|value| ns("deadline", value)));
+    words.extend(options.spikes_over.map(|value| ns("spikes-over", value)));
+    words.extend(options.dma_latency.map(|value| ns("dma-latency", value)));
+    words.extend(options.lockdown.then(|| "--lockdown".to_owned()));
+    words
+}
+
+/// What people see while a bench runs.
+struct View {
+    progress: Progress,
+    quiet: bool,
+    period_ns: u64,
+    limit_at: Option<f64>,
+    worst_ns: u64,
+    misses: u64,
+    elapsed_s: f64,
+    per_cell: BTreeMap<Cell, record::Progress>,
+}
+
+impl View {
+    fn new(plan: &BenchPlan, quiet: bool) -> Self {
+        Self {
+            progress: Progress::new(plan.duration.as_secs_f64(), quiet),
+            quiet,
+            period_ns: plan.period_ns,
+            limit_at: plan.limit.map(|limit| limit.at),
+            worst_ns: 0,
+            misses: 0,
+            elapsed_s: 0.0,
+            per_cell: BTreeMap::new(),
+        }
+    }
+
+    fn show(&mut self, happening: Happening) {
+        match happening {
+            Happening::Planned { estimate_s, blocks_per_cell, block_s } => {
+                self.planned(estimate_s, blocks_per_cell, block_s);
+            }
+            Happening::Prepared { running, not_permitted } => self.prepared(running, &not_permitted),
+            Happening::Said(words) => self.say(&words),
+            Happening::Running { elapsed_s, cell } => {
+                self.elapsed_s = elapsed_s;
+                self.line(&cell);
+            }
+            Happening::Block { cell, progress } => {
+                self.per_cell.insert(cell.clone(), progress);
+                self.worst_ns = self.per_cell.values().map(|p| p.worst_ns).max().unwrap_or(0);
+                self.misses = self.per_cell.values().map(|p| p.deadline_misses).sum();
+                self.line(&cell);
+            }
+        }
+    }
+
+    fn planned(&self, estimate_s: f64, blocks: u32, block_s: f64) {
+        let estimate = runs::spoken(estimate_s);
+        self.say(&format!(
+            "about {estimate}: each cell gets {blocks} blocks of {block_s:.2} s, in turns with the others"
+        ));
+        let releases = (f64::from(blocks) * block_s * 1e9 / self.period_ns as f64) as u64;
+        let Some(at) = self.limit_at else { return };
+        let needed = needed_with_none_over(1.0 - at / 100.0);
+        if at < 100.0 && needed > releases {
+            let longer = runs::spoken(estimate_s * needed as f64 / releases as f64 * 1.05);
+            self.say(&format!(
+                "each cell gets about {} releases, and {at} % needs {} with none over the limit: the verdict can only be \
+                 \"broken\" or \"not enough samples\"; --for {} would be enough",
+                count(releases),
+                count(needed),
+                longer.replace(' ', "")
+            ));
+        }
+    }
+
+    fn prepared(&self, running: usize, not_permitted: &[CellNotPermitted]) {
+        let cells =
+            if running == 1 { "1 cell is prepared".to_owned() } else { format!("{running} cells are prepared") };
+        let mut names: Vec<&str> = not_permitted.iter().map(|refused| refused.cell.tuning.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            self.say(&cells);
+        } else {
+            self.say(&format!("{cells}; not permitted: {}; why stands below the tables", names.join(", ")));
+        }
+    }
+
+    fn say(&self, words: &str) {
+        if !self.quiet {
+            self.progress.above(|| advise(Tone::Faint, &crate::term::wrapped(words, 80)));
+        }
+    }
+
+    fn line(&self, cell: &Cell) {
+        let letters = show::letters();
+        let worst = time_ns(self.worst_ns, letters);
+        let words = format!("{:5} {:8} worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
+        self.progress.show(self.elapsed_s, words);
+    }
+
+    fn finish(&self) {
+        self.progress.finish();
+    }
+}

@@ -1,0 +1,26 @@
+//! `onbeat generate DIR`: man pages and completions, from the same definitions as the command line.
+
+use std::fs;
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::{Failure, Verdict};
+use crate::cli::{Cli, GenerateOptions};
+
+pub(crate) fn run(options: &GenerateOptions) -> Result<Verdict, Failure> {
+    let (man, completions) = (options.into.join("man"), options.into.join("completions"));
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Failure::File { what: "write", path, source }
+    };
+    for dir in [&man, &completions] {
+        fs::create_dir_all(dir).map_err(failed(dir))?;
+    }
+    clap_mangen::generate_to(Cli::command(), &man).map_err(failed(&man))?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut Cli::command(), "onbeat", &completions).map_err(failed(&completions))?;
+    }
+    Ok(Verdict::Holds)
+}

@@ -1,0 +1,54 @@
+//! `onbeat load NAME`: a load alone, for people; and the process that carries one, for the bench.
+
+use std::io::stdin;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use onbeat::load::{Options, Running, serve};
+
+use super::{Failure, Verdict, measure, repair_first};
+use crate::cli::LoadOptions;
+use crate::signals;
+use crate::term::{Tone, advise, say, wrapped};
+
+/// How often a load's events are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(options: LoadOptions) -> Result<Verdict, Failure> {
+    if options.supervised { carry(options) } else { alone(&options) }
+}
+
+fn carry(options: LoadOptions) -> Result<Verdict, Failure> {
+    let directory = options.dir.unwrap_or_else(std::env::temp_dir);
+    let input = stdin().as_fd().try_clone_to_owned().map_err(Failure::Signals)?;
+    // A load that could not start has said so on standard output.
+    let carried = serve(&options.load, Options { directory, ..Options::default() }, input, &mut std::io::stdout());
+    Ok(if carried.is_ok() { Verdict::Holds } else { Verdict::CannotTell })
+}
+
+/// The load runs in a process of its own here too: it must lead a session, and what a shell starts cannot.
+fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
+    repair_first()?;
+    let interruptions = signals::watch()?;
+    let failed = |source| Failure::Load { load: options.load.clone(), source };
+    advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
+    let mut carrier = measure::carrier(&options.load)?;
+    if let Some(dir) = &options.dir {
+        carrier.arg("--dir").arg(dir);
+    }
+    let mut running = Running::start(carrier).map_err(failed)?;
+    let ends = (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));
+    while !interruptions.stop.load(Ordering::Relaxed) && ends.is_none_or(|end| Instant::now() < end) {
+        for event in running.events() {
+            let tone = if event.matters() { Tone::Careful } else { Tone::Plain };
+            advise(tone, &wrapped(&event.to_string(), 80));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let (report, _) = running.stop().map_err(failed)?;
+    for part in &report.parts {
+        say(Tone::Plain, &part.to_string());
+    }
+    Ok(Verdict::Holds)
+}

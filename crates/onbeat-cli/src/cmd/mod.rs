@@ -1,0 +1,158 @@
+//! One file per command: options to library calls, results to words.
+
+pub(crate) mod bench;
+pub(crate) mod cell;
+pub(crate) mod generate;
+pub(crate) mod inject;
+pub(crate) mod load;
+pub(crate) mod measure;
+pub(crate) mod repair;
+pub(crate) mod report;
+mod runs;
+mod show;
+
+use std::io;
+use std::path::PathBuf;
+
+use onbeat::bench::conduct::BenchError;
+use onbeat::host;
+use onbeat::load::{Load, RunningError};
+use onbeat::probe::disturbed::DisturbError;
+use onbeat::probe::{RunError, Setting};
+use onbeat::record::{LimitNote, RunFileError, Series, SpikeLimit, interval_ns_for};
+use onbeat::report::Outcome;
+use onbeat::report::page::PageError;
+use onbeat::thread::Wanted;
+use onbeat::tune::TuneError;
+use onbeat_rt::Wait;
+
+use crate::cli::{LimitOn, LimitOptions, LoopOptions};
+
+/// How a command came out when nothing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Holds,
+    Broken,
+    CannotTell,
+}
+
+/// Why a command could not be carried out: one sentence, exit status 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("CPU {cpu} does not exist or is offline; this machine has CPUs {online}")]
+    NoSuchCpu { cpu: u32, online: String },
+    #[error("cannot {what} {path}: {source}")]
+    File { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
+    NoRun { path: PathBuf },
+    #[error("cannot watch for Ctrl-C: {0}")]
+    Signals(io::Error),
+    #[error("cannot find out where onbeat itself is: {0}; it starts itself for cells and loads")]
+    Myself(io::Error),
+    #[error("cannot print the result: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    RunFile(#[from] RunFileError),
+    #[error("load {load}: {source}")]
+    Load { load: Load, source: RunningError },
+    #[error(transparent)]
+    Supervise(#[from] onbeat::load::Error),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error(transparent)]
+    Inject(#[from] onbeat::inject::Error),
+    #[error(transparent)]
+    Disturb(#[from] DisturbError),
+    #[error("cannot start onbeat again: {0}; it is stopped in a process of its own")]
+    Again(io::Error),
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+}
+
+impl From<onbeat::record::WriteError> for Failure {
+    fn from(why: onbeat::record::WriteError) -> Self {
+        Self::Run(why.into())
+    }
+}
+
+/// The exit status that a judged limit asks for; a run without a limit is done.
+pub(crate) fn verdict(outcome: Option<Outcome>) -> Verdict {
+    match outcome.map_or(0, Outcome::exit_status) {
+        0 => Verdict::Holds,
+        1 => Verdict::Broken,
+        _ => Verdict::CannotTell,
+    }
+}
+
+/// The command as typed, for the run file.
+pub(crate) fn typed() -> Vec<String> {
+    let program = std::iter::once("onbeat".to_owned());
+    program.chain(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())).collect()
+}
+
+pub(crate) fn limit(options: &LimitOptions) -> Option<LimitNote> {
+    let on = match options.limit_on {
+        LimitOn::Wakeup => Series::WakeupLatency,
+        LimitOn::Period => Series::ObservedPeriod,
+        LimitOn::Response => Series::ResponseTime,
+    };
+    options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on })
+}
+
+pub(crate) fn check_cpu(cpu: Option<u32>) -> Result<(), Failure> {
+    let online = host::online_cpus();
+    match cpu {
+        Some(cpu) if !online.contains(&cpu) => {
+            let online = online.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+            Err(Failure::NoSuchCpu { cpu, online })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What `--cpu`, `--priority` and their like ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadChoice {
+    pub(crate) cpu: Option<u32>,
+    pub(crate) priority: u32,
+    pub(crate) lock_memory: bool,
+    pub(crate) wait: Wait,
+    pub(crate) causes: bool,
+}
+
+pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: u64) -> Setting {
+    Setting {
+        period_ns: options.period,
+        deadline_ns: options.deadline.unwrap_or(options.period),
+        work_ns: options.work,
+        wait: thread.wait,
+        on_overrun: options.on_overrun,
+        phase: options.phase,
+        thread: Wanted {
+            fifo: (thread.priority > 0).then_some(thread.priority),
+            cpu: thread.cpu,
+            lock_memory: thread.lock_memory,
+            dma_latency_us: options.dma_latency.map(|ns| i32::try_from(ns / 1000).unwrap_or(i32::MAX)),
+        },
+        warmup: WARMUP_CYCLES,
+        interval_ns: interval_ns_for(duration_ns),
+        spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
+        causes: thread.causes,
+        lockdown: options.lockdown,
+    }
+}
+
+/// The first cycles of a block run with cold caches, and are in no series.
+const WARMUP_CYCLES: u64 = 10;
+
+/// What a killed onbeat has left is put back before anything else is done.
+pub(crate) fn repair_first() -> Result<(), Failure> {
+    for sentence in repair::put_back()?.0 {
+        crate::term::advise(crate::term::Tone::Careful, &sentence);
+    }
+    Ok(())
+}

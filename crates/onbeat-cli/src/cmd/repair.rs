@@ -1,0 +1,45 @@
+//! `onbeat repair`: puts back what an onbeat that was killed has left changed.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use onbeat::load::kill_session;
+use onbeat::tune::{self, LiveHost, journal};
+
+use super::{Failure, Verdict};
+use crate::term::{Tone, say};
+
+pub(crate) fn run() -> Result<Verdict, Failure> {
+    let (sentences, settled) = put_back()?;
+    if sentences.is_empty() {
+        say(Tone::Plain, "nothing to put back: no onbeat was stopped half-way");
+    }
+    for sentence in sentences {
+        say(Tone::Plain, &sentence);
+    }
+    Ok(if settled { Verdict::Holds } else { Verdict::CannotTell })
+}
+
+/// What was done, in sentences, and whether nothing is left to do. Nothing is said while another onbeat is at work: that one
+/// looks after its own.
+pub(crate) fn put_back() -> Result<(Vec<String>, bool), Failure> {
+    let host = LiveHost::killing_sessions_by(kill_session);
+    let repaired = tune::repair(&journal_directory(), &host)?;
+    let finished: Vec<_> =
+        repaired.iter().filter(|one| !matches!(one.ending, tune::repair::Ending::InUse { .. })).collect();
+    let mut sentences: Vec<String> = finished.iter().flat_map(|one| one.sentences()).collect();
+    let recorders = onbeat::cause::remove_leftovers();
+    if recorders > 0 {
+        sentences.push(format!("removed {recorders} flight recorders that a killed onbeat had left"));
+    }
+    Ok((sentences, finished.iter().all(|one| one.is_settled())))
+}
+
+/// Where changes are written down before they are made.
+pub(crate) fn journal_directory() -> PathBuf {
+    if let Some(state) = env::var_os("ONBEAT_STATE_DIR") {
+        return Path::new(&state).join("journal");
+    }
+    let path = |name| env::var_os(name).map(PathBuf::from);
+    journal::default_directory(&LiveHost::new(), path("XDG_STATE_HOME").as_deref(), path("HOME").as_deref())
+}

@@ -1,0 +1,131 @@
+//! Where runs are kept: one directory each, and `latest`.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use onbeat::bench::conduct::BENCH_FILE;
+use onbeat::record::RunFile;
+use onbeat::report::Summary;
+use onbeat::report::page::page;
+use onbeat::report::verdict::Limit;
+
+use super::Failure;
+
+const TEMPLATE: &str = include_str!("../../assets/viewer.html");
+/// The ending of run files.
+const RUN_FILE: &str = ".onbeat.hlog";
+/// Less free space than this would not hold a run.
+const LEAST_FREE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// A new directory below `out`, named after the time, and `latest` pointing at it.
+pub(crate) fn create(out: &Path) -> Result<PathBuf, Failure> {
+    let failed = |what, path: &Path| {
+        let path = path.to_owned();
+        move |source| Failure::File { what, path, source }
+    };
+    fs::create_dir_all(out).map_err(failed("create", out))?;
+    check_space(out)?;
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(':', "-");
+    let mut name = now.clone();
+    let dir = loop {
+        let dir = out.join(&name);
+        match fs::create_dir(&dir) {
+            Ok(()) => break dir,
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+                let next =
+                    name.strip_prefix(&now).and_then(|n| n.trim_start_matches('.').parse().ok()).unwrap_or(1) + 1;
+                name = format!("{now}.{next}");
+            }
+            Err(source) => return Err(failed("create", &dir)(source)),
+        }
+    };
+    point_latest(out, &name).map_err(failed("point at the new run from", &out.join("latest")))?;
+    Ok(dir)
+}
+
+fn check_space(out: &Path) -> Result<(), Failure> {
+    let Ok(space) = rustix::fs::statvfs(out) else { return Ok(()) };
+    let free = space.f_bavail * space.f_frsize;
+    if free >= LEAST_FREE_BYTES {
+        return Ok(());
+    }
+    let why = format!(
+        "only {} KiB are free, and a run needs {} KiB; choose another place with --out",
+        free / 1024,
+        LEAST_FREE_BYTES / 1024
+    );
+    Err(Failure::File { what: "record a run in", path: out.to_owned(), source: io::Error::other(why) })
+}
+
+/// Replaced by renaming, so that `latest` always points somewhere.
+fn point_latest(out: &Path, name: &str) -> io::Result<()> {
+    let new = out.join(format!(".latest-{}", std::process::id()));
+    symlink(name, &new)?;
+    fs::rename(&new, out.join("latest"))
+}
+
+/// All that is known of a run, from its files alone.
+pub(crate) struct Kept {
+    pub(crate) dir: PathBuf,
+    pub(crate) summary: Summary,
+    files: Vec<(String, String)>,
+}
+
+/// Reads a run's directory, or one run file, and judges it by `limit`, or else by the one it was given.
+pub(crate) fn read(path: &Path, limit: Option<Limit>) -> Result<Kept, Failure> {
+    let names = if path.is_dir() { run_files(path)? } else { vec![path.to_owned()] };
+    let dir = if path.is_dir() { path.to_owned() } else { path.parent().unwrap_or(Path::new(".")).to_owned() };
+    let mut runs = names.iter().map(|name| RunFile::read(name)).collect::<Result<Vec<_>, _>>()?;
+    let bench = runs.iter().position(|run| run.bench.is_some() || run.path.ends_with(BENCH_FILE));
+    let summary = match (bench, runs.len()) {
+        (Some(place), _) => {
+            let bench = runs.remove(place);
+            let asked = bench.bench.as_ref().and_then(|bench| bench.limit);
+            Summary::of_bench_against(&bench, &runs, limit.or(asked))
+        }
+        (None, 1) => Summary::of_run(&runs[0], limit.or(runs[0].header.limit)),
+        (None, _) => return Err(Failure::NoRun { path: path.to_owned() }),
+    };
+    let files = names.iter().map(|name| text(name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Kept { dir, summary, files })
+}
+
+fn run_files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |source| Failure::File { what: "read", path: dir.to_owned(), source };
+    let entries = fs::read_dir(dir).map_err(failed)?.collect::<io::Result<Vec<_>>>().map_err(failed)?;
+    let mut names: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
+    names.retain(|name| name.to_string_lossy().ends_with(RUN_FILE));
+    names.sort();
+    if names.is_empty() { Err(Failure::NoRun { path: dir.to_owned() }) } else { Ok(names) }
+}
+
+fn text(path: &Path) -> Result<(String, String), Failure> {
+    let text =
+        fs::read_to_string(path).map_err(|source| Failure::File { what: "read", path: path.to_owned(), source })?;
+    Ok((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text))
+}
+
+impl Kept {
+    /// Writes the page, beside the run files unless told otherwise, and says where it is.
+    pub(crate) fn write_page(&self, to: Option<&Path>) -> Result<PathBuf, Failure> {
+        let to = to.map_or_else(|| self.dir.join("report.html"), Path::to_owned);
+        let files: Vec<(&str, &str)> = self.files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let html = page(TEMPLATE, &files, &serde_json::to_string(&self.summary)?)?;
+        fs::write(&to, html).map_err(|source| Failure::File { what: "write", path: to.clone(), source })?;
+        Ok(to)
+    }
+}
+
+/// A duration as people say it: `2 min 1 s`.
+pub(crate) fn spoken(seconds: f64) -> String {
+    let whole = Duration::from_secs(seconds.round() as u64);
+    let words = humantime::format_duration(whole).to_string();
+    let spaced = words.split(' ').map(|word| {
+        let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len()));
+        format!("{number} {}", if unit == "m" { "min" } else { unit })
+    });
+    spaced.collect::<Vec<_>>().join(" ")
+}

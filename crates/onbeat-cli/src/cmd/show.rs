@@ -1,0 +1,91 @@
+//! Summaries in a terminal: tables, then what to conclude, then where the page is.
+
+use std::path::Path;
+
+use onbeat::record::Series;
+use onbeat::report::table::Table;
+use onbeat::report::units::Letters;
+use onbeat::report::{Outcome, Summary, bench_sentences, tables};
+
+use super::Failure;
+use super::runs::Kept;
+use crate::term::{Tone, columns, say, wrapped};
+
+pub(crate) fn letters() -> Letters {
+    if crate::term::unicode() { Letters::Unicode } else { Letters::Ascii }
+}
+
+/// How much of a summary is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extent {
+    /// One JSON object and nothing else.
+    pub(crate) json: bool,
+    /// The paper's whole tables.
+    pub(crate) full: bool,
+}
+
+/// Shows a summary, and writes the page.
+pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Result<(), Failure> {
+    let page = kept.write_page(page)?;
+    let summary = &kept.summary;
+    if extent.json {
+        say(Tone::Plain, &serde_json::to_string(summary)?);
+        return Ok(());
+    }
+    if extent.full {
+        full_tables(summary);
+    } else {
+        short_tables(summary);
+    }
+    conclusions(summary);
+    say(Tone::Faint, &format!("report   {}", page.display()));
+    say(Tone::Faint, &format!("files    {}", kept.dir.display()));
+    Ok(())
+}
+
+fn short_tables(summary: &Summary) {
+    for load in &summary.loads {
+        table(&tables::by_tuning(summary, load, letters()));
+    }
+    let limit = tables::limit(summary, letters());
+    // For one cell the sentence says all of it.
+    limit.iter().filter(|_| summary.cells.len() > 1).for_each(table);
+    tables::effects(summary, letters()).iter().for_each(table);
+    // A bench says it beside the cells that it cost.
+    if summary.cells.len() == 1 && summary.ladder.iter().any(|grant| !grant.granted) {
+        table(&tables::ladder(&summary.ladder));
+    }
+}
+
+fn full_tables(summary: &Summary) {
+    for load in &summary.loads {
+        for series in [Series::ObservedPeriod, Series::WakeupLatency] {
+            table(&tables::full(summary, load, series, letters()));
+        }
+    }
+    short_tables(summary);
+}
+
+fn table(table: &Table) {
+    let text = table.to_text(columns());
+    let (title, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    say(Tone::Head, title);
+    say(Tone::Plain, rest);
+}
+
+fn conclusions(summary: &Summary) {
+    let tone = match summary.verdict.outcome {
+        Some(Outcome::Holds) => Tone::Good,
+        Some(Outcome::Broken) => Tone::Bad,
+        Some(Outcome::NotEnoughSamples) => Tone::Careful,
+        None => Tone::Head,
+    };
+    let mut sentences = bench_sentences(summary).into_iter();
+    if let Some(verdict) = sentences.next() {
+        say(tone, &wrapped(&verdict, columns()));
+    }
+    for sentence in sentences {
+        say(Tone::Plain, &wrapped(&sentence, columns()));
+    }
+    say(Tone::Plain, "");
+}

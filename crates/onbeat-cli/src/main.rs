@@ -1,0 +1,48 @@
+//! The binary `onbeat`: words, colours and exit statuses.
+//!
+//! Every number it shows comes from the library. Exit status: 0 done or limit held, 1 limit broken, 2 could not run
+//! or cannot tell.
+
+mod cli;
+mod cmd;
+mod signals;
+mod term;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Colour, Command, Measure};
+use cmd::{Failure, Verdict};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.color {
+        Colour::Auto => {}
+        Colour::Always => anstream::ColorChoice::Always.write_global(),
+        Colour::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    match run(cli.command) {
+        Ok(Verdict::Holds) => ExitCode::SUCCESS,
+        Ok(Verdict::Broken) => ExitCode::from(1),
+        Ok(Verdict::CannotTell) => ExitCode::from(2),
+        Err(failure) => {
+            term::say_error(&failure.to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Verdict, Failure> {
+    match command {
+        Command::Bench(options) => cmd::bench::run(*options),
+        Command::Measure(Measure::Timer(options)) => cmd::measure::timer(&options),
+        Command::Inject(options) => cmd::inject::run(&options),
+        Command::Load(options) => cmd::load::run(options),
+        Command::Report(options) => cmd::report::run(&options),
+        Command::Repair => cmd::repair::run(),
+        Command::Cell(options) => cmd::cell::run(*options),
+        Command::Generate(options) => cmd::generate::run(&options),
+    }
+}

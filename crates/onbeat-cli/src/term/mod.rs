@@ -1,0 +1,104 @@
+//! What people see in a terminal: results on standard output, progress and advice on standard error.
+
+mod progress;
+
+use std::io::Write;
+
+use anstyle::{AnsiColor, Style};
+
+pub(crate) use progress::Progress;
+
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const CAREFUL: Style = AnsiColor::Yellow.on_default().bold();
+const HEAD: Style = Style::new().bold();
+const FAINT: Style = Style::new().dimmed();
+
+/// How a line is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Head,
+    Good,
+    Bad,
+    Careful,
+    Faint,
+}
+
+impl Tone {
+    const fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Head => HEAD,
+            Self::Good => GOOD,
+            Self::Bad => BAD,
+            Self::Careful => CAREFUL,
+            Self::Faint => FAINT,
+        }
+    }
+}
+
+/// Writes a line of results. A reader that has gone, as `head` does, is no error.
+pub(crate) fn say(tone: Tone, text: &str) {
+    let style = tone.style();
+    let _ = writeln!(anstream::stdout(), "{style}{text}{style:#}");
+}
+
+/// Writes a line of advice.
+pub(crate) fn advise(tone: Tone, text: &str) {
+    let style = tone.style();
+    let _ = writeln!(anstream::stderr(), "{style}{text}{style:#}");
+}
+
+/// Writes why something could not be done.
+pub(crate) fn say_error(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{BAD}onbeat:{BAD:#} {text}");
+}
+
+/// Whether the terminal's locale shows more than ASCII.
+pub(crate) fn unicode() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// How wide results are: the terminal's width between 80 and 120 columns, 80 where there is none.
+pub(crate) fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    size.map_or(80, |size| usize::from(size.ws_col).clamp(80, 120))
+}
+
+/// Breaks a paragraph into lines of at most `width` columns.
+pub(crate) fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let fits = lines
+            .last()
+            .is_some_and(|line| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width);
+        if !fits {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paragraph_is_broken_between_words() {
+        assert_eq!(wrapped("one two three", 7), "one two\nthree");
+        assert_eq!(wrapped("unbreakable words", 3), "unbreakable\nwords");
+    }
+}

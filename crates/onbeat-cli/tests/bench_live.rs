@@ -1,0 +1,74 @@
+//! The main job, whole: nine tunings, two loads, every figure.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::process::Command;
+
+use serde_json::Value;
+
+const TUNINGS: [&str; 9] = ["none", "M", "C", "MC", "P", "PM", "PC", "PMC", "PMCS"];
+
+fn bench(dir: &std::path::Path, more: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_onbeat"))
+        .args(["bench", "--json", "--out"])
+        .arg(dir.join("runs"))
+        .args(more)
+        .env("ONBEAT_STATE_DIR", dir.join("state"))
+        .output()
+        .unwrap();
+    assert!(output.status.code() != Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else")
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is a number"))
+}
+
+fn check_series(name: &str, series: &Value) {
+    for figure in ["count", "min_ns", "mean_ns", "sd_ns", "max_ns", "jitter_ns"] {
+        assert!(number(&series[figure]) >= 0.0, "{name} {figure}");
+    }
+    let low: Vec<f64> = series["low"].as_array().unwrap().iter().map(|row| number(&row["q"])).collect();
+    assert_eq!(low, [99.0, 99.9, 99.99, 99.999, 100.0], "{name}");
+    let points: Vec<f64> = series["percentiles"].as_array().unwrap().iter().map(|row| number(&row["p"])).collect();
+    assert_eq!(points, [50.0, 90.0, 99.0, 99.9, 99.99, 99.999], "{name}");
+    let count = number(&series["count"]);
+    for row in series["low"].as_array().unwrap().iter().take(4) {
+        let above = count - number(&row["count"]);
+        assert_eq!(row["supported"].as_bool(), Some(above >= 10.0), "{name}: {row}");
+    }
+}
+
+#[test]
+fn eighteen_cells_with_every_figure_and_every_slot() {
+    let dir = tempfile::tempdir().unwrap();
+    let summary = bench(dir.path(), &["--for", "60s"]);
+    assert_eq!(summary["schema"], "onbeat.bench/1");
+    let cells = summary["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 18);
+    for (cell, at) in cells.iter().zip(0..) {
+        assert_eq!((&cell["load"], &cell["tuning"]), (&["idle", "paper"][at / 9].into(), &TUNINGS[at % 9].into()));
+        if cell["permitted"] == false {
+            println!("not permitted here: {} under {}: {}", cell["tuning"], cell["load"], cell["why_not"]);
+            assert!(cell["why_not"].as_str().is_some_and(|why| !why.is_empty()));
+            continue;
+        }
+        for series in ["wakeup_latency", "observed_period", "execution_time", "response_time"] {
+            check_series(&format!("{} {} {series}", cell["tuning"], cell["load"]), &cell["series"][series]);
+        }
+        for count in ["slots", "cycles", "skipped", "overruns", "deadline_misses", "lost"] {
+            assert!(cell[count].is_u64(), "{count} of {}", cell["tuning"]);
+        }
+        let sum = |keys: [&str; 3]| keys.iter().map(|key| cell[*key].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(cell["slots"].as_u64(), Some(sum(["cycles", "skipped", "lost"])), "every slot is in one place");
+    }
+    assert!(summary["verdict"]["sentence"].as_str().is_some_and(|words| !words.is_empty()));
+    assert!(dir.path().join("runs/latest/report.html").exists());
+}
+
+#[test]
+fn the_papers_order_runs_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--for", "6s", "--tunings", "none,S", "--loads", "idle", "--order", "sequential"];
+    let summary = bench(dir.path(), &more);
+    assert_eq!((&summary["order"], summary["cells"].as_array().unwrap().len()), (&"sequential".into(), 2));
+}

@@ -1,0 +1,120 @@
+//! kill -9 at any moment: no load goes on, no shield stands, and what was recorded can be read.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use onbeat::record::{RunFile, RunFileError};
+
+const MOMENTS: u64 = 20;
+/// A word in the environment of everything that the bench starts, and of nothing else on this machine.
+const MARK: &str = "ONBEAT_TEST_KILLED";
+
+/// What of the host a bench changes: who may run where.
+#[derive(Debug, PartialEq, Eq)]
+struct HostState {
+    cgroups: Vec<PathBuf>,
+    interrupts: BTreeMap<PathBuf, String>,
+    default_affinity: String,
+}
+
+fn host_state() -> HostState {
+    let dirs = |base: &str| {
+        let entries = fs::read_dir(base).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    let mut cgroups = [dirs("/sys/fs/cgroup"), dirs("/sys/fs/cgroup/cpuset")].concat();
+    cgroups.sort();
+    let affinity = |irq: PathBuf| {
+        let file = irq.join("smp_affinity_list");
+        Some((file.clone(), fs::read_to_string(file).ok()?))
+    };
+    HostState {
+        cgroups,
+        interrupts: dirs("/proc/irq").into_iter().filter_map(affinity).collect(),
+        default_affinity: fs::read_to_string("/proc/irq/default_smp_affinity").unwrap_or_default(),
+    }
+}
+
+/// Everything alive that carries the mark, with its command line.
+fn alive(mark: &str) -> Vec<String> {
+    let wanted = format!("{MARK}={mark}");
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let marked = processes.filter(|process| {
+        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        environment.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes())
+    });
+    marked
+        .filter_map(|process| {
+            let words = fs::read(process.join("cmdline")).ok()?;
+            let words = String::from_utf8_lossy(&words).replace('\0', " ");
+            // A process that is only waiting to be collected has no words left.
+            (!words.is_empty()).then(|| format!("{} {words}", process.display()))
+        })
+        .collect()
+}
+
+fn onbeat(state: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+    command.env("ONBEAT_STATE_DIR", state).env("LC_ALL", "C").stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn run_files_are_readable(dir: &Path) -> usize {
+    let files = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files: Vec<PathBuf> = files.filter(|path| path.to_string_lossy().ends_with(".onbeat.hlog")).collect();
+    for file in &files {
+        match RunFile::read(file) {
+            // Killed before the header was whole: there was nothing recorded to lose.
+            Ok(_) | Err(RunFileError::Foreign { .. }) => {}
+            Err(why) => panic!("{why}"),
+        }
+    }
+    files.len()
+}
+
+/// Waits for something that comes soon, as kernels collect the dead.
+fn soon(what: &str, holds: impl Fn() -> Vec<String>) {
+    for _ in 0..100 {
+        if holds().is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what}: {:?}", holds());
+}
+
+#[test]
+fn a_bench_killed_at_any_moment_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (state, out) = (dir.path().join("state"), dir.path().join("runs"));
+    let before = host_state();
+    let seed = fastrand::u64(..);
+    println!("moments drawn with seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut readable = 0;
+    for moment in 0..MOMENTS {
+        let mark = format!("{}-{moment}", std::process::id());
+        // From before the first process starts to the middle of the first loaded blocks.
+        let wait_ms = rng.u64(0..if moment % 2 == 0 { 1_500 } else { 6_000 });
+        let mut bench = onbeat(&state)
+            .args(["bench", "--tunings", "none,C,PMC", "--loads", "paper,idle", "--for", "20s", "--out"])
+            .arg(&out)
+            .env(MARK, &mark)
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        bench.kill().unwrap();
+        bench.wait().unwrap();
+        let repaired = onbeat(&state).arg("repair").stdout(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8_lossy(&repaired.stdout);
+        assert!(repaired.status.success(), "the next start puts things back (killed after {wait_ms} ms): {said}");
+        soon(&format!("alive, killed after {wait_ms} ms"), || alive(&mark));
+        assert_eq!(host_state(), before, "killed after {wait_ms} ms: {said}");
+        readable += run_files_are_readable(&out.join("latest"));
+    }
+    assert!(readable > 0, "some moments came after the first file was there");
+}

@@ -1,0 +1,39 @@
+//! The hot loop of onbeat.
+//!
+//! A control loop releases its work on a fixed grid `r_k = r_0 + k·T` of `CLOCK_MONOTONIC`. This crate holds
+//! everything that runs between two releases, and nothing else: the grid and its accounting ([`cycle`]), the wait
+//! for the next release ([`wait`]), the record of one cycle ([`sample`]), and the wait-free ring that carries
+//! records to a cold thread ([`ring`]).
+//!
+//! # What the loop may ask the kernel for
+//!
+//! | call | where | when |
+//! |---|---|---|
+//! | `clock_gettime(CLOCK_MONOTONIC)` | [`sys::Monotonic::now`] | three times a cycle, answered by the vDSO without entering the kernel; a kernel without a vDSO clock source enters it |
+//! | `clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)` | [`sys::Monotonic`]'s `sleep_until` | once a cycle |
+//!
+//! Nothing else. `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under a seccomp filter that holds this
+//! table, fails when a `println!` is planted in a cycle, and counts the loop's allocations: none.
+//!
+//! # Absent on purpose
+//!
+//! No heap (`no_std`, no `alloc`: the compiler refuses), no logging, no strings, no `dyn`, no floating-point
+//! formatting, no relative sleep (it drifts), no wall clock (it jumps), no time stamp counter calibrated by ourselves
+//! (it is wrong by hundreds of ppm). Set-up that needs rights (priority, affinity, locked memory) is cold work and
+//! lives in `onbeat::thread`.
+//!
+//! Start reading at [`cycle`].
+#![cfg_attr(not(loom), no_std)]
+
+pub mod cycle;
+pub mod ring;
+pub mod sample;
+pub mod sys;
+pub mod time;
+pub mod wait;
+
+pub use cycle::{Cycle, End, Flow, OnOverrun, Outcome, Plan, PlanError, Task};
+pub use ring::{Consumer, Producer, Slot, split};
+pub use sample::{Flags, Sample};
+pub use time::{Clock, Instant, MockClock};
+pub use wait::{Wait, Waiter};

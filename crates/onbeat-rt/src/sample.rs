@@ -1,0 +1,80 @@
+//! The record of one cycle: fixed size, one cache line, no pointers.
+
+use crate::time::Instant;
+
+/// What one cycle looked like. All that the cold side knows of the loop is a sequence of these.
+///
+/// With `r_k` the release, `s_k` the first instant after the wait and `e_k` the end of the work:
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// `k`, the number of the release this cycle served; releases passed over leave gaps.
+    pub index: u64,
+    /// `r_k` on `CLOCK_MONOTONIC`.
+    pub release: Instant,
+    /// `s_k − r_k`, in nanoseconds.
+    pub wakeup_latency_ns: u64,
+    /// `e_k − s_k`, in nanoseconds.
+    pub execution_time_ns: u64,
+    /// How late the sleep itself returned, in nanoseconds after the instant it was set to. Equal to the wake-up
+    /// latency when the wait does not spin.
+    pub sleep_latency_ns: u64,
+    /// Releases passed over since the cycle before this one.
+    pub skipped: u64,
+    /// What else is to be known of the cycle.
+    pub flags: Flags,
+    /// A figure of the task's own, set through [`crate::Cycle::note`].
+    pub note: u32,
+    /// Time spent polling the clock before the release, in nanoseconds.
+    pub spun_ns: u32,
+}
+
+impl Sample {
+    /// `s_k`, the first instant after the wait.
+    #[must_use]
+    pub const fn start(&self) -> Instant {
+        self.release.plus_ns(self.wakeup_latency_ns)
+    }
+
+    /// `e_k − r_k`, in nanoseconds.
+    #[must_use]
+    pub const fn response_time_ns(&self) -> u64 {
+        self.wakeup_latency_ns + self.execution_time_ns
+    }
+}
+
+/// Facts about a cycle, as bits.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// The cycle ended after its deadline: `e_k − r_k > D`.
+    pub const DEADLINE_MISS: Self = Self(1);
+    /// The cycle ended after the next release: `e_k > r_(k+1)`.
+    pub const OVERRUN: Self = Self(1 << 1);
+    /// The release (or its spin margin) had come before the wait began: the loop did not really sleep.
+    pub const NO_SLEEP: Self = Self(1 << 2);
+    /// A signal ended the sleep early; it was taken up again.
+    pub const INTERRUPTED: Self = Self(1 << 3);
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is set.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// `self` with `other` added when `condition` holds.
+    #[must_use]
+    pub const fn with_if(self, other: Self, condition: bool) -> Self {
+        if condition { self.with(other) } else { self }
+    }
+}
+
+const _: () = assert!(size_of::<Sample>() == 64, "a sample is one cache line");

@@ -1,0 +1,234 @@
+//! A cell's process, seen from both ends of its pipes.
+//!
+//! Memory locking belongs to a process, so each cell has one of its own. It lives as long as the bench, and waits on its
+//! standard input between blocks; when that ends, because the bench closed it or died, it closes its run file and goes.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use onbeat_rt::Task;
+use serde::{Deserialize, Serialize};
+
+use crate::probe::{BlockPlan, Interruptions, Run, RunError};
+use crate::record::Progress;
+use crate::thread::Grant;
+
+/// What the bench tells a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Run one block.
+    Block {
+        /// Its number.
+        index: u32,
+        /// Its length.
+        releases: u64,
+    },
+}
+
+/// What a cell tells the bench.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is prepared; this is what it was granted.
+    Ready(Vec<Grant>),
+    /// A block is over; the run so far.
+    Done(Progress),
+    /// Its run file is closed.
+    Closed,
+    /// It cannot go on.
+    Failed(String),
+}
+
+/// The cell's end of the pipes.
+pub struct Served<T> {
+    /// The run that the blocks belong to.
+    pub run: Run,
+    /// What each cycle does.
+    pub task: T,
+    /// The load's name, for the run file.
+    pub load: String,
+    /// Signals, and the end of the orders.
+    pub interruptions: Arc<Interruptions>,
+}
+
+impl<T: Task + Send> Served<T> {
+    /// Runs blocks as ordered until `orders` end, then closes the run file.
+    ///
+    /// # Errors
+    /// [`RunError`], which has been told to the bench as well.
+    pub fn serve(mut self, orders: impl io::Read + Send + 'static, answers: &mut impl Write) -> Result<(), RunError> {
+        tell(answers, &Answer::Ready(self.run.grants().to_vec()));
+        let orders = self.listen(orders);
+        let served = self.blocks(&orders, answers);
+        let closed = served.and_then(|()| self.run.close().map(|_| ()));
+        tell(answers, &closed.as_ref().map_or_else(|why| Answer::Failed(why.to_string()), |()| Answer::Closed));
+        closed
+    }
+
+    /// Orders are read on a thread of their own: their end must stop a block that runs.
+    fn listen(&self, orders: impl io::Read + Send + 'static) -> Receiver<Order> {
+        let (sender, receiver) = mpsc::channel();
+        let interruptions = Arc::clone(&self.interruptions);
+        thread::spawn(move || {
+            for line in BufReader::new(orders).lines().map_while(Result::ok) {
+                let Ok(order) = serde_json::from_str(&line) else { break };
+                if sender.send(order).is_err() {
+                    break;
+                }
+            }
+            interruptions.stop.store(true, Ordering::Relaxed);
+        });
+        receiver
+    }
+
+    fn blocks(&mut self, orders: &Receiver<Order>, answers: &mut impl Write) -> Result<(), RunError> {
+        while let Ok(Order::Block { index, releases }) = orders.recv() {
+            let block = BlockPlan { index, load: &self.load, releases };
+            self.run.block(&block, &mut self.task, &self.interruptions, &mut |_| {})?;
+            let progress = self.run.recorder().progress();
+            tell(answers, &Answer::Done(progress));
+        }
+        Ok(())
+    }
+}
+
+/// A bench that does not listen any more has died; the end of the orders says so too, and ends the cell.
+fn tell(answers: &mut impl Write, answer: &Answer) {
+    if let Ok(mut line) = serde_json::to_string(answer) {
+        line.push('\n');
+        let _ = answers.write_all(line.as_bytes()).and_then(|()| answers.flush());
+    }
+}
+
+/// A cell's process could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CellError {
+    /// It could not be started.
+    #[error("cannot start a process for cell {cell}: {source}")]
+    Start {
+        /// Which cell.
+        cell: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// It said why it cannot go on.
+    #[error("cell {cell}: {why}")]
+    Failed {
+        /// Which cell.
+        cell: String,
+        /// Its own words.
+        why: String,
+    },
+    /// It went without a word.
+    #[error("the process of cell {cell} ended unexpectedly ({status}); was it killed? What it recorded before is kept")]
+    Gone {
+        /// Which cell.
+        cell: String,
+        /// How it ended.
+        status: String,
+    },
+}
+
+/// The bench's end of the pipes.
+pub struct CellProcess {
+    name: String,
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: Receiver<Answer>,
+    grants: Vec<Grant>,
+}
+
+impl CellProcess {
+    /// Starts `command` as a process group of its own, so that Ctrl-C reaches the bench alone, and waits until it is
+    /// prepared.
+    ///
+    /// # Errors
+    /// [`CellError`].
+    pub fn start(name: &str, mut command: Command) -> Result<Self, CellError> {
+        let failed = |source| CellError::Start { cell: name.to_owned(), source };
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn().map_err(failed)?;
+        let orders = child.stdin.take();
+        let output = child.stdout.take();
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || {
+            for line in output.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok) {
+                if let Ok(answer) = serde_json::from_str::<Answer>(&line)
+                    && sender.send(answer).is_err()
+                {
+                    break;
+                }
+            }
+        });
+        let mut cell = Self { name: name.to_owned(), child, orders, answers, grants: Vec::new() };
+        match cell.answer(None)? {
+            Some(Answer::Ready(grants)) => cell.grants = grants,
+            Some(Answer::Failed(why)) => return Err(CellError::Failed { cell: name.to_owned(), why }),
+            _ => return Err(cell.gone()),
+        }
+        Ok(cell)
+    }
+
+    /// What it was granted.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Orders a block; [`CellProcess::answer`] tells when it is over.
+    ///
+    /// # Errors
+    /// [`CellError`], when the process is gone.
+    pub fn order_block(&mut self, index: u32, releases: u64) -> Result<(), CellError> {
+        let line = serde_json::to_string(&Order::Block { index, releases }).unwrap_or_default() + "\n";
+        let sent = self.orders.as_mut().map(|pipe| pipe.write_all(line.as_bytes()));
+        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
+    }
+
+    /// The next answer; `None` when `wait` passed without one (no `wait`: for ever).
+    ///
+    /// # Errors
+    /// [`CellError`], when the process is gone or said that it cannot go on.
+    pub fn answer(&mut self, wait: Option<Duration>) -> Result<Option<Answer>, CellError> {
+        let answer = match wait {
+            Some(wait) => self.answers.recv_timeout(wait),
+            None => self.answers.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match answer {
+            Ok(Answer::Failed(why)) => Err(CellError::Failed { cell: self.name.clone(), why }),
+            Ok(answer) => Ok(Some(answer)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
+        }
+    }
+
+    /// Ends the orders and waits until the run file is closed.
+    ///
+    /// # Errors
+    /// [`CellError`].
+    pub fn close(mut self) -> Result<(), CellError> {
+        self.orders = None;
+        while self.answer(None)? != Some(Answer::Closed) {}
+        let _ = self.child.wait();
+        Ok(())
+    }
+
+    fn gone(&mut self) -> CellError {
+        self.orders = None;
+        let status = self.child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
+        CellError::Gone { cell: self.name.clone(), status }
+    }
+}

@@ -1,0 +1,452 @@
+//! Carries a schedule out: loads, shield, blocks, and everything put back at the end.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant, Wait};
+
+use super::Tuning;
+use super::cell::{Answer, CellError, CellProcess};
+use super::schedule::{self, Order, Pace, RAMP, Schedule, TooShort, Turn};
+use super::shielding::Shielding;
+use crate::load::{Load, Running, RunningError};
+use crate::probe::{self, Interruptions};
+use crate::record::{
+    Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, LoadEvent, Note, Progress, RunWriter, WriteError,
+};
+use crate::thread::Grant;
+use crate::tune::TuneError;
+
+/// How often the bench looks up from waiting for a block.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The bench's own file in its directory.
+pub const BENCH_FILE: &str = "bench.onbeat.hlog";
+
+/// What a bench is to do.
+#[derive(Clone, Debug)]
+pub struct BenchPlan {
+    /// Tunings in the order asked for.
+    pub tunings: Vec<Tuning>,
+    /// Loads in the order asked for.
+    pub loads: Vec<Load>,
+    /// Total time.
+    pub duration: Duration,
+    /// In turns, or one after the other.
+    pub order: Order,
+    /// Shuffles the turns.
+    pub seed: u64,
+    /// The limit to judge by.
+    pub limit: Option<LimitNote>,
+    /// T.
+    pub period_ns: u64,
+    /// The CPU that C shields.
+    pub cpu: u32,
+    /// The priority that P gives.
+    pub priority: u32,
+    /// How S waits.
+    pub spin: Wait,
+    /// The command as typed.
+    pub command: Vec<String>,
+    /// Where changes to the host are written down before they are made.
+    pub journal: PathBuf,
+}
+
+/// What one cell's process is to be.
+#[derive(Clone, Debug)]
+pub struct CellStart {
+    /// Tuning and load.
+    pub cell: Cell,
+    /// Its run file.
+    pub file: PathBuf,
+    /// The wall clock's reading at the bench's start.
+    pub started_unix_s: f64,
+    /// The instant that stands as 0 in all files of the bench.
+    pub origin: Instant,
+    /// The CPU to stay on.
+    pub cpu: Option<u32>,
+    /// FIFO priority; 0 for an ordinary thread.
+    pub priority: u32,
+    /// How it waits.
+    pub wait: Wait,
+    /// Whether its memory is locked.
+    pub lock_memory: bool,
+}
+
+/// How to start the processes of a bench: the binary knows its own words.
+pub trait Processes {
+    /// A command whose process serves a cell ([`super::cell::Served`]).
+    fn cell(&self, start: &CellStart) -> Command;
+    /// A command whose process carries a load ([`crate::load::serve`]).
+    fn load(&self, load: &Load) -> Command;
+}
+
+/// What happens while a bench runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happening {
+    /// The plan, before anything starts: seconds, blocks per cell, seconds per block.
+    Planned {
+        /// How long all of it is going to take.
+        estimate_s: f64,
+        /// Blocks of each cell.
+        blocks_per_cell: u32,
+        /// Length of a block.
+        block_s: f64,
+    },
+    /// All cells are prepared; these are not permitted.
+    Prepared {
+        /// Cells that run.
+        running: usize,
+        /// Cells that do not, and why.
+        not_permitted: Vec<CellNotPermitted>,
+    },
+    /// A word about a load or the shield.
+    Said(String),
+    /// Time passes while a cell runs.
+    Running {
+        /// Seconds since the bench began.
+        elapsed_s: f64,
+        /// The cell.
+        cell: Cell,
+    },
+    /// A block is over.
+    Block {
+        /// The cell.
+        cell: Cell,
+        /// What the cell has come to.
+        progress: Progress,
+    },
+}
+
+/// A bench could not be done, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The time is too short.
+    #[error(transparent)]
+    TooShort(#[from] TooShort),
+    /// A file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A cell's process failed.
+    #[error(transparent)]
+    Cell(#[from] CellError),
+    /// A load failed.
+    #[error("load {load}: {source}")]
+    Load {
+        /// Which load.
+        load: String,
+        /// Why.
+        source: RunningError,
+    },
+    /// The shield could not be raised or lowered.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+}
+
+/// Runs the bench into `dir`, which exists. When `interruptions` ask to stop, the bench ends in good order: files closed, loads
+/// ended, everything put back.
+///
+/// # Errors
+/// [`BenchError`]. What was recorded before stays in `dir`; everything changed has been put back.
+pub fn conduct(
+    plan: &BenchPlan,
+    dir: &Path,
+    processes: &dyn Processes,
+    interruptions: &Interruptions,
+    tell: &mut dyn FnMut(Happening),
+) -> Result<(), BenchError> {
+    let schedule = schedule::plan(plan.tunings.len(), &real_loads(plan), plan.duration, plan.order, plan.seed)?;
+    let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
+    tell(Happening::Planned { estimate_s, blocks_per_cell, block_s });
+    let mut conductor = Conductor::open(plan, dir, processes, interruptions, tell)?;
+    let played = conductor.prepare(&schedule).and_then(|()| conductor.play(&schedule));
+    let closed = conductor.close();
+    played.and(closed)
+}
+
+/// Which of the loads really load, and need time to begin and to end.
+fn real_loads(plan: &BenchPlan) -> Vec<bool> {
+    plan.loads.iter().map(|load| !load.is_idle()).collect()
+}
+
+struct Seat {
+    cell: Cell,
+    tuning: Tuning,
+    process: Option<CellProcess>,
+    why_not: Option<String>,
+    blocks: u32,
+}
+
+struct Conductor<'c> {
+    plan: &'c BenchPlan,
+    dir: &'c Path,
+    processes: &'c dyn Processes,
+    interruptions: &'c Interruptions,
+    tell: &'c mut dyn FnMut(Happening),
+    file: RunWriter,
+    started_unix_s: f64,
+    origin: Instant,
+    seats: Vec<Seat>,
+    ladder: Vec<Grant>,
+    shielding: Shielding,
+}
+
+impl<'c> Conductor<'c> {
+    fn open(
+        plan: &'c BenchPlan,
+        dir: &'c Path,
+        processes: &'c dyn Processes,
+        interruptions: &'c Interruptions,
+        tell: &'c mut dyn FnMut(Happening),
+    ) -> Result<Self, BenchError> {
+        let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let origin = Monotonic.now();
+        let header = probe::header(&plan.command, "bench", started_unix_s);
+        let file = RunWriter::create(&dir.join(BENCH_FILE), &header)?;
+        Ok(Self {
+            plan,
+            dir,
+            processes,
+            interruptions,
+            tell,
+            file,
+            started_unix_s,
+            origin,
+            seats: Vec::new(),
+            ladder: Vec::new(),
+            shielding: Shielding::begin(&plan.journal, &plan.command)?,
+        })
+    }
+
+    fn stopped(&self) -> bool {
+        self.interruptions.stop.load(Ordering::Relaxed)
+    }
+
+    fn elapsed_s(&self) -> f64 {
+        Monotonic.now().ns_since(self.origin) as f64 / 1e9
+    }
+
+    /// Starts the cells' processes, finds out what is permitted, prepares the shield, and writes all of it down.
+    fn prepare(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
+        for load in &self.plan.loads {
+            for &tuning in &self.plan.tunings {
+                let seat = self.seat(tuning, load)?;
+                self.seats.push(seat);
+            }
+        }
+        self.prepare_shield()?;
+        let not_permitted: Vec<CellNotPermitted> = self.seats.iter().filter_map(Seat::not_permitted).collect();
+        let running = self.seats.len() - not_permitted.len();
+        self.file.note(&Note::Bench(Box::new(Bench {
+            tunings: self.plan.tunings.iter().map(Tuning::to_string).collect(),
+            loads: self.plan.loads.iter().map(Load::to_string).collect(),
+            order: self.plan.order.word().to_owned(),
+            blocks: schedule.blocks_per_cell,
+            block_s: schedule.block_s,
+            limit: self.plan.limit,
+            not_permitted: not_permitted.clone(),
+            ladder: self.ladder.clone(),
+            shield: self.shielding.words().to_vec(),
+        })))?;
+        (self.tell)(Happening::Prepared { running, not_permitted });
+        Ok(())
+    }
+
+    fn seat(&mut self, tuning: Tuning, load: &Load) -> Result<Seat, BenchError> {
+        let cell = Cell { tuning: tuning.to_string(), load: load.to_string() };
+        let start = CellStart {
+            file: self.dir.join(cell.file_name()),
+            cell: cell.clone(),
+            started_unix_s: self.started_unix_s,
+            origin: self.origin,
+            cpu: tuning.shield.then_some(self.plan.cpu),
+            priority: if tuning.priority { self.plan.priority } else { 0 },
+            wait: if tuning.spin { self.plan.spin } else { Wait::Sleep },
+            lock_memory: tuning.memory,
+        };
+        let name = format!("{} under {}", cell.tuning, cell.load);
+        let process = CellProcess::start(&name, self.processes.cell(&start))?;
+        let refusal = process.grants().iter().find(|grant| !grant.granted && is_of_a_tuning(grant)).map(why_not);
+        for grant in process.grants() {
+            self.climb(grant.clone());
+        }
+        let mut seat = Seat { cell, tuning, process: Some(process), why_not: None, blocks: 0 };
+        if let Some(why) = refusal {
+            seat.refuse(why, &start.file)?;
+        }
+        Ok(seat)
+    }
+
+    /// One rung per thing asked for, however many cells asked.
+    fn climb(&mut self, grant: Grant) {
+        if !self.ladder.iter().any(|rung| rung.what == grant.what && rung.wanted == grant.wanted) {
+            self.ladder.push(grant);
+        }
+    }
+
+    fn prepare_shield(&mut self) -> Result<(), BenchError> {
+        if !self.plan.tunings.iter().any(|tuning| tuning.shield) {
+            return Ok(());
+        }
+        let shielded = self.seats.iter().filter(|seat| seat.tuning.shield);
+        let pids: Vec<u32> = shielded.filter_map(|seat| Some(seat.process.as_ref()?.pid())).collect();
+        let grant = self.shielding.prepare(self.plan.cpu, &pids)?;
+        if !grant.granted {
+            let why = why_not(&grant);
+            for seat in self.seats.iter_mut().filter(|seat| seat.tuning.shield && seat.why_not.is_none()) {
+                let file = self.dir.join(seat.cell.file_name());
+                seat.refuse(why.clone(), &file)?;
+            }
+        }
+        for line in self.shielding.words() {
+            (self.tell)(Happening::Said(line.clone()));
+        }
+        self.climb(grant);
+        Ok(())
+    }
+
+    fn play(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
+        let mut pace = Pace::new(&real_loads(self.plan));
+        for (at, turn) in schedule.turns.iter().enumerate() {
+            if self.stopped() {
+                break;
+            }
+            let begun_s = self.elapsed_s();
+            let block_s = pace.block_s(&schedule.turns[at..], self.plan.duration.as_secs_f64() - begun_s);
+            let releases = (block_s * 1e9 / self.plan.period_ns as f64).round().max(1.0) as u64;
+            self.turn(turn, releases)?;
+            pace.learn(turn, block_s, self.elapsed_s() - begun_s);
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, turn: &Turn, releases: u64) -> Result<(), BenchError> {
+        let load = &self.plan.loads[turn.load];
+        let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
+        let mut played = Ok(());
+        for &tuning in &turn.blocks {
+            let seat = turn.load * self.plan.tunings.len() + tuning;
+            if self.stopped() || self.seats[seat].process.is_none() {
+                continue;
+            }
+            played = self.block(seat, releases);
+            if played.is_err() {
+                break;
+            }
+            if let Some(running) = &mut running {
+                let events = running.events();
+                self.write_down(&events)?;
+            }
+        }
+        if let Some(running) = running {
+            self.stop_load(load, running)?;
+        }
+        played
+    }
+
+    fn start_load(&mut self, load: &Load) -> Result<Running, BenchError> {
+        let failed = |source| BenchError::Load { load: load.to_string(), source };
+        let mut running = Running::start(self.processes.load(load)).map_err(failed)?;
+        if let Some((session, start_ticks)) = running.identity() {
+            self.shielding.remember_session(session, start_ticks)?;
+        }
+        let events = running.events();
+        self.write_down(&events)?;
+        std::thread::sleep(RAMP);
+        Ok(running)
+    }
+
+    fn stop_load(&mut self, load: &Load, running: Running) -> Result<(), BenchError> {
+        let stopped = running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
+        self.shielding.forget_session()?;
+        self.write_down(&stopped.1)?;
+        let t = self.elapsed_s();
+        let did: Vec<String> = stopped.0.parts.iter().map(ToString::to_string).collect();
+        let note = LoadEvent { t, load: load.to_string(), event: "report".to_owned(), detail: did.join("; ") };
+        self.file.note(&Note::Load(note))?;
+        Ok(())
+    }
+
+    fn write_down(&mut self, events: &[crate::load::Event]) -> Result<(), BenchError> {
+        for event in events {
+            let note = LoadEvent {
+                t: self.elapsed_s(),
+                load: event.load.clone(),
+                event: event.word().to_owned(),
+                detail: event.to_string(),
+            };
+            if event.matters() {
+                (self.tell)(Happening::Said(note.detail.clone()));
+            }
+            self.file.note(&Note::Load(note))?;
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, seat: usize, releases: u64) -> Result<(), BenchError> {
+        self.shielding.set(self.seats[seat].tuning.shield)?;
+        let Seat { cell, process, blocks, .. } = &mut self.seats[seat];
+        let Some(process) = process else { return Ok(()) };
+        process.order_block(*blocks, releases)?;
+        *blocks += 1;
+        loop {
+            let answer = process.answer(Some(LOOK_EVERY))?;
+            let elapsed_s = Monotonic.now().ns_since(self.origin) as f64 / 1e9;
+            if let Some(Answer::Done(progress)) = answer {
+                (self.tell)(Happening::Block { cell: cell.clone(), progress });
+                return Ok(());
+            }
+            (self.tell)(Happening::Running { elapsed_s, cell: cell.clone() });
+            if self.interruptions.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends everything, whatever went wrong before; the first thing that goes wrong here is told.
+    fn close(self) -> Result<(), BenchError> {
+        let elapsed_s = self.elapsed_s();
+        let reason = if self.stopped() { EndReason::Asked } else { EndReason::Complete };
+        let Self { mut file, seats, shielding, .. } = self;
+        let dismantled = shielding.dismantle();
+        let closed: Vec<Result<(), CellError>> =
+            seats.into_iter().filter_map(|seat| Some(seat.process?.close())).collect();
+        file.note(&Note::End(Account { t: elapsed_s, reason, ..Account::default() }))?;
+        file.sync()?;
+        dismantled?;
+        closed.into_iter().collect::<Result<Vec<()>, _>>()?;
+        Ok(())
+    }
+}
+
+impl Seat {
+    fn not_permitted(&self) -> Option<CellNotPermitted> {
+        Some(CellNotPermitted { cell: self.cell.clone(), why_not: self.why_not.clone()? })
+    }
+
+    /// Gives the seat up: its process goes, and so does the run file without samples.
+    fn refuse(&mut self, why: String, file: &Path) -> Result<(), BenchError> {
+        self.why_not = Some(why);
+        if let Some(process) = self.process.take() {
+            process.close()?;
+        }
+        // A file without samples that stays is read as a cell that never ran; nothing is lost either way.
+        let _ = std::fs::remove_file(file);
+        Ok(())
+    }
+}
+
+/// What a tuning is made of. The rest (evidence, idle states) is good to have, and a cell runs without it.
+fn is_of_a_tuning(grant: &Grant) -> bool {
+    ["real-time priority", "locked memory", "CPU affinity"].contains(&grant.what.as_str())
+}
+
+fn why_not(grant: &Grant) -> String {
+    let why = grant.why_not.as_deref().unwrap_or("refused");
+    match &grant.remedy {
+        Some(remedy) => format!("{} ({}): {why}; to grant it: {remedy}", grant.what, grant.wanted),
+        None => format!("{} ({}): {why}", grant.what, grant.wanted),
+    }
+}

@@ -1,0 +1,235 @@
+//! Who runs when: cells take turns in short blocks, so that all see the same background.
+//!
+//! On a shared machine, minutes differ more than tunings do; figures taken one after the other cannot be compared. Rounds go
+//! through all loads, and while a load runs, each tuning gets short blocks in an order that is turned around from
+//! visit to visit. The paper's order, each cell at a stretch, is kept for comparison.
+
+use std::time::Duration;
+
+/// Time a load gets to reach its full weight before the first block, and to end after the last.
+pub const RAMP: Duration = Duration::from_millis(1000);
+/// What a load's end is planned to take.
+const RAMP_DOWN_S: f64 = 0.5;
+/// What a block is planned to cost beside its cycles (thread start, priority, shield, closing of the interval) on an
+/// idle machine and under a load; while the bench runs, what it did cost is used instead.
+const PER_BLOCK_S: [f64; 2] = [0.08, 0.2];
+/// Before the first block: processes are started, memory is locked, the shield is tried.
+const PREPARATION_S: f64 = 2.5;
+/// Shorter blocks would consist of starting and stopping.
+const SHORTEST_BLOCK_S: f64 = 0.2;
+/// A round of this length keeps a load's own beginning and end small against it.
+const ROUND_S: f64 = 60.0;
+/// The fewest rounds, where the time allows: what a minute does to the machine must not be one cell's alone.
+const LEAST_ROUNDS: u32 = 2;
+/// Visits of each cell per round: forward, then backward.
+const VISITS: u32 = 2;
+/// Blocks of each cell in the sequential order: they follow each other at once, and make intervals possible.
+const SEQUENTIAL_BLOCKS: u32 = 6;
+
+/// In which order cells run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In turns.
+    Interleaved,
+    /// One after the other, as in the paper.
+    Sequential,
+}
+
+impl Order {
+    /// The word that people type.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Interleaved => "interleaved",
+            Self::Sequential => "sequential",
+        }
+    }
+}
+
+/// Blocks that run under one load without stopping it. Numbers are places in the bench's list of tunings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Place in the bench's list of loads.
+    pub load: usize,
+    /// Tunings in the order of their blocks.
+    pub blocks: Vec<usize>,
+}
+
+/// The whole bench, planned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Turns in order.
+    pub turns: Vec<Turn>,
+    /// Length of each block in seconds.
+    pub block_s: f64,
+    /// Blocks of each cell.
+    pub blocks_per_cell: u32,
+    /// How long all of it is going to take, in seconds.
+    pub estimate_s: f64,
+}
+
+/// The time is too short for the cells.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "{asked_s:.0} s are too short for {cells} cells: starting and stopping alone take {overhead_s:.0} s; \
+     give it --for {needed_s:.0}s, or fewer tunings or loads"
+)]
+pub struct TooShort {
+    asked_s: f64,
+    cells: usize,
+    overhead_s: f64,
+    needed_s: f64,
+}
+
+/// Plans `tunings` × `loads.len()` cells into `total`; `loads[i]` says whether that load really loads (and needs a
+/// ramp). The same `seed` gives the same order.
+///
+/// # Errors
+/// [`TooShort`], with the time that would do.
+pub fn plan(tunings: usize, loads: &[bool], total: Duration, order: Order, seed: u64) -> Result<Schedule, TooShort> {
+    let total_s = total.as_secs_f64();
+    let wanted = match order {
+        Order::Interleaved => ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS),
+        Order::Sequential => 1,
+    };
+    let visits = if order == Order::Interleaved { VISITS } else { SEQUENTIAL_BLOCKS };
+    let cells = tunings * loads.len();
+    let pace = Pace::new(loads);
+    let per_round: f64 = (0..loads.len()).map(|load| pace.ramps_s(load)).sum();
+    let per_visit: f64 = pace.per_block_s.iter().sum::<f64>() * tunings as f64;
+    let lengths = |rounds: u32| {
+        let blocks = f64::from(rounds * visits) * cells as f64;
+        let overhead_s = PREPARATION_S + f64::from(rounds) * (per_round + f64::from(visits) * per_visit);
+        (blocks, overhead_s, (total_s - overhead_s) / blocks)
+    };
+    let rounds = if lengths(wanted).2 < SHORTEST_BLOCK_S { 1 } else { wanted };
+    let (blocks, overhead_s, block_s) = lengths(rounds);
+    if block_s < SHORTEST_BLOCK_S {
+        let needed_s = (overhead_s + blocks * SHORTEST_BLOCK_S).ceil();
+        return Err(TooShort { asked_s: total_s, cells, overhead_s, needed_s });
+    }
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let turns = (0..rounds).flat_map(|_| round(tunings, loads.len(), order, &mut rng)).collect();
+    Ok(Schedule { turns, block_s, blocks_per_cell: rounds * visits, estimate_s: overhead_s + blocks * block_s })
+}
+
+/// How long blocks may be so that the bench ends in time: what starting and stopping costs is learnt as it goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pace {
+    loaded: Vec<bool>,
+    per_block_s: Vec<f64>,
+}
+
+impl Pace {
+    /// The pace before anything is known; `loads` as for [`plan`].
+    #[must_use]
+    pub fn new(loads: &[bool]) -> Self {
+        let per_block_s = loads.iter().map(|loaded| PER_BLOCK_S[usize::from(*loaded)]).collect();
+        Self { loaded: loads.to_vec(), per_block_s }
+    }
+
+    /// Takes in that `turn` with blocks of `block_s` seconds took `took_s`.
+    pub fn learn(&mut self, turn: &Turn, block_s: f64, took_s: f64) {
+        let blocks = turn.blocks.len() as f64;
+        let over_s = took_s - self.ramps_s(turn.load) - blocks * block_s;
+        self.per_block_s[turn.load] = (over_s / blocks).max(0.0);
+    }
+
+    /// The length of the blocks of the next turn, in seconds, when `left_s` are left for `turns`; never so short that a
+    /// block would consist of starting and stopping.
+    #[must_use]
+    pub fn block_s(&self, turns: &[Turn], left_s: f64) -> f64 {
+        let blocks: usize = turns.iter().map(|turn| turn.blocks.len()).sum();
+        let cost = |turn: &Turn| self.ramps_s(turn.load) + turn.blocks.len() as f64 * self.per_block_s[turn.load];
+        let over_s: f64 = turns.iter().map(cost).sum();
+        ((left_s - over_s) / blocks as f64).max(SHORTEST_BLOCK_S)
+    }
+
+    fn ramps_s(&self, load: usize) -> f64 {
+        if self.loaded[load] { RAMP.as_secs_f64() + RAMP_DOWN_S } else { 0.0 }
+    }
+}
+
+fn round(tunings: usize, loads: usize, order: Order, rng: &mut fastrand::Rng) -> Vec<Turn> {
+    let turn = |load| {
+        let blocks = match order {
+            Order::Interleaved => forward_and_backward(tunings, rng),
+            Order::Sequential => {
+                (0..tunings).flat_map(|tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize)).collect()
+            }
+        };
+        Turn { load, blocks }
+    };
+    (0..loads).map(turn).collect()
+}
+
+fn forward_and_backward(tunings: usize, rng: &mut fastrand::Rng) -> Vec<usize> {
+    let mut forward: Vec<usize> = (0..tunings).collect();
+    rng.shuffle(&mut forward);
+    let backward: Vec<usize> = forward.iter().rev().copied().collect();
+    [forward, backward].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn minutes(m: u64) -> Duration {
+        Duration::from_secs(60 * m)
+    }
+
+    #[test]
+    fn two_minutes_hold_eighteen_cells_in_turns() {
+        let schedule = plan(9, &[false, true], minutes(2), Order::Interleaved, 1).unwrap();
+        assert_eq!((schedule.turns.len(), schedule.blocks_per_cell), (4, 4));
+        assert!((0.3..2.0).contains(&schedule.block_s), "blocks of {} s", schedule.block_s);
+    }
+
+    #[test]
+    fn blocks_become_shorter_when_starting_and_stopping_costs_more_than_planned() {
+        let schedule = plan(9, &[false, true], minutes(1), Order::Interleaved, 1).unwrap();
+        let mut pace = Pace::new(&[false, true]);
+        let planned_s = pace.block_s(&schedule.turns, 60.0 - PREPARATION_S);
+        assert!((planned_s - schedule.block_s).abs() < 1e-9, "before anything is known it is the plan");
+        let loaded = &schedule.turns[1];
+        pace.learn(loaded, planned_s, 1.5 + 18.0 * (planned_s + 0.6));
+        let left_s = 18.0 * (planned_s + 0.6) + 1.5;
+        assert!((pace.block_s(&schedule.turns[3..], left_s) - planned_s).abs() < 1e-9);
+        assert!(pace.block_s(&schedule.turns[2..], left_s) < planned_s);
+        assert!(pace.block_s(&schedule.turns[2..], 0.0) >= SHORTEST_BLOCK_S);
+    }
+
+    #[test]
+    fn the_papers_order_runs_each_cell_at_a_stretch() {
+        let schedule = plan(2, &[true], minutes(1), Order::Sequential, 1).unwrap();
+        assert_eq!(schedule.turns, [Turn { load: 0, blocks: [[0; 6], [1; 6]].concat() }]);
+    }
+
+    #[test]
+    fn a_time_too_short_is_refused_with_one_that_would_do() {
+        let why = plan(9, &[false, true], Duration::from_secs(5), Order::Interleaved, 1).unwrap_err();
+        let enough = Duration::from_secs_f64(why.needed_s);
+        assert!(plan(9, &[false, true], enough, Order::Interleaved, 1).is_ok(), "{why}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_cell_gets_the_same_number_of_blocks_and_the_time_is_kept(
+            tunings in 1_usize..12, loaded in prop::collection::vec(any::<bool>(), 1..4), seconds in 60_u64..2000,
+            sequential: bool, seed: u64,
+        ) {
+            let order = if sequential { Order::Sequential } else { Order::Interleaved };
+            let schedule = plan(tunings, &loaded, Duration::from_secs(seconds), order, seed);
+            prop_assume!(schedule.is_ok());
+            let schedule = schedule.unwrap();
+            for tuning in 0..tunings {
+                for load in 0..loaded.len() {
+                    let of_cell = schedule.turns.iter().filter(|p| p.load == load).flat_map(|p| &p.blocks);
+                    prop_assert_eq!(of_cell.filter(|t| **t == tuning).count() as u32, schedule.blocks_per_cell);
+                }
+            }
+            prop_assert!((schedule.estimate_s - seconds as f64).abs() < 1e-6 * seconds as f64);
+        }
+    }
+}

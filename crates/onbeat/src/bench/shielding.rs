@@ -1,0 +1,111 @@
+//! What a bench changes on the host: the shield that is raised and lowered between blocks, and the sessions of its loads.
+//! All of it stands in the journal before it happens.
+
+use std::path::Path;
+
+use crate::load::kill_session;
+use crate::thread::{Grant, Refusal, this_program};
+use crate::tune::shield::Free;
+use crate::tune::{CpuList, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode, journal};
+
+/// The journal of a bench, and its shield when it has one.
+pub(super) struct Shielding {
+    host: LiveHost,
+    journal: Option<Journal>,
+    shield: Option<Shield>,
+    raised: bool,
+    session: Option<journal::Step>,
+    words: Vec<String>,
+}
+
+impl Shielding {
+    /// Begins the journal. Without one, in a home that cannot be written, a bench without a shield still runs: its loads end
+    /// with it by themselves, the journal only makes sure.
+    pub(super) fn begin(directory: &Path, command: &[String]) -> Result<Self, TuneError> {
+        let host = LiveHost::killing_sessions_by(kill_session);
+        let purpose = Purpose::new("bench", command.join(" "));
+        let (journal, words) = match Journal::begin(directory, &host, &purpose) {
+            Ok(journal) => (Some(journal), Vec::new()),
+            Err(why @ TuneError::Busy { .. }) => return Err(why),
+            Err(why) => (None, vec![format!("there is no journal of changes: {why}")]),
+        };
+        Ok(Self { host, journal, shield: None, raised: false, session: None, words })
+    }
+
+    /// Prepares the shield of `cpu` for these processes, and raises it once to see what it does here.
+    pub(super) fn prepare(&mut self, cpu: u32, pids: &[u32]) -> Result<Grant, TuneError> {
+        let wanted = format!("CPU {cpu} for the loop alone");
+        let Some(journal) = &mut self.journal else {
+            let why = self.words.join("; ");
+            return Ok(Grant::refused("CPU shield", wanted, refusal(why)));
+        };
+        let free: Vec<Free> = pids.iter().map(|pid| Free::Process(pid.cast_signed())).collect();
+        let rt: CpuList = [cpu].into_iter().collect();
+        match Shield::prepare(&self.host, journal, &rt, &free) {
+            Ok(shield) => self.shield = Some(shield),
+            Err(why @ (TuneError::NeedsRoot { .. } | TuneError::NoHousekeeping { .. })) => {
+                return Ok(Grant::refused("CPU shield", wanted, refusal(why.to_string())));
+            }
+            Err(why) => return Err(why),
+        }
+        self.set(true)?;
+        self.set(false)?;
+        Ok(Grant::given("CPU shield", wanted))
+    }
+
+    /// What the shield moves and what it cannot, in sentences.
+    pub(super) fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// A load's processes, so that the next start ends them if nobody else does.
+    pub(super) fn remember_session(&mut self, sid: i32, start_ticks: u64) -> Result<(), TuneError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let intent = Intent::new("load.session", Key::Session { sid, start_ticks }, "absent", "running");
+        self.session = Some(journal.intend(intent)?);
+        Ok(())
+    }
+
+    /// The load has ended.
+    pub(super) fn forget_session(&mut self) -> Result<(), TuneError> {
+        if let (Some(journal), Some(step)) = (&mut self.journal, self.session.take()) {
+            journal.undo(&self.host, &[step], UndoMode::Careful)?;
+        }
+        Ok(())
+    }
+
+    /// Raises the shield, or lowers it. Raised again while it is up, it takes in what was started meanwhile.
+    pub(super) fn set(&mut self, up: bool) -> Result<(), TuneError> {
+        let (Some(journal), Some(shield)) = (&mut self.journal, &mut self.shield) else { return Ok(()) };
+        if up {
+            let report = shield.raise(&self.host, journal)?;
+            if self.words.is_empty() {
+                self.words = report.sentences();
+            }
+        } else if self.raised {
+            shield.lower(&self.host, journal)?;
+        }
+        self.raised = up;
+        Ok(())
+    }
+
+    /// Puts everything back and ends the journal.
+    pub(super) fn dismantle(mut self) -> Result<(), TuneError> {
+        self.forget_session()?;
+        let Some(mut journal) = self.journal else { return Ok(()) };
+        if let Some(shield) = self.shield {
+            shield.dismantle(&self.host, &mut journal)?;
+        }
+        journal.undo_all(&self.host, UndoMode::Careful)?;
+        journal.close()
+    }
+}
+
+fn refusal(why_not: String) -> Refusal {
+    let costs = "other programs and interrupts run on the loop's CPU, and delay it by up to milliseconds under load";
+    Refusal {
+        why_not,
+        costs,
+        remedy: format!("sudo {} bench    (on a machine with at least two CPUs)", this_program()),
+    }
+}

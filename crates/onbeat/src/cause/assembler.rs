@@ -1,0 +1,166 @@
+//! Instructions of the kernel's BPF machine, put together by hand (`Documentation/bpf/standardization/instruction-set.rst`).
+
+/// One of the ten registers; `R10` is the read-only frame pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Register(u8);
+
+pub(super) const R0: Register = Register(0);
+pub(super) const R1: Register = Register(1);
+pub(super) const R2: Register = Register(2);
+pub(super) const R3: Register = Register(3);
+pub(super) const R6: Register = Register(6);
+pub(super) const R7: Register = Register(7);
+pub(super) const R8: Register = Register(8);
+pub(super) const R9: Register = Register(9);
+pub(super) const FRAME: Register = Register(10);
+
+/// Functions of the kernel that a program may call (`enum bpf_func_id`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KernelCall {
+    MapLookup = 1,
+    KtimeNs = 5,
+    ProbeReadKernel = 113,
+}
+
+/// Width of a load or store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    Word,
+    Double,
+}
+
+impl Width {
+    const fn bits(self) -> u8 {
+        match self {
+            Self::Word => 0x00,
+            Self::Double => 0x18,
+        }
+    }
+}
+
+/// A place to jump to, filled in when it is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(usize);
+
+/// A program under construction.
+#[derive(Debug, Default)]
+pub(super) struct Assembler {
+    code: Vec<u64>,
+    jumps: Vec<(usize, Place)>,
+    places: Vec<Option<usize>>,
+}
+
+impl Assembler {
+    fn emit(&mut self, operation: u8, (to, from): (Register, Register), offset: i16, immediate: i32) {
+        let registers = if cfg!(target_endian = "little") { from.0 << 4 | to.0 } else { to.0 << 4 | from.0 };
+        let mut bytes = [operation, registers, 0, 0, 0, 0, 0, 0];
+        bytes[2..4].copy_from_slice(&offset.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&immediate.to_ne_bytes());
+        self.code.push(u64::from_ne_bytes(bytes));
+    }
+
+    pub(super) fn set(&mut self, to: Register, immediate: i32) {
+        self.emit(0xb7, (to, R0), 0, immediate);
+    }
+
+    pub(super) fn copy(&mut self, to: Register, from: Register) {
+        self.emit(0xbf, (to, from), 0, 0);
+    }
+
+    pub(super) fn add(&mut self, to: Register, immediate: i32) {
+        self.emit(0x07, (to, R0), 0, immediate);
+    }
+
+    pub(super) fn and(&mut self, to: Register, immediate: i32) {
+        self.emit(0x57, (to, R0), 0, immediate);
+    }
+
+    pub(super) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
+        self.emit(0x61 | width.bits(), (to, from), offset, 0);
+    }
+
+    pub(super) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
+        self.emit(0x63 | width.bits(), (to, from), offset, 0);
+    }
+
+    pub(super) fn store_zero(&mut self, width: Width, to: Register, offset: i16) {
+        self.emit(0x62 | width.bits(), (to, R0), offset, 0);
+    }
+
+    pub(super) fn call(&mut self, helper: KernelCall) {
+        self.emit(0x85, (R0, R0), 0, helper as i32);
+    }
+
+    /// Loads the address of a map by its descriptor; takes two instructions.
+    pub(super) fn map(&mut self, to: Register, descriptor: i32) {
+        self.emit(0x18, (to, Register(1)), 0, descriptor);
+        self.emit(0, (R0, R0), 0, 0);
+    }
+
+    pub(super) fn place(&mut self) -> Place {
+        self.places.push(None);
+        Place(self.places.len() - 1)
+    }
+
+    pub(super) fn here(&mut self, place: Place) {
+        self.places[place.0] = Some(self.code.len());
+    }
+
+    pub(super) fn jump_if_zero(&mut self, register: Register, place: Place) {
+        self.jumps.push((self.code.len(), place));
+        self.emit(0x15, (register, R0), 0, 0);
+    }
+
+    /// Compares the low 32 bits.
+    pub(super) fn jump_if_equal(&mut self, a: Register, b: Register, place: Place) {
+        self.jumps.push((self.code.len(), place));
+        self.emit(0x1e, (a, b), 0, 0);
+    }
+
+    pub(super) fn jump(&mut self, place: Place) {
+        self.jumps.push((self.code.len(), place));
+        self.emit(0x05, (R0, R0), 0, 0);
+    }
+
+    pub(super) fn exit(&mut self) {
+        self.set(R0, 0);
+        self.emit(0x95, (R0, R0), 0, 0);
+    }
+
+    /// The instructions, with all jumps filled in; a jump to a place that was never reached goes on with the next
+    /// instruction.
+    pub(super) fn finish(mut self) -> Vec<u64> {
+        for (at, place) in &self.jumps {
+            let target = self.places.get(place.0).copied().flatten().unwrap_or(at + 1);
+            let distance = i16::try_from(target as i64 - *at as i64 - 1).unwrap_or(0);
+            let mut bytes = self.code[*at].to_ne_bytes();
+            bytes[2..4].copy_from_slice(&distance.to_ne_bytes());
+            self.code[*at] = u64::from_ne_bytes(bytes);
+        }
+        self.code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_have_the_documented_form() {
+        let mut assembler = Assembler::default();
+        let end = assembler.place();
+        assembler.load(Width::Double, R7, R1, 8);
+        assembler.jump_if_zero(R7, end);
+        assembler.store(Width::Word, FRAME, -4, R7);
+        assembler.here(end);
+        assembler.exit();
+        let code: Vec<[u8; 8]> = assembler.finish().iter().map(|word| word.to_ne_bytes()).collect();
+        if cfg!(target_endian = "little") {
+            assert_eq!(code[0], [0x79, 0x17, 8, 0, 0, 0, 0, 0], "r7 = *(u64 *)(r1 + 8)");
+            assert_eq!(code[1], [0x15, 0x07, 1, 0, 0, 0, 0, 0], "if r7 == 0 goto +1");
+            assert_eq!(code[2], [0x63, 0x7a, 0xfc, 0xff, 0, 0, 0, 0], "*(u32 *)(r10 - 4) = r7");
+            assert_eq!(code[4], [0x95, 0, 0, 0, 0, 0, 0, 0], "exit");
+        }
+        assert_eq!(code.len(), 5);
+    }
+}

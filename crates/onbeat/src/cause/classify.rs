@@ -1,0 +1,156 @@
+//! Divides a spike's lateness among its causes. A pure function: facts, events and counters in, explanation out.
+//!
+//! ```text
+//!   programmed expiry                                     s_k           e_k
+//!     |-- timer late --|-- woken, waiting --|-- way out --|---- work ----|
+//!     |<----------------- explained --------------------->|  <- unplanned ->
+//! ```
+//!
+//! Every nanosecond between the programmed expiry and the first instruction gets one cause, so causes and unexplained
+//! time add up to the lateness. Work beyond the plan is explained when it is a good part of the spike.
+
+use std::ops::Range;
+
+use onbeat_rt::{Flags, Instant, Sample};
+
+use super::counters::Counters;
+use super::judge::Judge;
+use super::kind::{CauseKind, Explanation};
+use super::settle::{add_up, settle};
+use super::window::Window;
+
+/// What is known of a late cycle without any event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpikeFacts {
+    /// `r_k`.
+    pub release: Instant,
+    /// The instant the loop's timer was set to: the release minus the margin to spin.
+    pub expiry: Instant,
+    /// When the loop was done with the cycle before, if known.
+    pub entered_sleep: Option<Instant>,
+    /// `s_k`, the first instant after the wait.
+    pub start: Instant,
+    /// `e_k`.
+    pub end: Instant,
+    /// Time spent polling before the release, in nanoseconds.
+    pub spun_ns: u64,
+    /// Planned work of a cycle, in nanoseconds.
+    pub planned_work_ns: u64,
+    /// The loop's thread.
+    pub tid: u32,
+    /// The CPU it is bound to or was last seen on.
+    pub cpu: Option<u32>,
+    /// The kernel's priority of it: 99 − p for `SCHED_FIFO` p, 120 for an ordinary thread.
+    pub prio: i32,
+}
+
+impl SpikeFacts {
+    /// The facts in a sample; thread, CPU and priority are left at nothing.
+    ///
+    /// `margin_ns` is used only when the loop did not sleep; otherwise the sample itself tells what the timer was set to.
+    #[must_use]
+    pub const fn of(sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Self {
+        let start = sample.start();
+        let woke = start.minus_ns(sample.spun_ns as u64);
+        let slept = !sample.flags.has(Flags::NO_SLEEP);
+        let expiry = if slept { woke.minus_ns(sample.sleep_latency_ns) } else { sample.release.minus_ns(margin_ns) };
+        Self {
+            release: sample.release,
+            expiry,
+            entered_sleep: None,
+            start,
+            end: start.plus_ns(sample.execution_time_ns),
+            spun_ns: sample.spun_ns as u64,
+            planned_work_ns,
+            tid: 0,
+            cpu: None,
+            prio: 120,
+        }
+    }
+
+    /// The stretches to explain. Of two, the smaller is left out when it is less than a quarter of the larger.
+    fn parts(&self) -> Vec<Part> {
+        let woke = self.start.minus_ns(self.spun_ns);
+        let wait = if self.spun_ns > 0 && woke < self.release {
+            // The loop was up in time: what was late happened while it polled.
+            let planned_ns = self.release.ns_since(woke);
+            Part { from: woke, to: self.start, planned_ns, kind: PartKind::Running }
+        } else {
+            Part { from: self.expiry.min(self.start), to: self.start, planned_ns: 0, kind: PartKind::WakeUp }
+        };
+        let work = Part { from: self.start, to: self.end, planned_ns: self.planned_work_ns, kind: PartKind::Running };
+        let larger = wait.late_ns().max(work.late_ns());
+        let counts = |part: &Part| part.late_ns() > 0 && part.late_ns() >= larger / 4;
+        [wait, work].into_iter().filter(counts).collect()
+    }
+
+    /// From where to where events are needed.
+    #[must_use]
+    pub fn span(&self) -> Range<Instant> {
+        let from = self.entered_sleep.map_or(self.expiry, |entered| entered.min(self.expiry));
+        from..self.end
+    }
+}
+
+/// A stretch to explain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) from: Instant,
+    pub(super) to: Instant,
+    /// How much of it was to be.
+    pub(super) planned_ns: u64,
+    pub(super) kind: PartKind,
+}
+
+/// Whether the loop should have been waking up or working.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartKind {
+    WakeUp,
+    Running,
+}
+
+impl Part {
+    const fn late_ns(&self) -> u64 {
+        self.to.ns_since(self.from).saturating_sub(self.planned_ns)
+    }
+}
+
+/// Divides the lateness of a spike among its causes.
+#[must_use]
+pub fn explain(facts: &SpikeFacts, window: &Window, counters: &Counters) -> Explanation {
+    let window = &window.completed();
+    let judge = Judge::new(facts, window, counters);
+    let pieces: Vec<_> = facts.parts().iter().flat_map(|part| settle(part, &judge, counters)).collect();
+    let mut causes = add_up(&pieces);
+    let lateness_ns = causes.iter().map(|cause| cause.ns).sum();
+    let named = causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
+    let accounted_ns = named.map(|cause| cause.ns).sum();
+    say_what_was_lost(&mut causes, facts, window);
+    Explanation { lateness_ns, accounted_ns, causes }
+}
+
+fn say_what_was_lost(causes: &mut [super::kind::Cause], facts: &SpikeFacts, window: &Window) {
+    let span = facts.span();
+    if let Some(lost) = window.lost_between(span.start, span.end)
+        && let Some(unexplained) = causes.iter_mut().find(|cause| cause.kind == CauseKind::Unexplained)
+    {
+        let us = lost.to.ns_since(lost.from) as f64 / 1000.0;
+        unexplained.evidence.push_str(&format!("; events of {us:.1} us were lost on CPU {}", lost.cpu));
+    }
+}
+
+/// Spikes of one stall are one event: a cycle whose release passed before the one before it had ended is late because
+/// that one was. Returns index ranges, in order; `spikes` are in order of release.
+#[must_use]
+pub fn stalls(spikes: &[SpikeFacts]) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    let mut ended = Instant::default();
+    for (index, spike) in spikes.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group) if spike.expiry <= ended => group.end = index + 1,
+            _ => groups.push(index..index + 1),
+        }
+        ended = ended.max(spike.end);
+    }
+    groups
+}

@@ -1,0 +1,136 @@
+//! Readings of the kernel's own accounts: time that the hypervisor took, and rules of the scheduler at work.
+
+use std::collections::VecDeque;
+
+use onbeat_rt::Instant;
+use serde::{Deserialize, Serialize};
+
+/// Where readings come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CounterSource {
+    /// A BPF program at each switch to and from the loop: nanoseconds.
+    Bpf,
+    /// `/proc/stat`: ticks of 10 ms.
+    Procfs,
+    /// None.
+    #[default]
+    None,
+}
+
+/// One reading, taken when a CPU switched to or from the loop's thread, or when it was woken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// When.
+    pub at: Instant,
+    /// Of which CPU.
+    pub cpu: u32,
+    /// Time the hypervisor has taken from this CPU so far, in nanoseconds.
+    pub steal_ns: u64,
+    /// The thread that left the CPU.
+    pub prev: u32,
+    /// The thread that came.
+    pub next: u32,
+    /// The system call in which `prev` was.
+    pub prev_syscall: Option<i64>,
+    /// `prev` was brought into the kernel from user code by an interrupt or a fault.
+    pub prev_in_user: bool,
+    /// Whether the CPU's real-time threads were held back then.
+    pub rt_throttled: Option<bool>,
+    /// Whether `next` was chosen by the fair server.
+    pub by_fair_server: Option<bool>,
+}
+
+/// The readings around a spike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Where they come from.
+    pub source: CounterSource,
+    /// In order of time.
+    pub readings: Vec<Reading>,
+    /// The kernel runs as a guest.
+    pub is_guest: bool,
+    /// System management interrupts meanwhile, where the CPU counts them.
+    pub smi: Option<u64>,
+    /// The kernel has a fair server.
+    pub has_fair_server: bool,
+}
+
+/// Steal between two readings of one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steal {
+    /// Of which CPU.
+    pub cpu: u32,
+    /// The reading before.
+    pub from: Instant,
+    /// The reading after.
+    pub to: Instant,
+    /// What was taken between them.
+    pub ns: u64,
+}
+
+impl Counters {
+    /// What the hypervisor took, reading by reading, of the time between `from` and `to`.
+    #[must_use]
+    pub fn steal_between(&self, from: Instant, to: Instant) -> Vec<Steal> {
+        let mut cpus: Vec<u32> = self.readings.iter().map(|reading| reading.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let of_cpu = |cpu: u32| self.readings.iter().filter(move |reading| reading.cpu == cpu);
+        let pairs = cpus.into_iter().flat_map(|cpu| of_cpu(cpu).zip(of_cpu(cpu).skip(1)));
+        let steals = pairs.map(|(before, after)| Steal {
+            cpu: before.cpu,
+            from: before.at,
+            to: after.at,
+            ns: after.steal_ns.saturating_sub(before.steal_ns),
+        });
+        steals.filter(|steal| steal.ns > 0 && steal.from < to && steal.to > from).collect()
+    }
+
+    /// Readings of `cpu` between `from` and `to`, both included.
+    pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> impl Iterator<Item = &Reading> {
+        let inside = move |reading: &&Reading| reading.at >= from && reading.at <= to;
+        self.readings.iter().filter(inside).filter(move |reading| cpu.is_none_or(|cpu| cpu == reading.cpu))
+    }
+}
+
+/// Ticks of `/proc/stat`, in nanoseconds: `USER_HZ` is 100 on every architecture Linux runs on today.
+const TICK_NS: u64 = 10_000_000;
+/// How far apart readings of `/proc/stat` may be to say anything about a spike between them, in nanoseconds.
+const PROCFS_REACH_NS: u64 = 250_000_000;
+/// How often `/proc/stat` is read, in nanoseconds.
+const PROCFS_EVERY_NS: u64 = 100_000_000;
+
+/// Readings of `/proc/stat`, where no finer ones are to be had.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProcfsSteal {
+    readings: VecDeque<Reading>,
+    read_at: Instant,
+}
+
+impl ProcfsSteal {
+    /// Takes a reading when the last one is old enough.
+    pub(super) fn keep_watch(&mut self, now: Instant) {
+        if now.ns_since(self.read_at) < PROCFS_EVERY_NS {
+            return;
+        }
+        self.read_at = now;
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let steal = |line: &str| -> Option<Reading> {
+            let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
+            let cpu = words.next()?.parse().ok()?;
+            let ticks: u64 = words.nth(7)?.parse().ok()?;
+            Some(Reading { at: now, cpu, steal_ns: ticks * TICK_NS, ..Reading::default() })
+        };
+        self.readings.extend(text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(steal));
+        self.readings.retain(|reading| now.ns_since(reading.at) < 10 * PROCFS_REACH_NS);
+    }
+
+    /// Readings that are close enough to `from` and `to`.
+    pub(super) fn around(&self, from: Instant, to: Instant) -> Vec<Reading> {
+        let near = |reading: &&Reading| {
+            reading.at >= from.minus_ns(PROCFS_REACH_NS) && reading.at <= to.plus_ns(PROCFS_REACH_NS)
+        };
+        self.readings.iter().filter(near).copied().collect()
+    }
+}

@@ -1,0 +1,276 @@
+//! From a record's bytes to an [`Event`], by the format files of the kernel that wrote them.
+
+use std::collections::HashMap;
+
+use onbeat_rt::Instant;
+
+use super::event::{Event, Label, Softirq, State, Thread, Vector, What};
+use super::format::{EventFormat, Field, FormatError, Holds};
+use super::page::{Record, number};
+
+/// The trace points that are understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `sched:sched_switch`.
+    Switch,
+    /// `sched:sched_waking`.
+    Waking,
+    /// `sched:sched_wakeup`.
+    Wakeup,
+    /// `sched:sched_migrate_task`.
+    Migrate,
+    /// `irq:irq_handler_entry`.
+    IrqEntry,
+    /// `irq:irq_handler_exit`.
+    IrqExit,
+    /// The entry of a [`Vector`].
+    VectorEntry(Vector),
+    /// Its exit.
+    VectorExit(Vector),
+    /// `irq:softirq_entry`.
+    SoftirqEntry,
+    /// `irq:softirq_exit`.
+    SoftirqExit,
+    /// `timer:hrtimer_start`.
+    TimerStart,
+    /// `timer:hrtimer_expire_entry`.
+    TimerExpireEntry,
+    /// `timer:hrtimer_expire_exit`.
+    TimerExpireExit,
+    /// `timer:hrtimer_cancel`.
+    TimerCancel,
+    /// `power:cpu_idle`.
+    Idle,
+    /// `power:cpu_frequency`.
+    Frequency,
+    /// `exceptions:page_fault_user`.
+    PageFaultUser,
+    /// `exceptions:page_fault_kernel`.
+    PageFaultKernel,
+    /// `raw_syscalls:sys_enter`.
+    SyscallEnter,
+    /// `raw_syscalls:sys_exit`.
+    SyscallExit,
+    /// `signal:signal_generate`.
+    SignalGenerate,
+    /// `signal:signal_deliver`.
+    SignalDeliver,
+    /// `timer:tick_stop`.
+    TickStop,
+}
+
+impl Kind {
+    /// All of them.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        use Kind as K;
+        let mut all = vec![K::Switch, K::Waking, K::Wakeup, K::Migrate, K::IrqEntry, K::IrqExit];
+        all.extend(Vector::ALL.iter().flat_map(|vector| [K::VectorEntry(*vector), K::VectorExit(*vector)]));
+        all.extend([K::SoftirqEntry, K::SoftirqExit, K::TimerStart, K::TimerExpireEntry, K::TimerExpireExit]);
+        all.extend([K::TimerCancel, K::Idle, K::Frequency, K::PageFaultUser, K::PageFaultKernel]);
+        all.extend([K::SyscallEnter, K::SyscallExit, K::SignalGenerate, K::SignalDeliver, K::TickStop]);
+        all
+    }
+
+    /// Directory below `events/`.
+    #[must_use]
+    pub const fn system(self) -> &'static str {
+        match self {
+            Self::Switch | Self::Waking | Self::Wakeup | Self::Migrate => "sched",
+            Self::IrqEntry | Self::IrqExit | Self::SoftirqEntry | Self::SoftirqExit => "irq",
+            Self::VectorEntry(Vector::Ipi) | Self::VectorExit(Vector::Ipi) => "ipi",
+            Self::VectorEntry(_) | Self::VectorExit(_) => "irq_vectors",
+            Self::TimerStart | Self::TimerExpireEntry | Self::TimerExpireExit | Self::TimerCancel | Self::TickStop => {
+                "timer"
+            }
+            Self::Idle | Self::Frequency => "power",
+            Self::PageFaultUser | Self::PageFaultKernel => "exceptions",
+            Self::SyscallEnter | Self::SyscallExit => "raw_syscalls",
+            Self::SignalGenerate | Self::SignalDeliver => "signal",
+        }
+    }
+
+    /// The event's name.
+    #[must_use]
+    pub fn name(self) -> String {
+        let name = match self {
+            Self::VectorEntry(vector) => return format!("{}_entry", vector.name()),
+            Self::VectorExit(vector) => return format!("{}_exit", vector.name()),
+            Self::Switch => "sched_switch",
+            Self::Waking => "sched_waking",
+            Self::Wakeup => "sched_wakeup",
+            Self::Migrate => "sched_migrate_task",
+            Self::IrqEntry => "irq_handler_entry",
+            Self::IrqExit => "irq_handler_exit",
+            Self::SoftirqEntry => "softirq_entry",
+            Self::SoftirqExit => "softirq_exit",
+            Self::TimerStart => "hrtimer_start",
+            Self::TimerExpireEntry => "hrtimer_expire_entry",
+            Self::TimerExpireExit => "hrtimer_expire_exit",
+            Self::TimerCancel => "hrtimer_cancel",
+            Self::Idle => "cpu_idle",
+            Self::Frequency => "cpu_frequency",
+            Self::PageFaultUser => "page_fault_user",
+            Self::PageFaultKernel => "page_fault_kernel",
+            Self::SyscallEnter => "sys_enter",
+            Self::SyscallExit => "sys_exit",
+            Self::SignalGenerate => "signal_generate",
+            Self::SignalDeliver => "signal_deliver",
+            Self::TickStop => "tick_stop",
+        };
+        name.to_owned()
+    }
+
+    /// The fields that are read, in the order in which [`Fields`] hands them out.
+    const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Switch => &["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"],
+            Self::Waking | Self::Wakeup => &["comm", "pid", "prio", "target_cpu"],
+            Self::Migrate => &["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
+            Self::IrqEntry => &["irq", "name"],
+            Self::IrqExit => &["irq"],
+            Self::VectorEntry(_) | Self::VectorExit(_) => &[],
+            Self::SoftirqEntry | Self::SoftirqExit => &["vec"],
+            Self::TimerStart => &["hrtimer", "function", "expires", "softexpires"],
+            Self::TimerExpireEntry => &["hrtimer", "function", "now"],
+            Self::TimerExpireExit | Self::TimerCancel => &["hrtimer"],
+            Self::Idle | Self::Frequency => &["state", "cpu_id"],
+            Self::PageFaultUser | Self::PageFaultKernel => &["address"],
+            Self::SyscallEnter => &["id"],
+            Self::SyscallExit => &["id", "ret"],
+            Self::SignalGenerate => &["sig", "pid", "comm"],
+            Self::SignalDeliver => &["sig"],
+            Self::TickStop => &["success"],
+        }
+    }
+}
+
+/// `cpu_idle`'s state when the CPU is awake again (`PWR_EVENT_EXIT`).
+const IDLE_EXIT: u64 = u32::MAX as u64;
+/// The most fields that are read of one event.
+const MOST_FIELDS: usize = 7;
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    kind: Kind,
+    fields: [Option<Field>; MOST_FIELDS],
+}
+
+/// Reads the records of one kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    id: Option<Field>,
+    tid: Option<Field>,
+    known: HashMap<u16, Known>,
+}
+
+impl Decoder {
+    /// A decoder that knows nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes up an event by its description.
+    ///
+    /// # Errors
+    /// [`FormatError::NoField`] when the event lacks a field that is read here.
+    pub fn learn(&mut self, kind: Kind, format: &EventFormat) -> Result<(), FormatError> {
+        let mut fields = [None; MOST_FIELDS];
+        for (place, name) in fields.iter_mut().zip(kind.fields()) {
+            *place = Some(format.field(name)?);
+        }
+        self.id = Some(format.field("common_type")?);
+        self.tid = Some(format.field("common_pid")?);
+        self.known.insert(format.id, Known { kind, fields });
+        Ok(())
+    }
+
+    /// The event in `record`; `None` when it is of no known kind or too short for it.
+    #[must_use]
+    pub fn decode(&self, cpu: u32, record: &Record<'_>) -> Option<Event> {
+        let id = number(record.bytes, self.id?)?;
+        let tid = number(record.bytes, self.tid?)? as u32;
+        let known = self.known.get(&u16::try_from(id).ok()?)?;
+        let what = what(known.kind, &Fields { bytes: record.bytes, places: &known.fields })?;
+        Some(Event { at: Instant::from_ns(record.at_ns), cpu, tid, what })
+    }
+}
+
+struct Fields<'r> {
+    bytes: &'r [u8],
+    places: &'r [Option<Field>; MOST_FIELDS],
+}
+
+impl Fields<'_> {
+    fn number(&self, index: usize) -> Option<u64> {
+        number(self.bytes, (*self.places.get(index)?)?)
+    }
+
+    fn label(&self, index: usize) -> Option<Label> {
+        let field = (*self.places.get(index)?)?;
+        let end = field.offset.checked_add(field.size)?;
+        let (from, length) = match field.holds {
+            Holds::InPlace => (field.offset, field.size),
+            Holds::Location | Holds::RelativeLocation => {
+                let place = number(self.bytes, Field { signed: false, ..field })?;
+                let base = if field.holds == Holds::RelativeLocation { end } else { 0 };
+                (base.checked_add((place & 0xffff) as usize)?, (place >> 16 & 0xffff) as usize)
+            }
+        };
+        Some(Label::new(self.bytes.get(from..from.checked_add(length)?)?))
+    }
+
+    /// Name, number and priority, which stand in this order from `first` on.
+    fn thread(&self, first: usize) -> Option<Thread> {
+        let (tid, prio) = (self.number(first + 1)? as u32, self.number(first + 2)? as i32);
+        Some(Thread { tid, prio, name: self.label(first)? })
+    }
+
+    fn instant(&self, index: usize) -> Option<Instant> {
+        self.number(index).map(Instant::from_ns)
+    }
+}
+
+fn what(kind: Kind, fields: &Fields<'_>) -> Option<What> {
+    let number = |index| fields.number(index);
+    Some(match kind {
+        Kind::Switch => {
+            What::Switch { prev: fields.thread(0)?, prev_state: State(number(3)? as u32), next: fields.thread(4)? }
+        }
+        Kind::Waking => What::Waking { thread: fields.thread(0)?, target_cpu: number(3)? as u32 },
+        Kind::Wakeup => What::Wakeup { thread: fields.thread(0)?, target_cpu: number(3)? as u32 },
+        Kind::Migrate => {
+            What::Migrate { thread: fields.thread(0)?, from_cpu: number(3)? as u32, to_cpu: number(4)? as u32 }
+        }
+        Kind::IrqEntry => What::IrqEntry { irq: number(0)? as u32, name: fields.label(1)? },
+        Kind::IrqExit => What::IrqExit { irq: number(0)? as u32 },
+        Kind::VectorEntry(vector) => What::VectorEntry(vector),
+        Kind::VectorExit(vector) => What::VectorExit(vector),
+        Kind::SoftirqEntry => What::SoftirqEntry(Softirq(number(0)? as u8)),
+        Kind::SoftirqExit => What::SoftirqExit(Softirq(number(0)? as u8)),
+        Kind::TimerStart => What::TimerStart {
+            timer: number(0)?,
+            function: number(1)?,
+            expires: fields.instant(2)?,
+            softexpires: fields.instant(3)?,
+        },
+        Kind::TimerExpireEntry => {
+            What::TimerExpireEntry { timer: number(0)?, function: number(1)?, now: fields.instant(2)? }
+        }
+        Kind::TimerExpireExit => What::TimerExpireExit { timer: number(0)? },
+        Kind::TimerCancel => What::TimerCancel { timer: number(0)? },
+        Kind::Idle if number(0)? & IDLE_EXIT == IDLE_EXIT => What::IdleExit,
+        Kind::Idle => What::IdleEntry { state: number(0)? as u32 },
+        Kind::Frequency => What::Frequency { cpu: number(1)? as u32, khz: number(0)? as u32 },
+        Kind::PageFaultUser => What::PageFault { address: number(0)?, user: true },
+        Kind::PageFaultKernel => What::PageFault { address: number(0)?, user: false },
+        Kind::SyscallEnter => What::SyscallEnter { number: number(0)? as i64 },
+        Kind::SyscallExit => What::SyscallExit { number: number(0)? as i64, result: number(1)? as i64 },
+        Kind::SignalGenerate => {
+            What::SignalGenerate { signal: number(0)? as i32, target: number(1)? as u32, name: fields.label(2)? }
+        }
+        Kind::SignalDeliver => What::SignalDeliver { signal: number(0)? as i32 },
+        Kind::TickStop => What::TickStop { success: number(0)? != 0 },
+    })
+}

@@ -1,0 +1,409 @@
+//! What the kernel's trace points tell, in types: one [`Event`] per record, on `CLOCK_MONOTONIC`.
+//!
+//! Names and numbers are the kernel's own (`include/trace/events/*.h`); nothing is interpreted here.
+
+use std::fmt;
+
+use onbeat_rt::Instant;
+
+/// A short name as the kernel has it: a thread's (15 bytes at most) or an interrupt's, cut after 24 bytes.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    bytes: [u8; 24],
+    length: u8,
+}
+
+impl Label {
+    /// The bytes up to the first NUL.
+    #[must_use]
+    pub fn new(name: &[u8]) -> Self {
+        let mut label = Self::default();
+        let ended = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        let length = ended.min(label.bytes.len());
+        label.bytes[..length].copy_from_slice(&name[..length]);
+        label.length = length as u8;
+        label
+    }
+
+    /// The name; bytes that are no UTF-8 become `�`.
+    #[must_use]
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes[..usize::from(self.length)])
+    }
+}
+
+impl From<&str> for Label {
+    fn from(name: &str) -> Self {
+        Self::new(name.as_bytes())
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text())
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:?}", self.text())
+    }
+}
+
+/// A thread as an event names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Thread {
+    /// Its number; 0 is the idle thread of a CPU.
+    pub tid: u32,
+    /// The kernel's priority: −1 for `SCHED_DEADLINE`, 99 − p for `SCHED_FIFO` p, 120 + nice for an ordinary thread.
+    pub prio: i32,
+    /// Its name at that moment.
+    pub name: Label,
+}
+
+impl Thread {
+    /// Whether this is a CPU's idle thread.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.tid == 0
+    }
+
+    /// Whether a real-time or deadline policy rules it.
+    #[must_use]
+    pub const fn is_real_time(&self) -> bool {
+        self.tid != 0 && self.prio < 100
+    }
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} [{}]", self.name, self.tid)?;
+        match self.prio {
+            ..0 => out.write_str(" SCHED_DEADLINE"),
+            prio @ 0..100 => write!(out, " FIFO/RR {}", 99 - prio),
+            120 => Ok(()),
+            prio => write!(out, " nice {}", prio - 120),
+        }
+    }
+}
+
+/// The state in which a thread left its CPU: the bits of `prev_state` in `sched_switch`, as of Linux 4.14.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State(pub u32);
+
+impl State {
+    const LETTERS: [(u32, char); 8] =
+        [(1, 'S'), (2, 'D'), (4, 'T'), (8, 't'), (0x10, 'X'), (0x20, 'Z'), (0x40, 'P'), (0x80, 'I')];
+    /// It was taken off inside the kernel, not on the way back to user space.
+    const PREEMPTED: u32 = 0x100;
+
+    /// It would have run on.
+    #[must_use]
+    pub const fn is_runnable(self) -> bool {
+        self.0 & 0xff == 0
+    }
+
+    /// A signal or a debugger stopped it.
+    #[must_use]
+    pub const fn is_stopped(self) -> bool {
+        self.0 & 0xc != 0
+    }
+
+    /// It waits for a device or a lock, and no signal ends that.
+    #[must_use]
+    pub const fn is_uninterruptible(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// It was taken off inside the kernel.
+    #[must_use]
+    pub const fn was_preempted(self) -> bool {
+        self.0 & Self::PREEMPTED != 0
+    }
+
+    /// From the kernel's letters, such as `S`, `R+` or `D|K`; letters unknown here are passed over.
+    #[must_use]
+    pub fn from_letters(text: &str) -> Self {
+        let bit = |letter| Self::LETTERS.iter().find(|(_, known)| *known == letter).map_or(0, |(bit, _)| *bit);
+        let bits = text.chars().map(|letter| if letter == '+' { Self::PREEMPTED } else { bit(letter) });
+        Self(bits.fold(0, |sum, bit| sum | bit))
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        for (_, letter) in Self::LETTERS.iter().filter(|(bit, _)| self.0 & bit != 0) {
+            if !first {
+                out.write_str("|")?;
+            }
+            first = false;
+            write!(out, "{letter}")?;
+        }
+        if first {
+            out.write_str("R")?;
+        }
+        if self.was_preempted() { out.write_str("+") } else { Ok(()) }
+    }
+}
+
+/// An interrupt that is no device's: the vectors of `irq_vectors` (x86) and the inter-processor interrupts of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Vector {
+    /// The CPU's own timer.
+    LocalTimer,
+    /// Another CPU asks for a look at the run queue.
+    Reschedule,
+    /// Another CPU asks for a function to be run.
+    CallFunction,
+    /// As above, for this CPU only.
+    CallFunctionSingle,
+    /// Work that could not be done where it arose.
+    IrqWork,
+    /// The CPU is too hot, or no longer.
+    Thermal,
+    /// An inter-processor interrupt of another architecture.
+    Ipi,
+}
+
+impl Vector {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::LocalTimer,
+        Self::Reschedule,
+        Self::CallFunction,
+        Self::CallFunctionSingle,
+        Self::IrqWork,
+        Self::Thermal,
+        Self::Ipi,
+    ];
+
+    /// The kernel's name, without `_entry` and `_exit`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LocalTimer => "local_timer",
+            Self::Reschedule => "reschedule",
+            Self::CallFunction => "call_function",
+            Self::CallFunctionSingle => "call_function_single",
+            Self::IrqWork => "irq_work",
+            Self::Thermal => "thermal_apic",
+            Self::Ipi => "ipi",
+        }
+    }
+}
+
+/// A softirq by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Softirq(pub u8);
+
+impl Softirq {
+    const NAMES: [&'static str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+    /// The kernel's name (`include/linux/interrupt.h`).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.get(usize::from(self.0)).copied().unwrap_or("unknown")
+    }
+
+    /// The softirq of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().position(|known| *known == name).map(|number| Self(number as u8))
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `sched_switch`: the CPU went from one thread to another.
+    Switch {
+        /// Who left.
+        prev: Thread,
+        /// In which state.
+        prev_state: State,
+        /// Who runs now.
+        next: Thread,
+    },
+    /// `sched_waking`: somebody wakes a thread; from here on it wants to run.
+    Waking {
+        /// Who is woken.
+        thread: Thread,
+        /// The CPU it will run on, as far as known yet.
+        target_cpu: u32,
+    },
+    /// `sched_wakeup`: the thread stands in the queue of its CPU.
+    Wakeup {
+        /// Who was woken.
+        thread: Thread,
+        /// The CPU in whose queue it stands.
+        target_cpu: u32,
+    },
+    /// `sched_migrate_task`: the thread goes to another CPU.
+    Migrate {
+        /// Who moves.
+        thread: Thread,
+        /// From this CPU.
+        from_cpu: u32,
+        /// To this one.
+        to_cpu: u32,
+    },
+    /// `irq_handler_entry`: a device's handler begins.
+    IrqEntry {
+        /// Line number, as in `/proc/interrupts`.
+        irq: u32,
+        /// The handler's name.
+        name: Label,
+    },
+    /// `irq_handler_exit`.
+    IrqExit {
+        /// Line number.
+        irq: u32,
+    },
+    /// Entry of an interrupt that is no device's.
+    VectorEntry(Vector),
+    /// Its exit.
+    VectorExit(Vector),
+    /// `softirq_entry`.
+    SoftirqEntry(Softirq),
+    /// `softirq_exit`.
+    SoftirqExit(Softirq),
+    /// `hrtimer_start`: a timer was set.
+    TimerStart {
+        /// The timer's address.
+        timer: u64,
+        /// Address of the function it will call.
+        function: u64,
+        /// When it must have expired: the instant asked for plus the thread's slack.
+        expires: Instant,
+        /// The instant asked for.
+        softexpires: Instant,
+    },
+    /// `hrtimer_expire_entry`: a timer's function begins.
+    TimerExpireEntry {
+        /// The timer's address.
+        timer: u64,
+        /// Address of the function.
+        function: u64,
+        /// The instant that the expiry was measured against.
+        now: Instant,
+    },
+    /// `hrtimer_expire_exit`.
+    TimerExpireExit {
+        /// The timer's address.
+        timer: u64,
+    },
+    /// `hrtimer_cancel`.
+    TimerCancel {
+        /// The timer's address.
+        timer: u64,
+    },
+    /// `cpu_idle` with a state: the CPU goes to sleep.
+    IdleEntry {
+        /// Number of the idle state, the driver's own.
+        state: u32,
+    },
+    /// `cpu_idle` with no state: the CPU is awake.
+    IdleExit,
+    /// `cpu_frequency`.
+    Frequency {
+        /// The CPU it is about.
+        cpu: u32,
+        /// The frequency to come, in kHz.
+        khz: u32,
+    },
+    /// `page_fault_user` and `page_fault_kernel`.
+    PageFault {
+        /// The address touched.
+        address: u64,
+        /// Whether user code touched it.
+        user: bool,
+    },
+    /// `sys_enter`.
+    SyscallEnter {
+        /// The call's number on this architecture.
+        number: i64,
+    },
+    /// `sys_exit`.
+    SyscallExit {
+        /// The call's number.
+        number: i64,
+        /// What it returned.
+        result: i64,
+    },
+    /// `signal_generate`: the thread in [`Event::tid`] sent a signal.
+    SignalGenerate {
+        /// Signal number.
+        signal: i32,
+        /// Thread it is for.
+        target: u32,
+        /// Its name.
+        name: Label,
+    },
+    /// `signal_deliver`: the thread in [`Event::tid`] takes a signal.
+    SignalDeliver {
+        /// Signal number.
+        signal: i32,
+    },
+    /// `tick_stop`: whether the CPU's tick could be stopped.
+    TickStop {
+        /// It was.
+        success: bool,
+    },
+}
+
+/// One record of one CPU's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, on `CLOCK_MONOTONIC`.
+    pub at: Instant,
+    /// On which CPU.
+    pub cpu: u32,
+    /// The thread that the CPU was running then.
+    pub tid: u32,
+    /// What happened.
+    pub what: What,
+}
+
+/// Events that the buffer could not hold, with the time they cover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// On which CPU.
+    pub cpu: u32,
+    /// The last event before.
+    pub from: Instant,
+    /// The first event after.
+    pub to: Instant,
+    /// How many, when the kernel counted them.
+    pub count: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_shown_with_its_number_and_its_priority() {
+        let thread = |prio| Thread { tid: 7, prio, name: Label::from("dd") };
+        assert_eq!(thread(1).to_string(), "dd [7] FIFO/RR 98");
+        assert_eq!(thread(120).to_string(), "dd [7]");
+        assert_eq!(thread(139).to_string(), "dd [7] nice 19");
+        assert_eq!(thread(-1).to_string(), "dd [7] SCHED_DEADLINE");
+    }
+
+    #[test]
+    fn states_are_shown_as_the_kernel_shows_them_and_read_back() {
+        for (bits, letters) in [(0, "R"), (0x100, "R+"), (1, "S"), (2, "D"), (4, "T"), (0x41, "S|P")] {
+            assert_eq!(State(bits).to_string(), letters);
+            assert_eq!(State::from_letters(letters), State(bits));
+        }
+        assert!(State(4).is_stopped() && !State(4).is_runnable() && State(0x100).is_runnable());
+    }
+
+    #[test]
+    fn a_name_ends_at_its_first_nul_and_never_overflows() {
+        assert_eq!(Label::new(b"swapper/0\0rest").text(), "swapper/0");
+        assert_eq!(Label::new(&[b'x'; 100]).text().len(), 24);
+    }
+}

@@ -1,0 +1,206 @@
+//! The cold side's partner of a loop: asked after a late sample, answers why.
+
+use std::time::Duration;
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant, Sample};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::classify::{SpikeFacts, explain};
+use super::counters::CounterSource;
+use super::flight::{FlightRecorder, FlightSetting};
+use super::kind::{Cause, CauseKind, Explanation};
+use super::meter::Meter;
+use super::tracefs::TraceError;
+use super::window::Window;
+use crate::thread::{Grant, Refusal};
+
+/// The loop whose spikes are explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopThread {
+    /// Its thread's number.
+    pub tid: u32,
+    /// The CPU it is bound to.
+    pub cpu: Option<u32>,
+    /// Its `SCHED_FIFO` priority, 1 to 99; `None` for an ordinary thread.
+    pub fifo: Option<u32>,
+}
+
+impl LoopThread {
+    /// The kernel's priority: 99 − p, or 120.
+    #[must_use]
+    pub fn prio(&self) -> i32 {
+        self.fifo.map_or(120, |priority| 99 - i32::try_from(priority).unwrap_or(99))
+    }
+}
+
+/// What explaining has cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Spikes explained.
+    pub explained: u64,
+    /// CPU time of the explaining thread, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Memory held, in bytes: the kernel's buffers, pages and readings kept here.
+    pub bytes_held: u64,
+}
+
+/// How far back before a spike events are looked at, in nanoseconds: who ran, and in which system call.
+const LOOK_BACK_NS: u64 = 60_000_000;
+/// How far behind it, in nanoseconds: a system call is known by its end as well.
+const LOOK_AHEAD_NS: u64 = 2_000_000;
+/// How long events of the spike's end are waited for.
+const WAIT_AT_MOST: Duration = Duration::from_millis(20);
+/// How often it is looked whether they have come.
+const WAIT_STEP: Duration = Duration::from_millis(1);
+
+/// Explains the spikes of one loop.
+#[derive(Debug)]
+pub struct Explainer {
+    recorder: FlightRecorder,
+    meter: Meter,
+    thread: LoopThread,
+    cost: Cost,
+    last: Window,
+}
+
+impl Explainer {
+    /// Starts recording. Takes some 100 ms, most of them the kernel's: open it before the loop is armed, and
+    /// [`Self::follow`] the loop's thread when it is there.
+    ///
+    /// # Errors
+    /// [`TraceError`]; [`refused`] makes a rung of the ladder of it.
+    pub fn open(thread: LoopThread, setting: &FlightSetting) -> Result<Self, TraceError> {
+        let recorder = FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
+        let meter = Meter::open(thread.tid, thread.cpu);
+        Ok(Self { recorder, meter, thread, cost: Cost::default(), last: Window::default() })
+    }
+
+    /// Turns to another thread.
+    ///
+    /// # Errors
+    /// [`TraceError::File`] when the kernel refuses a filter.
+    pub fn follow(&mut self, thread: LoopThread) -> Result<(), TraceError> {
+        self.recorder.follow(thread.tid)?;
+        self.meter.follow(thread.tid);
+        self.thread = thread;
+        Ok(())
+    }
+
+    /// What was granted, and what was not: rungs of the capability ladder.
+    #[must_use]
+    pub fn grants(&self) -> Vec<Grant> {
+        let missing = self.recorder.missing();
+        let wanted = if missing.is_empty() {
+            "all events".to_owned()
+        } else {
+            format!("all events; this kernel lacks {}", missing.join(", "))
+        };
+        let counters = "nanoseconds of steal and throttling per CPU";
+        let refused = || Refusal {
+            why_not: self.meter.why_not().unwrap_or("no reason given").to_owned(),
+            costs: "steal is known in ticks of 10 ms, throttling from events alone, and no system call of a culprit",
+            remedy: "sudo onbeat ..., on a kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF".to_owned(),
+        };
+        let counters = match self.meter.source() {
+            CounterSource::Bpf => Grant::given("steal counter", counters),
+            CounterSource::Procfs | CounterSource::None => Grant::refused("steal counter", counters, refused()),
+        };
+        vec![Grant::given("flight recorder", wanted), counters]
+    }
+
+    /// Reads what must be read now and then; call it at least ten times a second.
+    pub fn keep_watch(&mut self) {
+        let before = thread_cpu_ns();
+        self.meter.keep_watch(Monotonic.now());
+        self.cost.cpu_ns += thread_cpu_ns() - before;
+    }
+
+    /// Why `sample` was late.
+    ///
+    /// `margin_ns` is the spin's margin and only used when the loop did not sleep; `planned_work_ns` is a cycle's planned
+    /// work. Waits up to 20 ms for the last events. When the recorder cannot be read, everything is unexplained, and the
+    /// evidence says why.
+    pub fn explain(&mut self, sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Explanation {
+        let LoopThread { tid, cpu, .. } = self.thread;
+        let prio = self.thread.prio();
+        let facts = SpikeFacts { tid, cpu, prio, ..SpikeFacts::of(sample, margin_ns, planned_work_ns) };
+        self.explain_facts(&facts)
+    }
+
+    /// As [`Self::explain`], of facts put together elsewhere.
+    pub fn explain_facts(&mut self, facts: &SpikeFacts) -> Explanation {
+        let before = thread_cpu_ns();
+        let span = facts.span();
+        let explanation = match self.window_of(facts) {
+            Ok(window) => {
+                let counters = self.meter.counters(span.start.minus_ns(LOOK_BACK_NS), window.to);
+                let explanation = explain(facts, &window, &counters);
+                self.last = window.completed();
+                explanation
+            }
+            Err(why) => {
+                let ns = facts.start.ns_since(facts.expiry);
+                let kind = CauseKind::Unexplained;
+                let cause = Cause { kind, ns, evidence: why.to_string(), culprit: None };
+                Explanation { lateness_ns: ns, accounted_ns: 0, causes: vec![cause] }
+            }
+        };
+        self.cost.explained += 1;
+        self.cost.cpu_ns += thread_cpu_ns() - before;
+        explanation
+    }
+
+    /// The events that the last explanation was made from, with [`LOOK_BACK_NS`] before it; for export keep the part
+    /// around the spike ([`Window::between`]).
+    #[must_use]
+    pub const fn last_window(&self) -> &Window {
+        &self.last
+    }
+
+    /// What explaining has cost so far. The recording's own cost falls on the threads that are recorded and is not in it.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        Cost { bytes_held: self.recorder.bytes_held() + self.meter.bytes_held(), ..self.cost }
+    }
+
+    /// Ends recording and removes the instance. Dropping does the same.
+    pub fn close(self) {
+        drop(self);
+    }
+
+    fn window_of(&mut self, facts: &SpikeFacts) -> Result<Window, TraceError> {
+        let span = facts.span();
+        let (from, to) = (span.start.minus_ns(LOOK_BACK_NS), span.end.plus_ns(LOOK_AHEAD_NS));
+        let deadline = Monotonic.now().plus_ns(onbeat_rt::time::ns(WAIT_AT_MOST));
+        loop {
+            let window = self.recorder.window(from, to)?;
+            if Monotonic.now() >= deadline || has_event_after(&window, facts, span.end) {
+                return Ok(window);
+            }
+            std::thread::sleep(WAIT_STEP);
+        }
+    }
+}
+
+/// Whether the loop's own CPU has said anything after `end`: then all before it is readable.
+fn has_event_after(window: &Window, facts: &SpikeFacts, end: Instant) -> bool {
+    let mut cpus = window.cpus.iter().filter(|cpu| facts.cpu.is_none_or(|own| own == cpu.cpu));
+    cpus.any(|cpu| cpu.events.last().is_some_and(|event| event.at > end))
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// The rung of the ladder when there is no recorder at all.
+#[must_use]
+pub fn refused(why: &TraceError) -> Grant {
+    let refusal = Refusal {
+        why_not: why.to_string(),
+        costs: "spikes are counted, but their causes stay unknown",
+        remedy: why.remedy().to_owned(),
+    };
+    Grant::refused("flight recorder", "events of all CPUs", refusal)
+}

@@ -1,0 +1,368 @@
+//! A window as text, in the form of the kernel's own `trace` file, and back.
+//!
+//! `trace-cmd report` prints the same fields; Perfetto and other viewers open such a file as it is. Run files keep
+//! windows in this form too, so that one writer and one reader serve both. Times have nine digits, where the kernel
+//! prints six; the reader takes either.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use onbeat_rt::Instant;
+
+use super::event::{Event, Label, Lost, Softirq, State, Thread, Vector, What};
+use super::window::{CpuWindow, Window};
+
+/// Text that is no trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {number} is no line of a kernel trace: \"{line}\"; was the file cut or edited?")]
+pub struct TextError {
+    /// Which line, from 1.
+    pub number: usize,
+    /// The line.
+    pub line: String,
+}
+
+/// Text that was packed and cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// It is no base64.
+    #[error("a spike's events are no base64: {0}; was the run file edited?")]
+    Base64(#[from] base64::DecodeError),
+    /// It is not deflated text, or more than a run file holds.
+    #[error("a spike's events cannot be unpacked: {0}; was the run file edited?")]
+    Deflate(#[from] std::io::Error),
+    /// It is no trace.
+    #[error(transparent)]
+    Text(#[from] TextError),
+}
+
+/// More than this, in bytes of text, no spike's window has.
+const LONGEST_TEXT: u64 = 64 << 20;
+
+/// The window's text, deflated and in base64: for a run file's note. About 6 bytes per event.
+#[must_use]
+pub fn pack(window: &Window) -> String {
+    let mut packed = DeflateEncoder::new(Vec::new(), Compression::default());
+    // Writing to memory cannot fail.
+    let _ = packed.write_all(write(window).as_bytes());
+    BASE64.encode(packed.finish().unwrap_or_default())
+}
+
+/// The window that [`pack`] packed.
+///
+/// # Errors
+/// [`UnpackError`].
+pub fn unpack(packed: &str) -> Result<Window, UnpackError> {
+    let bytes = BASE64.decode(packed)?;
+    let mut text = String::new();
+    DeflateDecoder::new(&bytes[..]).take(LONGEST_TEXT).read_to_string(&mut text)?;
+    Ok(read(&text)?)
+}
+
+/// The window as text.
+#[must_use]
+pub fn write(window: &Window) -> String {
+    let mut names: BTreeMap<u32, Label> = BTreeMap::new();
+    for event in window.in_order() {
+        for thread in threads(&event.what) {
+            names.entry(thread.tid).or_insert(thread.name);
+        }
+    }
+    let mut text = String::from("# tracer: nop\n#\n");
+    let _ = writeln!(text, "# window: {} {}", window.from.as_ns(), window.to.as_ns());
+    let cpus: Vec<String> = window.cpus.iter().map(|cpu| cpu.cpu.to_string()).collect();
+    let _ = writeln!(text, "# cpus: {}", cpus.join(" "));
+    for (address, name) in &window.functions {
+        let name = shown(&Label::from(name.as_str()));
+        let _ = writeln!(text, "# function: {address:x} {name}");
+    }
+    for lost in &window.lost {
+        let count = lost.count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let _ = writeln!(text, "# lost: {} {} {} {count}", lost.cpu, lost.from.as_ns(), lost.to.as_ns());
+    }
+    text.push_str("#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n");
+    for event in window.in_order() {
+        let name = match (event.tid, names.get(&event.tid)) {
+            (0, _) => "<idle>".to_owned(),
+            (_, Some(name)) => shown(name),
+            (_, None) => "<...>".to_owned(),
+        };
+        let (seconds, ns) = (event.at.as_ns() / 1_000_000_000, event.at.as_ns() % 1_000_000_000);
+        let _ = write!(text, "{name:>16}-{:<7} [{:03}] ..... {seconds:>5}.{ns:09}: ", event.tid, event.cpu);
+        write_what(&mut text, event, window);
+        text.push('\n');
+    }
+    text
+}
+
+/// A name on one line, whatever its owner put into it.
+fn shown(name: &Label) -> String {
+    name.text().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn threads(what: &What) -> Vec<Thread> {
+    match what {
+        What::Switch { prev, next, .. } => vec![*prev, *next],
+        What::Waking { thread, .. } | What::Wakeup { thread, .. } | What::Migrate { thread, .. } => vec![*thread],
+        _ => Vec::new(),
+    }
+}
+
+fn write_what(text: &mut String, event: &Event, window: &Window) {
+    let function = |address: u64| window.function(address).map_or_else(|| format!("0x{address:x}"), str::to_owned);
+    // Writing to a string cannot fail.
+    let _ = match event.what {
+        What::Switch { prev, prev_state, next } => write!(
+            text,
+            "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state={prev_state} ==> next_comm={} next_pid={} next_prio={}",
+            shown(&prev.name),
+            prev.tid,
+            prev.prio,
+            shown(&next.name),
+            next.tid,
+            next.prio
+        ),
+        What::Waking { thread, target_cpu } => write_thread(text, "sched_waking", &thread, target_cpu),
+        What::Wakeup { thread, target_cpu } => write_thread(text, "sched_wakeup", &thread, target_cpu),
+        What::Migrate { thread, from_cpu, to_cpu } => write!(
+            text,
+            "sched_migrate_task: comm={} pid={} prio={} orig_cpu={from_cpu} dest_cpu={to_cpu}",
+            shown(&thread.name),
+            thread.tid,
+            thread.prio
+        ),
+        What::IrqEntry { irq, name } => write!(text, "irq_handler_entry: irq={irq} name={}", shown(&name)),
+        What::IrqExit { irq } => write!(text, "irq_handler_exit: irq={irq} ret=handled"),
+        What::VectorEntry(vector) => write!(text, "{}_entry: vector=0", vector.name()),
+        What::VectorExit(vector) => write!(text, "{}_exit: vector=0", vector.name()),
+        What::SoftirqEntry(softirq) => write!(text, "softirq_entry: vec={} [action={}]", softirq.0, softirq.name()),
+        What::SoftirqExit(softirq) => write!(text, "softirq_exit: vec={} [action={}]", softirq.0, softirq.name()),
+        What::TimerStart { timer, function: address, expires, softexpires } => write!(
+            text,
+            "hrtimer_start: hrtimer=0x{timer:x} function={} expires={} softexpires={} mode=ABS was_armed=0",
+            function(address),
+            expires.as_ns(),
+            softexpires.as_ns()
+        ),
+        What::TimerExpireEntry { timer, function: address, now } => {
+            let (function, now) = (function(address), now.as_ns());
+            write!(text, "hrtimer_expire_entry: hrtimer=0x{timer:x} function={function} now={now}")
+        }
+        What::TimerExpireExit { timer } => write!(text, "hrtimer_expire_exit: hrtimer=0x{timer:x}"),
+        What::TimerCancel { timer } => write!(text, "hrtimer_cancel: hrtimer=0x{timer:x}"),
+        What::IdleEntry { state } => write!(text, "cpu_idle: state={state} cpu_id={}", event.cpu),
+        What::IdleExit => write!(text, "cpu_idle: state={} cpu_id={}", u32::MAX, event.cpu),
+        What::Frequency { cpu, khz } => write!(text, "cpu_frequency: state={khz} cpu_id={cpu}"),
+        What::PageFault { address, user } => {
+            let (name, code) = if user { ("page_fault_user", 4) } else { ("page_fault_kernel", 0) };
+            write!(text, "{name}: address=0x{address:x} ip=0x0 error_code=0x{code:x}")
+        }
+        What::SyscallEnter { number } => write!(text, "sys_enter: NR {number} (0, 0, 0, 0, 0, 0)"),
+        What::SyscallExit { number, result } => write!(text, "sys_exit: NR {number} = {result}"),
+        What::SignalGenerate { signal, target, name } => {
+            let name = shown(&name);
+            write!(text, "signal_generate: sig={signal} errno=0 code=0 comm={name} pid={target} grp=0 res=0")
+        }
+        What::SignalDeliver { signal } => {
+            write!(text, "signal_deliver: sig={signal} errno=0 code=0 sa_handler=0 sa_flags=0")
+        }
+        What::TickStop { success } => write!(text, "tick_stop: success={} dependency=NONE", i32::from(success)),
+    };
+}
+
+fn write_thread(text: &mut String, event: &str, thread: &Thread, target_cpu: u32) -> std::fmt::Result {
+    let (Thread { tid, prio, .. }, name) = (thread, shown(&thread.name));
+    write!(text, "{event}: comm={name} pid={tid} prio={prio} target_cpu={target_cpu:03}")
+}
+
+/// Reads a text back. Lines of events that are not known here are passed over.
+///
+/// # Errors
+/// [`TextError`] at the first line that is neither a comment nor an event.
+pub fn read(text: &str) -> Result<Window, TextError> {
+    let mut reader = Reader::default();
+    for (index, line) in text.lines().enumerate() {
+        let fault = || TextError { number: index + 1, line: line.to_owned() };
+        match line.strip_prefix('#') {
+            Some(comment) => reader.comment(comment.trim()),
+            None if line.is_empty() || line.starts_with("CPU:") => {}
+            None => reader.event(line).ok_or_else(fault)?,
+        }
+    }
+    Ok(reader.window())
+}
+
+#[derive(Default)]
+struct Reader {
+    cpus: BTreeMap<u32, Vec<Event>>,
+    functions: BTreeMap<String, u64>,
+    lost: Vec<Lost>,
+    span: Option<(Instant, Instant)>,
+}
+
+impl Reader {
+    fn comment(&mut self, comment: &str) {
+        let mut words = comment.split(' ');
+        let key = words.next();
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+        match key {
+            Some("window:") => self.span = number().zip(number()).map(|(from, to)| (at(from), at(to))),
+            Some("cpus:") => {
+                while let Some(cpu) = number() {
+                    self.cpus.entry(cpu as u32).or_default();
+                }
+            }
+            Some("lost:") => {
+                if let (Some(cpu), Some(from), Some(to)) = (number(), number(), number()) {
+                    self.lost.push(Lost { cpu: cpu as u32, from: at(from), to: at(to), count: number() });
+                }
+            }
+            Some("function:") => {
+                let address = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+                if let (Some(address), Some(name)) = (address, words.next()) {
+                    self.functions.insert(name.to_owned(), address);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `comm-pid [cpu] flags seconds.fraction: event: fields`; the flags may be missing.
+    fn event(&mut self, line: &str) -> Option<()> {
+        // A thread's name may hold blanks and brackets itself.
+        let (tid, cpu, rest) = line.match_indices(" [").find_map(|(at, _)| head(&line[..at], &line[at + 2..]))?;
+        let (head, rest) = rest.split_once(": ")?;
+        let at = instant(head.split_ascii_whitespace().last()?)?;
+        let (name, fields) = rest.split_once(": ").unwrap_or((rest.trim_end_matches(':'), ""));
+        let events = self.cpus.entry(cpu).or_default();
+        if let Some(what) = read_what(name, fields, &mut self.functions) {
+            events.push(Event { at, cpu, tid, what });
+        }
+        Some(())
+    }
+
+    fn window(self) -> Window {
+        let all = || self.cpus.values().flatten().map(|event| event.at);
+        let (from, to) = self.span.unwrap_or((all().min().unwrap_or_default(), all().max().unwrap_or_default()));
+        let functions = self.functions.iter().map(|(name, address)| (*address, name.clone())).collect();
+        let cpus = self.cpus.into_iter().map(|(cpu, events)| CpuWindow { cpu, events }).collect();
+        Window { from, to, cpus, lost: self.lost, functions }
+    }
+}
+
+/// The thread's number before a bracket, the CPU's in it, and what follows.
+fn head<'l>(before: &str, after: &'l str) -> Option<(u32, u32, &'l str)> {
+    let tid = before.trim_end().rsplit_once('-')?.1.trim().parse().ok()?;
+    let (cpu, rest) = after.split_once(']')?;
+    Some((tid, cpu.parse().ok()?, rest))
+}
+
+const fn at(ns: u64) -> Instant {
+    Instant::from_ns(ns)
+}
+
+fn instant(text: &str) -> Option<Instant> {
+    let (seconds, fraction) = text.split_once('.')?;
+    let digits = u32::try_from(fraction.len()).ok().filter(|digits| *digits <= 9)?;
+    let ns = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - digits);
+    Some(at(seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)?))
+}
+
+/// The value between `key=` and the next of `until`, or the end.
+fn value<'t>(fields: &'t str, key: &str, until: &str) -> Option<&'t str> {
+    let start = if fields.starts_with(key) { key.len() } else { fields.find(&format!(" {key}"))? + 1 + key.len() };
+    let rest = &fields[start..];
+    Some(if until.is_empty() { rest } else { rest.split(until).next()? })
+}
+
+fn number<T: std::str::FromStr>(fields: &str, key: &str) -> Option<T> {
+    value(fields, key, " ")?.parse().ok()
+}
+
+fn address(fields: &str, key: &str) -> Option<u64> {
+    let word = value(fields, key, " ")?;
+    u64::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok()
+}
+
+fn thread(fields: &str, prefix: &str) -> Option<Thread> {
+    let key = |name: &str| format!("{prefix}{name}=");
+    let name = value(fields, &key("comm"), &format!(" {prefix}pid="))?;
+    Some(Thread { tid: number(fields, &key("pid"))?, prio: number(fields, &key("prio"))?, name: Label::from(name) })
+}
+
+/// The address of a function; names get one of their own when none is known.
+fn function(fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<u64> {
+    let word = value(fields, "function=", " ")?;
+    if word.starts_with("0x") {
+        return address(fields, "function=");
+    }
+    let next = functions.len() as u64 + 1;
+    Some(*functions.entry(word.to_owned()).or_insert(next))
+}
+
+fn read_what(name: &str, fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<What> {
+    let instant = |key| number::<u64>(fields, key).map(at);
+    let timer = || address(fields, "hrtimer=");
+    Some(match name {
+        "sched_switch" => {
+            let prev_state = State::from_letters(value(fields, "prev_state=", " ")?);
+            What::Switch { prev: thread(fields, "prev_")?, prev_state, next: thread(fields, "next_")? }
+        }
+        "sched_waking" => What::Waking { thread: thread(fields, "")?, target_cpu: number(fields, "target_cpu=")? },
+        "sched_wakeup" => What::Wakeup { thread: thread(fields, "")?, target_cpu: number(fields, "target_cpu=")? },
+        "sched_migrate_task" => What::Migrate {
+            thread: thread(fields, "")?,
+            from_cpu: number(fields, "orig_cpu=")?,
+            to_cpu: number(fields, "dest_cpu=")?,
+        },
+        "irq_handler_entry" => {
+            What::IrqEntry { irq: number(fields, "irq=")?, name: Label::from(value(fields, "name=", "")?) }
+        }
+        "irq_handler_exit" => What::IrqExit { irq: number(fields, "irq=")? },
+        "softirq_entry" => What::SoftirqEntry(Softirq(number(fields, "vec=")?)),
+        "softirq_exit" => What::SoftirqExit(Softirq(number(fields, "vec=")?)),
+        "hrtimer_start" => What::TimerStart {
+            timer: timer()?,
+            function: function(fields, functions)?,
+            expires: instant("expires=")?,
+            softexpires: instant("softexpires=")?,
+        },
+        "hrtimer_expire_entry" => {
+            What::TimerExpireEntry { timer: timer()?, function: function(fields, functions)?, now: instant("now=")? }
+        }
+        "hrtimer_expire_exit" => What::TimerExpireExit { timer: timer()? },
+        "hrtimer_cancel" => What::TimerCancel { timer: timer()? },
+        "cpu_idle" if number::<u32>(fields, "state=")? == u32::MAX => What::IdleExit,
+        "cpu_idle" => What::IdleEntry { state: number(fields, "state=")? },
+        "cpu_frequency" => What::Frequency { cpu: number(fields, "cpu_id=")?, khz: number(fields, "state=")? },
+        "page_fault_user" => What::PageFault { address: address(fields, "address=")?, user: true },
+        "page_fault_kernel" => What::PageFault { address: address(fields, "address=")?, user: false },
+        "sys_enter" => What::SyscallEnter { number: fields.split(' ').nth(1)?.parse().ok()? },
+        "sys_exit" => {
+            let mut words = fields.split(' ').skip(1);
+            What::SyscallExit { number: words.next()?.parse().ok()?, result: words.nth(1)?.parse().ok()? }
+        }
+        "signal_generate" => What::SignalGenerate {
+            signal: number(fields, "sig=")?,
+            target: number(fields, "pid=")?,
+            name: Label::from(value(fields, "comm=", " pid=")?),
+        },
+        "signal_deliver" => What::SignalDeliver { signal: number(fields, "sig=")? },
+        "tick_stop" => What::TickStop { success: number::<u32>(fields, "success=")? != 0 },
+        other => vector(other)?,
+    })
+}
+
+fn vector(name: &str) -> Option<What> {
+    let of = |name: &str| Vector::ALL.into_iter().find(|vector| vector.name() == name);
+    match name.strip_suffix("_entry") {
+        Some(entered) => of(entered).map(What::VectorEntry),
+        None => of(name.strip_suffix("_exit")?).map(What::VectorExit),
+    }
+}

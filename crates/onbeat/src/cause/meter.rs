@@ -1,0 +1,99 @@
+//! The counters that go with a flight recorder: BPF where it loads, `/proc/stat` elsewhere.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use onbeat_rt::Instant;
+
+use super::counters::{CounterSource, Counters, ProcfsSteal};
+use super::switch_watch::SwitchWatch;
+use crate::host;
+
+/// `MSR_SMI_COUNT` of Intel processors (Software Developer's Manual, volume 4): since reset, in the low 32 bits.
+const SMI_COUNT: u64 = 0x34;
+
+#[derive(Debug)]
+pub(super) struct Meter {
+    watch: Option<SwitchWatch>,
+    why_not: Option<String>,
+    procfs: ProcfsSteal,
+    smi: Option<(File, u64)>,
+    is_guest: bool,
+    has_fair_server: bool,
+}
+
+impl Meter {
+    pub(super) fn open(tid: u32, cpu: Option<u32>) -> Self {
+        let (watch, why_not) = match SwitchWatch::open(tid) {
+            Ok(watch) => (Some(watch), None),
+            Err(why) => (None, Some(why.to_string())),
+        };
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let is_guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
+        let has_fair_server = host::kernel_is_at_least(6, 12);
+        Self { watch, why_not, procfs: ProcfsSteal::default(), smi: smi_counter(cpu), is_guest, has_fair_server }
+    }
+
+    pub(super) fn follow(&mut self, tid: u32) {
+        let refused = self.watch.as_ref().and_then(|watch| watch.follow(tid).err());
+        if let Some(why) = refused {
+            self.give_up(&why.to_string());
+        }
+    }
+
+    pub(super) const fn source(&self) -> CounterSource {
+        if self.watch.is_some() { CounterSource::Bpf } else { CounterSource::Procfs }
+    }
+
+    pub(super) fn why_not(&self) -> Option<&str> {
+        self.why_not.as_deref()
+    }
+
+    pub(super) fn keep_watch(&mut self, now: Instant) {
+        if self.watch.is_none() {
+            self.procfs.keep_watch(now);
+        }
+    }
+
+    /// The readings between two instants.
+    pub(super) fn counters(&mut self, from: Instant, to: Instant) -> Counters {
+        let readings = self.watch.as_mut().map(|watch| watch.readings(from, to));
+        let readings = match readings {
+            Some(Ok(readings)) => readings,
+            Some(Err(why)) => {
+                self.give_up(&why.to_string());
+                Vec::new()
+            }
+            None => self.procfs.around(from, to),
+        };
+        let smi = self.smi.as_mut().and_then(|(file, before)| {
+            let now = read_smi(file)?;
+            Some(now.wrapping_sub(std::mem::replace(before, now)) & u64::from(u32::MAX))
+        });
+        let (is_guest, has_fair_server) = (self.is_guest, self.has_fair_server);
+        Counters { source: self.source(), readings, is_guest, smi, has_fair_server }
+    }
+
+    pub(super) fn bytes_held(&self) -> u64 {
+        self.watch.as_ref().map_or(0, SwitchWatch::bytes_held)
+    }
+
+    fn give_up(&mut self, why: &str) {
+        self.watch = None;
+        self.why_not = Some(why.to_owned());
+    }
+}
+
+/// The counter of system management interrupts, where the processor has one and the kernel shows it (`/dev/cpu/N/msr`).
+/// Reading interrupts that CPU for a moment, so it is read only when there is a spike to explain.
+fn smi_counter(cpu: Option<u32>) -> Option<(File, u64)> {
+    let file = File::open(format!("/dev/cpu/{}/msr", cpu?)).ok()?;
+    let count = read_smi(&file)?;
+    Some((file, count))
+}
+
+fn read_smi(file: &File) -> Option<u64> {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, SMI_COUNT).ok()?;
+    Some(u64::from_ne_bytes(bytes))
+}

@@ -1,0 +1,46 @@
+//! Why was the loop late?
+//!
+//! A private tracefs instance records what the CPUs do ([`flight`]); when a sample is late, the events around it are read
+//! from raw ring-buffer pages ([`page`], [`decode`]) and the lateness is divided among its causes, each with its
+//! evidence.
+//!
+//! Absent on purpose: a cause that no event or counter shows. What is left over is `unexplained`, and says how much it is.
+
+mod assembler;
+mod bpf;
+pub mod btf;
+pub mod classify;
+pub mod counters;
+pub mod decode;
+pub mod event;
+mod explainer;
+pub mod flight;
+pub mod format;
+pub mod ftrace;
+mod judge;
+pub mod kind;
+mod meter;
+pub mod page;
+pub mod perfetto;
+mod protobuf;
+mod refusal;
+mod settle;
+mod switch_watch;
+pub mod syscalls;
+pub mod timeline;
+pub mod tracefs;
+mod unseen;
+pub mod window;
+
+pub use classify::{SpikeFacts, explain, stalls};
+pub use explainer::{Cost, Explainer, LoopThread, refused};
+pub use flight::{FlightRecorder, FlightSetting};
+pub use kind::{Cause, CauseKind, Culprit, Explanation};
+pub use tracefs::{TraceError, Tracefs};
+pub use window::Window;
+
+/// Removes the flight recorders that a killed onbeat has left; says how many. Where tracing is closed to us there are none.
+#[must_use]
+pub fn remove_leftovers() -> usize {
+    Tracefs::open().and_then(|tracefs| tracefs.remove_leftovers()).map_or(0, |names| names.len())
+}

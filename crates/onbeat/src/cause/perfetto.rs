@@ -1,0 +1,203 @@
+//! A spike's window as a Perfetto trace: who ran on which CPU, interrupts, and the loop's own view of it.
+//!
+//! Scheduler events go in as the kernel's own (`FtraceEventBundle`), so that the viewer draws its usual thread tracks;
+//! interrupts, softirqs and timer functions become slices on one track per CPU; release, wake-up and work of the loop, and
+//! the culprit, stand on tracks of their own. Field numbers are those of `perfetto_trace.proto`, which never change.
+
+use onbeat_rt::Instant;
+
+use super::classify::SpikeFacts;
+use super::event::{Event, What};
+use super::kind::{Cause, Explanation};
+use super::protobuf::Message;
+use super::timeline::{Doing, Timeline};
+use super::window::Window;
+
+// TracePacket
+const FTRACE_EVENTS: u32 = 1;
+const TIMESTAMP: u32 = 8;
+const SEQUENCE: u32 = 10;
+const TRACK_EVENT: u32 = 11;
+const TRACK_DESCRIPTOR: u32 = 60;
+// TrackEvent and its types
+const ANNOTATION: u32 = 4;
+const TYPE: u32 = 9;
+const TRACK: u32 = 11;
+const CATEGORY: u32 = 22;
+const NAME: u32 = 23;
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const INSTANT: u64 = 3;
+
+/// Tracks of the loop.
+const LOOP: u64 = 1;
+const WHY: u64 = 2;
+const CULPRIT: u64 = 3;
+/// The first CPU's track of interrupts.
+const CPUS: u64 = 0x100;
+
+/// The trace, ready for a file that ui.perfetto.dev opens.
+#[must_use]
+pub fn write(window: &Window, facts: &SpikeFacts, explanation: &Explanation) -> Vec<u8> {
+    let mut trace = Trace::default();
+    trace.track(LOOP, "onbeat: the loop");
+    trace.track(WHY, "onbeat: why it was late");
+    trace.track(CULPRIT, "onbeat: the culprit");
+    for cpu in &window.cpus {
+        trace.scheduler(cpu.cpu, &cpu.events);
+        trace.interrupts(cpu.cpu, &cpu.events, window);
+    }
+    trace.the_loop(facts, explanation);
+    if let Some(main) = explanation.main() {
+        trace.culprit(main, facts, window);
+    }
+    trace.packets.finish()
+}
+
+#[derive(Default)]
+struct Trace {
+    packets: Message,
+}
+
+impl Trace {
+    fn packet(&mut self, packet: Message) {
+        let packet = packet.number(SEQUENCE, 1);
+        self.packets = std::mem::take(&mut self.packets).message(1, &packet);
+    }
+
+    fn track(&mut self, id: u64, name: &str) {
+        let track = Message::new().number(1, id).text(2, name);
+        self.packet(Message::new().message(TRACK_DESCRIPTOR, &track));
+    }
+
+    fn event(&mut self, at: Instant, event: &Message) {
+        self.packet(Message::new().number(TIMESTAMP, at.as_ns()).message(TRACK_EVENT, event));
+    }
+
+    fn begin(&mut self, track: u64, at: Instant, (category, name): (&str, &str), annotations: &[(&str, &str)]) {
+        let mut event =
+            Message::new().number(TYPE, BEGIN).number(TRACK, track).text(CATEGORY, category).text(NAME, name);
+        for (key, value) in annotations {
+            event = event.message(ANNOTATION, &Message::new().text(10, key).text(6, value));
+        }
+        self.event(at, &event);
+    }
+
+    fn end(&mut self, track: u64, at: Instant) {
+        self.event(at, &Message::new().number(TYPE, END).number(TRACK, track));
+    }
+
+    fn scheduler(&mut self, cpu: u32, events: &[Event]) {
+        let mut bundle = Message::new().number(1, u64::from(cpu));
+        for event in events {
+            if let Some((field, content)) = kernel_event(&event.what) {
+                let head = Message::new().number(1, event.at.as_ns()).number(2, u64::from(event.tid));
+                bundle = bundle.message(2, &head.message(field, &content));
+            }
+        }
+        self.packet(Message::new().message(FTRACE_EVENTS, &bundle));
+    }
+
+    fn interrupts(&mut self, cpu: u32, events: &[Event], window: &Window) {
+        let track = CPUS + u64::from(cpu);
+        self.track(track, &format!("CPU {cpu}: interrupts"));
+        // Only what begins and ends in the window makes a slice; the innermost one ends first.
+        let mut open: Vec<What> = Vec::new();
+        for event in events {
+            if let Some((category, name)) = interrupt(&event.what, window) {
+                self.begin(track, event.at, (category, &name), &[]);
+                open.push(event.what);
+            } else if let Some(place) = open.iter().rposition(|begun| ends(begun, &event.what)) {
+                for _ in place..open.len() {
+                    self.end(track, event.at);
+                }
+                open.truncate(place);
+            }
+        }
+        for _ in open {
+            self.end(track, window.to);
+        }
+    }
+
+    fn the_loop(&mut self, facts: &SpikeFacts, explanation: &Explanation) {
+        let evidence: Vec<(String, &str)> =
+            explanation.causes.iter().map(|cause| (cause.words(), cause.evidence.as_str())).collect();
+        let evidence: Vec<(&str, &str)> =
+            evidence.iter().map(|(words, evidence)| (words.as_str(), *evidence)).collect();
+        let late_us = explanation.lateness_ns as f64 / 1000.0;
+        let why = explanation.main().map_or_else(|| "not late".to_owned(), Cause::words);
+        for (at, name) in [(facts.expiry, "timer set to"), (facts.release, "release")] {
+            let mark = Message::new().number(TYPE, INSTANT).number(TRACK, LOOP).text(CATEGORY, "loop").text(NAME, name);
+            self.event(at, &mark);
+        }
+        self.begin(LOOP, facts.expiry.min(facts.start), ("loop", "wake-up"), &[]);
+        self.end(LOOP, facts.start);
+        self.begin(LOOP, facts.start, ("loop", "cycle"), &[]);
+        self.end(LOOP, facts.end);
+        let in_work = explanation.lateness_ns > facts.start.ns_since(facts.expiry);
+        let to = if in_work { facts.end } else { facts.start };
+        self.begin(WHY, facts.expiry.min(facts.start), ("cause", &format!("{late_us:.1} us late: {why}")), &evidence);
+        self.end(WHY, to);
+    }
+
+    /// When the culprit had the CPU.
+    fn culprit(&mut self, main: &Cause, facts: &SpikeFacts, window: &Window) {
+        let Some(tid) = main.culprit.as_ref().and_then(|culprit| culprit.tid) else { return };
+        let timeline = Timeline::of(window);
+        for cpu in &window.cpus {
+            let slices = timeline.between(Some(cpu.cpu), facts.expiry.min(facts.start), facts.end);
+            let its = |doing: &Doing| matches!(doing, Doing::Thread(thread) if thread.tid == tid);
+            for slice in slices.iter().filter(|slice| its(&slice.doing)) {
+                self.begin(CULPRIT, slice.from, ("culprit", &main.words()), &[("evidence", &main.evidence)]);
+                self.end(CULPRIT, slice.to);
+            }
+        }
+    }
+}
+
+/// Field number and content of a `FtraceEvent`.
+fn kernel_event(what: &What) -> Option<(u32, Message)> {
+    let name = |label: &super::event::Label| label.text().into_owned();
+    Some(match what {
+        What::Switch { prev, prev_state, next } => {
+            let prev = Message::new()
+                .text(1, &name(&prev.name))
+                .signed(2, i64::from(prev.tid))
+                .signed(3, i64::from(prev.prio))
+                .signed(4, i64::from(prev_state.0));
+            (4, prev.text(5, &name(&next.name)).signed(6, i64::from(next.tid)).signed(7, i64::from(next.prio)))
+        }
+        What::Waking { thread, target_cpu } => {
+            let thread = Message::new()
+                .text(1, &name(&thread.name))
+                .signed(2, i64::from(thread.tid))
+                .signed(3, i64::from(thread.prio));
+            (20, thread.signed(4, 1).signed(5, i64::from(*target_cpu)))
+        }
+        What::Frequency { cpu, khz } => (11, Message::new().number(1, u64::from(*khz)).number(2, u64::from(*cpu))),
+        _ => return None,
+    })
+}
+
+/// Category and name of the slice that an event begins.
+fn interrupt(what: &What, window: &Window) -> Option<(&'static str, String)> {
+    match what {
+        What::IrqEntry { irq, name } => Some(("irq", format!("{name} (irq {irq})"))),
+        What::VectorEntry(vector) => Some(("irq", vector.name().to_owned())),
+        What::SoftirqEntry(softirq) => Some(("softirq", format!("softirq {}", softirq.name()))),
+        What::TimerExpireEntry { function, .. } => {
+            Some(("timer", window.function(*function).unwrap_or("timer function").to_owned()))
+        }
+        _ => None,
+    }
+}
+
+fn ends(begun: &What, event: &What) -> bool {
+    match (begun, event) {
+        (What::IrqEntry { irq, .. }, What::IrqExit { irq: ended }) => irq == ended,
+        (What::VectorEntry(vector), What::VectorExit(ended)) => vector == ended,
+        (What::SoftirqEntry(softirq), What::SoftirqExit(ended)) => softirq == ended,
+        (What::TimerExpireEntry { timer, .. }, What::TimerExpireExit { timer: ended }) => timer == ended,
+        _ => false,
+    }
+}

@@ -1,0 +1,134 @@
+//! Rules of the scheduler that hold a real-time loop back: RT throttling, and the fair server of Linux 6.12 and later.
+
+use onbeat_rt::Instant;
+
+use super::event::{Thread, What};
+use super::judge::Judge;
+use super::kind::CauseKind;
+use super::timeline::{Doing, OwnSpan};
+
+/// A timer's function that let real-time threads on again ran this shortly before, in nanoseconds.
+const RELEASED_WITHIN_NS: u64 = 300_000;
+/// An idle CPU in front of a waiting real-time thread for this long is no ordinary switch, in nanoseconds.
+const IDLE_REFUSAL_NS: u64 = 20_000;
+/// Shorter waits without any switch are no refusal, in nanoseconds.
+const LEAST_REFUSAL_NS: u64 = 2_000_000;
+
+/// The kernel's priorities from here on are those of ordinary threads.
+const ORDINARY_PRIO: i32 = 100;
+
+/// The scheduler let others run though the loop wanted to: from when on, by which rule, and what shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) from: Instant,
+    pub(super) kind: CauseKind,
+    pub(super) evidence: String,
+}
+
+impl Judge<'_> {
+    /// Whether a rule of the scheduler held the loop back in this span of waiting.
+    pub(super) fn refusal(&self, span: &OwnSpan) -> Option<Refusal> {
+        if !self.is_real_time() {
+            return None;
+        }
+        let throttled =
+            self.counters.between(span.cpu, span.from, span.to).find(|reading| reading.rt_throttled == Some(true));
+        let served =
+            self.counters.between(span.cpu, span.from, span.to).find(|reading| reading.by_fair_server == Some(true));
+        let other_chosen = self.other_chosen(span);
+        let let_on = self.timer_ran("sched_rt_period_timer", span.to.minus_ns(RELEASED_WITHIN_NS), span.to, None);
+        let long = span.to.ns_since(span.from) >= LEAST_REFUSAL_NS;
+        let set_aside = self.set_aside_before(span);
+        let from = match other_chosen {
+            _ if set_aside.is_some() => span.from,
+            Some((at, _)) => at,
+            None if throttled.is_some() || let_on && long => span.from,
+            None => return None,
+        };
+        let (kind, evidence) = if throttled.is_some() {
+            (CauseKind::RtThrottling, "the run queue's rt_throttled flag was set")
+        } else if served.is_some() {
+            (CauseKind::FairServer, "the thread that ran was chosen by the fair server")
+        } else if let Some((kind, evidence)) = set_aside {
+            (kind, evidence)
+        } else if other_chosen.is_some_and(|(_, idle)| idle) {
+            (CauseKind::RtThrottling, "the CPU idled while the loop wanted to run")
+        } else if let_on {
+            (CauseKind::RtThrottling, "the throttling period's timer let it on again")
+        } else if self.timer_ran("dl_task_timer", from.minus_ns(RELEASED_WITHIN_NS), from, span.cpu) {
+            (CauseKind::FairServer, "the fair server's timer fired just before")
+        } else if self.counters.has_fair_server {
+            (
+                CauseKind::FairServer,
+                "an ordinary thread was chosen while the loop wanted to run; this kernel has a fair server",
+            )
+        } else {
+            (
+                CauseKind::RtThrottling,
+                "an ordinary thread was chosen while the loop wanted to run; this kernel has no fair server",
+            )
+        };
+        Some(Refusal { from, kind, evidence: evidence.to_owned() })
+    }
+
+    /// The rule that was at work already when the loop woke: an ordinary thread had the CPU, or nobody, though another
+    /// real-time thread wanted to run there.
+    fn set_aside_before(&self, span: &OwnSpan) -> Option<(CauseKind, &'static str)> {
+        let split = self.events.partition_point(|event| event.at <= span.from);
+        let mut runs: Option<Thread> = None;
+        let mut gone: Vec<u32> = vec![self.facts.tid];
+        let waited = self.events[..split].iter().rev().any(|event| match event.what {
+            What::Switch { prev, prev_state, next } if Some(event.cpu) == span.cpu => {
+                runs.get_or_insert(next);
+                gone.push(next.tid);
+                let is_real_time = prev.prio < ORDINARY_PRIO && !prev.is_idle();
+                let waits = is_real_time && prev_state.is_runnable() && !gone.contains(&prev.tid);
+                gone.push(prev.tid);
+                waits
+            }
+            What::Migrate { thread, .. } => {
+                gone.push(thread.tid);
+                false
+            }
+            _ => false,
+        });
+        let runs = runs.filter(|_| waited)?;
+        if runs.is_idle() {
+            Some((CauseKind::RtThrottling, "the CPU idled though another real-time thread wanted to run"))
+        } else if runs.prio < ORDINARY_PRIO {
+            None
+        } else if self.counters.has_fair_server {
+            Some((CauseKind::FairServer, "an ordinary thread ran though another real-time one wanted to"))
+        } else {
+            Some((CauseKind::RtThrottling, "an ordinary thread ran though another real-time one wanted to"))
+        }
+    }
+
+    /// The first switch to a thread of lower priority although the loop waits, and whether the CPU idles in the span.
+    fn other_chosen(&self, span: &OwnSpan) -> Option<(Instant, bool)> {
+        let lower =
+            |thread: Thread| thread.tid != self.facts.tid && (thread.is_idle() || thread.prio > self.facts.prio);
+        let chosen = self.events.iter().find_map(|event| match event.what {
+            What::Switch { next, .. } if Some(event.cpu) == span.cpu && event.at >= span.from && event.at < span.to => {
+                lower(next).then_some(event.at)
+            }
+            _ => None,
+        })?;
+        let slices = self.timeline.between(span.cpu, chosen, span.to);
+        let idle = slices.iter().filter(|slice| matches!(slice.doing, Doing::Idle(_)));
+        let idle_ns: u64 = idle.map(|slice| slice.to.ns_since(slice.from)).sum();
+        Some((chosen, idle_ns > IDLE_REFUSAL_NS))
+    }
+
+    fn timer_ran(&self, name: &str, from: Instant, to: Instant, cpu: Option<u32>) -> bool {
+        self.events.iter().any(|event| match event.what {
+            What::TimerExpireEntry { function, .. } => {
+                event.at >= from
+                    && event.at <= to
+                    && cpu.is_none_or(|cpu| cpu == event.cpu)
+                    && self.window.function(function) == Some(name)
+            }
+            _ => false,
+        })
+    }
+}

@@ -1,0 +1,270 @@
+//! From judged stretches to causes that add up to the lateness.
+//!
+//! In this order: time that the hypervisor took is taken out of the stretches it fell into; the planned work is taken out;
+//! what is left of the loop's own time gets a cause; steps of the wake-up that took longer than such a step can are no
+//! longer ordinary; and stretches of one cause are added up.
+
+use onbeat_rt::Instant;
+
+use super::classify::Part;
+use super::counters::{CounterSource, Counters};
+use super::event::What;
+use super::judge::{Judge, Piece, Verdict};
+use super::kind::{Cause, CauseKind, Culprit};
+
+/// The longest that a step of the wake-up takes by itself, in nanoseconds: entry of an interrupt, a switch, a return to
+/// user space. On the virtual machines measured these take 1 to 12 µs.
+pub(super) const ORDINARY_STEP_NS: u64 = 25_000;
+/// The longest that leaving another thread takes, in nanoseconds.
+const SWITCH_NS: u64 = 10_000;
+/// Shorter stretches are not searched for stolen time.
+const LEAST_STOLEN_NS: u64 = 5_000;
+/// The longest time one page fault is believed to take without the thread leaving its CPU, in nanoseconds; a huge page
+/// takes that long to be cleared.
+const LONGEST_FAULT_NS: u64 = 500_000;
+
+/// The causes of one part.
+pub(super) fn settle(part: &Part, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
+    let pieces = judge.pieces(part);
+    let mut pieces = take_out_steal(pieces, judge, counters);
+    take_out_plan(&mut pieces, part.planned_ns);
+    let mut pieces = name_own_time(pieces, part, judge);
+    take_switches_for_what_they_are(&mut pieces);
+    name_long_steps(pieces, judge, counters)
+}
+
+/// A thread that is left for the loop always runs a few microseconds more: that is the switch, no section of the kernel.
+/// A timer's interrupt takes its time to arrive as well: where no system call is known, that is no time with interrupts off.
+fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
+    let section = Verdict::Cause(CauseKind::KernelSection);
+    let total: u64 = pieces.iter().filter(|piece| piece.verdict == section).map(Piece::ns).sum();
+    if total <= SWITCH_NS {
+        for piece in pieces.iter_mut().filter(|piece| piece.verdict == section) {
+            (piece.verdict, piece.culprit) = (Verdict::Cause(CauseKind::WakeUpPath), None);
+        }
+    }
+    let of_unknown_call = |piece: &Piece| {
+        let call = piece.culprit.as_ref().and_then(|culprit| culprit.system_call.as_ref());
+        piece.verdict == Verdict::Cause(CauseKind::InterruptsOff) && call.is_none()
+    };
+    let total: u64 = pieces.iter().filter(|piece| of_unknown_call(piece)).map(Piece::ns).sum();
+    if total <= ORDINARY_STEP_NS {
+        for piece in pieces.iter_mut().filter(|piece| of_unknown_call(piece)) {
+            (piece.verdict, piece.culprit) = (Verdict::Cause(CauseKind::WakeUpPath), None);
+        }
+    }
+}
+
+/// Puts what the hypervisor took into the longest stretches between the two readings that show it: a CPU that is taken
+/// away leaves a long silence. Stretches outside the spike can have been it as well.
+fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
+    let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return pieces };
+    let (from, to) = (first.from, last.to);
+    let mut stolen: Vec<u64> = vec![0; pieces.len()];
+    for steal in counters.steal_between(from, to) {
+        let overlap = |piece: &Piece| piece.to.min(steal.to).ns_since(piece.from.max(steal.from));
+        let inside =
+            pieces.iter().enumerate().filter(|(_, piece)| piece.cpu == Some(steal.cpu) && may_hide_steal(piece));
+        let mut places: Vec<(u64, Option<usize>)> =
+            inside.map(|(index, piece)| (overlap(piece).saturating_sub(stolen[index]), Some(index))).collect();
+        let before = judge.busy(steal.cpu, steal.from, from.max(steal.from));
+        let after = judge.busy(steal.cpu, to.min(steal.to), steal.to);
+        places.extend(before.iter().chain(&after).map(|slice| (slice.to.ns_since(slice.from), None)));
+        places.sort_by(|a, b| b.cmp(a));
+        let mut left = steal.ns;
+        for (length, index) in places.into_iter().filter(|(length, _)| *length >= LEAST_STOLEN_NS) {
+            let taken = length.min(left);
+            left -= taken;
+            if let Some(index) = index {
+                stolen[index] += taken;
+            }
+        }
+    }
+    let split = |(piece, ns): (Piece, u64)| {
+        let remark = match counters.source {
+            CounterSource::Bpf => "the CPU's steal counter moved",
+            CounterSource::Procfs | CounterSource::None => "the steal ticks of /proc/stat moved",
+        };
+        carve(piece, ns, CauseKind::HypervisorSteal, remark)
+    };
+    pieces.into_iter().zip(stolen).flat_map(split).collect()
+}
+
+const fn may_hide_steal(piece: &Piece) -> bool {
+    !matches!(piece.verdict, Verdict::Cause(CauseKind::Stopped))
+}
+
+/// Gives the first `ns` of a piece to another cause.
+fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
+    let ns = ns.min(piece.ns());
+    if ns == 0 {
+        return vec![piece];
+    }
+    let middle = piece.from.plus_ns(ns);
+    let verdict = Verdict::Cause(kind);
+    let taken = Piece { to: middle, verdict, culprit: None, remark: Some(remark.to_owned()), ..piece.clone() };
+    let rest = Piece { from: middle, ..piece };
+    [taken, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
+}
+
+/// Takes the planned work out: of the loop's own time first; what the plan has left over was spent otherwise while the
+/// work waited for the clock, and the earliest stretches were within it.
+fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
+    let mut left = planned_ns;
+    for own_only in [true, false] {
+        for piece in pieces.iter_mut().filter(|piece| !own_only || piece.verdict == Verdict::OwnWork) {
+            let taken = piece.ns().min(left);
+            piece.from = piece.from.plus_ns(taken);
+            left -= taken;
+        }
+    }
+    pieces.retain(|piece| piece.ns() > 0);
+}
+
+/// What is left of the loop's own time in a cycle: page faults, a slower CPU, cold caches, or simply more work.
+fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>) -> Vec<Piece> {
+    let is_fault = |event: &&&super::event::Event| matches!(event.what, What::PageFault { .. });
+    let faults = judge.own_events(part.from, part.to).filter(is_fault).count() as u64;
+    let mut by_faults = faults * LONGEST_FAULT_NS;
+    let fault_remark = format!("{faults} page {} in the cycle", if faults == 1 { "fault" } else { "faults" });
+    let name = |piece: Piece| {
+        if piece.verdict != Verdict::OwnWork {
+            return vec![piece];
+        }
+        let rest = match judge.frequency_change(piece.cpu, part.from, part.to) {
+            Some(khz) => (CauseKind::FrequencyChange, Some(format!("to {} MHz", khz / 1000))),
+            None if judge.moved() => (CauseKind::Migration, Some("cold caches on the new CPU".to_owned())),
+            None => {
+                let plain = "the thread had its CPU and nothing interrupted it".to_owned();
+                (CauseKind::OwnOverrun, piece.remark.clone().or(Some(plain)))
+            }
+        };
+        let faulted = piece.ns().min(by_faults);
+        by_faults -= faulted;
+        let named = Piece { verdict: Verdict::Cause(rest.0), remark: rest.1, ..piece };
+        carve(named, faulted, CauseKind::PageFault, &fault_remark)
+    };
+    pieces.into_iter().flat_map(name).collect()
+}
+
+/// Steps of the wake-up that took longer than such a step can: something stopped the CPU without leaving an event.
+fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
+    let name = |piece: Piece| {
+        let excess = piece.ns().saturating_sub(ORDINARY_STEP_NS);
+        if piece.verdict != Verdict::Cause(CauseKind::WakeUpPath) || excess == 0 {
+            return vec![piece];
+        }
+        let (kind, remark) = silence(&piece, judge, counters);
+        carve(piece, excess, kind, &remark)
+    };
+    pieces.into_iter().flat_map(name).collect()
+}
+
+fn silence(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> (CauseKind, String) {
+    if let Some(khz) = judge.frequency_change(piece.cpu, piece.from.minus_ns(1000), piece.to.plus_ns(1000)) {
+        (CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000))
+    } else if let Some(count @ 1..) = counters.smi {
+        (CauseKind::Smi, format!("the CPU counted {count} system management interrupts"))
+    } else if counters.is_guest && counters.source != CounterSource::Bpf {
+        let why =
+            "the CPU stood still in code that takes microseconds; no steal counter of that resolution is to be had";
+        (CauseKind::HypervisorSteal, why.to_owned())
+    } else {
+        (
+            CauseKind::Unexplained,
+            "the CPU stood still in code that takes microseconds, and its steal counter did not move".to_owned(),
+        )
+    }
+}
+
+/// Adds up stretches of one cause and culprit, longest cause first, unexplained time last.
+pub(super) fn add_up(pieces: &[Piece]) -> Vec<Cause> {
+    let mut sums: Vec<Sum<'_>> = Vec::new();
+    for piece in pieces {
+        let kind = match piece.verdict {
+            Verdict::Cause(kind) => kind,
+            Verdict::OwnWork => CauseKind::OwnOverrun,
+        };
+        match sums.iter_mut().find(|sum| sum.kind == kind && sum.culprit == piece.culprit.as_ref()) {
+            Some(sum) => sum.add(piece),
+            None => sums.push(Sum::of(kind, piece)),
+        }
+    }
+    sums.sort_by_key(|sum| (sum.kind == CauseKind::Unexplained, std::cmp::Reverse(sum.ns)));
+    sums.iter().map(Sum::cause).collect()
+}
+
+struct Sum<'p> {
+    kind: CauseKind,
+    culprit: Option<&'p Culprit>,
+    ns: u64,
+    longest_ns: u64,
+    stretches: usize,
+    ended: Instant,
+    cpu: Option<u32>,
+    remark: Option<&'p str>,
+}
+
+impl<'p> Sum<'p> {
+    fn of(kind: CauseKind, piece: &'p Piece) -> Self {
+        let remark = piece.remark.as_deref();
+        let mut sum = Self {
+            kind,
+            culprit: piece.culprit.as_ref(),
+            ns: 0,
+            longest_ns: 0,
+            stretches: 0,
+            ended: Instant::default(),
+            cpu: piece.cpu,
+            remark,
+        };
+        sum.add(piece);
+        sum
+    }
+
+    fn add(&mut self, piece: &'p Piece) {
+        self.ns += piece.ns();
+        if piece.ns() > self.longest_ns {
+            self.longest_ns = piece.ns();
+            self.remark = piece.remark.as_deref().or(self.remark);
+        }
+        self.stretches += usize::from(piece.from != self.ended);
+        self.ended = piece.to;
+    }
+
+    fn cause(&self) -> Cause {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let mut evidence = match self.culprit {
+            Some(culprit) => culprit_words(culprit, self.kind),
+            None => self.kind.words().to_owned(),
+        };
+        if let Some(cpu) = self.cpu {
+            evidence.push_str(&format!(" on CPU {cpu}"));
+        }
+        evidence.push_str(&format!(" for {:.1} us", us(self.ns)));
+        if self.stretches > 1 {
+            evidence.push_str(&format!(" in {} stretches, the longest {:.1} us", self.stretches, us(self.longest_ns)));
+        }
+        if let Some(remark) = self.remark {
+            evidence.push_str("; ");
+            evidence.push_str(remark);
+        }
+        Cause { kind: self.kind, ns: self.ns, evidence, culprit: self.culprit.cloned() }
+    }
+}
+
+fn culprit_words(culprit: &Culprit, kind: CauseKind) -> String {
+    let thread = culprit.tid.map(|tid| {
+        let name = super::event::Label::from(culprit.name.as_str());
+        super::event::Thread { tid, prio: culprit.prio.unwrap_or(120), name }.to_string()
+    });
+    let who = thread.unwrap_or_else(|| culprit.name.clone());
+    let call = culprit.system_call.as_ref().map(|call| format!(" in {call}")).unwrap_or_default();
+    match kind {
+        CauseKind::KernelSection => format!("the kernel worked for {who}{call} and did not let go"),
+        CauseKind::InterruptsOff => format!("interrupts were off while {who} ran{call}"),
+        CauseKind::Softirq => format!("softirq {who} ran"),
+        CauseKind::HardIrq => format!("interrupt {who} ran"),
+        _ => format!("{who}{call} ran"),
+    }
+}

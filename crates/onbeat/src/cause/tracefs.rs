@@ -1,0 +1,283 @@
+//! Where the kernel's tracing is reached, and instances of our own in it.
+//!
+//! When no tracefs is mounted, one is mounted for this process alone: a mount that is attached nowhere, seen through
+//! its descriptor, gone with it (fsopen(2), fsmount(2), Linux 5.2). An instance has buffers, events and filters of its
+//! own; the user's tracing is not touched. Its name tells its owner, process number and start time, so that the next
+//! start can remove what a killed process left.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+use super::format::FormatError;
+
+/// Why there is no flight recorder.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The process may not.
+    #[error("kernel tracing is not permitted: {path}: {why}. Run onbeat as root (sudo onbeat ...)")]
+    NotPermitted {
+        /// What was tried.
+        path: PathBuf,
+        /// The system's answer.
+        why: io::Error,
+    },
+    /// The kernel has no tracefs, or does not let it be mounted.
+    #[error(
+        "tracefs cannot be mounted: {why}. Try \"mount -t tracefs tracefs /sys/kernel/tracing\"; a kernel without CONFIG_FTRACE has none, a locked-down one (/sys/kernel/security/lockdown) gives none"
+    )]
+    NoTracefs {
+        /// The system's answer.
+        why: io::Error,
+    },
+    /// A file of tracefs could not be read or written.
+    #[error("{path}: {why}; this kernel's tracing lacks what the flight recorder needs")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        why: io::Error,
+    },
+    /// Events cannot be put on `CLOCK_MONOTONIC`.
+    #[error(
+        "this kernel has no trace clock \"mono\" (it has: {clocks}), so its events cannot be joined to the loop's; Linux 4.10 or later has it"
+    )]
+    NoMonotonicClock {
+        /// What there is.
+        clocks: String,
+    },
+    /// A description cannot be used.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+}
+
+impl TraceError {
+    pub(super) fn at(path: &Path, why: io::Error) -> Self {
+        let path = path.to_owned();
+        match why.kind() {
+            io::ErrorKind::PermissionDenied => Self::NotPermitted { path, why },
+            _ => Self::File { path, why },
+        }
+    }
+
+    /// The line that would give what is missing.
+    #[must_use]
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::NotPermitted { .. } => "sudo onbeat ...",
+            Self::NoTracefs { .. } => "sudo mount -t tracefs tracefs /sys/kernel/tracing",
+            Self::File { .. } | Self::NoMonotonicClock { .. } | Self::Format(_) => {
+                "a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING, Linux 4.10 or later"
+            }
+        }
+    }
+}
+
+/// A way into the kernel's tracing.
+#[derive(Debug)]
+pub struct Tracefs {
+    root: PathBuf,
+    _mount: Option<OwnedFd>,
+}
+
+/// What instances of ours are called.
+const PREFIX: &str = "onbeat-";
+
+impl Tracefs {
+    /// The tracefs that is mounted, or one mounted for this process alone.
+    ///
+    /// # Errors
+    /// [`TraceError::NotPermitted`], [`TraceError::NoTracefs`].
+    pub fn open() -> Result<Self, TraceError> {
+        if let Some(root) = mounted() {
+            let instances = root.join("instances");
+            fs::read_dir(&instances).map_err(|why| TraceError::at(&instances, why))?;
+            return Ok(Self { root, _mount: None });
+        }
+        let mount = mount_detached().map_err(|why| match why {
+            rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => {
+                TraceError::NotPermitted { path: PathBuf::from("tracefs"), why: why.into() }
+            }
+            other => TraceError::NoTracefs { why: other.into() },
+        })?;
+        let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+        Ok(Self { root, _mount: Some(mount) })
+    }
+
+    /// The path of a file below the root.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Reads a file below the root.
+    ///
+    /// # Errors
+    /// [`TraceError::NotPermitted`], [`TraceError::File`].
+    pub fn read(&self, name: &str) -> Result<String, TraceError> {
+        let path = self.path(name);
+        read_whole(&path).map_err(|why| TraceError::at(&path, why))
+    }
+
+    /// Creates an instance of our own.
+    ///
+    /// # Errors
+    /// [`TraceError::NotPermitted`], [`TraceError::File`].
+    pub fn create_instance(&self) -> Result<Instance, TraceError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let pid = std::process::id();
+        let start = start_ticks(pid).unwrap_or(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = self.path("instances").join(format!("{PREFIX}{pid}-{start}-{count}"));
+        fs::create_dir(&path).map_err(|why| TraceError::at(&path, why))?;
+        Ok(Instance { path })
+    }
+
+    /// Names of all instances, the user's own included.
+    ///
+    /// # Errors
+    /// [`TraceError::NotPermitted`], [`TraceError::File`].
+    pub fn instances(&self) -> Result<Vec<String>, TraceError> {
+        let path = self.path("instances");
+        let entries = fs::read_dir(&path).map_err(|why| TraceError::at(&path, why))?;
+        Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+    }
+
+    /// Removes instances whose owner is dead and returns their names. One that a process still reads is kept by the
+    /// kernel itself, whatever its name says.
+    ///
+    /// # Errors
+    /// [`TraceError::NotPermitted`], [`TraceError::File`] when instances cannot be listed.
+    pub fn remove_leftovers(&self) -> Result<Vec<String>, TraceError> {
+        let path = self.path("instances");
+        let dead = self.instances()?.into_iter().filter(|name| owner_is_dead(name));
+        Ok(dead.filter(|name| Instance { path: path.join(name) }.remove().is_ok()).collect())
+    }
+}
+
+/// One instance, removed when this is dropped. Readers of its files must be closed first.
+#[derive(Debug)]
+pub struct Instance {
+    path: PathBuf,
+}
+
+impl Instance {
+    /// Its name, `onbeat-PID-START-COUNT`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The path of a file of the instance.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Writes `value` to a file of the instance.
+    ///
+    /// # Errors
+    /// [`TraceError::NotPermitted`], [`TraceError::File`].
+    pub fn write(&self, name: &str, value: &str) -> Result<(), TraceError> {
+        let path = self.path(name);
+        let written = fs::File::options().write(true).truncate(true).open(&path);
+        written.and_then(|mut file| file.write_all(value.as_bytes())).map_err(|why| TraceError::at(&path, why))
+    }
+
+    /// Reads a file of the instance.
+    ///
+    /// # Errors
+    /// [`TraceError::NotPermitted`], [`TraceError::File`].
+    pub fn read(&self, name: &str) -> Result<String, TraceError> {
+        let path = self.path(name);
+        read_whole(&path).map_err(|why| TraceError::at(&path, why))
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        // Tracing stops first: freeing a buffer that is written to takes the kernel longer.
+        let _ = self.write("tracing_on", "0");
+        fs::remove_dir(&self.path)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by the next start.
+        let _ = self.remove();
+    }
+}
+
+/// `onbeat-PID-START-COUNT`, and no such process any more.
+fn owner_is_dead(name: &str) -> bool {
+    let numbers = || -> Option<(u32, u64)> {
+        let mut parts = name.strip_prefix(PREFIX)?.split('-');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    };
+    numbers().is_some_and(|(pid, start)| start_ticks(pid) != Some(start))
+}
+
+/// When a process started, in clock ticks since boot; `None` when it is gone or only waits for its parent.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X" | "x")).then_some(start)
+}
+
+/// Reads a file with buffers larger than it: some of tracefs give all they have to the first read and nothing to the next
+/// (`show_header` in kernel/trace/trace_events.c).
+fn read_whole(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        let length = file.read(&mut buffer)?;
+        if length == 0 {
+            return String::from_utf8(bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        bytes.extend_from_slice(&buffer[..length]);
+    }
+}
+
+/// Where a tracefs is mounted already.
+fn mounted() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let of_kind = |kind: &str| {
+        let line = mounts
+            .lines()
+            .find(|line| line.split_once(" - ").is_some_and(|(_, rest)| rest.split(' ').next() == Some(kind)))?;
+        line.split(' ').nth(4).map(PathBuf::from)
+    };
+    // A debugfs shows the same tree, mounted when it is first looked at.
+    let below_debugfs =
+        || of_kind("debugfs").map(|root| root.join("tracing")).filter(|root| root.join("events").exists());
+    of_kind("tracefs").or_else(below_debugfs)
+}
+
+fn mount_detached() -> rustix::io::Result<OwnedFd> {
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_belongs_to_a_dead_owner_only_when_its_name_says_so() {
+        let me = std::process::id();
+        let start = start_ticks(me).unwrap();
+        assert!(!owner_is_dead(&format!("onbeat-{me}-{start}-0")));
+        assert!(owner_is_dead(&format!("onbeat-{me}-{}-0", start + 1)), "the number was used again");
+        assert!(owner_is_dead("onbeat-4194305-7-0"), "no process can have this number");
+        for foreign in ["onbeat", "onbeat-", "onbeat-x-y", "trace-cmd", "onbeat-12"] {
+            assert!(!owner_is_dead(foreign), "{foreign} is not ours");
+        }
+    }
+}

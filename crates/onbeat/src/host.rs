@@ -1,0 +1,192 @@
+//! What this machine is: the fingerprint that stands beside every result.
+//!
+//! Read from `/proc` and `/sys`; nothing is changed, nothing needs rights. A fact that the machine does not tell is left out.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// Facts of a machine by name, in the words that people read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Host {
+    facts: BTreeMap<String, String>,
+}
+
+impl Host {
+    /// This machine, now.
+    #[must_use]
+    pub fn read() -> Self {
+        let mut host = Self::default();
+        let system = rustix::system::uname();
+        host.tell("kernel", Some(system.release().to_string_lossy().into_owned()));
+        host.tell("kernel build", Some(system.version().to_string_lossy().into_owned()));
+        host.tell("architecture", Some(system.machine().to_string_lossy().into_owned()));
+        host.tell("preemption", Some(preemption(&system.version().to_string_lossy())));
+        host.tell("tick", Some(format!("{} Hz", 1_000_000_000 / onbeat_rt::sys::tick().every_ns)));
+        host.tell(
+            "distribution",
+            field(&file("/etc/os-release"), "PRETTY_NAME=", '\n').map(|name| name.replace('"', "")),
+        );
+        host.read_processor();
+        host.tell("clock source", trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
+        host.tell("kernel command line", trimmed("/proc/cmdline"));
+        host.tell("memory", memory());
+        host.tell("real-time budget", real_time_budget());
+        host.tell("hypervisor", hypervisor());
+        host.tell("cpuset", Some(cpuset_kind().to_owned()));
+        host
+    }
+
+    /// A fact by name.
+    #[must_use]
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.facts.get(name).map(String::as_str)
+    }
+
+    /// All facts, by name.
+    pub fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// One line for people: processor, CPUs, kernel, preemption, virtual or not.
+    #[must_use]
+    pub fn in_one_line(&self) -> String {
+        let fact = |name| self.fact(name).unwrap_or("unknown");
+        let machine = self.fact("hypervisor").map_or(String::new(), |name| format!(", a guest of {name}"));
+        format!(
+            "{}, {} CPUs, Linux {} ({}, {}){machine}",
+            fact("processor"),
+            fact("CPUs online"),
+            fact("kernel"),
+            fact("preemption"),
+            fact("tick"),
+        )
+    }
+
+    fn read_processor(&mut self) {
+        let processor = file("/proc/cpuinfo");
+        let model = ["model name", "Model", "Hardware"].iter().find_map(|key| {
+            let line = processor.lines().find(|line| line.starts_with(key))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        });
+        self.tell("processor", model);
+        self.tell("CPUs online", Some(online_cpus().len().to_string()));
+        self.tell("CPU list", trimmed("/sys/devices/system/cpu/online"));
+        self.tell("isolated CPUs", trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()));
+        self.tell("frequency governor", trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+        self.tell("idle driver", trimmed("/sys/devices/system/cpu/cpuidle/current_driver"));
+    }
+
+    fn tell(&mut self, name: &str, value: Option<String>) {
+        if let Some(value) = value {
+            self.facts.insert(name.to_owned(), value);
+        }
+    }
+}
+
+/// The CPUs that are online, from `/sys/devices/system/cpu/online`; CPU 0 alone when that cannot be read.
+#[must_use]
+pub fn online_cpus() -> Vec<u32> {
+    let cpus = cpu_list(&file("/sys/devices/system/cpu/online"));
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// The CPUs of a kernel list such as `0-2,4`.
+#[must_use]
+pub fn cpu_list(text: &str) -> Vec<u32> {
+    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// Whether this kernel is at least `major.minor`.
+#[must_use]
+pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
+}
+
+/// The real-time runtime and period of the root group in microseconds: RT threads of a CPU may use the first of each
+/// of the second. `None` when there is no such limit (`-1`) or it cannot be read.
+#[must_use]
+pub fn real_time_limit_us() -> Option<(u64, u64)> {
+    let runtime: i64 = trimmed("/proc/sys/kernel/sched_rt_runtime_us")?.parse().ok()?;
+    let period: u64 = trimmed("/proc/sys/kernel/sched_rt_period_us")?.parse().ok()?;
+    Some((u64::try_from(runtime).ok()?, period))
+}
+
+fn real_time_budget() -> Option<String> {
+    let runtime = trimmed("/proc/sys/kernel/sched_rt_runtime_us")?;
+    let period = trimmed("/proc/sys/kernel/sched_rt_period_us")?;
+    Some(if runtime == "-1" { "unlimited".to_owned() } else { format!("{runtime} of {period} us") })
+}
+
+fn preemption(build: &str) -> String {
+    let real_time = trimmed("/sys/kernel/realtime").is_some_and(|value| value == "1") || build.contains("PREEMPT_RT");
+    let words = ["PREEMPT_DYNAMIC", "PREEMPT"];
+    if real_time {
+        "PREEMPT_RT".to_owned()
+    } else {
+        words.iter().find(|word| build.contains(**word)).map_or("no preemption in its name", |word| word).to_owned()
+    }
+}
+
+fn memory() -> Option<String> {
+    let kib: u64 = field(&file("/proc/meminfo"), "MemTotal:", 'k')?.trim().parse().ok()?;
+    Some(format!("{:.1} GiB", kib as f64 / 1024.0 / 1024.0))
+}
+
+fn hypervisor() -> Option<String> {
+    let flagged = file("/proc/cpuinfo").lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
+    let vendor = trimmed("/sys/class/dmi/id/sys_vendor").filter(|name| !name.is_empty());
+    flagged.then(|| vendor.unwrap_or_else(|| "an unnamed hypervisor".to_owned()))
+}
+
+fn cpuset_kind() -> &'static str {
+    let mounts = file("/proc/self/mountinfo");
+    let v1 = mounts.lines().any(|line| {
+        line.split_once(" - cgroup ").is_some_and(|(_, fs)| fs.split([' ', ',']).any(|option| option == "cpuset"))
+    });
+    let v2 = file("/sys/fs/cgroup/cgroup.controllers").split_whitespace().any(|name| name == "cpuset");
+    match (v1, v2) {
+        (true, _) => "cgroup v1",
+        (false, true) => "cgroup v2",
+        (false, false) => "none",
+    }
+}
+
+fn field(text: &str, after: &str, until: char) -> Option<String> {
+    Some(text.split_once(after)?.1.split(until).next()?.to_owned())
+}
+
+fn file(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn trimmed(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_list_names_its_cpus() {
+        assert_eq!(cpu_list("0-2,4\n"), [0, 1, 2, 4]);
+        assert_eq!(cpu_list(""), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn this_machine_tells_its_kernel_and_its_cpus() {
+        let host = Host::read();
+        assert!(host.fact("kernel").is_some_and(|release| release.contains('.')));
+        assert_eq!(host.fact("CPUs online").map(str::to_owned), Some(online_cpus().len().to_string()));
+        assert!(kernel_is_at_least(2, 6));
+    }
+}

@@ -1,0 +1,97 @@
+//! The loop's thread in a running process.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Error, Fault, Target};
+use crate::host::cpu_list;
+
+/// The name that onbeat gives to its loop's thread.
+const LOOP_NAME: &str = "onbeat-loop";
+
+/// One thread as /proc shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    tid: i32,
+    name: String,
+    /// Its `SCHED_FIFO` priority; 0 for others.
+    fifo: u32,
+    /// The CPU it was last seen on.
+    cpu: u32,
+    /// The CPUs it may run on.
+    allowed: Vec<u32>,
+}
+
+impl Target {
+    /// The loop of a running process: its thread named `onbeat-loop`, or else the one with the highest `SCHED_FIFO`
+    /// priority; on the CPU it is bound to, or was last seen on. `cpu` says where, whatever /proc shows.
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] when there is no such process, or no thread that could be its loop.
+    pub fn find(fault: Fault, pid: i32, cpu: Option<u32>) -> Result<Self, Error> {
+        let impossible = |reason: String| Error::NotPossible { fault, reason };
+        let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+            .map_err(|why| impossible(format!("process {pid} cannot be looked at ({why}); is it still running?")))?;
+        let threads: Vec<Seen> = tasks.flatten().filter_map(|task| read(&task.path())).collect();
+        let chosen = chosen(&threads).ok_or_else(|| {
+            impossible(format!("process {pid} has no thread named {LOOP_NAME} and none with a real-time priority"))
+        })?;
+        let bound = if let [only] = chosen.allowed[..] { only } else { chosen.cpu };
+        Ok(Self { pid, tid: chosen.tid, cpu: cpu.unwrap_or(bound), priority: chosen.fifo })
+    }
+}
+
+fn chosen(threads: &[Seen]) -> Option<&Seen> {
+    let named = threads.iter().find(|thread| thread.name == LOOP_NAME);
+    named.or_else(|| threads.iter().filter(|thread| thread.fifo > 0).max_by_key(|thread| thread.fifo))
+}
+
+fn read(task: &Path) -> Option<Seen> {
+    let stat = fs::read_to_string(task.join("stat")).ok()?;
+    let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+    parsed(&stat, &status)
+}
+
+/// Fields as in proc(5): processor is 39, rt_priority 40, policy 41.
+fn parsed(stat: &str, status: &str) -> Option<Seen> {
+    // A name may hold blanks and parentheses.
+    let (tid, rest) = stat.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse::<u32>().ok();
+    let is_fifo = field(41)? == libc::SCHED_FIFO.unsigned_abs();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+    Some(Seen {
+        tid: tid.parse().ok()?,
+        name: name.to_owned(),
+        fifo: if is_fifo { field(40)? } else { 0 },
+        cpu: field(39)?,
+        allowed: cpu_list(allowed.trim()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(tid: i32, name: &str, fifo: u32) -> Seen {
+        Seen { tid, name: name.to_owned(), fifo, cpu: 0, allowed: vec![0, 1] }
+    }
+
+    #[test]
+    fn a_thread_is_read_whatever_its_name() {
+        let zeros = "0 ".repeat(35);
+        let stat = format!("77 (a) (b) S {zeros}1 80 1 0 0");
+        let thread = parsed(&stat, "Name:\tx\nCpus_allowed_list:\t1\n");
+        let expected = Seen { cpu: 1, allowed: vec![1], ..seen(77, "a) (b", 80) };
+        assert_eq!(thread, Some(expected));
+    }
+
+    #[test]
+    fn the_loop_is_the_one_with_the_name_or_the_highest_priority() {
+        let threads = [seen(1, "robot", 0), seen(2, "control", 80), seen(3, "camera", 40)];
+        assert_eq!(chosen(&threads).map(|thread| thread.tid), Some(2));
+        let named = [seen(1, "robot", 90), seen(2, LOOP_NAME, 0)];
+        assert_eq!(chosen(&named).map(|thread| thread.tid), Some(2));
+        assert_eq!(chosen(&threads[..1]), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! `deep_idle`: releases that wake the CPU from a deep idle state.
+//!
+//! Nothing needs to be done for it, only left undone: a loop with a long period on a CPU without other work sleeps
+//! deeply by itself. So this is a witness more than a disturber; it logs the releases for which it saw that happen.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
+
+use super::Error;
+use super::actor::{Disturb, other_cpu, sleep_until};
+use super::log::Done;
+use super::plan::{Aim, Plan};
+use crate::thread::Wanted;
+
+/// States that take less to leave are not deep, in nanoseconds.
+const DEEP_NS: u64 = 10_000;
+
+/// An idle state as `/sys/devices/system/cpu/cpuN/cpuidle/stateM` tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    number: u64,
+    name: String,
+    exit_ns: u64,
+    residency_ns: u64,
+    dir: PathBuf,
+}
+
+impl State {
+    fn of(dir: PathBuf) -> Option<Self> {
+        let number = dir.file_name()?.to_str()?.strip_prefix("state")?.parse().ok()?;
+        let us = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
+        let name = fs::read_to_string(dir.join("name")).ok()?.trim().to_owned();
+        Some(Self { number, name, exit_ns: us("latency")? * 1000, residency_ns: us("residency")? * 1000, dir })
+    }
+
+    fn entries(&self) -> u64 {
+        fs::read_to_string(self.dir.join("usage")).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+}
+
+fn states(cpu_dir: &Path) -> Vec<State> {
+    let entries = fs::read_dir(cpu_dir.join("cpuidle")).into_iter().flatten().flatten();
+    let mut states: Vec<State> = entries.filter_map(|entry| State::of(entry.path())).collect();
+    states.sort_by_key(|state| state.number);
+    states
+}
+
+/// The disturber.
+pub(super) struct DeepIdle {
+    cpu_dir: PathBuf,
+    deep: Vec<State>,
+}
+
+impl DeepIdle {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self::under(Path::new("/sys/devices/system/cpu"), plan.target.cpu)
+    }
+
+    fn under(cpus: &Path, cpu: u32) -> Self {
+        Self { cpu_dir: cpus.join(format!("cpu{cpu}")), deep: Vec::new() }
+    }
+}
+
+impl Disturb for DeepIdle {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        let all = states(&self.cpu_dir);
+        let words: Vec<String> = all.iter().map(|state| format!("{} {} ns", state.name, state.exit_ns)).collect();
+        let deep = all.into_iter().filter(|state| state.exit_ns >= DEEP_NS);
+        let (fit, long): (Vec<State>, Vec<State>) =
+            deep.partition(|state| state.residency_ns + state.exit_ns < plan.grid.period_ns);
+        if let ([], [first, ..]) = (fit.as_slice(), long.as_slice()) {
+            return Err(plan.impossible(format!(
+                "the shallowest deep state, {}, is entered for {} ns or more, and the period is {} ns; lengthen the period",
+                first.name, first.residency_ns, plan.grid.period_ns
+            )));
+        }
+        if fit.is_empty() {
+            let known = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
+            return Err(plan.impossible(format!(
+                "CPU {} has no idle state that takes {DEEP_NS} ns or more to leave (known here: {known}); a guest's deep \
+                 sleep is its host's",
+                plan.target.cpu
+            )));
+        }
+        self.deep = fit;
+        Ok(())
+    }
+
+    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+        let before: Vec<u64> = self.deep.iter().map(State::entries).collect();
+        // A state's counter moves when it is left.
+        sleep_until(aim.wake_up.plus_ns(plan.lead_ns()));
+        let left = self.deep.iter().zip(before).filter(|(state, before)| state.entries() > *before);
+        let deepest = left.map(|(state, _)| state).max_by_key(|state| state.exit_ns)?;
+        debug_assert!(Monotonic.now() >= aim.wake_up);
+        Some(Done { at: aim.wake_up, ns: deepest.exit_ns, figures: [deepest.number, deepest.exit_ns] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inject::{Fault, Grid, Target};
+    use onbeat_rt::Instant;
+
+    fn machine(states: &[(&str, u64, u64)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (number, (name, latency, residency)) in states.iter().enumerate() {
+            let state = dir.path().join(format!("cpu3/cpuidle/state{number}"));
+            fs::create_dir_all(&state).unwrap();
+            for (file, text) in
+                [("name", (*name).to_owned()), ("latency", latency.to_string()), ("residency", residency.to_string())]
+            {
+                fs::write(state.join(file), text + "\n").unwrap();
+            }
+            fs::write(state.join("usage"), "41\n").unwrap();
+        }
+        dir
+    }
+
+    fn plan(period_ns: u64) -> Plan {
+        Plan {
+            fault: Fault::DeepIdle,
+            every_ns: 100_000_000,
+            for_ns: 1,
+            count: 5,
+            target: Target { pid: 1, tid: 1, cpu: 3, priority: 0 },
+            grid: Grid { first_release: Instant::from_ns(0), period_ns, spin_ns: 0 },
+        }
+    }
+
+    const REAL: [(&str, u64, u64); 3] = [("POLL", 0, 0), ("C1", 2, 2), ("C6", 133, 600)];
+
+    #[test]
+    fn a_guest_without_deep_states_says_so_and_names_those_it_has() {
+        let dir = machine(&[("POLL", 0, 0), ("haltpoll idle", 1, 1)]);
+        let refusal = DeepIdle::under(dir.path(), 3).prepare(&plan(10_000_000)).unwrap_err().to_string();
+        assert!(refusal.contains("POLL 0 ns, haltpoll idle 1000 ns"), "{refusal}");
+    }
+
+    #[test]
+    fn a_period_too_short_for_the_state_is_refused_with_both_numbers() {
+        let dir = machine(&REAL);
+        let refusal = DeepIdle::under(dir.path(), 3).prepare(&plan(500_000)).unwrap_err().to_string();
+        assert!(refusal.contains("600000 ns") && refusal.contains("500000 ns"), "{refusal}");
+    }
+
+    #[test]
+    fn a_release_is_logged_when_the_states_counter_moved_and_missed_when_not() {
+        let dir = machine(&REAL);
+        let mut idle = DeepIdle::under(dir.path(), 3);
+        let plan = plan(10_000_000);
+        idle.prepare(&plan).unwrap();
+        let aim = plan.aim(Monotonic.now());
+        assert_eq!(idle.disturb(&plan, &aim), None);
+        let usage = dir.path().join("cpu3/cpuidle/state2/usage");
+        let mover = std::thread::spawn(move || {
+            sleep_until(Monotonic.now().plus_ns(3_000_000));
+            fs::write(usage, "42\n").unwrap();
+        });
+        let aim = plan.aim(Monotonic.now().plus_ns(200_000_000));
+        let done = idle.disturb(&plan, &aim).unwrap();
+        mover.join().unwrap();
+        assert_eq!((done.at, done.ns, done.figures), (aim.wake_up, 133_000, [2, 133_000]));
+    }
+}

@@ -1,0 +1,198 @@
+//! Faults that a loop makes itself: a task around a task.
+//!
+//! What is added to a cycle that is not disturbed is one comparison. A disturbed one reads the clock and touches memory;
+//! it asks the kernel for nothing that is not the fault itself.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow, Instant, Task};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munlock, munmap};
+use rustix::param::page_size;
+
+use super::actor::busy_until;
+use super::log::{Board, Done, Dose, Injected};
+use super::plan::Plan;
+use super::{Error, Fault};
+
+/// The most memory that page faults bring in, in bytes.
+const MOST_BYTES: usize = 256 << 20;
+/// The shortest page fault, in nanoseconds; real ones take two to five times as long.
+const FAULT_NS: u64 = 250;
+/// Fewer pages to an injection are no injection.
+const LEAST_PAGES: usize = 16;
+
+/// A task whose cycles are disturbed now and then.
+#[derive(Debug)]
+pub struct InLoop<T> {
+    task: T,
+    fault: Fault,
+    dose: Dose,
+    for_ns: u64,
+    every_cycles: u64,
+    next: u64,
+    pages: Option<Pages>,
+    board: Arc<Board>,
+}
+
+/// The log of an [`InLoop`], readable while its loop runs.
+#[derive(Clone, Debug)]
+pub struct LoopLog(Arc<Board>);
+
+impl LoopLog {
+    /// What was done so far.
+    #[must_use]
+    pub fn read(&self) -> Vec<Injected> {
+        self.0.read()
+    }
+}
+
+impl<T: Task> InLoop<T> {
+    /// Puts `plan.fault` around `task`. Of the plan's grid only the period counts, and of its target nothing. Call it
+    /// when the process has locked its memory, not before: locking brings in the pages that are to be missed.
+    ///
+    /// # Errors
+    /// [`Error`]; [`Error::Elsewhere`] for faults that [`super::Injector`] makes.
+    pub fn new(task: T, plan: &Plan) -> Result<Self, Error> {
+        Self::dosed(task, plan, Dose::Full)
+    }
+
+    /// The same, doing nothing: its log names the cycles that would have been disturbed.
+    ///
+    /// # Errors
+    /// As [`InLoop::new`].
+    pub fn placebo(task: T, plan: &Plan) -> Result<Self, Error> {
+        Self::dosed(task, plan, Dose::Placebo)
+    }
+
+    fn dosed(task: T, plan: &Plan, dose: Dose) -> Result<Self, Error> {
+        plan.check()?;
+        let pages = match plan.fault {
+            Fault::OwnOverrun => None,
+            Fault::PageFaults => Some(Pages::prepare(plan)?),
+            fault => return Err(Error::Elsewhere { fault }),
+        };
+        let every_cycles = plan.every_ns.div_ceil(plan.grid.period_ns).max(1);
+        Ok(Self {
+            task,
+            fault: plan.fault,
+            dose,
+            for_ns: plan.for_ns,
+            every_cycles,
+            next: every_cycles,
+            pages,
+            board: Arc::new(Board::with_room_for(plan.count, plan.fault, dose)),
+        })
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> LoopLog {
+        LoopLog(self.board.clone())
+    }
+
+    fn disturb(&mut self, cycle: &Cycle) -> Done {
+        let at = Monotonic.now();
+        let (end, figure) = match (&mut self.pages, self.dose) {
+            (_, Dose::Placebo) => (at, 0),
+            (Some(pages), Dose::Full) => pages.touch_until(at.plus_ns(self.for_ns)),
+            (None, Dose::Full) => {
+                let end = busy_until(cycle.release.plus_ns(cycle.period_ns + self.for_ns));
+                (end, end.ns_since(cycle.release) / cycle.period_ns)
+            }
+        };
+        Done { at, ns: end.ns_since(at), figures: [figure, 0] }
+    }
+}
+
+impl<T: Task> Task for InLoop<T> {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        let flow = self.task.cycle(cycle);
+        if cycle.index >= self.next && !self.board.is_full() {
+            self.next = cycle.index + self.every_cycles;
+            debug_assert!(matches!(self.fault, Fault::PageFaults | Fault::OwnOverrun));
+            let done = self.disturb(cycle);
+            self.board.add(cycle.index, done);
+        }
+        flow
+    }
+}
+
+/// Memory that is mapped and not there.
+#[derive(Debug)]
+struct Pages {
+    start: *mut u8,
+    bytes: usize,
+    each_bytes: usize,
+    next: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and may be touched from any thread.
+unsafe impl Send for Pages {}
+
+impl Pages {
+    fn prepare(plan: &Plan) -> Result<Self, Error> {
+        let page = page_size();
+        let wanted = usize::try_from(plan.for_ns / FAULT_NS).unwrap_or(usize::MAX).max(LEAST_PAGES);
+        let each = wanted.min(MOST_BYTES / page / plan.count);
+        if each < LEAST_PAGES {
+            return Err(plan.impossible(format!(
+                "{} injections of {LEAST_PAGES} pages take more than {} MiB; ask for fewer",
+                plan.count,
+                MOST_BYTES >> 20
+            )));
+        }
+        let bytes = each * plan.count * page;
+        let start = missing(bytes).map_err(|why| {
+            plan.impossible(format!("{bytes} bytes of memory that is not there: {why}; see ulimit -l and ulimit -v"))
+        })?;
+        Ok(Self { start, bytes, each_bytes: each * page, next: 0 })
+    }
+
+    /// Touches one page after the other; the instant seen last, and how many.
+    fn touch_until(&mut self, until: Instant) -> (Instant, u64) {
+        let end = (self.next + self.each_bytes).min(self.bytes);
+        let mut touched = 0;
+        let mut now = Monotonic.now();
+        for offset in (self.next..end).step_by(page_size()) {
+            if now >= until {
+                break;
+            }
+            // SAFETY: `offset` is below `bytes`, so the byte lies in the mapping, which only this value knows.
+            unsafe { self.start.add(offset).write_volatile(1) };
+            touched += 1;
+            now = Monotonic.now();
+        }
+        self.next = end;
+        (now, touched)
+    }
+}
+
+/// A mapping whose pages come in one by one when they are touched, also where the process has locked all its memory: while
+/// no access is allowed there is nothing to lock.
+fn missing(bytes: usize) -> Result<*mut u8, rustix::io::Errno> {
+    // SAFETY: the kernel chooses a range that nothing else uses, and all calls are for this range.
+    unsafe {
+        let start =
+            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)?;
+        let unlocked = munlock(start, bytes).and_then(|()| {
+            mprotect(start, bytes, MprotectFlags::READ | MprotectFlags::WRITE)?;
+            // Kernels without huge pages refuse this, and have no need of it.
+            let _ = madvise(start, bytes, Advice::LinuxNoHugepage);
+            Ok(())
+        });
+        if let Err(why) = unlocked {
+            let _ = munmap(start, bytes);
+            return Err(why);
+        }
+        Ok(start.cast())
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping, to which no reference was made.
+        let _ = unsafe { munmap(self.start.cast(), self.bytes) };
+    }
+}

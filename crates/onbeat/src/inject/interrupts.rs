@@ -1,0 +1,212 @@
+//! `interrupt_load` and `ipi_storm`: time that interrupts take on the loop's CPU.
+//!
+//! A timer interrupt works through all timers that have expired before it returns (`kernel/time/hrtimer.c`,
+//! `hrtimer_interrupt`), at some 0.25 µs each: 4000 timers set to one instant make one interrupt of about 1 ms.
+//!
+//! A storm is many short ones instead: `membarrier(2)` interrupts every CPU on which the process runs. Each takes a few
+//! microseconds of that CPU, so a loop becomes slower rather than late.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
+use rustix::thread::{MembarrierCommand, membarrier};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use super::Error;
+use super::actor::{Disturb, Stretch, below_the_loop, busy_until, other_cpu, settle, sleep_until};
+use super::descriptors::ManyDescriptors;
+use super::log::Done;
+use super::plan::{Aim, Plan};
+use crate::thread::Wanted;
+
+/// How long before the loop's wake-up the timers expire, in nanoseconds.
+const AHEAD_NS: u64 = 30_000;
+/// Timers of the calibrating burst.
+const TRIAL: usize = 500;
+/// What setting one timer takes, generously, in nanoseconds.
+const SETTING_NS: u64 = 4_000;
+const LEAST: usize = 100;
+/// Descriptors that stay for everything else.
+const SPARE: usize = 256;
+
+/// The disturber of `interrupt_load`.
+pub(super) struct Timers {
+    room: ManyDescriptors,
+    timers: Vec<OwnedFd>,
+    each_ns: u64,
+}
+
+impl Timers {
+    pub(super) fn new() -> Self {
+        Self { room: ManyDescriptors::hold(), timers: Vec::new(), each_ns: 1 }
+    }
+
+    fn grow_to(&mut self, timers: usize) {
+        let most = timers.min(self.room.most().saturating_sub(SPARE));
+        while self.timers.len() < most {
+            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+            let Ok(timer) = timerfd_create(TimerfdClockId::Monotonic, flags) else { return };
+            self.timers.push(timer);
+        }
+    }
+
+    /// Sets all timers to `instant`, on the calling thread's CPU.
+    fn set(&self, instant: Instant) {
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let setting = Itimerspec { it_interval: none, it_value: timespec(instant) };
+        for timer in &self.timers {
+            // The descriptor is a timer's and the time is valid, so it is accepted.
+            let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &setting);
+        }
+    }
+
+    /// What the interrupt at `instant` takes from the calling thread, in nanoseconds.
+    fn taken_ns(&self, instant: Instant, least_ns: u64) -> (Instant, u64) {
+        busy_until(instant.minus_ns(AHEAD_NS));
+        let end = instant.plus_ns(10_000_000);
+        let mut longest = (instant, 0);
+        let mut last = Monotonic.now();
+        let mut stretch = Stretch::begin();
+        while last < end {
+            let now = Monotonic.now();
+            if now.ns_since(last) > longest.1 {
+                longest = (last, now.ns_since(last));
+            }
+            // The first look after the burst: by then all timers have expired.
+            if now > instant.plus_ns(5_000) && longest.1 > least_ns / 4 {
+                let (_, without_others_ns) = stretch.end(least_ns);
+                return (longest.0, longest.1.min(without_others_ns));
+            }
+            last = now;
+            if now < instant.minus_ns(5_000) {
+                stretch = Stretch::begin();
+                last = Monotonic.now();
+            }
+        }
+        longest
+    }
+}
+
+#[allow(clippy::cast_possible_wrap)]
+const fn timespec(instant: Instant) -> Timespec {
+    let ns = instant.as_ns();
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}
+
+impl Disturb for Timers {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        below_the_loop(plan)
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.grow_to(TRIAL);
+        let had = self.timers.len();
+        let trials = (0..5).map(|_| {
+            let instant = Monotonic.now().plus_ns(had as u64 * SETTING_NS + 100_000);
+            self.set(instant);
+            self.taken_ns(instant, had as u64 * 40).1
+        });
+        let shortest_ns = trials.min().unwrap_or(0);
+        self.each_ns = (shortest_ns / had.max(1) as u64).max(40);
+        let wanted = (plan.for_ns + AHEAD_NS) / self.each_ns;
+        self.grow_to(usize::try_from(wanted).unwrap_or(usize::MAX).max(LEAST));
+        if self.timers.len() < LEAST {
+            let most = self.room.most();
+            return Err(plan.impossible(format!(
+                "a process may have only {most} descriptors here (ulimit -Hn) and it takes {LEAST} timers; raise the hard \
+                 limit"
+            )));
+        }
+        Ok(())
+    }
+
+    fn lead_ns(&self, plan: &Plan) -> u64 {
+        plan.lead_ns() + self.timers.len() as u64 * SETTING_NS
+    }
+
+    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+        let instant = aim.wake_up.minus_ns(AHEAD_NS);
+        self.set(instant);
+        if Monotonic.now() >= instant.minus_ns(5_000) {
+            return None;
+        }
+        let (at, ns) = self.taken_ns(instant, self.timers.len() as u64 * self.each_ns);
+        Some(Done { at, ns, figures: [self.timers.len() as u64, 0] })
+    }
+}
+
+/// The disturber of `ipi_storm`: sends from another CPU to a thread that runs on the loop's.
+#[derive(Default)]
+pub(super) struct Storm {
+    receiver: Option<JoinHandle<()>>,
+    /// Until when the receiver is busy; `u64::MAX` for the end.
+    busy_until_ns: Arc<AtomicU64>,
+}
+
+impl Disturb for Storm {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        if other_cpu(plan.target.cpu).is_none() {
+            return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
+        }
+        membarrier(MembarrierCommand::RegisterPrivateExpedited)
+            .map_err(|why| plan.impossible(format!("membarrier: {why}; it takes Linux 4.14 with CONFIG_MEMBARRIER")))?;
+        let busy_until_ns = self.busy_until_ns.clone();
+        let wanted = below_the_loop(plan);
+        let body = move || {
+            settle(wanted);
+            loop {
+                let until_ns = busy_until_ns.load(Ordering::Relaxed);
+                if until_ns == u64::MAX {
+                    return;
+                }
+                busy_until(Instant::from_ns(until_ns));
+                thread::park_timeout(Duration::from_secs(1));
+            }
+        };
+        let receiver = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body);
+        self.receiver = Some(receiver.map_err(Error::Thread)?);
+        Ok(())
+    }
+
+    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+        let receiver = self.receiver.as_ref()?;
+        self.busy_until_ns.store(aim.until.as_ns(), Ordering::Relaxed);
+        receiver.thread().unpark();
+        sleep_until(aim.wake_up.minus_ns(plan.lead_ns() / 2));
+        let at = Monotonic.now();
+        if at >= aim.wake_up {
+            return None;
+        }
+        let mut sent = 0;
+        let mut now = at;
+        while now < aim.until {
+            // It was registered, so it is accepted.
+            let _ = membarrier(MembarrierCommand::PrivateExpedited);
+            sent += 1;
+            now = Monotonic.now();
+        }
+        Some(Done { at, ns: now.ns_since(at), figures: [sent, 0] })
+    }
+}
+
+impl Drop for Storm {
+    fn drop(&mut self) {
+        self.busy_until_ns.store(u64::MAX, Ordering::Relaxed);
+        if let Some(receiver) = self.receiver.take() {
+            receiver.thread().unpark();
+            // It cannot panic, and there is nothing to do about it here.
+            let _ = receiver.join();
+        }
+    }
+}

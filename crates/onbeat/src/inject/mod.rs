@@ -1,0 +1,181 @@
+//! Causes of lateness, made on purpose and written down: when each began, how long it lasted, what shows it.
+//!
+//! Two things come of it: one learns what a robot does when its loop is stopped for 20 ms, and one learns whether
+//! [`onbeat`](crate) finds the causes that it names, by comparing what it found with what was planted.
+//!
+//! | fault | made by | how |
+//! |---|---|---|
+//! | [`Fault::StopSignal`], [`Fault::ForcedMigration`] | two processes outside | signal, affinity |
+//! | [`Fault::EqualPriorityHog`] | a thread on the loop's CPU | polls the clock |
+//! | [`Fault::SoftirqFlood`], [`Fault::InterruptLoad`], [`Fault::KernelSection`] | a thread on the loop's CPU | one long piece of kernel work |
+//! | [`Fault::IpiStorm`] | a thread on another CPU | `membarrier(2)` |
+//! | [`Fault::RtThrottling`], [`Fault::FairServer`] | a real-time thread below the loop | does not sleep |
+//! | [`Fault::DeepIdle`] | nobody | is watched for |
+//! | [`Fault::PageFaults`], [`Fault::OwnOverrun`] | the loop, in [`InLoop`] | |
+//!
+//! An injection that came too late for its release, or that cannot be told from something else, is counted as missed
+//! and not logged: every entry of a log is true.
+//!
+//! Absent on purpose: anything that outlives the process. Threads, affinities, policies and descriptor limits go with it;
+//! what is done to another process is taken back by a guard that survives (`outside.rs`). No setting of the host is
+//! written, and no other program's thread is touched but the target's.
+
+mod actor;
+mod descriptors;
+mod fault;
+mod find;
+mod hog;
+mod idle;
+mod in_loop;
+mod interrupts;
+mod log;
+mod outside;
+mod plan;
+mod section;
+mod softirq;
+mod starve;
+
+use std::sync::Arc;
+
+use actor::{Actor, Disturb};
+use log::{Board, Dose};
+use outside::Outside;
+
+pub use fault::{Fault, Place, UnknownFault};
+pub use in_loop::{InLoop, LoopLog};
+pub use log::{Detail, Injected};
+pub use plan::{Grid, Plan, PlanError, Target};
+
+/// A fault could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The plan's numbers.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Not on this machine, or not for this loop.
+    #[error("{fault} is not possible here: {reason}")]
+    NotPossible {
+        /// The fault.
+        fault: Fault,
+        /// Why not, with the numbers and what would change it.
+        reason: String,
+    },
+    /// The fault is made in the loop and was asked for beside it, or the other way round.
+    #[error("{fault} is made {}", place_words(.fault.place()))]
+    Elsewhere {
+        /// The fault.
+        fault: Fault,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}; the limit of threads (ulimit -u) may be reached")]
+    Thread(std::io::Error),
+    /// A process could not be started.
+    #[error("cannot start a process: {0}; the limit of processes (ulimit -u) may be reached")]
+    Process(std::io::Error),
+    /// A thread panicked: a bug.
+    #[error("a thread of the injector panicked; this is a bug in onbeat, please report it with the command you typed")]
+    Panicked,
+}
+
+const fn place_words(place: Place) -> &'static str {
+    match place {
+        Place::Beside => "by threads beside the loop (Injector), not by the loop itself",
+        Place::InLoop => "by the loop itself (InLoop), not by threads beside it",
+    }
+}
+
+/// What an injector did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// The disturbances that took place, oldest first.
+    pub injected: Vec<Injected>,
+    /// Releases that were aimed at and not hit, or hit by what may have been something else.
+    pub missed: u64,
+}
+
+/// A fault at work beside a loop.
+pub struct Injector {
+    board: Arc<Board>,
+    work: Work,
+}
+
+enum Work {
+    Thread(Actor),
+    Outside(Outside),
+}
+
+impl Injector {
+    /// Gets everything ready, then begins: the first injection comes 30 ms later at the earliest.
+    ///
+    /// The injector ends by itself after `plan.count` injections, or when it missed more releases than that.
+    ///
+    /// # Errors
+    /// [`Error`], before anything was done to the loop.
+    pub fn start(plan: Plan) -> Result<Self, Error> {
+        Self::dosed(plan, Dose::Full)
+    }
+
+    fn dosed(plan: Plan, dose: Dose) -> Result<Self, Error> {
+        plan.check()?;
+        let board = Arc::new(Board::with_room_for(plan.count, plan.fault, dose));
+        let disturber: Box<dyn Disturb> = match plan.fault {
+            Fault::StopSignal | Fault::ForcedMigration => {
+                let work = Work::Outside(Outside::start(plan, board.clone(), dose)?);
+                return Ok(Self { board, work });
+            }
+            Fault::EqualPriorityHog => Box::new(hog::Hog),
+            Fault::SoftirqFlood => Box::new(softirq::Softirq::default()),
+            Fault::InterruptLoad => Box::new(interrupts::Timers::new()),
+            Fault::IpiStorm => Box::new(interrupts::Storm::default()),
+            Fault::RtThrottling => Box::new(starve::Throttle::default()),
+            Fault::FairServer => Box::new(starve::FairServer::default()),
+            Fault::DeepIdle => Box::new(idle::DeepIdle::new(&plan)),
+            Fault::KernelSection => Box::new(section::Section::new()),
+            fault @ (Fault::PageFaults | Fault::OwnOverrun) => return Err(Error::Elsewhere { fault }),
+        };
+        let work = Work::Thread(Actor::start(plan, board.clone(), dose, disturber)?);
+        Ok(Self { board, work })
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn log(&self) -> Log {
+        Log { injected: self.board.read(), missed: self.board.missed() }
+    }
+
+    /// Whether nothing more will come.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        match &self.work {
+            Work::Thread(actor) => actor.is_finished(),
+            Work::Outside(outside) => outside.is_finished(),
+        }
+    }
+
+    /// The process that does the work, for faults that are made outside.
+    #[must_use]
+    pub const fn actor_pid(&self) -> Option<i32> {
+        match &self.work {
+            Work::Thread(_) => None,
+            Work::Outside(outside) => Some(outside.actor().as_raw_nonzero().get()),
+        }
+    }
+
+    /// Ends it, after the disturbance under way, and takes back what is to be taken back.
+    #[must_use]
+    pub fn stop(mut self) -> Log {
+        match &mut self.work {
+            Work::Thread(actor) => actor.end(),
+            Work::Outside(outside) => outside.end(),
+        }
+        self.log()
+    }
+}
+
+/// The same machinery with the same timing that does nothing: what it finds named as a cause was not planted.
+///
+/// # Errors
+/// As [`Injector::start`].
+pub fn placebo(plan: Plan) -> Result<Injector, Error> {
+    Injector::dosed(plan, Dose::Placebo)
+}

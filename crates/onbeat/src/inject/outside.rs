@@ -1,0 +1,353 @@
+//! `stop_signal` and `forced_migration`: what must be taken back, whoever dies meanwhile.
+//!
+//! A process that is stopped cannot continue itself, and a loop in another process keeps the affinity it was given. So
+//! two processes do this work that share this one's memory but neither its fate nor its signals:
+//!
+//! - the actor does the deed and takes it back; when its starter is gone it does no further one;
+//! - the guard does nothing but wait for the actor's end, and takes back what the actor may have left.
+//!
+//! They are made by clone(2) with `CLONE_VM`, not by fork: a fork would write-protect the memory of a loop that is
+//! already running and give it thousands of page faults. What they run keeps to atomics and bare system calls (rustix's
+//! own, which touch no thread-local state): they have no thread-local state of their own.
+#![allow(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use rustix::param::page_size;
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal, setsid};
+use rustix::thread::{ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity};
+
+use super::actor::{other_cpu, settle};
+use super::log::{Board, Done, Dose};
+use super::plan::{Aim, Plan};
+use super::{Error, Fault};
+use crate::thread::Wanted;
+
+/// Between setting up and the first injection, in nanoseconds.
+const START_NS: u64 = 30_000_000;
+/// The longest sleep, in nanoseconds: then the actor looks whether it is over.
+const PIECE_NS: u64 = 50_000_000;
+const STACK_BYTES: usize = 64 * 1024;
+
+/// What is done to the target.
+enum Deed {
+    Stop { process: OwnedFd },
+    Move { thread: Pid, masks: Box<Masks>, from: u32, to: u32 },
+}
+
+/// Where a thread may run: what it came with, and the other CPU.
+struct Masks {
+    home: CpuSet,
+    away: CpuSet,
+}
+
+impl Deed {
+    fn new(plan: &Plan) -> Result<Self, Error> {
+        if plan.fault == Fault::ForcedMigration { Self::of_moving(plan) } else { Self::of_stopping(plan) }
+    }
+
+    fn of_stopping(plan: &Plan) -> Result<Self, Error> {
+        let pid = plan.target.pid;
+        let process = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
+        let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        let process = process.map_err(|why| plan.impossible(format!("process {pid}: {why}")))?;
+        Ok(Self::Stop { process })
+    }
+
+    fn of_moving(plan: &Plan) -> Result<Self, Error> {
+        let (tid, from) = (plan.target.tid, plan.target.cpu);
+        let thread = Pid::from_raw(tid).ok_or(rustix::io::Errno::SRCH);
+        let thread = thread.and_then(|tid| sched_getaffinity(Some(tid)).map(|home| (tid, home)));
+        let (thread, home) = thread.map_err(|why| plan.impossible(format!("thread {tid}: {why}")))?;
+        let Some(to) = other_cpu(from) else {
+            return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
+        };
+        let mut away = CpuSet::new();
+        away.set(to as usize);
+        Ok(Self::Move { thread, masks: Box::new(Masks { home, away }), from, to })
+    }
+
+    fn commit(&self) -> bool {
+        match self {
+            Self::Stop { process } => pidfd_send_signal(process, Signal::STOP).is_ok(),
+            Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.away).is_ok(),
+        }
+    }
+
+    fn take_back(&self) -> bool {
+        match self {
+            Self::Stop { process } => pidfd_send_signal(process, Signal::CONT).is_ok(),
+            Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.home).is_ok(),
+        }
+    }
+}
+
+/// What both processes and their starter share.
+struct Stage {
+    plan: Plan,
+    board: Arc<Board>,
+    dose: Dose,
+    deed: Deed,
+    starter: Pid,
+    guarded: AtomicBool,
+    over: AtomicBool,
+    /// The deed is done and not taken back.
+    held: AtomicBool,
+}
+
+impl Stage {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || getppid() != Some(self.starter) || self.board.is_over()
+    }
+
+    /// The actor's whole life.
+    fn play(&self) {
+        // A signal to the starter's group or terminal is not meant for this process.
+        let _ = setsid();
+        while !self.guarded.load(Ordering::Acquire) {
+            if self.is_over() {
+                return;
+            }
+            sleep_until(Monotonic.now().plus_ns(1_000_000));
+        }
+        let mut earliest = Monotonic.now().plus_ns(START_NS);
+        loop {
+            let aim = self.plan.aim(earliest);
+            earliest = aim.wake_up.plus_ns(self.plan.every_ns);
+            let begin = aim.wake_up.minus_ns(self.plan.lead_ns() / 2);
+            while Monotonic.now() < begin {
+                if self.is_over() {
+                    return;
+                }
+                sleep_until(begin.min(Monotonic.now().plus_ns(PIECE_NS)));
+            }
+            match self.disturb(&aim) {
+                Some(done) => self.board.add(aim.release, done),
+                None => self.board.miss(),
+            }
+            if self.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn disturb(&self, aim: &Aim) -> Option<Done> {
+        let at = Monotonic.now();
+        if self.dose == Dose::Placebo {
+            return Some(Done { at, ns: 0, figures: [0; 2] });
+        }
+        if at >= aim.wake_up {
+            return None;
+        }
+        self.held.store(true, Ordering::SeqCst);
+        let committed = self.deed.commit();
+        if committed {
+            while Monotonic.now() < aim.until {
+                sleep_until(aim.until);
+            }
+        }
+        let taken_back = self.deed.take_back();
+        self.held.store(false, Ordering::SeqCst);
+        let figures = match &self.deed {
+            Deed::Stop { .. } => [u64::from(self.plan.target.pid.unsigned_abs()), 0],
+            Deed::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
+        };
+        (committed && taken_back).then(|| Done { at, ns: Monotonic.now().ns_since(at), figures })
+    }
+}
+
+/// What the guard knows beyond that.
+struct Watch {
+    stage: Arc<Stage>,
+    actor: OwnedFd,
+}
+
+impl Watch {
+    /// The guard's whole life.
+    fn stand(&self) {
+        let _ = setsid();
+        // A pidfd becomes readable when its process ends (pidfd_open(2)). A poll that a signal ends is asked again.
+        while !matches!(poll(&mut [PollFd::new(&self.actor, PollFlags::IN)], None), Ok(1..)) {
+            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(Monotonic.now().plus_ns(1_000_000)));
+        }
+        if self.stage.held.load(Ordering::SeqCst) {
+            // A target that is gone needs nothing taken back.
+            let _ = self.stage.deed.take_back();
+        }
+    }
+}
+
+fn sleep_until(instant: Instant) {
+    // A sleep that ends early is taken up again by all callers.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(instant));
+}
+
+#[allow(clippy::cast_possible_wrap)]
+const fn timespec(instant: Instant) -> Timespec {
+    let ns = instant.as_ns();
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}
+
+extern "C" fn act(stage: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `Child::start` was given a pointer to a `Stage` that the keeper holds until this process has ended.
+    unsafe { &*stage.cast::<Stage>() }.play();
+    0
+}
+
+extern "C" fn watch(watch: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: as above, a `Watch`.
+    unsafe { &*watch.cast::<Watch>() }.stand();
+    0
+}
+
+/// A process in this one's memory, with a stack of its own.
+struct Child {
+    pid: Pid,
+    stack: *mut libc::c_void,
+}
+
+impl Child {
+    /// # Safety
+    /// `subject` is what `life` takes it for, and lives until [`Child::bury`] has returned; `life` uses neither locks
+    /// nor the heap nor thread-local state.
+    unsafe fn start(
+        life: extern "C" fn(*mut libc::c_void) -> libc::c_int,
+        subject: *mut libc::c_void,
+    ) -> Result<Self, std::io::Error> {
+        // SAFETY: the kernel chooses a range that nothing else uses; its lowest page becomes a guard.
+        let stack = unsafe {
+            let stack = mmap_anonymous(
+                std::ptr::null_mut(),
+                STACK_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )?;
+            mprotect(stack, page_size(), MprotectFlags::empty())?;
+            stack
+        };
+        // No exit signal: nobody else who waits for children comes across these.
+        // SAFETY: the stack's end is valid and aligned (a multiple of the page size); the rest is the caller's promise.
+        let pid = unsafe { libc::clone(life, stack.byte_add(STACK_BYTES), libc::CLONE_VM, subject) };
+        match Pid::from_raw(pid.max(0)) {
+            Some(pid) => Ok(Self { pid, stack }),
+            None => {
+                let why = std::io::Error::last_os_error();
+                // SAFETY: mapped above, and no process uses it.
+                let _ = unsafe { munmap(stack, STACK_BYTES) };
+                Err(why)
+            }
+        }
+    }
+
+    /// Waits for its end.
+    fn bury(self) {
+        let mut status = 0;
+        // SAFETY: `status` is valid for the call. `__WALL` because the child has no exit signal (wait(2)).
+        while unsafe { libc::waitpid(self.pid.as_raw_nonzero().get(), &raw mut status, libc::__WALL) } == -1
+            && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+        {}
+        // SAFETY: mapped by `start`, and the process on it has ended.
+        let _ = unsafe { munmap(self.stack, STACK_BYTES) };
+    }
+}
+
+/// Actor and guard at work.
+pub(super) struct Outside {
+    stage: Arc<Stage>,
+    keeper: Option<JoinHandle<()>>,
+    /// The actor, for tests that end it.
+    actor: Pid,
+}
+
+impl Outside {
+    pub(super) fn start(plan: Plan, board: Arc<Board>, dose: Dose) -> Result<Self, Error> {
+        let stage = Arc::new(Stage {
+            plan,
+            board,
+            dose,
+            deed: Deed::new(&plan)?,
+            starter: getpid(),
+            guarded: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            held: AtomicBool::new(false),
+        });
+        let (tell, told) = channel();
+        let kept = stage.clone();
+        let keeper = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(move || keep(&kept, &tell));
+        let keeper = Some(keeper.map_err(Error::Thread)?);
+        let actor = told.recv().map_err(|_| Error::Panicked)?.map_err(Error::Process)?;
+        Ok(Self { stage, keeper, actor })
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.keeper.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// The actor's process.
+    pub(super) const fn actor(&self) -> Pid {
+        self.actor
+    }
+
+    pub(super) fn end(&mut self) {
+        self.stage.over.store(true, Ordering::Relaxed);
+        if let Some(keeper) = self.keeper.take() {
+            // It cannot panic, and there is nothing to do about it here.
+            let _ = keeper.join();
+        }
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Starts both processes and stays until they have ended: they run on its thread-local state.
+fn keep(stage: &Arc<Stage>, tell: &Sender<Result<Pid, std::io::Error>>) {
+    // Both inherit CPU, priority and blocked signals from here.
+    let Plan { target, .. } = stage.plan;
+    let fifo = (target.priority > 0).then_some((target.priority + 1).min(98));
+    settle(Wanted { fifo, cpu: other_cpu(target.cpu), ..Wanted::default() });
+    // SAFETY: the stage lives until both are buried below; `play` keeps to atomics and bare system calls.
+    let actor = match unsafe { Child::start(act, Arc::as_ptr(stage).cast_mut().cast()) } {
+        Ok(actor) => actor,
+        Err(why) => {
+            // The starter waits for this.
+            let _ = tell.send(Err(why));
+            return;
+        }
+    };
+    let guard = guard(stage, actor.pid);
+    match guard {
+        Ok((watch, guard)) => {
+            stage.guarded.store(true, Ordering::Release);
+            let _ = tell.send(Ok(actor.pid));
+            actor.bury();
+            guard.bury();
+            drop(watch);
+        }
+        Err(why) => {
+            stage.over.store(true, Ordering::Relaxed);
+            actor.bury();
+            let _ = tell.send(Err(why));
+        }
+    }
+}
+
+fn guard(stage: &Arc<Stage>, actor: Pid) -> Result<(Box<Watch>, Child), std::io::Error> {
+    let actor = pidfd_open(actor, PidfdFlags::empty())?;
+    let subject = Box::new(Watch { stage: stage.clone(), actor });
+    // SAFETY: the box is handed to the caller, who keeps it until the guard is buried; `stand` keeps to atomics and
+    // bare system calls.
+    let guard = unsafe { Child::start(watch, (&raw const *subject).cast_mut().cast()) }?;
+    Ok((subject, guard))
+}

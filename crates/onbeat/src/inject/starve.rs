@@ -1,0 +1,369 @@
+//! `rt_throttling` and `fair_server`: a real-time thread below the loop that does not sleep.
+//!
+//! Both rules give ordinary threads 50 ms of a second, and both take the CPU from the loop as well as from the thread
+//! that caused it. What tells them apart, and is asked for before an injection is logged:
+//!
+//! - Throttling (`kernel/sched/rt.c`) stops real time whether anyone else wants the CPU or not: the CPU was idle for at
+//!   least half of the stop, or real time came back at the end of a period that such a stop has shown before. Short
+//!   pauses keep ordinary threads from starving meanwhile.
+//! - The fair server (`kernel/sched/deadline.c`) stops as soon as no ordinary thread wants the CPU: our own ordinary
+//!   thread ran, slept, and real time was back at once.
+//!
+//! A stop that shows neither is counted as missed, because it may be the other rule's.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
+
+use super::actor::{Disturb, other_cpu, settle, thread_cpu_ns};
+use super::log::Done;
+use super::plan::{Aim, Plan};
+use super::{Error, Fault};
+use crate::host;
+use crate::probe::stall::Rules;
+use crate::thread::Wanted;
+
+const MS: u64 = 1_000_000;
+/// The period of both rules, in nanoseconds, unless set otherwise.
+const RULE_NS: u64 = 1_000 * MS;
+/// Shorter stops are none of throttling's, in nanoseconds.
+const LEAST_STOP_NS: u64 = 12 * MS;
+/// Between two pauses, and their length, in nanoseconds: a good hundredth for ordinary threads.
+const PAUSE_EVERY_NS: u64 = 150 * MS;
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long the ordinary thread has the CPU before it is starved: more than a server's 50 ms, so that it starts anew.
+const FEAST: Duration = Duration::from_millis(60);
+/// How soon real time must be back after the ordinary thread slept, in nanoseconds.
+const BACK_NS: u64 = MS;
+
+fn burner(plan: &Plan) -> Wanted {
+    Wanted { fifo: Some(1), cpu: Some(plan.target.cpu), ..Wanted::default() }
+}
+
+fn check_priority(plan: &Plan) -> Result<(), Error> {
+    if plan.target.priority > 1 {
+        return Ok(());
+    }
+    Err(plan.impossible(format!(
+        "the loop has the real-time priority {}; it takes at least 2, or the thread below it would starve it",
+        plan.target.priority
+    )))
+}
+
+/// The disturber of `rt_throttling`.
+#[derive(Default)]
+pub(super) struct Throttle {
+    period_ns: u64,
+    watch: Option<IdleWatch>,
+    /// Where the kernel's periods end, modulo their length, in nanoseconds: known from the first stop on.
+    phase_ns: Option<u64>,
+}
+
+impl Disturb for Throttle {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        burner(plan)
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        check_priority(plan)?;
+        if !Rules::of_this_machine().rt_throttling {
+            let limit = host::real_time_limit_us().map_or("unknown".to_owned(), |(runtime, period)| {
+                format!("sched_rt_runtime_us is {runtime} of {period}")
+            });
+            return Err(plan.impossible(format!(
+                "this kernel does not throttle ({limit}; since Linux 6.12 it takes CONFIG_RT_GROUP_SCHED too)"
+            )));
+        }
+        let Some(cpu) = other_cpu(plan.target.cpu) else {
+            return Err(plan.impossible("it takes a second CPU to tell it from the fair server (taskset, cpuset)"));
+        };
+        self.period_ns = host::real_time_limit_us().map_or(RULE_NS, |(_, period_us)| period_us * 1000);
+        self.watch = Some(IdleWatch::start(plan.target.cpu, cpu).map_err(Error::Thread)?);
+        Ok(())
+    }
+
+    fn disturb(&mut self, _: &Plan, _: &Aim) -> Option<Done> {
+        self.watch.as_ref()?.look(true);
+        if let Some(phase_ns) = self.phase_ns {
+            // A whole period from its beginning on is the shortest way.
+            let into_ns = (Monotonic.now().as_ns() + self.period_ns - phase_ns) % self.period_ns;
+            thread::sleep(Duration::from_nanos(self.period_ns - into_ns));
+        }
+        let done = self.burn();
+        self.watch.as_ref()?.look(false);
+        let done = done?;
+        self.phase_ns = Some(done.at.plus_ns(done.ns).as_ns() % self.period_ns);
+        Some(done)
+    }
+}
+
+impl Throttle {
+    /// How long the CPU was idle in a stop, when that was throttling's.
+    fn idle_ns(&self, at: Instant, ns: u64) -> Option<u64> {
+        let end = at.plus_ns(ns);
+        let idle_ns = self.watch.as_ref()?.idle_ns(at, end);
+        let at_a_period = self.phase_ns.is_some_and(|phase_ns| {
+            let into_ns = (end.as_ns() + self.period_ns - phase_ns) % self.period_ns;
+            into_ns.min(self.period_ns - into_ns) <= SAME_PHASE_NS
+        });
+        (idle_ns * 2 >= ns || at_a_period).then_some(idle_ns)
+    }
+
+    /// Keeps the CPU until real time was stopped on it; two periods hold a whole one, whenever it began.
+    fn burn(&self) -> Option<Done> {
+        let start = Monotonic.now();
+        let (mut last, mut pause) = (start, start.plus_ns(PAUSE_EVERY_NS));
+        let mut stop: Option<(Instant, u64)> = None;
+        while last < start.plus_ns(2 * self.period_ns + 100 * MS) {
+            let now = Monotonic.now();
+            let gap_ns = now.ns_since(last);
+            if gap_ns >= LEAST_STOP_NS {
+                stop = Some((last, gap_ns));
+            }
+            last = now;
+            if let Some((at, ns)) = stop {
+                // The watch must have looked once more after the stop.
+                if now >= at.plus_ns(ns + 2 * WATCH_NS) {
+                    if let Some(idle_ns) = self.idle_ns(at, ns) {
+                        return Some(Done { at, ns, figures: [at.ns_since(start), idle_ns] });
+                    }
+                    stop = None;
+                }
+            } else if now >= pause {
+                thread::sleep(PAUSE);
+                last = Monotonic.now();
+                pause = last.plus_ns(PAUSE_EVERY_NS);
+            }
+        }
+        None
+    }
+}
+
+/// Ends of periods lie this close together, in nanoseconds.
+const SAME_PHASE_NS: u64 = 1_000_000;
+/// How often the watch looks, in nanoseconds.
+const WATCH_NS: u64 = 4 * MS;
+/// What the watch remembers: a second and a half.
+const LOOKS: usize = 400;
+
+/// Reads how long a CPU was idle, from another CPU.
+struct IdleWatch {
+    on: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
+    looks: Arc<Mutex<VecDeque<(Instant, u64)>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl IdleWatch {
+    fn start(of: u32, from: u32) -> Result<Self, std::io::Error> {
+        let on = Arc::new(AtomicBool::new(false));
+        let over = Arc::new(AtomicBool::new(false));
+        let looks = Arc::new(Mutex::new(VecDeque::with_capacity(LOOKS)));
+        let (is_on, is_over, into) = (on.clone(), over.clone(), looks.clone());
+        let body = move || {
+            settle(Wanted { cpu: Some(from), ..Wanted::default() });
+            while !is_over.load(Ordering::Relaxed) {
+                if is_on.load(Ordering::Relaxed)
+                    && let Some(idle_ns) = idle_ns(of)
+                {
+                    let mut looks = into.lock().unwrap_or_else(PoisonError::into_inner);
+                    if looks.len() == LOOKS {
+                        looks.pop_front();
+                    }
+                    looks.push_back((Monotonic.now(), idle_ns));
+                }
+                thread::sleep(Duration::from_nanos(WATCH_NS));
+            }
+        };
+        let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body)?;
+        Ok(Self { on, over, looks, thread: Some(thread) })
+    }
+
+    fn look(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    /// How long the CPU was idle between two instants, as far as the looks around them tell.
+    fn idle_ns(&self, from: Instant, to: Instant) -> u64 {
+        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = looks.iter().rev().find(|(at, _)| *at <= from);
+        let after = looks.iter().find(|(at, _)| *at >= to);
+        before.zip(after).map_or(0, |(before, after)| after.1.saturating_sub(before.1))
+    }
+}
+
+impl Drop for IdleWatch {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic, and there is nothing to do about it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How long a CPU was idle since boot, in nanoseconds, in steps of a tick of `/proc/stat` (10 ms).
+fn idle_ns(cpu: u32) -> Option<u64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    idle_ticks(&stat, cpu).map(|ticks| ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second())
+}
+
+fn idle_ticks(stat: &str, cpu: u32) -> Option<u64> {
+    let name = format!("cpu{cpu} ");
+    let fields = stat.lines().find_map(|line| line.strip_prefix(&name))?;
+    let mut fields = fields.split_ascii_whitespace().skip(3).map(str::parse::<u64>);
+    Some(fields.next()?.ok()? + fields.next()?.ok()?)
+}
+
+/// The disturber of `fair_server`.
+#[derive(Default)]
+pub(super) struct FairServer {
+    waiter: Option<Waiter>,
+}
+
+impl Disturb for FairServer {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        burner(plan)
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        debug_assert_eq!(plan.fault, Fault::FairServer);
+        check_priority(plan)?;
+        if !Rules::of_this_machine().fair_server {
+            return Err(plan.impossible("this kernel has no fair server; it came with Linux 6.12"));
+        }
+        self.waiter = Some(Waiter::start(plan.target.cpu, plan.for_ns).map_err(Error::Thread)?);
+        Ok(())
+    }
+
+    fn disturb(&mut self, _: &Plan, _: &Aim) -> Option<Done> {
+        let waiter = self.waiter.as_ref()?;
+        waiter.feast();
+        thread::sleep(FEAST);
+        let done = burn_until_served(waiter);
+        waiter.hungry.store(false, Ordering::Release);
+        done
+    }
+}
+
+/// Keeps the CPU until the ordinary thread got it nevertheless.
+fn burn_until_served(waiter: &Waiter) -> Option<Done> {
+    let start = Monotonic.now();
+    let mut last = start;
+    while last < start.plus_ns(RULE_NS + 30 * MS) {
+        let now = Monotonic.now();
+        if waiter.ran_ns.load(Ordering::Acquire) > 0 {
+            let ran_ns = waiter.ran_ns.load(Ordering::Relaxed);
+            let slept = Instant::from_ns(waiter.slept_ns.load(Ordering::Relaxed));
+            // The stop lies between two readings of the clock, or between the later one and the look at the thread.
+            let at = if now < slept { now } else { last };
+            let back = Monotonic.now();
+            let stopped_here = at < slept && back.ns_since(slept) <= BACK_NS;
+            let (ns, after_ns) = (back.ns_since(at), at.ns_since(start));
+            return stopped_here.then_some(Done { at, ns, figures: [after_ns, ran_ns] });
+        }
+        last = now;
+    }
+    None
+}
+
+/// The ordinary thread that is starved: it wants the CPU until it was served for its time.
+struct Waiter {
+    hungry: Arc<AtomicBool>,
+    /// CPU time it got from the server, in nanoseconds; 0 until then.
+    ran_ns: Arc<AtomicU64>,
+    slept_ns: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Waiter {
+    fn start(cpu: u32, for_ns: u64) -> Result<Self, std::io::Error> {
+        let mut waiter = Self {
+            hungry: Arc::new(AtomicBool::new(false)),
+            ran_ns: Arc::new(AtomicU64::new(0)),
+            slept_ns: Arc::new(AtomicU64::new(0)),
+            over: Arc::new(AtomicBool::new(false)),
+            thread: None,
+        };
+        let (hungry, ran, slept, over) =
+            (waiter.hungry.clone(), waiter.ran_ns.clone(), waiter.slept_ns.clone(), waiter.over.clone());
+        let body = move || {
+            settle(Wanted { cpu: Some(cpu), ..Wanted::default() });
+            while !over.load(Ordering::Relaxed) {
+                if wait_to_be_served(&hungry) {
+                    let ran_ns = eat(for_ns);
+                    slept.store(Monotonic.now().as_ns(), Ordering::Relaxed);
+                    hungry.store(false, Ordering::Relaxed);
+                    ran.store(ran_ns, Ordering::Release);
+                }
+                thread::park_timeout(Duration::from_millis(500));
+            }
+        };
+        waiter.thread = Some(thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body)?);
+        Ok(waiter)
+    }
+
+    fn feast(&self) {
+        self.ran_ns.store(0, Ordering::Relaxed);
+        self.hungry.store(true, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+/// Wants the CPU; `true` when it was kept from it for half a period and then got it.
+fn wait_to_be_served(hungry: &AtomicBool) -> bool {
+    let mut last = Monotonic.now();
+    while hungry.load(Ordering::Acquire) {
+        let now = Monotonic.now();
+        if now.ns_since(last) > RULE_NS / 2 {
+            return true;
+        }
+        last = now;
+    }
+    false
+}
+
+fn eat(for_ns: u64) -> u64 {
+    let before = thread_cpu_ns();
+    loop {
+        let ran_ns = thread_cpu_ns() - before;
+        if ran_ns >= for_ns {
+            return ran_ns.max(1);
+        }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.hungry.store(false, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It cannot panic, and there is nothing to do about it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_idle_time_of_a_cpu_is_that_of_its_own_line() {
+        let stat =
+            "cpu  1 2 3 400 50 6 7 8 9 10\ncpu0 1 2 3 100 20 0 0 0 0 0\ncpu1 1 2 3 300 30 0 0 0 0 0\ncpu10 0 0 0 7 0\n";
+        assert_eq!(idle_ticks(stat, 1), Some(330));
+        assert_eq!(idle_ticks(stat, 10), Some(7));
+        assert_eq!(idle_ticks(stat, 2), None);
+    }
+}

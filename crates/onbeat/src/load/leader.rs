@@ -1,0 +1,125 @@
+//! The process that carries a load: leads a session of its own, inherits orphans, and outlives neither its starter nor
+//! its children.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{
+    Pid, Signal, child_subreaper, getpgid, getpid, getppid, parent_process_death_signal, set_child_subreaper,
+    set_parent_process_death_signal, setpgid, setsid,
+};
+
+use super::process::{self, Stat};
+use super::run::Error;
+
+/// The signals that end a load in good order.
+const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+
+static TAKEN: AtomicBool = AtomicBool::new(false);
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn ask(_: libc::c_int) {
+    ASKED.store(true, Ordering::Relaxed);
+}
+
+/// This process as the leader; what it was before comes back when this is dropped (but the session stays).
+pub(super) struct Leader {
+    pub(super) own: Stat,
+    /// Children that were there before and are none of the load's.
+    pub(super) foreign: Vec<Stat>,
+    parent: Option<i32>,
+    death_signal: Option<Signal>,
+    subreaper: Option<Pid>,
+    actions: Vec<(libc::c_int, libc::sigaction)>,
+    _taken: Taken,
+}
+
+/// One load at a time: signals, session and orphans belong to the whole process.
+struct Taken;
+
+impl Taken {
+    fn take() -> Result<Self, Error> {
+        if TAKEN.swap(true, Ordering::SeqCst) { Err(Error::AlreadySupervising) } else { Ok(Self) }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        TAKEN.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Leader {
+    /// Makes this process the leader. `parent` is the process whose end ends the load; the present parent when `None`.
+    pub(super) fn take(parent: Option<i32>) -> Result<Self, Error> {
+        let taken = Taken::take()?;
+        let number = |pid: Pid| pid.as_raw_nonzero().get();
+        let parent = parent.or_else(|| getppid().map(number));
+        lead_session()?;
+        let setting = |what| move |why: rustix::io::Errno| Error::Setting { what, why: why.into() };
+        let own = Stat::of(number(getpid())).ok_or(Error::NoProc)?;
+        let foreign = process::all().into_iter().filter(|stat| stat.parent == own.pid).collect();
+        let death_signal = parent_process_death_signal().map_err(setting("read the death signal"))?;
+        let subreaper = child_subreaper().map_err(setting("read the subreaper"))?;
+        ASKED.store(false, Ordering::SeqCst);
+        let mut leader = Self { own, foreign, parent, death_signal, subreaper, actions: Vec::new(), _taken: taken };
+        for signal in ENDING {
+            leader.actions.push((signal, catch(signal)?));
+        }
+        set_child_subreaper(Some(getpid())).map_err(setting("inherit orphans"))?;
+        set_parent_process_death_signal(Some(Signal::TERM))
+            .map_err(setting("ask for a signal at the starter's end"))?;
+        Ok(leader)
+    }
+
+    /// Whether a signal asked for the end.
+    pub(super) fn is_asked() -> bool {
+        ASKED.load(Ordering::Relaxed)
+    }
+
+    /// Whether the starter is gone.
+    pub(super) fn is_orphan(&self) -> bool {
+        self.parent.is_some() && getppid().map(|pid| pid.as_raw_nonzero().get()) != self.parent
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        for (signal, action) in &self.actions {
+            // SAFETY: `action` is what sigaction gave for this very signal, valid for the call.
+            unsafe { libc::sigaction(*signal, action, std::ptr::null_mut()) };
+        }
+        // Both calls took the same values before, so they take them now.
+        let _ = set_child_subreaper(self.subreaper);
+        let _ = set_parent_process_death_signal(self.death_signal);
+    }
+}
+
+fn lead_session() -> Result<(), Error> {
+    let own = getpid();
+    if process::session_identity(own.as_raw_nonzero().get()).is_some() {
+        return Ok(());
+    }
+    // The leader of a process group cannot leave its session (setsid(2)); in its parent's group it is no leader.
+    let is_group_leader = getpgid(None).is_ok_and(|group| group == own);
+    if is_group_leader && let Some(group) = getppid().and_then(|parent| getpgid(Some(parent)).ok()) {
+        // Where this is not permitted, setsid says so.
+        let _ = setpgid(None, Some(group));
+    }
+    setsid().map(|_| ()).map_err(|why| Error::Session { why: why.into() })
+}
+
+fn catch(signal: libc::c_int) -> Result<libc::sigaction, Error> {
+    // SAFETY: all-zero is a valid sigaction: no flags, an empty mask.
+    let (mut action, mut before): (libc::sigaction, libc::sigaction) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    action.sa_sigaction = ask as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: both structures are valid for the call, and the handler only stores to an atomic (signal-safety(7)).
+    let answer = unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
+    if answer == 0 {
+        Ok(before)
+    } else {
+        Err(Error::Setting { what: "catch the signals that end it", why: std::io::Error::last_os_error() })
+    }
+}

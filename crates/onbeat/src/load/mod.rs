@@ -1,0 +1,52 @@
+//! What else the machine is made to do while a loop is measured.
+//!
+//! A [`Load`] is what a user types: `paper`, `cpu=50%+disk`, `run:make -j4`. [`supervise`] makes the process that calls
+//! it carry that load until it is told to stop, and leaves no process behind; [`Running`] is the other end, in the
+//! process that measures. Between the two go lines of JSON: [`Event`]s while the load runs and a [`Report`] at its end.
+//!
+//! ```text
+//!   bench, load        Running ── pipe: its end is "stop" ──▶ serve ─▶ supervise ─┬─ threads: cpu sched disk ...
+//!   (measures)                 ◀── lines: events, report ───                      └─ programs: hackbench ping ...
+//! ```
+//!
+//! A load that does not load is worse than none, so every part counts what it did, a part that ends is an event, and
+//! a part that something else stands in for is an event with the name of the package that is missing.
+//!
+//! Absent on purpose: measuring anything but the load itself, changing the host (that is `tune`), and any limit taken
+//! on trust: memory, disk space, descriptors and threads are bounded by what is free at the start.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `spec` | what users type |
+//! | `cpu` `sched` `disk` `network` `memory` `walk` | the built-in parts: threads that count |
+//! | `external` | programs: hackbench, ping, stress-ng, a user's own |
+//! | `plan` | which of these a load is made of on this machine |
+//! | `run` | [`supervise`]: start, watch, kill, report |
+//! | `running` | [`Running`] and [`serve`]: the two ends of the pipe |
+//! | `process` | `/proc`: who descends from whom, and [`kill_session`] |
+//! | `ordinary` `bounds` | the scheduling every load runs under; how much of the machine it may take |
+
+mod bounds;
+mod builtin;
+mod cpu;
+mod disk;
+mod event;
+mod external;
+mod leader;
+mod memory;
+mod network;
+mod ordinary;
+mod plan;
+mod process;
+mod reap;
+mod run;
+mod running;
+mod sched;
+mod spec;
+mod walk;
+
+pub use event::{Event, Happening, PartReport, Report, StopReason, Work};
+pub use process::{kill_session, session_identity};
+pub use run::{Error, Options, supervise};
+pub use running::{Line, Running, RunningError, serve};
+pub use spec::{CATALOGUE, CatalogueEntry, Load, LoadError, Part};

@@ -1,0 +1,97 @@
+//! `network`: a flood of small UDP packets on the loopback, each of which passes the whole stack and a softirq.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::builtin::{BuiltIn, Desk};
+use super::event::Work;
+
+/// Payload of a packet, in bytes: that of the paper's flood.
+const PAYLOAD: usize = 10;
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The part: thread 0 receives, thread 1 sends.
+pub(super) struct Network {
+    receiver: UdpSocket,
+    sender: UdpSocket,
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Network {
+    /// Two sockets on the loopback that know each other.
+    pub(super) fn new() -> Result<Self, std::io::Error> {
+        let any_port = |address: SocketAddr| UdpSocket::bind(address);
+        let receiver =
+            any_port((Ipv4Addr::LOCALHOST, 0).into()).or_else(|_| any_port((Ipv6Addr::LOCALHOST, 0).into()))?;
+        let address = receiver.local_addr()?;
+        let sender = UdpSocket::bind((address.ip(), 0))?;
+        sender.connect(address)?;
+        // Connected both ways, the receiver takes no packet from anyone else.
+        receiver.connect(sender.local_addr()?)?;
+        receiver.set_read_timeout(Some(PATIENCE))?;
+        sender.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { receiver, sender, sent: AtomicU64::new(0), received: AtomicU64::new(0) })
+    }
+}
+
+impl BuiltIn for Network {
+    fn plan(&self) -> String {
+        format!("network: flood of UDP packets of {PAYLOAD} bytes on the loopback")
+    }
+
+    fn threads(&self) -> usize {
+        2
+    }
+
+    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error> {
+        let mut packet = [0x55; PAYLOAD];
+        while !desk.is_over() {
+            let (outcome, count) = if thread == 0 {
+                (self.receiver.recv(&mut packet), &self.received)
+            } else {
+                (self.sender.send(&packet), &self.sent)
+            };
+            match outcome {
+                Ok(_) => count.fetch_add(1, Ordering::Relaxed),
+                Err(error) if is_passing(&error) => 0,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(())
+    }
+
+    fn did(&self, _: Duration) -> Work {
+        Work::Network {
+            packets_sent: self.sent.load(Ordering::Relaxed),
+            packets_received: self.received.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Full queues and short memory are what a flood is about.
+fn is_passing(error: &std::io::Error) -> bool {
+    let no_buffers = error.raw_os_error() == Some(libc::ENOBUFS);
+    no_buffers
+        || matches!(
+            error.kind(),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::OutOfMemory
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::builtin::try_out;
+    use std::sync::Arc;
+
+    #[test]
+    fn packets_are_sent_and_arrive() {
+        let (did, words) = try_out(Arc::new(Network::new().unwrap()), Duration::from_millis(300));
+        let Work::Network { packets_sent, packets_received } = did else { panic!("{did:?}") };
+        assert!(packets_sent > 100 && packets_received > 0, "{did:?}");
+        assert!(words.is_empty(), "{words:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! A load competes as ordinary programs do, whatever the loop that it was started beside is allowed.
+//!
+//! The starter may be SCHED_FIFO 98 and pinned to a shielded CPU; what it starts inherits both.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::num::NonZeroU64;
+
+use rustix::process::{getpriority_process, setpriority_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+
+/// How likely the kernel is to end a load first when memory runs out: half of the scale above a normal process.
+const OOM_SCORE: i32 = 500;
+/// The kernel's default timer slack, in nanoseconds (prctl(2)); what a thread inherits is its starter's.
+const TIMER_SLACK_NS: Option<NonZeroU64> = NonZeroU64::new(50_000);
+
+/// The watcher's nice value.
+const EAGER: i32 = -10;
+
+/// Makes the calling thread, and what it starts from now on, ordinary: SCHED_OTHER, nice 0, default timer slack, first
+/// to go when memory runs out, and on all CPUs of its cpuset but those isolated at boot (or on `cpus`, where given).
+///
+/// Returns what was not permitted, in sentences.
+pub(super) fn become_ordinary(cpus: Option<&[usize]>) -> Vec<String> {
+    let mut refused = Vec::new();
+    let mut note = |what: &str, answer: Result<(), std::io::Error>| {
+        if let Err(error) = answer {
+            refused.push(format!("{what}: {error}"));
+        }
+    };
+    note("the policy is not SCHED_OTHER", scheduler_other());
+    if !matches!(getpriority_process(None), Ok(0)) {
+        note("the nice value is not 0", setpriority_process(None, 0).map_err(Into::into));
+    }
+    note("the timer slack is not the default", set_current_timer_slack(TIMER_SLACK_NS).map_err(Into::into));
+    note("the CPUs are not all", spread(cpus));
+    note("the load is not the first to go when memory runs out", be_first_to_go());
+    refused
+}
+
+/// Puts the calling thread before the load's own when there are hundreds of them: a watcher that waits for its turn for
+/// seconds neither sees a part die nor ends the load in time. Where that is not permitted it waits.
+pub(super) fn be_eager() {
+    let _ = setpriority_process(None, EAGER);
+}
+
+/// Takes back [`be_eager`] for a thread or program that the watcher starts. One bare system call.
+pub(super) fn be_patient() {
+    let _ = setpriority_process(None, 0);
+}
+
+fn be_first_to_go() -> Result<(), std::io::Error> {
+    let path = "/proc/self/oom_score_adj";
+    // Only the privileged may lower it again.
+    match fs::read_to_string(path)?.trim().parse() {
+        Ok(OOM_SCORE..) => Ok(()),
+        _ => fs::write(path, OOM_SCORE.to_string()),
+    }
+}
+
+fn scheduler_other() -> Result<(), std::io::Error> {
+    // SAFETY: all-zero is a valid sched_param; priority 0 is the one SCHED_OTHER takes (sched(7)).
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: `parameters` lives across the call; 0 means the calling thread.
+    let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
+    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+fn spread(cpus: Option<&[usize]>) -> Result<(), std::io::Error> {
+    if let Some(cpus) = cpus {
+        return Ok(sched_setaffinity(None, &set_of(cpus.iter().copied()))?);
+    }
+    // The kernel keeps only those of the cpuset (cpuset(7)).
+    sched_setaffinity(None, &set_of(0..CpuSet::MAX_CPU))?;
+    let isolated =
+        fs::read_to_string("/sys/devices/system/cpu/isolated").map_or_else(|_| Vec::new(), |list| cpu_list(&list));
+    let rest: Vec<usize> = allowed_cpus().into_iter().filter(|cpu| !isolated.contains(cpu)).collect();
+    if isolated.is_empty() || rest.is_empty() {
+        return Ok(());
+    }
+    Ok(sched_setaffinity(None, &set_of(rest.into_iter()))?)
+}
+
+fn set_of(cpus: impl Iterator<Item = usize>) -> CpuSet {
+    let mut set = CpuSet::new();
+    for cpu in cpus.filter(|cpu| *cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
+    }
+    set
+}
+
+/// The CPUs the calling thread may run on.
+pub(super) fn allowed_cpus() -> Vec<usize> {
+    sched_getaffinity(None)
+        .map_or_else(|_| Vec::new(), |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+}
+
+/// Moves the calling thread to one CPU.
+pub(super) fn pin(cpu: usize) -> Result<(), std::io::Error> {
+    Ok(sched_setaffinity(None, &set_of(std::iter::once(cpu)))?)
+}
+
+/// The kernel's list format: `0-3,8`.
+fn cpu_list(list: &str) -> Vec<usize> {
+    let range = |item: &str| {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cpu_list("0-2,5\n"), [0, 1, 2, 5]);
+        assert_eq!(cpu_list("\n"), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_pinned_thread_becomes_ordinary_again() {
+        let (pinned, spread, policy) = std::thread::spawn(|| {
+            let first = allowed_cpus()[0];
+            pin(first).unwrap();
+            let pinned = allowed_cpus();
+            become_ordinary(None);
+            // SAFETY: no pointer is involved; 0 means the calling thread.
+            (pinned, allowed_cpus(), unsafe { libc::sched_getscheduler(0) })
+        })
+        .join()
+        .unwrap();
+        assert_eq!(pinned.len(), 1);
+        assert!(spread.len() >= pinned.len() && policy == libc::SCHED_OTHER);
+    }
+}

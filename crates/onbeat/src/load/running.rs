@@ -1,0 +1,224 @@
+//! The two ends of a load: [`serve`] in the process that carries it, [`Running`] in the one that started it.
+//!
+//! The starter holds the carrier's standard input: its end is "stop", and comes by itself when the starter dies,
+//! however it dies. The carrier writes one [`Line`] of JSON for each event and one for the report.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::event::{Event, Happening, Report};
+use super::process::{kill_session, session_identity};
+use super::run::{Error, Options, supervise};
+use super::spec::Load;
+
+/// How long a load may take to start: memory is filled and hundreds of processes are forked.
+const START_TIME: Duration = Duration::from_secs(20);
+/// How long a load may take to end: a second in good order, five by force, and what a disk needs.
+const STOP_TIME: Duration = Duration::from_secs(15);
+
+/// One line between the carrier of a load and its starter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// Something happened.
+    Event(Event),
+    /// It has ended; the last line.
+    Report(Report),
+    /// It could not start, and why; the last line.
+    Failed(String),
+}
+
+/// Carries `load` in this process as [`supervise`] does, and writes [`Line`]s to `output` (standard output). Ends when the starter
+/// closes `input` (standard input), is gone, or by a signal.
+///
+/// # Errors
+/// When the load cannot start; that has been written to `output` too.
+pub fn serve(load: &Load, options: Options, input: OwnedFd, output: &mut dyn Write) -> Result<Report, Error> {
+    let options = Options { parent_pipe: Some(input), ..options };
+    // A starter that reads no more is gone, and its end of the pipe says so.
+    let mut write = |line: &Line| {
+        if let Ok(text) = serde_json::to_string(line) {
+            let _ = writeln!(output, "{text}").and_then(|()| output.flush());
+        }
+    };
+    let outcome = supervise(load, &options, &AtomicBool::new(false), &mut |event| write(&Line::Event(event)));
+    match &outcome {
+        Ok(report) => write(&Line::Report(report.clone())),
+        Err(error) => write(&Line::Failed(error.to_string())),
+    }
+    outcome
+}
+
+/// Why a load does not run, or did not report.
+#[derive(Debug, thiserror::Error)]
+pub enum RunningError {
+    /// The process that is to carry it cannot be started.
+    #[error("cannot start {program}: {why}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// Why.
+        why: std::io::Error,
+    },
+    /// It could not start.
+    #[error("{0}")]
+    Failed(String),
+    /// It said nothing for too long, and was killed.
+    #[error("the load said nothing for {seconds} s and was ended by force ({killed} processes)")]
+    Silent {
+        /// How long was waited.
+        seconds: u64,
+        /// How many processes were killed.
+        killed: usize,
+    },
+    /// Its process ended without a report, and what it left was killed.
+    #[error("the load's process ended without a report; {killed} processes that it left were killed")]
+    Lost {
+        /// How many processes were killed.
+        killed: usize,
+    },
+}
+
+/// A load that runs in a process of its own. Dropping it ends the load.
+///
+/// The thread that starts it must live as long as the load: the kernel tells the carrier of its end.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Line>,
+    identity: Option<(i32, u64)>,
+    events: Vec<Event>,
+    last: Option<Line>,
+}
+
+impl Running {
+    /// Starts `carrier`, a command whose process calls [`serve`] with its standard input and output, and returns when all parts
+    /// of the load run.
+    ///
+    /// # Errors
+    /// When it cannot be started, fails, or is silent for 20 s; nothing of it is left then.
+    pub fn start(mut carrier: Command) -> Result<Self, RunningError> {
+        let program = carrier.get_program().to_string_lossy().into_owned();
+        carrier.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = carrier.spawn().map_err(|why| RunningError::Spawn { program, why })?;
+        let (send, lines) = channel();
+        if let Some(output) = child.stdout.take() {
+            std::thread::spawn(move || {
+                for text in BufReader::new(output).lines().map_while(Result::ok) {
+                    if let Ok(line) = serde_json::from_str(&text)
+                        && send.send(line).is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+        }
+        let input = child.stdin.take();
+        let mut running = Self { child, input, lines, identity: None, events: Vec::new(), last: None };
+        let is_start =
+            |line: &Line| !matches!(line, Line::Event(event) if !matches!(event.what, Happening::Started { .. }));
+        match running.wait_for(START_TIME, is_start)? {
+            Line::Failed(why) => Err(RunningError::Failed(why)),
+            _ => {
+                running.identity = session_identity(running.child.id().cast_signed());
+                Ok(running)
+            }
+        }
+    }
+
+    /// The session and start time of its process, for [`kill_session`] by a later start.
+    #[must_use]
+    pub const fn identity(&self) -> Option<(i32, u64)> {
+        self.identity
+    }
+
+    /// The events since the last call, in order; the first call's begin with the start.
+    pub fn events(&mut self) -> Vec<Event> {
+        while let Ok(line) = self.lines.try_recv() {
+            self.keep(line);
+        }
+        std::mem::take(&mut self.events)
+    }
+
+    /// Ends it, and waits until nothing of it is left. Events that came since the last call of [`Running::events`]
+    /// come along.
+    ///
+    /// # Errors
+    /// When it did not report within 15 s; it was killed then.
+    pub fn stop(mut self) -> Result<(Report, Vec<Event>), RunningError> {
+        drop(self.input.take());
+        let line = match self.last.take() {
+            Some(line) => line,
+            None => self.wait_for(STOP_TIME, |line| !matches!(line, Line::Event(_)))?,
+        };
+        // It has nothing left to do but to exit.
+        let _ = self.child.wait();
+        match line {
+            Line::Report(report) => Ok((report, std::mem::take(&mut self.events))),
+            Line::Failed(why) => Err(RunningError::Failed(why)),
+            Line::Event(_) => Err(RunningError::Lost { killed: 0 }),
+        }
+    }
+
+    fn keep(&mut self, line: Line) {
+        match line {
+            Line::Event(event) => self.events.push(event),
+            line => self.last = Some(line),
+        }
+    }
+
+    fn wait_for(&mut self, time: Duration, wanted: impl Fn(&Line) -> bool) -> Result<Line, RunningError> {
+        let until = Instant::now() + time;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    let found = wanted(&line);
+                    if let Line::Event(event) = &line {
+                        self.events.push(event.clone());
+                    }
+                    if found {
+                        return Ok(line);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(RunningError::Silent { seconds: time.as_secs(), killed: self.kill() });
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(RunningError::Lost { killed: self.kill() }),
+            }
+        }
+    }
+
+    fn kill(&mut self) -> usize {
+        let own = self.child.id().cast_signed();
+        let identity = self.identity.or_else(|| session_identity(own));
+        // The identity outlives its process only as long as nobody waits for it.
+        let killed = identity.map_or(0, |(sid, start_ticks)| kill_session(sid, start_ticks));
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        killed
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        let until = Instant::now() + STOP_TIME;
+        while Instant::now() < until {
+            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.kill();
+    }
+}

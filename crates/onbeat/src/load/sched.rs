@@ -1,0 +1,134 @@
+//! `sched`: groups of senders and receivers that wake each other, as `hackbench` does.
+//!
+//! In a group each of 20 senders writes 100 bytes to each of 20 receivers in turn, over one socket pair per receiver
+//! (the topology described in hackbench(8)). Threads, not processes: their stacks are small and nothing is left to kill.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::bounds;
+use super::builtin::{BuiltIn, Desk};
+use super::event::Work;
+
+/// Senders in a group, and receivers.
+const SIDE: usize = 20;
+const MESSAGE: usize = 100;
+/// What a group takes: 40 kernel and user stacks, 20 socket pairs with full buffers, in bytes.
+const GROUP_MEMORY: u64 = 6 << 20;
+const GROUP_DESCRIPTORS: u64 = 2 * SIDE as u64;
+/// What an external hackbench's group takes: 40 processes, in bytes.
+const HACKBENCH_GROUP_MEMORY: u64 = 16 << 20;
+
+/// How many groups of hackbench a quarter of the available memory holds, at most `wanted`, at least one: 2 GB, the
+/// memory of the paper's machine, hold its twenty.
+pub(super) fn hackbench_groups(wanted: u16) -> u16 {
+    let fit = bounds::fit(u64::from(wanted), HACKBENCH_GROUP_MEMORY, bounds::available_memory() / 4);
+    u16::try_from(fit).unwrap_or(wanted)
+}
+
+/// The part: `2 * SIDE` threads for each group, the receivers first.
+pub(super) struct Sched {
+    wanted: u16,
+    groups: Vec<Vec<Pair>>,
+    messages: AtomicU64,
+}
+
+struct Pair {
+    receiver: UnixStream,
+    sender: UnixStream,
+}
+
+impl Sched {
+    /// As many of `wanted` groups as memory and descriptors allow.
+    pub(super) fn new(wanted: u16) -> Result<Self, std::io::Error> {
+        let by_memory = bounds::fit(u64::from(wanted), GROUP_MEMORY, bounds::memory_share());
+        // A quarter of the descriptors stays for everything else.
+        let possible = bounds::fit(by_memory, GROUP_DESCRIPTORS, bounds::most_descriptors() / 4 * 3);
+        let group = || {
+            (0..SIDE)
+                .map(|_| UnixStream::pair().map(|(receiver, sender)| Pair { receiver, sender }))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let groups = (0..possible).map(|_| group()).collect::<Result<_, _>>()?;
+        Ok(Self { wanted, groups, messages: AtomicU64::new(0) })
+    }
+
+    fn receive(&self, mut from: &UnixStream) -> Result<(), std::io::Error> {
+        let mut message = [0; MESSAGE];
+        loop {
+            match from.read_exact(&mut message) {
+                Ok(()) => self.messages.fetch_add(1, Ordering::Relaxed),
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(error),
+            };
+        }
+    }
+
+    fn send(group: &[Pair], desk: &Desk) -> Result<(), std::io::Error> {
+        let message = [0x55; MESSAGE];
+        while !desk.is_over() {
+            for pair in group {
+                (&pair.sender).write_all(&message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BuiltIn for Sched {
+    fn plan(&self) -> String {
+        let had = self.groups.len();
+        let bound = if had < usize::from(self.wanted) {
+            format!(" (not {}: memory or descriptors)", self.wanted)
+        } else {
+            String::new()
+        };
+        format!("sched: {had} groups of {SIDE} senders and {SIDE} receivers{bound}")
+    }
+
+    fn threads(&self) -> usize {
+        self.groups.len() * 2 * SIDE
+    }
+
+    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error> {
+        let group = &self.groups[thread / (2 * SIDE)];
+        let outcome = match thread % (2 * SIDE) {
+            receiver @ 0..SIDE => self.receive(&group[receiver].receiver),
+            _ => Self::send(group, desk),
+        };
+        // A socket that was shut down is how a blocked thread learns that it is over.
+        if desk.is_over() { Ok(()) } else { outcome }
+    }
+
+    fn did(&self, _: Duration) -> Work {
+        Work::Sched {
+            groups: u32::try_from(self.groups.len()).unwrap_or(u32::MAX),
+            messages: self.messages.load(Ordering::Relaxed),
+        }
+    }
+
+    fn unblock(&self) {
+        for pair in self.groups.iter().flatten() {
+            // A pair that is shut down already wakes nobody.
+            let _ = pair.receiver.shutdown(Shutdown::Both);
+            let _ = pair.sender.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::builtin::try_out;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_group_passes_messages_and_ends() {
+        let (did, words) = try_out(Arc::new(Sched::new(1).unwrap()), Duration::from_millis(300));
+        assert!(matches!(did, Work::Sched { groups: 1, messages } if messages > 400), "{did:?}");
+        assert!(words.is_empty(), "{words:?}");
+    }
+}

@@ -1,0 +1,533 @@
+//! What users type: `idle`, `paper`, `cpu=50%+disk`, `run:make -j4`.
+//!
+//! [`Load`]'s `Display` and `FromStr` are each other's inverse. `run:` takes all of the rest, so it stands last.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A load: nothing, or one or more different parts at the same time.
+///
+/// Serialised as the text users type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Load {
+    parts: Vec<Part>,
+}
+
+/// One thing that the machine is made to do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The stress of Yoon, Song and Lee (2009), Figure 5: disk writer, hackbench, ping flood, walk of the file system.
+    Paper,
+    /// Each CPU busy for this share of every 10 ms, in percent: 1 to 100.
+    Cpu {
+        /// Percent of each CPU's time.
+        percent: u8,
+    },
+    /// Groups of 20 senders and 20 receivers that wake each other over sockets: 1 to 1000 groups.
+    Sched {
+        /// How many groups.
+        groups: u16,
+    },
+    /// Writes one bounded file over and over.
+    Disk,
+    /// Floods the loopback with small UDP packets.
+    Network,
+    /// Streams through more memory than the last-level cache holds, and maps and unmaps pages.
+    Memory,
+    /// Reads the metadata of every file of the root's file system, over and over.
+    Walk,
+    /// `stress-ng` with these arguments: words separated by blanks, without quoting and without `+`.
+    StressNg(String),
+    /// A command of the user's own, run by `sh -c`.
+    Run(String),
+}
+
+/// A line of the list of loads, for `--help`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatalogueEntry {
+    /// How it is typed.
+    pub typed: &'static str,
+    /// What it does, in one sentence.
+    pub does: &'static str,
+}
+
+/// All loads there are, for `--help`.
+pub const CATALOGUE: [CatalogueEntry; 10] = [
+    entry("idle", "Nothing is added to what the machine does anyway."),
+    entry("paper", "The stress of Yoon, Song and Lee (2009), Figure 5: disk writer, hackbench, ping flood, file walk."),
+    entry("cpu[=50%]", "Keeps every CPU busy for this share of each 10 ms (100% when not given)."),
+    entry("sched[=GROUPS]", "Groups of 20 senders and 20 receivers wake each other over sockets (10 when not given)."),
+    entry("disk", "Writes one file of at most 1 GB, or a tenth of the free space, over and over."),
+    entry("network", "Floods the loopback with UDP packets of 10 bytes."),
+    entry("memory", "Streams through more memory than the last-level cache holds, and maps and unmaps pages."),
+    entry("walk", "Reads the metadata of every file on the root's file system, over and over, as du does."),
+    entry("stress-ng:ARGS", "Runs stress-ng with these arguments, for example stress-ng:--cpu 2 --io 1."),
+    entry("run:COMMAND", "Runs a command of yours by sh -c; takes the rest of the text, so it stands last."),
+];
+
+const fn entry(typed: &'static str, does: &'static str) -> CatalogueEntry {
+    CatalogueEntry { typed, does }
+}
+
+/// The names that exist, as they are listed in messages.
+const NAMES: [&str; 10] = ["idle", "paper", "cpu", "sched", "disk", "network", "memory", "walk", "stress-ng", "run"];
+
+const DEFAULT_GROUPS: u16 = 10;
+const MOST_GROUPS: u16 = 1000;
+
+/// A text that is no load.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// No load of this name exists.
+    #[error("there is no load \"{typed}\"{}; there are idle, paper, cpu[=50%], sched[=GROUPS], disk, network, memory, walk, \
+             stress-ng:ARGS and run:COMMAND, combined with +", did_you_mean(.nearest.as_deref()))]
+    Unknown {
+        /// What was typed.
+        typed: String,
+        /// The name nearest to it, when one is near.
+        nearest: Option<String>,
+    },
+    /// A share that is not 1% to 100%.
+    #[error("\"{typed}\" is no share of a CPU: write a whole number from 1% to 100%, for example cpu=50%")]
+    Share {
+        /// What was typed.
+        typed: String,
+    },
+    /// A number of groups that is not 1 to 1000.
+    #[error("\"{typed}\" is no number of groups: write a whole number from 1 to 1000, for example sched=20")]
+    Groups {
+        /// What was typed.
+        typed: String,
+    },
+    /// A value for a load that takes none.
+    #[error("{name} takes no value, but \"{value}\" was given; write {name} alone")]
+    TakesNoValue {
+        /// The load.
+        name: String,
+        /// What was given.
+        value: String,
+    },
+    /// `stress-ng:` or `run:` with nothing behind it.
+    #[error("{name}: needs something to run behind the colon, for example {name}:{example}")]
+    Nothing {
+        /// The load.
+        name: String,
+        /// Something that works.
+        example: String,
+    },
+    /// Arguments of stress-ng that would be read as another part.
+    #[error(
+        "the arguments \"{arguments}\" of stress-ng hold a +, which begins the next part; write run:stress-ng {arguments}"
+    )]
+    Plus {
+        /// The arguments.
+        arguments: String,
+    },
+    /// The same kind of part twice.
+    #[error("{name} stands there twice; each part once, for example cpu=50%+disk")]
+    Twice {
+        /// The part.
+        name: String,
+    },
+    /// `idle` beside something else.
+    #[error("idle stands alone: leave it out, or leave the others out")]
+    IdleNotAlone,
+    /// Nothing typed, or nothing between two `+`.
+    #[error("a load is missing in \"{typed}\"; write idle for none")]
+    Empty {
+        /// What was typed.
+        typed: String,
+    },
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
+}
+
+impl Load {
+    /// Nothing is added to what the machine does anyway.
+    pub const IDLE: Self = Self { parts: Vec::new() };
+
+    /// The stress of the paper's Figure 5.
+    #[must_use]
+    pub fn paper() -> Self {
+        Self { parts: vec![Part::Paper] }
+    }
+
+    /// These parts at the same time; none is [`Load::IDLE`].
+    ///
+    /// # Errors
+    /// When a part stands there twice, or has a value outside its range.
+    pub fn of(parts: Vec<Part>) -> Result<Self, LoadError> {
+        for (index, part) in parts.iter().enumerate() {
+            part.check()?;
+            if parts[..index].iter().any(|earlier| earlier.name() == part.name()) {
+                return Err(LoadError::Twice { name: part.name().to_owned() });
+            }
+        }
+        // `run:` takes the rest of the text, so written out it can only stand last.
+        let (run, mut ordered): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| matches!(part, Part::Run(_)));
+        ordered.extend(run);
+        Ok(Self { parts: ordered })
+    }
+
+    /// Its parts; none for `idle`.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Whether nothing is added.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// What it does: one sentence for each part.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        if self.is_idle() {
+            return CATALOGUE[0].does.to_owned();
+        }
+        self.parts.iter().map(Part::describe).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A name for files: letters, digits and hyphens, at most 48 characters, different for different loads.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        let typed = self.to_string();
+        let mut name = String::new();
+        for letter in typed.chars() {
+            match letter {
+                'a'..='z' | 'A'..='Z' | '0'..='9' => name.push(letter),
+                '%' => {}
+                _ if name.ends_with('-') => {}
+                _ => name.push('-'),
+            }
+        }
+        let plain = self.parts.iter().all(|part| !matches!(part, Part::StressNg(_) | Part::Run(_)));
+        if plain && name.len() <= 48 {
+            return name;
+        }
+        name.truncate(39);
+        format!("{}-{:08x}", name.trim_end_matches('-'), fingerprint(&typed))
+    }
+}
+
+/// 32-bit FNV-1a (Fowler, Noll and Vo): the same text has the same fingerprint in every version.
+fn fingerprint(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+impl Part {
+    /// Its kind, as typed before `=` or `:`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::Cpu { .. } => "cpu",
+            Self::Sched { .. } => "sched",
+            Self::Disk => "disk",
+            Self::Network => "network",
+            Self::Memory => "memory",
+            Self::Walk => "walk",
+            Self::StressNg(_) => "stress-ng",
+            Self::Run(_) => "run",
+        }
+    }
+
+    /// What it does, in one sentence.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Cpu { percent } => format!("Keeps every CPU busy for {percent} % of each 10 ms."),
+            Self::Sched { groups } => {
+                format!("{groups} groups of 20 senders and 20 receivers wake each other over sockets.")
+            }
+            Self::StressNg(arguments) => format!("Runs stress-ng {arguments}."),
+            Self::Run(command) => format!("Runs sh -c '{command}'."),
+            _ => CATALOGUE.iter().find(|entry| entry.typed == self.name()).map_or("", |entry| entry.does).to_owned(),
+        }
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        match self {
+            Self::Cpu { percent } if !(1..=100).contains(percent) => {
+                Err(LoadError::Share { typed: format!("{percent}%") })
+            }
+            Self::Sched { groups } if !(1..=MOST_GROUPS).contains(groups) => {
+                Err(LoadError::Groups { typed: groups.to_string() })
+            }
+            Self::StressNg(arguments) if arguments.trim() != arguments || arguments.is_empty() => {
+                Err(nothing("stress-ng", "--cpu 2 --io 1"))
+            }
+            Self::StressNg(arguments) if arguments.contains('+') => {
+                Err(LoadError::Plus { arguments: arguments.clone() })
+            }
+            Self::Run(command) if command.trim() != command || command.is_empty() => Err(nothing("run", "make -j4")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu { percent: 100 } | Self::Sched { groups: DEFAULT_GROUPS } => f.write_str(self.name()),
+            Self::Cpu { percent } => write!(f, "cpu={percent}%"),
+            Self::Sched { groups } => write!(f, "sched={groups}"),
+            Self::StressNg(arguments) => write!(f, "stress-ng:{arguments}"),
+            Self::Run(command) => write!(f, "run:{command}"),
+            _ => f.write_str(self.name()),
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_idle() {
+            return f.write_str("idle");
+        }
+        for (index, part) in self.parts.iter().enumerate() {
+            let plus = if index == 0 { "" } else { "+" };
+            write!(f, "{plus}{part}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Load {
+    type Err = LoadError;
+
+    fn from_str(text: &str) -> Result<Self, LoadError> {
+        let mut parts = Vec::new();
+        let mut idle = false;
+        let mut rest = Some(text);
+        while let Some(here) = rest {
+            // `run:` takes everything up to the end, `+` included.
+            let (piece, behind) = match here.split_once('+') {
+                Some(split) if !here.trim_start().starts_with("run:") => (split.0, Some(split.1)),
+                _ => (here, None),
+            };
+            match piece.trim() {
+                "" => return Err(LoadError::Empty { typed: text.to_owned() }),
+                "idle" => idle = true,
+                piece => parts.push(part(piece)?),
+            }
+            rest = behind;
+            if idle && (rest.is_some() || !parts.is_empty()) {
+                return Err(LoadError::IdleNotAlone);
+            }
+        }
+        Self::of(parts)
+    }
+}
+
+impl TryFrom<String> for Load {
+    type Error = LoadError;
+
+    fn try_from(text: String) -> Result<Self, LoadError> {
+        text.parse()
+    }
+}
+
+impl From<Load> for String {
+    fn from(load: Load) -> Self {
+        load.to_string()
+    }
+}
+
+fn part(piece: &str) -> Result<Part, LoadError> {
+    if let Some((name @ ("stress-ng" | "run"), what)) = piece.split_once(':') {
+        let what = what.trim().to_owned();
+        return Ok(if name == "run" { Part::Run(what) } else { Part::StressNg(what) });
+    }
+    let (name, value) = match piece.split_once('=') {
+        Some((name, value)) => (name.trim(), Some(value.trim())),
+        None => (piece, None),
+    };
+    let plain = match (name, value) {
+        ("cpu", None) => return Ok(Part::Cpu { percent: 100 }),
+        ("cpu", Some(share)) => return percent(share),
+        ("sched", None) => return Ok(Part::Sched { groups: DEFAULT_GROUPS }),
+        ("sched", Some(groups)) => return number_of_groups(groups),
+        ("paper", _) => Part::Paper,
+        ("disk", _) => Part::Disk,
+        ("network", _) => Part::Network,
+        ("memory", _) => Part::Memory,
+        ("walk", _) => Part::Walk,
+        ("stress-ng", _) => return Err(nothing("stress-ng", "--cpu 2 --io 1")),
+        ("run", _) => return Err(nothing("run", "make -j4")),
+        _ => return unknown(piece),
+    };
+    match value {
+        None => Ok(plain),
+        Some(value) => Err(LoadError::TakesNoValue { name: name.to_owned(), value: value.to_owned() }),
+    }
+}
+
+fn percent(share: &str) -> Result<Part, LoadError> {
+    let number = share.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
+    match number {
+        Some(percent @ 1..=100) => Ok(Part::Cpu { percent }),
+        _ => Err(LoadError::Share { typed: share.to_owned() }),
+    }
+}
+
+fn number_of_groups(groups: &str) -> Result<Part, LoadError> {
+    match groups.parse() {
+        Ok(groups @ 1..=MOST_GROUPS) => Ok(Part::Sched { groups }),
+        _ => Err(LoadError::Groups { typed: groups.to_owned() }),
+    }
+}
+
+fn nothing(name: &str, example: &str) -> LoadError {
+    LoadError::Nothing { name: name.to_owned(), example: example.to_owned() }
+}
+
+fn unknown<T>(typed: &str) -> Result<T, LoadError> {
+    let name = typed.split(['=', ':']).next().unwrap_or(typed).to_lowercase();
+    let nearest = NAMES
+        .iter()
+        .map(|known| (distance(&name, known), *known))
+        .min()
+        .filter(|(distance, known)| *distance <= known.len().div_ceil(2).min(3))
+        .map(|(_, known)| known.to_owned());
+    Err(LoadError::Unknown { typed: typed.to_owned(), nearest })
+}
+
+/// How many letters must be added, dropped or replaced to get from `a` to `b` (Levenshtein, 1966).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.chars().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[row.len() - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_part() -> impl Strategy<Value = Part> {
+        let text = "[!-~]([ -~]{0,20}[!-~])?";
+        prop_oneof![
+            Just(Part::Paper),
+            Just(Part::Disk),
+            Just(Part::Network),
+            Just(Part::Memory),
+            Just(Part::Walk),
+            (1..=100_u8).prop_map(|percent| Part::Cpu { percent }),
+            (1..=MOST_GROUPS).prop_map(|groups| Part::Sched { groups }),
+            text.prop_map(|text| Part::StressNg(text.replace('+', "p"))),
+            text.prop_map(Part::Run),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_displayed_is_read_back_as_the_same_load(parts in proptest::collection::vec(any_part(), 0..6)) {
+            if let Ok(load) = Load::of(parts) {
+                prop_assert_eq!(load.to_string().parse::<Load>().unwrap(), load.clone());
+                let json = serde_json::to_string(&load).unwrap();
+                prop_assert_eq!(serde_json::from_str::<Load>(&json).unwrap(), load.clone());
+                let name = load.file_name();
+                prop_assert!(name.len() <= 48 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_load_or_a_sentence_and_never_a_panic(text in "\\PC{0,40}") {
+            match text.parse::<Load>() {
+                Ok(load) => prop_assert_eq!(load.to_string().parse::<Load>().unwrap(), load),
+                Err(error) => prop_assert!(error.to_string().len() > 20),
+            }
+        }
+
+        #[test]
+        fn a_distance_is_symmetric_and_zero_only_for_equal_words(a in "[a-d]{0,6}", b in "[a-d]{0,6}") {
+            prop_assert_eq!(distance(&a, &b), distance(&b, &a));
+            prop_assert_eq!(distance(&a, &b) == 0, a == b);
+        }
+    }
+
+    #[test]
+    fn an_unknown_load_names_the_nearest_and_lists_all() {
+        for (typed, nearest) in
+            [("dsik", "disk"), ("papers", "paper"), ("netwrok", "network"), ("CPU", "cpu"), ("stressng:x", "stress-ng")]
+        {
+            let error = typed.parse::<Load>().unwrap_err();
+            assert!(matches!(&error, LoadError::Unknown { nearest: Some(near), .. } if near == nearest), "{error}");
+            let message = error.to_string();
+            assert!(message.contains(&format!("did you mean {nearest}?")), "{message}");
+            assert!(NAMES.iter().all(|name| message.contains(name)), "{message}");
+        }
+        let far = "xylophone".parse::<Load>().unwrap_err();
+        assert!(matches!(far, LoadError::Unknown { nearest: None, .. }));
+    }
+
+    #[test]
+    fn values_outside_their_range_are_refused_with_the_range() {
+        for (typed, part) in [
+            ("cpu=0%", "1% to 100%"),
+            ("cpu=101%", "1% to 100%"),
+            ("cpu=50", "1% to 100%"),
+            ("sched=0", "1 to 1000"),
+            ("sched=many", "1 to 1000"),
+            ("disk=3", "takes no value"),
+            ("disk+disk", "twice"),
+            ("cpu+cpu=10%", "twice"),
+            ("idle+disk", "alone"),
+            ("disk+idle", "alone"),
+            ("", "missing"),
+            ("disk+", "missing"),
+            ("run:", "run:make"),
+            ("run", "run:make"),
+            ("stress-ng: ", "stress-ng:--cpu"),
+        ] {
+            let message = typed.parse::<Load>().unwrap_err().to_string();
+            assert!(message.contains(part), "{typed}: {message}");
+        }
+    }
+
+    #[test]
+    fn the_canonical_form_leaves_out_what_is_the_default() {
+        for (typed, canonical) in [
+            (" cpu=100% + disk ", "cpu+disk"),
+            ("sched=10", "sched"),
+            ("cpu=050%", "cpu=50%"),
+            ("run:echo 1+1", "run:echo 1+1"),
+            ("disk+run:a && b+c", "disk+run:a && b+c"),
+            ("idle", "idle"),
+        ] {
+            assert_eq!(typed.parse::<Load>().unwrap().to_string(), canonical);
+        }
+    }
+
+    #[test]
+    fn every_load_that_exists_is_listed_and_described() {
+        assert!(NAMES.iter().zip(CATALOGUE).all(|(name, entry)| entry.typed.starts_with(name)));
+        for typed in ["idle", "paper", "cpu=30%+sched=2+disk", "network+memory+walk", "stress-ng:--cpu 1", "run:true"] {
+            let load: Load = typed.parse().unwrap();
+            assert!(load.describe().matches('.').count() >= load.parts().len().max(1), "{}", load.describe());
+        }
+    }
+
+    #[test]
+    fn different_commands_have_different_file_names() {
+        let name = |typed: &str| typed.parse::<Load>().unwrap().file_name();
+        assert_eq!(name("cpu=50%+disk"), "cpu-50-disk");
+        assert_ne!(name("run:a b"), name("run:a/b"));
+        assert_eq!(name("idle"), "idle");
+    }
+}

@@ -1,0 +1,100 @@
+//! `walk`: the metadata of every file of one file system, over and over, as `du -s` reads it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::builtin::{BuiltIn, Desk};
+use super::event::Work;
+
+/// Between two walks of a tree that took no time, so that an empty tree is no busy loop.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The part: one thread.
+pub(super) struct Walk {
+    root: PathBuf,
+    device: u64,
+    files: AtomicU64,
+    walks: AtomicU64,
+    unreadable: AtomicU64,
+}
+
+impl Walk {
+    /// From `root` downwards, without crossing to another file system.
+    pub(super) fn new(root: PathBuf) -> Result<Self, std::io::Error> {
+        let device = fs::symlink_metadata(&root)?.dev();
+        let count = || AtomicU64::new(0);
+        Ok(Self { root, device, files: count(), walks: count(), unreadable: count() })
+    }
+
+    fn walk_once(&self, desk: &Desk) {
+        let mut directories = vec![self.root.clone()];
+        while let Some(directory) = directories.pop() {
+            let Ok(entries) = fs::read_dir(&directory) else {
+                self.unreadable.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            for entry in entries.flatten() {
+                if desk.is_over() {
+                    return;
+                }
+                // Files come and go meanwhile; what is gone is not counted.
+                let Ok(metadata) = entry.metadata() else { continue };
+                self.files.fetch_add(1, Ordering::Relaxed);
+                if metadata.is_dir() && metadata.dev() == self.device && !is_kernels(&entry.path()) {
+                    directories.push(entry.path());
+                }
+            }
+        }
+        self.walks.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Trees that are no files: where they are mounted in unusual ways, the device does not tell.
+fn is_kernels(path: &std::path::Path) -> bool {
+    path == std::path::Path::new("/proc") || path == std::path::Path::new("/sys")
+}
+
+impl BuiltIn for Walk {
+    fn plan(&self) -> String {
+        format!("walk: metadata of every file below {} on its file system", self.root.display())
+    }
+
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn work(&self, _: usize, desk: &Desk) -> Result<(), std::io::Error> {
+        while !desk.is_over() {
+            self.walk_once(desk);
+            desk.pause(PAUSE);
+        }
+        Ok(())
+    }
+
+    fn did(&self, _: Duration) -> Work {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Work::Walk { files: read(&self.files), walks: read(&self.walks), unreadable: read(&self.unreadable) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::builtin::try_out;
+    use std::sync::Arc;
+
+    #[test]
+    fn every_file_is_looked_at_and_links_are_not_followed() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir_all(tree.path().join("a/b")).unwrap();
+        fs::write(tree.path().join("a/b/file"), "x").unwrap();
+        std::os::unix::fs::symlink("..", tree.path().join("a/up")).unwrap();
+        let (did, words) = try_out(Arc::new(Walk::new(tree.path().to_owned()).unwrap()), Duration::from_millis(200));
+        let Work::Walk { files, walks, unreadable: 0 } = did else { panic!("{did:?}") };
+        assert!(walks > 0 && (4 * walks..=4 * walks + 4).contains(&files), "{did:?}");
+        assert!(words.is_empty(), "{words:?}");
+    }
+}

@@ -1,0 +1,371 @@
+//! A loop that is disturbed on purpose: what was planted, what the loop felt, what it was explained as.
+//!
+//! Writes no run file; for the injector's own command and for the benchmark of causes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use onbeat_rt::sys::{Monotonic, tick};
+use onbeat_rt::{Clock, Consumer, Cycle, Flow, Instant, Sample, Slot, Task, split};
+
+use super::causes::{Asking, LoopTid, trial};
+use super::run::{LEAD_NS, RunError, Setting, in_loop_thread, plan, ring};
+use super::timer::Timer;
+use crate::cause::{Cost, Explanation};
+use crate::inject::{
+    self, Detail, Fault, Grid, InLoop, Injected, Injector, Log, LoopLog, Place, Plan, Target, placebo,
+};
+use crate::record::SpikeLimit;
+use crate::thread::{Grant, stay_off_cpu};
+
+/// What shall be done to the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disturbance {
+    /// The fault.
+    pub fault: Fault,
+    /// From one injection to the next, in nanoseconds.
+    pub every_ns: u64,
+    /// How long each lasts, in nanoseconds (docs/guide/inject.md says of what).
+    pub for_ns: u64,
+    /// How many.
+    pub count: usize,
+    /// Do everything but the fault itself.
+    pub placebo: bool,
+}
+
+/// A late cycle with what made it late.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// The cycle.
+    pub sample: Sample,
+    /// Why; `None` where nothing could be recorded.
+    pub explanation: Option<Explanation>,
+}
+
+/// One injection and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Felt {
+    /// From the injector's log.
+    pub injected: Injected,
+    /// The cycle that it met, late or not; `None` when it met none.
+    pub met: Option<Late>,
+}
+
+/// What came of a disturbed loop.
+#[derive(Clone, Debug, Default)]
+pub struct Disturbed {
+    /// All injections, oldest first.
+    pub felt: Vec<Felt>,
+    /// Releases that were aimed at and not hit, or that cannot be told from something else.
+    pub missed: u64,
+    /// Spikes that no injection met.
+    pub others: Vec<Late>,
+    /// Cycles of the loop.
+    pub cycles: u64,
+    /// What explaining has cost.
+    pub cost: Cost,
+    /// What was granted to the loop and to the flight recorder.
+    pub grants: Vec<Grant>,
+}
+
+/// A loop could not be disturbed.
+#[derive(Debug, thiserror::Error)]
+pub enum DisturbError {
+    /// The loop.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The fault.
+    #[error(transparent)]
+    Inject(#[from] inject::Error),
+    /// It is not known where.
+    #[error("a loop can only be disturbed where it is known to run; bind it to a CPU, such as --cpu 1")]
+    NoCpu,
+}
+
+/// How often samples and the log are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Slots of the ring: a stop of 5 s, and more, at 1 kHz.
+const SLOTS: usize = 16_384;
+/// Samples that are looked through for the cycle that an injection met.
+const REMEMBERED: usize = 16_384;
+/// Under this a cycle is no spike, whatever the median is, in nanoseconds.
+const LEAST_SPIKE_NS: u64 = 50_000;
+/// An injector that makes nothing for twice the time it should take, and this, is ended; in nanoseconds.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// Runs a loop, disturbs it, and explains each injection, whether the loop was late by it or not.
+///
+/// `each` is called with every injection as it is settled, on the caller's thread, which is kept off the loop's CPU from
+/// here on. `stop` ends it early, in good order, and is set at the end.
+///
+/// # Errors
+/// [`DisturbError`].
+pub fn disturb(
+    setting: &Setting,
+    asked: &Disturbance,
+    stop: &AtomicBool,
+    each: &mut dyn FnMut(&Felt),
+) -> Result<Disturbed, DisturbError> {
+    setting.admit()?;
+    let cpu = setting.thread.cpu.ok_or(DisturbError::NoCpu)?;
+    let process = setting.thread.prepare_process();
+    let first = setting.phase.first_release(Monotonic.now().plus_ns(LEAD_NS), setting.period_ns, tick());
+    let first_release = first.plus_ns(LEAD_NS.div_ceil(setting.period_ns) * setting.period_ns);
+    let grid = Grid { first_release, period_ns: setting.period_ns, spin_ns: setting.wait.longest_spin_ns() };
+    let Disturbance { fault, every_ns, for_ns, count, placebo: is_placebo } = *asked;
+    let target = Target { pid: own_pid(), tid: own_pid(), cpu, priority: setting.thread.fifo.unwrap_or(0) };
+    let wanted = Plan { fault, every_ns, for_ns, count, target, grid };
+    wanted.check().map_err(inject::Error::from)?;
+    let mut task = DisturbedTask::new(Timer { work_ns: setting.work_ns }, &wanted, is_placebo)?;
+    let mut grants: Vec<Grant> = process.grants.clone();
+    if setting.causes {
+        grants.extend(trial(&setting.thread));
+    }
+    stay_off_cpu(cpu);
+    let mut disturbed = live(setting, &Aimed { wanted, is_placebo }, &mut task, stop, each)?;
+    disturbed.grants = grants;
+    Ok(disturbed)
+}
+
+struct Aimed {
+    wanted: Plan,
+    is_placebo: bool,
+}
+
+fn live(
+    setting: &Setting,
+    aimed: &Aimed,
+    task: &mut DisturbedTask,
+    stop: &AtomicBool,
+    each: &mut dyn FnMut(&Felt),
+) -> Result<Disturbed, DisturbError> {
+    let loop_tid = LoopTid::default();
+    let margin_ns = setting.wait.longest_spin_ns();
+    let asking = Asking::open(setting.causes, &loop_tid, &setting.thread, margin_ns, setting.work_ns);
+    // Opening the recorder takes time: the grid goes on, the loop begins at its next release.
+    let mut wanted = aimed.wanted;
+    let begin = wanted.grid.next(Monotonic.now().plus_ns(LEAD_NS));
+    wanted.grid.first_release = wanted.grid.release(begin);
+    let mut slots: Vec<Slot<Sample>> = (0..SLOTS).map(|_| Slot::empty()).collect();
+    let mut ring = ring(&mut slots);
+    let (mut hot, cold) = split(&mut ring);
+    let loop_plan = plan(setting, wanted.grid.first_release, u64::MAX);
+    let within = task.log();
+    let mut watch = Watch { cold, asking, setting, samples: Vec::new(), late: Vec::new(), done: Disturbed::default() };
+    thread::scope(|threads| {
+        let body = || {
+            loop_tid.tell();
+            in_loop_thread(setting, &loop_plan, task, &mut hot, stop)
+        };
+        let body = thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, body);
+        let body = body.map_err(RunError::Thread)?;
+        while loop_tid.get().is_none() && !body.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        wanted.target.tid = loop_tid.get().unwrap_or_default().cast_signed();
+        let started = Source::start(wanted, aimed.is_placebo, within);
+        if let Ok(source) = &started {
+            let patience_ns = 2 * wanted.every_ns.saturating_mul(wanted.count as u64) + PATIENCE_NS;
+            let give_up = Monotonic.now().plus_ns(patience_ns);
+            let over = || source.is_finished(wanted.count) || Monotonic.now() > give_up;
+            while !over() && !stop.load(Ordering::Relaxed) && !body.is_finished() {
+                thread::sleep(LOOK_EVERY);
+                watch.look(&source.log(), each);
+            }
+            // The last one's cycle is still to end.
+            thread::sleep(LOOK_EVERY * 4);
+        }
+        let log = started.map(Source::end);
+        watch.look(log.as_ref().unwrap_or(&Log::default()), each);
+        stop.store(true, Ordering::Relaxed);
+        let outcome = body.join().map_err(|_| RunError::Panicked)?;
+        outcome?;
+        Ok::<_, DisturbError>(watch.close(&log?, each))
+    })
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// The cycle's work, with or without the fault in it.
+enum DisturbedTask {
+    Plain(Timer),
+    Within(InLoop<Timer>),
+}
+
+impl DisturbedTask {
+    fn new(timer: Timer, wanted: &Plan, is_placebo: bool) -> Result<Self, inject::Error> {
+        match (wanted.fault.place(), is_placebo) {
+            (Place::Beside, _) => Ok(Self::Plain(timer)),
+            (Place::InLoop, false) => InLoop::new(timer, wanted).map(Self::Within),
+            (Place::InLoop, true) => InLoop::placebo(timer, wanted).map(Self::Within),
+        }
+    }
+
+    fn log(&self) -> Option<LoopLog> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Within(within) => Some(within.log()),
+        }
+    }
+}
+
+impl Task for DisturbedTask {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        match self {
+            Self::Plain(timer) => timer.cycle(cycle),
+            Self::Within(within) => within.cycle(cycle),
+        }
+    }
+}
+
+/// Where the log comes from.
+enum Source {
+    Beside(Injector),
+    Within(LoopLog),
+}
+
+impl Source {
+    fn start(wanted: Plan, is_placebo: bool, within: Option<LoopLog>) -> Result<Self, inject::Error> {
+        match (within, is_placebo) {
+            (Some(log), _) => Ok(Self::Within(log)),
+            (None, true) => placebo(wanted).map(Self::Beside),
+            (None, false) => Injector::start(wanted).map(Self::Beside),
+        }
+    }
+
+    fn log(&self) -> Log {
+        match self {
+            Self::Beside(injector) => injector.log(),
+            Self::Within(log) => Log { injected: log.read(), missed: 0 },
+        }
+    }
+
+    fn is_finished(&self, count: usize) -> bool {
+        match self {
+            Self::Beside(injector) => injector.is_finished(),
+            Self::Within(log) => log.read().len() >= count,
+        }
+    }
+
+    fn end(self) -> Log {
+        match self {
+            Self::Beside(injector) => injector.stop(),
+            Self::Within(log) => Log { injected: log.read(), missed: 0 },
+        }
+    }
+}
+
+/// Looks at samples and log while they come.
+struct Watch<'w> {
+    cold: Consumer<'w, Sample>,
+    asking: Asking<'w>,
+    setting: &'w Setting,
+    samples: Vec<Sample>,
+    /// Spikes as they came, explained while the recorder still had them.
+    late: Vec<Late>,
+    done: Disturbed,
+}
+
+impl Watch<'_> {
+    fn look(&mut self, log: &Log, each: &mut dyn FnMut(&Felt)) {
+        self.asking.keep_watch();
+        let known = self.samples.len();
+        self.samples.extend(std::iter::from_fn(|| self.cold.pop()));
+        self.done.cycles += (self.samples.len() - known) as u64;
+        let limit_ns = self.spike_limit_ns();
+        for sample in self.samples[known..].iter().filter(|sample| late_ns(sample, self.setting) > limit_ns) {
+            let explanation = self.asking.explain(sample);
+            self.late.push(Late { sample: *sample, explanation });
+        }
+        let seen_until = self.samples.last().map_or(Instant::default(), |sample| sample.release);
+        self.settle(log, seen_until, each);
+        let too_many = self.samples.len().saturating_sub(REMEMBERED);
+        self.samples.drain(..too_many);
+    }
+
+    /// Finds the cycles of the injections that ended before `until`.
+    fn settle(&mut self, log: &Log, until: Instant, each: &mut dyn FnMut(&Felt)) {
+        self.done.missed = log.missed;
+        for injected in log.injected.iter().skip(self.done.felt.len()).take_while(|one| one.end() < until) {
+            let met = met_by(&self.samples, injected).map(|sample| {
+                let known = self.late.iter().rev().find(|late| late.sample.index == sample.index).cloned();
+                known.unwrap_or_else(|| Late { sample, explanation: self.asking.explain(&sample) })
+            });
+            let felt = Felt { injected: *injected, met };
+            each(&felt);
+            self.done.felt.push(felt);
+        }
+    }
+
+    fn spike_limit_ns(&self) -> u64 {
+        match self.setting.spike_limit {
+            SpikeLimit::Above(ns) => ns,
+            SpikeLimit::TenTimesMedian => {
+                let last = self.samples.iter().rev().take(500);
+                let mut latencies: Vec<u64> = last.map(|sample| sample.wakeup_latency_ns).collect();
+                latencies.sort_unstable();
+                latencies.get(latencies.len() / 2).map_or(LEAST_SPIKE_NS, |p50| (10 * p50).max(LEAST_SPIKE_NS))
+            }
+        }
+    }
+
+    fn close(mut self, log: &Log, each: &mut dyn FnMut(&Felt)) -> Disturbed {
+        self.look(log, each);
+        self.settle(log, Instant::from_ns(u64::MAX), each);
+        let felt = &self.done.felt;
+        let by_none = |late: &Late| !felt.iter().any(|one| overlap(&late.sample, &one.injected));
+        self.done.others = self.late.into_iter().filter(by_none).collect();
+        self.done.cost = self.asking.close();
+        self.done
+    }
+}
+
+const fn late_ns(sample: &Sample, setting: &Setting) -> u64 {
+    sample.wakeup_latency_ns + sample.execution_time_ns.saturating_sub(setting.work_ns)
+}
+
+fn overlap(sample: &Sample, injected: &Injected) -> bool {
+    let end = sample.release.plus_ns(sample.response_time_ns());
+    sample.release < injected.end() && end > injected.at
+}
+
+/// The cycle that an injection met: of those that overlap it in time, the one that took longest to its end.
+fn met_by(samples: &[Sample], injected: &Injected) -> Option<Sample> {
+    if injected.detail == Detail::Placebo {
+        return samples.iter().find(|sample| sample.index >= injected.release).copied();
+    }
+    let met = samples.iter().filter(|sample| overlap(sample, injected));
+    met.max_by_key(|sample| sample.response_time_ns()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(index: u64, latency_us: u64) -> Sample {
+        let release = Instant::from_ns(index * 1_000_000);
+        Sample { index, release, wakeup_latency_ns: latency_us * 1000, ..Sample::default() }
+    }
+
+    fn injected(at_us: u64, us: u64) -> Injected {
+        let detail = Detail::Busy { cpu_ns: 0 };
+        let at = Instant::from_ns(at_us * 1000);
+        Injected { fault: Fault::EqualPriorityHog, index: 0, release: 2, at, ns: us * 1000, detail }
+    }
+
+    #[test]
+    fn an_injection_met_the_cycle_that_it_kept_longest() {
+        let samples = [sample(1, 5), sample(2, 310), sample(3, 6)];
+        assert_eq!(met_by(&samples, &injected(1_600, 700)).map(|sample| sample.index), Some(2));
+        assert_eq!(met_by(&samples, &injected(1_600, 300)), None, "over before the next release");
+    }
+
+    #[test]
+    fn a_placebo_met_the_cycle_that_it_was_timed_for() {
+        let nothing = Injected { detail: Detail::Placebo, ns: 0, ..injected(1_600, 1) };
+        assert_eq!(met_by(&[sample(1, 900), sample(2, 5)], &nothing).map(|sample| sample.index), Some(2));
+    }
+}

@@ -1,0 +1,401 @@
+//! One measurement from first to last sample: a prepared thread with the loop, a recorder beside it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use onbeat_rt::cycle::Phase;
+use onbeat_rt::ring::Ring;
+use onbeat_rt::sys::{Monotonic, Tick, tick};
+use onbeat_rt::{Clock, Consumer, End, Instant, OnOverrun, Outcome, Plan, PlanError, Sample, Slot, Task, Wait, split};
+
+use super::causes::{Asking, LoopTid, trial};
+use super::stall::{Rules, StallWatch};
+use crate::cause::Cost;
+use crate::record::{Account, EndReason, Header, Recorder, Recording, RunWriter, SpikeLimit, Timing, Why, WriteError};
+use crate::thread::{Grant, LockdownError, ProcessGrants, Usage, Wanted, lockdown, stay_off_cpu};
+
+/// How often the recorder empties the ring.
+const DRAIN_EVERY: Duration = Duration::from_millis(5);
+/// Between the decision to start and the first release, in nanoseconds: thread start, priority, touched stack.
+pub(super) const LEAD_NS: u64 = 30_000_000;
+/// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait long under load.
+const RING_NS: u64 = 16_000_000_000;
+
+/// A measurement could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No loop should run like that.
+    #[error("{}", plan_sentence(.0))]
+    Plan(PlanError),
+    /// The run file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The filter could not be installed.
+    #[error(transparent)]
+    Lockdown(#[from] LockdownError),
+    /// A thread could not be started.
+    #[error("cannot start the loop's thread: {0}; the limit of threads (ulimit -u) may be reached")]
+    Thread(std::io::Error),
+    /// The loop's thread panicked: a bug.
+    #[error("the loop's thread panicked; this is a bug in onbeat, please report it with the command you typed")]
+    Panicked,
+}
+
+fn plan_sentence(why: &PlanError) -> String {
+    let us = |ns: &u64| *ns as f64 / 1000.0;
+    match why {
+        PlanError::NoPeriod => "the period is 0; a loop needs one, such as --period 1ms".to_owned(),
+        PlanError::SpinTooLong { spin_ns, period_ns } => format!(
+            "the wait would poll for {} us of a {} us period; some sleep must remain: shorten the spin",
+            us(spin_ns),
+            us(period_ns)
+        ),
+        PlanError::TooBusy { work_ns, spin_ns, period_ns } => format!(
+            "{} us of work and {} us of polling in a {} us period leave less than a tenth of the CPU; the kernel would \
+             stop the loop for 50 ms a second (RT throttling, fair server): lengthen the period or shorten the spin",
+            us(work_ns),
+            us(spin_ns),
+            us(period_ns)
+        ),
+    }
+}
+
+/// How a loop runs; what `onbeat measure timer` takes from its options.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// T.
+    pub period_ns: u64,
+    /// D.
+    pub deadline_ns: u64,
+    /// Planned work per cycle.
+    pub work_ns: u64,
+    /// How to get to a release.
+    pub wait: Wait,
+    /// What an overrun does.
+    pub on_overrun: OnOverrun,
+    /// Where the releases lie.
+    pub phase: Phase,
+    /// What the thread shall have.
+    pub thread: Wanted,
+    /// Cycles at the start of a block that are in no series.
+    pub warmup: u64,
+    /// Length of interval histograms, in nanoseconds.
+    pub interval_ns: u64,
+    /// From when on a sample is a spike.
+    pub spike_limit: SpikeLimit,
+    /// Find out why spikes were late, with a flight recorder beside the loop.
+    pub causes: bool,
+    /// Kill the process when the loop asks the kernel for anything unexpected.
+    pub lockdown: bool,
+}
+
+impl Setting {
+    /// Checks what every loop must keep to.
+    ///
+    /// # Errors
+    /// [`RunError::Plan`].
+    pub fn admit(&self) -> Result<(), RunError> {
+        onbeat_rt::cycle::admit(self.period_ns, self.wait, self.work_ns).map_err(RunError::Plan)
+    }
+
+    fn timing(&self, phase_ns: u64) -> Timing {
+        Timing {
+            period_ns: self.period_ns,
+            phase_ns,
+            deadline_ns: self.deadline_ns,
+            work_ns: self.work_ns,
+            wait: wait_words(self.wait),
+            on_overrun: overrun_words(self.on_overrun),
+            cpu: self.thread.cpu,
+            priority: self.thread.fifo.unwrap_or(0),
+        }
+    }
+}
+
+/// A wait as people type it.
+#[must_use]
+pub fn wait_words(wait: Wait) -> String {
+    match wait {
+        Wait::Sleep => "sleep".to_owned(),
+        Wait::SleepThenSpin { margin_ns } => format!("spin={}us", margin_ns as f64 / 1000.0),
+        Wait::Adaptive { cap_ns } => format!("adaptive={}us", cap_ns as f64 / 1000.0),
+    }
+}
+
+/// An overrun policy as people type it.
+#[must_use]
+pub fn overrun_words(policy: OnOverrun) -> String {
+    match policy {
+        OnOverrun::SkipKeepPhase => "skip".to_owned(),
+        OnOverrun::CatchUp { at_most } => format!("catch-up={at_most}"),
+        OnOverrun::Stop => "stop".to_owned(),
+    }
+}
+
+/// Signals that reach the process while it measures.
+#[derive(Debug, Default)]
+pub struct Interruptions {
+    /// End the run in good order.
+    pub stop: AtomicBool,
+    /// How often the process was continued after a stop.
+    pub continued: AtomicU64,
+}
+
+/// One stretch of the loop.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockPlan<'b> {
+    /// Counts from 0.
+    pub index: u32,
+    /// The load that runs meanwhile, as typed.
+    pub load: &'b str,
+    /// Releases; `u64::MAX` for no end.
+    pub releases: u64,
+}
+
+/// Where a run's file goes, and what is known of it beforehand.
+#[derive(Clone, Debug)]
+pub struct Destination<'d> {
+    /// The run file to create.
+    pub path: &'d Path,
+    /// Its header; timing and grants are filled in.
+    pub header: Header,
+    /// The instant that stands as 0 in the file, at or before the start; the files of a bench share it.
+    pub origin: Instant,
+}
+
+/// A measurement under way.
+pub struct Run {
+    setting: Setting,
+    tick: Tick,
+    recorder: Recorder,
+    slots: Vec<Slot<Sample>>,
+    rules: Rules,
+    real_time: bool,
+    grants: Vec<Grant>,
+    usage: Usage,
+    causes: Cost,
+    reason: EndReason,
+    _process: ProcessGrants,
+}
+
+impl Run {
+    /// Prepares the process, finds out what its threads are granted, and creates the run file.
+    ///
+    /// # Errors
+    /// [`RunError`], before anything is measured.
+    pub fn open(destination: Destination<'_>, setting: Setting) -> Result<Self, RunError> {
+        let Destination { path, header, origin } = destination;
+        setting.admit()?;
+        let ring_slots = (RING_NS / setting.period_ns).clamp(4096, 65_536).next_power_of_two();
+        let slots = (0..ring_slots).map(|_| Slot::empty()).collect();
+        let process = setting.thread.prepare_process();
+        let in_thread = thread::scope(|threads| {
+            let trial = thread::Builder::new().spawn_scoped(threads, || setting.thread.prepare_thread());
+            trial.map_err(RunError::Thread)?.join().map_err(|_| RunError::Panicked)
+        })?;
+        let tick = steady_tick();
+        let phase_ns =
+            setting.phase.first_release(Monotonic.now(), setting.period_ns, tick).as_ns() % setting.period_ns;
+        let causes = if setting.causes { trial(&setting.thread) } else { Vec::new() };
+        let grants: Vec<Grant> =
+            header.grants.into_iter().chain(process.grants.iter().cloned()).chain(in_thread).chain(causes).collect();
+        let real_time = grants.iter().any(|grant| grant.what == "real-time priority" && grant.granted);
+        let header = Header { timing: Some(setting.timing(phase_ns)), grants: grants.clone(), ..header };
+        let recording = Recording {
+            period_ns: setting.period_ns,
+            work_ns: setting.work_ns,
+            interval_ns: setting.interval_ns,
+            spike_limit: setting.spike_limit,
+        };
+        if let Some(cpu) = setting.thread.cpu {
+            stay_off_cpu(cpu);
+        }
+        let recorder = Recorder::new(RunWriter::create(path, &header)?, origin, recording);
+        let rules = Rules::of_this_machine();
+        Ok(Self {
+            setting,
+            tick,
+            recorder,
+            slots,
+            rules,
+            real_time,
+            grants,
+            usage: Usage::default(),
+            causes: Cost::default(),
+            reason: EndReason::Complete,
+            _process: process,
+        })
+    }
+
+    /// What was asked of the system, and what was granted.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// The recorder, for notes of others and for what the run has come to.
+    pub const fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+
+    /// Runs `task` for one block. `watch` is called about every 5 ms on the caller's thread.
+    ///
+    /// # Errors
+    /// [`RunError`]; when the run file cannot be written any more, the loop is stopped first.
+    pub fn block<T: Task + Send>(
+        &mut self,
+        block: &BlockPlan<'_>,
+        task: &mut T,
+        interruptions: &Interruptions,
+        watch: &mut dyn FnMut(&mut Recorder),
+    ) -> Result<Outcome, RunError> {
+        let setting = &self.setting;
+        let loop_tid = LoopTid::default();
+        let margin_ns = setting.wait.longest_spin_ns();
+        let asking = Asking::open(setting.causes, &loop_tid, &setting.thread, margin_ns, setting.work_ns);
+        let earliest = Monotonic.now().plus_ns(LEAD_NS);
+        let first_release = setting.phase.first_release(earliest, setting.period_ns, self.tick);
+        self.recorder.begin_block(block.index, first_release, block.load, setting.warmup)?;
+        let plan = plan(setting, first_release, block.releases);
+        let mut ring = ring(&mut self.slots);
+        let (mut hot, cold) = split(&mut ring);
+        let work_ns = setting.work_ns;
+        let mut drain = Drain {
+            cold,
+            recorder: &mut self.recorder,
+            stalls: StallWatch::new(self.rules, self.real_time, work_ns),
+            asking,
+            interruptions,
+        };
+        let (outcome, usage) = thread::scope(|threads| {
+            let body = || {
+                loop_tid.tell();
+                in_loop_thread(setting, &plan, task, &mut hot, &interruptions.stop)
+            };
+            let body = thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, body);
+            let body = body.map_err(RunError::Thread)?;
+            let drained = drain.until(|| body.is_finished(), watch);
+            interruptions.stop.fetch_or(drained.is_err(), Ordering::Relaxed);
+            let ended = body.join().map_err(|_| RunError::Panicked)??;
+            drained?;
+            Ok::<_, RunError>(ended)
+        })?;
+        drain.rest()?;
+        let cost = drain.asking.close();
+        self.causes.explained += cost.explained;
+        self.causes.cpu_ns += cost.cpu_ns;
+        self.causes.bytes_held = self.causes.bytes_held.max(cost.bytes_held);
+        self.recorder.end_block(&outcome)?;
+        self.usage = self.usage.plus(usage);
+        self.reason = reason(outcome.end);
+        Ok(outcome)
+    }
+
+    /// Writes the closing line.
+    ///
+    /// # Errors
+    /// [`RunError::Write`].
+    pub fn close(self) -> Result<Account, RunError> {
+        let closing = Account {
+            t: self.recorder.seconds(Monotonic.now()),
+            reason: self.reason,
+            page_faults: self.usage.page_faults,
+            involuntary_switches: self.usage.involuntary_switches,
+            cpu_ns: self.usage.cpu_ns,
+            causes_cpu_ns: self.causes.cpu_ns,
+            causes_bytes: self.causes.bytes_held,
+            ..Account::default()
+        };
+        Ok(self.recorder.close(&closing)?)
+    }
+}
+
+#[allow(clippy::expect_used)] // The number of slots was made a power of two in `Run::open`.
+pub(super) fn ring(slots: &mut [Slot<Sample>]) -> Ring<'_, Sample> {
+    Ring::over(slots).expect("a power of two")
+}
+
+pub(super) const fn plan(setting: &Setting, first_release: Instant, releases: u64) -> Plan {
+    Plan {
+        period_ns: setting.period_ns,
+        first_release,
+        deadline_ns: setting.deadline_ns,
+        releases,
+        wait: setting.wait,
+        on_overrun: setting.on_overrun,
+    }
+}
+
+pub(super) fn in_loop_thread<T: Task>(
+    setting: &Setting,
+    plan: &Plan,
+    task: &mut T,
+    hot: &mut onbeat_rt::Producer<'_, Sample>,
+    stop: &AtomicBool,
+) -> Result<(Outcome, Usage), RunError> {
+    // What was granted is known since `Run::open`; the same answers come again.
+    let _ = setting.thread.prepare_thread();
+    // The first reading may ask the kernel for the vDSO's place; then never again.
+    let _ = Monotonic.now();
+    if setting.lockdown {
+        lockdown()?;
+    }
+    let before = Usage::of_this_thread();
+    let outcome = onbeat_rt::cycle::run(&Monotonic, plan, task, hot, stop);
+    Ok((outcome, Usage::of_this_thread().since(before)))
+}
+
+const fn reason(end: End) -> EndReason {
+    match end {
+        End::Complete => EndReason::Complete,
+        End::Asked => EndReason::Asked,
+        End::Task => EndReason::Task,
+        End::Overrun => EndReason::Overrun,
+    }
+}
+
+/// The tick's place, from the earliest of several: each is late by one interrupt's latency.
+fn steady_tick() -> Tick {
+    let first = tick();
+    let half = first.every_ns / 2;
+    // Distances from the first reading, turned around the grid so that early ones come before late ones.
+    let turned = |offset_ns: u64| (offset_ns + first.every_ns + half - first.offset_ns) % first.every_ns;
+    let readings = (0..8).map(|_| {
+        thread::sleep(Duration::from_nanos(first.every_ns));
+        tick()
+    });
+    readings.min_by_key(|reading| turned(reading.offset_ns)).unwrap_or(first)
+}
+
+/// The cold side of a block: ring to recorder.
+struct Drain<'d> {
+    cold: Consumer<'d, Sample>,
+    recorder: &'d mut Recorder,
+    stalls: StallWatch,
+    asking: Asking<'d>,
+    interruptions: &'d Interruptions,
+}
+
+impl Drain<'_> {
+    fn until(&mut self, finished: impl Fn() -> bool, watch: &mut dyn FnMut(&mut Recorder)) -> Result<(), RunError> {
+        while !finished() {
+            thread::sleep(DRAIN_EVERY);
+            self.rest()?;
+            watch(self.recorder);
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) -> Result<(), RunError> {
+        self.asking.keep_watch();
+        while let Some(sample) = self.cold.pop() {
+            let stops = self.interruptions.continued.load(Ordering::Relaxed);
+            let stall = self.stalls.judge(&sample, stops);
+            let explanation = if self.recorder.is_spike(&sample) { self.asking.explain(&sample) } else { None };
+            self.recorder.sample_with(&sample, Why { stall, explanation })?;
+        }
+        Ok(())
+    }
+}

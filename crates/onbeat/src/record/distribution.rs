@@ -1,0 +1,132 @@
+//! Counts per bucket, as read back from run files: small, sorted, and added up without loss.
+
+use hdrhistogram::{Counter, Histogram};
+
+/// One bucket of a histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Smallest value that falls into it, in nanoseconds.
+    pub low_ns: u64,
+    /// How many whole nanoseconds it spans; 1 where values are exact.
+    pub width_ns: u64,
+    /// How many samples fell into it.
+    pub count: u64,
+}
+
+impl Bucket {
+    /// The middle of the bucket, in nanoseconds: the value itself where buckets are exact.
+    #[must_use]
+    pub fn middle_ns(&self) -> f64 {
+        self.low_ns as f64 + (self.width_ns - 1) as f64 / 2.0
+    }
+
+    /// The largest value that falls into it, in nanoseconds.
+    #[must_use]
+    pub const fn high_ns(&self) -> u64 {
+        self.low_ns + self.width_ns - 1
+    }
+}
+
+/// How samples are distributed: buckets with samples, in rising order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Distribution {
+    buckets: Vec<Bucket>,
+    count: u64,
+}
+
+impl Distribution {
+    /// The buckets with samples of a histogram.
+    #[must_use]
+    pub fn of<T: Counter>(counts: &Histogram<T>) -> Self {
+        let buckets = counts.iter_recorded().map(|step| {
+            let low_ns = counts.lowest_equivalent(step.value_iterated_to());
+            Bucket { low_ns, width_ns: counts.equivalent_range(low_ns), count: step.count_since_last_iteration() }
+        });
+        let buckets: Vec<Bucket> = buckets.collect();
+        let count = buckets.iter().map(|bucket| bucket.count).sum();
+        Self { buckets, count }
+    }
+
+    /// A distribution of exact values, for what was never in a histogram.
+    #[must_use]
+    pub fn of_values(values_ns: impl IntoIterator<Item = u64>) -> Self {
+        let mut values: Vec<u64> = values_ns.into_iter().collect();
+        values.sort_unstable();
+        let mut all = Self::default();
+        for value in values {
+            all.push(Bucket { low_ns: value, width_ns: 1, count: 1 });
+        }
+        all
+    }
+
+    /// How many samples.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The buckets with samples, in rising order.
+    #[must_use]
+    pub fn buckets(&self) -> &[Bucket] {
+        &self.buckets
+    }
+
+    /// All given distributions together.
+    #[must_use]
+    pub fn merged<'d>(parts: impl IntoIterator<Item = &'d Self>) -> Self {
+        let mut buckets: Vec<Bucket> = parts.into_iter().flat_map(|part| part.buckets.iter().copied()).collect();
+        buckets.sort_unstable_by_key(|bucket| bucket.low_ns);
+        let mut all = Self::default();
+        for bucket in buckets {
+            all.push(bucket);
+        }
+        all
+    }
+
+    /// How many samples are larger than `limit_ns`, a bucket that holds the limit counting by its middle.
+    #[must_use]
+    pub fn count_above(&self, limit_ns: u64) -> u64 {
+        self.buckets.iter().filter(|bucket| bucket.middle_ns() > limit_ns as f64).map(|bucket| bucket.count).sum()
+    }
+
+    /// Adds a bucket that is not below the last one.
+    fn push(&mut self, bucket: Bucket) {
+        self.count += bucket.count;
+        match self.buckets.last_mut() {
+            Some(last) if last.low_ns == bucket.low_ns => last.count += bucket.count,
+            _ => self.buckets.push(bucket),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parts_add_up_to_the_whole(values in prop::collection::vec(1_u64..10_000_000, 0..300), cut in 0_usize..300) {
+            let cut = cut.min(values.len());
+            let parts = [
+                Distribution::of_values(values[..cut].iter().copied()),
+                Distribution::of_values(values[cut..].iter().copied()),
+            ];
+            prop_assert_eq!(Distribution::merged(&parts), Distribution::of_values(values));
+        }
+
+        #[test]
+        fn a_histogram_read_back_holds_every_sample_in_its_bucket(
+            values in prop::collection::vec(1_u64..10_000_000_000, 1..200),
+        ) {
+            let mut counts = crate::record::empty_counts(crate::record::Series::WakeupLatency);
+            values.iter().for_each(|&value| counts.record(value).unwrap());
+            let all = Distribution::of(&counts);
+            prop_assert_eq!(all.count(), values.len() as u64);
+            for bucket in all.buckets() {
+                let within = values.iter().filter(|&&v| (bucket.low_ns..=bucket.high_ns()).contains(&v)).count();
+                prop_assert_eq!(within as u64, bucket.count);
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The histograms of run files: fixed bounds per series, so that intervals, blocks and runs add up without loss.
+
+use hdrhistogram::Histogram;
+
+use super::Series;
+
+/// The longest figure a histogram holds, in nanoseconds: 1,000 s. Longer ones are counted at this end; their exact
+/// size stands in the interval's moments.
+pub const LONGEST_NS: u64 = 1_000_000_000_000;
+
+/// Counts of one series over a whole run, or an interval of it.
+pub type Counts = Histogram<u64>;
+
+/// Counts with nothing in them, of the bounds that the series has in run files.
+#[must_use]
+pub fn empty_counts(series: Series) -> Counts {
+    fixed(series.digits())
+}
+
+/// Counts of one interval: at most 2³² − 1 in a bucket, which 49 days at 1 kHz do not fill.
+pub(super) type IntervalCounts = Histogram<u32>;
+
+pub(super) fn empty_interval(series: Series) -> IntervalCounts {
+    fixed(series.digits())
+}
+
+#[allow(clippy::expect_used)] // The bounds are constants that satisfy the crate's rules: 1 <= 1, 2 <= LONGEST_NS, digits <= 5.
+fn fixed<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
+    Histogram::new_with_bounds(1, LONGEST_NS, digits).expect("constant bounds are valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_near_a_millisecond_is_told_apart_to_64_ns() {
+        let counts = empty_counts(Series::ObservedPeriod);
+        assert_eq!(counts.equivalent_range(1_000_000), 32);
+        assert_eq!(counts.equivalent_range(1_048_577), 64);
+    }
+
+    #[test]
+    fn latencies_below_two_microseconds_are_exact() {
+        let counts = empty_counts(Series::WakeupLatency);
+        assert_eq!((counts.equivalent_range(2047), counts.equivalent_range(2048)), (1, 2));
+    }
+}

@@ -1,0 +1,33 @@
+//! Run files: their only writer and their only reader.
+//!
+//! The cold thread of a run takes samples from the ring ([`Recorder`]), counts them into one interval
+//! histogram per series, and appends a line per series and interval to the run file ([`RunWriter`]). Later,
+//! [`RunFile::read`] gives back what was written. The format is specified in `docs/format.md`.
+//!
+//! Memory is fixed: one interval histogram per series, whatever the length of the run.
+//!
+//! Absent on purpose: anything that knows of HTML, of the command line, or of what a figure means
+//! (that is [`crate::report`]).
+
+mod distribution;
+mod histogram;
+mod moments;
+mod note;
+mod recorder;
+mod run_file;
+mod run_writer;
+mod series;
+mod tally;
+
+pub use distribution::{Bucket, Distribution};
+pub use histogram::{Counts, LONGEST_NS, empty_counts};
+pub use moments::Moments;
+pub use note::{
+    Account, Bench, Block, CauseCount, Cell, CellNotPermitted, EndReason, Header, Interval, LimitNote, LoadEvent,
+    Maxima, Note, SpikeNote, Stall, Timing,
+};
+pub use recorder::{Progress, Recorder, Recording, interval_ns_for};
+pub use run_file::{Entry, RunFile, RunFileError};
+pub use run_writer::{RunWriter, WriteError};
+pub use series::Series;
+pub use tally::{SpikeLimit, Why};

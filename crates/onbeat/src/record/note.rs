@@ -1,0 +1,328 @@
+//! Notes: what a run file says besides histograms, one JSON object per comment line.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Moments, Series};
+use crate::cause::{Cause, CauseKind};
+use crate::host::Host;
+use crate::thread::Grant;
+
+/// One comment line `#[onbeat: {...}]`. Kinds a reader does not know are passed over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// What this run is; the first note of a file.
+    Run(Box<Header>),
+    /// What the bench is that the file belongs to; only in `bench.onbeat.hlog`.
+    Bench(Box<Bench>),
+    /// An uninterrupted stretch of the loop begins.
+    Block(Block),
+    /// Exact figures of the interval whose histograms stand above.
+    Interval(Box<Interval>),
+    /// Largest values, second by second, where histograms are further apart.
+    Maxima(Maxima),
+    /// A sample beyond the spike limit.
+    Spike(SpikeNote),
+    /// Something happened to a load.
+    Load(LoadEvent),
+    /// The closing line.
+    End(Account),
+}
+
+impl Note {
+    /// The kinds that this version knows.
+    pub const KINDS: [&str; 8] = ["run", "bench", "block", "interval", "maxima", "spike", "load", "end"];
+}
+
+/// What a run is: written once, before anything is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// `onbeat.run/1`.
+    pub schema: String,
+    /// Version of onbeat.
+    pub version: String,
+    /// The command as typed.
+    pub command: Vec<String>,
+    /// What was measured: `timer`.
+    pub probe: String,
+    /// Wall clock at the start, for people: seconds since 1970.
+    pub started_unix_s: f64,
+    /// The machine.
+    pub host: Host,
+    /// The bench cell, when it is one.
+    pub cell: Option<Cell>,
+    /// The loop's timing; absent in `bench.onbeat.hlog`.
+    pub timing: Option<Timing>,
+    /// What was asked of the system for the loop, and what was granted.
+    pub grants: Vec<Grant>,
+    /// The limit to judge this run by, when one was given; a bench has its own.
+    #[serde(default)]
+    pub limit: Option<LimitNote>,
+}
+
+impl Header {
+    /// The present schema's name.
+    pub const SCHEMA: &'static str = "onbeat.run/1";
+}
+
+/// One tuning under one load.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Cell {
+    /// `none`, or letters of P, M, C, S.
+    pub tuning: String,
+    /// The load as typed.
+    pub load: String,
+}
+
+impl Cell {
+    /// The name of its run file: characters that file systems mind are replaced by `_`.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        let tame = |text: &str| {
+            text.chars()
+                .map(|c| if c.is_ascii_alphanumeric() || "-=%+.".contains(c) { c } else { '_' })
+                .collect::<String>()
+        };
+        format!("{}-{}.onbeat.hlog", tame(&self.tuning), tame(&self.load))
+    }
+}
+
+/// How the loop was timed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// T.
+    pub period_ns: u64,
+    /// `r_0 mod T` of the first block.
+    pub phase_ns: u64,
+    /// D.
+    pub deadline_ns: u64,
+    /// Planned work per cycle.
+    pub work_ns: u64,
+    /// The wait, as typed: `sleep`, `spin=50us`, `adaptive`.
+    pub wait: String,
+    /// The overrun policy, as typed: `skip`, `catch-up=3`, `stop`.
+    pub on_overrun: String,
+    /// The CPU the loop was bound to.
+    pub cpu: Option<u32>,
+    /// FIFO priority; 0 for an ordinary thread.
+    pub priority: u32,
+}
+
+/// A stretch of the loop without a break.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Counts from 0 in each file.
+    pub index: u32,
+    /// Seconds since the file's start.
+    pub t: f64,
+    /// The load that ran meanwhile.
+    pub load: String,
+    /// Cycles at its start that are in no series.
+    pub warmup: u64,
+}
+
+/// Exact figures of one interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Start, in seconds since the file's start.
+    pub t: f64,
+    /// Seconds.
+    pub length: f64,
+    /// The block it belongs to.
+    pub block: u32,
+    /// Cycles counted.
+    pub cycles: u64,
+    /// Releases skipped.
+    pub skipped: u64,
+    /// Cycles that ended after the next release.
+    pub overruns: u64,
+    /// Cycles that ended after their deadline.
+    pub deadline_misses: u64,
+    /// Samples that found no room between loop and recorder.
+    pub lost: u64,
+    /// Samples beyond the spike limit.
+    pub spikes: u64,
+    /// Exact moments of each series with samples.
+    pub series: BTreeMap<Series, Moments>,
+    /// What made spikes late: how many by their main cause, and the worst of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub causes: BTreeMap<CauseKind, CauseCount>,
+}
+
+/// Spikes with one main cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CauseCount {
+    /// How many.
+    pub spikes: u64,
+    /// The largest lateness among them, in nanoseconds.
+    pub worst_ns: u64,
+    /// All their lateness together, in nanoseconds.
+    pub lateness_ns: u64,
+    /// What of it the causes account for, in nanoseconds.
+    pub accounted_ns: u64,
+}
+
+impl CauseCount {
+    /// Both together.
+    #[must_use]
+    pub fn merged(self, other: Self) -> Self {
+        Self {
+            spikes: self.spikes + other.spikes,
+            worst_ns: self.worst_ns.max(other.worst_ns),
+            lateness_ns: self.lateness_ns + other.lateness_ns,
+            accounted_ns: self.accounted_ns + other.accounted_ns,
+        }
+    }
+}
+
+/// Largest value per `every` seconds, for the intervals that follow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Maxima {
+    /// Start, in seconds since the file's start.
+    pub t: f64,
+    /// Seconds between values.
+    pub every: f64,
+    /// Nanoseconds per series; 0 where there was no sample.
+    pub series: BTreeMap<Series, Vec<u64>>,
+}
+
+/// One sample beyond the spike limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpikeNote {
+    /// Its release, in seconds since the file's start.
+    pub t: f64,
+    /// k.
+    pub index: u64,
+    /// The block it belongs to.
+    pub block: u32,
+    /// `s_k − r_k`.
+    pub wakeup_latency_ns: u64,
+    /// `e_k − s_k`.
+    pub execution_time_ns: u64,
+    /// Releases skipped before it.
+    pub skipped: u64,
+    /// What stopped the loop, when it was not the machine's own latency.
+    pub stall: Option<Stall>,
+    /// What made it late, with the nanoseconds that each cause accounts for; empty when nobody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+}
+
+/// Stops of the loop that are rules of the scheduler, or of somebody who stopped it, and not latency of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stall {
+    /// The CPU's real-time threads had used up `sched_rt_runtime_us`.
+    RtThrottling,
+    /// The kernel's fair server ran ordinary threads that had waited for a second (Linux 6.12 and later).
+    FairServer,
+    /// One of the two; this kernel has both and the evidence fits either.
+    RtThrottlingOrFairServer,
+    /// A signal had stopped the process.
+    Stopped,
+}
+
+/// Something that happened to a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadEvent {
+    /// Seconds since the file's start.
+    pub t: f64,
+    /// The load as typed.
+    pub load: String,
+    /// `started`, `part_died`, `part_substituted`, `stopped`.
+    pub event: String,
+    /// In words.
+    pub detail: String,
+}
+
+/// The closing line: every slot accounted for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// Seconds since the file's start.
+    pub t: f64,
+    /// Why the run ended.
+    pub reason: EndReason,
+    /// Releases that passed: `slots = cycles + skipped + lost`.
+    pub slots: u64,
+    /// Cycles whose samples were received, those of the warm-up among them.
+    pub cycles: u64,
+    /// Releases passed over.
+    pub skipped: u64,
+    /// Slots that are unknown because their samples found no room between loop and recorder.
+    pub lost: u64,
+    /// Slots that are in no series because they warmed up the caches.
+    pub warmup: u64,
+    /// Page faults of the loop's thread while it ran.
+    pub page_faults: u64,
+    /// Times the loop's thread was made to leave the CPU.
+    pub involuntary_switches: u64,
+    /// CPU time of the loop's thread.
+    pub cpu_ns: u64,
+    /// CPU time spent explaining spikes, by a thread that is not the loop's.
+    #[serde(default)]
+    pub causes_cpu_ns: u64,
+    /// Memory held for it, in bytes.
+    #[serde(default)]
+    pub causes_bytes: u64,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// Its time was over.
+    #[default]
+    Complete,
+    /// Somebody asked: Ctrl-C, SIGTERM, the bench.
+    Asked,
+    /// A cycle overran and the loop was told to stop then.
+    Overrun,
+    /// The task ended the loop.
+    Task,
+}
+
+/// What a bench is, beside its cells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bench {
+    /// Tunings in the order asked for.
+    pub tunings: Vec<String>,
+    /// Loads in the order asked for.
+    pub loads: Vec<String>,
+    /// `interleaved` or `sequential`.
+    pub order: String,
+    /// Blocks per cell.
+    pub blocks: u32,
+    /// Seconds per block.
+    pub block_s: f64,
+    /// The limit to hold, when one was given.
+    pub limit: Option<LimitNote>,
+    /// Cells that could not be run, and why.
+    pub not_permitted: Vec<CellNotPermitted>,
+    /// What was asked of the system, and what was granted.
+    pub ladder: Vec<Grant>,
+    /// What the shield moved and what it could not, in sentences.
+    #[serde(default)]
+    pub shield: Vec<String>,
+}
+
+/// A limit as asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LimitNote {
+    /// Nanoseconds.
+    pub limit_ns: u64,
+    /// Percent of all releases, above 0 to 100.
+    pub at: f64,
+    /// The series it is on.
+    pub on: Series,
+}
+
+/// A cell that was not run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellNotPermitted {
+    /// Which.
+    pub cell: Cell,
+    /// Why, with what would grant it.
+    pub why_not: String,
+}

@@ -1,0 +1,321 @@
+//! Takes samples from the loop, counts them into intervals, and hands each finished interval to the run file.
+//!
+//! Runs on the cold thread. Memory is fixed when it is made; the length of a run changes nothing.
+
+use std::collections::BTreeMap;
+
+use onbeat_rt::{Instant, Outcome, Sample};
+use serde::{Deserialize, Serialize};
+
+use super::tally::Tally;
+use super::{Account, Block, Maxima, Note, RunWriter, Series, SpikeLimit, Stall, Why, WriteError};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// A `maxima` note is written when it holds this many values: what kill -9 can lose of them.
+const MAXIMA_PER_NOTE: usize = 10;
+/// The series whose maxima are kept second by second in long runs.
+const MAXIMA_OF: [Series; 3] = [Series::WakeupLatency, Series::ObservedPeriod, Series::ResponseTime];
+
+/// What a recorder must know of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Recording {
+    /// T.
+    pub period_ns: u64,
+    /// Planned work per cycle.
+    pub work_ns: u64,
+    /// Length of an interval histogram.
+    pub interval_ns: u64,
+    /// From when on a sample is a spike.
+    pub spike_limit: SpikeLimit,
+}
+
+/// The length of interval histograms for a run of `duration_ns`, in nanoseconds: three hundred of them, each between a
+/// second and five minutes long, so that a file's size is bounded whatever the run's. Largest values stand in the file
+/// second by second all the same.
+#[must_use]
+pub const fn interval_ns_for(duration_ns: u64) -> u64 {
+    let whole_seconds = duration_ns / 300 / SECOND_NS * SECOND_NS;
+    if whole_seconds < SECOND_NS {
+        SECOND_NS
+    } else if whole_seconds > 300 * SECOND_NS {
+        300 * SECOND_NS
+    } else {
+        whole_seconds
+    }
+}
+
+/// What a run has come to so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Cycles counted, without those of the warm-up.
+    pub cycles: u64,
+    /// Releases skipped.
+    pub skipped: u64,
+    /// Cycles that missed their deadline.
+    pub deadline_misses: u64,
+    /// Largest wake-up latency, in nanoseconds.
+    pub worst_ns: u64,
+    /// Spikes in finished intervals.
+    pub spikes: u64,
+}
+
+/// The cold end of a run: takes samples, writes the run file.
+pub struct Recorder {
+    writer: RunWriter,
+    origin: Instant,
+    recording: Recording,
+    tally: Tally,
+    interval_start: Instant,
+    /// The sample before, in this block, when none was lost between.
+    before: Option<Sample>,
+    next_index: u64,
+    warmup_left: u64,
+    maxima: Option<SecondMaxima>,
+    progress: Progress,
+    account: Account,
+}
+
+impl Recorder {
+    /// A recorder for a run that starts at `origin`, the instant that stands as 0 in the file.
+    #[must_use]
+    pub fn new(writer: RunWriter, origin: Instant, recording: Recording) -> Self {
+        let long = recording.interval_ns > SECOND_NS;
+        Self {
+            writer,
+            origin,
+            recording,
+            tally: Tally::new(recording.spike_limit, recording.work_ns),
+            interval_start: origin,
+            before: None,
+            next_index: 0,
+            warmup_left: 0,
+            maxima: long.then(|| SecondMaxima::from(origin)),
+            progress: Progress::default(),
+            account: Account::default(),
+        }
+    }
+
+    /// What the run has come to so far.
+    #[must_use]
+    pub const fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// The run file being written, for notes of others.
+    pub const fn writer(&mut self) -> &mut RunWriter {
+        &mut self.writer
+    }
+
+    /// Seconds from the file's start to `instant`.
+    #[must_use]
+    pub const fn seconds(&self, instant: Instant) -> f64 {
+        instant.ns_since(self.origin) as f64 / 1e9
+    }
+
+    /// Begins an uninterrupted stretch of the loop whose first release is `first_release`; the samples of its first
+    /// `warmup` cycles are counted in no series.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn begin_block(
+        &mut self,
+        block: u32,
+        first_release: Instant,
+        load: &str,
+        warmup: u64,
+    ) -> Result<(), WriteError> {
+        let t = self.seconds(first_release);
+        self.interval_start = first_release;
+        self.tally.interval.block = block;
+        self.before = None;
+        self.next_index = 0;
+        self.warmup_left = warmup;
+        if let Some(maxima) = &mut self.maxima {
+            maxima.move_to(first_release);
+        }
+        self.writer.note(&Note::Block(Block { index: block, t, load: load.to_owned(), warmup }))
+    }
+
+    /// Counts one sample; `stall` names what stopped the loop when it was no latency of the machine.
+    ///
+    /// # Errors
+    /// [`WriteError`], when the sample ends an interval that cannot be written.
+    pub fn sample(&mut self, sample: &Sample, stall: Option<Stall>) -> Result<(), WriteError> {
+        self.sample_with(sample, Why { stall, explanation: None })
+    }
+
+    /// Whether a sample is a spike, as far as is known before its interval ends, and worth an explanation.
+    #[must_use]
+    pub fn is_spike(&self, sample: &Sample) -> bool {
+        self.warmup_left == 0 && self.tally.lateness_of(sample) > self.tally.limit_so_far_ns()
+    }
+
+    /// Counts one sample, with what is known of why it was late.
+    ///
+    /// # Errors
+    /// As [`Recorder::sample`].
+    pub fn sample_with(&mut self, sample: &Sample, why: Why) -> Result<(), WriteError> {
+        let gap = sample.index - self.next_index;
+        let lost = gap.saturating_sub(sample.skipped);
+        self.next_index = sample.index + 1;
+        let before = if lost == 0 {
+            self.before.replace(*sample)
+        } else {
+            self.before = Some(*sample);
+            None
+        };
+        self.account.cycles += 1;
+        if self.warmup_left > 0 {
+            self.warmup_left -= 1;
+            self.account.warmup += 1 + sample.skipped;
+            self.account.lost += lost;
+            return Ok(());
+        }
+        self.end_interval_before(sample.release)?;
+        self.tally.interval.lost += lost;
+        self.tally.sample(sample, self.origin_seconds(sample), why);
+        if let Some(before) = before {
+            self.tally.count(Series::ObservedPeriod, sample.start().ns_since(before.start()));
+        }
+        for passed in 1..=sample.skipped {
+            let latency_ns = sample.wakeup_latency_ns + passed * self.recording.period_ns;
+            self.tally.count(Series::SkippedLatency, latency_ns);
+        }
+        self.keep_maxima(sample, before)?;
+        self.add_progress(sample);
+        Ok(())
+    }
+
+    const fn origin_seconds(&self, sample: &Sample) -> f64 {
+        self.seconds(sample.release)
+    }
+
+    fn add_progress(&mut self, sample: &Sample) {
+        self.progress.cycles += 1;
+        self.progress.skipped += sample.skipped;
+        self.progress.deadline_misses += u64::from(sample.flags.has(onbeat_rt::Flags::DEADLINE_MISS));
+        self.progress.worst_ns = self.progress.worst_ns.max(sample.wakeup_latency_ns);
+    }
+
+    /// Ends the block with the loop's own account of it: releases passed over after the last cycle, and samples
+    /// lost at the end, are counted here because no sample carries them.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn end_block(&mut self, outcome: &Outcome) -> Result<(), WriteError> {
+        let lost_at_end = (outcome.slots - outcome.skipped_at_end).saturating_sub(self.next_index);
+        self.tally.interval.lost += lost_at_end;
+        if self.warmup_left > 0 {
+            self.account.warmup += outcome.skipped_at_end;
+        } else {
+            self.count_skipped_at_end(outcome);
+        }
+        self.account.slots += outcome.slots;
+        self.account.skipped += outcome.skipped;
+        self.flush(outcome.last_end)?;
+        if let Some(maxima) = &mut self.maxima {
+            maxima.write(&mut self.writer, self.origin)?;
+        }
+        Ok(())
+    }
+
+    /// Their next start never came; the end of the last cycle is the least they waited for.
+    fn count_skipped_at_end(&mut self, outcome: &Outcome) {
+        let Some(before) = self.before else { return };
+        let base_index = outcome.slots - outcome.skipped_at_end;
+        for passed in 0..outcome.skipped_at_end {
+            let ahead = (base_index + passed - before.index) * self.recording.period_ns;
+            let latency_ns = outcome.last_end.ns_since(before.release.plus_ns(ahead));
+            self.tally.count(Series::SkippedLatency, latency_ns);
+        }
+        self.tally.interval.skipped += outcome.skipped_at_end;
+        self.progress.skipped += outcome.skipped_at_end;
+    }
+
+    /// Writes the closing line; `closing` brings what only the caller knows, the counts are the recorder's own.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn close(mut self, closing: &Account) -> Result<Account, WriteError> {
+        let Account { slots, cycles, skipped, lost, warmup, .. } = self.account;
+        let account = Account { slots, cycles, skipped, lost, warmup, ..closing.clone() };
+        self.writer.note(&Note::End(account.clone()))?;
+        self.writer.sync()?;
+        Ok(account)
+    }
+
+    fn end_interval_before(&mut self, release: Instant) -> Result<(), WriteError> {
+        let into_ns = release.ns_since(self.interval_start);
+        if into_ns < self.recording.interval_ns {
+            return Ok(());
+        }
+        let next = self.interval_start.plus_ns(into_ns / self.recording.interval_ns * self.recording.interval_ns);
+        self.flush(self.interval_start.plus_ns(self.recording.interval_ns))?;
+        self.interval_start = next;
+        Ok(())
+    }
+
+    fn flush(&mut self, until: Instant) -> Result<(), WriteError> {
+        let t = self.seconds(self.interval_start);
+        let length = until.ns_since(self.interval_start) as f64 / 1e9;
+        self.account.lost += self.tally.interval.lost;
+        self.progress.spikes += self.tally.flush(&mut self.writer, t, length)?;
+        Ok(())
+    }
+
+    fn keep_maxima(&mut self, sample: &Sample, before: Option<Sample>) -> Result<(), WriteError> {
+        let Some(maxima) = &mut self.maxima else { return Ok(()) };
+        if maxima.is_full_before(sample.release) {
+            maxima.write(&mut self.writer, self.origin)?;
+            maxima.move_to(sample.release);
+        }
+        let period_ns = before.map_or(0, |before| sample.start().ns_since(before.start()));
+        maxima.keep(sample.release, [sample.wakeup_latency_ns, period_ns, sample.response_time_ns()]);
+        Ok(())
+    }
+}
+
+/// Largest values, second by second.
+struct SecondMaxima {
+    from: Instant,
+    rows: Vec<[u64; MAXIMA_OF.len()]>,
+}
+
+impl SecondMaxima {
+    fn from(from: Instant) -> Self {
+        Self { from, rows: Vec::with_capacity(MAXIMA_PER_NOTE) }
+    }
+
+    fn second_of(&self, release: Instant) -> usize {
+        usize::try_from(release.ns_since(self.from) / SECOND_NS).unwrap_or(usize::MAX)
+    }
+
+    fn is_full_before(&self, release: Instant) -> bool {
+        self.second_of(release) >= MAXIMA_PER_NOTE
+    }
+
+    /// Starts anew at the second of `from` that `release` lies in.
+    fn move_to(&mut self, release: Instant) {
+        self.from = self.from.plus_ns(release.ns_since(self.from) / SECOND_NS * SECOND_NS);
+    }
+
+    fn keep(&mut self, release: Instant, values_ns: [u64; MAXIMA_OF.len()]) {
+        let second = self.second_of(release);
+        self.rows.resize(self.rows.len().max(second + 1), [0; MAXIMA_OF.len()]);
+        for (kept, value) in self.rows[second].iter_mut().zip(values_ns) {
+            *kept = value.max(*kept);
+        }
+    }
+
+    fn write(&mut self, writer: &mut RunWriter, origin: Instant) -> Result<(), WriteError> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let column = |i: usize| self.rows.iter().map(|row| row[i]).collect::<Vec<u64>>();
+        let series: BTreeMap<Series, Vec<u64>> =
+            MAXIMA_OF.iter().enumerate().map(|(i, &series)| (series, column(i))).collect();
+        let t = self.from.ns_since(origin) as f64 / 1e9;
+        self.rows.clear();
+        writer.note(&Note::Maxima(Maxima { t, every: 1.0, series }))
+    }
+}

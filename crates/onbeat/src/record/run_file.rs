@@ -1,0 +1,258 @@
+//! Reads run files back, as far as they go.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::Deserializer;
+
+use super::{
+    Account, Bench, Block, Counts, Distribution, Header, Interval, LoadEvent, Maxima, Moments, Note, Series, SpikeNote,
+};
+
+/// A file could not be read as a run file.
+#[derive(Debug, thiserror::Error)]
+pub enum RunFileError {
+    /// The system would not give it.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error(
+        "{path} is not an onbeat run file: line {line} should be `#[onbeat: {{\"run\":...}}]`, the note every run \
+         file begins with; see docs/format.md"
+    )]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+        /// The line that shows it, from 1.
+        line: usize,
+    },
+    /// A whole line inside it makes no sense.
+    #[error("{path}, line {line}: {reason}; the {before} lines before it are whole")]
+    Broken {
+        /// Which file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// Lines before it.
+        before: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// One histogram line.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Which series.
+    pub series: Series,
+    /// Start of the interval, in seconds since the file's start.
+    pub t: f64,
+    /// Its length in seconds.
+    pub length: f64,
+    /// The block it belongs to, when blocks are noted.
+    pub block: Option<u32>,
+    /// What was counted.
+    pub counts: Distribution,
+}
+
+/// All that a run file says.
+#[derive(Clone, Debug)]
+pub struct RunFile {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// What the run is.
+    pub header: Header,
+    /// What the bench is, when this is a bench's own file.
+    pub bench: Option<Bench>,
+    /// Stretches of the loop.
+    pub blocks: Vec<Block>,
+    /// Histogram lines, in order.
+    pub entries: Vec<Entry>,
+    /// Exact figures per interval.
+    pub intervals: Vec<Interval>,
+    /// Largest values per second, in long runs.
+    pub maxima: Vec<Maxima>,
+    /// Kept spikes.
+    pub spikes: Vec<SpikeNote>,
+    /// What happened to loads.
+    pub loads: Vec<LoadEvent>,
+    /// The closing line; `None` when the file was cut off.
+    pub end: Option<Account>,
+    /// Whether the last line was cut in the middle and left out.
+    pub cut_line: bool,
+}
+
+impl RunFile {
+    /// Reads a file from disk.
+    ///
+    /// # Errors
+    /// [`RunFileError`], with path and line. A last line that was cut off in the middle is no error.
+    pub fn read(path: &Path) -> Result<Self, RunFileError> {
+        let bytes = std::fs::read(path).map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
+        Self::parse(path, &bytes)
+    }
+
+    /// Reads a file's bytes; `path` is for messages only.
+    ///
+    /// # Errors
+    /// As [`RunFile::read`].
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RunFileError> {
+        let (whole, rest) = match bytes.iter().rposition(|&b| b == b'\n') {
+            Some(last) => bytes.split_at(last + 1),
+            None => (&[][..], bytes),
+        };
+        let mut parser = Parser { path, run: None, line: 0, decoder: Deserializer::new() };
+        for line in whole.split(|&b| b == b'\n') {
+            parser.line += 1;
+            parser.line(line)?;
+        }
+        let foreign = RunFileError::Foreign { path: path.to_owned(), line: parser.line.min(2) };
+        let mut run = parser.run.ok_or(foreign)?;
+        run.cut_line = !rest.is_empty();
+        Ok(run)
+    }
+
+    /// How the samples of one series are distributed, over the whole run.
+    #[must_use]
+    pub fn distribution(&self, series: Series) -> Distribution {
+        Distribution::merged(self.entries.iter().filter(|entry| entry.series == series).map(|entry| &entry.counts))
+    }
+
+    /// The same for one block.
+    #[must_use]
+    pub fn distribution_in_block(&self, series: Series, block: u32) -> Distribution {
+        let of_block = |entry: &&Entry| entry.series == series && entry.block == Some(block);
+        Distribution::merged(self.entries.iter().filter(of_block).map(|entry| &entry.counts))
+    }
+
+    /// Exact moments of one series over the whole run. What stands in histograms without an interval note after
+    /// them, because the file was cut off there, is not in these.
+    #[must_use]
+    pub fn moments(&self, series: Series) -> Moments {
+        let per_interval = self.intervals.iter().filter_map(|interval| interval.series.get(&series));
+        per_interval.fold(Moments::default(), |all, &part| all.merged(part))
+    }
+}
+
+struct Parser<'p> {
+    path: &'p Path,
+    run: Option<RunFile>,
+    line: usize,
+    decoder: Deserializer,
+}
+
+impl Parser<'_> {
+    fn line(&mut self, line: &[u8]) -> Result<(), RunFileError> {
+        let line = std::str::from_utf8(line).map_err(|_| self.broken("not UTF-8 text"))?.trim_end_matches('\r');
+        if let Some(json) = line.strip_prefix("#[onbeat: ").and_then(|rest| rest.strip_suffix(']')) {
+            self.note(json)
+        } else if line.is_empty() || line.starts_with('#') || line.starts_with('"') {
+            Ok(())
+        } else {
+            self.histogram(line)
+        }
+    }
+
+    fn note(&mut self, json: &str) -> Result<(), RunFileError> {
+        let note: Note = match serde_json::from_str(json) {
+            Ok(note) => note,
+            Err(_) if is_of_a_later_kind(json) => return Ok(()),
+            Err(why) => return Err(self.broken(&format!("a note that cannot be read ({why})"))),
+        };
+        if let (Note::Run(header), None) = (&note, &self.run) {
+            self.run = Some(RunFile::of(self.path, (**header).clone()));
+            return Ok(());
+        }
+        let run = self.begun()?;
+        match note {
+            Note::Run(_) => {}
+            Note::Bench(bench) => run.bench = Some(*bench),
+            Note::Block(block) => run.blocks.push(block),
+            Note::Interval(interval) => run.intervals.push(*interval),
+            Note::Maxima(maxima) => run.maxima.push(maxima),
+            Note::Spike(spike) => run.spikes.push(spike),
+            Note::Load(event) => run.loads.push(event),
+            Note::End(account) => run.end = Some(account),
+        }
+        Ok(())
+    }
+
+    fn histogram(&mut self, line: &str) -> Result<(), RunFileError> {
+        self.begun()?;
+        let (tag, rest) = line
+            .strip_prefix("Tag=")
+            .and_then(|rest| rest.split_once(','))
+            .ok_or_else(|| self.broken("a histogram line without a tag"))?;
+        let Some(series) = Series::from_tag(tag) else { return Ok(()) };
+        let mut fields = rest.splitn(4, ',');
+        let mut number = || fields.next().and_then(|text| text.parse::<f64>().ok());
+        let (Some(t), Some(length), Some(_max)) = (number(), number(), number()) else {
+            return Err(self.broken("a histogram line whose times are no numbers"));
+        };
+        let counts = Distribution::of(&self.decode(series, fields.next().unwrap_or_default())?);
+        let run = self.begun()?;
+        let block = run.blocks.last().map(|block| block.index);
+        run.entries.push(Entry { series, t, length, block, counts });
+        Ok(())
+    }
+
+    fn decode(&mut self, series: Series, base64: &str) -> Result<Counts, RunFileError> {
+        let bytes =
+            STANDARD.decode(base64).map_err(|why| self.broken(&format!("a histogram that is no base64 ({why})")))?;
+        let counts: Counts = self
+            .decoder
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|why| self.broken(&format!("a histogram that cannot be decoded ({why:?})")))?;
+        let expected = (1, super::LONGEST_NS, series.digits());
+        let found = (counts.low(), counts.high(), counts.sigfig());
+        if found != expected {
+            return Err(self.broken(&format!("a histogram with bounds {found:?} where {series:?} has {expected:?}")));
+        }
+        Ok(counts)
+    }
+
+    fn begun(&mut self) -> Result<&mut RunFile, RunFileError> {
+        let foreign = RunFileError::Foreign { path: self.path.to_owned(), line: self.line };
+        self.run.as_mut().ok_or(foreign)
+    }
+
+    fn broken(&self, reason: &str) -> RunFileError {
+        RunFileError::Broken {
+            path: self.path.to_owned(),
+            line: self.line,
+            before: self.line - 1,
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Only a note whose kind is unknown is passed over: one of a known kind that cannot be read holds figures of the run.
+fn is_of_a_later_kind(json: &str) -> bool {
+    let note: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(json).ok();
+    note.is_some_and(|note| note.keys().all(|kind| !Note::KINDS.contains(&kind.as_str())))
+}
+
+impl RunFile {
+    fn of(path: &Path, header: Header) -> Self {
+        Self {
+            path: path.to_owned(),
+            header,
+            bench: None,
+            blocks: Vec::new(),
+            entries: Vec::new(),
+            intervals: Vec::new(),
+            maxima: Vec::new(),
+            spikes: Vec::new(),
+            loads: Vec::new(),
+            end: None,
+            cut_line: false,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Appends lines to a run file.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializeError, V2DeflateSerializer};
+
+use super::histogram::IntervalCounts;
+use super::{Header, Note, Series};
+
+/// A run file could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The file could not be made.
+    #[error("cannot create {path}: {source}; choose another place with --out")]
+    Create {
+        /// Which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A line could not be appended. All lines before it are in the file.
+    #[error(
+        "cannot append to {path} after {written} bytes: {source}; what was recorded before is kept, \
+         free some space or choose another place with --out"
+    )]
+    Append {
+        /// Which file.
+        path: PathBuf,
+        /// Bytes that are safely in it.
+        written: u64,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A histogram could not be encoded.
+    #[error("cannot encode an interval of {series} for {path}: {source}")]
+    Encode {
+        /// Which file.
+        path: PathBuf,
+        /// Which series.
+        series: &'static str,
+        /// The encoder's answer.
+        source: V2DeflateSerializeError,
+    },
+}
+
+/// Values up to here are encoded without taking new memory; longer ones, which are rare, may take some.
+const WARM_UP_LONGEST_NS: u64 = 10_000_000_000;
+
+/// An open run file. Each line is written whole, with one system call, so that a crash leaves whole lines.
+pub struct RunWriter {
+    file: File,
+    path: PathBuf,
+    written: u64,
+    started: SystemTime,
+    encoder: V2DeflateSerializer,
+    encoded: Vec<u8>,
+    line: Vec<u8>,
+}
+
+impl RunWriter {
+    /// Creates the file and writes its header.
+    ///
+    /// # Errors
+    /// [`WriteError`], with the path.
+    pub fn create(path: &Path, header: &Header) -> Result<Self, WriteError> {
+        let file = File::create(path).map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
+        let started = UNIX_EPOCH + Duration::from_secs_f64(header.started_unix_s.max(0.0));
+        let mut writer = Self {
+            file,
+            path: path.to_owned(),
+            written: 0,
+            started,
+            encoder: V2DeflateSerializer::new(),
+            encoded: Vec::new(),
+            line: Vec::new(),
+        };
+        writer.put_line(format_args!("#[Histogram log format version 1.3]"))?;
+        writer.note(&Note::Run(Box::new(header.clone())))?;
+        let at = header.started_unix_s;
+        writer.put_line(format_args!("#[StartTime: {at:.3} (seconds since epoch)]"))?;
+        writer.put_line(format_args!("#[BaseTime: {at:.3} (seconds since epoch)]"))?;
+        writer.put_line(format_args!(
+            "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\""
+        ))?;
+        writer.warm_up()?;
+        Ok(writer)
+    }
+
+    /// Encodes a histogram for nothing, twice: the encoder and the allocator take what memory they need now, and none
+    /// later in a long run.
+    fn warm_up(&mut self) -> Result<(), WriteError> {
+        let series = Series::ObservedPeriod;
+        let mut counts = super::histogram::empty_interval(series);
+        counts.saturating_record(1);
+        counts.saturating_record(WARM_UP_LONGEST_NS);
+        for _ in 0..2 {
+            self.encode(series, &counts)?;
+        }
+        Ok(())
+    }
+
+    fn encode(&mut self, series: Series, counts: &IntervalCounts) -> Result<(), WriteError> {
+        self.encoded.clear();
+        let encoded = self.encoder.serialize(counts, &mut self.encoded);
+        encoded.map(|_| ()).map_err(|source| WriteError::Encode {
+            path: self.path.clone(),
+            series: series.tag(),
+            source,
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The wall clock's reading that the file's times count from.
+    #[must_use]
+    pub const fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Appends a note.
+    ///
+    /// # Errors
+    /// [`WriteError::Append`].
+    pub fn note(&mut self, note: &Note) -> Result<(), WriteError> {
+        self.line.clear();
+        self.line.extend_from_slice(b"#[onbeat: ");
+        serde_json::to_writer(&mut self.line, note).map_err(|e| self.failed(e.into()))?;
+        self.line.extend_from_slice(b"]\n");
+        self.append()
+    }
+
+    /// Appends an interval of one series; nothing when it holds no sample.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub(super) fn interval(
+        &mut self,
+        series: Series,
+        counts: &IntervalCounts,
+        t: f64,
+        length: f64,
+    ) -> Result<(), WriteError> {
+        if counts.is_empty() {
+            return Ok(());
+        }
+        self.encode(series, counts)?;
+        let max_ms = counts.max() as f64 / 1e6;
+        self.line.clear();
+        write!(self.line, "Tag={},{t:.3},{length:.3},{max_ms:.3},", series.tag()).map_err(|e| self.failed(e))?;
+        let base64 = STANDARD.encode(&self.encoded);
+        self.line.extend_from_slice(base64.as_bytes());
+        self.line.push(b'\n');
+        self.append()
+    }
+
+    /// Makes sure that what was written survives a power cut.
+    ///
+    /// # Errors
+    /// [`WriteError::Append`].
+    pub fn sync(&mut self) -> Result<(), WriteError> {
+        self.file.sync_data().map_err(|source| self.failed(source))
+    }
+
+    fn put_line(&mut self, text: std::fmt::Arguments<'_>) -> Result<(), WriteError> {
+        self.line.clear();
+        self.line.write_fmt(text).map_err(|e| self.failed(e))?;
+        self.line.push(b'\n');
+        self.append()
+    }
+
+    fn append(&mut self) -> Result<(), WriteError> {
+        self.file.write_all(&self.line).map_err(|source| self.failed(source))?;
+        self.written += self.line.len() as u64;
+        Ok(())
+    }
+
+    fn failed(&self, source: io::Error) -> WriteError {
+        WriteError::Append { path: self.path.clone(), written: self.written, source }
+    }
+}

@@ -1,0 +1,194 @@
+//! What one interval has come to: a histogram and exact moments per series, and the worst samples.
+
+use onbeat_rt::{Flags, Sample};
+
+use super::histogram::{IntervalCounts, empty_interval};
+use super::{CauseCount, Interval, LONGEST_NS, Moments, RunWriter, Series, SpikeNote, Stall, WriteError};
+use crate::cause::{CauseKind, Explanation};
+
+/// Spikes kept per interval.
+const SPIKES_KEPT: usize = 10;
+/// The smallest spike limit that is chosen by itself, in nanoseconds.
+const LEAST_SPIKE_NS: u64 = 50_000;
+
+/// From when on a sample is a spike, by its lateness: wake-up latency plus execution time beyond the planned work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpikeLimit {
+    /// The larger of 50 µs and ten times the interval's median.
+    TenTimesMedian,
+    /// Nanoseconds.
+    Above(u64),
+}
+
+struct Counted {
+    series: Series,
+    counts: IntervalCounts,
+    moments: Moments,
+}
+
+/// One interval in the making. Its memory is kept from interval to interval.
+pub(super) struct Tally {
+    counted: Vec<Counted>,
+    lateness: IntervalCounts,
+    worst: Vec<SpikeNote>,
+    spike_limit: SpikeLimit,
+    work_ns: u64,
+    /// The limit of the interval before.
+    last_limit_ns: Option<u64>,
+    pub(super) interval: Interval,
+}
+
+/// What is known of why a sample was late.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Why {
+    /// A rule of the scheduler, or a signal.
+    pub stall: Option<Stall>,
+    /// What the events around it show.
+    pub explanation: Option<Explanation>,
+}
+
+impl Tally {
+    pub(super) fn new(spike_limit: SpikeLimit, work_ns: u64) -> Self {
+        let counted =
+            Series::ALL.map(|series| Counted { series, counts: empty_interval(series), moments: Moments::default() });
+        let mut tally = Self {
+            counted: Vec::from(counted),
+            lateness: empty_interval(Series::WakeupLatency),
+            worst: Vec::with_capacity(SPIKES_KEPT + 1),
+            spike_limit,
+            work_ns,
+            last_limit_ns: None,
+            interval: Interval::default(),
+        };
+        // Emptying writes to all of the memory, so that it is there from the beginning and does not come page by page.
+        tally.empty();
+        tally
+    }
+
+    #[inline]
+    pub(super) fn count(&mut self, series: Series, ns: u64) {
+        let counted = &mut self.counted[series.place()];
+        counted.counts.saturating_record(ns.clamp(1, LONGEST_NS));
+        counted.moments.add(ns);
+    }
+
+    /// Counts what a sample says by itself: its own figures, its flags, and its place among the worst.
+    pub(super) fn sample(&mut self, sample: &Sample, t: f64, why: Why) {
+        self.count(Series::WakeupLatency, sample.wakeup_latency_ns);
+        self.count(Series::ExecutionTime, sample.execution_time_ns);
+        self.count(Series::ResponseTime, sample.response_time_ns());
+        if sample.spun_ns > 0 || sample.sleep_latency_ns != sample.wakeup_latency_ns {
+            self.count(Series::SleepLatency, sample.sleep_latency_ns);
+        }
+        self.interval.cycles += 1;
+        self.interval.skipped += sample.skipped;
+        self.interval.overruns += u64::from(sample.flags.has(Flags::OVERRUN));
+        self.interval.deadline_misses += u64::from(sample.flags.has(Flags::DEADLINE_MISS));
+        let lateness_ns = self.lateness_ns(sample.wakeup_latency_ns, sample.execution_time_ns);
+        self.lateness.saturating_record(lateness_ns.clamp(1, LONGEST_NS));
+        let Why { stall, explanation } = why;
+        if let Some(explanation) = &explanation {
+            self.count_cause(lateness_ns, explanation);
+        }
+        self.keep_if_among_worst(lateness_ns, || SpikeNote {
+            t,
+            index: sample.index,
+            block: 0,
+            wakeup_latency_ns: sample.wakeup_latency_ns,
+            execution_time_ns: sample.execution_time_ns,
+            skipped: sample.skipped,
+            stall,
+            causes: explanation.map(|explanation| explanation.causes).unwrap_or_default(),
+        });
+    }
+
+    fn count_cause(&mut self, lateness_ns: u64, explanation: &Explanation) {
+        let kind = explanation.main().map_or(CauseKind::Unexplained, |cause| cause.kind);
+        let counted =
+            CauseCount { spikes: 1, worst_ns: lateness_ns, lateness_ns, accounted_ns: explanation.accounted_ns };
+        let all = self.interval.causes.entry(kind).or_default();
+        *all = all.merged(counted);
+    }
+
+    /// From which lateness on a sample is a spike, as far as is known before its interval ends.
+    pub(super) fn limit_so_far_ns(&self) -> u64 {
+        match (self.spike_limit, self.last_limit_ns) {
+            (SpikeLimit::Above(ns), _) | (SpikeLimit::TenTimesMedian, Some(ns)) => ns,
+            (SpikeLimit::TenTimesMedian, None) => self.spike_limit_ns(),
+        }
+    }
+
+    pub(super) fn lateness_of(&self, sample: &Sample) -> u64 {
+        self.lateness_ns(sample.wakeup_latency_ns, sample.execution_time_ns)
+    }
+
+    const fn lateness_ns(&self, wakeup_latency_ns: u64, execution_time_ns: u64) -> u64 {
+        wakeup_latency_ns + execution_time_ns.saturating_sub(self.work_ns)
+    }
+
+    fn keep_if_among_worst(&mut self, lateness_ns: u64, note: impl FnOnce() -> SpikeNote) {
+        let lateness_of = |kept: &SpikeNote| self.lateness_ns(kept.wakeup_latency_ns, kept.execution_time_ns);
+        if self.worst.len() == SPIKES_KEPT && self.worst.last().is_some_and(|least| lateness_of(least) >= lateness_ns) {
+            return;
+        }
+        let place = self.worst.partition_point(|kept| lateness_of(kept) >= lateness_ns);
+        self.worst.insert(place, note());
+        self.worst.truncate(SPIKES_KEPT);
+    }
+
+    /// Writes the interval and empties the tally for the next one. Nothing is written when nothing was counted.
+    pub(super) fn flush(&mut self, writer: &mut RunWriter, t: f64, length: f64) -> Result<u64, WriteError> {
+        let counted_any = self.counted.iter().any(|counted| counted.moments.n > 0);
+        if !counted_any && self.interval.lost == 0 {
+            return Ok(0);
+        }
+        for counted in &self.counted {
+            writer.interval(counted.series, &counted.counts, t, length)?;
+        }
+        let limit_ns = self.spike_limit_ns();
+        self.last_limit_ns = Some(limit_ns);
+        let spikes = if self.lateness.is_empty() { 0 } else { self.lateness.count_between(limit_ns + 1, LONGEST_NS) };
+        self.interval.t = t;
+        self.interval.length = length;
+        self.interval.spikes = spikes;
+        self.interval.series = self.counted.iter().filter(|c| c.moments.n > 0).map(|c| (c.series, c.moments)).collect();
+        let block = self.interval.block;
+        writer.note(&super::Note::Interval(Box::new(std::mem::take(&mut self.interval))))?;
+        self.interval.block = block;
+        self.write_spikes(writer, limit_ns)?;
+        self.empty();
+        Ok(spikes)
+    }
+
+    fn write_spikes(&mut self, writer: &mut RunWriter, limit_ns: u64) -> Result<(), WriteError> {
+        let block = self.interval.block;
+        self.worst.sort_by_key(|spike| spike.index);
+        for mut spike in self.worst.drain(..) {
+            let lateness = spike.wakeup_latency_ns + spike.execution_time_ns.saturating_sub(self.work_ns);
+            if lateness > limit_ns {
+                spike.block = block;
+                writer.note(&super::Note::Spike(spike))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spike_limit_ns(&self) -> u64 {
+        match self.spike_limit {
+            SpikeLimit::Above(ns) => ns,
+            SpikeLimit::TenTimesMedian => {
+                let wakeup = &self.counted[Series::WakeupLatency.place()].counts;
+                (wakeup.value_at_quantile(0.5) * 10).max(LEAST_SPIKE_NS)
+            }
+        }
+    }
+
+    fn empty(&mut self) {
+        for counted in &mut self.counted {
+            counted.counts.reset();
+            counted.moments = Moments::default();
+        }
+        self.lateness.reset();
+        self.worst.clear();
+    }
+}

@@ -1,0 +1,129 @@
+//! Why spikes were late, counted: how many by their main cause, how much of their lateness is accounted for, and what would
+//! remove the causes.
+
+use std::collections::BTreeMap;
+
+use super::cell::CellSummary;
+use super::units::{Letters, count, listed, percent, time_ns};
+use crate::cause::{Cause, CauseKind};
+use crate::record::{CauseCount, RunFile, SpikeNote};
+
+/// Spikes by their main cause.
+pub type Causes = BTreeMap<CauseKind, CauseCount>;
+
+/// Causes told in a sentence; the rest is one number.
+const TOLD: usize = 4;
+
+/// The causes of a run's spikes, from all its intervals.
+#[must_use]
+pub fn of_run(run: &RunFile) -> Causes {
+    merged(run.intervals.iter().map(|interval| &interval.causes))
+}
+
+/// All together.
+#[must_use]
+pub fn merged<'c>(all: impl IntoIterator<Item = &'c Causes>) -> Causes {
+    let mut sum = Causes::new();
+    for (kind, count) in all.into_iter().flatten() {
+        let entry = sum.entry(*kind).or_default();
+        *entry = entry.merged(*count);
+    }
+    sum
+}
+
+/// What a person should read: one sentence per load, and the advice for its most frequent cause. Nothing when nobody looked,
+/// or nothing was late.
+#[must_use]
+pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for load in loads {
+        let of_load: Vec<&CellSummary> = cells.iter().filter(|cell| cell.load == *load).collect();
+        let causes = merged(of_load.iter().map(|cell| &cell.causes));
+        let spikes: u64 = of_load.iter().map(|cell| cell.spike_count).sum();
+        let kept: Vec<&SpikeNote> = of_load.iter().flat_map(|cell| &cell.spikes).collect();
+        sentences.extend(in_words(&causes, spikes, &kept).map(|words| format!("Under {load}, {words}")));
+        sentences.extend(advice(&causes));
+    }
+    sentences.dedup();
+    sentences
+}
+
+/// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); 98.2 % of their lateness is accounted for`.
+#[must_use]
+pub fn in_words(causes: &Causes, spikes: u64, kept: &[&SpikeNote]) -> Option<String> {
+    let looked_at: u64 = causes.values().map(|count| count.spikes).sum();
+    if looked_at == 0 {
+        return None;
+    }
+    let mut by_number: Vec<(CauseKind, CauseCount)> = causes.iter().map(|(kind, count)| (*kind, *count)).collect();
+    by_number.sort_by_key(|(_, count)| std::cmp::Reverse(count.spikes));
+    let told = by_number.iter().take(TOLD).map(|(kind, of_kind)| {
+        let who = worst_of(*kind, kept).map_or_else(|| kind.words().to_owned(), Cause::words);
+        format!("{} {who} (worst {})", count(of_kind.spikes), time_ns(of_kind.worst_ns, Letters::Ascii))
+    });
+    let mut told: Vec<String> = told.collect();
+    let others: u64 = by_number.iter().skip(TOLD).map(|(_, count)| count.spikes).sum();
+    if others > 0 {
+        told.push(format!("{} of other causes", count(others)));
+    }
+    if spikes > looked_at {
+        told.push(format!("{} not looked at", count(spikes - looked_at)));
+    }
+    let plural = if spikes.max(looked_at) == 1 { "spike" } else { "spikes" };
+    Some(format!(
+        "{} {plural}: {}; {} of their lateness is accounted for",
+        count(spikes.max(looked_at)),
+        listed(&told),
+        share(causes)
+    ))
+}
+
+fn share(causes: &Causes) -> String {
+    let all = causes.values().fold(CauseCount::default(), |sum, count| sum.merged(*count));
+    percent(all.accounted_ns as f64 / all.lateness_ns.max(1) as f64)
+}
+
+/// The main cause of the worst kept spike of a kind.
+fn worst_of<'s>(kind: CauseKind, kept: &[&'s SpikeNote]) -> Option<&'s Cause> {
+    let main = |spike: &'s SpikeNote| spike.causes.iter().max_by_key(|cause| cause.ns);
+    let of_kind = kept.iter().filter_map(|spike| Some((spike.wakeup_latency_ns, main(spike)?)));
+    of_kind.filter(|(_, cause)| cause.kind == kind).max_by_key(|(late_ns, _)| *late_ns).map(|(_, cause)| cause)
+}
+
+/// What would remove the most frequent cause that has a name.
+fn advice(causes: &Causes) -> Option<String> {
+    let named = causes.iter().filter(|(kind, _)| **kind != CauseKind::Unexplained);
+    let (kind, _) = named.max_by_key(|(_, count)| count.spikes)?;
+    Some(format!("Against {}: {}", kind.words(), kind.advice()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(spikes: u64, worst_ns: u64) -> CauseCount {
+        CauseCount { spikes, worst_ns, lateness_ns: spikes * worst_ns, accounted_ns: spikes * worst_ns * 98 / 100 }
+    }
+
+    #[test]
+    fn spikes_are_told_by_their_causes_most_frequent_first() {
+        let causes = Causes::from([
+            (CauseKind::HypervisorSteal, counted(9, 3_700_000)),
+            (CauseKind::KernelSection, counted(5, 1_200_000)),
+            (CauseKind::Unexplained, counted(1, 300_000)),
+        ]);
+        assert_eq!(
+            in_words(&causes, 17, &[]).as_deref(),
+            Some(
+                "17 spikes: 9 steal (worst 3.7 ms), 5 kernel section (worst 1.2 ms), 1 unexplained (worst 300 us) and 2 \
+                 not looked at; 98 % of their lateness is accounted for"
+            )
+        );
+        assert!(advice(&causes).is_some_and(|advice| advice.starts_with("Against steal: ")));
+    }
+
+    #[test]
+    fn where_nobody_looked_nothing_is_told() {
+        assert_eq!(in_words(&Causes::new(), 17, &[]), None);
+    }
+}

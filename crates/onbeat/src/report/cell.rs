@@ -1,0 +1,217 @@
+//! One cell of a summary: the figures of one run file, and what is to be known about them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::causes::{self, Causes};
+use super::statistics::Statistics;
+use super::units::count;
+use super::verdict::{self, Limit, Verdict};
+use crate::record::{Cell, LoadEvent, RunFile, Series, SpikeNote, Stall};
+
+/// Spikes that a summary lists of a cell: the worst. All that were kept stand in the run file.
+const SPIKES_LISTED: usize = 100;
+
+/// What one cell has come to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellSummary {
+    /// `none`, or letters of P, M, C, S.
+    pub tuning: String,
+    /// The load as typed.
+    pub load: String,
+    /// The run file's name; `None` when there is none.
+    pub file: Option<String>,
+    /// Whether the system let it run.
+    pub permitted: bool,
+    /// Why not.
+    pub why_not: Option<String>,
+    /// Whether the run file has its closing line.
+    pub complete: bool,
+    /// Uninterrupted stretches.
+    pub blocks: u64,
+    /// Releases that passed.
+    pub slots: u64,
+    /// Cycles run.
+    pub cycles: u64,
+    /// Releases passed over.
+    pub skipped: u64,
+    /// Cycles that ended after the next release.
+    pub overruns: u64,
+    /// Cycles that ended after their deadline.
+    pub deadline_misses: u64,
+    /// Samples that found no room between loop and recorder.
+    pub lost: u64,
+    /// Samples beyond the spike limit.
+    pub spike_count: u64,
+    /// Page faults of the loop's thread; `None` when the run was cut off before it told.
+    pub page_faults: Option<u64>,
+    /// Times the loop's thread was made to leave the CPU; `None` as above.
+    pub involuntary_switches: Option<u64>,
+    /// CPU time of the loop's thread over the time of its slots, 0 to 1; `None` as above.
+    pub cpu_share: Option<f64>,
+    /// Figures of each series with samples.
+    pub series: BTreeMap<Series, Statistics>,
+    /// How the limit came out, when there is one.
+    pub verdict: Option<Verdict>,
+    /// The worst spikes, worst first.
+    pub spikes: Vec<SpikeNote>,
+    /// Spikes that are no latency of the machine, of all that the run file kept.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stalls: BTreeMap<Stall, u64>,
+    /// Spikes by their main cause; empty when nobody looked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub causes: Causes,
+    /// What else is to be known of it, as sentences.
+    pub notes: Vec<String>,
+}
+
+impl CellSummary {
+    /// Which cell it is.
+    #[must_use]
+    pub fn cell(&self) -> Cell {
+        Cell { tuning: self.tuning.clone(), load: self.load.clone() }
+    }
+
+    /// The figures of its wake-up latency, when it has any.
+    #[must_use]
+    pub fn wakeup(&self) -> Option<&Statistics> {
+        self.series.get(&Series::WakeupLatency)
+    }
+
+    pub(super) fn not_permitted(cell: Cell, why_not: String) -> Self {
+        Self { tuning: cell.tuning, load: cell.load, why_not: Some(why_not), ..Self::default() }
+    }
+
+    pub(super) fn missing(cell: Cell) -> Self {
+        let notes = vec!["it has no run file: the bench ended before it".to_owned()];
+        Self { tuning: cell.tuning, load: cell.load, permitted: true, notes, ..Self::default() }
+    }
+}
+
+/// The summary of a cell's run file.
+pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSummary {
+    let per_interval = |figure: fn(&crate::record::Interval) -> u64| run.intervals.iter().map(figure).sum::<u64>();
+    let account = Account::of(run);
+    let series: BTreeMap<Series, Statistics> = Series::ALL
+        .into_iter()
+        .filter_map(|series| Some((series, Statistics::of(&run.distribution(series), &run.moments(series))?)))
+        .collect();
+    let notes = notes(run, &series);
+    CellSummary {
+        tuning: cell.tuning,
+        load: cell.load,
+        file: run.path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        permitted: true,
+        why_not: None,
+        complete: run.end.is_some(),
+        blocks: run.blocks.len() as u64,
+        slots: account.slots,
+        cycles: account.cycles,
+        skipped: account.skipped,
+        overruns: per_interval(|interval| interval.overruns),
+        deadline_misses: per_interval(|interval| interval.deadline_misses),
+        lost: account.lost,
+        spike_count: per_interval(|interval| interval.spikes),
+        page_faults: run.end.as_ref().map(|end| end.page_faults),
+        involuntary_switches: run.end.as_ref().map(|end| end.involuntary_switches),
+        cpu_share: cpu_share(run),
+        verdict: limit.map(|limit| verdict::judge(run, limit)),
+        spikes: worst_spikes(run),
+        stalls: verdict::stalls(run),
+        causes: causes::of_run(run),
+        series,
+        notes,
+    }
+}
+
+/// What happened to a load's parts, as sentences.
+pub(super) fn load_notes<'e>(events: &'e [LoadEvent], load: &'e str) -> impl Iterator<Item = String> + 'e {
+    events.iter().filter(move |event| event.load == load).filter_map(move |event| {
+        let detail = &event.detail;
+        match event.event.as_str() {
+            "part_died" => Some(format!("a part of the load {load} died after {:.1} s: {detail}", event.t)),
+            "part_substituted" => Some(format!("a part of the load {load} was substituted: {detail}")),
+            _ => None,
+        }
+    })
+}
+
+/// Slots, as the closing line tells them, or as far as the intervals go.
+struct Account {
+    slots: u64,
+    cycles: u64,
+    skipped: u64,
+    lost: u64,
+}
+
+impl Account {
+    fn of(run: &RunFile) -> Self {
+        if let Some(end) = &run.end {
+            return Self { slots: end.slots, cycles: end.cycles, skipped: end.skipped, lost: end.lost };
+        }
+        let mut sum = Self { slots: 0, cycles: 0, skipped: 0, lost: 0 };
+        for interval in &run.intervals {
+            sum.cycles += interval.cycles;
+            sum.skipped += interval.skipped;
+            sum.lost += interval.lost;
+        }
+        sum.slots = sum.cycles + sum.skipped + sum.lost;
+        sum
+    }
+}
+
+fn cpu_share(run: &RunFile) -> Option<f64> {
+    let (end, timing) = (run.end.as_ref()?, run.header.timing.as_ref()?);
+    let slots_ns = end.slots as f64 * timing.period_ns as f64;
+    (slots_ns > 0.0).then(|| end.cpu_ns as f64 / slots_ns)
+}
+
+/// The worst by lateness: wake-up latency plus execution time beyond the planned work.
+fn worst_spikes(run: &RunFile) -> Vec<SpikeNote> {
+    let work_ns = run.header.timing.as_ref().map_or(0, |timing| timing.work_ns);
+    let lateness_ns = |spike: &SpikeNote| spike.wakeup_latency_ns + spike.execution_time_ns.saturating_sub(work_ns);
+    let mut spikes = run.spikes.clone();
+    spikes.sort_by_key(|spike| std::cmp::Reverse(lateness_ns(spike)));
+    spikes.truncate(SPIKES_LISTED);
+    spikes
+}
+
+fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if run.end.is_none() {
+        let line = if run.cut_line { ", in the middle of a line" } else { "" };
+        notes.push(format!(
+            "the run file was cut off{line}: figures are of what is there, warm-up cycles are not counted"
+        ));
+    }
+    let from_buckets: Vec<String> = series
+        .iter()
+        .filter(|(_, figures)| figures.from_buckets)
+        .map(|(series, _)| series.words().to_owned())
+        .collect();
+    if !from_buckets.is_empty() {
+        let which = super::units::listed(&from_buckets);
+        notes.push(format!("mean, SD and maximum of {which} come from histogram buckets and are as exact as these"));
+    }
+    for grant in run.header.grants.iter().filter(|grant| !grant.granted) {
+        let why = grant.why_not.as_deref().unwrap_or("no reason given");
+        notes.push(format!("{} ({}) was not granted: {why}", grant.what, grant.wanted));
+    }
+    if let Account { lost: 1.., .. } = Account::of(run) {
+        let lost = count(Account::of(run).lost);
+        notes.push(format!("{lost} samples found no room between loop and recorder and are in no figure"));
+    }
+    notes.extend(verdict::stalls_in_words(&verdict::stalls(run)));
+    for load in loads_of(run) {
+        notes.extend(load_notes(&run.loads, load));
+    }
+    notes
+}
+
+fn loads_of(run: &RunFile) -> Vec<&str> {
+    let mut loads: Vec<&str> = run.loads.iter().map(|event| event.load.as_str()).collect();
+    loads.sort_unstable();
+    loads.dedup();
+    loads
+}

@@ -1,0 +1,42 @@
+//! From run files to figures, verdicts, tables and the page: pure functions, no clocks, no files, no environment.
+//!
+//! [`Summary`] comes first: all that is known of a bench or a run, as `--json` prints it. Everything shown is made of it.
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | [`statistics`] | how the samples of a series are spread, and which figures they carry |
+//! | [`binomial`] | how large a rate can be, given what was counted |
+//! | [`verdict`] | whether one run held a limit |
+//! | [`best`] | which tuning is best, and whether it holds the limit under every load |
+//! | [`causes`] | why spikes were late, counted |
+//! | [`effects`] | what each of P, M, C and S paid on its own |
+//! | [`summary`], [`cell`] | all of it as one object |
+//! | [`tables`], [`table`] | all of it as text |
+//! | [`mod@page`] | all of it as one HTML file |
+//! | [`units`] | figures as people read them |
+//!
+//! Absent on purpose: colours and the width of a terminal (the command line's), and any figure that a run file does not
+//! carry.
+
+pub mod best;
+pub mod binomial;
+pub mod causes;
+pub mod cell;
+pub mod effects;
+pub mod page;
+pub mod statistics;
+pub mod summary;
+pub mod table;
+pub mod tables;
+pub mod units;
+pub mod verdict;
+
+pub use best::Overall;
+pub use cell::CellSummary;
+pub use effects::Effect;
+pub use page::{PageError, page};
+pub use statistics::{Low, Percentile, Share, Statistics};
+pub use summary::{Summary, bench_sentences};
+pub use table::Table;
+pub use units::Letters;
+pub use verdict::{Limit, Outcome, Verdict};

@@ -1,0 +1,244 @@
+//! The summary of a bench or of one run: the object that `--json` prints and that the page carries.
+//!
+//! Specified at the end of `docs/format.md`. Everything that is shown elsewhere (tables, sentences, the page) is
+//! taken from here, so that no two places can disagree.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::best::{self, Overall};
+use super::causes;
+use super::cell::{self, CellSummary};
+use super::effects::{self, Effect};
+use super::verdict::Limit;
+use crate::host::Host;
+use crate::record::{Bench, Cell, RunFile, Stall};
+use crate::thread::Grant;
+
+/// The schema of a bench's summary.
+pub const BENCH_SCHEMA: &str = "onbeat.bench/1";
+/// The schema of one run's summary: the same with one cell.
+pub const MEASURE_SCHEMA: &str = "onbeat.measure/1";
+
+/// What a bench, or one run, has come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`BENCH_SCHEMA`] or [`MEASURE_SCHEMA`].
+    pub schema: String,
+    /// Version of onbeat that measured.
+    pub version: String,
+    /// The command as typed.
+    pub command: Vec<String>,
+    /// Wall clock at the start: seconds since 1970.
+    pub started_unix_s: f64,
+    /// From the start to the last line of the run files, in seconds.
+    pub elapsed_s: f64,
+    /// The machine.
+    pub host: Host,
+    /// What was asked of the system, and what was granted.
+    pub ladder: Vec<Grant>,
+    /// The limit to hold.
+    pub limit: Option<Limit>,
+    /// `interleaved`, `sequential`, or `single` for one run.
+    pub order: String,
+    /// Tunings in the order asked for.
+    pub tunings: Vec<String>,
+    /// Loads in the order asked for.
+    pub loads: Vec<String>,
+    /// T; 0 when no cell ran.
+    pub period_ns: u64,
+    /// Load by load, tunings in the order asked for.
+    pub cells: Vec<CellSummary>,
+    /// What each factor paid on its own.
+    pub effects: Vec<Effect>,
+    /// Why spikes were late, in sentences; empty when nobody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<String>,
+    /// How it came out.
+    pub verdict: Overall,
+}
+
+impl Summary {
+    /// The summary of a bench from its own file (`bench.onbeat.hlog`) and its cells' files, judged by the limit the
+    /// bench was given.
+    #[must_use]
+    pub fn of_bench(bench: &RunFile, cells: &[RunFile]) -> Self {
+        let limit = bench.bench.as_ref().and_then(|bench| bench.limit);
+        Self::of_bench_against(bench, cells, limit)
+    }
+
+    /// The same, judged by another limit, or by none.
+    #[must_use]
+    pub fn of_bench_against(bench: &RunFile, files: &[RunFile], limit: Option<Limit>) -> Self {
+        let asked = asked(bench, files);
+        let mut cells = Vec::new();
+        for load in &asked.loads {
+            for tuning in &asked.tunings {
+                let cell = Cell { tuning: tuning.clone(), load: load.clone() };
+                cells.push(cell_summary(cell, bench, files, limit));
+            }
+        }
+        let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
+        let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
+        let verdict = best::overall(&cells, &asked.tunings, &asked.loads, limit);
+        Self {
+            schema: BENCH_SCHEMA.to_owned(),
+            version: bench.header.version.clone(),
+            command: bench.header.command.clone(),
+            started_unix_s: bench.header.started_unix_s,
+            elapsed_s,
+            host: bench.header.host.clone(),
+            ladder: if asked.ladder.is_empty() { bench.header.grants.clone() } else { asked.ladder },
+            limit,
+            order: asked.order,
+            causes: causes::sentences(&cells, &asked.loads),
+            tunings: asked.tunings,
+            loads: asked.loads,
+            period_ns: files.iter().find_map(|file| Some(file.header.timing.as_ref()?.period_ns)).unwrap_or(0),
+            cells,
+            effects,
+            verdict,
+        }
+    }
+
+    /// The summary of one run.
+    #[must_use]
+    pub fn of_run(run: &RunFile, limit: Option<Limit>) -> Self {
+        let cell = cell_of(run);
+        let (tunings, loads) = (vec![cell.tuning.clone()], vec![cell.load.clone()]);
+        let cells = vec![cell::of_file(cell, run, limit)];
+        let verdict = best::overall(&cells, &tunings, &loads, limit);
+        Self {
+            schema: MEASURE_SCHEMA.to_owned(),
+            version: run.header.version.clone(),
+            command: run.header.command.clone(),
+            started_unix_s: run.header.started_unix_s,
+            elapsed_s: last_second(run),
+            host: run.header.host.clone(),
+            ladder: run.header.grants.clone(),
+            limit,
+            causes: causes::sentences(&cells, &loads),
+            order: "single".to_owned(),
+            tunings,
+            loads,
+            period_ns: run.header.timing.as_ref().map_or(0, |timing| timing.period_ns),
+            cells,
+            effects: Vec::new(),
+            verdict,
+        }
+    }
+
+    /// The cell of a tuning and a load.
+    #[must_use]
+    pub fn cell(&self, tuning: &str, load: &str) -> Option<&CellSummary> {
+        self.cells.iter().find(|cell| cell.tuning == tuning && cell.load == load)
+    }
+
+    /// Spikes that are no latency of the machine, over all cells.
+    #[must_use]
+    pub fn stalls(&self) -> BTreeMap<Stall, u64> {
+        best::stalls(&self.cells)
+    }
+}
+
+/// What a person should read of a bench, most important first: the verdict, what paid, and what the figures do not
+/// cover.
+#[must_use]
+pub fn bench_sentences(summary: &Summary) -> Vec<String> {
+    let mut sentences = vec![summary.verdict.sentence.clone()];
+    sentences.extend(effects::in_one_line(&summary.effects));
+    sentences.extend(summary.causes.iter().cloned());
+    if summary.order == "sequential" {
+        let why =
+            "Tunings ran one after the other: a change of what else the machine did meanwhile looks like an effect";
+        sentences.push(why.to_owned());
+    }
+    let cell_names = |is: fn(&CellSummary) -> bool| -> Vec<String> {
+        summary
+            .cells
+            .iter()
+            .filter(|cell| is(cell))
+            .map(|cell| format!("{} under {}", cell.tuning, cell.load))
+            .collect()
+    };
+    let mut told = |names: Vec<String>, what: &str| {
+        if !names.is_empty() {
+            sentences.push(format!("{what}: {}", super::units::listed(&names)));
+        }
+    };
+    told(cell_names(|cell| !cell.permitted), "Not permitted");
+    told(cell_names(|cell| cell.permitted && !cell.complete), "Cut off, judged by what is there");
+    told(cell_names(|cell| cell.lost > 0), "Samples were lost");
+    sentences
+}
+
+/// What the bench was asked to do; from its cells' files where its own note is missing.
+fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
+    bench.bench.clone().unwrap_or_else(|| {
+        let mut found = Bench {
+            tunings: Vec::new(),
+            loads: Vec::new(),
+            order: "interleaved".to_owned(),
+            blocks: 0,
+            block_s: 0.0,
+            limit: None,
+            not_permitted: Vec::new(),
+            ladder: Vec::new(),
+            shield: Vec::new(),
+        };
+        for Cell { tuning, load } in files.iter().map(cell_of) {
+            if !found.tunings.contains(&tuning) {
+                found.tunings.push(tuning);
+            }
+            if !found.loads.contains(&load) {
+                found.loads.push(load);
+            }
+        }
+        found
+    })
+}
+
+fn cell_summary(cell: Cell, bench: &RunFile, files: &[RunFile], limit: Option<Limit>) -> CellSummary {
+    let refused = bench.bench.iter().flat_map(|bench| &bench.not_permitted).find(|refused| refused.cell == cell);
+    let file = files.iter().find(|file| cell_of(file) == cell);
+    let mut summary = match (file, refused) {
+        (Some(file), _) => cell::of_file(cell, file, limit),
+        (None, Some(refused)) => CellSummary::not_permitted(cell, refused.why_not.clone()),
+        (None, None) => CellSummary::missing(cell),
+    };
+    if file.is_some() {
+        summary.notes.extend(cell::load_notes(&bench.loads, &summary.load));
+        let shielded = summary.tuning.contains('C');
+        summary.notes.extend(bench.bench.iter().filter(|_| shielded).flat_map(|bench| bench.shield.clone()));
+    }
+    summary
+}
+
+/// The cell of a file; outside a bench, the tuning that was granted and the load that ran.
+pub(super) fn cell_of(run: &RunFile) -> Cell {
+    run.header.cell.clone().unwrap_or_else(|| Cell {
+        tuning: tuning_granted(run),
+        load: run.blocks.first().map_or_else(|| "unknown".to_owned(), |block| block.load.clone()),
+    })
+}
+
+/// `none`, or those of P, M, C and S that a run outside a bench had.
+fn tuning_granted(run: &RunFile) -> String {
+    let granted = |what: &str| run.header.grants.iter().any(|grant| grant.granted && grant.what.starts_with(what));
+    let timing = run.header.timing.as_ref();
+    let mut letters = String::new();
+    letters.push_str(if granted("real-time priority") { "P" } else { "" });
+    letters.push_str(if granted("locked memory") { "M" } else { "" });
+    letters.push_str(if granted("CPU shield") { "C" } else { "" });
+    letters.push_str(if timing.is_some_and(|timing| timing.wait != "sleep") { "S" } else { "" });
+    if letters.is_empty() { "none".to_owned() } else { letters }
+}
+
+/// How far a file goes, in seconds since its start.
+fn last_second(run: &RunFile) -> f64 {
+    let intervals = run.intervals.iter().map(|interval| interval.t + interval.length);
+    let entries = run.entries.iter().map(|entry| entry.t + entry.length);
+    let ends = run.end.iter().map(|end| end.t);
+    intervals.chain(entries).chain(ends).fold(0.0, f64::max)
+}

@@ -1,0 +1,257 @@
+//! Tables as plain text: what stands in a cell, and how it is laid out in a given width.
+//!
+//! No colours; whoever prints may give them by [`Mark`].
+
+/// On which side a column's texts line up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Figures.
+    Right,
+}
+
+/// What a cell's text means beyond itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mark {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// Fewer than ten samples stand above the figure; its text, or the name of its row, begins with `~`.
+    Unsupported,
+    /// The best of its column.
+    Best,
+    /// A limit that holds, or a thing that was granted.
+    Good,
+    /// A limit that is broken, or a thing that was not granted.
+    Bad,
+    /// A limit that the samples do not decide.
+    Open,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// What stands there.
+    pub text: String,
+    /// What it means.
+    pub mark: Mark,
+}
+
+impl Entry {
+    /// A cell with a mark.
+    #[must_use]
+    pub fn marked(text: impl Into<String>, mark: Mark) -> Self {
+        Self { text: text.into(), mark }
+    }
+}
+
+impl<T: Into<String>> From<T> for Entry {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), mark: Mark::Plain }
+    }
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its head.
+    pub header: String,
+    /// On which side it lines up.
+    pub align: Align,
+}
+
+impl Column {
+    /// A column of words, which may be broken into several lines. Those before the first column of figures name the row.
+    #[must_use]
+    pub fn words(header: impl Into<String>) -> Self {
+        Self { header: header.into(), align: Align::Left }
+    }
+
+    /// A column of figures, which are never broken.
+    #[must_use]
+    pub fn figures(header: impl Into<String>) -> Self {
+        Self { header: header.into(), align: Align::Right }
+    }
+}
+
+/// One row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// As many as there are columns.
+    pub entries: Vec<Entry>,
+    /// Whether a new group of rows begins with it.
+    pub begins_group: bool,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What it shows, with the unit.
+    pub title: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// What its signs mean, and what else is to be known.
+    pub legend: Vec<String>,
+}
+
+/// Columns of words are not made narrower than this.
+const NARROWEST: usize = 12;
+
+impl Table {
+    /// As text, no line longer than `width` characters as long as no single word is: gaps become narrower first, then
+    /// words are broken into lines, then columns of figures go on in a second table below.
+    #[must_use]
+    pub fn to_text(&self, width: usize) -> String {
+        let mut text = wrapped(&self.title, width, "");
+        for columns in self.parts(width) {
+            text.push('\n');
+            self.lay_out(&columns, width, &mut text);
+        }
+        for line in &self.legend {
+            text.push_str(&wrapped(line, width, "  "));
+        }
+        text
+    }
+
+    /// As Markdown.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let escaped = |text: &str| text.replace('|', "\\|");
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let mut text = format!("**{}**\n\n", self.title);
+        text.push_str(&line(self.columns.iter().map(|column| escaped(&column.header)).collect()));
+        let rule = |column: &Column| if column.align == Align::Left { "---" } else { "---:" }.to_owned();
+        text.push_str(&line(self.columns.iter().map(rule).collect()));
+        for row in &self.rows {
+            text.push_str(&line(row.entries.iter().map(|entry| escaped(&entry.text)).collect()));
+        }
+        for legend in &self.legend {
+            text.push_str(&format!("\n{legend}\n"));
+        }
+        text
+    }
+
+    /// Whether it can stand in `width` characters without going on in a second table.
+    #[must_use]
+    pub fn fits(&self, width: usize) -> bool {
+        self.parts(width).len() == 1
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let widest = |i: usize| self.rows.iter().map(|row| length(&row.entries[i].text)).max().unwrap_or(0);
+        self.columns.iter().enumerate().map(|(i, column)| widest(i).max(length(&column.header))).collect()
+    }
+
+    /// How many columns name a row.
+    fn labels(&self) -> usize {
+        self.columns.iter().take_while(|column| column.align == Align::Left).count()
+    }
+
+    /// Which columns stand beside each other, the labels in every part.
+    fn parts(&self, width: usize) -> Vec<Vec<usize>> {
+        let widths = self.widths();
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        let labels = self.labels();
+        let is_all_words = self.columns.iter().all(|column| column.align == Align::Left);
+        if is_all_words || total(&widths, &all, 1) <= width {
+            return vec![all];
+        }
+        let mut parts: Vec<Vec<usize>> = vec![all[..labels].to_vec()];
+        for &column in &all[labels..] {
+            let last = parts.len() - 1;
+            let mut with: Vec<usize> = parts[last].clone();
+            with.push(column);
+            if total(&widths, &with, 1) <= width || parts[last].len() == labels {
+                parts[last] = with;
+            } else {
+                parts.push([&all[..labels], &[column]].concat());
+            }
+        }
+        parts
+    }
+
+    fn lay_out(&self, columns: &[usize], width: usize, text: &mut String) {
+        let mut widths = self.widths();
+        let gap = if total(&widths, columns, 2) <= width { 2 } else { 1 };
+        while total(&widths, columns, gap) > width {
+            let words = columns.iter().copied().filter(|&i| self.columns[i].align == Align::Left);
+            match words.max_by_key(|&i| widths[i]) {
+                Some(widest) if widths[widest] > NARROWEST => widths[widest] -= 1,
+                _ => break,
+            }
+        }
+        let heads: Vec<String> = self.columns.iter().map(|column| column.header.clone()).collect();
+        let line = |texts: &[String], text: &mut String| {
+            let cells: Vec<(Align, usize, Vec<String>)> =
+                columns.iter().map(|&i| (self.columns[i].align, widths[i], words_in(&texts[i], widths[i]))).collect();
+            push_row(&cells, gap, text);
+        };
+        line(&heads, text);
+        for (i, row) in self.rows.iter().enumerate() {
+            if row.begins_group && i > 0 {
+                text.push('\n');
+            }
+            line(&row.entries.iter().map(|entry| entry.text.clone()).collect::<Vec<_>>(), text);
+        }
+    }
+}
+
+/// Appends a row whose cells may have several lines.
+fn push_row(cells: &[(Align, usize, Vec<String>)], gap: usize, text: &mut String) {
+    let lines = cells.iter().map(|(_, _, lines)| lines.len()).max().unwrap_or(1).max(1);
+    for i in 0..lines {
+        let mut line = String::new();
+        for (j, (align, width, lines)) in cells.iter().enumerate() {
+            if j > 0 {
+                line.push_str(&" ".repeat(gap));
+            }
+            let cell = lines.get(i).map_or("", String::as_str);
+            let blank = " ".repeat(width.saturating_sub(length(cell)));
+            match align {
+                Align::Left => line.extend([cell, &blank]),
+                Align::Right => line.extend([blank.as_str(), cell]),
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+}
+
+fn total(widths: &[usize], columns: &[usize], gap: usize) -> usize {
+    columns.iter().map(|&i| widths[i]).sum::<usize>() + gap * columns.len().saturating_sub(1)
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A text broken at its spaces into lines of at most `width` characters; a longer word stays whole.
+fn words_in(text: &str, width: usize) -> Vec<String> {
+    if length(text) <= width {
+        return vec![text.to_owned()];
+    }
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        if lines[last].is_empty() {
+            lines[last].push_str(word);
+        } else if length(&lines[last]) + 1 + length(word) <= width {
+            lines[last].push(' ');
+            lines[last].push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+/// Lines of at most `width` characters, those after the first indented.
+fn wrapped(text: &str, width: usize, indent: &str) -> String {
+    let mut lines = words_in(text, width - length(indent)).into_iter();
+    let first = lines.next().unwrap_or_default();
+    let rest: String = lines.map(|line| format!("{indent}{line}\n")).collect();
+    format!("{first}\n{rest}")
+}

@@ -1,0 +1,113 @@
+//! Figures as people read them: rounded to three digits, with their unit.
+
+/// Which letters a text may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Letters {
+    /// `us`, for sentences in JSON and terminals without UTF-8.
+    #[default]
+    Ascii,
+    /// `µs`.
+    Unicode,
+}
+
+impl Letters {
+    /// The name of a microsecond.
+    #[must_use]
+    pub const fn microseconds(self) -> &'static str {
+        match self {
+            Self::Ascii => "us",
+            Self::Unicode => "µs",
+        }
+    }
+}
+
+/// A time in nanoseconds with three significant digits: `17.1 us`, `1.07 ms`, `346 ms`, `2.3 s`. Whole nanoseconds are
+/// the least that is told.
+#[must_use]
+pub fn time(ns: f64, letters: Letters) -> String {
+    let units = [(1.0, "ns"), (1e3, letters.microseconds()), (1e6, "ms"), (1e9, "s")];
+    let mut chosen = units[0];
+    for unit in units {
+        // A figure that would be rounded to 1,000 of one unit is told in the next.
+        if ns / unit.0 >= 0.9995 {
+            chosen = unit;
+        }
+    }
+    let value = ns / chosen.0;
+    let text = if chosen.0 == 1.0 { format!("{value:.0}") } else { three_digits(value) };
+    format!("{text} {}", chosen.1)
+}
+
+/// The same for whole nanoseconds.
+#[must_use]
+pub fn time_ns(ns: u64, letters: Letters) -> String {
+    time(ns as f64, letters)
+}
+
+/// A figure of at least 0.001 with three significant digits and no zeros at its end: `17.1`, `0.064`, `1234`.
+#[must_use]
+pub fn three_digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A ratio: two decimals or digits below ten, whole above.
+#[must_use]
+pub fn ratio(value: f64) -> String {
+    match value {
+        v if v >= 10.0 => format!("{v:.0}"),
+        v if v >= 0.1 => format!("{v:.2}"),
+        v => {
+            let decimals = (1 - v.max(1e-9).log10().floor() as i32).clamp(2, 9) as usize;
+            format!("{v:.decimals$}")
+        }
+    }
+}
+
+/// A rate (0 to 1) in percent: `0.0129 %`.
+#[must_use]
+pub fn percent(rate: f64) -> String {
+    format!("{} %", three_digits(rate * 100.0))
+}
+
+/// A count with its thousands apart: `60,000`.
+#[must_use]
+pub fn count(n: u64) -> String {
+    grouped(n, ',')
+}
+
+/// Digits in groups of three.
+#[must_use]
+pub fn grouped(n: u64, between: char) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(between);
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// "1 in so many" of a rate, rounded down to two digits so that it never promises too much: `1 in 20,000`.
+#[must_use]
+pub fn one_in(rate: f64) -> String {
+    let many = (1.0 / rate).floor().max(1.0);
+    let scale = 10_f64.powi((many.log10().floor() as i32 - 1).max(0));
+    format!("1 in {}", count(((many / scale).floor() * scale) as u64))
+}
+
+/// Words in a row: `a`, `a and b`, `a, b and c`.
+#[must_use]
+pub fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

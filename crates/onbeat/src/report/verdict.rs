@@ -1,0 +1,256 @@
+//! Whether a limit held, as far as the samples can tell.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::binomial::{lower_bound, needed_with, needed_with_none_over, upper_bound};
+use super::units::{Letters, count, one_in, percent, time_ns};
+use crate::record::{RunFile, Series, Stall};
+
+/// A limit to hold: at least `at` percent of `on` at or below `limit_ns`.
+pub type Limit = crate::record::LimitNote;
+
+/// How a limit came out. In the order of preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The rate over the limit is as low as asked, at 95 % confidence.
+    Holds,
+    /// The samples fit both.
+    NotEnoughSamples,
+    /// The rate over the limit is higher than asked, at 95 % confidence.
+    Broken,
+}
+
+impl Outcome {
+    /// What a command that asked for the limit ends with: 0 holds, 1 broken, 2 not enough samples.
+    #[must_use]
+    pub const fn exit_status(self) -> u8 {
+        match self {
+            Self::Holds => 0,
+            Self::Broken => 1,
+            Self::NotEnoughSamples => 2,
+        }
+    }
+
+    /// One or two words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::NotEnoughSamples => "not enough",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// How a limit came out in one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// In one word.
+    pub outcome: Outcome,
+    /// How many were over the limit.
+    pub over: u64,
+    /// Out of how many: wake-up and response time count every release, skipped ones among them.
+    pub releases: u64,
+    /// How many releases with none over suffice for [`Outcome::Holds`]; 1 when the limit is for all of them, because
+    /// then no number proves it.
+    pub needed: u64,
+    /// All of it in words.
+    pub sentence: String,
+}
+
+impl Verdict {
+    /// The largest rate over the limit that fits the samples, at one-sided 95 % confidence.
+    #[must_use]
+    pub fn rate_at_most(&self) -> f64 {
+        upper_bound(self.over, self.releases)
+    }
+
+    /// The smallest.
+    #[must_use]
+    pub fn rate_at_least(&self) -> f64 {
+        lower_bound(self.over, self.releases)
+    }
+}
+
+/// Judges a run by a limit.
+///
+/// A release that was skipped counts with the latency it had when the next cycle started, and is always over a limit on the
+/// response time. Samples that were lost between loop and recorder might have been over and might not: they
+/// count against either outcome.
+#[must_use]
+pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
+    let tally = Tally::of(run, limit);
+    let allowed = allowed_rate(limit);
+    let outcome = tally.outcome(allowed);
+    Verdict {
+        outcome,
+        over: tally.over,
+        releases: tally.releases,
+        needed: if allowed > 0.0 { needed_with_none_over(allowed) } else { 1 },
+        sentence: tally.sentence(outcome, limit),
+    }
+}
+
+/// The rate over the limit that is still allowed.
+pub(super) fn allowed_rate(limit: Limit) -> f64 {
+    ((100.0 - limit.at) / 100.0).clamp(0.0, 1.0 - f64::EPSILON)
+}
+
+/// `99.99 % of wake-up latency within 100 us`.
+#[must_use]
+pub fn limit_in_words(limit: Limit) -> String {
+    let share = if limit.at >= 100.0 { "all".to_owned() } else { format!("{} %", limit.at) };
+    format!("{share} of {} within {}", limit.on.words(), time_ns(limit.limit_ns, Letters::Ascii))
+}
+
+/// What was over, out of what.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    over: u64,
+    releases: u64,
+    lost: u64,
+}
+
+impl Tally {
+    fn of(run: &RunFile, limit: Limit) -> Self {
+        let (mut over, mut releases) = count_over(run, limit.on, limit.limit_ns);
+        let (skipped_over, skipped) = count_over(run, Series::SkippedLatency, limit.limit_ns);
+        match limit.on {
+            Series::WakeupLatency => over += skipped_over,
+            Series::ResponseTime => over += skipped,
+            _ => {}
+        }
+        if matches!(limit.on, Series::WakeupLatency | Series::ResponseTime) {
+            releases += skipped;
+        }
+        let lost = run.intervals.iter().map(|interval| interval.lost).sum();
+        Self { over, releases, lost }
+    }
+
+    fn outcome(&self, allowed: f64) -> Outcome {
+        let all = self.releases + self.lost;
+        if self.releases == 0 {
+            Outcome::NotEnoughSamples
+        } else if allowed == 0.0 {
+            match (self.over, self.lost) {
+                (0, 0) => Outcome::Holds,
+                (0, _) => Outcome::NotEnoughSamples,
+                _ => Outcome::Broken,
+            }
+        } else if lower_bound(self.over, all) > allowed {
+            Outcome::Broken
+        } else if upper_bound(self.over + self.lost, all) <= allowed {
+            Outcome::Holds
+        } else {
+            Outcome::NotEnoughSamples
+        }
+    }
+
+    fn sentence(&self, outcome: Outcome, limit: Limit) -> String {
+        let found = self.found(limit);
+        let allowed = allowed_rate(limit);
+        let at_most = upper_bound(self.over + self.lost, self.releases + self.lost);
+        let lost = match self.lost {
+            0 => String::new(),
+            lost => format!("; {} samples were lost and count against it", count(lost)),
+        };
+        let judged = match outcome {
+            _ if self.releases == 0 => "not enough samples: there is none".to_owned(),
+            Outcome::Holds if allowed == 0.0 => {
+                format!("{found}; with 95 % confidence fewer than {} are", one_in(at_most))
+            }
+            Outcome::Holds => {
+                format!("{found}; with 95 % confidence at most {} are, {} may be", percent(at_most), percent(allowed))
+            }
+            Outcome::Broken if allowed == 0.0 => format!("{found}, none may be"),
+            Outcome::Broken => {
+                let rate = self.over as f64 / self.releases as f64;
+                format!("{found} ({}), {} may be", percent(rate), percent(allowed))
+            }
+            Outcome::NotEnoughSamples if allowed == 0.0 => format!("{found}, as far as samples were kept"),
+            Outcome::NotEnoughSamples => format!("not enough samples: {found}, {}", self.needs(limit.at, allowed)),
+        };
+        judged + &lost
+    }
+
+    /// `none of 60,000 releases is over 100 us`.
+    fn found(&self, limit: Limit) -> String {
+        let (one, many) = match limit.on {
+            Series::ObservedPeriod => ("period", "periods"),
+            Series::ExecutionTime | Series::SleepLatency => ("cycle", "cycles"),
+            _ => ("release", "releases"),
+        };
+        let noun = if self.releases == 1 { one } else { many };
+        let (over, is) = match self.over {
+            0 => ("none".to_owned(), "is"),
+            1 => ("1".to_owned(), "is"),
+            over => (count(over), "are"),
+        };
+        format!("{over} of {} {noun} {is} over {}", count(self.releases), time_ns(limit.limit_ns, Letters::Ascii))
+    }
+
+    fn needs(&self, at: f64, allowed: f64) -> String {
+        let needed = count(needed_with(self.over + self.lost, allowed));
+        match self.over {
+            0 => format!("{needed} with none over show that {at} % hold"),
+            _ => format!("{needed} with no more over show that {at} % hold"),
+        }
+    }
+}
+
+/// How many samples of a series are over a limit, and how many there are. The exact maximum decides what the bucket
+/// that holds the limit cannot.
+fn count_over(run: &RunFile, series: Series, limit_ns: u64) -> (u64, u64) {
+    let distribution = run.distribution(series);
+    let moments = run.moments(series);
+    let by_buckets = distribution.count_above(limit_ns);
+    let is_exact = moments.n == distribution.count();
+    let over = match moments.max_ns > limit_ns {
+        true => by_buckets.max(1),
+        false if is_exact => 0,
+        false => by_buckets,
+    };
+    (over, distribution.count())
+}
+
+/// How many spikes each rule of the scheduler made, of those that the run file kept.
+#[must_use]
+pub fn stalls(run: &RunFile) -> BTreeMap<Stall, u64> {
+    let mut counted = BTreeMap::new();
+    for stall in run.spikes.iter().filter_map(|spike| spike.stall) {
+        *counted.entry(stall).or_insert(0) += 1;
+    }
+    counted
+}
+
+/// What the stalls were, in words; `None` when there was none.
+#[must_use]
+pub fn stalls_in_words(stalls: &BTreeMap<Stall, u64>) -> Option<String> {
+    let total: u64 = stalls.values().sum();
+    if total == 0 {
+        return None;
+    }
+    let kinds: Vec<String> = match stalls.len() {
+        1 => stalls.keys().map(|&stall| stall_in_words(stall).to_owned()).collect(),
+        _ => stalls.iter().map(|(&stall, n)| format!("{} {}", count(*n), stall_in_words(stall))).collect(),
+    };
+    let spikes = if total == 1 { "spike comes" } else { "spikes come" };
+    let whose = match (stalls.contains_key(&Stall::Stopped), stalls.len()) {
+        (true, 1) => "somebody's doing",
+        (true, _) => "rules of the scheduler or somebody's doing",
+        (false, _) => "a rule of the scheduler",
+    };
+    Some(format!("{} {spikes} {}: {whose}, not latency of the machine", count(total), super::units::listed(&kinds)))
+}
+
+const fn stall_in_words(stall: Stall) -> &'static str {
+    match stall {
+        Stall::RtThrottling => "from real-time throttling",
+        Stall::FairServer => "from the fair server",
+        Stall::RtThrottlingOrFairServer => "from real-time throttling or the fair server",
+        Stall::Stopped => "from a signal that stopped the process",
+    }
+}

@@ -1,0 +1,109 @@
+//! Policy, priority, affinity and signals of the calling thread.
+#![allow(unsafe_code)]
+
+use std::io;
+
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::{Grant, Refusal};
+
+/// Makes the calling thread `SCHED_FIFO` at `priority`, or says why not.
+pub(super) fn fifo(priority: u32) -> Grant {
+    let wanted = format!("SCHED_FIFO {priority}");
+    match set_policy(libc::SCHED_FIFO, priority) {
+        Ok(()) => Grant::given("real-time priority", wanted),
+        Err(why) => Grant::refused("real-time priority", wanted, fifo_refusal(priority, &why)),
+    }
+}
+
+/// `EPERM` has two causes that look the same: no right to real-time priorities, or a control group whose
+/// real-time budget is 0 (`kernel/sched/syscalls.c`, `__sched_setscheduler`).
+fn fifo_refusal(priority: u32, why: &io::Error) -> Refusal {
+    let costs = "any other program may delay the loop, by tens of milliseconds under load";
+    let limit = getrlimit(Resource::Rtprio).current.unwrap_or(u64::MAX);
+    if why.raw_os_error() == Some(libc::EPERM) && (has_cap_sys_nice() || limit >= u64::from(priority)) {
+        return Refusal {
+            why_not:
+                "not permitted although this process may set priorities: its control group has no real-time budget"
+                    .to_owned(),
+            costs,
+            remedy: "echo 950000 | sudo tee /sys/fs/cgroup/cpu/$(awk -F: '/:cpu:|:cpu,/{print $3}' \
+                     /proc/self/cgroup)/cpu.rt_runtime_us"
+                .to_owned(),
+        };
+    }
+    Refusal {
+        why_not: format!("{why}; the priority limit of this user (RLIMIT_RTPRIO) is {limit}, wanted is {priority}"),
+        costs,
+        remedy: format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {}", super::this_program()),
+    }
+}
+
+fn has_cap_sys_nice() -> bool {
+    const CAP_SYS_NICE: u32 = 23;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    bits & (1 << CAP_SYS_NICE) != 0
+}
+
+/// Makes the calling thread an ordinary one, whatever it inherited.
+pub fn run_as_ordinary() {
+    // Leaving a real-time policy needs no right, so this can only fail where there was nothing to leave.
+    let _ = set_policy(libc::SCHED_OTHER, 0);
+}
+
+fn set_policy(policy: libc::c_int, priority: u32) -> io::Result<()> {
+    // SAFETY: all-zero is a valid sched_param (musl's has reserved fields beside the priority).
+    let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameter.sched_priority = priority.cast_signed();
+    // The raw call, because musl's wrapper always answers ENOSYS.
+    // SAFETY: thread 0 is the caller; `parameter` is a valid sched_param.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameter) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Binds the calling thread to one CPU, or says why not.
+pub(super) fn bind(cpu: u32) -> Grant {
+    let wanted = format!("CPU {cpu}");
+    let mut only = CpuSet::new();
+    only.set(cpu as usize);
+    match sched_setaffinity(None, &only) {
+        Ok(()) => Grant::given("CPU affinity", wanted),
+        Err(why) => {
+            let refusal = Refusal {
+                why_not: format!("{why}; this process may run on CPUs {}", allowed_cpus()),
+                costs: "the loop moves between CPUs and leaves its caches behind",
+                remedy: format!("taskset -c {cpu} onbeat ...    (or widen the process's cpuset)"),
+            };
+            Grant::refused("CPU affinity", wanted, refusal)
+        }
+    }
+}
+
+/// Keeps the calling thread off `cpu` when there is another CPU for it: the recorder must not disturb the loop.
+pub fn stay_off_cpu(cpu: u32) {
+    let Ok(mut cpus) = sched_getaffinity(None) else { return };
+    cpus.unset(cpu as usize);
+    if cpus.count() > 0 {
+        // A refusal leaves the thread where it was; the run is as valid, with the recorder as a neighbour.
+        let _ = sched_setaffinity(None, &cpus);
+    }
+}
+
+fn allowed_cpus() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map_or_else(|| "unknown".to_owned(), |list| list.trim().to_owned())
+}
+
+/// Leaves all signals to other threads: a handler that ran here would be counted as latency.
+pub(super) fn block_signals() {
+    // SAFETY: `all` is filled before it is read; blocking signals in the calling thread has no other effect.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+    }
+}

@@ -1,0 +1,59 @@
+//! What the kernel counted for a thread.
+#![allow(unsafe_code)]
+
+/// Counters of the calling thread, since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Page faults, with and without reading from disk.
+    pub page_faults: u64,
+    /// Times it was made to leave the CPU.
+    pub involuntary_switches: u64,
+    /// CPU time in user and kernel mode, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+impl Usage {
+    /// The counters now (`getrusage(RUSAGE_THREAD)`).
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        // SAFETY: `counters` is valid memory for the answer; RUSAGE_THREAD exists since Linux 2.6.26.
+        let counters = unsafe {
+            let mut counters: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut counters);
+            counters
+        };
+        Self {
+            page_faults: unsigned(counters.ru_minflt) + unsigned(counters.ru_majflt),
+            involuntary_switches: unsigned(counters.ru_nivcsw),
+            cpu_ns: ns(counters.ru_utime) + ns(counters.ru_stime),
+        }
+    }
+
+    /// What came since `earlier`.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self {
+            page_faults: self.page_faults.saturating_sub(earlier.page_faults),
+            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            page_faults: self.page_faults + other.page_faults,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+        }
+    }
+}
+
+fn unsigned(counter: libc::c_long) -> u64 {
+    u64::try_from(counter).unwrap_or(0)
+}
+
+fn ns(time: libc::timeval) -> u64 {
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_usec).unwrap_or(0) * 1_000
+}

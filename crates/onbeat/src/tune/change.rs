@@ -1,0 +1,492 @@
+//! One setting of the host: how it is told apart, read, written and put back.
+//!
+//! A restore compares first. What is as it was needs nothing; what is as onbeat left it is put back; anything else was
+//! changed by somebody else and is left alone, unless asked for by force. What has vanished is gone. Doing it twice does
+//! no more than doing it once.
+
+use std::io;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::cpu_list::CpuList;
+use super::host_files::HostFiles;
+use super::tasks::{self, TaskId};
+
+/// How often a cgroup is emptied, 2 ms apart, before its removal is given up: tasks fork while they are moved, and the dead
+/// stay in their cgroup until their parent collects them, which init does in its own time.
+const EMPTYING_PASSES: usize = 2500;
+
+/// How two texts of a setting are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Byte by byte, without blanks around.
+    Text,
+    /// As a set of CPUs, written `0-2,4`.
+    List,
+    /// As a set of CPUs, written `ff,ffffffff`.
+    Mask,
+    /// By the first word: `isolated invalid (reason)` was written as `isolated`.
+    FirstWord,
+}
+
+impl Kind {
+    /// Whether two texts say the same.
+    #[must_use]
+    pub fn same(self, a: &str, b: &str) -> bool {
+        let sets = |parse: fn(&str) -> Result<CpuList, super::TuneError>| match (parse(a), parse(b)) {
+            (Ok(a), Ok(b)) => Some(a == b),
+            _ => None,
+        };
+        match self {
+            Self::Text => a.trim() == b.trim(),
+            Self::List => sets(CpuList::parse_list).unwrap_or_else(|| a.trim() == b.trim()),
+            Self::Mask => sets(CpuList::parse_mask).unwrap_or_else(|| a.trim() == b.trim()),
+            Self::FirstWord => a.split_whitespace().next() == b.split_whitespace().next(),
+        }
+    }
+}
+
+/// Which cgroup interface a directory speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CgroupVersion {
+    /// A hierarchy per controller; threads are moved one by one.
+    V1,
+    /// The unified hierarchy; processes are moved whole.
+    V2,
+}
+
+impl CgroupVersion {
+    /// The file that lists the members of a cgroup and takes new ones.
+    #[must_use]
+    pub const fn members(self) -> &'static str {
+        match self {
+            Self::V1 => "tasks",
+            Self::V2 => "cgroup.procs",
+        }
+    }
+}
+
+/// What is changed, so that it is found again and never mistaken for something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Key {
+    /// A file that holds one value.
+    File {
+        /// The file to write.
+        path: String,
+        /// How its texts compare.
+        kind: Kind,
+        /// The file that shows what was written, when it is another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown_in: Option<String>,
+    },
+    /// Where an interrupt may be sent.
+    Irq {
+        /// Its number.
+        number: u32,
+        /// Who handles it; another handler makes it another interrupt.
+        actions: Vec<String>,
+        /// Where it was sent in fact; it is led back there first.
+        effective: String,
+    },
+    /// The CPUs a task may use.
+    Affinity {
+        /// Which one.
+        #[serde(flatten)]
+        task: TaskId,
+        /// It serves an interrupt and goes where that is sent: only a list the kernel has forgotten is restored.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        follows: bool,
+    },
+    /// The CPUs of tasks that were started by tasks whose CPUs were changed, and inherited the change.
+    Born {
+        /// They started at or after this, in clock ticks since boot.
+        since_ticks: u64,
+    },
+    /// A cgroup that onbeat made: `absent` to `present`. Its tasks go home before it is removed.
+    CgroupDir {
+        /// The directory.
+        path: String,
+        /// The directory of the cgroup its tasks came from.
+        home: String,
+        /// Which interface it speaks.
+        version: CgroupVersion,
+    },
+    /// The cgroup of a task (v1) or of a process (v2), as a directory.
+    CgroupTask {
+        /// Which one.
+        #[serde(flatten)]
+        task: TaskId,
+        /// Where it was before and is now, below this mount.
+        hierarchy: Hierarchy,
+    },
+    /// A controller switched on for the children of a v2 cgroup: `off` to `on`.
+    Controller {
+        /// The `cgroup.subtree_control` file.
+        path: String,
+        /// The controller's name.
+        name: String,
+    },
+    /// A session of processes that onbeat started: `absent` to `running`. Undo kills what is left of it.
+    Session {
+        /// The session's number.
+        sid: i32,
+        /// When its leader started, in clock ticks since boot.
+        start_ticks: u64,
+    },
+}
+
+/// A mounted cgroup hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hierarchy {
+    /// Where it is mounted.
+    pub mount: String,
+    /// The cgroup seen at the mount: `/`, except in containers that share the host's cgroup names.
+    pub root: String,
+    /// Which interface it speaks.
+    pub version: CgroupVersion,
+}
+
+impl Hierarchy {
+    /// The directory of a task's cpuset cgroup, `None` when the task is gone or outside what is mounted.
+    pub fn directory_of(&self, host: &dyn HostFiles, tid: i32) -> Option<String> {
+        let name = if self.version == CgroupVersion::V1 { "cpuset" } else { "" };
+        let path = tasks::cgroup_of(host, tid, name)?;
+        let below = path.strip_prefix(self.root.trim_end_matches('/'))?.trim_end_matches('/');
+        Some(format!("{}{below}", self.mount))
+    }
+}
+
+/// A change that is about to be made: what, from which value to which.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// The tuning it belongs to, as in the catalogue: `irq.affinity`.
+    pub id: String,
+    /// What is changed.
+    pub key: Key,
+    /// The value before.
+    pub old: String,
+    /// The value after.
+    pub new: String,
+    /// Other values that onbeat or the kernel may give it on the way; they count as onbeat's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+}
+
+/// How far an undo goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndoMode {
+    /// Leaves alone what somebody else has changed since; that stays on record.
+    Careful,
+    /// Restores that too.
+    Force,
+    /// Leaves it alone and forgets it.
+    Forget,
+}
+
+/// What became of one change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Put back.
+    Restored,
+    /// It was already as before.
+    Already,
+    /// Somebody else has changed it since: left alone.
+    Changed {
+        /// What it is now.
+        now: String,
+    },
+    /// The thing itself is gone, and the change with it.
+    Gone,
+    /// It could not be put back.
+    Failed {
+        /// The kernel's answer.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// Whether nothing is left to do for this change.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        matches!(self, Self::Restored | Self::Already | Self::Gone)
+    }
+
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Self::Restored => "restored",
+            Self::Already => "already",
+            Self::Changed { .. } => "changed",
+            Self::Gone => "gone",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+impl Key {
+    /// What kind of thing it is, for counting: one, many.
+    #[must_use]
+    pub const fn noun(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::File { .. } => ("file", "files"),
+            Self::Irq { .. } => ("interrupt", "interrupts"),
+            Self::Affinity { .. } => ("task's CPUs", "tasks' CPUs"),
+            Self::Born { .. } => ("group of later tasks", "groups of later tasks"),
+            Self::CgroupDir { .. } => ("cgroup with its tasks", "cgroups with their tasks"),
+            Self::CgroupTask { .. } => ("task's cgroup", "tasks' cgroups"),
+            Self::Controller { .. } => ("cgroup controller", "cgroup controllers"),
+            Self::Session { .. } => ("session of processes", "sessions of processes"),
+        }
+    }
+
+    /// Affinities are bounded by cpusets, so they can only be put back when these are as before.
+    pub(super) const fn is_bounded_by_cpusets(&self) -> bool {
+        matches!(self, Self::Affinity { .. } | Self::Born { .. })
+    }
+
+    /// Which thing it is, in words.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::File { path, .. } | Self::CgroupDir { path, .. } => path.clone(),
+            Self::Irq { number, actions, .. } => format!("interrupt {number} ({})", actions.join(", ")),
+            Self::Affinity { task, .. } => format!("the CPUs of task {}", task.tid),
+            Self::Born { since_ticks } => format!("the CPUs of tasks started since tick {since_ticks}"),
+            Self::CgroupTask { task, .. } => format!("the cgroup of task {}", task.tid),
+            Self::Controller { path, name } => format!("controller {name} in {path}"),
+            Self::Session { sid, .. } => format!("session {sid}"),
+        }
+    }
+
+    /// The value now; `None` when the thing is gone.
+    ///
+    /// # Errors
+    /// The kernel's, other than that the thing is gone.
+    pub fn current(&self, host: &dyn HostFiles) -> io::Result<Option<String>> {
+        let present = |text: io::Result<String>| match text {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if tasks::is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match self {
+            Self::File { path, shown_in, .. } => present(host.read(shown_in.as_deref().unwrap_or(path))),
+            Self::Irq { number, actions, .. } => {
+                if &super::irq::actions(host, *number) != actions {
+                    return Ok(None);
+                }
+                present(host.read(&format!("/proc/irq/{number}/smp_affinity_list")))
+            }
+            Self::Affinity { task, .. } if !tasks::is_alive(host, *task) => Ok(None),
+            Self::Affinity { task, .. } => present(tasks::affinity(host, task.tid).map(|cpus| cpus.to_string())),
+            Self::CgroupDir { path, .. } => Ok(host.directories(path).is_ok().then(|| "present".to_owned())),
+            Self::CgroupTask { task, .. } if !tasks::is_alive(host, *task) => Ok(None),
+            Self::CgroupTask { task, hierarchy } => Ok(hierarchy.directory_of(host, task.tid)),
+            Self::Controller { path, name } => {
+                let on = |text: String| if text.split_whitespace().any(|word| word == name) { "on" } else { "off" };
+                Ok(present(host.read(path))?.map(on).map(str::to_owned))
+            }
+            Self::Born { .. } | Self::Session { .. } => Ok(Some(String::new())),
+        }
+    }
+
+    /// Gives the thing a value.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set(&self, host: &dyn HostFiles, value: &str) -> io::Result<()> {
+        match self {
+            // An empty write would not reach the kernel; a bare newline clears the value.
+            Self::File { path, .. } if value.is_empty() => host.write(path, "\n"),
+            Self::File { path, .. } => host.write(path, value),
+            Self::Irq { number, .. } => host.write(&format!("/proc/irq/{number}/smp_affinity_list"), value),
+            Self::Affinity { task, .. } => host.set_affinity(task.tid, &list(value)?),
+            Self::CgroupDir { path, .. } => host.create_dir(path),
+            Self::CgroupTask { task, hierarchy } => {
+                host.write(&format!("{value}/{}", hierarchy.version.members()), &task.tid.to_string())
+            }
+            Self::Controller { path, name } => {
+                host.write(path, &format!("{}{name}", if value == "on" { "+" } else { "-" }))
+            }
+            Self::Born { .. } | Self::Session { .. } => Ok(()),
+        }
+    }
+}
+
+impl Intent {
+    /// An intent without values on the way.
+    pub fn new(id: &str, key: Key, old: impl Into<String>, new: impl Into<String>) -> Self {
+        Self { id: id.to_owned(), key, old: old.into(), new: new.into(), also: Vec::new() }
+    }
+
+    /// Names other values that count as onbeat's.
+    #[must_use]
+    pub fn also(mut self, values: impl IntoIterator<Item = String>) -> Self {
+        self.also.extend(values);
+        self
+    }
+
+    /// Makes the change. Call it only after the intent is on disk.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn make(&self, host: &dyn HostFiles) -> io::Result<()> {
+        self.key.set(host, &self.new)
+    }
+
+    /// Whether `a` and `b` are the same value of this setting. `online`: CPUs that are not cannot tell two apart.
+    #[must_use]
+    pub fn same(&self, a: &str, b: &str, online: &CpuList) -> bool {
+        match &self.key {
+            Key::File { kind, .. } => kind.same(a, b),
+            Key::Irq { .. } => Kind::List.same(a, b),
+            Key::Affinity { .. } | Key::Born { .. } => match (CpuList::parse_list(a), CpuList::parse_list(b)) {
+                (Ok(a), Ok(b)) => a.and(online) == b.and(online),
+                _ => false,
+            },
+            _ => a == b,
+        }
+    }
+
+    /// Whether `value` is one that onbeat gave.
+    #[must_use]
+    pub fn is_ours(&self, value: &str, online: &CpuList) -> bool {
+        self.same(value, &self.new, online) || self.also.iter().any(|other| self.same(value, other, online))
+    }
+
+    /// Puts the old value back, after comparing.
+    pub fn undo(&self, host: &dyn HostFiles, mode: UndoMode) -> Outcome {
+        match &self.key {
+            Key::Session { sid, start_ticks } => match host.kill_session(*sid, *start_ticks) {
+                Ok(0) => Outcome::Gone,
+                Ok(_) => Outcome::Restored,
+                Err(error) => failed(&error),
+            },
+            Key::Born { since_ticks } => self.undo_born(host, *since_ticks),
+            _ => self.compare_then_restore(host, mode),
+        }
+    }
+
+    fn compare_then_restore(&self, host: &dyn HostFiles, mode: UndoMode) -> Outcome {
+        let online = online(host);
+        let now = match self.key.current(host) {
+            Ok(Some(now)) => now,
+            Ok(None) => return Outcome::Gone,
+            Err(error) => return failed(&error),
+        };
+        if self.same(&now, &self.old, &online) {
+            return Outcome::Already;
+        }
+        if matches!(self.key, Key::Affinity { follows: true, .. })
+            && !list(&now).is_ok_and(|now| online.is_within(&now))
+        {
+            return Outcome::Already;
+        }
+        if mode != UndoMode::Force && !self.is_ours(&now, &online) {
+            return Outcome::Changed { now: now.trim().to_owned() };
+        }
+        match self.restore(host) {
+            Ok(()) => Outcome::Restored,
+            Err(error) if tasks::is_gone(&error) => Outcome::Gone,
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// Writes the old value, without comparing.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn restore(&self, host: &dyn HostFiles) -> io::Result<()> {
+        match &self.key {
+            Key::CgroupDir { path, home, version } => remove_cgroup(host, path, home, *version),
+            Key::Irq { effective, .. } => {
+                // An interrupt stays where it is while its mask allows that, so it is led home before the mask opens.
+                if !effective.trim().is_empty() {
+                    let _ = self.key.set(host, effective);
+                }
+                self.key.set(host, &self.old)
+            }
+            key => key.set(host, &self.old),
+        }
+    }
+
+    fn undo_born(&self, host: &dyn HostFiles, since_ticks: u64) -> Outcome {
+        let online = online(host);
+        let (Ok(all), Ok(old)) = (tasks::all(host), CpuList::parse_list(&self.old)) else {
+            return Outcome::Failed { reason: "the tasks cannot be listed".to_owned() };
+        };
+        let mut restored = false;
+        for task in all.values().filter(|task| task.id.start_ticks >= since_ticks && !task.is_kernel()) {
+            let inherited =
+                tasks::affinity(host, task.id.tid).is_ok_and(|cpus| self.same(&cpus.to_string(), &self.new, &online));
+            if inherited {
+                match host.set_affinity(task.id.tid, &old) {
+                    Ok(()) => restored = true,
+                    Err(error) if tasks::is_gone(&error) => {}
+                    Err(error) => return failed(&error),
+                }
+            }
+        }
+        if restored { Outcome::Restored } else { Outcome::Already }
+    }
+}
+
+/// The CPUs that are online; none when the host does not say.
+pub(super) fn online(host: &dyn HostFiles) -> CpuList {
+    let text = host.read("/sys/devices/system/cpu/online").unwrap_or_default();
+    CpuList::parse_list(&text).unwrap_or_default()
+}
+
+/// Sends the tasks of a cgroup home, as often as new ones appear, then removes it.
+fn remove_cgroup(host: &dyn HostFiles, path: &str, home: &str, version: CgroupVersion) -> io::Result<()> {
+    let home = if host.directories(home).is_ok() { home } else { path.rsplit_once('/').map_or(home, |(up, _)| up) };
+    let members = version.members();
+    let cpus = host.read(&format!("{path}/cpuset.cpus")).and_then(|text| list(&text)).unwrap_or_default();
+    let mut last = Errno::BUSY.into();
+    for _ in 0..EMPTYING_PASSES {
+        let inside = match host.read(&format!("{path}/{members}")) {
+            Ok(inside) => inside,
+            Err(error) if tasks::is_gone(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for tid in inside.lines().filter_map(|line| line.trim().parse::<i32>().ok()) {
+            if let Err(error) = send_home(host, tid, &format!("{home}/{members}"), &cpus)
+                && !tasks::is_gone(&error)
+            {
+                last = error;
+            }
+        }
+        match host.remove_dir(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if tasks::is_gone(&error) => return Ok(()),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => host.pause(),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Moves a task and keeps the CPUs it was told to stay on: kernels before 6.2 forget them when a task changes cpusets.
+fn send_home(host: &dyn HostFiles, tid: i32, members: &str, group_cpus: &CpuList) -> io::Result<()> {
+    let before = tasks::affinity(host, tid);
+    host.write(members, &tid.to_string())?;
+    match before {
+        Ok(pin) if !group_cpus.is_empty() && pin != *group_cpus && pin.is_within(group_cpus) => {
+            let now = tasks::affinity(host, tid)?;
+            // Since 6.2 the kernel restores the wider pin by itself, which must not be narrowed again.
+            let forgotten = online(host).is_within(&now);
+            if forgotten { host.set_affinity(tid, &pin) } else { Ok(()) }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn list(text: &str) -> io::Result<CpuList> {
+    CpuList::parse_list(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
+}
+
+fn failed(error: &io::Error) -> Outcome {
+    Outcome::Failed { reason: error.to_string() }
+}

@@ -1,0 +1,171 @@
+//! Interrupts sent elsewhere while CPUs are shielded, and led back to the very CPU they came from.
+//!
+//! Interrupts that the kernel places itself ("managed": the queues of many disks and network cards) refuse with EPERM
+//! or, before Linux 6, EIO. Nothing tells them apart beforehand, so they are found by trying, once, and reported with how
+//! often they came.
+
+use std::collections::BTreeMap;
+
+use rustix::io::Errno;
+
+use super::change::{Intent, Key, Kind};
+use super::cpu_list::CpuList;
+use super::error::TuneError;
+use super::ground::{Cpus, Ground, Switches};
+use super::host_files::HostFiles;
+use super::tasks;
+
+const DEFAULT: &str = "/proc/irq/default_smp_affinity";
+const UNBOUND_WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
+const UNBOUND_WORK_REQUESTED: &str = "/sys/devices/virtual/workqueue/cpumask_requested";
+
+/// Who handles an interrupt: the directories of `/proc/irq/N`.
+pub(super) fn actions(host: &dyn HostFiles, number: u32) -> Vec<String> {
+    let mut names = host.directories(&format!("/proc/irq/{number}")).unwrap_or_default();
+    names.sort();
+    names
+}
+
+/// An interrupt that stays on shielded CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedIrq {
+    /// Its number.
+    pub number: u32,
+    /// Who handles it.
+    pub actions: Vec<String>,
+    /// Why it stays.
+    pub reason: String,
+    /// How often it came since boot, on all CPUs.
+    pub count: u64,
+    /// Of these, how often on the shielded CPUs.
+    pub count_on_rt: u64,
+}
+
+/// The interrupts of the machine and the kernel's unbound work, moved off the shielded CPUs and back.
+#[derive(Debug, Default)]
+pub(super) struct Interrupts {
+    switches: Switches,
+    refused: BTreeMap<u32, (Vec<String>, String)>,
+    /// Masks that could not be written, and why.
+    pub(super) refused_masks: BTreeMap<String, String>,
+}
+
+impl Interrupts {
+    /// Sends everything that may be sent elsewhere off the shielded CPUs. Returns how many interrupts were moved.
+    pub(super) fn raise(&mut self, ground: &mut Ground<'_>) -> Result<usize, TuneError> {
+        let wanted = self.wanted(ground.host, ground.cpus)?;
+        self.switches.record(ground, &wanted)?;
+        let mut moved = 0;
+        for intent in wanted {
+            match (self.switches.throw(ground.host, &intent), &intent.key) {
+                (Ok(()), Key::Irq { .. }) => moved += 1,
+                (Ok(()), _) => {}
+                (Err(error), _) if tasks::is_gone(&error) => {}
+                (Err(error), Key::Irq { number, actions, .. }) => {
+                    self.refused.insert(*number, (actions.clone(), why(&error)));
+                }
+                (Err(error), key) => {
+                    self.refused_masks.insert(key.name(), error.to_string());
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Puts back what is still as the raise left it.
+    pub(super) fn lower(&mut self, ground: &Ground<'_>) -> Result<(), TuneError> {
+        self.switches.back(ground)
+    }
+
+    /// The interrupts that stay on shielded CPUs, the busiest first.
+    pub(super) fn refused(&self, host: &dyn HostFiles, cpus: &Cpus) -> Vec<RefusedIrq> {
+        let counts = Counts::read(host);
+        let mut refused: Vec<RefusedIrq> = self
+            .refused
+            .iter()
+            .map(|(number, (actions, reason))| RefusedIrq {
+                number: *number,
+                actions: actions.clone(),
+                reason: reason.clone(),
+                count: counts.of(*number, None),
+                count_on_rt: counts.of(*number, Some(&cpus.rt)),
+            })
+            .collect();
+        refused.sort_by_key(|irq| (std::cmp::Reverse((irq.count_on_rt, irq.count)), irq.number));
+        refused
+    }
+
+    fn wanted(&self, host: &dyn HostFiles, cpus: &Cpus) -> Result<Vec<Intent>, TuneError> {
+        let numbers = tasks::numbers(host, "/proc/irq")
+            .map_err(|source| TuneError::Read { path: "/proc/irq".to_owned(), source })?;
+        let numbers = numbers.into_iter().filter_map(|number| u32::try_from(number).ok());
+        let mut wanted: Vec<Intent> = numbers.filter_map(|number| self.interrupt(host, cpus, number)).collect();
+        wanted.extend(mask(host, cpus, ("irq.default", DEFAULT, None)));
+        // The mask that is asked for is what must come back; the one in force may be narrower by then.
+        let shown = host.read(UNBOUND_WORK_REQUESTED).is_ok().then_some(UNBOUND_WORK_REQUESTED);
+        wanted.extend(mask(host, cpus, ("wq.unbound", UNBOUND_WORK, shown)));
+        Ok(wanted)
+    }
+
+    fn interrupt(&self, host: &dyn HostFiles, cpus: &Cpus, number: u32) -> Option<Intent> {
+        let read = |file: &str| host.read(&format!("/proc/irq/{number}/{file}")).map(|text| text.trim().to_owned());
+        let old = read("smp_affinity_list").ok()?;
+        let now = CpuList::parse_list(&old).ok()?;
+        let actions = actions(host, number);
+        let refused = self.refused.get(&number).is_some_and(|(known, _)| *known == actions);
+        if actions.is_empty() || refused || !now.meets(&cpus.rt) {
+            return None;
+        }
+        let effective = read("effective_affinity_list").unwrap_or_default();
+        let new = CpuList::kept_off(&now, &cpus.rt, &cpus.hk).to_string();
+        let key = Key::Irq { number, actions, effective: effective.clone() };
+        // On the way back it is led to the CPU it came from first: cut off there, that is still ours.
+        Some(Intent::new("irq.affinity", key, old, new).also((!effective.is_empty()).then_some(effective)))
+    }
+}
+
+fn mask(host: &dyn HostFiles, cpus: &Cpus, (id, path, shown_in): (&str, &str, Option<&str>)) -> Option<Intent> {
+    let old = host.read(shown_in.unwrap_or(path)).ok()?;
+    let now = CpuList::parse_mask(&old).ok()?;
+    if !now.meets(&cpus.rt) {
+        return None;
+    }
+    let key = Key::File { path: path.to_owned(), kind: Kind::Mask, shown_in: shown_in.map(str::to_owned) };
+    Some(Intent::new(id, key, old.trim(), CpuList::kept_off(&now, &cpus.rt, &cpus.hk).to_mask()))
+}
+
+fn why(error: &std::io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::PERM | Errno::IO) => "managed: the kernel places it itself".to_owned(),
+        Some(Errno::NOSPC) => "no interrupt vector is free on the other CPUs".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// How often each interrupt came on each CPU, from `/proc/interrupts`.
+struct Counts {
+    cpus: Vec<u32>,
+    rows: BTreeMap<u32, Vec<u64>>,
+}
+
+impl Counts {
+    fn read(host: &dyn HostFiles) -> Self {
+        let text = host.read("/proc/interrupts").unwrap_or_default();
+        let mut lines = text.lines();
+        let heads = lines.next().unwrap_or_default().split_whitespace();
+        let cpus: Vec<u32> = heads.filter_map(|head| head.strip_prefix("CPU")?.parse().ok()).collect();
+        let row = |line: &str| {
+            let (number, counts) = line.split_once(':')?;
+            let counts = counts.split_whitespace().take(cpus.len()).map_while(|count| count.parse().ok()).collect();
+            Some((number.trim().parse().ok()?, counts))
+        };
+        let rows = lines.filter_map(row).collect();
+        Self { cpus, rows }
+    }
+
+    fn of(&self, number: u32, on: Option<&CpuList>) -> u64 {
+        let counts = self.rows.get(&number).map(Vec::as_slice).unwrap_or_default();
+        let chosen = self.cpus.iter().zip(counts).filter(|(cpu, _)| on.is_none_or(|on| on.contains(**cpu)));
+        chosen.map(|(_, count)| count).sum()
+    }
+}

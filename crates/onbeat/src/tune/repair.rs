@@ -1,0 +1,215 @@
+//! What a dead onbeat left behind, put back.
+//!
+//! A journal is undone when its owner is dead and the boot is still the same. After another boot the changes are gone by
+//! themselves. A journal whose owner lives is at work; one that was kept on purpose waits for an explicit undo.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::change::{Outcome, UndoMode};
+use super::error::TuneError;
+use super::host_files::HostFiles;
+use super::journal::{self, Found, Head, Lock, Undone};
+use super::tasks;
+
+/// What became of one journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repaired {
+    /// Where it was, or still is.
+    pub path: PathBuf,
+    /// What its transaction was for; `None` when the head could not be read and no change followed it.
+    pub head: Option<Head>,
+    /// What was done with it.
+    pub ending: Ending,
+    /// Lines in the middle that could not be read: changes of which nothing is known.
+    pub damaged_lines: usize,
+}
+
+/// What was done with a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Its changes were taken back, one by one, and the file removed unless some are left.
+    Undone(Vec<Undone>),
+    /// It was written before this boot: its changes are gone, the file was removed.
+    EarlierBoot,
+    /// It holds no changes: the file was removed.
+    Empty,
+    /// Its owner is at work: left alone.
+    InUse {
+        /// The owner.
+        pid: i32,
+    },
+}
+
+/// Which journals are taken up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    DeadOnes,
+    DeadAndKept,
+}
+
+/// Takes back what dead onbeats have left on this host, newest first. Run it before anything is changed or measured.
+///
+/// While another onbeat holds the lock nothing is done, and the answer says who: it looks after the rest when it starts.
+///
+/// # Errors
+/// [`TuneError::Journal`] when the directory cannot be used, [`TuneError::Headless`] when a journal cannot be judged.
+pub fn repair(directory: &Path, host: &dyn HostFiles) -> Result<Vec<Repaired>, TuneError> {
+    match take_up(directory, host, Which::DeadOnes, UndoMode::Careful) {
+        Err(TuneError::Busy { pid, .. }) => {
+            let ending = Ending::InUse { pid };
+            Ok(vec![Repaired { path: directory.to_owned(), head: None, ending, damaged_lines: 0 }])
+        }
+        repaired => repaired,
+    }
+}
+
+/// Takes back everything on record: what dead onbeats left, and what was kept on purpose.
+///
+/// # Errors
+/// As [`repair`], and [`TuneError::Busy`] while another onbeat is at work.
+pub fn undo(directory: &Path, host: &dyn HostFiles, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
+    take_up(directory, host, Which::DeadAndKept, mode)
+}
+
+fn take_up(directory: &Path, host: &dyn HostFiles, which: Which, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
+    if !directory.is_dir() {
+        return Ok(Vec::new());
+    }
+    let _lock = Lock::take(directory, host.own_pid(), "undo")?;
+    let listed = journal::list(directory)?;
+    for leftover in &listed.leftovers {
+        fs::remove_file(leftover).map_err(|source| journal::journal_error("remove", leftover, source))?;
+    }
+    let boot_id = journal::boot_id(host)?;
+    let mut repaired = Vec::new();
+    let mut headless = None;
+    for path in &listed.open {
+        match settle(path, host, &boot_id, (which, mode)) {
+            Ok(Some(one)) => repaired.push(one),
+            Ok(None) => {}
+            // One journal that cannot be judged must not keep the others from being undone.
+            Err(error @ TuneError::Headless { .. }) => headless = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    headless.map_or(Ok(repaired), Err)
+}
+
+fn settle(
+    path: &Path,
+    host: &dyn HostFiles,
+    boot_id: &str,
+    (which, mode): (Which, UndoMode),
+) -> Result<Option<Repaired>, TuneError> {
+    let found = Found::read(path)?;
+    let damaged_lines = found.damaged_lines;
+    let repaired = |head, ending| Some(Repaired { path: path.to_owned(), head, ending, damaged_lines });
+    let Some(head) = found.head.clone() else {
+        if found.steps() > 0 || found.damaged_lines > 0 {
+            return Err(TuneError::Headless { path: path.to_owned(), steps: found.steps() });
+        }
+        journal::remove(path)?;
+        return Ok(repaired(None, Ending::Empty));
+    };
+    if head.boot_id != boot_id {
+        journal::remove(path)?;
+        return Ok(repaired(Some(head), Ending::EarlierBoot));
+    }
+    if found.kept && which == Which::DeadOnes {
+        return Ok(None);
+    }
+    if !found.kept && tasks::is_alive(host, head.owner) {
+        let pid = head.owner.tid;
+        return Ok(repaired(Some(head), Ending::InUse { pid }));
+    }
+    if found.steps() == 0 {
+        journal::remove(path)?;
+        return Ok(repaired(Some(head), Ending::Empty));
+    }
+    let mut journal = found.reopen(&head)?;
+    let undone = journal.undo_all(host, mode)?;
+    match journal.close() {
+        Ok(()) | Err(TuneError::NotAllUndone { .. }) => Ok(repaired(Some(head), Ending::Undone(undone))),
+        Err(error) => Err(error),
+    }
+}
+
+impl Repaired {
+    /// Whether nothing of it is left.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        match &self.ending {
+            Ending::Undone(undone) => undone.iter().all(|one| one.outcome.is_settled()),
+            Ending::EarlierBoot | Ending::Empty => true,
+            Ending::InUse { .. } => false,
+        }
+    }
+
+    /// What was done, in sentences for the user.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = match &self.ending {
+            Ending::Undone(undone) => self.undone_sentences(undone),
+            Ending::EarlierBoot => {
+                vec![format!(
+                    "closed the journal of {}: the machine was started anew since, its changes are gone",
+                    self.who()
+                )]
+            }
+            Ending::Empty => Vec::new(),
+            Ending::InUse { pid } => vec![format!("left everything alone: another onbeat (pid {pid}) is at work")],
+        };
+        if self.damaged_lines > 0 {
+            let (lines, path) = (self.damaged_lines, self.path.display());
+            sentences.push(format!("{lines} lines of {path} could not be read: what they recorded is unknown"));
+        }
+        sentences
+    }
+
+    fn who(&self) -> String {
+        self.head.as_ref().map_or_else(
+            || "an onbeat".to_owned(),
+            |head| {
+                let article = if head.purpose.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+                format!("{article} {} started at {}", head.purpose, journal::utc(head.started_unix_s))
+            },
+        )
+    }
+
+    fn undone_sentences(&self, undone: &[Undone]) -> Vec<String> {
+        let mut sentences = Vec::new();
+        let restored: Vec<&Undone> = undone.iter().filter(|one| one.outcome == Outcome::Restored).collect();
+        if !restored.is_empty() {
+            let settings = if restored.len() == 1 { "setting" } else { "settings" };
+            let what = counted(&restored);
+            sentences.push(format!("put back {} {settings} that {} had left: {what}", restored.len(), self.who()));
+        }
+        for Undone { intent, outcome } in undone {
+            let (name, old) = (intent.key.name(), intent.old.trim());
+            match outcome {
+                Outcome::Changed { now } => sentences.push(format!(
+                    "left {name} alone: it is \"{now}\" now, which onbeat did not write; before onbeat it was \"{old}\". \
+                     \"onbeat tune undo --force\" restores that, \"--forget\" drops the matter"
+                )),
+                Outcome::Failed { reason } => {
+                    sentences.push(format!("could not put back {name} to \"{old}\": {reason}. It stays on record"));
+                }
+                Outcome::Restored | Outcome::Already | Outcome::Gone => {}
+            }
+        }
+        sentences
+    }
+}
+
+fn counted(undone: &[&Undone]) -> String {
+    let mut counts = BTreeMap::new();
+    for one in undone {
+        *counts.entry(one.intent.key.noun()).or_insert(0_usize) += 1;
+    }
+    let word = |((one, many), count): (&(&str, &str), &usize)| {
+        if *count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+    };
+    counts.iter().map(word).collect::<Vec<_>>().join(", ")
+}

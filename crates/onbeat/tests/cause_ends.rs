@@ -1,0 +1,87 @@
+//! However a recorder ends, nothing of it stays in the kernel, and nothing of anybody else is touched.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use onbeat::cause::{FlightRecorder, FlightSetting, Tracefs};
+
+const SMALL: FlightSetting = FlightSetting { buffer_kib: 64, kept_kib: 64, tid: None, syscalls: false };
+/// Set for the child process of the test below.
+const HOLD: &str = "ONBEAT_TEST_HOLD";
+
+fn instances() -> Vec<String> {
+    Tracefs::open().unwrap().instances().unwrap()
+}
+
+fn skipped() -> bool {
+    match FlightRecorder::open(&SMALL) {
+        Ok(recorder) => {
+            recorder.close();
+            false
+        }
+        Err(why) => {
+            println!("skipped: {why}");
+            true
+        }
+    }
+}
+
+/// In the child: holds an instance until killed.
+fn hold() -> ! {
+    let recorder = FlightRecorder::open(&SMALL).unwrap();
+    println!("holding {}", recorder.instance_name());
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_recorder_that_is_closed_leaves_no_instance() {
+    if skipped() {
+        return;
+    }
+    let recorder = FlightRecorder::open(&SMALL).unwrap();
+    let name = recorder.instance_name();
+    assert!(instances().contains(&name));
+    recorder.close();
+    assert!(!instances().contains(&name));
+}
+
+#[test]
+fn the_instance_of_a_killed_process_is_removed_by_the_next_start() {
+    if std::env::var_os(HOLD).is_some() {
+        hold();
+    }
+    if skipped() {
+        return;
+    }
+    let own = "the_instance_of_a_killed_process_is_removed_by_the_next_start";
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let child = child.args(["--exact", own, "--nocapture"]).env(HOLD, "1");
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let name = lines.find_map(|line| Some(line.unwrap().split_once("holding ")?.1.to_owned())).unwrap();
+
+    let living = FlightRecorder::open(&SMALL).unwrap();
+    assert!(instances().contains(&name), "its owner lives, so a start leaves it alone");
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    FlightRecorder::open(&SMALL).unwrap().close();
+    assert!(!instances().contains(&name), "the next start has removed it");
+    assert!(instances().contains(&living.instance_name()), "and nothing of the living");
+}
+
+#[test]
+fn instances_of_others_are_left_alone() {
+    if skipped() {
+        return;
+    }
+    let tracefs = Tracefs::open().unwrap();
+    let foreign = tracefs.path("instances/not-of-onbeat");
+    std::fs::create_dir(&foreign).unwrap();
+    tracefs.remove_leftovers().unwrap();
+    assert!(foreign.exists());
+    std::fs::remove_dir(&foreign).unwrap();
+}

@@ -1,0 +1,219 @@
+//! A real loop on this kernel: planted stalls get the name of what was planted.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant as Wall};
+
+use onbeat::cause::{CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread};
+use onbeat::thread::Wanted;
+use onbeat_rt::ring::Ring;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Plan, Sample, Slot, Wait, split};
+
+const MS: u64 = 1_000_000;
+const FIFO: u32 = 60;
+
+/// Why this machine cannot run the test.
+fn skipped() -> Option<String> {
+    let probe = LoopThread { tid: std::process::id(), cpu: None, fifo: None };
+    match Explainer::open(probe, &FlightSetting { buffer_kib: 64, ..FlightSetting::default() }) {
+        Ok(explainer) => {
+            explainer.close();
+            let granted = thread::spawn(|| Wanted { fifo: Some(FIFO), ..Wanted::default() }.prepare_thread());
+            let refused = granted.join().unwrap().into_iter().find(|grant| !grant.granted);
+            refused.and_then(|grant| grant.why_not)
+        }
+        Err(why) => Some(why.to_string()),
+    }
+}
+
+fn spin_until(until: onbeat_rt::Instant) {
+    while Monotonic.now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+struct Run {
+    spikes: Vec<(Sample, Explanation)>,
+    cost: Cost,
+}
+
+/// The loop itself: `planned_ns` of work, then what is planted.
+fn cycles(releases: u64, planned_ns: u64, plant: &mut impl FnMut(&Cycle), hot: &mut onbeat_rt::Producer<'_, Sample>) {
+    let plan = Plan {
+        period_ns: 2 * MS,
+        first_release: Monotonic.now().plus_ns(5 * MS),
+        deadline_ns: 2 * MS,
+        releases,
+        wait: Wait::Sleep,
+        on_overrun: OnOverrun::SkipKeepPhase,
+    };
+    let mut task = |cycle: &Cycle| {
+        spin_until(cycle.start.plus_ns(planned_ns));
+        plant(cycle);
+        Flow::Continue
+    };
+    onbeat_rt::cycle::run(&Monotonic, &plan, &mut task, hot, &AtomicBool::new(false));
+}
+
+/// A FIFO loop of 2 ms on the last CPU; `plant(k)` runs as the work of cycle k. Samples later than `over_ns` are explained.
+fn run(
+    releases: u64,
+    over_ns: u64,
+    planned_ns: u64,
+    plant: impl FnMut(&Cycle) + Send,
+    beside: impl FnOnce(&AtomicBool) + Send,
+) -> Run {
+    let cpu = *onbeat::host::online_cpus().last().unwrap();
+    let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
+    let mut ring = Ring::over(&mut slots).unwrap();
+    let (mut hot, mut cold) = split(&mut ring);
+    let own = LoopThread { tid: std::process::id(), cpu: Some(cpu), fifo: Some(FIFO) };
+    let mut explainer = Explainer::open(own, &FlightSetting::default()).unwrap();
+    for grant in explainer.grants() {
+        println!("{}: {}", grant.what, grant.why_not.unwrap_or(grant.wanted));
+    }
+    let (tid, go, done) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+    let mut plant = plant;
+    let mut spikes = Vec::new();
+    thread::scope(|threads| {
+        let body = threads.spawn(|| {
+            let wanted = Wanted { fifo: Some(FIFO), cpu: Some(cpu), ..Wanted::default() };
+            let _ = wanted.prepare_thread();
+            tid.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Release);
+            while !go.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            cycles(releases, planned_ns, &mut plant, &mut hot);
+        });
+        threads.spawn(|| beside(&done));
+        while tid.load(Ordering::Acquire) == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        explainer.follow(LoopThread { tid: tid.load(Ordering::Acquire), ..own }).unwrap();
+        go.store(true, Ordering::Release);
+        loop {
+            let finished = body.is_finished();
+            thread::sleep(Duration::from_millis(5));
+            explainer.keep_watch();
+            while let Some(sample) = cold.pop() {
+                if sample.wakeup_latency_ns.max(sample.execution_time_ns.saturating_sub(planned_ns)) > over_ns {
+                    let before = Wall::now();
+                    let explanation = explainer.explain(&sample, 0, planned_ns);
+                    let causes: Vec<String> = explanation
+                        .causes
+                        .iter()
+                        .map(|cause| format!("{}: {}", cause.words(), cause.evidence))
+                        .collect();
+                    println!(
+                        "cycle {} late {} us, asked for {:?}\n    {}",
+                        sample.index,
+                        explanation.lateness_ns / 1000,
+                        before.elapsed(),
+                        causes.join("\n    ")
+                    );
+                    spikes.push((sample, explanation));
+                }
+            }
+            if finished {
+                break;
+            }
+        }
+        done.store(true, Ordering::Release);
+    });
+    Run { spikes, cost: explainer.cost() }
+}
+
+/// Of the planted cycles, how many have `kind` as their main cause.
+fn named(run: &Run, planted: impl Fn(u64) -> bool, kind: CauseKind) -> (usize, usize) {
+    let of_plant: Vec<_> = run.spikes.iter().filter(|(sample, _)| planted(sample.index)).collect();
+    let right = of_plant.iter().filter(|(_, explanation)| explanation.main().is_some_and(|main| main.kind == kind));
+    (right.count(), of_plant.len())
+}
+
+fn all_add_up(run: &Run) {
+    for (sample, explanation) in &run.spikes {
+        let sum: u64 = explanation.causes.iter().map(|cause| cause.ns).sum();
+        assert_eq!(sum, explanation.lateness_ns);
+        assert!(explanation.lateness_ns + 1000 >= sample.wakeup_latency_ns.min(explanation.lateness_ns));
+    }
+}
+
+// Whatever else runs here may add spikes of its own, so a majority of the planted ones is asked for, not all.
+
+#[test]
+fn work_longer_than_planned_is_the_loops_own_overrun_live() {
+    if let Some(why) = skipped() {
+        println!("skipped: {why}");
+        return;
+    }
+    let planted = |k: u64| k % 20 == 10;
+    let run = run(
+        200,
+        MS,
+        100_000,
+        |cycle| {
+            if planted(cycle.index) {
+                spin_until(cycle.start.plus_ns(3 * MS));
+            }
+        },
+        |_| {},
+    );
+    let (right, all) = named(&run, planted, CauseKind::OwnOverrun);
+    assert!(all > 0 && right * 2 > all, "{right} of {all}");
+    all_add_up(&run);
+    assert!(run.cost.explained > 0 && run.cost.cpu_ns > 0 && run.cost.bytes_held > 0);
+}
+
+#[test]
+fn pages_touched_for_the_first_time_are_page_faults_live() {
+    if let Some(why) = skipped() {
+        println!("skipped: {why}");
+        return;
+    }
+    let planted = |k: u64| k % 20 == 10;
+    let mut fresh: Vec<u8> = Vec::with_capacity(16 << 20);
+    let touch = |cycle: &Cycle| {
+        if planted(cycle.index) {
+            fresh.resize(fresh.len() + (1 << 20), 1);
+            std::hint::black_box(&fresh);
+        }
+    };
+    let run = run(200, 100_000, 100_000, touch, |_| {});
+    let (right, all) = named(&run, planted, CauseKind::PageFault);
+    assert!(all > 0 && right * 2 > all, "{right} of {all}");
+    all_add_up(&run);
+}
+
+#[test]
+fn a_thread_of_equal_priority_is_named_live() {
+    if let Some(why) = skipped() {
+        println!("skipped: {why}");
+        return;
+    }
+    let cpu = onbeat::host::online_cpus().last().copied();
+    let hog = |done: &AtomicBool| {
+        let hog = thread::scope(|threads| {
+            let body = thread::Builder::new().name("planted-hog".to_owned());
+            body.spawn_scoped(threads, || {
+                let _ = Wanted { fifo: Some(FIFO), cpu, ..Wanted::default() }.prepare_thread();
+                while !done.load(Ordering::Acquire) {
+                    thread::sleep(Duration::from_millis(29));
+                    spin_until(Monotonic.now().plus_ns(5 * MS));
+                }
+            })
+            .unwrap()
+            .join()
+        });
+        hog.unwrap();
+    };
+    let run = run(250, 2 * MS, 0, |_| {}, hog);
+    let by_hog = run.spikes.iter().filter(|(_, explanation)| {
+        let main = explanation.main().unwrap();
+        main.kind == CauseKind::Preempted && main.culprit.as_ref().is_some_and(|culprit| culprit.name == "planted-hog")
+    });
+    let (right, all) = (by_hog.count(), run.spikes.len());
+    assert!(all > 0 && right * 2 > all, "{right} of {all}");
+    all_add_up(&run);
+}

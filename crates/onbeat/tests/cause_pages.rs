@@ -1,0 +1,130 @@
+//! Pages of a real kernel's buffers hold what that kernel's own text says they hold.
+//!
+//! `cause_pages/` was captured on Linux 6.18 (x86-64, two CPUs): an instance with three-page buffers was stopped, its
+//! `per_cpu/cpuN/trace` read as text, then its `per_cpu/cpuN/trace_pipe_raw` as pages. `timers` ran cyclictest beside a
+//! build, `syscalls` ran hackbench with all system calls recorded.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::fs;
+use std::path::PathBuf;
+
+use onbeat::cause::decode::{Decoder, Kind};
+use onbeat::cause::event::{Event, What};
+use onbeat::cause::format::{EventFormat, PageLayout};
+use onbeat::cause::ftrace;
+use onbeat::cause::page::Page;
+use onbeat_rt::Instant;
+
+struct Capture(PathBuf);
+
+impl Capture {
+    fn named(name: &str) -> Self {
+        Self(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cause_pages").join(name))
+    }
+
+    fn text(&self, file: &str) -> String {
+        fs::read_to_string(self.0.join(file)).unwrap()
+    }
+
+    fn layout(&self) -> PageLayout {
+        PageLayout::parse(&self.text("header_page")).unwrap()
+    }
+
+    fn decoder(&self) -> Decoder {
+        let mut decoder = Decoder::new();
+        let text = self.text("formats");
+        for description in text.split("name: ").skip(1) {
+            let format = EventFormat::parse(&format!("name: {description}")).unwrap();
+            if let Some(kind) = Kind::all().into_iter().find(|kind| kind.name() == format.name) {
+                decoder.learn(kind, &format).unwrap();
+            }
+        }
+        decoder
+    }
+
+    fn pages(&self, cpu: u32) -> Vec<Vec<u8>> {
+        let bytes = fs::read(self.0.join(format!("cpu{cpu}.raw"))).unwrap();
+        bytes.chunks(self.layout().page_size()).map(<[u8]>::to_vec).collect()
+    }
+
+    fn events(&self, cpu: u32) -> Vec<Event> {
+        let (layout, decoder) = (self.layout(), self.decoder());
+        let mut events = Vec::new();
+        for bytes in self.pages(cpu) {
+            let page = Page::parse(&bytes, &layout).unwrap();
+            events.extend(page.records().map(|record| decoder.decode(cpu, &record.unwrap()).unwrap()));
+        }
+        events
+    }
+}
+
+/// What the kernel's text does not tell: it rounds times to microseconds and hides addresses.
+fn as_far_as_printed(event: &Event) -> Event {
+    let at = Instant::from_ns((event.at.as_ns() + 500) / 1000 * 1000);
+    let what = match event.what {
+        What::TimerStart { expires, softexpires, .. } => {
+            What::TimerStart { timer: 0, function: 0, expires, softexpires }
+        }
+        What::TimerExpireEntry { now, .. } => What::TimerExpireEntry { timer: 0, function: 0, now },
+        What::TimerExpireExit { .. } => What::TimerExpireExit { timer: 0 },
+        What::TimerCancel { .. } => What::TimerCancel { timer: 0 },
+        other => other,
+    };
+    Event { at, what, ..*event }
+}
+
+fn agree(name: &str, expected: [usize; 2]) {
+    let capture = Capture::named(name);
+    for (cpu, expected) in (0_u32..).zip(expected) {
+        let printed = ftrace::read(&capture.text(&format!("cpu{cpu}.txt"))).unwrap();
+        let printed = printed.cpu(cpu).unwrap();
+        let events = capture.events(cpu);
+        assert_eq!(events.len(), expected, "{name}, CPU {cpu}");
+        assert_eq!(printed.events.len(), expected, "{name}, CPU {cpu}: the kernel's text");
+        for (ours, kernels) in events.iter().zip(&printed.events) {
+            assert_eq!(as_far_as_printed(ours), as_far_as_printed(kernels));
+        }
+    }
+}
+
+#[test]
+fn every_record_of_the_timer_pages_is_what_the_kernel_prints() {
+    agree("timers", [326, 419]);
+}
+
+#[test]
+fn every_record_of_the_syscall_pages_is_what_the_kernel_prints() {
+    agree("syscalls", [257, 302]);
+}
+
+#[test]
+fn pages_that_overwrote_older_ones_say_that_events_are_missing() {
+    for name in ["timers", "syscalls"] {
+        let capture = Capture::named(name);
+        for cpu in 0..2 {
+            let pages = capture.pages(cpu);
+            let missed = |bytes: &Vec<u8>| Page::parse(bytes, &capture.layout()).unwrap().missed.is_some();
+            let missed: Vec<bool> = pages.iter().map(missed).collect();
+            assert_eq!(missed, [true, false, false, false], "{name}, CPU {cpu}");
+        }
+    }
+}
+
+#[test]
+fn a_window_survives_being_written_as_text() {
+    let capture = Capture::named("timers");
+    let mut window = ftrace::read(&capture.text("cpu0.txt")).unwrap();
+    window.cpus[0].events = capture.events(0);
+    let read = ftrace::read(&ftrace::write(&window)).unwrap();
+    assert_eq!(read, window);
+    let packed = ftrace::pack(&window);
+    assert_eq!(ftrace::unpack(&packed).unwrap(), window);
+    assert!(packed.len() < window.cpus[0].events.len() * 30, "{} bytes", packed.len());
+    assert!(ftrace::unpack("no base64").is_err());
+}
+
+#[test]
+fn a_line_that_is_no_event_is_named_with_its_number() {
+    let error = ftrace::read("# tracer: nop\n\nnonsense\n").unwrap_err();
+    assert_eq!((error.number, error.line.as_str()), (3, "nonsense"));
+}

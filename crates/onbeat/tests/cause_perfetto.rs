@@ -1,0 +1,78 @@
+//! A spike's window as Perfetto reads it.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+mod cause_world;
+
+use std::process::Command;
+
+use cause_world::{World, thread};
+use onbeat::cause::event::What;
+use onbeat::cause::perfetto;
+
+fn spike() -> (World, Vec<u8>) {
+    let dd = thread(7, 120, "dd");
+    let mut world = World::asleep_beside(dd);
+    world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_write });
+    world.timer_interrupt(1001, 5).loop_runs(1906, dd);
+    let explanation = world.explained();
+    let trace = perfetto::write(&world.window, &world.facts, &explanation);
+    (world, trace)
+}
+
+/// The top-level fields of a message: number and content of each text or message field.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
+    let mut found = Vec::new();
+    let varint = |bytes: &mut &[u8]| {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = bytes[0];
+            *bytes = &bytes[1..];
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        value
+    };
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes);
+        let value = varint(&mut bytes);
+        if key & 7 == 2 {
+            let (content, rest) = bytes.split_at(usize::try_from(value).unwrap());
+            found.push((key >> 3, content));
+            bytes = rest;
+        }
+    }
+    found
+}
+
+#[test]
+fn a_trace_is_a_sequence_of_packets_that_name_the_culprit() {
+    let (_, trace) = spike();
+    let packets = fields(&trace);
+    assert!(packets.len() > 15 && packets.iter().all(|(number, _)| *number == 1));
+    let texts = |needle: &str| trace.windows(needle.len()).filter(|bytes| *bytes == needle.as_bytes()).count();
+    assert!(texts("kernel section in dd/write") >= 2, "on the track of causes and on the culprit's");
+    assert_eq!(texts("onbeat: the loop"), 1);
+}
+
+#[test]
+fn perfettos_own_schema_reads_the_trace_and_finds_loop_and_culprit() {
+    let (_, trace) = spike();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("spike.perfetto-trace");
+    std::fs::write(&path, trace).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cause_perfetto.py");
+    let python = std::env::var("ONBEAT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let Ok(output) = Command::new(&python).arg(script).arg(&path).output() else {
+        println!("skipped: {python} cannot be run");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    if output.status.code() == Some(77) {
+        println!("{said}(pip install perfetto protobuf; ONBEAT_PYTHON names the interpreter)");
+        return;
+    }
+    println!("{said}");
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,184 @@
+//! Event sequences written by hand, in microseconds.
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+use onbeat::cause::classify::{SpikeFacts, explain};
+use onbeat::cause::counters::{CounterSource, Counters, Reading};
+use onbeat::cause::event::{Event, Label, Lost, Softirq, State, Thread, Vector, What};
+use onbeat::cause::kind::{CauseKind, Explanation};
+use onbeat::cause::window::{CpuWindow, Window};
+use onbeat_rt::Instant;
+
+pub const LOOP: u32 = 100;
+pub const TIMER: u64 = 0xabc;
+pub const WAKE_UP: u64 = 1;
+pub const TICK: u64 = 2;
+pub const RT_PERIOD: u64 = 3;
+pub const DL_TASK: u64 = 4;
+/// FIFO 90.
+pub const PRIO: i32 = 9;
+
+pub fn us(us: u64) -> Instant {
+    Instant::from_ns(us * 1000)
+}
+
+pub fn looper() -> Thread {
+    Thread { tid: LOOP, prio: PRIO, name: Label::from("onbeat-loop") }
+}
+
+pub fn idle() -> Thread {
+    Thread { tid: 0, prio: 120, name: Label::from("swapper/1") }
+}
+
+pub fn thread(tid: u32, prio: i32, name: &str) -> Thread {
+    Thread { tid, prio, name: Label::from(name) }
+}
+
+/// A loop of 1 ms that is to wake up at 1000 µs on CPU 1, and what happened around it.
+pub struct World {
+    pub window: Window,
+    pub facts: SpikeFacts,
+    pub counters: Counters,
+}
+
+impl World {
+    /// The loop set its timer at 100 µs and left the CPU to `running`.
+    pub fn asleep_beside(running: Thread) -> Self {
+        let functions = [
+            (WAKE_UP, "hrtimer_wakeup"),
+            (TICK, "tick_nohz_handler"),
+            (RT_PERIOD, "sched_rt_period_timer"),
+            (DL_TASK, "dl_task_timer"),
+        ];
+        let functions = functions.into_iter().map(|(address, name)| (address, name.to_owned())).collect();
+        let cpus = (0..2).map(|cpu| CpuWindow { cpu, events: Vec::new() }).collect();
+        let window = Window { from: us(0), to: us(200_000), cpus, lost: Vec::new(), functions };
+        let facts = SpikeFacts {
+            release: us(1000),
+            expiry: us(1000),
+            entered_sleep: Some(us(99)),
+            tid: LOOP,
+            cpu: Some(1),
+            prio: PRIO,
+            ..SpikeFacts::default()
+        };
+        let mut world = Self { window, facts, counters: Counters::default() };
+        world.timer_set(100, 1000);
+        world.switch(101, looper(), 1, running);
+        world
+    }
+
+    pub fn on(&mut self, cpu: u32, at_us: u64, tid: u32, what: What) -> &mut Self {
+        let events = &mut self.window.cpus[cpu as usize].events;
+        let place = events.partition_point(|event| event.at <= us(at_us));
+        events.insert(place, Event { at: us(at_us), cpu, tid, what });
+        self
+    }
+
+    pub fn timer_set(&mut self, at_us: u64, expires_us: u64) -> &mut Self {
+        let expires = us(expires_us);
+        self.on(1, at_us, LOOP, What::TimerStart { timer: TIMER, function: WAKE_UP, expires, softexpires: expires })
+    }
+
+    pub fn switch(&mut self, at_us: u64, prev: Thread, state: u32, next: Thread) -> &mut Self {
+        self.on(1, at_us, prev.tid, What::Switch { prev, prev_state: State(state), next })
+    }
+
+    /// The timer's interrupt enters at `at_us`, wakes the loop 2 µs later and leaves after `length_us`.
+    pub fn timer_interrupt(&mut self, at_us: u64, length_us: u64) -> &mut Self {
+        self.on(1, at_us, 0, What::VectorEntry(Vector::LocalTimer));
+        let now = us(at_us + 1);
+        self.on(1, at_us + 1, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now });
+        self.on(1, at_us + 2, 0, What::Waking { thread: looper(), target_cpu: 1 });
+        self.on(1, at_us + 2, 0, What::TimerExpireExit { timer: TIMER });
+        self.on(1, at_us + length_us, 0, What::VectorExit(Vector::LocalTimer))
+    }
+
+    pub fn timer_function(&mut self, at_us: u64, function: u64, cpu: u32) -> &mut Self {
+        let (timer, now) = (function + 0x1000, us(at_us));
+        self.on(cpu, at_us, 0, What::TimerExpireEntry { timer, function, now });
+        self.on(cpu, at_us + 1, 0, What::TimerExpireExit { timer })
+    }
+
+    /// The loop gets the CPU from `prev` and runs its first instruction 2 µs later.
+    pub fn loop_runs(&mut self, at_us: u64, prev: Thread) -> &mut Self {
+        self.switch(at_us, prev, 0, looper());
+        self.started(at_us + 2)
+    }
+
+    pub fn started(&mut self, at_us: u64) -> &mut Self {
+        self.facts.start = us(at_us);
+        self.facts.end = us(at_us + 1);
+        self
+    }
+
+    /// The cycle's work: planned, and actual.
+    pub fn worked(&mut self, planned_us: u64, actual_us: u64) -> &mut Self {
+        self.facts.planned_work_ns = planned_us * 1000;
+        self.facts.end = self.facts.start.plus_ns(actual_us * 1000);
+        self
+    }
+
+    pub fn softirq(&mut self, from_us: u64, to_us: u64, number: u8) -> &mut Self {
+        self.on(1, from_us, 0, What::SoftirqEntry(Softirq(number)));
+        self.on(1, to_us, 0, What::SoftirqExit(Softirq(number)))
+    }
+
+    pub fn device(&mut self, from_us: u64, to_us: u64, name: &str) -> &mut Self {
+        self.on(1, from_us, 0, What::IrqEntry { irq: 36, name: Label::from(name) });
+        self.on(1, to_us, 0, What::IrqExit { irq: 36 })
+    }
+
+    pub fn reading(&mut self, at_us: u64, steal_us: u64) -> &mut Reading {
+        self.counters.source = CounterSource::Bpf;
+        self.counters.is_guest = true;
+        let reading = Reading { at: us(at_us), cpu: 1, steal_ns: steal_us * 1000, ..Reading::default() };
+        self.counters.readings.push(reading);
+        self.counters.readings.last_mut().unwrap()
+    }
+
+    pub fn lost(&mut self, from_us: u64, to_us: u64) -> &mut Self {
+        self.window.lost.push(Lost { cpu: 1, from: us(from_us), to: us(to_us), count: None });
+        self
+    }
+
+    /// The explanation; whatever the events, its parts add up.
+    pub fn explained(&self) -> Explanation {
+        let explanation = explain(&self.facts, &self.seen(), &self.counters);
+        let sum: u64 = explanation.causes.iter().map(|cause| cause.ns).sum();
+        assert_eq!(sum, explanation.lateness_ns, "the causes add up");
+        let unexplained = us_of(&explanation, CauseKind::Unexplained) * 1000;
+        assert!(explanation.accounted_ns + unexplained <= explanation.lateness_ns + 999);
+        explanation
+    }
+
+    /// Interrupts are written down without the thread they interrupt; here they get it.
+    fn seen(&self) -> Window {
+        let mut window = self.window.clone();
+        for cpu in &mut window.cpus {
+            let mut running = cpu.running_at_first().map_or(0, |thread| thread.tid);
+            for event in &mut cpu.events {
+                match event.what {
+                    What::Switch { next, .. } => running = next.tid,
+                    _ if event.tid == 0 => event.tid = running,
+                    _ => {}
+                }
+            }
+        }
+        window
+    }
+
+    pub fn late_us(&self) -> u64 {
+        self.facts.start.ns_since(self.facts.expiry) / 1000
+    }
+}
+
+/// Microseconds that a kind accounts for.
+pub fn us_of(explanation: &Explanation, kind: CauseKind) -> u64 {
+    explanation.causes.iter().filter(|cause| cause.kind == kind).map(|cause| cause.ns).sum::<u64>() / 1000
+}
+
+/// The main cause, and its culprit's name.
+pub fn main_of(explanation: &Explanation) -> (CauseKind, String) {
+    let main = explanation.main().unwrap();
+    (main.kind, main.culprit.as_ref().map(|culprit| culprit.name.clone()).unwrap_or_default())
+}

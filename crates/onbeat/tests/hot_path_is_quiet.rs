@@ -1,0 +1,119 @@
+//! The table on the front page of `onbeat-rt`, held: no system call but sleep and time, and no allocation.
+//!
+//! The filter kills the process, so the loops under it run in children: this file's own executable, called again for
+//! one test with a word in the environment.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
+use onbeat::thread::{Wanted, lockdown};
+use onbeat_rt::ring::Ring;
+use onbeat_rt::sys::{Monotonic, tick};
+use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Sample, Slot, Task, Wait, cycle, split};
+
+#[global_allocator]
+static ALLOCATOR: AllocDisabler = AllocDisabler;
+
+const CYCLES: u64 = 2000;
+
+/// A 2 kHz loop with a spin, so that both parts of a wait are passed.
+fn run_loop(task: &mut (impl Task + Send), arm: fn(), around: fn(&mut dyn FnMut())) -> (Outcome, usize) {
+    let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
+    let mut ring = Ring::over(&mut slots).unwrap();
+    let (mut hot, mut cold) = split(&mut ring);
+    let stop = AtomicBool::new(false);
+    let outcome = std::thread::scope(|threads| {
+        let body = threads.spawn(|| {
+            let _ = Wanted::default().prepare_thread();
+            let period_ns = 500_000;
+            let first_release =
+                cycle::Phase::AvoidTick.first_release(Monotonic.now().plus_ns(5_000_000), period_ns, tick());
+            let plan = Plan {
+                period_ns,
+                first_release,
+                deadline_ns: period_ns,
+                releases: CYCLES,
+                wait: Wait::SleepThenSpin { margin_ns: 50_000 },
+                on_overrun: OnOverrun::SkipKeepPhase,
+            };
+            arm();
+            let mut outcome = None;
+            around(&mut || outcome = Some(cycle::run(&Monotonic, &plan, task, &mut hot, &stop)));
+            outcome.unwrap()
+        });
+        body.join().unwrap()
+    });
+    (outcome, std::iter::from_fn(|| cold.pop()).count())
+}
+
+fn plainly(run: &mut dyn FnMut()) {
+    run();
+}
+
+fn quiet(_: &Cycle) -> Flow {
+    Flow::Continue
+}
+
+fn prints_once(cycle: &Cycle) -> Flow {
+    if cycle.index >= 10 {
+        println!("a print in the loop");
+    }
+    if cycle.index > 20 { Flow::Stop } else { Flow::Continue }
+}
+
+fn allocates_once(cycle: &Cycle) -> Flow {
+    if cycle.index >= 10 {
+        std::hint::black_box(vec![0_u8; 64]);
+    }
+    if cycle.index > 20 { Flow::Stop } else { Flow::Continue }
+}
+
+fn child(word: &str) -> ExitStatus {
+    let me = std::env::current_exe().unwrap();
+    let test = "in_a_child_with_the_filter";
+    Command::new(me).args(["--exact", test, "--nocapture"]).env("ONBEAT_TEST_CHILD", word).status().unwrap()
+}
+
+#[test]
+fn in_a_child_with_the_filter() {
+    let arm = || lockdown().expect("the filter can be installed");
+    let outcome = match std::env::var("ONBEAT_TEST_CHILD").unwrap_or_default().as_str() {
+        "quiet" => run_loop(&mut quiet, arm, plainly).0,
+        "prints" => run_loop(&mut prints_once, arm, plainly).0,
+        // Called as an ordinary test: the tests below call it with a word.
+        _ => return,
+    };
+    assert_eq!(outcome.slots, CYCLES);
+}
+
+#[test]
+fn the_loop_asks_the_kernel_for_nothing_but_sleep_and_time() {
+    let status = child("quiet");
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn a_print_planted_in_a_cycle_is_caught() {
+    const SIGSYS: i32 = 31;
+    assert_eq!(child("prints").signal(), Some(SIGSYS), "the filter must kill what prints");
+}
+
+#[test]
+fn the_loop_allocates_nothing_and_an_allocation_would_be_seen() {
+    // The count belongs to the thread, so the loop's thread takes it along.
+    static SEEN: AtomicU32 = AtomicU32::new(0);
+    let watched: fn(&mut dyn FnMut()) = |run| {
+        reset_violation_count();
+        assert_no_alloc(run);
+        SEEN.store(violation_count(), Ordering::Relaxed);
+    };
+    let (outcome, samples) = run_loop(&mut quiet, || {}, watched);
+    assert_eq!(SEEN.load(Ordering::Relaxed), 0, "allocations in {} cycles", outcome.cycles);
+    assert_eq!(samples as u64, outcome.cycles);
+
+    run_loop(&mut allocates_once, || {}, watched);
+    assert!(SEEN.load(Ordering::Relaxed) > 0, "the counter must see a planted allocation");
+}

@@ -1,0 +1,222 @@
+//! What an injector did to another process is taken back, whoever dies meanwhile.
+//!
+//! The injector that is killed as a whole runs in a child: this file's own executable, called again for one test with the
+//! target's number in the environment.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant as WallInstant};
+
+use onbeat::inject::{Detail, Error, Fault, Grid, InLoop, Injector, Plan, Target};
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
+use rustix::thread::sched_getaffinity;
+
+const MS: u64 = 1_000_000;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The tests watch limits and processes of this whole process.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A process that sleeps, ended with the test.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Self {
+        Self(Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id().cast_signed()
+    }
+
+    fn state(&self) -> char {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    }
+
+    fn cpus(&self) -> Vec<usize> {
+        let cpus = sched_getaffinity(Pid::from_raw(self.pid())).unwrap();
+        (0..1024).filter(|&cpu| cpus.is_set(cpu)).collect()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn plan(fault: Fault, pid: i32) -> Plan {
+    Plan {
+        fault,
+        every_ns: 400 * MS,
+        for_ns: 300 * MS,
+        count: 1000,
+        target: Target { pid, tid: pid, cpu: 0, priority: 0 },
+        grid: Grid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
+    }
+}
+
+fn comes_true(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = WallInstant::now() + PATIENCE;
+    while !condition() {
+        assert!(WallInstant::now() < end, "never came true: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Longer than one injection and the pause after it.
+fn stays_true(what: &str, condition: impl Fn() -> bool) {
+    let end = WallInstant::now() + Duration::from_millis(900);
+    while WallInstant::now() < end {
+        assert!(condition(), "did not stay true: {what}");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_stopped_process_is_in_state_t_and_runs_again_after_the_time_live() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = Sleeper::new();
+    let injector = Injector::start(Plan { count: 2, ..plan(Fault::StopSignal, target.pid()) }).unwrap();
+    comes_true("stopped", || target.state() == 'T');
+    comes_true("continued", || target.state() == 'S');
+    comes_true("finished", || injector.is_finished());
+    let log = injector.stop();
+    assert_eq!(log.injected.len(), 2);
+    for entry in &log.injected {
+        assert_eq!(entry.detail, Detail::Stopped { pid: u64::from(target.pid().unsigned_abs()) });
+        assert!(entry.ns >= 300 * MS, "{entry:?}");
+    }
+    assert_eq!(target.state(), 'S');
+}
+
+#[test]
+fn a_process_runs_again_when_the_actor_is_killed_while_it_holds_it_live() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = Sleeper::new();
+    let injector = Injector::start(plan(Fault::StopSignal, target.pid())).unwrap();
+    comes_true("stopped", || target.state() == 'T');
+    kill(injector.actor_pid().unwrap());
+    comes_true("continued by the guard", || target.state() == 'S');
+    comes_true("finished", || injector.is_finished());
+    stays_true("running", || target.state() == 'S');
+    assert_eq!(injector.stop().injected.len(), 0, "what was not taken back as planned is not logged");
+}
+
+#[test]
+fn an_affinity_is_back_when_the_actor_is_killed_while_it_holds_it_live() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = Sleeper::new();
+    let home = target.cpus();
+    if home.len() < 2 {
+        return println!("skipped: this process may use one CPU only, {home:?}");
+    }
+    let injector = match Injector::start(plan(Fault::ForcedMigration, target.pid())) {
+        Ok(injector) => injector,
+        Err(why @ Error::NotPossible { .. }) => return println!("skipped: {why}"),
+        Err(why) => panic!("{why}"),
+    };
+    comes_true("moved", || target.cpus() != home);
+    assert!(!target.cpus().contains(&0), "away from its CPU: {:?}", target.cpus());
+    kill(injector.actor_pid().unwrap());
+    comes_true("taken back by the guard", || target.cpus() == home);
+    drop(injector);
+    stays_true("at home", || target.cpus() == home);
+}
+
+#[test]
+fn in_a_child_that_is_killed() {
+    let Ok(target) = std::env::var("ONBEAT_TEST_TARGET") else { return };
+    let _injector = Injector::start(plan(Fault::StopSignal, target.parse().unwrap())).unwrap();
+    std::thread::sleep(PATIENCE);
+}
+
+#[test]
+fn a_process_runs_again_when_the_whole_injector_is_killed_live() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = Sleeper::new();
+    let me = std::env::current_exe().unwrap();
+    let mut injector = Command::new(me)
+        .args(["--exact", "in_a_child_that_is_killed"])
+        .env("ONBEAT_TEST_TARGET", target.pid().to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    comes_true("stopped", || target.state() == 'T');
+    injector.kill().unwrap();
+    injector.wait().unwrap();
+    comes_true("continued", || target.state() == 'S');
+    stays_true("running", || target.state() == 'S');
+}
+
+#[test]
+fn a_stopped_injector_has_let_go_and_left_no_process_and_no_limit_live() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = Sleeper::new();
+    let before = getrlimit(Resource::Nofile);
+    let injector = Injector::start(plan(Fault::StopSignal, target.pid())).unwrap();
+    let actor = injector.actor_pid().unwrap();
+    comes_true("stopped", || target.state() == 'T');
+    let _ = injector.stop();
+    assert_eq!(target.state(), 'S');
+    assert!(!fs::exists(format!("/proc/{actor}")).unwrap(), "the actor is gone");
+
+    let section = Injector::start(Plan { for_ns: MS / 2, ..plan(Fault::KernelSection, target.pid()) });
+    if let Err(why) = &section {
+        println!("skipped: {why}");
+    }
+    drop(section);
+    assert_eq!(getrlimit(Resource::Nofile), before);
+}
+
+#[test]
+fn a_target_that_is_not_there_is_refused_with_its_number() {
+    let gone = {
+        let target = Sleeper::new();
+        target.pid()
+    };
+    for fault in [Fault::StopSignal, Fault::ForcedMigration] {
+        let Err(Error::NotPossible { reason, .. }) = Injector::start(plan(fault, gone)) else { panic!("{fault}") };
+        assert!(reason.contains(&gone.to_string()), "{reason}");
+    }
+}
+
+#[test]
+fn each_fault_is_made_in_one_place_and_the_other_says_so() {
+    let nothing = |_: &Cycle| Flow::Continue;
+    for fault in Fault::ALL {
+        let plan = Plan { every_ns: fault.least_every_ns().max(400 * MS), for_ns: MS, count: 1, ..plan(fault, 1) };
+        match fault.place() {
+            onbeat::inject::Place::InLoop => {
+                assert!(matches!(Injector::start(plan), Err(Error::Elsewhere { .. })), "{fault}");
+                assert!(InLoop::new(nothing, &plan).is_ok(), "{fault}");
+            }
+            onbeat::inject::Place::Beside => {
+                let said = InLoop::new(nothing, &plan).err().map(|why| why.to_string());
+                assert!(said.is_some_and(|said| said.contains("beside the loop")), "{fault}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_fault_has_a_word_that_is_read_back_and_a_sentence() {
+    for fault in Fault::ALL {
+        assert_eq!(fault.to_string().parse(), Ok(fault));
+        assert_eq!(fault.to_string().replace('_', "-").parse(), Ok(fault));
+        assert_eq!(serde_json::to_string(&fault).unwrap(), format!("\"{fault}\""));
+        assert!(fault.describe().ends_with('.') && fault.describe().len() < 100, "{}", fault.describe());
+    }
+    let unknown = "lightning".parse::<Fault>().unwrap_err().to_string();
+    assert!(unknown.contains("lightning") && unknown.contains("stop_signal"), "{unknown}");
+}

@@ -1,0 +1,282 @@
+//! What a run file says of a run, and what is left of it after a crash.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::path::Path;
+
+use onbeat::host::Host;
+use onbeat::record::{
+    Account, EndReason, Header, Moments, Recorder, Recording, RunFile, RunFileError, RunWriter, Series, SpikeLimit,
+    Stall, WriteError, interval_ns_for,
+};
+use onbeat_rt::{End, Flags, Instant, Outcome, Sample};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+fn header() -> Header {
+    Header {
+        schema: Header::SCHEMA.into(),
+        version: "0.0.0".into(),
+        command: vec!["onbeat".into(), "measure".into(), "timer".into()],
+        probe: "timer".into(),
+        started_unix_s: 1_763_712_000.25,
+        host: Host::default(),
+        cell: None,
+        timing: None,
+        grants: Vec::new(),
+        limit: None,
+    }
+}
+
+fn recorder(path: &Path, interval_ns: u64) -> Recorder {
+    let recording = Recording { period_ns: MS, work_ns: 0, interval_ns, spike_limit: SpikeLimit::TenTimesMedian };
+    Recorder::new(RunWriter::create(path, &header()).unwrap(), Instant::from_ns(0), recording)
+}
+
+fn sample(index: u64, skipped: u64, wakeup_latency_ns: u64) -> Sample {
+    Sample {
+        index,
+        release: Instant::from_ns(index * MS),
+        wakeup_latency_ns,
+        execution_time_ns: 7_000,
+        sleep_latency_ns: wakeup_latency_ns,
+        skipped,
+        ..Sample::default()
+    }
+}
+
+fn outcome(slots: u64, cycles: u64, skipped_at_end: u64) -> Outcome {
+    Outcome {
+        end: End::Complete,
+        slots,
+        cycles,
+        skipped: slots - cycles,
+        skipped_at_end,
+        last_end: Instant::from_ns(slots * MS),
+    }
+}
+
+/// One block of these samples, from header to closing line.
+fn record(path: &Path, samples: &[Sample], outcome: &Outcome, warmup: u64) -> Account {
+    let mut recorder = recorder(path, SECOND);
+    recorder.begin_block(0, Instant::from_ns(0), "idle", warmup).unwrap();
+    for sample in samples {
+        recorder.sample(sample, None).unwrap();
+    }
+    recorder.end_block(outcome).unwrap();
+    recorder.close(&Account { reason: EndReason::Complete, ..Account::default() }).unwrap()
+}
+
+fn in_a_file(test: impl FnOnce(&Path)) {
+    let dir = tempfile::tempdir().unwrap();
+    test(&dir.path().join("test.onbeat.hlog"));
+}
+
+#[test]
+fn what_was_counted_is_what_is_read() {
+    in_a_file(|path| {
+        let samples: Vec<Sample> = (0..3_500).map(|k| sample(k, 0, 20_000 + k)).collect();
+        record(path, &samples, &outcome(3_500, 3_500, 0), 0);
+        let run = RunFile::read(path).unwrap();
+        assert_eq!(run.header, header());
+        assert_eq!(run.intervals.len(), 4, "three whole seconds and a half");
+        assert_eq!(run.distribution(Series::WakeupLatency).count(), 3_500);
+        assert_eq!(run.distribution(Series::ObservedPeriod).count(), 3_499, "the first cycle has no period");
+        let moments = run.moments(Series::WakeupLatency);
+        assert_eq!((moments.min_ns, moments.max_ns), (20_000, 23_499), "extremes are exact");
+        assert!((moments.mean_ns - 21_749.5).abs() < 1e-6);
+        assert_eq!(run.end.unwrap().slots, 3_500);
+    });
+}
+
+#[test]
+fn skipped_releases_have_the_latency_until_the_next_start() {
+    in_a_file(|path| {
+        let samples = [sample(0, 0, 10_000), sample(4, 3, 500_000)];
+        record(path, &samples, &outcome(5, 2, 0), 0);
+        let skipped = RunFile::read(path).unwrap().moments(Series::SkippedLatency);
+        assert_eq!((skipped.n, skipped.min_ns, skipped.max_ns), (3, 1_500_000, 3_500_000));
+    });
+}
+
+#[test]
+fn releases_skipped_at_the_end_waited_at_least_until_the_last_cycle_ended() {
+    in_a_file(|path| {
+        let mut end = outcome(5, 2, 3);
+        end.last_end = Instant::from_ns(4_700_000);
+        record(path, &[sample(0, 0, 10_000), sample(1, 0, 10_000)], &end, 0);
+        let run = RunFile::read(path).unwrap();
+        let skipped = run.moments(Series::SkippedLatency);
+        assert_eq!((skipped.n, skipped.min_ns, skipped.max_ns), (3, 700_000, 2_700_000));
+        assert_eq!(run.intervals[0].skipped, 3);
+    });
+}
+
+#[test]
+fn a_lost_sample_is_counted_and_makes_no_false_period() {
+    in_a_file(|path| {
+        let samples = [sample(0, 0, 10_000), sample(1, 0, 10_000), sample(9, 2, 10_000), sample(10, 0, 10_000)];
+        let account = record(path, &samples, &outcome(11, 9, 0), 0);
+        assert_eq!(account.lost, 5, "releases 2 to 6 are unknown, 7 and 8 were skipped");
+        let run = RunFile::read(path).unwrap();
+        assert_eq!(run.moments(Series::ObservedPeriod).n, 2);
+        assert_eq!(run.moments(Series::ObservedPeriod).max_ns, MS);
+    });
+}
+
+#[test]
+fn a_stall_that_is_a_rule_of_the_scheduler_is_written_beside_its_spike() {
+    in_a_file(|path| {
+        let mut recorder = recorder(path, SECOND);
+        recorder.begin_block(0, Instant::from_ns(0), "idle", 0).unwrap();
+        recorder.sample(&sample(0, 0, 20_000), None).unwrap();
+        recorder.sample(&sample(51, 50, 20_000), None).unwrap();
+        recorder.sample(&sample(52, 0, 50 * MS), Some(Stall::FairServer)).unwrap();
+        recorder.end_block(&outcome(53, 3, 0)).unwrap();
+        recorder.close(&Account::default()).unwrap();
+        let run = RunFile::read(path).unwrap();
+        assert_eq!(run.spikes.len(), 1);
+        assert_eq!((run.spikes[0].index, run.spikes[0].stall), (52, Some(Stall::FairServer)));
+    });
+}
+
+#[test]
+fn only_the_ten_worst_spikes_of_an_interval_are_kept_and_the_rest_are_counted() {
+    in_a_file(|path| {
+        let samples: Vec<Sample> =
+            (0..900).map(|k| sample(k, 0, if k % 20 == 19 { MS + k * 1_000 } else { 20_000 })).collect();
+        record(path, &samples, &outcome(900, 900, 0), 0);
+        let run = RunFile::read(path).unwrap();
+        assert_eq!((run.intervals[0].spikes, run.spikes.len()), (45, 10));
+        assert_eq!(run.spikes[0].index, 719, "the ten worst are the last ten");
+    });
+}
+
+#[test]
+fn long_runs_have_few_histograms_and_every_seconds_maximum() {
+    assert_eq!(interval_ns_for(60 * SECOND), SECOND);
+    assert_eq!(interval_ns_for(3_600 * SECOND), 12 * SECOND);
+    assert_eq!(interval_ns_for(86_400 * SECOND), 288 * SECOND);
+    assert_eq!(interval_ns_for(u64::MAX), 300 * SECOND);
+    in_a_file(|path| {
+        let mut recorder = recorder(path, 60 * SECOND);
+        recorder.begin_block(0, Instant::from_ns(0), "idle", 0).unwrap();
+        for k in 0..120_000 {
+            recorder.sample(&sample(k, 0, 20_000 + k / 1_000), None).unwrap();
+        }
+        recorder.end_block(&outcome(120_000, 120_000, 0)).unwrap();
+        recorder.close(&Account::default()).unwrap();
+        let run = RunFile::read(path).unwrap();
+        assert_eq!(run.intervals.len(), 2);
+        let maxima: Vec<u64> =
+            run.maxima.iter().flat_map(|note| note.series[&Series::WakeupLatency].iter().copied()).collect();
+        assert_eq!(maxima, (0..120).map(|second| 20_000 + second).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_file_cut_at_any_byte_is_read_up_to_its_last_whole_line() {
+    in_a_file(|path| {
+        let samples: Vec<Sample> = (0..2_500).map(|k| sample(k, 0, 20_000 + k)).collect();
+        record(path, &samples, &outcome(2_500, 2_500, 0), 0);
+        let whole = std::fs::read(path).unwrap();
+        let header_ends = whole.iter().enumerate().filter(|(_, b)| **b == b'\n').nth(1).unwrap().0;
+        let mut seen = 0;
+        for cut in (0..whole.len()).step_by(7).chain([whole.len()]) {
+            match RunFile::parse(path, &whole[..cut]) {
+                Ok(run) => {
+                    let count = run.distribution(Series::WakeupLatency).count();
+                    assert!(count >= seen, "more bytes never say less");
+                    seen = count;
+                    assert_eq!(run.cut_line, whole[..cut].last() != Some(&b'\n'));
+                }
+                Err(RunFileError::Foreign { .. }) => assert!(cut <= header_ends, "cut at {cut}"),
+                Err(why) => panic!("cut at {cut}: {why}"),
+            }
+        }
+        assert_eq!(seen, 2_500);
+    });
+}
+
+#[test]
+fn a_foreign_file_is_refused_in_one_sentence() {
+    let foreign = RunFile::parse(Path::new("x.txt"), b"# /dev/cpu_dma_latency set to 0us\nT: 0 P:98\n").unwrap_err();
+    assert!(foreign.to_string().contains("x.txt is not an onbeat run file"), "{foreign}");
+    let empty = RunFile::parse(Path::new("x.txt"), b"").unwrap_err();
+    assert!(matches!(empty, RunFileError::Foreign { .. }));
+}
+
+#[test]
+fn a_damaged_line_is_named_with_its_number() {
+    in_a_file(|path| {
+        record(path, &[sample(0, 0, 20_000)], &outcome(1, 1, 0), 0);
+        let text = std::fs::read_to_string(path).unwrap();
+        let line = text.lines().position(|line| line.starts_with("Tag=")).unwrap() + 1;
+        let damaged = text.replacen("HISTFAAA", "HISTF?AA", 1);
+        let why = RunFile::parse(path, damaged.as_bytes()).unwrap_err().to_string();
+        assert!(why.contains(&format!("line {line}:")) && why.contains("base64"), "{why}");
+    });
+}
+
+#[test]
+fn notes_of_a_later_version_are_passed_over() {
+    in_a_file(|path| {
+        record(path, &[sample(0, 0, 20_000)], &outcome(1, 1, 0), 0);
+        let text = std::fs::read_to_string(path).unwrap() + "#[onbeat: {\"weather\":{\"rain\":true}}]\n";
+        assert_eq!(RunFile::parse(path, text.as_bytes()).unwrap().moments(Series::WakeupLatency).n, 1);
+    });
+}
+
+#[test]
+fn a_known_note_that_cannot_be_read_is_not_passed_over() {
+    in_a_file(|path| {
+        record(path, &[sample(0, 0, 20_000)], &outcome(1, 1, 0), 0);
+        let text = std::fs::read_to_string(path).unwrap().replace("\"observed_period\"", "\"observed_mood\"");
+        let damaged = text.replace("\"wakeup_latency\":{", "\"wakeup_mood\":{");
+        let why = RunFile::parse(path, damaged.as_bytes()).unwrap_err().to_string();
+        assert!(why.contains("a note that cannot be read"), "{why}");
+    });
+}
+
+#[test]
+fn a_full_disk_is_one_sentence_that_says_what_is_kept() {
+    let why = RunWriter::create(Path::new("/dev/full"), &header()).err().expect("the device is always full");
+    assert!(matches!(why, WriteError::Append { written: 0, .. }));
+    assert!(why.to_string().contains("/dev/full after 0 bytes: No space left on device"), "{why}");
+}
+
+proptest! {
+    /// Every slot of the grid is in exactly one place: counted, skipped, lost, or warm-up.
+    #[test]
+    fn every_slot_is_in_one_place(
+        steps in prop::collection::vec((0_u64..5, 0_u64..3, 1_u64..3_000_000), 1..150),
+        skipped_at_end in 0_u64..4,
+        lost_at_end in 0_u64..3,
+        warmup in 0_u64..10,
+    ) {
+        in_a_file(|path| {
+            let mut next = 0;
+            let mut cycles = 0;
+            let samples: Vec<Sample> = steps.iter().map(|&(skipped, lost, latency)| {
+                next += skipped + lost + 1;
+                cycles += lost + 1;
+                let flags = Flags::default().with_if(Flags::OVERRUN, latency > MS);
+                Sample { flags, ..sample(next - 1, skipped, latency) }
+            }).collect();
+            let slots = next + lost_at_end + skipped_at_end;
+            let account = record(path, &samples, &outcome(slots, cycles + lost_at_end, skipped_at_end), warmup);
+            let run = RunFile::read(path).unwrap();
+            let counted = run.moments(Series::WakeupLatency).n;
+            let skipped = run.moments(Series::SkippedLatency).n;
+            assert_eq!(counted + skipped + account.lost + account.warmup, slots);
+            let all = run.distribution(Series::WakeupLatency).count();
+            assert_eq!(all, counted, "histograms and moments agree");
+            let exact = samples.iter().skip(warmup as usize).fold(Moments::default(), |mut m, s| {
+                m.add(s.wakeup_latency_ns);
+                m
+            });
+            assert_eq!(run.moments(Series::WakeupLatency).max_ns, exact.max_ns);
+        });
+    }
+}

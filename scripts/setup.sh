@@ -1,0 +1,50 @@
+#!/bin/sh
+# Installs the Debian packages that a command needs and the machine lacks, when it may; names them when it may not.
+# usage: setup.sh bench|test
+set -eu
+
+# program that shows it is there:package that brings it:what for
+bench_wants="cc:build-essential:linking
+hackbench:rt-tests:the load of the paper
+ping:iputils-ping:the load of the paper"
+test_wants="$bench_wants
+stress-ng:stress-ng:tests of loads
+java:default-jdk-headless:reading run files with Java
+mvn:maven:reading run files with Java
+node:nodejs:the page
+npm:npm:the page
+chromium:chromium:looking at the page"
+
+case "${1:-}" in
+    bench) wants=$bench_wants ;;
+    test) wants=$test_wants ;;
+    *) echo "usage: $0 bench|test" >&2; exit 2 ;;
+esac
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "onbeat is built with Rust 1.89 or later, and cargo is not to be found; install it as https://rustup.rs says" >&2
+    exit 2
+fi
+
+missing=$(printf '%s\n' "$wants" | while IFS=: read -r program package purpose; do
+    command -v "$program" >/dev/null 2>&1 || echo "$package"
+done | sort -u | tr '\n' ' ')
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "not installed: $missing(names of Debian packages); onbeat goes on without them and says what it lacks" >&2
+    exit 0
+fi
+
+if [ "$(id -u)" = 0 ]; then root=""; elif sudo -n true 2>/dev/null; then root="sudo"; else
+    echo "not installed, and not permitted to install: $missing" >&2
+    echo "  sudo apt-get install $missing" >&2
+    exit 0
+fi
+echo "installing $missing"
+# shellcheck disable=SC2086 # a list of packages is several words
+install="env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing"
+$root apt-get update -qq || true
+$root $install >/dev/null || {
+    echo "could not install: $missing; onbeat goes on without them and says what it lacks" >&2
+}

@@ -1,0 +1,330 @@
+//! The limits of the project that no lint holds, checked on the tracked files.
+//!
+//! Each check is a function from files to findings (`path:line: what`), a test that the repository has none, and a
+//! test that a planted violation is found: a check that cannot fail is none.
+#![allow(missing_docs)]
+
+mod source;
+
+use source::{Source, code, code_without_tests, line_of, paths, tracked, words};
+
+type Check = fn(&[Source]) -> Vec<String>;
+
+/// No finding in the repository.
+fn holds(check: Check) {
+    let found = check(&tracked());
+    assert!(found.is_empty(), "{} found:\n{}", found.len(), found.join("\n"));
+}
+
+/// A finding at `line` of a planted file, and none in its counterpart.
+fn catches(check: Check, path: &str, wrong: &str, line: usize, right: &str) {
+    let found = check(&[Source::planted(path, wrong)]);
+    let place = format!("{path}:{line}:");
+    assert!(found.iter().any(|finding| finding.starts_with(&place)), "{place} is not among {found:?}");
+    let found = check(&[Source::planted(path, right)]);
+    assert!(found.is_empty(), "{found:?}");
+}
+
+const PROGRAM: [&str; 8] = ["rs", "ts", "js", "mjs", "java", "py", "sh", "toml"];
+const PROSE: [&str; 1] = ["md"];
+
+fn rust_below<'s>(sources: &'s [Source], folder: &'s str) -> impl Iterator<Item = &'s Source> {
+    sources.iter().filter(move |source| source.path.starts_with(folder) && source.has_extension(&["rs"]))
+}
+
+// ---- size
+
+const MOST_LINES: usize = 600;
+
+fn long_files(sources: &[Source]) -> Vec<String> {
+    let long = |source: &Source| {
+        let lines = source.text.lines().count();
+        (lines > MOST_LINES).then(|| source.at(MOST_LINES + 1, &format!("{lines} lines, at most {MOST_LINES}")))
+    };
+    sources.iter().filter(|source| source.has_extension(&["rs", "ts", "java", "py"])).filter_map(long).collect()
+}
+
+#[test]
+fn no_source_file_is_longer_than_600_lines() {
+    holds(long_files);
+}
+
+#[test]
+fn a_file_of_601_lines_is_found() {
+    let lines = |n| "// a line\n".repeat(n);
+    catches(long_files, "crates/onbeat/src/long.rs", &lines(601), 601, &lines(600));
+}
+
+// ---- unsafe
+
+/// How far above an `unsafe` its reason may begin, in lines without a blank one between.
+const REASON_WITHIN: usize = 6;
+
+/// Where `unsafe` may stand, and what for: what neither the standard library nor rustix offers safely.
+const UNSAFE_FILES: [(&str, &str); 16] = [
+    ("crates/onbeat/src/cause/bpf.rs", "the bpf and perf_event_open system calls, which no library wraps plainly"),
+    ("crates/onbeat/src/inject/in_loop.rs", "pages taken and given back in a cycle"),
+    ("crates/onbeat/src/inject/outside.rs", "a process that shares memory with the injector"),
+    ("crates/onbeat/src/inject/softirq.rs", "a socket option that only libc has"),
+    ("crates/onbeat-rt/src/ring.rs", "slots shared by two threads"),
+    ("crates/onbeat-rt/src/sys.rs", "clock reads and the sleep, without std"),
+    ("crates/onbeat/src/load/leader.rs", "handlers of the signals that end a load"),
+    ("crates/onbeat/src/load/memory.rs", "pages mapped and unmapped as a load"),
+    ("crates/onbeat/src/load/ordinary.rs", "the policy of a load's threads"),
+    ("crates/onbeat/src/load/reap.rs", "what happens between fork and exec; the CPU time of dead children"),
+    ("crates/onbeat/src/thread/lockdown.rs", "the filter of system calls"),
+    ("crates/onbeat/src/thread/memory.rs", "the allocator's parameters"),
+    ("crates/onbeat/src/thread/scheduling.rs", "policy and signal mask of the loop's thread"),
+    ("crates/onbeat/src/thread/usage.rs", "the kernel's counters of one thread"),
+    ("crates/onbeat-rt/tests/ring_loom.rs", "the broken twin of the ring"),
+    ("crates/onbeat/tests/load_ends.rs", "the policy of a starter"),
+];
+
+fn unsafe_lines(source: &Source) -> Vec<usize> {
+    let code = code(&source.text);
+    words(&code, "unsafe").map(|place| line_of(&code, place.start)).collect()
+}
+
+fn unsafe_without_a_reason(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources.iter().filter(|source| source.has_extension(&["rs"])) {
+        let lines: Vec<&str> = source.text.lines().collect();
+        for line in unsafe_lines(source) {
+            let above = lines[..line].iter().rev().take(1 + REASON_WITHIN).take_while(|line| !line.trim().is_empty());
+            if !above.clone().any(|line| line.contains("SAFETY:") || line.contains("# Safety")) {
+                found.push(source.at(line, "unsafe without a `SAFETY:` reason just above"));
+            }
+        }
+    }
+    found
+}
+
+fn unsafe_elsewhere(sources: &[Source]) -> Vec<String> {
+    let listed = |source: &Source| UNSAFE_FILES.iter().any(|(path, _)| *path == source.path);
+    let found = sources.iter().filter(|source| source.has_extension(&["rs"]) && !listed(source));
+    found
+        .flat_map(|source| unsafe_lines(source).into_iter().map(|line| source.at(line, "unsafe in a file not listed")))
+        .collect()
+}
+
+#[test]
+fn every_unsafe_gives_its_reason() {
+    holds(unsafe_without_a_reason);
+}
+
+#[test]
+fn an_unsafe_impl_without_a_reason_is_found() {
+    let wrong = "struct A;\n\n// It is fine.\nunsafe impl Send for A {}\n";
+    let right =
+        "// SAFETY: one thread at a time.\nunsafe impl Send for A {}\nconst WORD: &str = \"unsafe\"; // unsafe\n";
+    catches(unsafe_without_a_reason, "crates/onbeat-rt/src/ring.rs", wrong, 4, right);
+}
+
+#[test]
+fn unsafe_stands_only_in_the_files_that_are_listed() {
+    holds(unsafe_elsewhere);
+}
+
+#[test]
+fn unsafe_in_a_file_not_listed_is_found() {
+    let wrong = "fn f() {\n    // SAFETY: planted.\n    unsafe { g() }\n}\n";
+    catches(unsafe_elsewhere, "crates/onbeat/src/report/table.rs", wrong, 3, "#![allow(unsafe_code)]\n");
+}
+
+#[test]
+fn every_file_listed_for_unsafe_exists_and_needs_it() {
+    let sources = tracked();
+    for (path, _) in UNSAFE_FILES {
+        let needs = sources.iter().any(|source| source.path == path && !unsafe_lines(source).is_empty());
+        assert!(needs, "{path} holds no unsafe any more; take it off the list");
+    }
+}
+
+// ---- direction
+
+fn what_the_hot_crate_may_not_name(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in rust_below(sources, "crates/onbeat-rt/src/") {
+        let code = code_without_tests(&source.text);
+        for name in ["std", "alloc", "onbeat"] {
+            let named = paths(&code, name).into_iter();
+            found.extend(named.map(|(line, path)| source.at(line, &format!("the hot crate names {path}"))));
+        }
+        found.extend(
+            words(&code, "extern crate")
+                .map(|place| source.at(line_of(&code, place.start), "the hot crate links a crate by hand")),
+        );
+    }
+    let manifest = sources.iter().filter(|source| source.path == "crates/onbeat-rt/Cargo.toml");
+    found.extend(manifest.flat_map(|source| {
+        let of_all_builds = |(_, line): &(usize, &str)| !line.starts_with('[');
+        let from = source.lines().skip_while(|(_, line)| *line != "[dependencies]").skip(1);
+        let foreign = |line: &str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("libc ");
+        from.take_while(of_all_builds)
+            .filter(|(_, line)| foreign(line))
+            .map(|(number, _)| source.at(number, "the hot crate depends on libc only"))
+            .collect::<Vec<_>>()
+    }));
+    found
+}
+
+#[test]
+fn the_hot_crate_names_neither_the_cold_one_nor_std() {
+    holds(what_the_hot_crate_may_not_name);
+}
+
+#[test]
+fn the_hot_crate_naming_std_is_found() {
+    let path = "crates/onbeat-rt/src/cycle.rs";
+    let right = "//! See `onbeat::thread`.\nuse core::cell::Cell;\n#[cfg(all(test, not(loom)))]\nmod tests {\n    use std::vec::Vec;\n}\n";
+    catches(what_the_hot_crate_may_not_name, path, "use core::cell::Cell;\nuse std::vec::Vec;\n", 2, right);
+    catches(what_the_hot_crate_may_not_name, path, "fn f() {\n    onbeat::thread::lockdown();\n}\n", 2, right);
+    let manifest =
+        |line| format!("[dependencies]\nlibc = {{ workspace = true }}\n{line}\n[dev-dependencies]\nproptest = \"1\"\n");
+    let path = "crates/onbeat-rt/Cargo.toml";
+    catches(what_the_hot_crate_may_not_name, path, &manifest("rtrb = \"0.4\""), 3, &manifest("# nothing else"));
+}
+
+/// Rooms of the library, and those that stand later in the data flow or beside it, which they may not name.
+const ROOMS: [(&str, &[&str]); 10] = [
+    ("host", &["thread", "cause", "record", "load", "probe", "tune", "bench", "report"]),
+    ("thread", &["cause", "record", "load", "probe", "tune", "bench", "report"]),
+    ("cause", &["record", "load", "probe", "inject", "tune", "bench", "report"]),
+    ("record", &["load", "probe", "tune", "bench", "report"]),
+    ("load", &["record", "probe", "tune", "bench", "report"]),
+    ("probe", &["load", "tune", "bench", "report"]),
+    ("inject", &["record", "load", "tune", "bench", "report"]),
+    ("tune", &["record", "load", "probe", "bench", "report"]),
+    ("bench", &["report"]),
+    ("report", &["load", "probe", "tune", "bench"]),
+];
+
+fn rooms_named_backwards(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in rust_below(sources, "crates/onbeat/src/") {
+        let below = &source.path["crates/onbeat/src/".len()..];
+        let room = below.split(['/', '.']).next().unwrap_or_default();
+        let Some((_, later)) = ROOMS.iter().find(|(name, _)| *name == room) else { continue };
+        let code = code_without_tests(&source.text);
+        // From a room's own `mod.rs`, `super` is the crate too; deeper down it is the room.
+        for (line, path) in paths(&code, "crate").into_iter().chain(paths(&code, "super")) {
+            let named = path.split("::").find(|name| !["crate", "super"].contains(name)).unwrap_or_default();
+            let outwards =
+                path.starts_with("crate") || path.starts_with("super::super") || below.matches('/').count() == 0;
+            if later.contains(&named) && (outwards || below.ends_with("/mod.rs")) {
+                found.push(source.at(line, &format!("room {room} names {path}")));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_room_names_one_that_stands_later_in_the_data_flow() {
+    holds(rooms_named_backwards);
+}
+
+#[test]
+fn a_room_that_names_a_later_one_is_found() {
+    let right = "//! Figures are [`crate::report`]'s.\nuse crate::host::{Host, report as told};\nuse super::Series;\n";
+    let record = "crates/onbeat/src/record/recorder.rs";
+    catches(rooms_named_backwards, record, "use crate::host::Host;\nuse crate::report::Summary;\n", 2, right);
+    catches(
+        rooms_named_backwards,
+        record,
+        "use crate::{\n    host::Host,\n    report::{self, Summary},\n};\n",
+        1,
+        right,
+    );
+    catches(rooms_named_backwards, record, "fn f() {\n    super::super::tune::repair();\n}\n", 2, right);
+    catches(rooms_named_backwards, "crates/onbeat/src/thread.rs", "use super::bench::Tuning;\n", 1, right);
+}
+
+#[test]
+fn every_room_of_the_library_has_its_place_in_the_direction() {
+    let sources = tracked();
+    let library =
+        sources.iter().find(|source| source.path == "crates/onbeat/src/lib.rs").expect("the library's front page");
+    let code = code(&library.text);
+    let rooms: Vec<&str> =
+        code.lines().filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    assert!(rooms.len() >= ROOMS.len(), "{rooms:?}");
+    for room in rooms {
+        assert!(ROOMS.iter().any(|(name, _)| *name == room), "room {room} is not in ROOMS");
+    }
+}
+
+fn what_report_may_not_ask(sources: &[Source]) -> Vec<String> {
+    const FORBIDDEN: [&str; 7] = [
+        "std::fs",
+        "std::env",
+        "std::time::Instant",
+        "std::time::SystemTime",
+        "std::net",
+        "std::process",
+        "std::thread",
+    ];
+    let mut found = Vec::new();
+    for source in rust_below(sources, "crates/onbeat/src/report/") {
+        let code = code_without_tests(&source.text);
+        for (line, path) in
+            paths(&code, "std").into_iter().chain(paths(&code, "onbeat_rt")).chain(paths(&code, "rustix"))
+        {
+            let clock = path.starts_with("onbeat_rt::") || path.starts_with("rustix::");
+            if clock || FORBIDDEN.iter().any(|forbidden| path.starts_with(forbidden)) {
+                found.push(source.at(line, &format!("report is made of pure functions, and this asks {path}")));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn reports_ask_no_clock_no_file_and_no_environment() {
+    holds(what_report_may_not_ask);
+}
+
+#[test]
+fn a_report_that_reads_a_clock_is_found() {
+    let right = "use std::time::Duration;\nuse std::{collections::BTreeMap, fmt};\n";
+    let path = "crates/onbeat/src/report/page.rs";
+    catches(what_report_may_not_ask, path, "use std::{\n    fmt, time::{Duration, Instant},\n};\n", 1, right);
+    catches(what_report_may_not_ask, path, "\nfn f() -> u64 {\n    std::fs::metadata(\"x\").len()\n}\n", 3, right);
+}
+
+fn what_a_library_may_not_do(sources: &[Source]) -> Vec<String> {
+    const MACROS: [&str; 5] = ["println", "eprintln", "print", "eprint", "dbg"];
+    const CALLS: [&str; 4] = ["process::exit", "process::abort", "env::args", "env::args_os"];
+    let libraries = ["crates/onbeat/src/", "crates/onbeat-rt/src/"];
+    let mut found = Vec::new();
+    for source in libraries.iter().flat_map(|folder| rust_below(sources, folder)) {
+        let code = code_without_tests(&source.text);
+        for name in MACROS {
+            let used = words(&code, name).filter(|place| code[place.end..].starts_with('!'));
+            found
+                .extend(used.map(|place| source.at(line_of(&code, place.start), &format!("the library uses {name}!"))));
+        }
+        for name in CALLS {
+            let used = words(&code, name);
+            found.extend(used.map(|place| source.at(line_of(&code, place.start), &format!("the library uses {name}"))));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_library_never_prints_never_exits_and_never_reads_its_arguments() {
+    holds(what_a_library_may_not_do);
+}
+
+#[test]
+fn a_library_that_prints_or_exits_is_found() {
+    let right = "//! It does not `println!`.\nconst WORD: &str = \"println!\";\nfn print_nothing() {}\n";
+    let path = "crates/onbeat/src/host.rs";
+    catches(what_a_library_may_not_do, path, "fn f() {\n    println!(\"now\");\n}\n", 2, right);
+    catches(what_a_library_may_not_do, path, "fn f() {\n    std::process::exit(1);\n}\n", 2, right);
+    catches(what_a_library_may_not_do, path, "fn f() -> usize {\n    std::env::args().count()\n}\n", 2, right);
+}
+
+#[path = "words_used.rs"]
+mod words_used;

@@ -1,0 +1,156 @@
+//! How late the loop starts and what that costs, beside `cyclictest` on the same CPU at the same priority.
+
+use std::path::Path;
+use std::time::Duration;
+
+use onbeat::bench::quietest_cpu;
+use onbeat::report::units::percent;
+
+use crate::Length;
+use crate::cyclictest::{self, Cyclictest};
+use crate::failure::Failure;
+use crate::running::{CpuShare, Running};
+use crate::table::{Finding, Part, told_times};
+use crate::timer::Timer;
+use crate::turns::{self, Contestant, Spread, in_turns};
+
+const PERIOD_US: u64 = 1_000;
+const QUANTILES: [(f64, &str); 3] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9")];
+/// Cut off at both ends of a run when CPU time is read: starting, stopping and printing are no part of the loop.
+const MARGIN: Duration = Duration::from_millis(300);
+
+/// What one run came to.
+#[derive(Clone, Debug)]
+struct Figures {
+    quantiles_ns: [f64; QUANTILES.len()],
+    cpu: CpuShare,
+    beyond: u64,
+    worst_ns: f64,
+    refused: Vec<String>,
+}
+
+const NO_CPU: CpuShare = CpuShare { process: f64::NAN, of_loop: f64::NAN };
+
+pub(crate) fn run(length: Length) -> Result<Part, Failure> {
+    let seconds = length.pick(5, 1);
+    let rounds = length.pick(5, 1);
+    let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
+    let cpu = quietest_cpu();
+    let title = format!(
+        "Wake-up latency at 1 kHz, priority 90 on CPU {cpu}: medians of {} of {seconds} s each; S sleeps, \
+         then polls the clock for 50 µs",
+        turns::told(rounds)
+    );
+    let mut part = Part::new(title, "cyclictest");
+    let told = |round: u32, what: &str| eprintln!("wakeup: {what}, turn {} of {rounds}", round + 1);
+    let ours = |round, wait| {
+        told(round, wait);
+        onbeat(dir.path(), wait, seconds, cpu)
+    };
+    let mut spin = |round| ours(round, "spin=50us");
+    let mut sleep = |round| ours(round, "sleep");
+    let mut theirs = |round| {
+        told(round, "cyclictest");
+        peer(dir.path(), seconds, cpu)
+    };
+    let mut contestants: Vec<Contestant<'_, Figures>> = vec![&mut spin, &mut sleep];
+    if cyclictest::version().is_some() {
+        contestants.push(&mut theirs);
+    } else {
+        part.remark("cyclictest is not installed (package rt-tests).");
+    }
+    let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
+    let (spin, sleep) = (runs.next().unwrap_or_default(), runs.next().unwrap_or_default());
+    let theirs = runs.next().unwrap_or_default();
+    compare(&mut part, "S", &spin, &theirs);
+    compare(&mut part, "sleep", &sleep, &theirs);
+    remarks(&mut part, &[("S", &spin), ("sleep", &sleep), ("cyclictest", &theirs)]);
+    Ok(part)
+}
+
+fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
+    for (place, (q, quantile)) in QUANTILES.into_iter().enumerate() {
+        let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.quantiles_ns[place]).collect() };
+        let (ours, theirs) = (of(ours), of(theirs));
+        let ratio = Spread::of_ratios(&ours, &theirs);
+        let mut finding = Finding::of(format!("{quantile} {name}"), told_times(Spread::of(ours)))
+            .beside(told_times(Spread::of(theirs)))
+            .with_ratio(ratio);
+        if let (0.99, Some(ratio)) = (q, ratio) {
+            let (goal, most) = if name == "S" { ("≤ 1/10", 0.1) } else { ("≤ 1", 1.0) };
+            finding = finding.with_goal(goal, ratio.median <= most);
+        }
+        part.add(if place == 0 { finding.that_begins_a_group() } else { finding });
+    }
+    let of_loop = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.of_loop).collect() };
+    let process = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.process).collect() };
+    let told = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
+    let share = Spread::of(of_loop(ours));
+    let finding = Finding::of(format!("CPU of the loop's thread, {name}"), told(share))
+        .beside(told(Spread::of(of_loop(theirs))))
+        .with_ratio(Spread::of_ratios(&of_loop(ours), &of_loop(theirs)));
+    part.add(match share {
+        Some(share) if name == "S" => finding.with_goal("≤ 5 %", share.median <= 0.05),
+        _ => finding,
+    });
+    part.add(
+        Finding::of(format!("CPU of the process, {name}"), told(Spread::of(process(ours))))
+            .beside(told(Spread::of(process(theirs))))
+            .with_ratio(Spread::of_ratios(&process(ours), &process(theirs))),
+    );
+}
+
+fn remarks(part: &mut Part, runs: &[(&str, &Vec<Figures>)]) {
+    let worst = runs.iter().filter(|(_, figures)| !figures.is_empty()).map(|(name, figures)| {
+        let worst = Spread::of(figures.iter().map(|run| run.worst_ns));
+        let highest = worst.map_or(f64::NAN, |s| s.high);
+        format!("{name} {}", crate::table::told_time(highest))
+    });
+    part.remark(format!("Worst of all turns: {}.", worst.collect::<Vec<_>>().join(", ")));
+    let beyond: u64 = runs.iter().flat_map(|(_, figures)| figures.iter()).map(|run| run.beyond).sum();
+    part.remark(format!(
+        "p99.9 of a turn stands on few samples. cyclictest counts in whole microseconds, whose middle is taken, as that of \
+         onbeat's finer buckets; {beyond} of its cycles were beyond its histogram of 1 s, and stand above all others. \
+         Neither counts skipped releases here."
+    ));
+    let mut refused: Vec<&String> =
+        runs.iter().flat_map(|(_, figures)| figures.iter()).flat_map(|run| &run.refused).collect();
+    refused.sort_unstable();
+    refused.dedup();
+    for sentence in refused {
+        part.remark(format!("{sentence}."));
+    }
+}
+
+fn onbeat(dir: &Path, wait: &'static str, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
+    let whole = Duration::from_secs(seconds);
+    let timer = Timer { period_us: PERIOD_US, duration: Some(whole), wait, cpu };
+    let answer = timer.run(dir, |running| Ok(watch(running, whole)))?;
+    let worst_ns = answer.run.moments(onbeat::record::Series::WakeupLatency).max_ns as f64;
+    Ok(Figures {
+        quantiles_ns: QUANTILES.map(|(q, _)| answer.quantile_ns(q)),
+        cpu: answer.cpu.unwrap_or(NO_CPU),
+        beyond: 0,
+        worst_ns,
+        refused: answer.refused(),
+    })
+}
+
+fn peer(dir: &Path, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
+    let cyclictest = Cyclictest { interval_us: PERIOD_US, seconds, cpu };
+    let answer = cyclictest.run(dir, |running| Ok(watch(running, cyclictest.duration())))?;
+    Ok(Figures {
+        quantiles_ns: QUANTILES.map(|(q, _)| answer.quantile_ns(q)),
+        cpu: answer.cpu.unwrap_or(NO_CPU),
+        beyond: answer.overflows(),
+        worst_ns: answer.max_us as f64 * 1e3,
+        refused: Vec::new(),
+    })
+}
+
+fn watch(running: &Running, whole: Duration) -> Option<CpuShare> {
+    running.at(MARGIN);
+    let earlier = running.cpu_time();
+    running.at(whole - MARGIN);
+    running.cpu_time().share_since(earlier)
+}

@@ -1,0 +1,121 @@
+// Why cycles were late: words and advice of each cause (the same as `onbeat::cause`), which one gives a spike its name,
+// and how many spikes each cell has of each.
+import type { Cause, CauseCount, RunFile, Spike } from './hlog.ts';
+import type { Cell } from './model.ts';
+import type { CellSummary } from './summary.ts';
+import { ns, type Ns } from './units.ts';
+
+/** A kind of cause: its words, its letters in charts, how it is painted, and what would remove it. */
+export interface CauseWord { kind: string; words: string; letters: string; hue: string; pattern: 'solid' | 'hatch' | 'dots'; advice: string }
+
+const LETS_GO = 'keep other threads off this CPU (tuning C); a PREEMPT_RT kernel, or preempt=full, lets go much earlier';
+
+// Causes of one family share a colour and differ in pattern; those met most often are solid.
+const TABLE: readonly (readonly [kind: string, words: string, letters: string, hue: string, pattern: CauseWord['pattern'], advice: string])[] = [
+  ['hypervisor_steal', 'steal', 'St', 'vermilion', 'solid', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal'],
+  ['rt_throttling', 'RT throttling', 'Rt', 'purple', 'solid', 'leave a tenth of the CPU to others; kernel.sched_rt_runtime_us=-1 removes the limit for good'],
+  ['fair_server', 'fair server', 'Fs', 'purple', 'hatch', 'leave a tenth of the CPU to others, or move ordinary threads off this CPU (tuning C); debugfs sched/fair_server/cpuN/runtime=0 switches it off'],
+  ['hard_irq', 'interrupt handler', 'Ih', 'orange', 'solid', 'move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)'],
+  ['softirq', 'softirq', 'Sq', 'orange', 'hatch', 'move the device\'s interrupt, and with it its softirqs, to another CPU (tuning C); a PREEMPT_RT kernel runs them in threads'],
+  ['interrupts_off', 'interrupts off', 'Io', 'blue', 'hatch', LETS_GO],
+  ['kernel_section', 'kernel section', 'Ks', 'blue', 'solid', LETS_GO],
+  ['preempted', 'preempted', 'Pr', 'green', 'solid', 'give the loop a priority above that thread\'s (tuning P), or move the thread to another CPU'],
+  ['late_idle_exit', 'late idle exit', 'Id', 'sky', 'solid', 'bound the idle states: /dev/cpu_dma_latency 0, or idle=poll for this CPU; or spin before the release (tuning S)'],
+  ['late_timer', 'late timer interrupt', 'Ti', 'sky', 'hatch', 'on a virtual machine the host delivers timers late: pin its CPUs; else spin before the release (tuning S)'],
+  ['own_overrun', 'own overrun', 'Ov', 'yellow', 'solid', 'shorten the work of a cycle or lengthen the period'],
+  ['page_fault', 'page fault', 'Pf', 'yellow', 'hatch', 'lock and touch all memory beforehand (tuning M: mlockall)'],
+  ['migration', 'CPU migration', 'Mi', 'green', 'hatch', 'bind the loop to one CPU (--cpu, tuning C)'],
+  ['frequency_change', 'frequency change', 'Fq', 'sky', 'dots', 'fix the frequency: governor performance'],
+  ['stopped', 'stopped by a signal', 'Sp', 'black', 'solid', 'nothing to tune: somebody stopped the process'],
+  ['smi', 'SMI', 'Sm', 'vermilion', 'hatch', 'firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI'],
+  ['wake_up_path', 'wake-up itself', 'Wu', 'black', 'hatch', 'spin for the last part before the release (tuning S, --wait spin=50us)'],
+  ['unexplained', 'unexplained', '?', 'black', 'dots', 'record again with the missing evidence granted; on bare metal, suspect the firmware'],
+];
+
+export const CAUSES: readonly CauseWord[] = TABLE.map(([kind, words, letters, hue, pattern, advice]) => ({ kind, words, letters, hue, pattern, advice }));
+
+/** The words for a kind; one this page does not know keeps its own name. */
+export const causeWord = (kind: string): CauseWord =>
+  CAUSES.find((word) => word.kind === kind) ?? { kind, words: kind.replaceAll('_', ' '), letters: '·', hue: 'black', pattern: 'dots', advice: '' };
+
+const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by' };
+
+/** A cause in words: "kernel section in dd/write", "softirq NET_RX". */
+export function inWords({ kind, culprit }: Cause): string {
+  const { words } = causeWord(kind);
+  if (!culprit?.name) return words;
+  return `${words}${LINKS[kind] ?? ''} ${culprit.name}${culprit.system_call ? `/${culprit.system_call}` : ''}`;
+}
+
+/** Who it was, as the kernel has it: "dd [17594], nice 0", "irq/24-nvme [88], real-time priority 50"; null when nobody is known. */
+export function thread({ culprit }: Cause): string | null {
+  if (!culprit?.name || (culprit.tid === undefined && culprit.prio === undefined)) return null;
+  const { name, tid, prio } = culprit;
+  const rank = prio === undefined ? '' : prio < 0 ? ', deadline' : prio < 100 ? `, real-time priority ${99 - prio}` : `, nice ${prio - 120}`;
+  return `${name}${tid === undefined ? '' : ` [${tid}]`}${rank}`;
+}
+
+/** Longest first, time without a name last. */
+export const ordered = (causes: readonly Cause[]): Cause[] =>
+  [...causes].sort((a, b) => Number(a.kind === 'unexplained') - Number(b.kind === 'unexplained') || b.ns - a.ns);
+
+/**
+ * The cause that gives the spike its name: the longest one that has a name. Time without a name only when it is the longest
+ * and more than half of all, as `Explanation::main` decides, so that this list agrees with the counts.
+ */
+export function mainCause(causes: readonly Cause[] | undefined): Cause | null {
+  const list = ordered(causes ?? []);
+  const [named] = list;
+  const rest = list[list.length - 1];
+  if (named === undefined || rest === undefined) return null;
+  const all = list.reduce((sum, cause) => sum + cause.ns, 0);
+  return rest.kind === 'unexplained' && rest.ns > all / 2 && rest.ns > named.ns ? rest : named;
+}
+
+/** Spikes by main cause. */
+export type Counts = Record<string, CauseCount>;
+
+/** Adds counts up. */
+export function joinCounts(all: Iterable<Counts | undefined>): Counts {
+  const sum: Counts = {};
+  for (const counts of all) {
+    for (const [kind, one] of Object.entries(counts ?? {})) {
+      const old = sum[kind] ?? { spikes: 0, worst_ns: ns(0), lateness_ns: ns(0), accounted_ns: ns(0) };
+      sum[kind] = {
+        spikes: old.spikes + one.spikes, worst_ns: ns(Math.max(old.worst_ns, one.worst_ns)),
+        lateness_ns: ns(old.lateness_ns + one.lateness_ns), accounted_ns: ns(old.accounted_ns + one.accounted_ns),
+      };
+    }
+  }
+  return sum;
+}
+
+/** Counts of the spikes that were kept, for files whose intervals have none. */
+export function countKept(spikes: readonly Spike[]): Counts {
+  return joinCounts(spikes.map((spike): Counts | undefined => {
+    const main = mainCause(spike.causes);
+    if (main === null) return undefined;
+    const sum = (of: readonly Cause[]): Ns => ns(of.reduce((all, cause) => all + cause.ns, 0));
+    const late = sum(spike.causes!);
+    return { [main.kind]: { spikes: 1, worst_ns: late, lateness_ns: late, accounted_ns: sum(spike.causes!.filter(({ kind }) => kind !== 'unexplained')) } };
+  }));
+}
+
+/** A recording's counts: its intervals', or where they have none those of the spikes that were kept. */
+export function countsOfFile(file: Pick<RunFile, 'intervals' | 'spikes'>): Counts {
+  const counts = joinCounts(file.intervals.map((note) => note.causes));
+  return Object.keys(counts).length > 0 ? counts : countKept(file.spikes);
+}
+
+/** A cell with spikes that somebody looked into. */
+export interface Explained { name: string; counts: Counts; spikes: number; lookedAt: number; lateness: Ns }
+
+/** The cells that have causes, in the order of the report. */
+export function explained(cells: readonly { name: string; figures: Pick<CellSummary, 'causes' | 'spikes' | 'spike_count'>; file: Cell['file'] }[]): Explained[] {
+  return cells.flatMap(({ name, figures, file }) => {
+    const told = figures.causes !== undefined && Object.keys(figures.causes).length > 0 ? figures.causes : file ? countsOfFile(file) : countKept(figures.spikes);
+    const all = Object.values(told);
+    const lookedAt = all.reduce((sum, one) => sum + one.spikes, 0);
+    return lookedAt === 0 ? [] : [{ name, counts: told, spikes: Math.max(figures.spike_count, lookedAt), lookedAt, lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)) }];
+  });
+}

@@ -1,0 +1,78 @@
+// Figures for files that came without a summary. They are read off the histograms, and the page says so.
+import { countsOfFile } from './causes.ts';
+import { isSupported, lowest, maximum, merge, minimum, valuesAt, type Histogram } from './histogram.ts';
+import type { Moments, RunFile } from './hlog.ts';
+import type { CellSummary, SeriesFigures, Summary } from './summary.ts';
+import { ns, type Ns } from './units.ts';
+
+export const LOW_QS = [99, 99.9, 99.99, 99.999, 100] as const;
+export const PERCENTILES = [50, 90, 99, 99.9, 99.99, 99.999] as const;
+
+/** Joins the exact moments of intervals (Chan, Golub and LeVeque 1979). */
+export function joinMoments(a: Moments, b: Moments): Moments {
+  if (a.n === 0) return b;
+  if (b.n === 0) return a;
+  const n = a.n + b.n;
+  const distance = b.mean_ns - a.mean_ns;
+  return {
+    n, min_ns: ns(Math.min(a.min_ns, b.min_ns)), max_ns: ns(Math.max(a.max_ns, b.max_ns)),
+    mean_ns: ns(a.mean_ns + (distance * b.n) / n), m2: a.m2 + b.m2 + (distance * distance * a.n * b.n) / n,
+  };
+}
+
+/** A series' figures from its histogram, with exact moments where the run file kept them. */
+export function figuresOf(histogram: Histogram, exact: Moments | null): SeriesFigures {
+  const low = LOW_QS.map((q) => lowest(histogram, q));
+  const values = valuesAt(histogram, PERCENTILES);
+  const all = low[low.length - 1]!;
+  if (exact !== null && exact.n === histogram.total) {
+    all.max_ns = exact.max_ns;
+    all.mean_ns = exact.mean_ns;
+    all.sd_ns = ns(exact.n > 1 ? Math.sqrt(exact.m2 / (exact.n - 1)) : 0);
+  }
+  const min: Ns = exact !== null ? exact.min_ns : minimum(histogram);
+  const max: Ns = exact !== null ? exact.max_ns : maximum(histogram);
+  return {
+    count: histogram.total, min_ns: min, mean_ns: all.mean_ns, sd_ns: all.sd_ns, max_ns: max, jitter_ns: ns(max - min),
+    low, percentiles: PERCENTILES.map((p, i) => ({ p, value_ns: values[i]!, supported: isSupported(p, histogram.total) })),
+  };
+}
+
+function cellOf(file: RunFile): CellSummary {
+  const series: Record<string, SeriesFigures> = {};
+  for (const [tag, lines] of file.series) {
+    const histogram = merge(lines.map((line) => line.histogram()).filter((h) => h !== null));
+    if (histogram === null || histogram.total === 0) continue;
+    const moments = file.intervals.map((note) => note.series?.[tag]).filter((m) => m !== undefined);
+    series[tag] = figuresOf(histogram, moments.length > 0 ? moments.reduce(joinMoments) : null);
+  }
+  const sum = (of: (note: RunFile['intervals'][number]) => number): number => file.intervals.reduce((s, note) => s + of(note), 0);
+  const cycles = file.end?.cycles ?? sum((note) => note.cycles);
+  const skipped = file.end?.skipped ?? sum((note) => note.skipped);
+  return {
+    tuning: file.run?.cell?.tuning ?? '', load: file.run?.cell?.load ?? file.blocks[0]?.load ?? '', file: file.name,
+    permitted: true, why_not: null, complete: file.end !== null || file.run === null, blocks: file.blocks.length,
+    slots: file.end?.slots ?? cycles + skipped, cycles, skipped, overruns: sum((note) => note.overruns),
+    deadline_misses: sum((note) => note.deadline_misses), lost: file.end?.lost ?? sum((note) => note.lost),
+    spike_count: sum((note) => note.spikes ?? 0) || file.spikes.length, series, verdict: null,
+    spikes: [...file.spikes].sort((a, b) => b.wakeup_latency_ns - a.wakeup_latency_ns), notes: [], causes: countsOfFile(file),
+  };
+}
+
+/** A summary of files that have none. */
+export function deriveSummary(files: readonly RunFile[]): Summary {
+  const recorded = files.filter((file) => file.series.size > 0);
+  const first = recorded.find((file) => file.run !== null) ?? recorded[0];
+  const cells = recorded.map(cellOf);
+  const period = first?.run?.timing?.period_ns;
+  const starts = recorded.map((file) => file.run?.started_unix_s ?? file.startUnix).filter((start) => start > 0);
+  const ends = recorded.map((file) => (file.run?.started_unix_s ?? file.startUnix) + (file.blocks[file.blocks.length - 1]?.end ?? 0));
+  const started = starts.length > 0 ? Math.min(...starts) : 0;
+  return {
+    schema: cells.length > 1 ? 'onbeat.bench/1' : 'onbeat.measure/1', version: first?.run?.version ?? '',
+    command: first?.run?.command ?? [], started_unix_s: started, elapsed_s: ends.length > 0 ? Math.max(...ends) - started : 0,
+    host: first?.run?.host ?? {}, ladder: first?.run?.grants ?? [], limit: null, order: '',
+    tunings: [...new Set(cells.map((cell) => cell.tuning))], loads: [...new Set(cells.map((cell) => cell.load))],
+    period_ns: ns(typeof period === 'number' ? period : NaN), cells, effects: [], verdict: null, derived: true,
+  };
+}

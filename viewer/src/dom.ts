@@ -1,0 +1,46 @@
+// The few lines that stand in for a framework.
+
+type Child = Node | string | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
+
+function fill(element: Element, attributes: Attributes, children: readonly Child[]): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === 'function') element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? '' : String(value));
+  }
+  for (const child of children) if (child) element.append(child);
+}
+
+/** An HTML element; `onclick` and its like become listeners. */
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+/** An SVG element. */
+export function svg(tag: string, attributes: Attributes = {}, ...children: Child[]): SVGElement {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+let ids = 0;
+/** An id no other element has. */
+export const freshId = (stem: string): string => `${stem}-${++ids}`;
+
+/** A labelled part of the page. */
+export function section(id: string, title: string, lead: string | null, ...children: Child[]): HTMLElement {
+  return h('section', { id, 'aria-labelledby': `${id}-title` },
+    h('h2', { id: `${id}-title` }, title), lead ? h('p', { class: 'lead' }, lead) : null, ...children);
+}
+
+/** A row of radio buttons that look like one switch. */
+export function choice<T extends string>(
+  legend: string, options: readonly { value: T; label: string; title?: string }[], chosen: T, pick: (value: T) => void,
+): HTMLFieldSetElement {
+  const name = freshId('choice');
+  return h('fieldset', { class: 'choice' }, h('legend', {}, legend), ...options.map(({ value, label, title }) =>
+    h('label', { title }, h('input', { type: 'radio', name, value, checked: value === chosen, onchange: () => pick(value) }), h('span', {}, label))));
+}

@@ -1,0 +1,171 @@
+// Reads run files: HdrHistogram interval logs with onbeat's notes in their comment lines (docs/format.md).
+// Histograms are decoded when they are first asked for, since most charts need only some of them.
+import { decodeBase64, type Histogram } from './histogram.ts';
+import { ns, sec, type Ns, type Sec } from './units.ts';
+import type { Summary } from './summary.ts';
+
+export interface Moments { n: number; min_ns: Ns; max_ns: Ns; mean_ns: Ns; m2: number }
+export interface RunNote {
+  schema: string; version?: string; command?: string[]; probe?: string; started_unix_s?: number;
+  host?: Record<string, string | number>; cell?: { tuning: string; load: string } | null;
+  timing?: Record<string, string | number | null>; grants?: Grant[];
+}
+export interface Grant {
+  what: string; wanted: string; granted: boolean; why_not: string | null; costs: string | null; remedy: string | null;
+}
+export interface Block { index: number; t: Sec; end: Sec; load: string; own: Sec }
+export interface IntervalNote {
+  t: Sec; length: Sec; block: number; cycles: number; skipped: number; overruns: number; deadline_misses: number;
+  lost: number; spikes?: number; series?: Record<string, Moments>;
+  /** Spikes by main cause; recordings without a flight recorder have none. */
+  causes?: Record<string, CauseCount>;
+}
+export interface CauseCount { spikes: number; worst_ns: Ns; lateness_ns: Ns; accounted_ns: Ns }
+export interface Culprit { name: string; tid?: number; prio?: number; system_call?: string }
+/** One cause of a spike: how much of its lateness, what shows it, and who it was when that is known. */
+export interface Cause { kind: string; ns: Ns; evidence: string; culprit?: Culprit }
+export interface Spike {
+  t: Sec; index: number; block: number; wakeup_latency_ns: Ns; execution_time_ns: Ns; skipped: number; stall: string | null;
+  /** In no particular order. */
+  causes?: Cause[];
+}
+export interface LoadNote { t: Sec; load: string; event: string; detail: string }
+export interface MaximaNote { t: Sec; every: Sec; series: Record<string, Ns[]> }
+export interface EndNote { t: Sec; reason: string; slots: number; cycles: number; skipped: number; lost: number }
+
+/** One histogram line: a series over one interval. */
+export class Line {
+  private decoded: Histogram | null = null;
+  constructor(
+    readonly t: Sec, readonly length: Sec, readonly block: number, readonly told: Ns,
+    private text: string, readonly problem: (why: string) => void,
+  ) {}
+
+  /** Its histogram, or null when the line is damaged (which is reported once). */
+  histogram(): Histogram | null {
+    if (this.decoded === null && this.text !== '') {
+      try { this.decoded = decodeBase64(this.text); } catch (error) { this.problem(`${(error as Error).message}, at ${this.t} s`); }
+      this.text = '';
+    }
+    return this.decoded;
+  }
+}
+
+/** A run file as it was read. */
+export interface RunFile {
+  name: string; startUnix: number; run: RunNote | null; blocks: Block[]; series: Map<string, Line[]>;
+  intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; loads: LoadNote[]; end: EndNote | null;
+  bench: Record<string, unknown> | null; problems: string[];
+}
+
+/** Everything a text holds: run files, and the summary when there is one. */
+export interface Unpacked { files: RunFile[]; summary: Summary | null }
+
+const newFile = (name: string): RunFile => ({
+  name, startUnix: 0, run: null, blocks: [], series: new Map(), intervals: [], maxima: [], spikes: [], loads: [],
+  end: null, bench: null, problems: [],
+});
+
+const NOTE = '#[onbeat: ';
+
+/** Reads the page's data, or one dropped file called `name`. Unknown notes and fields are passed over. */
+export function readText(text: string, name: string): Unpacked {
+  const files: RunFile[] = [];
+  let file: RunFile | null = null;
+  let summary: Summary | null = null;
+  const current = (): RunFile => file ?? (files.push(file = newFile(name)), file);
+  for (let at = 0; at < text.length;) {
+    let end = text.indexOf('\n', at);
+    const whole = end >= 0;
+    if (!whole) end = text.length;
+    const line = text.slice(at, text[end - 1] === '\r' ? end - 1 : end);
+    at = end + 1;
+    if (line.startsWith(NOTE)) {
+      const note = parseNote(line, whole, current);
+      if (note === null) continue;
+      if (typeof note.file === 'string') { files.push(file = newFile(note.file)); continue; }
+      if (note.summary) { summary = note.summary as Summary; continue; }
+      applyNote(current(), note);
+    } else if (line.startsWith('#[StartTime:')) {
+      current().startUnix = parseFloat(line.slice(12));
+    } else if (line !== '' && line[0] !== '#' && line[0] !== '"') {
+      histogramLine(current(), line);
+    }
+  }
+  files.forEach(placeBlocks);
+  return { files, summary };
+}
+
+function parseNote(line: string, whole: boolean, file: () => RunFile): Record<string, unknown> | null {
+  const close = line.lastIndexOf(']');
+  try {
+    return JSON.parse(line.slice(NOTE.length, close)) as Record<string, unknown>;
+  } catch {
+    file().problems.push(whole ? 'a note is not readable and was left out' : 'the file ends inside a note; what stands before it is used');
+    return null;
+  }
+}
+
+function applyNote(file: RunFile, note: Record<string, unknown>): void {
+  for (const [kind, value] of Object.entries(note)) {
+    switch (kind) {
+      case 'run': file.run = value as RunNote; break;
+      case 'block': {
+        const block = value as { index: number; t: Sec; load: string };
+        file.blocks.push({ index: block.index, t: block.t, end: block.t, load: block.load ?? '', own: sec(0) });
+        break;
+      }
+      case 'interval': file.intervals.push(value as IntervalNote); break;
+      case 'maxima': file.maxima.push(value as MaximaNote); break;
+      case 'spike': file.spikes.push(value as Spike); break;
+      case 'load': file.loads.push(value as LoadNote); break;
+      case 'end': file.end = value as EndNote; break;
+      case 'bench': file.bench = value as Record<string, unknown>; break;
+      default: break;
+    }
+  }
+}
+
+function histogramLine(file: RunFile, line: string): void {
+  let at = 0;
+  let tag = 'untagged';
+  if (line.startsWith('Tag=')) {
+    at = line.indexOf(',') + 1;
+    tag = line.slice(4, at - 1);
+  }
+  const a = line.indexOf(',', at);
+  const b = line.indexOf(',', a + 1);
+  const c = line.indexOf(',', b + 1);
+  const t = parseFloat(line.slice(at, a));
+  const length = parseFloat(line.slice(a + 1, b));
+  const max = parseFloat(line.slice(b + 1, c));
+  if (c < 0 || Number.isNaN(t) || Number.isNaN(length)) {
+    file.problems.push('a line is not a histogram line and was left out');
+    return;
+  }
+  // Logs of other writers may carry wall-clock stamps; a year is far beyond any run's own seconds.
+  const since = t > 3e7 && file.startUnix > 0 ? t - file.startUnix : t;
+  const list = file.series.get(tag) ?? [];
+  if (list.length === 0) file.series.set(tag, list);
+  const block = Math.max(0, file.blocks.length - 1);
+  list.push(new Line(sec(since), sec(length), block, ns(max * 1e6), line.slice(c + 1), (why) => file.problems.push(why)));
+}
+
+/** Gives each block its end and its place on the clock that counts only measured time. */
+function placeBlocks(file: RunFile): void {
+  if (file.blocks.length === 0 && file.series.size > 0) {
+    const first = Math.min(...[...file.series.values()].map((lines) => lines[0]!.t));
+    file.blocks.push({ index: 0, t: sec(first), end: sec(first), load: '', own: sec(0) });
+  }
+  for (const lines of file.series.values()) {
+    for (const line of lines) {
+      const block = file.blocks[line.block]!;
+      if (line.t + line.length > block.end) block.end = sec(line.t + line.length);
+    }
+  }
+  let own = 0;
+  for (const block of file.blocks) {
+    block.own = sec(own);
+    own += block.end - block.t;
+  }
+}

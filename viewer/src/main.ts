@@ -1,0 +1,125 @@
+// Puts the page together: data in, sections out, and again when files are dropped.
+import { announce } from './a11y.ts';
+import { buildCharts } from './charts/all.ts';
+import { deriveSummary } from './derive.ts';
+import { choice, h, section } from './dom.ts';
+import type { RunFile, Unpacked } from './hlog.ts';
+import { keysDialog } from './keys.ts';
+import { availableSeries, buildReport } from './model.ts';
+import { fromFiles, fromTag } from './source.ts';
+import { firstState, Store } from './state.ts';
+import { chooseTheme, onTheme, startTheme, themeChoice } from './theme.ts';
+import { duration, moment, sec } from './units.ts';
+import { SERIES, seriesWord } from './words.ts';
+import { causesSection } from './sections/causes.ts';
+import { effectsSection } from './sections/effects.ts';
+import { ladderSection } from './sections/ladder.ts';
+import { matrixSection } from './sections/matrix.ts';
+import { glossarySection, notesSection } from './sections/notes.ts';
+import { picker } from './sections/picker.ts';
+import { spikesSection } from './sections/spikes.ts';
+import { verdictSection } from './sections/verdict.ts';
+
+const page = document.getElementById('page')!;
+let redrawAll: () => void = () => {};
+let held: RunFile[] = [];
+
+/** The bar that stays in sight: which series, which stretch of time. */
+function controlBar(store: Store): { element: HTMLElement; redraw: () => void } {
+  const tags = availableSeries(store.report, SERIES.map((word) => word.tag));
+  const range = h('div', { class: 'range' });
+  const element = h('div', { class: 'bar', role: 'group', 'aria-label': 'What is shown' },
+    choice('Series', tags.map((tag) => ({ value: tag, label: seriesWord(tag).name, title: seriesWord(tag).meaning })), store.state.tag, (tag) => store.set({ tag })), range);
+  const redraw = (): void => {
+    const now = store.state.range;
+    range.replaceChildren(now === null ? h('span', { class: 'muted' }, 'whole recording')
+      : h('span', {}, `${moment(now[0])} to ${moment(now[1])} `, h('span', { class: 'muted' }, `(${duration(sec(now[1] - now[0]))})`)),
+    now === null ? '' : h('button', { type: 'button', class: 'quiet', onclick: () => { store.set({ range: null }); announce('whole recording shown'); } }, 'Show all'));
+  };
+  return { element, redraw };
+}
+
+function show({ files, summary }: Unpacked): void {
+  const report = buildReport(summary ?? deriveSummary(files), files);
+  document.title = report.summary.verdict ? `onbeat: ${report.summary.verdict.sentence}` : 'onbeat report';
+  const store = new Store(report, firstState(report));
+  const bar = controlBar(store);
+  const matrix = matrixSection(store);
+  const cells = picker(store);
+  const spikes = spikesSection(store);
+  const charts = buildCharts(store, () => performance.mark('onbeat-first-chart'));
+  const recorded = report.cells.some((cell) => cell.file !== null);
+  page.replaceChildren(
+    verdictSection(report),
+    ...(report.summary.derived && report.summary.ladder.length === 0 ? [] : [ladderSection(report.summary.ladder)]),
+    bar.element, matrix.element,
+    ...(report.kind === 'bench' ? [effectsSection(report.summary.effects)] : []),
+    causesSection(report),
+    section('charts', 'Charts', recorded ? `${report.cells.length > 1 ? 'Choose the cells to lay over each other; line, mark and colour are the same in every chart and in the tables above. ' : ''}Point at a chart, or focus it and use the arrow keys, to read values. Drag to zoom; double-click shows everything again.` : 'The recordings are not in this page, so there is nothing to draw; the figures above are complete.',
+      ...(recorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : [])),
+    spikes.element, notesSection(report), glossarySection());
+  const pieces = [bar, matrix, cells, spikes];
+  redrawAll = () => { pieces.forEach((piece) => piece.redraw()); if (recorded) charts.redraw(); };
+  store.onChange((what) => {
+    if (what.has('range')) bar.redraw();
+    if (what.has('slots') || what.has('tag')) { matrix.redraw(); cells.redraw(); }
+    if (what.has('slots') || what.has('range') || what.has('clock')) spikes.redraw();
+    if (recorded) charts.changed(what);
+  });
+  redrawAll();
+}
+
+function showEmpty(why: string): void {
+  page.replaceChildren(h('section', { id: 'verdict', class: 'plain', 'aria-labelledby': 'verdict-title' },
+    h('h1', { id: 'verdict-title' }, why), h('p', { class: 'best' }, 'Drop run files here (', h('code', {}, '.onbeat.hlog'), ', ', h('code', {}, '.hlog'), '), or open them.'),
+    h('button', { type: 'button', class: 'quiet', onclick: () => document.getElementById('files')!.click() }, 'Open files')));
+}
+
+async function take(list: FileList | null | undefined): Promise<void> {
+  if (!list || list.length === 0) return;
+  try {
+    const found = await fromFiles([...list]);
+    if (found.summary === null && !found.files.some((file) => file.series.size > 0)) {
+      announce('No histogram line was found.');
+      if (held.length === 0) showEmpty('These files hold no histogram line.');
+      return;
+    }
+    const names = new Set(found.files.map((file) => file.name));
+    held = found.summary ? found.files : [...held.filter((file) => !names.has(file.name)), ...found.files];
+    show({ files: held, summary: found.summary });
+    announce(`${found.files.length} files read`);
+  } catch (error) {
+    showEmpty(`The file could not be read: ${(error as Error).message}`);
+  }
+}
+
+function chrome(): void {
+  const bar = document.getElementById('chrome')!;
+  const input = h('input', { type: 'file', id: 'files', multiple: true, hidden: true, accept: '.hlog,.gz,.log,.txt', onchange: () => void take(input.files) });
+  const dialog = keysDialog();
+  bar.append(input,
+    h('button', { type: 'button', class: 'quiet', onclick: () => input.click() }, 'Open files'),
+    h('button', { type: 'button', class: 'quiet', 'aria-label': 'Keys', title: 'Keys (?)', onclick: () => dialog.showModal() }, '?'),
+    choice('Theme', [{ value: 'auto', label: 'Auto' }, { value: 'light', label: 'Light' }, { value: 'dark', label: 'Dark' }], themeChoice(), chooseTheme));
+  document.body.append(dialog);
+  addEventListener('dragover', (event) => { event.preventDefault(); document.body.classList.add('dropping'); });
+  addEventListener('dragleave', (event) => { if (event.relatedTarget === null) document.body.classList.remove('dropping'); });
+  addEventListener('drop', (event) => { event.preventDefault(); document.body.classList.remove('dropping'); void take(event.dataTransfer?.files); });
+}
+
+async function start(): Promise<void> {
+  startTheme();
+  chrome();
+  onTheme(() => redrawAll());
+  try {
+    const found = await fromTag(document.getElementById('data'));
+    performance.mark('onbeat-unpacked');
+    if (found === null) { showEmpty('No recording is in this page yet.'); return; }
+    held = found.files;
+    show(found);
+  } catch (error) {
+    showEmpty(`The page’s data could not be read: ${(error as Error).message}`);
+  }
+}
+
+void start();

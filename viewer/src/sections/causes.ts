@@ -1,0 +1,87 @@
+// Why it was late: causes by cell, and what would remove each.
+import { CAUSES, causeWord, explained, joinCounts, type Counts, type Explained } from '../causes.ts';
+import { choice, h, section } from '../dom.ts';
+import type { CauseCount } from '../hlog.ts';
+import type { Report } from '../model.ts';
+import { count, held, human, percent } from '../units.ts';
+import { causeKey, dividedBar } from './swatches.ts';
+
+type Measure = 'spikes' | 'lateness';
+
+const spikesWord = (n: number): string => `${count(n)} ${n === 1 ? 'spike' : 'spikes'}`;
+const sizeOf = (one: CauseCount, measure: Measure): number => (measure === 'spikes' ? one.spikes : one.lateness_ns);
+const sizeWord = (one: CauseCount, measure: Measure): string => (measure === 'spikes' ? count(one.spikes) : human(one.lateness_ns));
+
+/** The kinds that occur, most first; kinds of equal size in their usual order, time without a name last. */
+export function kindsOf(counts: Counts, measure: Measure): string[] {
+  const usual = (kind: string): number => { const i = CAUSES.findIndex((word) => word.kind === kind); return i < 0 ? CAUSES.length : i; };
+  return Object.keys(counts).sort((a, b) => Number(a === 'unexplained') - Number(b === 'unexplained')
+    || sizeOf(counts[b]!, measure) - sizeOf(counts[a]!, measure) || usual(a) - usual(b));
+}
+
+/** How much of the lateness has a name. Rounded down, so that 100 % means all of it. */
+export function accounted(counts: Counts): string {
+  const all = Object.values(counts);
+  const late = all.reduce((sum, one) => sum + one.lateness_ns, 0);
+  const named = all.reduce((sum, one) => sum + one.accounted_ns, 0);
+  return percent(late > 0 ? Math.floor((Math.min(named, late) / late) * 1000) / 10 : 0);
+}
+
+function chart(cells: readonly Explained[], kinds: readonly string[], measure: Measure): HTMLElement {
+  return h('div', { class: 'cause-chart' }, ...cells.map((cell) => {
+    const looked = cell.lookedAt < cell.spikes ? `${count(cell.lookedAt)} of ${spikesWord(cell.spikes)}` : spikesWord(cell.spikes);
+    const pieces = kinds.flatMap((kind) => {
+      const one = cell.counts[kind];
+      return one === undefined ? [] : [{ kind, size: sizeOf(one, measure), label: sizeWord(one, measure),
+        title: `${causeWord(kind).words}: ${spikesWord(one.spikes)}, ${human(one.lateness_ns)} late in all, worst ${human(one.worst_ns)}` }];
+    });
+    return h('div', { class: 'cause-row', 'aria-hidden': 'true' }, h('b', {}, cell.name), dividedBar(pieces),
+      h('span', { class: 'total' }, measure === 'spikes' ? looked : human(cell.lateness)));
+  }));
+}
+
+function hiddenTable(cells: readonly Explained[], kinds: readonly string[]): HTMLElement {
+  return h('div', { class: 'vh' }, h('table', {}, h('caption', {}, 'Causes by cell: number of spikes and lateness in all, by main cause'),
+    h('thead', {}, h('tr', {}, ...['cell', 'spikes', 'looked at', 'lateness', 'accounted for', ...kinds.map((kind) => causeWord(kind).words)].map((head) => h('th', { scope: 'col' }, head)))),
+    h('tbody', {}, ...cells.map((cell) => h('tr', {}, h('th', { scope: 'row' }, cell.name),
+      ...[count(cell.spikes), count(cell.lookedAt), human(cell.lateness), accounted(cell.counts)].map((text) => h('td', {}, text)),
+      ...kinds.map((kind) => { const one = cell.counts[kind]; return h('td', {}, one ? `${spikesWord(one.spikes)}, ${human(one.lateness_ns)}` : 'none'); }))))));
+}
+
+/** The key to the bars, and against each cause its remedy. */
+function remedies(all: Counts, kinds: readonly string[]): HTMLElement {
+  return h('ul', { class: 'remedies' }, ...kinds.map((kind) => {
+    const { words, advice } = causeWord(kind);
+    const one = all[kind]!;
+    return h('li', {}, causeKey(kind), h('div', {}, h('b', {}, words), h('span', { class: 'muted' }, held(` ${spikesWord(one.spikes)}, worst ${human(one.worst_ns)}`)),
+      advice ? h('p', {}, advice) : null));
+  }));
+}
+
+function nothing(report: Report): string {
+  const spikes = report.cells.reduce((sum, cell) => sum + cell.figures.spike_count, 0);
+  return spikes === 0 ? 'No sample went beyond the spike limit, so there is nothing to explain.'
+    : 'Nobody looked: these recordings hold no causes, because the flight recorder was switched off, not permitted, or not there yet.';
+}
+
+/** The section; only its switch changes it. */
+export function causesSection(report: Report): HTMLElement {
+  const cells = explained(report.cells);
+  if (cells.length === 0) return section('causes', 'Why it was late', nothing(report));
+  const all = joinCounts(cells.map(({ counts }) => counts));
+  const holder = h('div');
+  const draw = (measure: Measure): void => {
+    const kinds = kindsOf(all, measure);
+    holder.replaceChildren(chart(cells, kinds, measure), hiddenTable(cells, kinds), remedies(all, kinds));
+  };
+  draw('spikes');
+  const lookedAt = cells.reduce((sum, cell) => sum + cell.lookedAt, 0);
+  const spikes = cells.reduce((sum, cell) => sum + cell.spikes, 0);
+  const lead = `${lookedAt < spikes ? `${count(lookedAt)} of ${spikesWord(spikes)} were` : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`} looked into; ${accounted(all)} of their lateness has a name. `
+    + `${cells.length > 1 ? 'Each bar is one cell’s whole, with its total beside it' : 'The bar is the whole'}; a spike counts under its main cause.`;
+  const told = report.summary.causes ?? [];
+  return section('causes', 'Why it was late', null,
+    told.length > 0 ? h('div', { class: 'told' }, ...told.map((sentence) => h('p', {}, held(sentence)))) : null,
+    h('p', { class: 'lead' }, held(lead)),
+    choice<Measure>('Measure', [{ value: 'spikes', label: 'Number of spikes' }, { value: 'lateness', label: 'Lateness' }], 'spikes', draw), holder);
+}

@@ -1,0 +1,56 @@
+// What each measure paid: ratios with their intervals, as a forest plot.
+import { h, section, svg } from '../dom.ts';
+import type { Effect } from '../summary.ts';
+import { held } from '../units.ts';
+import { TUNING_LETTERS } from '../words.ts';
+
+const times = (ratio: number): string => (ratio >= 100 ? ratio.toFixed(0) : ratio >= 10 ? ratio.toFixed(1) : ratio >= 0.095 ? ratio.toFixed(2) : ratio.toPrecision(2));
+
+/** The plot's ends: powers of two or ten around all intervals, 1 always inside. */
+export function ratioBounds(effects: readonly Effect[]): [number, number] {
+  const low = Math.min(0.5, ...effects.map((effect) => Math.max(effect.low, 1e-4)));
+  const high = Math.max(2, ...effects.map((effect) => effect.high));
+  return [low / 1.25, high * 1.25];
+}
+
+/** What an interval says: better, worse, or neither since 1 lies within. */
+export const reading = ({ low, high }: Effect): 'better' | 'worse' | 'unclear' => (high < 1 ? 'better' : low > 1 ? 'worse' : 'unclear');
+
+const WORDS = { better: 'shorter', worse: 'longer', unclear: 'not distinguishable' } as const;
+
+function row(effect: Effect, at: (ratio: number) => string): HTMLElement {
+  const tone = reading(effect);
+  const plot = svg('svg', { class: `forest ${tone}`, role: 'img', 'aria-label': `ratio ${times(effect.ratio)}, interval ${times(effect.low)} to ${times(effect.high)}: ${WORDS[tone]}` },
+    svg('line', { class: 'one', x1: at(1), x2: at(1), y1: 0, y2: '100%' }),
+    svg('line', { class: 'span', x1: at(effect.low), x2: at(effect.high), y1: '50%', y2: '50%' }),
+    svg('line', { class: 'end', x1: at(effect.low), x2: at(effect.low), y1: '32%', y2: '68%' }),
+    svg('line', { class: 'end', x1: at(effect.high), x2: at(effect.high), y1: '32%', y2: '68%' }),
+    svg('circle', { cx: at(effect.ratio), cy: '50%', r: 5 }));
+  return h('div', { class: 'effect' },
+    h('div', { class: 'factor' }, h('b', {}, effect.factor), h('span', { class: 'muted' }, TUNING_LETTERS[effect.factor] ?? '')),
+    plot,
+    h('div', { class: 'ratio' }, h('b', {}, `× ${times(effect.ratio)}`), h('span', { class: 'muted' }, `${times(effect.low)} … ${times(effect.high)}`)),
+    h('p', {}, held(effect.sentence)));
+}
+
+function stops([low, high]: [number, number]): number[] {
+  const all = [0.001, 0.01, 0.1, 1, 10, 100, 1000].filter((v) => v >= low && v <= high);
+  return all.length >= 3 ? all : [0.25, 0.5, 1, 2, 4, ...all].filter((v, i, list) => v >= low && v <= high && list.indexOf(v) === i);
+}
+
+export function effectsSection(effects: readonly Effect[]): HTMLElement {
+  if (effects.length === 0) return section('effects', 'What each tuning paid', 'No two cells differ in one tuning alone, so nothing can be said about a single one.');
+  const bounds = ratioBounds(effects);
+  const at = (ratio: number): string => `${5 + (90 * Math.log(Math.max(ratio, 1e-4) / bounds[0])) / Math.log(bounds[1] / bounds[0])}%`;
+  const loads = [...new Set(effects.map((effect) => effect.load))];
+  return section('effects', 'What each tuning paid', 'Each figure with the tuning divided by the figure without it, over the pairs of cells that differ in nothing else; the line is its confidence interval. Left of 1 is shorter. An interval that contains 1 shows no difference.',
+    ...loads.map((load) => {
+      const own = effects.filter((effect) => effect.load === load);
+      const metrics = [...new Set(own.map((effect) => effect.metric))];
+      return h('div', { class: 'effects', role: 'group', 'aria-label': `Effects under ${load}` },
+        h('h3', {}, `Under ${load}`, h('span', { class: 'muted' }, ` ${metrics.join(', ')}`)),
+        ...own.map((effect) => row(effect, at)),
+        h('div', { class: 'effect axis', 'aria-hidden': 'true' }, h('div'), svg('svg', { class: 'forest scale' },
+          ...stops(bounds).map((v) => svg('text', { x: at(v), y: 14 }, `× ${v}`))), h('div'), h('div')));
+    }));
+}

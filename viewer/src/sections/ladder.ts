@@ -1,0 +1,38 @@
+// What the run was allowed to do, what it was not, and the line that would allow it.
+import { announce } from '../a11y.ts';
+import { h, section } from '../dom.ts';
+import type { Grant } from '../hlog.ts';
+
+function copyable(line: string): HTMLElement {
+  const code = h('code', {}, line);
+  const button = h('button', { type: 'button', class: 'quiet', 'aria-label': `Copy: ${line}` }, 'Copy');
+  button.addEventListener('click', () => {
+    const done = (): void => { button.textContent = 'Copied'; announce('copied'); setTimeout(() => { button.textContent = 'Copy'; }, 1600); };
+    const byHand = (): void => { getSelection()?.selectAllChildren(code); if (document.execCommand('copy')) done(); };
+    if (navigator.clipboard) navigator.clipboard.writeText(line).then(done, byHand); else byHand();
+  });
+  return h('div', { class: 'copy' }, code, button);
+}
+
+function rung(grant: Grant): HTMLElement {
+  return h('li', { class: grant.granted ? 'granted' : 'refused' },
+    h('div', { class: 'rung' }, h('span', { class: 'sign', 'aria-hidden': 'true' }, grant.granted ? '✓' : '✕'),
+      h('b', {}, grant.what), h('span', { class: 'state' }, grant.granted ? 'granted' : 'not granted')),
+    h('p', {}, grant.wanted),
+    !grant.granted && grant.why_not ? h('p', {}, h('span', { class: 'muted' }, 'Why not: '), grant.why_not) : null,
+    !grant.granted && grant.costs ? h('p', {}, h('span', { class: 'muted' }, 'What that costs: '), grant.costs) : null,
+    !grant.granted && grant.remedy ? copyable(grant.remedy) : null);
+}
+
+export function ladderSection(ladder: readonly Grant[]): HTMLElement {
+  if (ladder.length === 0) return section('ladder', 'What was permitted', 'The run recorded nothing about what it was permitted to do.');
+  const refused = ladder.filter((grant) => !grant.granted);
+  const granted = ladder.filter((grant) => grant.granted);
+  const lead = refused.length === 0 ? 'Everything the run asked for was granted.'
+    : `${refused.length} of ${ladder.length} things the run asked for ${refused.length === 1 ? 'was' : 'were'} not granted; each says what that costs and what grants it.`;
+  return section('ladder', 'What was permitted', lead,
+    refused.length > 0 ? h('ul', { class: 'ladder' }, ...refused.map(rung)) : null,
+    granted.length > 0 ? h('details', { open: refused.length === 0 && granted.length < 4 },
+      h('summary', {}, `${granted.length} granted`, h('span', { class: 'muted' }, ` ${granted.map((grant) => grant.what).join(', ')}`)),
+      h('ul', { class: 'ladder' }, ...granted.map(rung))) : null);
+}

@@ -1,0 +1,198 @@
+// The paper's tables (Figures 7 and 8): columns are tunings, rows the statistics of the lowest q percent.
+import { h, section } from '../dom.ts';
+import type { Low } from '../histogram.ts';
+import type { Cell, Report } from '../model.ts';
+import type { Store } from '../state.ts';
+import type { CellSummary, SeriesFigures } from '../summary.ts';
+import { css, seriesStyle, shade, textOn } from '../theme.ts';
+import { count, usCell, type Ns } from '../units.ts';
+import { seriesWord, tuningWords } from '../words.ts';
+import { swatch } from './picker.ts';
+import { OUTCOMES } from './verdict.ts';
+
+/** A row of the table: how it is called and how its figure is read off a cell. */
+interface Row { group: string; name: string; kind: 'value' | 'sd'; averaged: boolean; of: (figures: SeriesFigures) => { value: Ns; supported: boolean } | null; first: boolean; span: number }
+
+const QS = [99, 99.9, 99.99, 99.999, 100];
+const lowOf = (figures: SeriesFigures, q: number): Low | undefined => figures.low.find((low) => Math.abs(low.q - q) < 1e-9);
+
+function rows(): Row[] {
+  const list: Row[] = [{ group: '', name: 'min', kind: 'value', averaged: false, first: true, span: 1, of: (f) => ({ value: f.min_ns, supported: true }) }];
+  for (const q of QS) {
+    const part = (name: string, pick: (low: Low) => Ns, kind: Row['kind'], averaged: boolean, first: boolean): Row => ({
+      group: q === 100 ? '100 %' : `Low ${q} %`, name, kind, averaged, first, span: 3,
+      of: (figures) => { const low = lowOf(figures, q); return low ? { value: pick(low), supported: low.supported || q === 100 } : null; },
+    });
+    list.push(part('max', (l) => l.max_ns, 'value', false, true), part('avg', (l) => l.mean_ns, 'value', true, false), part('SD', (l) => l.sd_ns, 'sd', true, false));
+  }
+  return list;
+}
+
+const ROWS = rows();
+
+/** What the shading measures: a period is judged by its distance from T, everything else by itself. */
+export const weight = (value: Ns, tag: string, kind: Row['kind'], period: Ns): number =>
+  Math.max(tag === 'observed_period' && kind === 'value' && period > 0 ? Math.abs(value - period) : value, 100);
+
+/** Lowest and highest weight over all cells of the report, so that loads can be compared by eye. */
+function bounds(all: readonly SeriesFigures[], tag: string, kind: Row['kind'], period: Ns): [number, number] {
+  const weights = all.flatMap((figures) => ROWS.filter((row) => row.kind === kind).flatMap((row) => {
+    const figure = row.of(figures);
+    return figure && Number.isFinite(figure.value) ? [weight(figure.value, tag, kind, period)] : [];
+  }));
+  return weights.length > 0 ? [Math.min(...weights), Math.max(...weights)] : [1, 10];
+}
+
+/** The shading spans at least a factor of two hundred, so that cells which hardly differ hardly differ in shade. */
+const WIDEST = Math.log(200);
+
+type Shades = Record<Row['kind'], [number, number]>;
+
+function figureCell(row: Row, figures: SeriesFigures | undefined, tag: string, period: Ns, shades: Shades): HTMLTableCellElement {
+  const figure = figures ? row.of(figures) : null;
+  if (figure === null || !Number.isFinite(figure.value)) return h('td', { class: 'none' }, '–');
+  const text = usCell(figure.value, row.averaged);
+  const [low, high] = shades[row.kind];
+  const color = shade(Math.log(weight(figure.value, tag, row.kind, period) / low) / Math.max(Math.log(high / low), WIDEST));
+  const cell = h('td', { class: figure.supported ? null : 'unsupported' }, text, figure.supported ? null : h('span', { class: 'degree', title: 'fewer than ten samples stand above this figure' }, '°'));
+  if (figure.supported) {
+    cell.style.backgroundColor = css(color);
+    cell.style.color = css(textOn(color));
+  } else {
+    cell.style.setProperty('--hollow', css(color));
+  }
+  return cell;
+}
+
+const COUNTS: readonly (readonly [string, (cell: CellSummary) => number])[] = [
+  ['misses', (c) => c.deadline_misses], ['overruns', (c) => c.overruns], ['skipped', (c) => c.skipped], ['lost', (c) => c.lost], ['releases', (c) => c.slots],
+];
+
+function columnHead(cell: Cell, store: Store): HTMLTableCellElement {
+  const { figures } = cell;
+  const label = figures.tuning === 'none' ? 'none' : figures.tuning || cell.name;
+  if (!figures.permitted || cell.file === null) return h('th', { scope: 'col', title: tuningWords(figures.tuning) }, h('span', { class: 'column' }, label));
+  const slot = store.slotOf(cell.key);
+  const button = h('button', {
+    type: 'button', class: 'column', 'aria-pressed': String(slot >= 0), title: `${tuningWords(figures.tuning)}: show or hide in the charts`, 'data-cell': cell.key,
+  }, slot >= 0 ? swatch(slot) : h('span', { class: 'swatch-room', 'aria-hidden': 'true' }), label);
+  return h('th', { scope: 'col', 'data-cell': cell.key, class: slot >= 0 ? 'chosen' : null }, button);
+}
+
+/** One table: the cells as columns. `head` makes their headings; counts stand below when `counts` is set. */
+function table(caption: string, columns: readonly { head: HTMLTableCellElement; cell: Cell; tag: string }[], period: Ns, shades: Shades, counts: boolean): HTMLElement {
+  const total = ROWS.length + (counts ? COUNTS.length : 0) + (columns.some(({ cell }) => cell.figures.verdict) && counts ? 1 : 0);
+  const body = h('tbody');
+  const hatch = (cell: Cell): HTMLTableCellElement => h('td', { class: 'refused', rowspan: total },
+    h('span', {}, h('b', {}, 'not permitted'), cell.figures.why_not ? ` ${cell.figures.why_not}` : ''));
+  ROWS.forEach((row, r) => {
+    const tr = h('tr', { class: row.first ? 'first' : null });
+    if (row.group === '') tr.append(h('th', { scope: 'row', colspan: 2, class: 'stat' }, row.name));
+    else {
+      if (row.first) tr.append(h('th', { scope: 'rowgroup', rowspan: row.span, class: 'group' }, row.group));
+      tr.append(h('th', { scope: 'row', class: 'stat' }, row.name));
+    }
+    for (const { cell, tag } of columns) {
+      if (!cell.figures.permitted) { if (r === 0) tr.append(hatch(cell)); continue; }
+      const td = figureCell(row, cell.figures.series[tag], tag, period, shades);
+      if (cell.file !== null && counts) td.dataset['cell'] = cell.key;
+      tr.append(td);
+    }
+    body.append(tr);
+  });
+  if (counts) body.append(...countRows(columns.map(({ cell }) => cell)));
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
+    h('table', { class: counts ? 'matrix' : 'matrix narrow' }, h('caption', {}, caption),
+      h('thead', {}, h('tr', {}, h('td', { colspan: 2, class: 'unit' }, 'µs'), ...columns.map(({ head }) => head))), body));
+}
+
+function countRows(cells: readonly Cell[]): HTMLElement[] {
+  const shown = cells.filter((cell) => cell.figures.permitted);
+  const result = COUNTS.map(([name, of], i) => h('tr', { class: i === 0 ? 'first counts' : 'counts' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, name),
+    ...shown.map(({ figures }) => h('td', { class: of(figures) > 0 && name !== 'releases' ? 'some' : null }, count(of(figures))))));
+  if (!cells.some((cell) => cell.figures.verdict)) return result;
+  result.push(h('tr', { class: 'first counts' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, 'limit'), ...shown.map(({ figures }) => {
+    const verdict = figures.verdict;
+    if (verdict === null) return h('td', {}, '–');
+    const { word, sign, tone } = OUTCOMES[verdict.outcome];
+    return h('td', { class: `outcome ${tone}`, title: verdict.sentence }, h('span', { 'aria-hidden': 'true' }, sign), ` ${verdict.outcome === 'not_enough_samples' ? 'too few' : word.toLowerCase()}`);
+  })));
+  return result;
+}
+
+function bodyOf(store: Store): HTMLElement[] {
+  const { report, state } = store;
+  const { summary } = report;
+  const word = seriesWord(state.tag);
+  if (report.kind !== 'bench') return singleTable(store);
+  const figures = report.cells.map((cell) => cell.figures.series[state.tag]).filter((f) => f !== undefined);
+  const shades: Shades = { value: bounds(figures, state.tag, 'value', summary.period_ns), sd: bounds(figures, state.tag, 'sd', summary.period_ns) };
+  return summary.loads.map((load) => {
+    const cells = report.cells.filter((cell) => cell.load === load);
+    return h('div', {}, h('h3', {}, load === '' ? 'No load named' : `Under ${load}`, h('span', { class: 'muted' }, ` ${word.name.toLowerCase()}`)),
+      table(`${word.name} under ${load}, µs`, cells.map((cell) => ({ head: columnHead(cell, store), cell, tag: state.tag })), summary.period_ns, shades, true));
+  });
+}
+
+/** One run: its series stand side by side; several files without tunings: a column each. */
+function singleTable(store: Store): HTMLElement[] {
+  const { report, state } = store;
+  const period = report.summary.period_ns;
+  const shadesFor = (tags: readonly string[]): Shades => {
+    const of = (kind: Row['kind']): [number, number] => {
+      const all = report.cells.flatMap((cell) => tags.flatMap((tag) => (cell.figures.series[tag] ? [bounds([cell.figures.series[tag]!], tag, kind, period)] : [])));
+      return [Math.min(...all.map(([a]) => a)), Math.max(...all.map(([, b]) => b))];
+    };
+    return { value: of('value'), sd: of('sd') };
+  };
+  if (report.kind === 'files' && report.cells.length > 1) {
+    return [table(`${seriesWord(state.tag).name} by file, µs`, report.cells.map((cell) => ({ head: columnHead(cell, store), cell, tag: state.tag })), period, shadesFor([state.tag]), true)];
+  }
+  return report.cells.map((cell) => {
+    const tags = Object.keys(cell.figures.series);
+    const columns = tags.map((tag) => ({ head: h('th', { scope: 'col' }, h('span', { class: 'column' }, seriesWord(tag).name)), cell, tag }));
+    return h('div', {}, table('Figures of the run, µs', columns, period, shadesFor(tags), false),
+      h('dl', { class: 'facts counts' }, ...COUNTS.map(([name, of]) => h('div', {}, h('dt', {}, name), h('dd', { class: of(cell.figures) > 0 && name !== 'releases' ? 'some' : null }, count(of(cell.figures)))))));
+  });
+}
+
+function legend(report: Report, tag: string): HTMLElement {
+  const strip = h('span', { class: 'strip', 'aria-hidden': 'true' }, ...Array.from({ length: 24 }, (_, i) => {
+    const bit = h('i');
+    bit.style.backgroundColor = css(shade(i / 23));
+    return bit;
+  }));
+  const what = tag === 'observed_period' ? 'closer to T … further from T' : 'shorter … longer';
+  const refused = report.cells.some((cell) => !cell.figures.permitted);
+  const unsupported = report.cells.some((cell) => Object.values(cell.figures.series).some((figures) => figures.low.some((low) => !low.supported && low.q < 100)));
+  return h('p', { class: 'legend' },
+    h('span', {}, strip, ` ${what} (log)`),
+    unsupported ? h('span', {}, h('span', { class: 'sample unsupported' }, '1.0°'), ' fewer than ten samples stand above this figure') : null,
+    refused ? h('span', {}, h('span', { class: 'sample refused', 'aria-hidden': 'true' }), ' not permitted, not measured') : null);
+}
+
+/** The section; it draws itself again when series, selection or theme change. */
+export function matrixSection(store: Store): { element: HTMLElement; redraw: () => void } {
+  const holder = h('div', { class: 'matrices' });
+  const { report } = store;
+  const lead = report.kind === 'bench'
+    ? 'Columns are tunings; “Low 99 %” keeps the lowest 99 % of the samples, and so on. Choose a column to show or hide that cell in the charts below.'
+    : '“Low 99 %” keeps the lowest 99 % of the samples, and so on: what the loop does when its worst moments are left out.';
+  const source = report.summary.derived ? h('p', { class: 'note' }, 'Read off the histograms by this page, so that a figure is as exact as its bucket; these files came without a summary.') : null;
+  const element = section('matrix', report.kind === 'bench' ? 'All cells' : 'Figures', lead, source, holder);
+  const redraw = (): void => {
+    const active = (document.activeElement as HTMLElement | null)?.dataset['cell'];
+    const scrolls = [...holder.querySelectorAll('.scroll')].map((box) => box.scrollLeft);
+    holder.replaceChildren(legend(report, store.state.tag), ...bodyOf(store));
+    holder.querySelectorAll('.scroll').forEach((box, i) => { box.scrollLeft = scrolls[i] ?? 0; });
+    if (active !== undefined) holder.querySelector<HTMLElement>(`button[data-cell="${CSS.escape(active)}"]`)?.focus({ preventScroll: true });
+    for (const { cell, slot } of store.selected()) {
+      holder.querySelectorAll<HTMLElement>(`th[data-cell="${CSS.escape(cell.key)}"]`).forEach((th) => th.style.setProperty('--series', seriesStyle(slot).color));
+    }
+  };
+  holder.addEventListener('click', (event) => {
+    const key = (event.target as HTMLElement).closest<HTMLElement>('[data-cell]')?.dataset['cell'];
+    if (key !== undefined) store.toggle(key);
+  });
+  return { element, redraw };
+}

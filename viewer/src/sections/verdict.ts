@@ -1,0 +1,57 @@
+// The answer, and what it rests on.
+import { h } from '../dom.ts';
+import type { Report } from '../model.ts';
+import type { Outcome } from '../summary.ts';
+import { count, duration, held, human, sec } from '../units.ts';
+import { tuningWords } from '../words.ts';
+
+/** Each outcome as a word, a sign and a class for its colour. */
+export const OUTCOMES: Readonly<Record<Outcome, { word: string; sign: string; tone: string }>> = {
+  holds: { word: 'Holds', sign: '✓', tone: 'good' },
+  broken: { word: 'Broken', sign: '✕', tone: 'bad' },
+  not_enough_samples: { word: 'Not enough samples', sign: '?', tone: 'open' },
+};
+
+export const badge = (outcome: Outcome): HTMLElement => {
+  const { word, sign, tone } = OUTCOMES[outcome] ?? { word: outcome, sign: '?', tone: 'open' };
+  return h('span', { class: `badge ${tone}` }, h('span', { 'aria-hidden': 'true', class: 'sign' }, sign), word);
+};
+
+const when = (unix: number): string =>
+  unix > 0 ? new Date(unix * 1000).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' }).replaceAll(' ', '\u00a0').replace(',\u00a0', ', ') + '\u00a0UTC' : 'unknown';
+
+function facts(report: Report): [string, string][] {
+  const { summary } = report;
+  const sum = (of: (cell: Report['cells'][number]['figures']) => number): number => report.cells.reduce((s, cell) => s + of(cell.figures), 0);
+  const list: [string, string][] = [['When', when(summary.started_unix_s)], ['Elapsed', duration(sec(summary.elapsed_s))]];
+  if (summary.period_ns > 0) list.push(['Period', human(summary.period_ns)]);
+  if (summary.limit) list.push(['Limit', held(`${human(summary.limit.limit_ns)} at ${summary.limit.at} %`)]);
+  const loads = summary.loads.filter((load) => load !== '');
+  if (loads.length > 0) list.push([loads.length > 1 ? 'Loads' : 'Load', loads.join(', ')]);
+  if (report.kind === 'bench' && summary.tunings.length > 1) list.push(['Tunings', `${summary.tunings.length}, ${summary.order || 'in turn'}`]);
+  list.push(['Releases', count(sum((cell) => cell.slots))], ['Samples lost', count(sum((cell) => cell.lost))]);
+  return list;
+}
+
+export function verdictSection(report: Report): HTMLElement {
+  const { summary } = report;
+  const verdict = summary.verdict;
+  const host = Object.entries(summary.host);
+  const best = verdict?.best;
+  const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: the figures below are read off the histograms.' : 'No limit was asked for, so there is no verdict; the figures stand for themselves.');
+  // The first clause is the answer; what it rests on is read after it.
+  const [headline = '', ...rest] = title.split('; ');
+  const grounds = rest.length > 0 ? [rest.join('; ')] : [];
+  const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
+  return h('section', { id: 'verdict', class: verdict ? OUTCOMES[verdict.outcome]?.tone ?? 'open' : 'plain', 'aria-labelledby': 'verdict-title' },
+    verdict ? badge(verdict.outcome) : null,
+    h('h1', { id: 'verdict-title' }, held(headline)),
+    ...grounds.map((ground) => h('p', { class: 'ground' }, held(ground))),
+    best ? h('p', { class: 'best' }, 'Best cell ', h('b', {}, best.tuning), ` under ${best.load}`, tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, '.') : null,
+    single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, single.sentence) : null,
+    summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, word), ' ']))) : null,
+    h('dl', { class: 'facts' }, ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),
+    host.length > 0 ? h('details', { class: 'host' },
+      h('summary', {}, 'The computer', h('span', { class: 'muted' }, ` ${[summary.host['processor'], summary.host['kernel']].filter(Boolean).join(' · ')}`)),
+      h('dl', { class: 'pairs' }, ...host.flatMap(([name, value]) => [h('dt', {}, name.replaceAll('_', ' ')), h('dd', {}, typeof value === 'object' ? JSON.stringify(value) : String(value))]))) : null);
+}

@@ -1,0 +1,31 @@
+// The summary as `onbeat bench --json` prints it (docs/format.md). The page shows these figures and computes none of them.
+import type { CauseCount, Grant, Spike } from './hlog.ts';
+import type { Low } from './histogram.ts';
+import type { Ns } from './units.ts';
+
+export interface SeriesFigures {
+  count: number; min_ns: Ns; mean_ns: Ns; sd_ns: Ns; max_ns: Ns; jitter_ns?: Ns; tail_ratio?: number | null;
+  low: Low[]; percentiles: { p: number; value_ns: Ns; supported: boolean }[];
+}
+export type Outcome = 'holds' | 'broken' | 'not_enough_samples';
+export interface CellVerdict { outcome: Outcome; over: number; releases: number; needed: number | null; sentence: string }
+export interface CellSummary {
+  tuning: string; load: string; file: string | null; permitted: boolean; why_not: string | null; complete: boolean;
+  blocks: number; slots: number; cycles: number; skipped: number; overruns: number; deadline_misses: number; lost: number;
+  spike_count: number; page_faults?: number; involuntary_switches?: number; cpu_share?: number | null;
+  series: Record<string, SeriesFigures>; verdict: CellVerdict | null; spikes: Spike[]; notes: string[];
+  /** Spikes by main cause. */
+  causes?: Record<string, CauseCount>;
+}
+export interface Effect { factor: string; load: string; metric: string; ratio: number; low: number; high: number; sentence: string }
+export interface Limit { limit_ns: Ns; at: number; on: string }
+export interface Summary {
+  schema: string; version: string; command: string[]; started_unix_s: number; elapsed_s: number;
+  host: Record<string, string | number>; ladder: Grant[]; limit: Limit | null; order: string; tunings: string[]; loads: string[];
+  period_ns: Ns; cells: CellSummary[]; effects: Effect[];
+  verdict: { outcome: Outcome; best: { tuning: string; load: string } | null; sentence: string } | null;
+  /** What made cycles late, in sentences. */
+  causes?: string[];
+  /** Set by the page when it had to read the figures off the histograms itself. */
+  derived?: boolean;
+}

@@ -1,0 +1,75 @@
+// Times carry their unit in their type, so that a nanosecond never meets a second by accident.
+
+/** A time in nanoseconds. */
+export type Ns = number & { readonly unit: 'ns' };
+/** A time in seconds since the start of a run, or a length in seconds. */
+export type Sec = number & { readonly unit: 's' };
+/** A time in microseconds, as charts draw it. */
+export type Us = number & { readonly unit: 'us' };
+
+export const ns = (value: number): Ns => value as Ns;
+export const sec = (value: number): Sec => value as Sec;
+export const toUs = (value: Ns): Us => (value / 1000) as Us;
+export const fromUs = (value: number): Ns => (value * 1000) as Ns;
+
+const grouped = (value: number, decimals: number): string =>
+  value.toLocaleString('en-US', { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+
+/** A count with thousands separated. */
+export const count = (value: number): string => grouped(Math.round(value), 0);
+
+/**
+ * A time as microseconds without the unit, for tables that state it once.
+ * Means and deviations get one more decimal than single observations; from 10 ms on, none.
+ */
+export function usCell(value: Ns, averaged: boolean): string {
+  const us = value / 1000;
+  if (Math.abs(us) >= 10_000) return grouped(us, 0);
+  return grouped(us, averaged ? 2 : 1);
+}
+
+/** A time with the unit that reads best: "3.2 µs", "1.07 ms", "2.5 s". */
+export function human(value: Ns): string {
+  const abs = Math.abs(value);
+  if (abs < 1000) return `${grouped(value, 0)} ns`;
+  const [scaled, unit] = abs < 1e6 ? [value / 1e3, 'µs'] : abs < 1e9 ? [value / 1e6, 'ms'] : [value / 1e9, 's'];
+  const size = Math.abs(scaled);
+  return `${grouped(scaled, size < 10 ? 2 : size < 100 ? 1 : 0)} ${unit}`;
+}
+
+/** A value in microseconds for an axis tick, in the unit that keeps it short: "50 µs", "1 ms". */
+export function tick(us: number): string {
+  if (us <= 0) return '0';
+  if (us >= 1e6) return `${trim(us / 1e6)} s`;
+  if (us >= 1e3) return `${trim(us / 1e3)} ms`;
+  if (us >= 0.999) return `${trim(us)} µs`;
+  return `${trim(us * 1e3)} ns`;
+}
+
+const trim = (value: number): string => String(Number(value.toPrecision(4)));
+
+/** A length of time in words a reader takes in at a glance: "9.5 s", "12 min 05 s", "3 h 20 min". */
+export function duration(seconds: Sec): string {
+  if (seconds < 60) return `${trim(Math.round(seconds * 10) / 10)} s`;
+  const total = Math.round(seconds);
+  const [h, m, s] = [Math.floor(total / 3600), Math.floor((total % 3600) / 60), total % 60];
+  if (h > 0) return m === 0 ? `${h} h` : `${h} h ${String(m).padStart(2, '0')} min`;
+  return s === 0 ? `${m} min` : `${m} min ${String(s).padStart(2, '0')} s`;
+}
+
+/** A point of time on an axis or in a list: seconds with enough digits to find it again. */
+export function moment(seconds: Sec): string {
+  if (seconds >= 3600) {
+    const h = Math.floor(seconds / 3600);
+    const m = Math.floor((seconds % 3600) / 60);
+    return `${h}:${String(m).padStart(2, '0')}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
+  }
+  if (seconds >= 60) return `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
+  return `${grouped(seconds, seconds < 10 ? 2 : 1)} s`;
+}
+
+/** The same sentence with its numbers held to their units where lines break. */
+export const held = (sentence: string): string => sentence.replace(/(\d) (?=(?:ns|µs|us|ms|s|min|h|%)(?![\w]))/g, '$1\u00a0');
+
+/** A percentile as people write it: 99.9 %, 99.999 %. */
+export const percent = (p: number): string => `${Number(p.toPrecision(10))} %`;

@@ -1,0 +1,57 @@
+// Names and explanations of what is measured; the same words as in GLOSSARY.md.
+
+/** How a series is called and what it is. */
+export interface SeriesWord { tag: string; name: string; short: string; meaning: string }
+
+export const SERIES: readonly SeriesWord[] = [
+  { tag: 'wakeup_latency', name: 'Wake-up latency', short: 'wake-up', meaning: 'How long after its release a cycle started: s_k − r_k.' },
+  { tag: 'observed_period', name: 'Observed period', short: 'period', meaning: 'From one start to the next: s_k − s_(k−1). The paper calls it the control period.' },
+  { tag: 'response_time', name: 'Response time', short: 'response', meaning: 'From the release to the end of the work: e_k − r_k.' },
+  { tag: 'execution_time', name: 'Execution time', short: 'execution', meaning: 'How long the work itself took: e_k − s_k.' },
+  { tag: 'sleep_latency', name: 'Sleep latency', short: 'sleep', meaning: 'How late the sleep returned before the spinning began.' },
+  { tag: 'skipped_latency', name: 'Skipped latency', short: 'skipped', meaning: 'For a release that was skipped: the time from it to the next start.' },
+];
+
+/** The word for a tag; a tag of another tool keeps its own name. */
+export const seriesWord = (tag: string): SeriesWord =>
+  SERIES.find((word) => word.tag === tag) ?? { tag, name: tag === 'untagged' ? 'Recorded values' : tag.replaceAll('_', ' '), short: tag, meaning: '' };
+
+/** What a letter of a tuning's name stands for. */
+export const TUNING_LETTERS: Readonly<Record<string, string>> = {
+  P: 'real-time priority', M: 'memory locked', C: 'a shielded CPU', S: 'spinning the last part of the wait',
+};
+
+/** "PMC" in words: "real-time priority, memory locked, a shielded CPU". */
+export function tuningWords(tuning: string): string {
+  if (tuning === 'none') return 'no tuning';
+  const letters = [...tuning].map((letter) => TUNING_LETTERS[letter]);
+  return letters.every((word) => word !== undefined) ? letters.join(', ') : tuning;
+}
+
+/** What stalled a spike's cycle, in words. */
+export const STALLS: Readonly<Record<string, string>> = {
+  rt_throttling: 'real-time throttling',
+  fair_server: 'the fair server',
+  rt_throttling_or_fair_server: 'real-time throttling or the fair server',
+  stopped: 'the process was stopped',
+};
+
+/** The glossary at the foot of the page. */
+export const GLOSSARY: readonly (readonly [string, string])[] = [
+  ['release', 'The instant at which a cycle should start: r_k = r_0 + k·T. A skipped cycle never moves the grid.'],
+  ['period T', 'The distance between two releases.'],
+  ['wake-up latency', 'From the release to the first instant of the cycle: s_k − r_k.'],
+  ['observed period', 'From one start to the next: s_k − s_(k−1).'],
+  ['execution time', 'The time the work took: e_k − s_k.'],
+  ['response time', 'From the release to the end of the work: e_k − r_k.'],
+  ['deadline miss', 'A response time longer than the deadline D (D = T unless said).'],
+  ['overrun, skipped', 'A cycle that ended after the next release; the number of releases passed over. Each is accounted for.'],
+  ['jitter', 'Largest minus smallest value of the stated samples (peak to peak), and nothing else.'],
+  ['Low q', 'Figures over the lowest q percent of the samples: what the loop does when its worst moments are left out.'],
+  ['cell', 'One tuning under one load.'],
+  ['spike', 'A sample beyond the spike limit; its stall word says what is known to have held the loop.'],
+  ['cause', 'What made a spike late, with the time it accounts for and its evidence. The main cause is the longest one that has a name.'],
+  ['lateness', 'From the instant the timer was set to until the first instant of the cycle, and work beyond the plan where that is the spike.'],
+  ['supported', 'At least ten samples stand above the figure. A figure with fewer says more about luck than about the machine; it is marked.'],
+  ['P · M · C · S', 'Real-time priority · memory locked · a shielded CPU · spinning the last part of the wait.'],
+];

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { CAUSES, causeWord, countKept, explained, inWords, joinCounts, mainCause, ordered, thread } from '../src/causes.ts';
+import { deriveSummary } from '../src/derive.ts';
+import { readText, type Cause, type Spike } from '../src/hlog.ts';
+import { buildReport } from '../src/model.ts';
+import { accounted, kindsOf } from '../src/sections/causes.ts';
+import { causeWords, knownSpikes, sorted } from '../src/sections/spikes.ts';
+import { ns, sec } from '../src/units.ts';
+import { bench, runFile } from './fixture.ts';
+
+const cause = (kind: string, size: number, culprit?: Cause['culprit']): Cause => ({ kind, ns: ns(size), evidence: '', ...(culprit ? { culprit } : {}) });
+const spike = (index: number, causes?: Cause[]): Spike => ({ t: sec(index), index, block: 0, wakeup_latency_ns: ns(1e5), execution_time_ns: ns(1), skipped: 0, stall: null, ...(causes ? { causes } : {}) });
+const read = (text: string): ReturnType<typeof buildReport> => { const { files, summary } = readText(text, 'page'); return buildReport(summary ?? deriveSummary(files), files); };
+
+test('words and advice are the same as the command’s', () => {
+  const source = readFileSync(`${process.env['VIEWER_ROOT']}/../crates/onbeat/src/cause/kind.rs`, 'utf8').replace(/\\\n\s+/g, '');
+  const snake = (name: string): string => name.replace(/(?<!^)([A-Z])/g, '_$1').toLowerCase();
+  const all = /ALL: [^=]+= \[([^\]]+)\]/.exec(source)![1]!.match(/[A-Z]\w+(?=,)/g)!.map(snake);
+  assert.deepEqual(CAUSES.map(({ kind }) => kind), all);
+  const arms = (fn: string): [string, string][] => [...new RegExp(`fn ${fn}\\(self\\)[\\s\\S]+?\\n    }`).exec(source)![0].matchAll(/((?:Self::\w+(?: \| )?)+) =>[\s{]*"([^"]+)"/g)]
+    .flatMap(([, names, text]) => names!.split(' | ').map((name): [string, string] => [snake(name.replace('Self::', '')), text!]));
+  const [words, advice] = [arms('words'), arms('advice')];
+  assert.deepEqual([words.length, advice.length], [18, 18]);
+  for (const [kind, text] of words) assert.equal(causeWord(kind).words, text);
+  for (const [kind, text] of advice) assert.equal(causeWord(kind).advice, text);
+});
+
+test('no two causes look alike or share their letters', () => {
+  assert.equal(new Set(CAUSES.map(({ letters }) => letters)).size, 18);
+  assert.equal(new Set(CAUSES.map(({ hue, pattern }) => `${hue} ${pattern}`)).size, 18);
+});
+
+test('a cause is told with who did it, where, and under which priority', () => {
+  const write = cause('kernel_section', 1, { name: 'dd', tid: 7, prio: 120, system_call: 'write' });
+  assert.equal(inWords(write), 'kernel section in dd/write');
+  assert.equal(inWords(cause('preempted', 1, { name: 'stress' })), 'preempted by stress');
+  assert.equal(inWords(cause('softirq', 1, { name: 'NET_RX' })), 'softirq NET_RX');
+  assert.equal(inWords(cause('cosmic_ray', 1)), 'cosmic ray');
+  assert.deepEqual([write, cause('preempted', 1, { name: 'a', tid: 2, prio: 49 }), cause('preempted', 1, { name: 'd', prio: -1 }), cause('softirq', 1, { name: 'NET_RX' })].map(thread),
+    ['dd [7], nice 0', 'a [2], real-time priority 50', 'd, deadline', null]);
+});
+
+test('the main cause is the longest; time without a name only when it is most of all', () => {
+  assert.equal(mainCause([cause('wake_up_path', 5), cause('softirq', 90), cause('hard_irq', 20)])!.kind, 'softirq');
+  assert.equal(mainCause([cause('unexplained', 60), cause('softirq', 40)])!.kind, 'unexplained');
+  assert.equal(mainCause([cause('unexplained', 45), cause('softirq', 40), cause('smi', 15)])!.kind, 'softirq');
+  assert.equal(mainCause([cause('unexplained', 9)])!.kind, 'unexplained');
+  assert.equal(mainCause([]), null);
+  assert.equal(mainCause(undefined), null);
+  assert.deepEqual(ordered([cause('unexplained', 60), cause('smi', 1), cause('softirq', 40)]).map(({ kind }) => kind), ['softirq', 'smi', 'unexplained']);
+});
+
+test('counts add up by kind, and the share with a name is never rounded up', () => {
+  const one = { spikes: 2, worst_ns: ns(9), lateness_ns: ns(10_000), accounted_ns: ns(9_999) };
+  const sum = joinCounts([{ smi: one }, undefined, { smi: { ...one, worst_ns: ns(5) }, softirq: one }]);
+  assert.deepEqual(sum['smi'], { spikes: 4, worst_ns: 9, lateness_ns: 20_000, accounted_ns: 19_998 });
+  assert.equal(accounted(sum), '99.9 %');
+  assert.deepEqual(kindsOf({ ...sum, unexplained: { ...one, spikes: 99 } }, 'spikes'), ['smi', 'softirq', 'unexplained']);
+  assert.equal(countKept([spike(1, [cause('smi', 30), cause('unexplained', 10)]), spike(2)])['smi']!.accounted_ns, 30);
+});
+
+test('the summary’s counts are shown; without them the recording’s', () => {
+  const report = read(bench(2, 3));
+  const cells = explained(report.cells);
+  assert.ok(cells.length > 3 && cells.length < report.cells.length, 'only cells with spikes');
+  for (const one of cells) assert.equal(one.lookedAt, one.spikes, one.name);
+  const bare = explained(report.cells.map((cell) => { const { causes: _, ...figures } = cell.figures; return { ...cell, figures }; }));
+  assert.deepEqual(bare.map(({ name, counts }) => [name, Object.values(counts).reduce((n, { spikes }) => n + spikes, 0)]), cells.map(({ name, spikes }) => [name, spikes]));
+});
+
+test('a recording without a summary still tells its causes, and one without causes tells none', () => {
+  const options = { tuning: 'none', load: 'paper', interval: 1, start: 1e9, dice: 3, cell: true, tags: ['wakeup_latency'], blocks: [{ t: 0, seconds: 4, load: 'paper' }] };
+  const [watched] = explained(read(runFile({ ...options, causes: true }).text).cells);
+  assert.ok(watched!.lookedAt > 10 && watched!.lookedAt === watched!.spikes);
+  const plain = read(runFile(options).text);
+  assert.ok(plain.cells[0]!.figures.spike_count > 10);
+  assert.deepEqual(explained(plain.cells), []);
+  assert.deepEqual(explained(read(bench(2, 3, false)).cells), []);
+});
+
+test('a spike known twice keeps its causes, whichever of the two tells them', () => {
+  const report = read(bench(2, 3));
+  const cell = report.cells[0]!;
+  const told = [cause('smi', 5)];
+  const file = { ...report.files[0]!, spikes: [spike(1), spike(2, told)] };
+  const spikes = knownSpikes({ figures: { ...cell.figures, spikes: [spike(1, told), spike(2)] }, file });
+  assert.deepEqual(spikes.map(causeWords), ['SMI', 'SMI']);
+});
+
+test('spikes sort by the words of their main cause', () => {
+  const { cells } = read(bench(2, 3));
+  const rows = [cause('softirq', 1), cause('hard_irq', 1), cause('smi', 1)].map((one, i) => ({ cell: cells[0]!, spike: spike(i, [one]), at: sec(i) }));
+  assert.deepEqual(sorted(rows, 'cause', false).map((row) => causeWords(row.spike)), ['SMI', 'interrupt handler', 'softirq']);
+});

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { joined, stepPoints } from '../src/charts/maxima.ts';
+import { clockTick, logRange, logSplits } from '../src/charts/marks.ts';
+import { deriveSummary } from '../src/derive.ts';
+import { readText } from '../src/hlog.ts';
+import { zoomKey } from '../src/keys.ts';
+import { buildReport, extent, histogramOf, peaks, placed, type Peak } from '../src/model.ts';
+import { reading } from '../src/sections/effects.ts';
+import { weight } from '../src/sections/matrix.ts';
+import { collectNotes } from '../src/sections/notes.ts';
+import { knownSpikes } from '../src/sections/spikes.ts';
+import { firstState } from '../src/state.ts';
+import { contrast, shade, textOn } from '../src/theme.ts';
+import { duration, held, human, ns, sec, usCell } from '../src/units.ts';
+import { bench, runFile } from './fixture.ts';
+
+const text = bench(2, 3);
+const { files, summary } = readText(text, 'page');
+const report = buildReport(summary!, files);
+const cell = (tuning: string, load: string): (typeof report.cells)[number] => report.cells.find((c) => c.tuning === tuning && c.load === load)!;
+
+test('the page’s data is read whole: every file, every series, the summary', () => {
+  assert.equal(files.length, 18);
+  assert.equal(summary!.schema, 'onbeat.bench/1');
+  assert.equal(report.kind, 'bench');
+  assert.equal(report.cells.length, 18);
+  const pmcs = cell('PMCS', 'paper').file!;
+  assert.deepEqual([...pmcs.series.keys()], ['wakeup_latency', 'observed_period', 'execution_time', 'response_time', 'sleep_latency']);
+  assert.equal(pmcs.blocks.length, 2);
+  assert.deepEqual(files.flatMap((file) => file.problems), []);
+});
+
+test('the recording holds as many samples as the summary says', () => {
+  for (const c of report.cells.filter(({ file }) => file !== null)) {
+    for (const [tag, figures] of Object.entries(c.figures.series)) {
+      const histogram = histogramOf(report, c, tag, 'own', null)!;
+      assert.equal(histogram.total, figures.count, `${c.name} ${tag}`);
+      assert.ok(Math.abs(figures.max_ns / histogramMax(c, tag) - 1) < 0.001);
+    }
+  }
+});
+
+const histogramMax = (c: (typeof report.cells)[number], tag: string): number => peaks(report, c, tag, 'own').reduce((a, { max }) => Math.max(a, max), 0);
+
+test('measured time joins a cell’s blocks; the wall clock keeps them apart', () => {
+  const c = cell('M', 'idle');
+  assert.deepEqual(extent(report, [c], 'own').map((t) => Number(t.toFixed(3))), [0, 6]);
+  assert.deepEqual(extent(report, [c], 'wall').map((t) => Number(t.toFixed(3))), [3, 33]);
+  assert.deepEqual(placed(report, c, 'wakeup_latency', 'own', null).map(({ from }) => Math.round(from)), [0, 1, 2, 3, 4, 5]);
+});
+
+test('a time range keeps the intervals that touch it', () => {
+  const c = cell('P', 'paper');
+  const whole = histogramOf(report, c, 'wakeup_latency', 'own', null)!.total;
+  const part = histogramOf(report, c, 'wakeup_latency', 'own', [sec(1), sec(3)])!.total;
+  assert.ok(part > 1800 && part < 2100 && part < whole);
+  assert.equal(histogramOf(report, c, 'wakeup_latency', 'own', [sec(100), sec(101)]), null);
+});
+
+test('the first selection is the untuned cell, one between and the best one', () => {
+  const state = firstState(report);
+  assert.deepEqual(state.slots.filter((key) => key !== null).map((key) => report.cells.find((c) => c.key === key)!.name), ['none · paper', 'P · paper', 'PMCS · paper']);
+  assert.equal(state.tag, 'wakeup_latency');
+});
+
+test('what was cut off, not permitted or substituted is noted', () => {
+  const notes = collectNotes(report).map(([who, what]) => `${who}: ${what}`);
+  assert.ok(notes.some((note) => note.startsWith('PM · idle: the recording was cut off')));
+  assert.ok(notes.some((note) => note.startsWith('C · paper: not permitted: cpuset')));
+  assert.ok(notes.some((note) => note.includes('a part of the load was substituted')));
+});
+
+test('a spike that stands in summary and recording is listed once', () => {
+  const c = cell('none', 'paper');
+  const spikes = knownSpikes(c);
+  assert.ok(spikes.length >= c.file!.spikes.length);
+  assert.equal(new Set(spikes.map(({ block, index }) => `${block}/${index}`)).size, spikes.length);
+});
+
+test('a file that ends anywhere is read up to its last whole line', () => {
+  const { text: whole } = runFile({ tuning: 'P', load: 'idle', interval: 1, start: 1e9, dice: 5, cell: true, tags: ['wakeup_latency'], blocks: [{ t: 0, seconds: 4, load: 'idle' }] });
+  for (let length = 0; length < whole.length; length += 97) {
+    const { files: [file] } = readText(whole.slice(0, length), 'cut');
+    if (file === undefined) continue;
+    file.series.get('wakeup_latency')?.forEach((line) => line.histogram());
+    assert.ok(file.problems.length <= 1, `at ${length}: ${file.problems.join('; ')}`);
+    deriveSummary([file]);
+  }
+});
+
+test('a file without a summary gets figures from its histograms, and exact moments from its notes', () => {
+  const made = runFile({ tuning: 'PM', load: 'idle', interval: 1, start: 1e9, dice: 6, cell: true, tags: ['wakeup_latency', 'observed_period'], blocks: [{ t: 0, seconds: 5, load: 'idle' }] });
+  const derived = deriveSummary(readText(made.text, 'PM-idle.onbeat.hlog').files);
+  assert.equal(derived.derived, true);
+  const [only] = derived.cells;
+  const figures = only!.series['wakeup_latency']!;
+  assert.equal(figures.count, 5000);
+  assert.equal(figures.max_ns, Math.max(...made.samples['wakeup_latency']!));
+  assert.equal(only!.slots, 5000);
+  assert.equal(derived.period_ns, 1_000_000);
+});
+
+test('logs of other tools are read: no tag, absolute stamps, Windows line ends', () => {
+  const line = text.split('\n').find((l) => l.startsWith('Tag=wakeup_latency'))!.replace('Tag=wakeup_latency,', '').replace(/^[\d.]+/, '1763712000.500');
+  const { files: [file] } = readText(`#[StartTime: 1763712000.000 (seconds since epoch)]\r\n${line}\r\n`, 'other.hlog');
+  assert.equal(file!.series.get('untagged')![0]!.t, 0.5);
+  assert.ok(file!.series.get('untagged')![0]!.histogram()!.total > 0);
+  assert.equal(deriveSummary([file!]).cells.length, 1);
+});
+
+test('joining steps keeps every peak', () => {
+  const steps: Peak[] = Array.from({ length: 1000 }, (_, i) => ({ from: sec(i), to: sec(i + 1), block: i < 500 ? 0 : 1, max: ns(i === 777 ? 9e6 : 1000 + i) }));
+  const { steps: few, by } = joined(steps, 100, [0, 1000]);
+  assert.ok(few.length <= 101 && by === 10);
+  assert.equal(Math.max(...few.map(({ max }) => max)), 9e6);
+  assert.equal(few[few.length - 1]!.to, 1000);
+});
+
+test('a pause in the recording breaks the line', () => {
+  const [xs, ys] = stepPoints([{ from: sec(0), to: sec(1), block: 0, max: ns(2000) }, { from: sec(9), to: sec(10), block: 1, max: ns(3000) }]);
+  assert.deepEqual(ys, [2, 2, null, 3, 3]);
+  assert.deepEqual(xs.map(Math.round), [0, 1, 1, 9, 10]);
+});
+
+test('keys zoom around the cursor, stay inside, and show everything again', () => {
+  assert.deepEqual(zoomKey('+', [0, 100], [0, 100], false, 20), [10, 60]);
+  assert.equal(zoomKey('-', [0, 100], [0, 100], false, null), null);
+  assert.deepEqual(zoomKey('d', [0, 40], [0, 100], false, null), [10, 50]);
+  assert.deepEqual(zoomKey('a', [0, 40], [0, 100], false, null), [0, 40]);
+  assert.equal(zoomKey('Escape', [0, 1], [0, 100], false, null), null);
+  assert.equal(zoomKey('x', [0, 1], [0, 100], false, null), undefined);
+  const [lo, hi] = zoomKey('w', [1, 10_000], [1, 10_000], true, null)!;
+  assert.ok(Math.abs(lo - 10) < 1e-6 && Math.abs(hi - 1000) < 1e-6);
+});
+
+test('text on every shade reads at 4.5:1 or better', () => {
+  for (const theme of ['light', 'dark'] as const) {
+    for (let t = 0; t <= 1; t += 0.005) assert.ok(contrast(shade(t, theme), textOn(shade(t, theme))) >= 4.5, `${theme} at ${t}`);
+  }
+});
+
+test('a period is shaded by its distance from T', () => {
+  assert.equal(weight(ns(1_001_000), 'observed_period', 'value', ns(1e6)), 1000);
+  assert.equal(weight(ns(998_000), 'observed_period', 'value', ns(1e6)), 2000);
+  assert.equal(weight(ns(5000), 'wakeup_latency', 'value', ns(1e6)), 5000);
+  assert.equal(weight(ns(5000), 'observed_period', 'sd', ns(1e6)), 5000);
+});
+
+test('an interval that contains 1 shows no difference', () => {
+  const effect = { factor: 'P', load: 'idle', metric: '', ratio: 1, sentence: '' };
+  assert.equal(reading({ ...effect, low: 0.9, high: 1.1 }), 'unclear');
+  assert.equal(reading({ ...effect, low: 0.2, high: 0.9 }), 'better');
+  assert.equal(reading({ ...effect, low: 1.2, high: 1.9 }), 'worse');
+});
+
+test('times are written with the unit and the digits that read well', () => {
+  assert.deepEqual([640, 1234, 15_500, 250_000, 1_070_000, 2_500_000_000].map((v) => human(ns(v))), ['640 ns', '1.23 µs', '15.5 µs', '250 µs', '1.07 ms', '2.50 s']);
+  assert.deepEqual([usCell(ns(1_004_300), false), usCell(ns(1_002_110), true), usCell(ns(346_148_000), false)], ['1,004.3', '1,002.11', '346,148']);
+  assert.deepEqual([9.5, 60, 725, 3600, 12_000].map((s) => duration(sec(s))), ['9.5 s', '1 min', '12 min 05 s', '1 h', '3 h 20 min']);
+  assert.equal(held('within 100 µs at 99.9 % of 5 sheep'), 'within 100\u00a0µs at 99.9\u00a0% of 5 sheep');
+});
+
+test('axes stop at round values', () => {
+  assert.deepEqual(logSplits(1, 100), [1, 2, 5, 10, 20, 50, 100]);
+  assert.deepEqual(logSplits(1, 1e6), [1, 10, 100, 1e3, 1e4, 1e5, 1e6]);
+  assert.deepEqual(logRange(3, 320), [2, 500]);
+  assert.deepEqual([clockTick(0, 300), clockTick(900, 300), clockTick(3600, 600), clockTick(5400, 1800), clockTick(2.5, 0.5), clockTick(90, 10)], ['0', '15 min', '1 h', '1 h 30', '2.5 s', '1:30']);
+});

@@ -1,0 +1,251 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { after, before, describe, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { CHROMIUM, launch, NO_CHROMIUM, pages } from './browser.ts';
+import { bench, filled, hour, runFile } from './fixture.ts';
+
+const root = process.env['VIEWER_ROOT']!;
+const template = readFileSync(`${root}/../crates/onbeat-cli/assets/viewer.html`, 'utf8');
+
+test('the template takes its data in one place and loads nothing', () => {
+  assert.equal(template.split('@@DATA@@').length, 2);
+  assert.match(template, /<script id="data" type="application\/x-onbeat; gzip; base64">@@DATA@@<\/script>/);
+  assert.doesNotMatch(template.replace(/<script>[\s\S]*<\/script>/, ''), /\b(src|href)="(?!#|data:)/);
+  assert.doesNotMatch(template, /@import|url\(|<script[^>]+(module|src)|\bfetch\(|XMLHttpRequest|WebSocket|importScripts|sendBeacon/);
+});
+
+test('the content policy names exactly this script and this style', () => {
+  const policy = /Content-Security-Policy" content="([^"]+)"/.exec(template)![1]!;
+  const hash = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+  const scripts = [...template.matchAll(/<script>([\s\S]*?)<\/script>/g)];
+  const styles = [...template.matchAll(/<style>([\s\S]*?)<\/style>/g)];
+  assert.deepEqual([scripts.length, styles.length], [1, 1]);
+  assert.ok(policy.startsWith("default-src 'none'; "));
+  assert.ok(policy.includes(`script-src ${hash(scripts[0]![1]!)};`) && policy.includes(`style-src ${hash(styles[0]![1]!)};`));
+  assert.doesNotMatch(policy, /unsafe|https?:|\*/);
+});
+
+describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : false }, () => {
+  let browser: Browser;
+  let site: ReturnType<typeof pages>;
+  const dropped = runFile({ tuning: 'PM', load: 'idle', interval: 1, start: 1e9, dice: 9, cell: true, tags: ['wakeup_latency', 'observed_period'], blocks: [{ t: 0, seconds: 6, load: 'idle' }] }).text;
+
+  before(async () => {
+    browser = await launch();
+    site = pages({ 'bench.html': filled(bench(3, 5)), 'unwatched.html': filled(bench(2, 3, false)), 'hour.html': filled(hour(600)), 'empty.html': template, 'PM-idle.onbeat.hlog': dropped });
+    writeFileSync(fileURLToPath(site.url('broken.html')), template.replace('@@DATA@@', 'H4sIAAAAAAAAA0tMSk4BAMJBJDUGAAAA'.slice(0, 20)));
+  });
+  after(async () => { await browser?.close(); site?.done(); });
+
+  async function opened<T>(name: string, options: { width?: number; dark?: boolean }, look: (page: Page) => Promise<T>): Promise<T> {
+    const context = await browser.newContext({ viewport: { width: options.width ?? 1280, height: 900 }, colorScheme: options.dark ? 'dark' : 'light' });
+    const page = await context.newPage();
+    const complaints: string[] = [];
+    const requests: string[] = [];
+    page.on('console', (message) => { if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text()); });
+    page.on('pageerror', (error) => complaints.push(String(error)));
+    page.on('request', (request) => { if (!request.url().startsWith('data:')) requests.push(request.url()); });
+    await page.goto(site.url(name));
+    await page.waitForFunction(() => document.querySelector('#page h1') !== null);
+    await page.waitForTimeout(600);
+    const result = await look(page);
+    assert.deepEqual(complaints, [], 'nothing on the console');
+    assert.deepEqual(requests, [site.url(name)], 'one request, the file itself');
+    await context.close();
+    return result;
+  }
+
+  for (const name of ['bench.html', 'unwatched.html', 'hour.html', 'empty.html']) {
+    for (const dark of [false, true]) {
+      test(`${name} has no accessibility violation, ${dark ? 'dark' : 'light'}`, async () => {
+        const axe = readFileSync(createRequire(`${root}/package.json`).resolve('axe-core/axe.min.js'), 'utf8');
+        await opened(name, { dark }, async (page) => {
+          const more = page.locator('#spikes .more');
+          if (await more.count() > 1) for (const i of [0, 1]) await more.nth(i).click();
+          await page.evaluate(axe);
+          const violations = await page.evaluate(async () => {
+            const api = (globalThis as unknown as { axe: { run: (o: object) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary?: string }[] }[] }> } }).axe;
+            return (await api.run({ resultTypes: ['violations'] })).violations.map(({ id, nodes }) => `${id}: ${nodes.length} such as ${nodes[0]!.html.slice(0, 160)} ${nodes[0]!.failureSummary?.slice(0, 300)}`);
+          });
+          assert.deepEqual(violations, []);
+        });
+      });
+    }
+  }
+
+  for (const width of [360, 390, 768, 1280]) {
+    test(`the body never scrolls sideways at ${width} px`, async () => {
+      for (const name of ['bench.html', 'hour.html']) {
+        await opened(name, { width }, async (page) => {
+          if (await page.locator('#spikes .more').count() > 0) await page.locator('#spikes .more').first().click();
+          assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= width);
+          const wide = await page.evaluate((limit) => [...document.querySelectorAll('main *')].filter((e) => e.closest('.scroll, .vh, svg, .plot') === null && e.getBoundingClientRect().right > limit + 1).map((e) => `${e.tagName}.${e.className}`), width);
+          assert.deepEqual(wide, []);
+        });
+      }
+    });
+  }
+
+  test('every part of the report is there, with the limit’s word', async () => {
+    await opened('bench.html', {}, async (page) => {
+      assert.match(await page.locator('#verdict').innerText(), /Holds[\s\S]*Yes: PMCS/);
+      for (const id of ['ladder', 'matrix', 'effects', 'causes', 'charts', 'spikes', 'notes', 'glossary', 'distribution', 'percentiles', 'maxima', 'heat']) assert.equal(await page.locator(`#${id}`).count(), 1, id);
+      assert.equal(await page.locator('.matrix').count(), 2);
+      assert.equal(await page.locator('#matrix td.refused').count(), 1);
+      assert.ok(await page.locator('#matrix td.unsupported').count() > 50);
+      assert.equal(await page.locator('.plot canvas').count(), 4);
+      assert.equal(await page.locator('figure table').count(), 4);
+    });
+  });
+
+  test('figures in the matrix are the summary’s', async () => {
+    await opened('bench.html', {}, async (page) => {
+      const shown = await page.locator('#matrix table').nth(1).locator('tbody tr').nth(0).locator('td').first().innerText();
+      assert.match(shown, /^\d+\.\d$/);
+      await page.getByRole('radio', { name: 'Observed period' }).check({ force: true });
+      const periods = await page.locator('#matrix table').nth(0).locator('tbody tr').nth(1).locator('td').allInnerTexts();
+      assert.ok(periods.every((text) => /^1,0\d\d\.\d°?$/.test(text)), periods.join(' '));
+    });
+  });
+
+  test('the keyboard reaches the matrix and chooses a column', async () => {
+    await opened('bench.html', {}, async (page) => {
+      for (let i = 0; i < 60; i++) {
+        await page.keyboard.press('Tab');
+        if (await page.evaluate(() => document.activeElement?.matches('#matrix button.column') ?? false)) break;
+      }
+      assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-pressed')), 'false');
+      await page.keyboard.press('Enter');
+      assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-pressed')), 'true');
+      assert.equal(await page.locator('.picker input:checked').count(), 4);
+    });
+  });
+
+  test('arrow keys move a chart’s cursor and say the value', async () => {
+    await opened('bench.html', {}, async (page) => {
+      for (const id of ['distribution', 'percentiles', 'maxima', 'heat']) {
+        await page.locator(`#${id} .plot`).focus();
+        for (let i = 0; i < 4; i++) await page.keyboard.press('ArrowRight');
+        await page.waitForTimeout(350);
+        const said = await page.locator('#live').innerText();
+        assert.match(said, /\d/, id);
+        assert.equal(said, await page.locator(`#${id} > .readout`).innerText());
+      }
+    });
+  });
+
+  test('zooming in time narrows every chart and the spike list, and Escape takes it back', async () => {
+    await opened('bench.html', {}, async (page) => {
+      const samples = async (): Promise<string> => page.locator('#distribution table tbody td').first().evaluate((td) => td.textContent ?? '');
+      const [all, spikes] = [await samples(), await page.locator('#spikes tbody tr').count()];
+      await page.locator('#maxima .plot').focus();
+      for (const key of ['w', 'w', 'd', '+']) await page.keyboard.press(key);
+      await page.waitForTimeout(300);
+      assert.notEqual(await samples(), all);
+      assert.match(await page.locator('.bar .range').innerText(), / to .*Show all/s);
+      await page.keyboard.press('Escape');
+      await page.waitForTimeout(300);
+      assert.equal(await samples(), all);
+      assert.equal(await page.locator('#spikes tbody tr').count(), spikes);
+      const box = (await page.locator('#maxima .u-over').boundingBox())!;
+      await page.mouse.move(box.x + 100, box.y + 80);
+      await page.mouse.down();
+      await page.mouse.move(box.x + 400, box.y + 90, { steps: 4 });
+      await page.mouse.up();
+      await page.waitForTimeout(300);
+      assert.notEqual(await samples(), all);
+    });
+  });
+
+  test('the question mark lists the keys and closes them again', async () => {
+    await opened('hour.html', {}, async (page) => {
+      await page.keyboard.press('?');
+      assert.equal(await page.locator('dialog[open]').count(), 1);
+      await page.keyboard.press('Escape');
+      assert.equal(await page.locator('dialog[open]').count(), 0);
+    });
+  });
+
+  test('the theme follows the system until the reader chooses', async () => {
+    await opened('hour.html', { dark: true }, async (page) => {
+      const background = (): Promise<string> => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      const dark = await background();
+      await page.getByRole('radio', { name: 'Light' }).check({ force: true });
+      assert.notEqual(await background(), dark);
+      assert.equal(await page.evaluate(() => document.documentElement.dataset['theme']), 'light');
+    });
+  });
+
+  test('columns of the list sort, both ways', async () => {
+    await opened('bench.html', {}, async (page) => {
+      const first = (): Promise<string> => page.locator('#spikes tbody tr td').first().innerText();
+      const worst = await first();
+      await page.locator('#spikes th button').first().click();
+      assert.equal(await page.locator('#spikes th[aria-sort]').first().getAttribute('aria-sort'), 'ascending');
+      assert.notEqual(await first(), worst);
+    });
+  });
+
+  test('causes stand by cell, by number or by lateness, with a table and advice', async () => {
+    await opened('bench.html', {}, async (page) => {
+      assert.match(await page.locator('#causes').innerText(), /Under idle, 62 spikes[\s\S]+lateness has a name[\s\S]+keep other threads off this CPU/);
+      const rows = await page.locator('#causes .cause-row').count();
+      assert.ok(rows > 3);
+      assert.equal(await page.locator('#causes table tbody tr').count(), rows);
+      const total = page.locator('#causes .total').first();
+      assert.match(await total.innerText(), /^[\d,]+ spikes?$/);
+      await page.getByRole('radio', { name: 'Lateness' }).check({ force: true });
+      assert.match(await total.innerText(), /^[\d.,]+ (µs|ms|s)$/);
+      const { whole, parts } = await page.locator('#causes .divided').first().evaluate((bar) => ({ whole: bar.getBoundingClientRect().width, parts: [...bar.children].reduce((sum, part) => sum + part.getBoundingClientRect().width, bar.children.length - 1) }));
+      assert.ok(whole > 300 && Math.abs(whole - parts) < 1);
+    });
+  });
+
+  test('a spike’s causes open and close with the keyboard and stay open when the list is sorted', async () => {
+    await opened('bench.html', {}, async (page) => {
+      const more = page.locator('#spikes .more').first();
+      const words = await more.innerText();
+      await more.focus();
+      await page.keyboard.press('Enter');
+      assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-expanded')), 'true');
+      const under = page.locator('#spikes .under:visible');
+      assert.equal(await under.count(), 1);
+      assert.match(await under.innerText(), /of lateness, by cause:[\s\S]+%[\s\S]+Against it: /);
+      assert.equal(await under.locator('.divided > *').count(), await under.locator('li').count());
+      assert.ok(words.replace(/\s+/g, ' ').includes((await under.locator('li b').nth(1).innerText())));
+      await page.locator('#spikes th button', { hasText: 'wake-up latency' }).click();
+      await page.locator('#spikes th button', { hasText: 'wake-up latency' }).click();
+      assert.equal(await under.count(), 1);
+      await page.locator('#spikes .more').first().focus();
+      await page.keyboard.press('Space');
+      assert.equal(await under.count(), 0);
+    });
+  });
+
+  test('without causes the page says that nobody looked, and the list has no empty column', async () => {
+    await opened('unwatched.html', {}, async (page) => {
+      assert.match(await page.locator('#causes').innerText(), /Nobody looked/);
+      assert.equal(await page.locator('#spikes th button', { hasText: /^cause/ }).count(), 0);
+      assert.ok(await page.locator('#spikes tbody tr').count() > 0);
+    });
+  });
+
+  test('a dropped file without a summary is shown, and its figures are called what they are', async () => {
+    await opened('empty.html', {}, async (page) => {
+      assert.match(await page.locator('h1').innerText(), /No recording/);
+      await page.locator('#files').setInputFiles(fileURLToPath(site.url('PM-idle.onbeat.hlog')));
+      await page.waitForSelector('#matrix');
+      await page.waitForTimeout(400);
+      assert.match(await page.locator('#matrix .note').innerText(), /Read off the histograms/);
+      assert.equal(await page.locator('.plot canvas').count(), 4);
+    });
+  });
+
+  test('data that cannot be read is said, not swallowed', async () => {
+    await opened('broken.html', {}, async (page) => assert.match(await page.locator('h1').innerText(), /could not be read|holds nothing/));
+  });
+});
