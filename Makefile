@@ -31,7 +31,7 @@ lint: ## formatting and the limits that clippy holds
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 unit: build ## tests of all crates
-	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) test --locked --workspace
+	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) test --locked --workspace --no-fail-fast
 
 loom: ## every interleaving of the ring, and a broken twin that must fail
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked --release -p onbeat-rt --test ring_loom

@@ -7,7 +7,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, getsid, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 /// The variable by which a load's programs, and what they start, are known after their starter is gone.
 pub(super) const MARK: &str = "ONBEAT_LOAD";
@@ -112,7 +112,7 @@ pub(super) fn mark(sid: i32, start_ticks: u64) -> String {
 /// the leader is gone, when it carries the load's mark in its environment.
 pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
     let own = std::process::id();
-    if sid <= 1 || getsid(None).is_ok_and(|session| session.as_raw_nonzero().get() == sid) {
+    if sid <= 1 || own_session() == Some(sid) {
         return 0;
     }
     let mut killed: Vec<(i32, u64)> = Vec::new();
@@ -133,6 +133,12 @@ pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The session of this process; 0 when its leader is outside of the PID namespace that /proc shows (a container that was
+/// entered): rustix's `getsid` takes no 0.
+fn own_session() -> Option<i32> {
+    Stat::of(std::process::id().cast_signed()).map(|own| own.session)
 }
 
 fn belongs(stat: &Stat, sid: i32, start_ticks: u64) -> bool {
@@ -179,7 +185,7 @@ mod tests {
 
     #[test]
     fn neither_the_own_session_nor_that_of_init_is_ever_killed() {
-        let own = getsid(None).unwrap().as_raw_nonzero().get();
+        let own = own_session().unwrap();
         assert_eq!((kill_session(own, 0), kill_session(1, 0), kill_session(0, 0)), (0, 0, 0));
     }
 }
