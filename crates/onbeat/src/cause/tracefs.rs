@@ -50,6 +50,11 @@ pub enum TraceError {
         /// What there is.
         clocks: String,
     },
+    /// This process cannot know the thread numbers that events carry.
+    #[error(
+        "this process is in a PID namespace of its own (a container), and events name threads by the host's numbers, which cannot be known in here"
+    )]
+    PidNamespace,
     /// A description cannot be used.
     #[error(transparent)]
     Format(#[from] FormatError),
@@ -69,6 +74,7 @@ impl TraceError {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::NotPermitted { .. } => "sudo onbeat ...",
+            Self::PidNamespace => "start the container with the host's process numbers (docker run --pid=host ...)",
             Self::NoTracefs { .. } => "sudo mount -t tracefs tracefs /sys/kernel/tracing",
             Self::File { .. } | Self::NoMonotonicClock { .. } | Self::Format(_) => {
                 "a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING, Linux 4.10 or later"
@@ -87,12 +93,18 @@ pub struct Tracefs {
 /// What instances of ours are called.
 const PREFIX: &str = "onbeat-";
 
+/// The namespace of the kernel's own numbers (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
 impl Tracefs {
     /// The tracefs that is mounted, or one mounted for this process alone.
     ///
     /// # Errors
-    /// [`TraceError::NotPermitted`], [`TraceError::NoTracefs`].
+    /// [`TraceError::NotPermitted`], [`TraceError::NoTracefs`], [`TraceError::PidNamespace`].
     pub fn open() -> Result<Self, TraceError> {
+        if fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() != FIRST_PID_NAMESPACE) {
+            return Err(TraceError::PidNamespace);
+        }
         if let Some(root) = mounted() {
             let instances = root.join("instances");
             fs::read_dir(&instances).map_err(|why| TraceError::at(&instances, why))?;

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{
-    Pid, Signal, child_subreaper, getpgid, getpid, getppid, parent_process_death_signal, set_child_subreaper,
+    Pid, Signal, child_subreaper, getpid, getppid, parent_process_death_signal, set_child_subreaper,
     set_parent_process_death_signal, setpgid, setsid,
 };
 
@@ -96,15 +96,16 @@ impl Drop for Leader {
 }
 
 fn lead_session() -> Result<(), Error> {
-    let own = getpid();
-    if process::session_identity(own.as_raw_nonzero().get()).is_some() {
+    let own = Stat::of(getpid().as_raw_nonzero().get()).ok_or(Error::NoProc)?;
+    if own.session == own.pid {
         return Ok(());
     }
     // The leader of a process group cannot leave its session (setsid(2)); in its parent's group it is no leader.
-    let is_group_leader = getpgid(None).is_ok_and(|group| group == own);
-    if is_group_leader && let Some(group) = getppid().and_then(|parent| getpgid(Some(parent)).ok()) {
+    if own.group == own.pid
+        && let Some(parent) = Stat::of(own.parent)
+    {
         // Where this is not permitted, setsid says so.
-        let _ = setpgid(None, Some(group));
+        let _ = setpgid(None, Pid::from_raw(parent.group));
     }
     setsid().map(|_| ()).map_err(|why| Error::Session { why: why.into() })
 }

@@ -21,6 +21,9 @@ pub(super) struct Stat {
     pub(super) pid: i32,
     pub(super) state: char,
     pub(super) parent: i32,
+    /// Process group and session; 0 when their leader is outside of the PID namespace that /proc shows, as for all
+    /// that the kernel's first process starts. rustix asserts that there is no 0, so these come from here.
+    pub(super) group: i32,
     pub(super) session: i32,
     pub(super) start_ticks: u64,
 }
@@ -36,9 +39,10 @@ impl Stat {
         let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
         let parent = fields.next()?.parse().ok()?;
-        let session = fields.nth(1)?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        let session = fields.next()?.parse().ok()?;
         let start_ticks = fields.nth(15)?.parse().ok()?;
-        Some(Self { pid, state, parent, session, start_ticks })
+        Some(Self { pid, state, parent, group, session, start_ticks })
     }
 
     pub(super) const fn is_dead(&self) -> bool {
@@ -135,8 +139,6 @@ pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
     }
 }
 
-/// The session of this process; 0 when its leader is outside of the PID namespace that /proc shows (a container that was
-/// entered): rustix's `getsid` takes no 0.
 fn own_session() -> Option<i32> {
     Stat::of(std::process::id().cast_signed()).map(|own| own.session)
 }
@@ -161,7 +163,7 @@ mod tests {
     #[test]
     fn a_command_name_with_brackets_and_blanks_does_not_shift_the_fields() {
         let line = "12 (a) b) (c)) S 3 4 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9876 1000 200";
-        let stat = Stat { pid: 12, state: 'S', parent: 3, session: 5, start_ticks: 9876 };
+        let stat = Stat { pid: 12, state: 'S', parent: 3, group: 4, session: 5, start_ticks: 9876 };
         assert_eq!(Stat::parse(line), Some(stat));
         assert_eq!(Stat::parse("12 (cut of"), None);
     }

@@ -5,9 +5,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getpgid, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::ordinary::be_patient;
+use super::process::Stat;
 
 /// A child that has ended.
 #[derive(Debug)]
@@ -39,8 +40,7 @@ pub(super) fn spawn(command: &mut Command) -> Result<i32, std::io::Error> {
 pub(super) fn next_dead(foreign: impl Fn(i32) -> bool) -> Option<Dead> {
     let pid = ended_child().filter(|pid| !foreign(*pid))?;
     // The group is asked for while the number still belongs to the dead.
-    let group =
-        Pid::from_raw(pid).and_then(|pid| getpgid(Some(pid)).ok()).map_or(pid, |group| group.as_raw_nonzero().get());
+    let group = Stat::of(pid).map_or(pid, |dead| dead.group);
     let mut status = 0;
     // SAFETY: all-zero is a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
