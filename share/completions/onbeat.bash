@@ -68,7 +68,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__bench)
-            opts="-h --for --tunings --loads --order --cpu --priority --spin --causes --seed --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --color --help"
+            opts="-h --for --tunings --loads --order --cpu --priority --spin --no-causes --seed --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

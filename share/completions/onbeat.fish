@@ -62,7 +62,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l out -d 'Director
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l causes -d 'Find out why cycles were late too: a flight recorder beside each block, which takes a good part of the time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'

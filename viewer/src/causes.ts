@@ -13,6 +13,7 @@ const LETS_GO = 'keep other threads off this CPU (tuning C); a PREEMPT_RT kernel
 // Causes of one family share a colour and differ in pattern; those met most often are solid.
 const TABLE: readonly (readonly [kind: string, words: string, letters: string, hue: string, pattern: CauseWord['pattern'], advice: string])[] = [
   ['hypervisor_steal', 'steal', 'St', 'vermilion', 'solid', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal'],
+  ['hypervisor_pause', 'hypervisor pause', 'Hp', 'vermilion', 'dots', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal'],
   ['rt_throttling', 'RT throttling', 'Rt', 'purple', 'solid', 'leave a tenth of the CPU to others; kernel.sched_rt_runtime_us=-1 removes the limit for good'],
   ['fair_server', 'fair server', 'Fs', 'purple', 'hatch', 'leave a tenth of the CPU to others, or move ordinary threads off this CPU (tuning C); debugfs sched/fair_server/cpuN/runtime=0 switches it off'],
   ['hard_irq', 'interrupt handler', 'Ih', 'orange', 'solid', 'move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)'],

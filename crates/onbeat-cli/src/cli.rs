@@ -224,9 +224,9 @@ pub(crate) struct BenchOptions {
     /// How long S polls the clock before a release
     #[arg(long, default_value = "50us", value_parser = time_ns, value_name = "TIME")]
     pub(crate) spin: u64,
-    /// Find out why cycles were late too: a flight recorder beside each block, which takes a good part of the time
+    /// Leave out the flight recorder that finds out why cycles were late
     #[arg(long)]
-    pub(crate) causes: bool,
+    pub(crate) no_causes: bool,
     /// Shuffles the cells; the same number gives the same order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,

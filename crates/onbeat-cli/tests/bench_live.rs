@@ -38,6 +38,24 @@ fn check_series(name: &str, series: &Value) {
     }
 }
 
+/// One flight recorder answers for all cells: where it was granted, spikes have causes, and none explains more than there was.
+fn check_causes(summary: &Value) {
+    let rung = summary["ladder"].as_array().unwrap().iter().find(|rung| rung["what"] == "flight recorder").unwrap();
+    if rung["granted"] == false {
+        println!("skipped: causes of spikes: {}", rung["why_not"]);
+        return;
+    }
+    let (mut spikes, mut looked_at) = (0, 0);
+    for cell in summary["cells"].as_array().unwrap().iter().filter(|cell| cell["permitted"] == true) {
+        spikes += cell["spike_count"].as_u64().unwrap();
+        for (kind, count) in cell["causes"].as_object().unwrap() {
+            looked_at += count["spikes"].as_u64().unwrap();
+            assert!(count["accounted_ns"].as_u64() <= count["lateness_ns"].as_u64(), "{kind}: {count}");
+        }
+    }
+    assert!(looked_at > 0 || spikes == 0, "{spikes} spikes, none of them looked at");
+}
+
 #[test]
 fn eighteen_cells_with_every_figure_and_every_slot() {
     let dir = tempfile::tempdir().unwrap();
@@ -61,6 +79,7 @@ fn eighteen_cells_with_every_figure_and_every_slot() {
         let sum = |keys: [&str; 3]| keys.iter().map(|key| cell[*key].as_u64().unwrap()).sum::<u64>();
         assert_eq!(cell["slots"].as_u64(), Some(sum(["cycles", "skipped", "lost"])), "every slot is in one place");
     }
+    check_causes(&summary);
     assert!(summary["verdict"]["sentence"].as_str().is_some_and(|words| !words.is_empty()));
     assert!(dir.path().join("runs/latest/report.html").exists());
 }

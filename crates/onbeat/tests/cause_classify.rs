@@ -5,6 +5,7 @@ mod cause_world;
 
 use cause_world::{DL_TASK, LOOP, RT_PERIOD, TICK, World, idle, looper, main_of, thread, us, us_of};
 use onbeat::cause::classify::{SpikeFacts, stalls};
+use onbeat::cause::counters::CounterSource;
 use onbeat::cause::event::{Label, Thread, Vector, What};
 use onbeat::cause::kind::CauseKind as Kind;
 
@@ -297,13 +298,17 @@ fn steal_before_the_spike_is_not_the_spikes() {
 }
 
 #[test]
-fn a_silent_cpu_of_a_guest_without_a_counter_is_called_steal_and_said_to_be_a_guess() {
+fn a_silent_cpu_of_a_guest_is_the_hypervisors_pause_and_no_steal_that_nobody_counted() {
     let mut world = World::asleep_beside(idle());
     world.counters.is_guest = true;
     world.timer_interrupt(1001, 5).switch(1008, idle(), 0, looper()).started(4008);
     let explanation = world.explained();
-    assert_eq!(main_of(&explanation).0, Kind::HypervisorSteal);
+    assert_eq!(main_of(&explanation).0, Kind::HypervisorPause);
     assert!(explanation.main().unwrap().evidence.contains("no steal counter"));
+    world.counters.source = CounterSource::Bpf;
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation).0, Kind::HypervisorPause);
+    assert!(explanation.main().unwrap().evidence.contains("did not move"));
     world.counters.is_guest = false;
     assert_eq!(main_of(&world.explained()).0, Kind::Unexplained, "bare metal has no hypervisor to blame");
     world.counters.smi = Some(2);

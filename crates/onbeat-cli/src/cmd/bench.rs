@@ -31,7 +31,7 @@ pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
     let interruptions = signals::watch()?;
     let dir = runs::create(&options.output.out)?;
     let myself = std::env::current_exe().map_err(Failure::Myself)?;
-    let processes = Myself { program: myself, causes: options.causes, looping: options.looping };
+    let processes = Myself { program: myself, looping: options.looping };
     let mut view = View::new(&plan, options.output.json);
     let conducted = conduct(&plan, &dir, &processes, &interruptions, &mut |happening| view.show(happening));
     view.finish();
@@ -59,13 +59,13 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         spin: Wait::SleepThenSpin { margin_ns: options.spin },
         command: typed(),
         journal: super::repair::journal_directory(),
+        causes: !options.no_causes,
     }
 }
 
 /// This binary again, in its other roles.
 struct Myself {
     program: PathBuf,
-    causes: bool,
     looping: LoopOptions,
 }
 
@@ -83,7 +83,7 @@ impl Processes for Myself {
         if start.lock_memory {
             command.arg("--lock-memory");
         }
-        if self.causes {
+        if start.causes {
             command.arg("--causes");
         }
         command.args(loop_words(&self.looping));

@@ -20,7 +20,7 @@ pub(crate) fn run(options: CellOptions) -> Result<Verdict, Failure> {
         priority: options.priority,
         lock_memory: options.lock_memory,
         wait: options.wait,
-        causes: options.causes,
+        causes: false,
     };
     // Blocks are short: an interval of its own for each.
     let setting = setting(&options.looping, thread, 0);
@@ -34,7 +34,8 @@ pub(crate) fn run(options: CellOptions) -> Result<Verdict, Failure> {
             return Ok(Verdict::CannotTell);
         }
     };
-    Served { run, task, load: options.load, interruptions }.serve(std::io::stdin(), &mut std::io::stdout())?;
+    let served = Served { run, task, load: options.load, interruptions, causes: options.causes };
+    served.serve(std::io::stdin(), std::io::stdout())?;
     Ok(Verdict::Holds)
 }
 

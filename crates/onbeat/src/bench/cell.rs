@@ -3,9 +3,11 @@
 //! Memory locking belongs to a process, so each cell has one of its own. It lives as long as the bench, and waits on its
 //! standard input between blocks; when that ends, because the bench closed it or died, it closes its run file and goes.
 
+use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -15,7 +17,8 @@ use std::time::Duration;
 use onbeat_rt::Task;
 use serde::{Deserialize, Serialize};
 
-use crate::probe::{BlockPlan, Interruptions, Run, RunError};
+use crate::cause::{Cost, Explanation, LoopThread, SpikeFacts};
+use crate::probe::{BlockPlan, Interruptions, Run, RunError, Witness};
 use crate::record::Progress;
 use crate::thread::Grant;
 
@@ -30,6 +33,8 @@ pub enum Order {
         /// Its length.
         releases: u64,
     },
+    /// Why the cycle was late that was asked about last.
+    Explained(Explanation),
 }
 
 /// What a cell tells the bench.
@@ -38,6 +43,10 @@ pub enum Order {
 pub enum Answer {
     /// It is prepared; this is what it was granted.
     Ready(Vec<Grant>),
+    /// This thread is the loop, from now on.
+    Loop(LoopThread),
+    /// A cycle was late: why?
+    Late(SpikeFacts),
     /// A block is over; the run so far.
     Done(Progress),
     /// Its run file is closed.
@@ -56,6 +65,8 @@ pub struct Served<T> {
     pub load: String,
     /// Signals, and the end of the orders.
     pub interruptions: Arc<Interruptions>,
+    /// Whether the bench is asked why cycles were late.
+    pub causes: bool,
 }
 
 impl<T: Task + Send> Served<T> {
@@ -63,47 +74,99 @@ impl<T: Task + Send> Served<T> {
     ///
     /// # Errors
     /// [`RunError`], which has been told to the bench as well.
-    pub fn serve(mut self, orders: impl io::Read + Send + 'static, answers: &mut impl Write) -> Result<(), RunError> {
-        tell(answers, &Answer::Ready(self.run.grants().to_vec()));
-        let orders = self.listen(orders);
-        let served = self.blocks(&orders, answers);
+    pub fn serve(
+        mut self,
+        orders: impl io::Read + Send + 'static,
+        answers: impl Write + 'static,
+    ) -> Result<(), RunError> {
+        let answers = Answers::to(answers);
+        answers.tell(&Answer::Ready(self.run.grants().to_vec()));
+        let (orders, explanations) = self.listen(orders);
+        if self.causes {
+            self.run.ask(Box::new(BenchAsWitness { answers: answers.clone(), explanations }));
+        }
+        let served = self.blocks(&orders, &answers);
         let closed = served.and_then(|()| self.run.close().map(|_| ()));
-        tell(answers, &closed.as_ref().map_or_else(|why| Answer::Failed(why.to_string()), |()| Answer::Closed));
+        answers.tell(&closed.as_ref().map_or_else(|why| Answer::Failed(why.to_string()), |()| Answer::Closed));
         closed
     }
 
     /// Orders are read on a thread of their own: their end must stop a block that runs.
-    fn listen(&self, orders: impl io::Read + Send + 'static) -> Receiver<Order> {
-        let (sender, receiver) = mpsc::channel();
+    fn listen(&self, orders: impl io::Read + Send + 'static) -> (Receiver<(u32, u64)>, Receiver<Explanation>) {
+        let (blocks, ordered) = mpsc::channel();
+        let (explanations, explained) = mpsc::channel();
         let interruptions = Arc::clone(&self.interruptions);
         thread::spawn(move || {
             for line in BufReader::new(orders).lines().map_while(Result::ok) {
-                let Ok(order) = serde_json::from_str(&line) else { break };
-                if sender.send(order).is_err() {
+                let heard = match serde_json::from_str(&line) {
+                    Ok(Order::Block { index, releases }) => blocks.send((index, releases)).is_ok(),
+                    Ok(Order::Explained(explanation)) => explanations.send(explanation).is_ok(),
+                    Err(_) => false,
+                };
+                if !heard {
                     break;
                 }
             }
             interruptions.stop.store(true, Ordering::Relaxed);
         });
-        receiver
+        (ordered, explained)
     }
 
-    fn blocks(&mut self, orders: &Receiver<Order>, answers: &mut impl Write) -> Result<(), RunError> {
-        while let Ok(Order::Block { index, releases }) = orders.recv() {
+    fn blocks(&mut self, orders: &Receiver<(u32, u64)>, answers: &Answers) -> Result<(), RunError> {
+        while let Ok((index, releases)) = orders.recv() {
             let block = BlockPlan { index, load: &self.load, releases };
             self.run.block(&block, &mut self.task, &self.interruptions, &mut |_| {})?;
             let progress = self.run.recorder().progress();
-            tell(answers, &Answer::Done(progress));
+            answers.tell(&Answer::Done(progress));
         }
         Ok(())
     }
 }
 
-/// A bench that does not listen any more has died; the end of the orders says so too, and ends the cell.
-fn tell(answers: &mut impl Write, answer: &Answer) {
-    if let Ok(mut line) = serde_json::to_string(answer) {
-        line.push('\n');
-        let _ = answers.write_all(line.as_bytes()).and_then(|()| answers.flush());
+/// The pipe to the bench, of which the run's witness has an end as well.
+#[derive(Clone)]
+struct Answers(Rc<RefCell<dyn Write>>);
+
+impl Answers {
+    fn to(pipe: impl Write + 'static) -> Self {
+        Self(Rc::new(RefCell::new(pipe)))
+    }
+
+    /// A bench that does not listen any more has died; the end of the orders says so too, and ends the cell.
+    fn tell(&self, answer: &Answer) {
+        if let Ok(mut line) = serde_json::to_string(answer) {
+            line.push('\n');
+            let mut pipe = self.0.borrow_mut();
+            let _ = pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush());
+        }
+    }
+}
+
+/// The bench's flight recorder, asked through the pipes: one for all cells, since opening one takes longer than a short
+/// block.
+struct BenchAsWitness {
+    answers: Answers,
+    explanations: Receiver<Explanation>,
+}
+
+impl Witness for BenchAsWitness {
+    fn follow(&mut self, thread: LoopThread) {
+        self.answers.tell(&Answer::Loop(thread));
+    }
+
+    fn keep_watch(&mut self) {
+        // The bench does, for all its cells.
+    }
+
+    fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
+        self.answers.tell(&Answer::Late(*facts));
+        // The end of the orders ends this too.
+        self.explanations.recv().ok()
+    }
+
+    fn cost(&self) -> Cost {
+        // It is the bench's, and in the bench's own file.
+        Cost::default()
     }
 }
 
@@ -193,7 +256,19 @@ impl CellProcess {
     /// # Errors
     /// [`CellError`], when the process is gone.
     pub fn order_block(&mut self, index: u32, releases: u64) -> Result<(), CellError> {
-        let line = serde_json::to_string(&Order::Block { index, releases }).unwrap_or_default() + "\n";
+        self.order(&Order::Block { index, releases })
+    }
+
+    /// Answers [`Answer::Late`].
+    ///
+    /// # Errors
+    /// [`CellError`], when the process is gone.
+    pub fn explained(&mut self, explanation: Explanation) -> Result<(), CellError> {
+        self.order(&Order::Explained(explanation))
+    }
+
+    fn order(&mut self, order: &Order) -> Result<(), CellError> {
+        let line = serde_json::to_string(order).unwrap_or_default() + "\n";
         let sent = self.orders.as_mut().map(|pipe| pipe.write_all(line.as_bytes()));
         if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
     }

@@ -12,6 +12,7 @@ use super::Tuning;
 use super::cell::{Answer, CellError, CellProcess};
 use super::schedule::{self, Order, Pace, RAMP, Schedule, TooShort, Turn};
 use super::shielding::Shielding;
+use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, Running, RunningError};
 use crate::probe::{self, Interruptions};
 use crate::record::{
@@ -21,7 +22,7 @@ use crate::thread::Grant;
 use crate::tune::TuneError;
 
 /// How often the bench looks up from waiting for a block.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The bench's own file in its directory.
 pub const BENCH_FILE: &str = "bench.onbeat.hlog";
 
@@ -52,6 +53,8 @@ pub struct BenchPlan {
     pub command: Vec<String>,
     /// Where changes to the host are written down before they are made.
     pub journal: PathBuf,
+    /// Find out why cycles were late, with one flight recorder for all cells.
+    pub causes: bool,
 }
 
 /// What one cell's process is to be.
@@ -73,7 +76,12 @@ pub struct CellStart {
     pub wait: Wait,
     /// Whether its memory is locked.
     pub lock_memory: bool,
+    /// Whether it asks the bench why cycles were late.
+    pub causes: bool,
 }
+
+/// Before the first block: no thread has number 0.
+const NO_LOOP_YET: LoopThread = LoopThread { tid: 0, cpu: None, fifo: None };
 
 /// How to start the processes of a bench: the binary knows its own words.
 pub trait Processes {
@@ -191,6 +199,7 @@ struct Conductor<'c> {
     seats: Vec<Seat>,
     ladder: Vec<Grant>,
     shielding: Shielding,
+    explainer: Option<Explainer>,
 }
 
 impl<'c> Conductor<'c> {
@@ -205,6 +214,7 @@ impl<'c> Conductor<'c> {
         let origin = Monotonic.now();
         let header = probe::header(&plan.command, "bench", started_unix_s);
         let file = RunWriter::create(&dir.join(BENCH_FILE), &header)?;
+        let (explainer, ladder) = if plan.causes { Explainer::open_or_say(NO_LOOP_YET) } else { (None, Vec::new()) };
         Ok(Self {
             plan,
             dir,
@@ -215,8 +225,9 @@ impl<'c> Conductor<'c> {
             started_unix_s,
             origin,
             seats: Vec::new(),
-            ladder: Vec::new(),
+            ladder,
             shielding: Shielding::begin(&plan.journal, &plan.command)?,
+            explainer,
         })
     }
 
@@ -265,6 +276,7 @@ impl<'c> Conductor<'c> {
             priority: if tuning.priority { self.plan.priority } else { 0 },
             wait: if tuning.spin { self.plan.spin } else { Wait::Sleep },
             lock_memory: tuning.memory,
+            causes: self.explainer.is_some(),
         };
         let name = format!("{} under {}", cell.tuning, cell.load);
         let process = CellProcess::start(&name, self.processes.cell(&start))?;
@@ -392,12 +404,20 @@ impl<'c> Conductor<'c> {
         process.order_block(*blocks, releases)?;
         *blocks += 1;
         loop {
-            let answer = process.answer(Some(LOOK_EVERY))?;
-            let elapsed_s = Monotonic.now().ns_since(self.origin) as f64 / 1e9;
-            if let Some(Answer::Done(progress)) = answer {
-                (self.tell)(Happening::Block { cell: cell.clone(), progress });
-                return Ok(());
+            if let Some(explainer) = &mut self.explainer {
+                explainer.keep_watch();
             }
+            match (process.answer(Some(LOOK_EVERY))?, &mut self.explainer) {
+                (Some(Answer::Done(progress)), _) => {
+                    (self.tell)(Happening::Block { cell: cell.clone(), progress });
+                    return Ok(());
+                }
+                // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations say so.
+                (Some(Answer::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
+                (Some(Answer::Late(facts)), Some(explainer)) => process.explained(explainer.explain_facts(&facts))?,
+                _ => {}
+            }
+            let elapsed_s = Monotonic.now().ns_since(self.origin) as f64 / 1e9;
             (self.tell)(Happening::Running { elapsed_s, cell: cell.clone() });
             if self.interruptions.stop.load(Ordering::Relaxed) {
                 return Ok(());
@@ -409,11 +429,14 @@ impl<'c> Conductor<'c> {
     fn close(self) -> Result<(), BenchError> {
         let elapsed_s = self.elapsed_s();
         let reason = if self.stopped() { EndReason::Asked } else { EndReason::Complete };
-        let Self { mut file, seats, shielding, .. } = self;
+        let Self { mut file, seats, shielding, explainer, .. } = self;
+        let cost = explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
+        drop(explainer);
         let dismantled = shielding.dismantle();
         let closed: Vec<Result<(), CellError>> =
             seats.into_iter().filter_map(|seat| Some(seat.process?.close())).collect();
-        file.note(&Note::End(Account { t: elapsed_s, reason, ..Account::default() }))?;
+        let (causes_cpu_ns, causes_bytes) = (cost.cpu_ns, cost.bytes_held);
+        file.note(&Note::End(Account { t: elapsed_s, reason, causes_cpu_ns, causes_bytes, ..Account::default() }))?;
         file.sync()?;
         dismantled?;
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;

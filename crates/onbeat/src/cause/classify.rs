@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use onbeat_rt::{Flags, Instant, Sample};
+use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
 use super::judge::Judge;
@@ -20,17 +21,22 @@ use super::settle::{add_up, settle};
 use super::window::Window;
 
 /// What is known of a late cycle without any event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpikeFacts {
     /// `r_k`.
+    #[serde(with = "in_ns")]
     pub release: Instant,
     /// The instant the loop's timer was set to: the release minus the margin to spin.
+    #[serde(with = "in_ns")]
     pub expiry: Instant,
     /// When the loop was done with the cycle before, if known.
+    #[serde(skip)]
     pub entered_sleep: Option<Instant>,
     /// `s_k`, the first instant after the wait.
+    #[serde(with = "in_ns")]
     pub start: Instant,
     /// `e_k`.
+    #[serde(with = "in_ns")]
     pub end: Instant,
     /// Time spent polling before the release, in nanoseconds.
     pub spun_ns: u64,
@@ -89,6 +95,22 @@ impl SpikeFacts {
     pub fn span(&self) -> Range<Instant> {
         let from = self.entered_sleep.map_or(self.expiry, |entered| entered.min(self.expiry));
         from..self.end
+    }
+}
+
+/// Instants as nanoseconds of their clock: the hot crate knows no serde.
+mod in_ns {
+    use onbeat_rt::Instant;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    // serde hands a reference over.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    pub(super) fn serialize<S: Serializer>(instant: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(instant.as_ns())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Instant, D::Error> {
+        u64::deserialize(deserializer).map(Instant::from_ns)
     }
 }
 

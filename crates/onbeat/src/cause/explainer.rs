@@ -5,6 +5,7 @@ use std::time::Duration;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant, Sample};
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use super::classify::{SpikeFacts, explain};
 use super::counters::CounterSource;
@@ -16,7 +17,7 @@ use super::window::Window;
 use crate::thread::{Grant, Refusal};
 
 /// The loop whose spikes are explained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopThread {
     /// Its thread's number.
     pub tid: u32,
@@ -74,6 +75,18 @@ impl Explainer {
         let recorder = FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
         let meter = Meter::open(thread.tid, thread.cpu);
         Ok(Self { recorder, meter, thread, cost: Cost::default(), last: Window::default() })
+    }
+
+    /// As [`Self::open`] with the usual setting: the rungs of the ladder say what was granted, or why nothing was.
+    #[must_use]
+    pub fn open_or_say(thread: LoopThread) -> (Option<Self>, Vec<Grant>) {
+        match Self::open(thread, &FlightSetting::default()) {
+            Ok(explainer) => {
+                let grants = explainer.grants();
+                (Some(explainer), grants)
+            }
+            Err(why) => (None, vec![refused(&why)]),
+        }
     }
 
     /// Turns to another thread.
@@ -151,7 +164,7 @@ impl Explainer {
         explanation
     }
 
-    /// The events that the last explanation was made from, with [`LOOK_BACK_NS`] before it; for export keep the part
+    /// The events that the last explanation was made from, with 60 ms before it; for export keep the part
     /// around the spike ([`Window::between`]).
     #[must_use]
     pub const fn last_window(&self) -> &Window {

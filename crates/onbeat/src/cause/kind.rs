@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub enum CauseKind {
     /// The hypervisor ran something else on the CPU.
     HypervisorSteal,
+    /// The CPU of a guest stood still between two events with nothing of the guest's own to do so, and its steal counter
+    /// did not move or is not to be had: the host handled an exit or an interrupt, or was held itself.
+    HypervisorPause,
     /// The scheduler held all real-time threads back: their runtime of this second was used up.
     RtThrottling,
     /// The scheduler gave ordinary threads their 5 % of the CPU (Linux 6.12 and later).
@@ -46,8 +49,9 @@ pub enum CauseKind {
 
 impl CauseKind {
     /// All of them, [`Self::Unexplained`] last.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::HypervisorSteal,
+        Self::HypervisorPause,
         Self::RtThrottling,
         Self::FairServer,
         Self::HardIrq,
@@ -72,6 +76,7 @@ impl CauseKind {
     pub const fn words(self) -> &'static str {
         match self {
             Self::HypervisorSteal => "steal",
+            Self::HypervisorPause => "hypervisor pause",
             Self::RtThrottling => "RT throttling",
             Self::FairServer => "fair server",
             Self::HardIrq => "interrupt handler",
@@ -96,7 +101,7 @@ impl CauseKind {
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
-            Self::HypervisorSteal => {
+            Self::HypervisorSteal | Self::HypervisorPause => {
                 "give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal"
             }
             Self::RtThrottling => {

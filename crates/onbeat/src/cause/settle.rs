@@ -165,15 +165,13 @@ fn silence(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> (CauseKind,
         (CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000))
     } else if let Some(count @ 1..) = counters.smi {
         (CauseKind::Smi, format!("the CPU counted {count} system management interrupts"))
-    } else if counters.is_guest && counters.source != CounterSource::Bpf {
-        let why =
-            "the CPU stood still in code that takes microseconds; no steal counter of that resolution is to be had";
-        (CauseKind::HypervisorSteal, why.to_owned())
     } else {
-        (
-            CauseKind::Unexplained,
-            "the CPU stood still in code that takes microseconds, and its steal counter did not move".to_owned(),
-        )
+        let steal = match counters.source {
+            CounterSource::Bpf => "its steal counter did not move",
+            CounterSource::Procfs | CounterSource::None => "no steal counter of that resolution is to be had",
+        };
+        let kind = if counters.is_guest { CauseKind::HypervisorPause } else { CauseKind::Unexplained };
+        (kind, format!("the CPU stood still in code that takes microseconds; {steal}"))
     }
 }
 

@@ -3,9 +3,42 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use onbeat_rt::Sample;
+use rustix::process::getpid;
 
-use crate::cause::{Cost, Explainer, Explanation, FlightSetting, LoopThread, refused};
+use super::run::Setting;
+use crate::cause::{Cost, Explainer, Explanation, LoopThread, SpikeFacts};
 use crate::thread::{Grant, Wanted};
+
+/// Who is asked why a cycle was late: a flight recorder in this process, or one in another that many loops share.
+pub trait Witness {
+    /// Turns to a loop's thread, before its first cycle.
+    fn follow(&mut self, thread: LoopThread);
+    /// Called before each look into the ring.
+    fn keep_watch(&mut self);
+    /// Why a cycle was late; `None` when nobody can say any more.
+    fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation>;
+    /// What this process has paid for it so far.
+    fn cost(&self) -> Cost;
+}
+
+impl Witness for Explainer {
+    fn follow(&mut self, thread: LoopThread) {
+        // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say so.
+        let _ = Self::follow(self, thread);
+    }
+
+    fn keep_watch(&mut self) {
+        Self::keep_watch(self);
+    }
+
+    fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
+        Some(self.explain_facts(facts))
+    }
+
+    fn cost(&self) -> Cost {
+        Self::cost(self)
+    }
+}
 
 /// Spikes explained per look into the ring, at most: in a storm of them the recorder must go on emptying the ring.
 const AT_MOST: u32 = 20;
@@ -27,7 +60,7 @@ impl LoopTid {
 
 /// Explains the spikes of one block.
 pub(super) struct Asking<'a> {
-    explainer: Option<Explainer>,
+    witness: Option<&'a mut (dyn Witness + 'static)>,
     loop_tid: &'a LoopTid,
     thread: LoopThread,
     margin_ns: u64,
@@ -37,54 +70,51 @@ pub(super) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Opens the flight recorder of a loop; without one (not wanted, not permitted) nothing is explained.
-    pub(super) fn open(wanted: bool, loop_tid: &'a LoopTid, loops: &Wanted, margin_ns: u64, work_ns: u64) -> Self {
-        let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
-        let thread = LoopThread { tid: own, cpu: loops.cpu, fifo: loops.fifo };
-        // Whether it is permitted is in the ladder already, from the trial when the run was opened.
-        let explainer = wanted.then(|| Explainer::open(thread, &FlightSetting::default()).ok()).flatten();
-        Self { explainer, loop_tid, thread, margin_ns, work_ns, followed: false, left: AT_MOST }
+    /// Asks `witness` about the loop of `setting`; without one nothing is explained.
+    pub(super) fn of(
+        witness: Option<&'a mut (dyn Witness + 'static)>,
+        loop_tid: &'a LoopTid,
+        setting: &Setting,
+    ) -> Self {
+        let (margin_ns, work_ns) = (setting.wait.longest_spin_ns(), setting.work_ns);
+        let thread = loop_thread(&setting.thread);
+        Self { witness, loop_tid, thread, margin_ns, work_ns, followed: false, left: AT_MOST }
     }
 
     /// Called before each look into the ring.
     pub(super) fn keep_watch(&mut self) {
         self.left = AT_MOST;
-        let Some(explainer) = &mut self.explainer else { return };
+        let Some(witness) = &mut self.witness else { return };
         if let (false, Some(tid)) = (self.followed, self.loop_tid.get()) {
             self.thread.tid = tid;
-            // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say so.
-            self.followed = explainer.follow(self.thread).is_ok();
+            self.followed = true;
+            witness.follow(self.thread);
         }
-        explainer.keep_watch();
+        witness.keep_watch();
     }
 
     /// Why `sample` was late; `None` when nobody can say, or too many were late at once.
     pub(super) fn explain(&mut self, sample: &Sample) -> Option<Explanation> {
-        let explainer = self.explainer.as_mut()?;
+        let witness = self.witness.as_mut()?;
         self.left = self.left.checked_sub(1)?;
-        Some(explainer.explain(sample, self.margin_ns, self.work_ns))
+        let LoopThread { tid, cpu, .. } = self.thread;
+        let facts = SpikeFacts::of(sample, self.margin_ns, self.work_ns);
+        witness.explain(&SpikeFacts { tid, cpu, prio: self.thread.prio(), ..facts })
     }
 
     /// What explaining has cost.
-    pub(super) fn close(self) -> Cost {
-        let cost = self.explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
-        if let Some(explainer) = self.explainer {
-            explainer.close();
-        }
-        cost
+    pub(super) fn cost(&self) -> Cost {
+        self.witness.as_ref().map_or_else(Cost::default, |witness| witness.cost())
     }
 }
 
-/// Finds out what is permitted, for the ladder.
-pub(super) fn trial(loops: &Wanted) -> Vec<Grant> {
-    let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
-    let thread = LoopThread { tid: own, cpu: loops.cpu, fifo: loops.fifo };
-    match Explainer::open(thread, &FlightSetting::default()) {
-        Ok(explainer) => {
-            let grants = explainer.grants();
-            explainer.close();
-            grants
-        }
-        Err(why) => vec![refused(&why)],
-    }
+/// The loop that is wanted, as far as it is known before it has begun.
+fn loop_thread(wanted: &Wanted) -> LoopThread {
+    let own = getpid().as_raw_nonzero().get().unsigned_abs();
+    LoopThread { tid: own, cpu: wanted.cpu, fifo: wanted.fifo }
+}
+
+/// Opens a flight recorder for a loop, with its rungs of the ladder. Takes some 100 ms.
+pub(super) fn open(wanted: &Wanted) -> (Option<Explainer>, Vec<Grant>) {
+    Explainer::open_or_say(loop_thread(wanted))
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use onbeat_rt::sys::{Monotonic, tick};
 use onbeat_rt::{Clock, Consumer, Cycle, Flow, Instant, Sample, Slot, Task, split};
 
-use super::causes::{Asking, LoopTid, trial};
+use super::causes::{self, Asking, LoopTid, Witness};
 use super::run::{LEAD_NS, RunError, Setting, in_loop_thread, plan, ring};
 use super::timer::Timer;
-use crate::cause::{Cost, Explanation};
+use crate::cause::{Cost, Explainer, Explanation};
 use crate::inject::{
     self, Detail, Fault, Grid, InLoop, Injected, Injector, Log, LoopLog, Place, Plan, Target, placebo,
 };
@@ -119,11 +119,10 @@ pub fn disturb(
     wanted.check().map_err(inject::Error::from)?;
     let mut task = DisturbedTask::new(Timer { work_ns: setting.work_ns }, &wanted, is_placebo)?;
     let mut grants: Vec<Grant> = process.grants.clone();
-    if setting.causes {
-        grants.extend(trial(&setting.thread));
-    }
+    let (explainer, evidence) = if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
+    grants.extend(evidence);
     stay_off_cpu(cpu);
-    let mut disturbed = live(setting, &Aimed { wanted, is_placebo }, &mut task, stop, each)?;
+    let mut disturbed = live(setting, Aimed { wanted, is_placebo, explainer }, &mut task, stop, each)?;
     disturbed.grants = grants;
     Ok(disturbed)
 }
@@ -131,18 +130,19 @@ pub fn disturb(
 struct Aimed {
     wanted: Plan,
     is_placebo: bool,
+    explainer: Option<Explainer>,
 }
 
 fn live(
     setting: &Setting,
-    aimed: &Aimed,
+    mut aimed: Aimed,
     task: &mut DisturbedTask,
     stop: &AtomicBool,
     each: &mut dyn FnMut(&Felt),
 ) -> Result<Disturbed, DisturbError> {
     let loop_tid = LoopTid::default();
-    let margin_ns = setting.wait.longest_spin_ns();
-    let asking = Asking::open(setting.causes, &loop_tid, &setting.thread, margin_ns, setting.work_ns);
+    let witness = aimed.explainer.as_mut().map(|explainer| explainer as &mut dyn Witness);
+    let asking = Asking::of(witness, &loop_tid, setting);
     // Opening the recorder takes time: the grid goes on, the loop begins at its next release.
     let mut wanted = aimed.wanted;
     let begin = wanted.grid.next(Monotonic.now().plus_ns(LEAD_NS));
@@ -318,7 +318,7 @@ impl Watch<'_> {
         let felt = &self.done.felt;
         let by_none = |late: &Late| !felt.iter().any(|one| overlap(&late.sample, &one.injected));
         self.done.others = self.late.into_iter().filter(by_none).collect();
-        self.done.cost = self.asking.close();
+        self.done.cost = self.asking.cost();
         self.done
     }
 }

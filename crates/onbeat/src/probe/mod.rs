@@ -11,6 +11,7 @@ pub mod run;
 pub mod stall;
 pub mod timer;
 
+pub use causes::Witness;
 pub use run::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
 
 use crate::host::Host;

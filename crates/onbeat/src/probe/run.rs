@@ -10,7 +10,7 @@ use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::{Monotonic, Tick, tick};
 use onbeat_rt::{Clock, Consumer, End, Instant, OnOverrun, Outcome, Plan, PlanError, Sample, Slot, Task, Wait, split};
 
-use super::causes::{Asking, LoopTid, trial};
+use super::causes::{self, Asking, LoopTid, Witness};
 use super::stall::{Rules, StallWatch};
 use crate::cause::Cost;
 use crate::record::{Account, EndReason, Header, Recorder, Recording, RunWriter, SpikeLimit, Timing, Why, WriteError};
@@ -175,7 +175,7 @@ pub struct Run {
     real_time: bool,
     grants: Vec<Grant>,
     usage: Usage,
-    causes: Cost,
+    witness: Option<Box<dyn Witness>>,
     reason: EndReason,
     _process: ProcessGrants,
 }
@@ -198,9 +198,9 @@ impl Run {
         let tick = steady_tick();
         let phase_ns =
             setting.phase.first_release(Monotonic.now(), setting.period_ns, tick).as_ns() % setting.period_ns;
-        let causes = if setting.causes { trial(&setting.thread) } else { Vec::new() };
+        let (explainer, evidence) = if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
         let grants: Vec<Grant> =
-            header.grants.into_iter().chain(process.grants.iter().cloned()).chain(in_thread).chain(causes).collect();
+            header.grants.into_iter().chain(process.grants.iter().cloned()).chain(in_thread).chain(evidence).collect();
         let real_time = grants.iter().any(|grant| grant.what == "real-time priority" && grant.granted);
         let header = Header { timing: Some(setting.timing(phase_ns)), grants: grants.clone(), ..header };
         let recording = Recording {
@@ -223,7 +223,7 @@ impl Run {
             real_time,
             grants,
             usage: Usage::default(),
-            causes: Cost::default(),
+            witness: explainer.map(|explainer| Box::new(explainer) as Box<dyn Witness>),
             reason: EndReason::Complete,
             _process: process,
         })
@@ -240,6 +240,11 @@ impl Run {
         &mut self.recorder
     }
 
+    /// Asks `witness` about spikes from now on, instead of a flight recorder of this run's own.
+    pub fn ask(&mut self, witness: Box<dyn Witness>) {
+        self.witness = Some(witness);
+    }
+
     /// Runs `task` for one block. `watch` is called about every 5 ms on the caller's thread.
     ///
     /// # Errors
@@ -253,8 +258,7 @@ impl Run {
     ) -> Result<Outcome, RunError> {
         let setting = &self.setting;
         let loop_tid = LoopTid::default();
-        let margin_ns = setting.wait.longest_spin_ns();
-        let asking = Asking::open(setting.causes, &loop_tid, &setting.thread, margin_ns, setting.work_ns);
+        let asking = Asking::of(self.witness.as_deref_mut(), &loop_tid, setting);
         let earliest = Monotonic.now().plus_ns(LEAD_NS);
         let first_release = setting.phase.first_release(earliest, setting.period_ns, self.tick);
         self.recorder.begin_block(block.index, first_release, block.load, setting.warmup)?;
@@ -283,10 +287,6 @@ impl Run {
             Ok::<_, RunError>(ended)
         })?;
         drain.rest()?;
-        let cost = drain.asking.close();
-        self.causes.explained += cost.explained;
-        self.causes.cpu_ns += cost.cpu_ns;
-        self.causes.bytes_held = self.causes.bytes_held.max(cost.bytes_held);
         self.recorder.end_block(&outcome)?;
         self.usage = self.usage.plus(usage);
         self.reason = reason(outcome.end);
@@ -298,14 +298,15 @@ impl Run {
     /// # Errors
     /// [`RunError::Write`].
     pub fn close(self) -> Result<Account, RunError> {
+        let cost = self.witness.as_ref().map_or_else(Cost::default, |witness| witness.cost());
         let closing = Account {
             t: self.recorder.seconds(Monotonic.now()),
             reason: self.reason,
             page_faults: self.usage.page_faults,
             involuntary_switches: self.usage.involuntary_switches,
             cpu_ns: self.usage.cpu_ns,
-            causes_cpu_ns: self.causes.cpu_ns,
-            causes_bytes: self.causes.bytes_held,
+            causes_cpu_ns: cost.cpu_ns,
+            causes_bytes: cost.bytes_held,
             ..Account::default()
         };
         Ok(self.recorder.close(&closing)?)

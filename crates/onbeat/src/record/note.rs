@@ -158,7 +158,8 @@ pub struct CauseCount {
     pub spikes: u64,
     /// The largest lateness among them, in nanoseconds.
     pub worst_ns: u64,
-    /// All their lateness together, in nanoseconds.
+    /// What of them is explained, from the programmed expiry on, all together, in nanoseconds: with a spin before the
+    /// release that begins before the release.
     pub lateness_ns: u64,
     /// What of it the causes account for, in nanoseconds.
     pub accounted_ns: u64,

@@ -104,13 +104,14 @@ impl Tally {
 
     fn count_cause(&mut self, lateness_ns: u64, explanation: &Explanation) {
         let kind = explanation.main().map_or(CauseKind::Unexplained, |cause| cause.kind);
-        let counted =
-            CauseCount { spikes: 1, worst_ns: lateness_ns, lateness_ns, accounted_ns: explanation.accounted_ns };
+        let Explanation { lateness_ns: explained_ns, accounted_ns, .. } = *explanation;
+        let counted = CauseCount { spikes: 1, worst_ns: lateness_ns, lateness_ns: explained_ns, accounted_ns };
         let all = self.interval.causes.entry(kind).or_default();
         *all = all.merged(counted);
     }
 
-    /// From which lateness on a sample is a spike, as far as is known before its interval ends.
+    /// From which lateness on a sample is a spike: by the median of the interval before, in the first interval by its own
+    /// so far.
     pub(super) fn limit_so_far_ns(&self) -> u64 {
         match (self.spike_limit, self.last_limit_ns) {
             (SpikeLimit::Above(ns), _) | (SpikeLimit::TenTimesMedian, Some(ns)) => ns,
@@ -145,8 +146,9 @@ impl Tally {
         for counted in &self.counted {
             writer.interval(counted.series, &counted.counts, t, length)?;
         }
-        let limit_ns = self.spike_limit_ns();
-        self.last_limit_ns = Some(limit_ns);
+        // The limit by which samples were looked at as they came, so that every spike was one when it happened.
+        let limit_ns = self.limit_so_far_ns();
+        self.last_limit_ns = Some(self.spike_limit_ns());
         let spikes = if self.lateness.is_empty() { 0 } else { self.lateness.count_between(limit_ns + 1, LONGEST_NS) };
         self.interval.t = t;
         self.interval.length = length;
