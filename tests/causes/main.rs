@@ -15,6 +15,7 @@ mod steal;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use onbeat::host::{Host, online_cpus};
 use onbeat::inject::{Error, Fault};
@@ -23,6 +24,8 @@ use planted::{Planted, Row, setting};
 use steal::Stolen;
 
 const MS: u64 = 1_000_000;
+/// Placebos of each fault.
+const PLACEBOS: usize = 15;
 
 /// What was asked for.
 struct Asked {
@@ -38,7 +41,10 @@ fn main() -> ExitCode {
         println!("causes: nothing planted; `cargo bench -p onbeat-cli --bench causes` does");
         return ExitCode::SUCCESS;
     }
-    let done = asked(&words).and_then(|asked| all(&asked));
+    let done = match words.iter().find_map(|word| word.strip_prefix("--steal=")) {
+        Some(seconds) => side_by_side(seconds),
+        None => asked(&words).and_then(|asked| all(&asked)),
+    };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -65,8 +71,18 @@ enum Failure {
     Disturb(#[from] DisturbError),
     #[error("nothing can be explained here: {0}")]
     NoRecorder(String),
+    #[error("{0} is no number of seconds; give it as --steal=600")]
+    Seconds(String),
     #[error("this process may run on no CPU")]
     NoCpu,
+}
+
+fn side_by_side(seconds: &str) -> Result<(), Failure> {
+    let seconds = seconds.parse().map_err(|_| Failure::Seconds(seconds.to_owned()))?;
+    let cpu = *online_cpus().last().ok_or(Failure::NoCpu)?;
+    println!("{}", Host::read().in_one_line());
+    println!("{}", steal::side_by_side(cpu, Duration::from_secs(seconds)).map_err(Failure::NoRecorder)?);
+    Ok(())
 }
 
 fn all(asked: &Asked) -> Result<(), Failure> {
@@ -77,8 +93,11 @@ fn all(asked: &Asked) -> Result<(), Failure> {
     let mut rows = Vec::new();
     let mut placebos = Vec::new();
     for fault in &asked.faults {
-        rows.push(planted(*fault, cpu, asked.count, false)?);
-        placebos.push(planted(*fault, cpu, asked.count.min(8), true)?);
+        let mut row = planted(*fault, cpu, asked.count, false)?;
+        let placebo = planted(*fault, cpu, asked.count.min(PLACEBOS), true)?;
+        row.ordinary = planted::ordinary(&placebo.planted);
+        rows.push(row);
+        placebos.push(placebo);
     }
     let stolen = Stolen::now(cpu).since(&before);
     print!("{}", matrix::of_planted(&rows));
@@ -109,7 +128,7 @@ fn planted(fault: Fault, cpu: u32, count: usize, placebo: bool) -> Result<Row, F
         Err(why) => return Err(why.into()),
     };
     eprintln!("{fault}{}: {}", if placebo { " (placebo)" } else { "" }, row.in_words());
-    Ok(Row { fault, planted: row })
+    Ok(Row { fault, planted: row, ordinary: planted::Ordinary::new() })
 }
 
 fn load_average() -> String {

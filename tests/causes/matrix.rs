@@ -6,7 +6,7 @@ use onbeat::cause::CauseKind;
 use onbeat::probe::disturbed::Late;
 use onbeat::report::units::{Letters, time_ns};
 
-use crate::planted::{Planted, Row, explanation, named, named_late};
+use crate::planted::{Planted, Row, explanation, named, named_beyond, named_late};
 
 /// A share that is at least this is right (95 %), one of the lateness this (90 %).
 const RIGHT: f64 = 0.95;
@@ -26,8 +26,10 @@ pub(crate) fn of_planted(rows: &[Row]) -> String {
     for kind in &kinds {
         let _ = write!(text, " {} |", kind.words());
     }
-    text.push_str(" nothing | planted | missed | right | among the causes | accounted for | median lateness |\n|---|");
-    text.push_str(&"--:|".repeat(kinds.len() + 7));
+    text.push_str(
+        " nothing | planted | missed | first | right | among the causes | accounted for | median lateness |\n|---|",
+    );
+    text.push_str(&"--:|".repeat(kinds.len() + 8));
     text.push('\n');
     for row in rows {
         let Some(done) = row.done() else { continue };
@@ -38,9 +40,15 @@ pub(crate) fn of_planted(rows: &[Row]) -> String {
             let _ = if count > 0 { write!(text, " {bold}{count}{bold} |") } else { write!(text, " |") };
         }
         let late = row.median_late_ns().map_or("–".to_owned(), |ns| time_ns(ns, Letters::Unicode));
+        let first = percent(row.first(), 0.0);
         let (right, among) = (percent(row.right(), RIGHT), percent(row.among(), RIGHT));
         let accounted = percent(row.accounted(), ACCOUNTED);
-        let _ = writeln!(text, " {} | {} | {right} | {among} | {accounted} | {late} |", row.felt().len(), done.missed);
+        let _ = writeln!(
+            text,
+            " {} | {} | {first} | {right} | {among} | {accounted} | {late} |",
+            row.felt().len(),
+            done.missed
+        );
     }
     for row in rows {
         if let Planted::NotPossible(reason) = &row.planted {
@@ -90,7 +98,7 @@ pub(crate) fn details<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
     for row in rows {
         for felt in row.felt() {
             let is_placebo = felt.injected.detail == onbeat::inject::Detail::Placebo;
-            if (named(felt) == Some(row.fault.cause())) != is_placebo {
+            if (named_beyond(felt, &row.ordinary) == Some(row.fault.cause())) != is_placebo {
                 continue;
             }
             let one = &felt.injected;

@@ -1,5 +1,7 @@
 //! One fault planted many times, and how its injections were judged.
 
+use std::collections::BTreeMap;
+
 use onbeat::cause::{CauseKind, Explanation};
 use onbeat::inject::Fault;
 use onbeat::probe::Setting;
@@ -15,7 +17,12 @@ use crate::MS;
 pub(crate) struct Row {
     pub(crate) fault: Fault,
     pub(crate) planted: Planted,
+    /// What a cycle on this machine has of each cause when nothing is planted: the medians of the placebo.
+    pub(crate) ordinary: Ordinary,
 }
+
+/// Nanoseconds by cause.
+pub(crate) type Ordinary = BTreeMap<CauseKind, u64>;
 
 /// What came of planting.
 pub(crate) enum Planted {
@@ -68,6 +75,38 @@ pub(crate) fn named(felt: &Felt) -> Option<CauseKind> {
     main_of(explanation(felt))
 }
 
+/// The same with that set aside which was there without the injection: what is ordinary on this machine, and what the
+/// hypervisor took.
+pub(crate) fn named_beyond(felt: &Felt, ordinary: &Ordinary) -> Option<CauseKind> {
+    let hosts = [CauseKind::HypervisorSteal, CauseKind::HypervisorPause];
+    let beyond = by_kind(explanation(felt)?).into_iter().map(|(kind, ns)| {
+        let ordinary = if hosts.contains(&kind) { ns } else { ordinary.get(&kind).copied().unwrap_or(0) };
+        (ns.saturating_sub(ordinary), kind)
+    });
+    beyond.filter(|(ns, _)| *ns > 0).max().map(|(_, kind)| kind)
+}
+
+fn by_kind(explanation: &Explanation) -> Ordinary {
+    let mut sums = Ordinary::new();
+    for cause in &explanation.causes {
+        *sums.entry(cause.kind).or_default() += cause.ns;
+    }
+    sums
+}
+
+/// The median of each cause over the cycles that a placebo met; a cycle that was not explained had nothing of any.
+pub(crate) fn ordinary(placebo: &Planted) -> Ordinary {
+    let Planted::Done(done) = placebo else { return Ordinary::new() };
+    let cycles: Vec<Ordinary> =
+        done.felt.iter().map(|felt| explanation(felt).map(by_kind).unwrap_or_default()).collect();
+    let median = |kind: CauseKind| {
+        let mut all: Vec<u64> = cycles.iter().map(|cycle| cycle.get(&kind).copied().unwrap_or(0)).collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).copied().unwrap_or(0)
+    };
+    CauseKind::ALL.into_iter().map(|kind| (kind, median(kind))).filter(|(_, ns)| *ns > 0).collect()
+}
+
 /// What a spike that nobody planted was named.
 pub(crate) fn named_late(late: &Late) -> Option<CauseKind> {
     main_of(late.explanation.as_ref())
@@ -91,19 +130,26 @@ impl Row {
     }
 
     /// The share of injections with the planted cause as the main one, 0 to 1.
+    pub(crate) fn first(&self) -> Option<f64> {
+        self.share(|felt| named(felt) == Some(self.fault.cause()))
+    }
+
+    /// The same with what is ordinary and what the hypervisor took set aside.
     pub(crate) fn right(&self) -> Option<f64> {
+        self.share(|felt| named_beyond(felt, &self.ordinary) == Some(self.fault.cause()))
+    }
+
+    fn share(&self, is_so: impl Fn(&Felt) -> bool) -> Option<f64> {
         let all = self.felt().len();
-        (all > 0).then(|| self.count(Some(self.fault.cause())) as f64 / all as f64)
+        (all > 0).then(|| self.felt().iter().filter(|felt| is_so(felt)).count() as f64 / all as f64)
     }
 
     /// The share with the planted cause among the causes, 0 to 1.
     pub(crate) fn among(&self) -> Option<f64> {
-        let all = self.felt().len();
-        let has = |felt: &&Felt| {
+        self.share(|felt| {
             let causes = explanation(felt).map_or(&[][..], |explanation| &explanation.causes);
             causes.iter().any(|cause| cause.kind == self.fault.cause())
-        };
-        (all > 0).then(|| self.felt().iter().filter(has).count() as f64 / all as f64)
+        })
     }
 
     /// The share of the lateness that has a name, 0 to 1.

@@ -1,6 +1,14 @@
 //! Steal that explanations name, beside the kernel's own account of it.
 
-use onbeat::cause::CauseKind;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant as Wall};
+
+use onbeat::cause::counters::CounterSource;
+use onbeat::cause::{CauseKind, Explainer, LoopThread};
+use onbeat::thread::Wanted;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
 
 use crate::planted::{Row, explanation};
 
@@ -42,4 +50,60 @@ impl Stolen {
             self.cpu
         )
     }
+}
+
+/// The readings that explanations use, summed over a stretch of time, beside the kernel's own account of the same time.
+pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> {
+    let (tid, over) = (AtomicU32::new(0), AtomicBool::new(false));
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let wanted = Wanted { fifo: Some(90), cpu: Some(cpu), lock_memory: false, dma_latency_us: None };
+            let _ = wanted.prepare_thread();
+            tid.store(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Release);
+            while !over.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        while tid.load(Ordering::Acquire) == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let thread = LoopThread { tid: tid.load(Ordering::Acquire), cpu: Some(cpu), fifo: Some(90) };
+        let told = watched(thread, cpu, whole);
+        over.store(true, Ordering::Relaxed);
+        told
+    })
+}
+
+fn watched(thread: LoopThread, cpu: u32, whole: Duration) -> Result<String, String> {
+    let (explainer, grants) = Explainer::open_or_say(thread);
+    let mut explainer =
+        explainer.ok_or_else(|| grants.iter().find_map(|grant| grant.why_not.clone()).unwrap_or_default())?;
+    thread::sleep(Duration::from_millis(20));
+    let begun = Wall::now();
+    let before = (reading(&mut explainer, cpu)?, Stolen::now(cpu));
+    thread::sleep(whole);
+    let after = (reading(&mut explainer, cpu)?, Stolen::now(cpu));
+    let counted_ns = after.0 - before.0;
+    let accounted_ns = after.1.since(&before.1).ticks * TICK_NS;
+    let apart_ns = counted_ns.abs_diff(accounted_ns);
+    let agree = apart_ns <= TICK_NS || apart_ns as f64 <= 0.05 * accounted_ns as f64;
+    Ok(format!(
+        "Steal on CPU {cpu} over {:.0} s: the readings add up to {:.1} ms, /proc/stat to {} ms in ticks of 10 ms; they are \
+         {:.1} ms apart: {}",
+        begun.elapsed().as_secs_f64(),
+        counted_ns as f64 / 1e6,
+        accounted_ns / 1_000_000,
+        apart_ns as f64 / 1e6,
+        if agree { "they agree within 5 % or one tick" } else { "THEY DO NOT AGREE within 5 % or one tick" },
+    ))
+}
+
+/// The steal counter's newest reading.
+fn reading(explainer: &mut Explainer, cpu: u32) -> Result<u64, String> {
+    let counters = explainer.counters(Instant::from_ns(0), Monotonic.now());
+    if counters.source != CounterSource::Bpf {
+        return Err("the BPF programs do not load".to_owned());
+    }
+    let newest = counters.readings.iter().rfind(|reading| reading.cpu == cpu);
+    newest.map(|reading| reading.steal_ns).ok_or_else(|| "no reading of the loop's CPU".to_owned())
 }

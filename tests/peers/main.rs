@@ -1,6 +1,6 @@
 //! Ratios of runs taken in turns: onbeat beside `cyclictest`, and beside its own goals. `make peers` runs it.
 //!
-//! `cargo bench -p onbeat-cli --bench peers -- [PART...] [--quick]`, with parts `slots`, `wakeup`, `recording`, `day`, `report`; all of
+//! `cargo bench -p onbeat-cli --bench peers -- [PART...] [--quick]`, with parts `slots`, `wakeup`, `causes`, `recording`, `day`, `report`; all of
 //! them when none is named. `--quick` takes short runs, to see that everything works: its figures mean little.
 //!
 //! A time on a shared machine says more of the hour than of the program, so contestants take turns and each turn gives
@@ -11,6 +11,7 @@
 // What it measures is printed, and nothing is linked against it.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod causes;
 mod cyclictest;
 mod day;
 mod failure;
@@ -48,9 +49,10 @@ impl Length {
 
 type Measure = fn(Length) -> Result<Part, Failure>;
 
-const PARTS: [(&str, Measure); 5] = [
+const PARTS: [(&str, Measure); 6] = [
     ("slots", slots::run),
     ("wakeup", wakeup::run),
+    ("causes", causes::run),
     ("recording", recording::run),
     ("day", day::run),
     ("report", pages::run),

@@ -103,7 +103,8 @@ impl Trial {
     /// Runs until it is asked to end, at no particular moment, so that its own plan says nothing of how many slots there
     /// were.
     fn onbeat(self, dir: &Path) -> Result<Account, Failure> {
-        let timer = Timer { period_us: 1_000_000 / self.rate_hz, duration: None, wait: "sleep", cpu: self.cpu };
+        let timer =
+            Timer { period_us: 1_000_000 / self.rate_hz, duration: None, wait: "sleep", cpu: self.cpu, causes: false };
         let answer = timer.run(dir, |running| {
             self.disturb(running)?;
             running.signal(Signal::INT)?;

@@ -18,6 +18,7 @@ pub(crate) struct Timer {
     pub(crate) duration: Option<Duration>,
     pub(crate) wait: &'static str,
     pub(crate) cpu: u32,
+    pub(crate) causes: bool,
 }
 
 /// What came of it.
@@ -51,9 +52,10 @@ impl Timer {
     ) -> Result<Answer, Failure> {
         let seconds = self.duration.map_or(0.0, |duration| duration.as_secs_f64());
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-        command.args(["measure", "timer", "--json", "--no-causes", "--priority=90", "--dma-latency=0"]);
+        command.args(["measure", "timer", "--json", "--priority=90", "--dma-latency=0"]);
         command.arg(format!("--period={}us", self.period_us)).arg(format!("--for={seconds}s"));
         command.arg(format!("--wait={}", self.wait)).arg(format!("--cpu={}", self.cpu)).arg("--out").arg(dir);
+        command.args((!self.causes).then_some("--no-causes"));
         command.env("ONBEAT_STATE_DIR", dir.join("state"));
         let running = Running::start_looping(command)?;
         let cpu = meanwhile(&running)?;

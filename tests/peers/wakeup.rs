@@ -124,7 +124,7 @@ fn remarks(part: &mut Part, runs: &[(&str, &Vec<Figures>)]) {
 
 fn onbeat(dir: &Path, wait: &'static str, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
     let whole = Duration::from_secs(seconds);
-    let timer = Timer { period_us: PERIOD_US, duration: Some(whole), wait, cpu };
+    let timer = Timer { period_us: PERIOD_US, duration: Some(whole), wait, cpu, causes: false };
     let answer = timer.run(dir, |running| Ok(watch(running, whole)))?;
     let worst_ns = answer.run.moments(onbeat::record::Series::WakeupLatency).max_ns as f64;
     Ok(Figures {
@@ -148,7 +148,7 @@ fn peer(dir: &Path, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
     })
 }
 
-fn watch(running: &Running, whole: Duration) -> Option<CpuShare> {
+pub(crate) fn watch(running: &Running, whole: Duration) -> Option<CpuShare> {
     running.at(MARGIN);
     let earlier = running.cpu_time();
     running.at(whole - MARGIN);

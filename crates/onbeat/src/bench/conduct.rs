@@ -435,8 +435,15 @@ impl<'c> Conductor<'c> {
         let dismantled = shielding.dismantle();
         let closed: Vec<Result<(), CellError>> =
             seats.into_iter().filter_map(|seat| Some(seat.process?.close())).collect();
-        let (causes_cpu_ns, causes_bytes) = (cost.cpu_ns, cost.bytes_held);
-        file.note(&Note::End(Account { t: elapsed_s, reason, causes_cpu_ns, causes_bytes, ..Account::default() }))?;
+        file.note(&Note::End(Account {
+            t: elapsed_s,
+            reason,
+            causes_cpu_ns: cost.cpu_ns,
+            causes_explained: cost.explained,
+            causes_slowest_ns: cost.slowest_ns,
+            causes_bytes: cost.bytes_held,
+            ..Account::default()
+        }))?;
         file.sync()?;
         dismantled?;
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;

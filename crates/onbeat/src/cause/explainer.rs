@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::classify::{SpikeFacts, explain};
-use super::counters::CounterSource;
+use super::counters::{CounterSource, Counters};
 use super::flight::{FlightRecorder, FlightSetting};
 use super::kind::{Cause, CauseKind, Explanation};
 use super::meter::Meter;
@@ -40,6 +40,8 @@ impl LoopThread {
 pub struct Cost {
     /// Spikes explained.
     pub explained: u64,
+    /// The longest that a cycle's end and its explanation were apart, in nanoseconds.
+    pub slowest_ns: u64,
     /// CPU time of the explaining thread, in nanoseconds.
     pub cpu_ns: u64,
     /// Memory held, in bytes: the kernel's buffers, pages and readings kept here.
@@ -160,8 +162,14 @@ impl Explainer {
             }
         };
         self.cost.explained += 1;
+        self.cost.slowest_ns = self.cost.slowest_ns.max(Monotonic.now().ns_since(facts.end));
         self.cost.cpu_ns += thread_cpu_ns() - before;
         explanation
+    }
+
+    /// The kernel's own accounts between two instants: of the last third of a second, while the loop runs.
+    pub fn counters(&mut self, from: Instant, to: Instant) -> Counters {
+        self.meter.counters(from, to)
     }
 
     /// The events that the last explanation was made from, with 60 ms before it; for export keep the part

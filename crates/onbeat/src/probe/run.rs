@@ -306,6 +306,8 @@ impl Run {
             involuntary_switches: self.usage.involuntary_switches,
             cpu_ns: self.usage.cpu_ns,
             causes_cpu_ns: cost.cpu_ns,
+            causes_explained: cost.explained,
+            causes_slowest_ns: cost.slowest_ns,
             causes_bytes: cost.bytes_held,
             ..Account::default()
         };

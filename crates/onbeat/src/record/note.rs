@@ -264,6 +264,12 @@ pub struct Account {
     /// CPU time spent explaining spikes, by a thread that is not the loop's.
     #[serde(default)]
     pub causes_cpu_ns: u64,
+    /// Spikes explained.
+    #[serde(default)]
+    pub causes_explained: u64,
+    /// The longest that a spike's cycle and its explanation were apart.
+    #[serde(default)]
+    pub causes_slowest_ns: u64,
     /// Memory held for it, in bytes.
     #[serde(default)]
     pub causes_bytes: u64,
