@@ -149,6 +149,7 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = vec![summary.verdict.sentence.clone()];
     sentences.extend(effects::in_one_line(&summary.effects));
     sentences.extend(summary.causes.iter().cloned());
+    sentences.extend(super::spikes::windows_in_words(summary));
     if summary.order == "sequential" {
         let why =
             "Tunings ran one after the other: a change of what else the machine did meanwhile looks like an effect";
