@@ -67,7 +67,7 @@ fn is_kernels_line(line: &str) -> Result<(), String> {
 
 /// Every kind of event that the recorder takes.
 fn everything() -> Window {
-    let dd = thread(7, 120, "d d]-1 [2");
+    let dd = thread(7, 120, "d d]-1");
     let mut world = World::asleep_beside(dd);
     let timer = 0xffff_8880_1234_5678;
     let at = Instant::from_ns(1_000_000_000);

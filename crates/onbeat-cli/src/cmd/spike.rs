@@ -52,6 +52,7 @@ pub(crate) struct Choice<'o> {
 pub(crate) struct Found<'r> {
     listed: Listed<'r>,
     window: &'r WindowNote,
+    kernel: &'r str,
 }
 
 impl Choice<'_> {
@@ -91,7 +92,9 @@ impl Choice<'_> {
             }
         };
         match window_of(runs, chosen) {
-            Some(window) => Ok(Found { listed: chosen.clone(), window }),
+            Some((run, window)) => {
+                Ok(Found { listed: chosen.clone(), window, kernel: run.header.host.fact("kernel").unwrap_or_default() })
+            }
             None => {
                 let other = worst_kept.map(|worst| format!("; {} is the worst one whose events are", worst.words()));
                 let why = spikes::why_no_window(chosen.spike);
@@ -120,10 +123,10 @@ fn name_of_cell(run: &RunFile) -> Option<String> {
     run.header.cell.as_ref().map(|cell| format!("{}/{}", cell.tuning, cell.load))
 }
 
-fn window_of<'r>(runs: &'r [RunFile], listed: &Listed<'_>) -> Option<&'r WindowNote> {
+fn window_of<'r>(runs: &'r [RunFile], listed: &Listed<'_>) -> Option<(&'r RunFile, &'r WindowNote)> {
     let spike = listed.spike;
     let run = runs.iter().find(|run| name_of_cell(run) == listed.cell)?;
-    run.window_of(spike).filter(|_| spike.window == Some(WindowFate::Kept))
+    Some((run, run.window_of(spike).filter(|_| spike.window == Some(WindowFate::Kept))?))
 }
 
 impl Found<'_> {
@@ -133,7 +136,7 @@ impl Found<'_> {
         let window = self.window.unpacked().map_err(edited)?;
         let explanation = Explanation::of_causes(self.listed.spike.causes.clone());
         Ok(match form {
-            Form::Perfetto => perfetto::write(&window, &self.window.facts(), &explanation),
+            Form::Perfetto => perfetto::write(&window, &self.window.facts(), &explanation, self.kernel),
             Form::Ftrace => write_as_kernel(&window).into_bytes(),
         })
     }

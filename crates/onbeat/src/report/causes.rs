@@ -42,9 +42,10 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
         let spikes: u64 = of_load.iter().map(|cell| cell.spike_count).sum();
         let kept: Vec<&SpikeNote> = of_load.iter().flat_map(|cell| &cell.spikes).collect();
         sentences.extend(in_words(&causes, spikes, &kept).map(|words| format!("Under {load}, {words}")));
-        sentences.extend(advice(&causes));
+        // What helps under one load is said once.
+        let new = advice(&causes).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
+        sentences.extend(new);
     }
-    sentences.dedup();
     sentences.extend(cost(cells));
     sentences
 }

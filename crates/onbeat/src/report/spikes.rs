@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::summary::Summary;
-use super::table::{Column, Entry, Mark, Row, Table};
+use super::table::{Column, Entry, Row, Table};
 use super::units::{Letters, count, three_digits, time_ns};
 use crate::cause::Explanation;
 use crate::record::{RunFile, SpikeNote, WindowFate};
@@ -66,32 +66,32 @@ pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
     (!all.is_empty()).then(|| table(title, &all[..all.len().min(SHOWN)], letters))
 }
 
-/// Spikes as a table, in the order given.
+/// Spikes as a table, in the order given. Execution times stand in it where one of them is worth a look: a tenth of the wake-up
+/// latency beside it.
 #[must_use]
 pub fn table(title: impl Into<String>, spikes: &[Listed<'_>], letters: Letters) -> Table {
     let in_cells = spikes.iter().any(|listed| listed.cell.is_some());
+    let worked = |listed: &Listed<'_>| listed.spike.execution_time_ns > listed.spike.wakeup_latency_ns / 10;
+    let with_work = spikes.iter().any(worked);
     let mut columns = vec![Column::figures("spike"), Column::figures("at, s"), Column::figures("wake-up")];
-    columns.extend([Column::figures("execution"), Column::words("events"), Column::words("cause")]);
+    columns.extend(with_work.then(|| Column::figures("execution")));
+    columns.extend([Column::words("events"), Column::words("cause")]);
     if in_cells {
         columns.insert(0, Column::words("cell"));
     }
-    let rows = spikes.iter().map(|listed| {
+    let row = |listed: &Listed<'_>| {
         let spike = listed.spike;
-        let mut entries: Vec<Entry> = vec![
-            spike.number.to_string().into(),
-            format!("{:.3}", spike.t).into(),
-            time_ns(spike.wakeup_latency_ns, letters).into(),
-            time_ns(spike.execution_time_ns, letters).into(),
-            if spike.window == Some(WindowFate::Kept) { "kept".into() } else { Entry::marked("-", Mark::Plain) },
-            cause(spike).into(),
-        ];
-        if in_cells {
-            entries.insert(0, listed.cell.clone().unwrap_or_default().into());
-        }
+        let mut entries: Vec<Entry> =
+            in_cells.then(|| listed.cell.clone().unwrap_or_default().into()).into_iter().collect();
+        entries.push(spike.number.to_string().into());
+        entries.push(format!("{:.3}", spike.t).into());
+        entries.push(time_ns(spike.wakeup_latency_ns, letters).into());
+        entries.extend(with_work.then(|| time_ns(spike.execution_time_ns, letters).into()));
+        entries.push(if spike.window == Some(WindowFate::Kept) { "kept" } else { "-" }.into());
+        entries.push(cause(spike).into());
         Row { entries, ..Row::default() }
-    });
-    let rows = rows.collect();
-    Table { title: title.into(), columns, rows, legend: Vec::new() }
+    };
+    Table { title: title.into(), columns, rows: spikes.iter().map(row).collect(), legend: Vec::new() }
 }
 
 /// The main cause in words; a dash where nobody looked.
