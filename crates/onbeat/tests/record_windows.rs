@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use onbeat::cause::keep::PACKED_MOST;
 use onbeat::cause::{Cause, CauseKind, Explanation, KeptWindow, SpikeFacts};
 use onbeat::probe;
-use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Why, WindowFate};
+use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Timing, Why, WindowFate};
 use onbeat::report::{Letters, Summary, spikes};
 use onbeat_rt::{End, Instant, Outcome, Sample};
 
@@ -18,7 +18,18 @@ const LIMIT: u64 = 50_000;
 fn run(cycles: u64, late: impl Fn(u64) -> u64) -> RunFile {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
-    let header = probe::header(&["onbeat".to_owned()], "timer", 1_763_712_000.5);
+    let timing = Timing {
+        period_ns: PERIOD,
+        phase_ns: 0,
+        deadline_ns: PERIOD,
+        work_ns: 0,
+        wait: "sleep".to_owned(),
+        on_overrun: "skip".to_owned(),
+        cpu: Some(1),
+        priority: 0,
+    };
+    let mut header = probe::header(&["onbeat".to_owned()], "timer", 1_763_712_000.5);
+    header.timing = Some(timing);
     let recording =
         Recording { period_ns: PERIOD, work_ns: 0, interval_ns: SECOND, spike_limit: SpikeLimit::Above(LIMIT) };
     let mut recorder = Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);

@@ -72,17 +72,18 @@ class Around {
     const rows = LANES.map((lane) => h('div', { class: 'lane', 'data-lane': lane }, h('span', { class: 'lane-name' }, lane),
       h('div', { class: 'track' }, start > 0 ? this.place(h('i', { class: 'late' }), 0, start) : null,
         ...(lane === 'tasks' ? this.line.gaps.map((gap) => this.place(h('i', { class: 'gap', title: `${gap.count === null ? 'events' : `${count(gap.count)} events`} missing` }), gap.from, gap.to)) : []),
-        ...shown.filter((one) => one.lane === lane).map((one) => this.stretch(one)))));
+        ...shown.filter((one) => one.lane === lane).map((one, i) => this.stretch(one, i % 2 === 1)))));
     const axis = h('div', { class: 'lane axis', 'aria-hidden': 'true' }, h('span', { class: 'lane-name' }), h('div', { class: 'track' },
-      ...ticks(this.view[0], this.view[1], 5).map((at) => this.place(h('span', { class: 'at' }, at === 0 ? '0' : `${at < 0 ? '−' : ''}${human(ns(Math.abs(at)))}`), at, at))));
+      ...ticks(this.view[0], this.view[1], 5).map((at) => this.place(h('span', { class: this.percent(at) > 92 ? 'at last' : 'at' }, at === 0 ? '0' : `${at < 0 ? '−' : ''}${human(ns(Math.abs(at)))}`), at, at))));
     this.lanes.replaceChildren(...rows, axis);
     this.at = null;
     this.choose(null, false);
   }
 
-  private stretch(one: Stretch): HTMLElement {
+  /** Neighbours differ a little, so that each is seen to begin and end. */
+  private stretch(one: Stretch, second: boolean): HTMLElement {
     const hue = one.tid === this.note.tid ? 'green solid' : one.tid !== null && one.tid > 0 && one.tid === this.culprit ? 'vermilion solid' : PAINT[one.lane];
-    const element = this.place(h('div', { class: `stretch paint ${hue}` }, h('b', {}, one.name)), one.from, one.to);
+    const element = this.place(h('div', { class: `stretch paint ${hue}${second ? ' second' : ''}` }, h('b', {}, one.name)), one.from, one.to);
     element.dataset['stretch'] = String(this.line.stretches.indexOf(one));
     return element;
   }

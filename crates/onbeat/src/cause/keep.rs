@@ -4,6 +4,7 @@
 //! first. What is cut is told as lost events are, by a stretch and a count, so that no reader takes a gap for silence.
 
 use onbeat_rt::Instant;
+use serde::{Deserialize, Serialize};
 
 use super::classify::SpikeFacts;
 use super::event::{Event, Lost, What};
@@ -22,7 +23,7 @@ const LEAST_EVENTS: usize = 32;
 pub const PACKED_MOST: usize = 12 * 1024;
 
 /// A window as a run file keeps it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptWindow {
     /// The cycle it is about; its CPU is filled in where the events tell it.
     pub facts: SpikeFacts,

@@ -50,6 +50,15 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
     sentences
 }
 
+/// What one flight recorder for all cells of a bench has cost, from the bench's own closing line; nothing where there was none.
+#[must_use]
+pub fn cost_of_bench(bench: &RunFile) -> Option<String> {
+    let end = bench.end.as_ref().filter(|end| end.causes_bytes > 0 && end.t > 0.0)?;
+    let percent = (end.causes_cpu_ns as f64 / (end.t * 1e9) * 1e4).round() / 100.0;
+    let (percent, mib) = (three_digits(percent), three_digits(end.causes_bytes as f64 / 1_048_576.0));
+    Some(format!("Looking for causes took {percent} % of a core beside the loops, and {mib} MiB of buffers"))
+}
+
 /// What looking for causes has cost beside the loops; nothing where nobody looked.
 fn cost(cells: &[CellSummary]) -> Option<String> {
     let shares: Vec<f64> = cells.iter().filter_map(|cell| cell.causes_cpu_share).collect();

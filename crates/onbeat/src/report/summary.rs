@@ -92,7 +92,7 @@ impl Summary {
             ladder: if asked.ladder.is_empty() { bench.header.grants.clone() } else { asked.ladder },
             limit,
             order: asked.order,
-            causes: causes::sentences(&cells, &asked.loads),
+            causes: causes::sentences(&cells, &asked.loads).into_iter().chain(causes::cost_of_bench(bench)).collect(),
             tunings: asked.tunings,
             loads: asked.loads,
             period_ns: files.iter().find_map(|file| Some(file.header.timing.as_ref()?.period_ns)).unwrap_or(0),
