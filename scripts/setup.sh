@@ -3,7 +3,7 @@
 # usage: setup.sh bench|test
 set -eu
 
-# program that shows it is there:package that brings it:what for
+# program, or command, that shows it is there:package that brings it:what for
 bench_wants="cc:build-essential:linking
 hackbench:rt-tests:the load of the paper
 ping:iputils-ping:the load of the paper"
@@ -13,7 +13,8 @@ java:default-jdk-headless:reading run files with Java
 mvn:maven:reading run files with Java
 node:nodejs:the page
 npm:npm:the page
-chromium:chromium:looking at the page"
+chromium:chromium:looking at the page
+python3 -c 'import ensurepip':python3-venv:reading spikes with Perfetto"
 
 case "${1:-}" in
     bench) wants=$bench_wants ;;
@@ -27,7 +28,10 @@ if ! command -v cargo >/dev/null 2>&1; then
 fi
 
 missing=$(printf '%s\n' "$wants" | while IFS=: read -r program package purpose; do
-    command -v "$program" >/dev/null 2>&1 || echo "$package"
+    case $program in
+        *" "*) sh -c "$program" >/dev/null 2>&1 || echo "$package" ;;
+        *) command -v "$program" >/dev/null 2>&1 || echo "$package" ;;
+    esac
 done | sort -u | tr '\n' ' ')
 [ -n "$missing" ] || exit 0
 

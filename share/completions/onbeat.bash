@@ -22,6 +22,9 @@ _onbeat() {
             onbeat,cell)
                 cmd="onbeat__subcmd__cell"
                 ;;
+            onbeat,export)
+                cmd="onbeat__subcmd__export"
+                ;;
             onbeat,generate)
                 cmd="onbeat__subcmd__generate"
                 ;;
@@ -50,7 +53,7 @@ _onbeat() {
 
     case "${cmd}" in
         onbeat)
-            opts="-h -V --color --help --version bench measure load inject report repair cell generate"
+            opts="-h -V --color --help --version bench measure load inject report export repair cell generate"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -225,6 +228,40 @@ _onbeat() {
                     return 0
                     ;;
                 --dma-latency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        onbeat__subcmd__export)
+            opts="-h --spike --cell --list --perfetto --ftrace --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --spike)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cell)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --perfetto)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ftrace)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -34,6 +34,7 @@ complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "measure" -d 'How late
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "load" -d 'Run a load alone, until Ctrl-C'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "inject" -d 'What would my robot do if ...: one cause of lateness on purpose, at known moments, with a log'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "report" -d 'Tables and page again, from the files of a run alone'
+complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "export" -d 'What ran around a spike, for other programs'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "repair" -d 'Put back what an onbeat that was killed has left changed'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "cell" -d 'One cell of a bench, in a process of its own'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "generate" -d 'Man pages and completions'
@@ -130,6 +131,15 @@ never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l full -d 'Print the paper\'s whole tables'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l spike -d 'The spike of this number, as --list and the report show it [default: the worst one whose events are kept]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l cell -d 'The cell of a bench whose spikes are meant: they are numbered cell by cell' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l perfetto -d 'Write a Perfetto trace, for ui.perfetto.dev; - is standard output' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l ftrace -d 'Write the text of the kernel\'s own trace file; - is standard output' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l list -d 'List the spikes: number, time, lateness, cause, and whether the events around each are kept'
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand repair" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"

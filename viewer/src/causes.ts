@@ -61,16 +61,18 @@ export const ordered = (causes: readonly Cause[]): Cause[] =>
   [...causes].sort((a, b) => Number(a.kind === 'unexplained') - Number(b.kind === 'unexplained') || b.ns - a.ns);
 
 /**
- * The cause that gives the spike its name: the longest one that has a name. Time without a name only when it is the longest
- * and more than half of all, as `Explanation::main` decides, so that this list agrees with the counts.
+ * The cause that gives the spike its name, as `Explanation::main` decides, so that this list agrees with the counts: the
+ * longest one that has a name; what every wake-up costs only when no other has a quarter of the lateness; time without a
+ * name only when it is the longest and more than half of all.
  */
 export function mainCause(causes: readonly Cause[] | undefined): Cause | null {
   const list = ordered(causes ?? []);
-  const [named] = list;
-  const rest = list[list.length - 1];
-  if (named === undefined || rest === undefined) return null;
   const all = list.reduce((sum, cause) => sum + cause.ns, 0);
-  return rest.kind === 'unexplained' && rest.ns > all / 2 && rest.ns > named.ns ? rest : named;
+  const withName = list.filter(({ kind }) => kind !== 'unexplained');
+  const named = withName.find(({ kind, ns: size }) => kind !== 'wake_up_path' && size >= Math.floor(all / 4)) ?? withName[0];
+  const rest = list.find(({ kind }) => kind === 'unexplained');
+  if (named === undefined || rest === undefined) return named ?? rest ?? null;
+  return rest.ns > all / 2 && rest.ns > named.ns ? rest : named;
 }
 
 /** Spikes by main cause. */

@@ -3,6 +3,7 @@
 import { decodeBase64, type Histogram } from './histogram.ts';
 import { ns, sec, type Ns, type Sec } from './units.ts';
 import type { Summary } from './summary.ts';
+import type { WindowNote } from './window.ts';
 
 export interface Moments { n: number; min_ns: Ns; max_ns: Ns; mean_ns: Ns; m2: number }
 export interface RunNote {
@@ -28,6 +29,10 @@ export interface Spike {
   t: Sec; index: number; block: number; wakeup_latency_ns: Ns; execution_time_ns: Ns; skipped: number; stall: string | null;
   /** In no particular order. */
   causes?: Cause[];
+  /** Its number in its recording, from 1. */
+  number?: number;
+  /** Whether the events around it are in the recording: "kept", or why not. */
+  window?: string;
 }
 export interface LoadNote { t: Sec; load: string; event: string; detail: string }
 export interface MaximaNote { t: Sec; every: Sec; series: Record<string, Ns[]> }
@@ -54,7 +59,7 @@ export class Line {
 /** A run file as it was read. */
 export interface RunFile {
   name: string; startUnix: number; run: RunNote | null; blocks: Block[]; series: Map<string, Line[]>;
-  intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; loads: LoadNote[]; end: EndNote | null;
+  intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; windows: WindowNote[]; loads: LoadNote[]; end: EndNote | null;
   bench: Record<string, unknown> | null; problems: string[];
 }
 
@@ -62,7 +67,7 @@ export interface RunFile {
 export interface Unpacked { files: RunFile[]; summary: Summary | null }
 
 const newFile = (name: string): RunFile => ({
-  name, startUnix: 0, run: null, blocks: [], series: new Map(), intervals: [], maxima: [], spikes: [], loads: [],
+  name, startUnix: 0, run: null, blocks: [], series: new Map(), intervals: [], maxima: [], spikes: [], windows: [], loads: [],
   end: null, bench: null, problems: [],
 });
 
@@ -117,7 +122,8 @@ function applyNote(file: RunFile, note: Record<string, unknown>): void {
       }
       case 'interval': file.intervals.push(value as IntervalNote); break;
       case 'maxima': file.maxima.push(value as MaximaNote); break;
-      case 'spike': file.spikes.push(value as Spike); break;
+      case 'spike': file.spikes.push({ ...(value as Spike), number: file.spikes.length + 1 }); break;
+      case 'window': file.windows.push(value as WindowNote); break;
       case 'load': file.loads.push(value as LoadNote); break;
       case 'end': file.end = value as EndNote; break;
       case 'bench': file.bench = value as Record<string, unknown>; break;

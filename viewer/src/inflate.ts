@@ -187,6 +187,17 @@ function checkSum(): void {
   if (told !== ((b << 16) | a) >>> 0) throw broken('the check sum does not fit');
 }
 
+function blocks(): void {
+  for (let last = false; !last;) {
+    last = take(1) === 1;
+    const kind = take(2);
+    if (kind === 3) throw broken('a block of no known kind');
+    if (kind === 0) { stored(); continue; }
+    if (kind === 1) fixedCodes(); else dynamicCodes();
+    compressed();
+  }
+}
+
 /**
  * Unpacks a zlib stream. The result is a view of memory that the next call reuses: read it, or copy it, before.
  * Throws when the stream is cut short, malformed or its Adler-32 does not fit.
@@ -198,14 +209,15 @@ export function inflateZlib(source: Uint8Array): Uint8Array {
   if (input.length < 6 || (input[0]! & 15) !== 8 || ((input[0]! << 8) | input[1]!) % 31 !== 0 || (input[1]! & 32) !== 0) {
     throw broken('not a zlib stream');
   }
-  for (let last = false; !last;) {
-    last = take(1) === 1;
-    const kind = take(2);
-    if (kind === 3) throw broken('a block of no known kind');
-    if (kind === 0) { stored(); continue; }
-    if (kind === 1) fixedCodes(); else dynamicCodes();
-    compressed();
-  }
+  blocks();
   checkSum();
+  return output.subarray(0, used);
+}
+
+/** Unpacks a bare deflate stream, which carries no check sum. The result is a view as above. */
+export function inflateRaw(source: Uint8Array): Uint8Array {
+  input = source;
+  at = bits = held = used = 0;
+  blocks();
   return output.subarray(0, used);
 }

@@ -1,6 +1,7 @@
 // Realistic recordings, made by a simulated loop: a bench of eighteen cells as in the paper, and an hour at 1 kHz.
-import { gzipSync } from 'node:zlib';
+import { deflateRawSync, gzipSync } from 'node:zlib';
 import { readFileSync } from 'node:fs';
+import type { WindowNote } from '../src/window.ts';
 import { Recorder } from './encode.ts';
 
 export const DIGITS: Readonly<Record<string, number>> = { observed_period: 4 };
@@ -81,6 +82,32 @@ function byMain(spikes: readonly { causes?: FixtureCause[] }[]): Record<string, 
 }
 
 interface Cycle { slot: number; wakeup: number; period: number; execution: number; response: number }
+/** What a flight recorder keeps of a spike: a thread in the kernel, with an interrupt and a softirq in it. */
+export function windowNote(block: number, index: number, wakeup: number): WindowNote {
+  const second = 7_000;
+  const expiry = second * 1e9 + 500_000_000;
+  const [loop, other, idle] = [['onbeat-loop', 100, 9], ['onbeat-load', 17594, 120], ['swapper/1', 0, 120]] as const;
+  const lines: string[] = [];
+  const at = (since: number, cpu: number, tid: number, event: string): void => {
+    lines.push(`${'task'.padStart(16)}-${String(tid).padEnd(7)} [00${cpu}] ..... ${second}.${String(Math.round(5e8 + since)).padStart(9, '0')}: ${event}`);
+  };
+  const change = (since: number, prev: readonly [string, number, number], state: string, next: readonly [string, number, number]): void =>
+    at(since, 1, prev[1], `sched_switch: prev_comm=${prev[0]} prev_pid=${prev[1]} prev_prio=${prev[2]} prev_state=${state} ==> next_comm=${next[0]} next_pid=${next[1]} next_prio=${next[2]}`);
+  change(-900_000, loop, 'S', idle);
+  change(-400_000, idle, 'R', other);
+  at(wakeup * 0.1, 1, 17594, 'local_timer_entry: vector=236');
+  at(wakeup * 0.1 + 900, 1, 17594, 'hrtimer_expire_entry: hrtimer=00000000d5706f5f function=hrtimer_wakeup now=1');
+  at(wakeup * 0.1 + 6000, 1, 17594, 'local_timer_exit: vector=236');
+  at(wakeup * 0.3, 1, 17594, 'irq_handler_entry: irq=36 name=virtio1-req.0');
+  at(wakeup * 0.38, 1, 17594, 'irq_handler_exit: irq=36 ret=handled');
+  at(wakeup * 0.38, 1, 17594, 'softirq_entry: vec=3 [action=NET_RX]');
+  at(wakeup * 0.5, 1, 17594, 'softirq_exit: vec=3 [action=NET_RX]');
+  change(wakeup - 2000, other, 'R+', loop);
+  change(wakeup + 24_000, loop, 'S', idle);
+  const text = ['# tracer: nop', '#', `# window: ${expiry - 4_000_000} ${expiry + wakeup + 1_000_000}`, '# cpus: 1', `# lost: 1 ${expiry - 4_000_000} ${expiry - 900_000} 17`, ...lines, ''].join('\n');
+  return { block, index, release_ns: expiry, expiry_ns: expiry, start_ns: expiry + wakeup, end_ns: expiry + wakeup + 22_000, tid: 100, cpu: 1, prio: 9, events: lines.length, left_out: 17, packed: deflateRawSync(Buffer.from(text)).toString('base64') };
+}
+
 interface Block { t: number; seconds: number; load: string }
 export interface Made { text: string; samples: Record<string, number[]>; counts: Record<string, number>; spikes: unknown[]; causes?: Record<string, object> }
 
@@ -149,7 +176,11 @@ export function runFile(options: {
       const own = spikes.filter((s) => s.block === index && s.index >= second * 1000);
       note({ interval: { t: at, length: options.interval, block: index, ...tally, ...(options.causes && own.length > 0 ? { causes: byMain(own) } : {}), series: Object.fromEntries(Object.entries(held).filter(([, v]) => v.length > 0).map(([tag, v]) => [tag, moments(v)])) } });
       if (options.maxima) note({ maxima: { t: at, every: 1, series: { wakeup_latency: Array.from({ length: options.interval }, (_, i) => fine[i] ?? 0) } } });
-      own.sort((a, b) => b.wakeup_latency_ns - a.wakeup_latency_ns).slice(0, 10).forEach((spike) => note({ spike }));
+      own.sort((a, b) => b.wakeup_latency_ns - a.wakeup_latency_ns).slice(0, 10).forEach((spike, i) => {
+        const kept = options.causes && i < 3;
+        note({ spike: { ...spike, ...(options.causes ? { window: kept ? 'kept' : 'not_among_worst' } : {}) } });
+        if (kept) note({ window: windowNote(spike.block, spike.index, spike.wakeup_latency_ns) });
+      });
       counts.cycles += tally.cycles; counts.skipped += tally.skipped; counts.overruns += tally.overruns;
       counts.deadline_misses += tally.deadline_misses; counts.spike_count += tally.spikes;
     }

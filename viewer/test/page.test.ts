@@ -182,9 +182,9 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   test('columns of the list sort, both ways', async () => {
     await opened('bench.html', {}, async (page) => {
-      const first = (): Promise<string> => page.locator('#spikes tbody tr td').first().innerText();
+      const first = (): Promise<string> => page.locator('#spikes tbody tr td').nth(1).innerText();
       const worst = await first();
-      await page.locator('#spikes th button').first().click();
+      await page.locator('#spikes th button', { hasText: 'wake-up latency' }).click();
       assert.equal(await page.locator('#spikes th[aria-sort]').first().getAttribute('aria-sort'), 'ascending');
       assert.notEqual(await first(), worst);
     });
@@ -202,6 +202,27 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       assert.match(await total.innerText(), /^[\d.,]+ (µs|ms|s)$/);
       const { whole, parts } = await page.locator('#causes .divided').first().evaluate((bar) => ({ whole: bar.getBoundingClientRect().width, parts: [...bar.children].reduce((sum, part) => sum + part.getBoundingClientRect().width, bar.children.length - 1) }));
       assert.ok(whole > 300 && Math.abs(whole - parts) < 1);
+    });
+  });
+
+  test('what ran around a spike is read with the keyboard and with the pointer, in nanoseconds', async () => {
+    await opened('bench.html', {}, async (page) => {
+      await page.locator('#spikes .more').first().click();
+      const lanes = page.locator('#spikes .lanes').first();
+      const readout = page.locator('#spikes .around .readout').first();
+      await lanes.focus();
+      await page.keyboard.press('ArrowRight');
+      assert.match(await readout.innerText(), /^onbeat-load \(thread 17594, nice 0, it would have run on\): [\d,]+ ns, from 400 µs before the programmed expiry$/);
+      await page.keyboard.press('ArrowRight');
+      assert.match(await readout.innerText(), /^timer interrupt \(hrtimer_wakeup\): 6,000 ns, from [\d.]+ [µm]s after/);
+      await page.evaluate(() => (document.activeElement as HTMLElement).blur());
+      await lanes.locator('[data-lane="softirqs"] .stretch').first().hover();
+      assert.match(await readout.innerText(), /^softirq NET_RX: [\d,]+ ns/);
+      const [track, late] = await Promise.all([lanes.locator('.track').first(), lanes.locator('.late').first()].map((of) => of.boundingBox()));
+      assert.ok(late!.width > track!.width * 0.5 && late!.width < track!.width, 'the lateness is a band with room beside it');
+      await page.locator('#spikes .around label', { hasText: 'All that is kept' }).first().click();
+      assert.equal(await lanes.locator('.gap').count(), 1, 'missing events show');
+      assert.match(await page.locator('#spikes .around').first().innerText(), /17 events farther from it found no room[\s\S]+onbeat export RUN --cell \S+ --spike \d+ --perfetto FILE/);
     });
   });
 

@@ -64,6 +64,9 @@ pub(crate) enum Command {
     Inject(InjectOptions),
     /// Tables and page again, from the files of a run alone
     Report(ReportOptions),
+    /// What ran around a spike, for other programs
+    #[command(before_help = EXPORT_EXAMPLES)]
+    Export(ExportOptions),
     /// Put back what an onbeat that was killed has left changed
     Repair,
     /// One cell of a bench, in a process of its own
@@ -99,6 +102,14 @@ const INJECT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       a loop of its own is disturbed; what was done, what it felt, what it was explained as
   sudo onbeat inject stop-signal --pid 4711 --for 20ms --every 1s
       the loop of a running program: its thread named onbeat-loop, or the one of the highest real-time priority";
+
+const EXPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat export --list
+      the spikes of the latest run: number, time, lateness, cause
+  onbeat export onbeat-runs/latest --spike 3 --perfetto spike3.perfetto-trace
+      what ran around the third one, for ui.perfetto.dev
+  onbeat export onbeat-runs/latest --cell PMC/paper --ftrace -
+      around the worst one of a cell, as the kernel's own text";
 
 /// How the loop runs.
 #[derive(Clone, Debug, Args)]
@@ -313,6 +324,29 @@ pub(crate) struct ReportOptions {
     /// Write the page here [default: report.html beside the run files]
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+pub(crate) struct ExportOptions {
+    /// A run's directory, or one run file
+    #[arg(default_value = "onbeat-runs/latest")]
+    pub(crate) run: PathBuf,
+    /// The spike of this number, as --list and the report show it [default: the worst one whose events are kept]
+    #[arg(long, value_name = "N")]
+    pub(crate) spike: Option<u64>,
+    /// The cell of a bench whose spikes are meant: they are numbered cell by cell
+    #[arg(long, value_name = "TUNING/LOAD")]
+    pub(crate) cell: Option<String>,
+    /// List the spikes: number, time, lateness, cause, and whether the events around each are kept
+    #[arg(long, group = "what")]
+    pub(crate) list: bool,
+    /// Write a Perfetto trace, for ui.perfetto.dev; - is standard output
+    #[arg(long, group = "what", value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+    /// Write the text of the kernel's own trace file; - is standard output
+    #[arg(long, group = "what", value_name = "FILE")]
+    pub(crate) ftrace: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -40,6 +40,7 @@ fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Measure(Measure::Timer(options)) => cmd::measure::timer(&options),
         Command::Inject(options) => cmd::inject::run(&options),
         Command::Load(options) => cmd::load::run(options),
+        Command::Export(options) => cmd::export::run(&options),
         Command::Report(options) => cmd::report::run(&options),
         Command::Repair => cmd::repair::run(),
         Command::Cell(options) => cmd::cell::run(*options),

@@ -50,7 +50,8 @@ fn the_names_are_those_of_the_format() {
     let cell = &json["cells"][1];
     let of_cell = sorted(
         "tuning load file permitted why_not complete blocks slots cycles skipped overruns deadline_misses \
-         lost spike_count page_faults involuntary_switches cpu_share series verdict spikes stalls notes",
+         lost spike_count page_faults involuntary_switches cpu_share series verdict spikes stalls notes \
+         windows window_bytes",
     );
     assert_eq!(keys(cell), of_cell);
     let of_series = sorted("count min_ns mean_ns sd_ns max_ns jitter_ns tail_ratio low percentiles");
@@ -70,7 +71,7 @@ fn the_names_are_those_of_the_format() {
     assert_eq!(keys(&cell["verdict"]), ["needed", "outcome", "over", "releases", "sentence"]);
     assert_eq!(
         keys(&cell["spikes"][0]),
-        ["block", "execution_time_ns", "index", "skipped", "stall", "t", "wakeup_latency_ns"]
+        ["block", "execution_time_ns", "index", "number", "skipped", "stall", "t", "wakeup_latency_ns"]
     );
     assert_eq!(keys(&json["effects"][0]), ["factor", "high", "load", "low", "metric", "ratio", "sentence"]);
     assert_eq!(keys(&json["verdict"]), ["best", "outcome", "sentence"]);

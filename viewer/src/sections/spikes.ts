@@ -6,19 +6,21 @@ import { onClock, type Cell } from '../model.ts';
 import type { Store } from '../state.ts';
 import { count, moment, usCell, type Sec } from '../units.ts';
 import { STALLS } from '../words.ts';
+import { around } from './around.ts';
 import { causeKey } from './swatches.ts';
 import { whyLate } from './why.ts';
+import type { WindowNote } from '../window.ts';
 
 interface Row { cell: Cell; spike: Spike; at: Sec }
-type Key = 'at' | 'cell' | 'latency' | 'cause' | 'execution' | 'skipped' | 'stall';
+type Key = 'number' | 'at' | 'cell' | 'latency' | 'cause' | 'execution' | 'skipped' | 'stall';
 
 const COLUMNS: readonly { key: Key; name: string; numeric: boolean }[] = [
-  { key: 'latency', name: 'wake-up latency, µs', numeric: true }, { key: 'cause', name: 'cause', numeric: false }, { key: 'at', name: 'when', numeric: true }, { key: 'cell', name: 'cell', numeric: false },
+  { key: 'number', name: 'spike', numeric: true }, { key: 'latency', name: 'wake-up latency, µs', numeric: true }, { key: 'cause', name: 'cause', numeric: false }, { key: 'at', name: 'when', numeric: true }, { key: 'cell', name: 'cell', numeric: false },
   { key: 'execution', name: 'execution time, µs', numeric: true }, { key: 'skipped', name: 'skipped before', numeric: true }, { key: 'stall', name: 'stall', numeric: false },
 ];
 
 const KEY: Readonly<Record<Key, (row: Row) => number | string>> = {
-  at: (row) => row.at, cell: (row) => row.cell.name, latency: (row) => row.spike.wakeup_latency_ns, cause: (row) => causeWords(row.spike), execution: (row) => row.spike.execution_time_ns,
+  number: (row) => row.spike.number ?? 0, at: (row) => row.at, cell: (row) => row.cell.name, latency: (row) => row.spike.wakeup_latency_ns, cause: (row) => causeWords(row.spike), execution: (row) => row.spike.execution_time_ns,
   skipped: (row) => row.spike.skipped, stall: (row) => stallWord(row.spike.stall),
 };
 
@@ -44,14 +46,23 @@ export function knownSpikes(cell: Pick<Cell, 'figures' | 'file'>): Spike[] {
   const all = new Map<string, Spike>();
   for (const spike of [...cell.figures.spikes, ...(cell.file?.spikes ?? [])]) {
     const key = keyOf(spike);
-    const causes = spike.causes?.length ? spike.causes : all.get(key)?.causes;
-    all.set(key, causes ? { ...spike, causes } : spike);
+    const before = all.get(key);
+    const causes = spike.causes?.length ? spike.causes : before?.causes;
+    all.set(key, { ...before, ...spike, ...(causes ? { causes } : {}) });
   }
   return [...all.values()];
 }
 
 const keyOf = ({ block, index }: Spike): string => `${block}/${index}`;
 const SHOWN = 15;
+
+const windowOf = ({ cell, spike }: Row): WindowNote | undefined => cell.file?.windows.find(({ block, index }) => block === spike.block && index === spike.index);
+
+/** What writes the events around a spike to a file. */
+function command({ cell, spike }: Row): string {
+  const of = cell.file?.run?.cell;
+  return `onbeat export RUN ${of ? `--cell ${of.tuning}/${of.load} ` : ''}--spike ${spike.number ?? 1} --perfetto FILE`;
+}
 
 /** A row, and when it has causes the row under it that tells them; that one is filled when it is first opened. */
 function rowsOf(row: Row, columns: readonly (typeof COLUMNS)[number][], open: Set<string>): HTMLElement[] {
@@ -60,7 +71,7 @@ function rowsOf(row: Row, columns: readonly (typeof COLUMNS)[number][], open: Se
   const key = `${cell.key}/${keyOf(spike)}`;
   const id = freshId('why');
   const under = h('tr', { id, class: 'under', hidden: !open.has(key) }, h('td', { colspan: columns.length }));
-  const fill = (): void => { if (under.firstElementChild!.childElementCount === 0) under.firstElementChild!.append(whyLate(causes)); };
+  const fill = (): void => { if (under.firstElementChild!.childElementCount === 0) under.firstElementChild!.append(whyLate(causes, around(spike, windowOf(row), command(row)))); };
   const toggle = (event: Event): void => {
     const shown = under.hidden;
     if (shown) { open.add(key); fill(); } else open.delete(key);
@@ -69,7 +80,7 @@ function rowsOf(row: Row, columns: readonly (typeof COLUMNS)[number][], open: Se
   };
   if (open.has(key)) fill();
   const main = mainCause(causes);
-  const words = (of: Key): string => (of === 'at' ? moment(at) : of === 'cell' ? cell.name : of === 'latency' ? usCell(spike.wakeup_latency_ns, false)
+  const words = (of: Key): string => (of === 'number' ? (spike.number === undefined ? '–' : count(spike.number)) : of === 'at' ? moment(at) : of === 'cell' ? cell.name : of === 'latency' ? usCell(spike.wakeup_latency_ns, false)
     : of === 'execution' ? usCell(spike.execution_time_ns, false) : of === 'skipped' ? count(spike.skipped) : of === 'stall' ? stallWord(spike.stall) : causeWords(spike));
   const tr = h('tr', {}, ...columns.map(({ key: of, numeric }) => h('td', { class: numeric ? 'number' : of === 'cause' ? 'cause' : null },
     of === 'cause' && main !== null ? h('button', { type: 'button', class: 'more', 'data-why': key, 'aria-expanded': String(open.has(key)), 'aria-controls': id, onclick: toggle },
@@ -86,7 +97,7 @@ export function spikesSection(store: Store): { element: HTMLElement; redraw: () 
   const open = new Set<string>();
   const total = report.cells.reduce((s, cell) => s + cell.figures.spike_count, 0);
   const element = section('spikes', 'Worst spikes', total === 0 ? 'No sample went beyond the spike limit.'
-    : `${count(total)} samples went beyond the spike limit. The worst of them are kept with what is known about each.${looked ? ' Choose a cause to see all that made that cycle late.' : ''}`,
+    : `${count(total)} samples went beyond the spike limit. The worst of them are kept with what is known about each.${looked ? ' Choose a cause to see all that made that cycle late, and what ran around it.' : ''}`,
   many && total > 0 ? h('label', { class: 'tick' }, h('input', { type: 'checkbox', onchange: (event) => { everything = (event.target as HTMLInputElement).checked; redraw(); } }), ' of all cells, not only the selected ones') : null,
   holder);
 

@@ -9,12 +9,13 @@ import { causeKey, dividedBar } from './swatches.ts';
 const share = (part: number): string => (part > 0 && part < 0.001 ? 'below 0.1 %' : percent(Number((part * 100).toFixed(part < 0.1 ? 1 : 0))));
 
 /** The divided lateness and the list under it, longest first. */
-export function whyLate(causes: readonly Cause[]): HTMLElement {
+export function whyLate(causes: readonly Cause[], lanes: HTMLElement | null = null): HTMLElement {
   const list = ordered(causes);
   const all = list.reduce((sum, cause) => sum + cause.ns, 0);
   return h('div', { class: 'why' },
     h('p', {}, held(`${human(ns(all))} of lateness, by cause:`)),
     dividedBar(list.map((cause) => ({ kind: cause.kind, size: cause.ns, label: human(cause.ns), title: `${inWords(cause)}: ${human(cause.ns)}` }))),
+    lanes,
     h('ol', {}, ...list.map((cause) => {
       const who = thread(cause);
       return h('li', {}, causeKey(cause.kind), h('div', {},

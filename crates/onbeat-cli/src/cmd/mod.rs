@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod cell;
+pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod inject;
 pub(crate) mod load;
@@ -10,6 +11,8 @@ pub(crate) mod repair;
 pub(crate) mod report;
 mod runs;
 mod show;
+mod spike;
+mod whole;
 
 use std::io;
 use std::path::PathBuf;
@@ -71,6 +74,8 @@ pub(crate) enum Failure {
     Again(io::Error),
     #[error(transparent)]
     Tune(#[from] TuneError),
+    #[error(transparent)]
+    Spike(#[from] spike::NoSpike),
 }
 
 impl From<onbeat::record::WriteError> for Failure {

@@ -93,6 +93,14 @@ pub(crate) fn read(path: &Path, limit: Option<Limit>) -> Result<Kept, Failure> {
     Ok(Kept { dir, summary, files })
 }
 
+/// The run files with samples of a run's directory, or the one that is named.
+pub(crate) fn cells(path: &Path) -> Result<Vec<RunFile>, Failure> {
+    let names = if path.is_dir() { run_files(path)? } else { vec![path.to_owned()] };
+    let mut runs = names.iter().map(|name| RunFile::read(name)).collect::<Result<Vec<_>, _>>()?;
+    runs.retain(|run| run.bench.is_none());
+    Ok(runs)
+}
+
 fn run_files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |source| Failure::File { what: "read", path: dir.to_owned(), source };
     let entries = fs::read_dir(dir).map_err(failed)?.collect::<io::Result<Vec<_>>>().map_err(failed)?;

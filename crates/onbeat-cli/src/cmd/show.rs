@@ -5,7 +5,7 @@ use std::path::Path;
 use onbeat::record::Series;
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
-use onbeat::report::{Outcome, Summary, bench_sentences, tables};
+use onbeat::report::{Outcome, Summary, bench_sentences, spikes, tables};
 
 use super::Failure;
 use super::runs::Kept;
@@ -51,6 +51,7 @@ fn short_tables(summary: &Summary) {
     // For one cell the sentence says all of it.
     limit.iter().filter(|_| summary.cells.len() > 1).for_each(table);
     tables::effects(summary, letters()).iter().for_each(table);
+    spikes::worst(summary, letters()).iter().for_each(table);
     // A bench says it beside the cells that it cost.
     if summary.cells.len() == 1 && summary.ladder.iter().any(|grant| !grant.granted) {
         table(&tables::ladder(&summary.ladder));
@@ -66,7 +67,7 @@ fn full_tables(summary: &Summary) {
     short_tables(summary);
 }
 
-fn table(table: &Table) {
+pub(crate) fn table(table: &Table) {
     let text = table.to_text(columns());
     let (title, rest) = text.split_once('\n').unwrap_or((&text, ""));
     say(Tone::Head, title);

@@ -17,7 +17,7 @@ use std::time::Duration;
 use onbeat_rt::Task;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::{Cost, Explanation, LoopThread, SpikeFacts};
+use crate::cause::{Cost, Explanation, KeptWindow, LoopThread, SpikeFacts};
 use crate::probe::{BlockPlan, Interruptions, Run, RunError, Witness};
 use crate::record::Progress;
 use crate::thread::Grant;
@@ -35,6 +35,8 @@ pub enum Order {
     },
     /// Why the cycle was late that was asked about last.
     Explained(Explanation),
+    /// What ran around it.
+    Window(Option<KeptWindow>),
 }
 
 /// What a cell tells the bench.
@@ -47,6 +49,8 @@ pub enum Answer {
     Loop(LoopThread),
     /// A cycle was late: why?
     Late(SpikeFacts),
+    /// What ran around the cycle asked about last? It is to be kept.
+    Around,
     /// A block is over; the run so far.
     Done(Progress),
     /// Its run file is closed.
@@ -81,9 +85,9 @@ impl<T: Task + Send> Served<T> {
     ) -> Result<(), RunError> {
         let answers = Answers::to(answers);
         answers.tell(&Answer::Ready(self.run.grants().to_vec()));
-        let (orders, explanations) = self.listen(orders);
+        let (orders, explanations, windows) = self.listen(orders);
         if self.causes {
-            self.run.ask(Box::new(BenchAsWitness { answers: answers.clone(), explanations }));
+            self.run.ask(Box::new(BenchAsWitness { answers: answers.clone(), explanations, windows }));
         }
         let served = self.blocks(&orders, &answers);
         let closed = served.and_then(|()| self.run.close().map(|_| ()));
@@ -92,15 +96,17 @@ impl<T: Task + Send> Served<T> {
     }
 
     /// Orders are read on a thread of their own: their end must stop a block that runs.
-    fn listen(&self, orders: impl io::Read + Send + 'static) -> (Receiver<(u32, u64)>, Receiver<Explanation>) {
+    fn listen(&self, orders: impl io::Read + Send + 'static) -> Heard {
         let (blocks, ordered) = mpsc::channel();
         let (explanations, explained) = mpsc::channel();
+        let (windows, around) = mpsc::channel();
         let interruptions = Arc::clone(&self.interruptions);
         thread::spawn(move || {
             for line in BufReader::new(orders).lines().map_while(Result::ok) {
                 let heard = match serde_json::from_str(&line) {
                     Ok(Order::Block { index, releases }) => blocks.send((index, releases)).is_ok(),
                     Ok(Order::Explained(explanation)) => explanations.send(explanation).is_ok(),
+                    Ok(Order::Window(window)) => windows.send(window).is_ok(),
                     Err(_) => false,
                 };
                 if !heard {
@@ -109,7 +115,7 @@ impl<T: Task + Send> Served<T> {
             }
             interruptions.stop.store(true, Ordering::Relaxed);
         });
-        (ordered, explained)
+        (ordered, explained, around)
     }
 
     fn blocks(&mut self, orders: &Receiver<(u32, u64)>, answers: &Answers) -> Result<(), RunError> {
@@ -122,6 +128,9 @@ impl<T: Task + Send> Served<T> {
         Ok(())
     }
 }
+
+/// Orders by their kind: blocks, explanations, and what ran around the cycles explained.
+type Heard = (Receiver<(u32, u64)>, Receiver<Explanation>, Receiver<Option<KeptWindow>>);
 
 /// The pipe to the bench, of which the run's witness has an end as well.
 #[derive(Clone)]
@@ -147,6 +156,7 @@ impl Answers {
 struct BenchAsWitness {
     answers: Answers,
     explanations: Receiver<Explanation>,
+    windows: Receiver<Option<KeptWindow>>,
 }
 
 impl Witness for BenchAsWitness {
@@ -162,6 +172,11 @@ impl Witness for BenchAsWitness {
         self.answers.tell(&Answer::Late(*facts));
         // The end of the orders ends this too.
         self.explanations.recv().ok()
+    }
+
+    fn window(&mut self) -> Option<KeptWindow> {
+        self.answers.tell(&Answer::Around);
+        self.windows.recv().ok().flatten()
     }
 
     fn cost(&self) -> Cost {
@@ -265,6 +280,14 @@ impl CellProcess {
     /// [`CellError`], when the process is gone.
     pub fn explained(&mut self, explanation: Explanation) -> Result<(), CellError> {
         self.order(&Order::Explained(explanation))
+    }
+
+    /// Answers [`Answer::Around`].
+    ///
+    /// # Errors
+    /// [`CellError`], when the process is gone.
+    pub fn around(&mut self, window: Option<KeptWindow>) -> Result<(), CellError> {
+        self.order(&Order::Window(window))
     }
 
     fn order(&mut self, order: &Order) -> Result<(), CellError> {

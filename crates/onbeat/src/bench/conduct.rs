@@ -415,6 +415,7 @@ impl<'c> Conductor<'c> {
                 // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations say so.
                 (Some(Answer::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
                 (Some(Answer::Late(facts)), Some(explainer)) => process.explained(explainer.explain_facts(&facts))?,
+                (Some(Answer::Around), Some(explainer)) => process.around(explainer.keep())?,
                 _ => {}
             }
             let elapsed_s = Monotonic.now().ns_since(self.origin) as f64 / 1e9;

@@ -191,6 +191,20 @@ impl Vector {
             Self::Ipi => "ipi",
         }
     }
+
+    /// Its number on x86 (`arch/x86/include/asm/irq_vectors.h`), 0 where there is none.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::LocalTimer => 0xec,
+            Self::Reschedule => 0xfd,
+            Self::CallFunction => 0xfc,
+            Self::CallFunctionSingle => 0xfb,
+            Self::IrqWork => 0xf6,
+            Self::Thermal => 0xfa,
+            Self::Ipi => 0,
+        }
+    }
 }
 
 /// A softirq by its number.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::classify::{SpikeFacts, explain};
 use super::counters::{CounterSource, Counters};
 use super::flight::{FlightRecorder, FlightSetting};
+use super::keep::{KeptWindow, keep};
 use super::kind::{Cause, CauseKind, Explanation};
 use super::meter::Meter;
 use super::tracefs::TraceError;
@@ -65,6 +66,7 @@ pub struct Explainer {
     thread: LoopThread,
     cost: Cost,
     last: Window,
+    last_facts: SpikeFacts,
 }
 
 impl Explainer {
@@ -76,7 +78,8 @@ impl Explainer {
     pub fn open(thread: LoopThread, setting: &FlightSetting) -> Result<Self, TraceError> {
         let recorder = FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
         let meter = Meter::open(thread.tid, thread.cpu);
-        Ok(Self { recorder, meter, thread, cost: Cost::default(), last: Window::default() })
+        let (last, last_facts) = (Window::default(), SpikeFacts::default());
+        Ok(Self { recorder, meter, thread, cost: Cost::default(), last, last_facts })
     }
 
     /// As [`Self::open`] with the usual setting: the rungs of the ladder say what was granted, or why nothing was.
@@ -155,12 +158,14 @@ impl Explainer {
                 explanation
             }
             Err(why) => {
+                self.last = Window::default();
                 let ns = facts.start.ns_since(facts.expiry);
                 let kind = CauseKind::Unexplained;
                 let cause = Cause { kind, ns, evidence: why.to_string(), culprit: None };
                 Explanation { lateness_ns: ns, accounted_ns: 0, causes: vec![cause] }
             }
         };
+        self.last_facts = *facts;
         self.cost.explained += 1;
         self.cost.slowest_ns = self.cost.slowest_ns.max(Monotonic.now().ns_since(facts.end));
         self.cost.cpu_ns += thread_cpu_ns() - before;
@@ -177,6 +182,14 @@ impl Explainer {
     #[must_use]
     pub const fn last_window(&self) -> &Window {
         &self.last
+    }
+
+    /// The events around the spike explained last, cut down for a run file; `None` when there are none.
+    pub fn keep(&mut self) -> Option<KeptWindow> {
+        let before = thread_cpu_ns();
+        let kept = keep(&self.last, &self.last_facts);
+        self.cost.cpu_ns += thread_cpu_ns() - before;
+        kept
     }
 
     /// What explaining has cost so far. The recording's own cost falls on the threads that are recorded and is not in it.

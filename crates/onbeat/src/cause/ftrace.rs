@@ -1,8 +1,7 @@
 //! A window as text, in the form of the kernel's own `trace` file, and back.
 //!
 //! `trace-cmd report` prints the same fields; Perfetto and other viewers open such a file as it is. Run files keep
-//! windows in this form too, so that one writer and one reader serve both. Times have nine digits, where the kernel
-//! prints six; the reader takes either.
+//! windows in this form too, with nine digits of time where the kernel prints six; the reader takes either.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -65,15 +64,9 @@ pub fn unpack(packed: &str) -> Result<Window, UnpackError> {
     Ok(read(&text)?)
 }
 
-/// The window as text.
+/// The window as text with all that [`read`] needs to give it back: nanoseconds, losses, addresses of functions.
 #[must_use]
 pub fn write(window: &Window) -> String {
-    let mut names: BTreeMap<u32, Label> = BTreeMap::new();
-    for event in window.in_order() {
-        for thread in threads(&event.what) {
-            names.entry(thread.tid).or_insert(thread.name);
-        }
-    }
     let mut text = String::from("# tracer: nop\n#\n");
     let _ = writeln!(text, "# window: {} {}", window.from.as_ns(), window.to.as_ns());
     let cpus: Vec<String> = window.cpus.iter().map(|cpu| cpu.cpu.to_string()).collect();
@@ -87,18 +80,78 @@ pub fn write(window: &Window) -> String {
         let _ = writeln!(text, "# lost: {} {} {} {count}", lost.cpu, lost.from.as_ns(), lost.to.as_ns());
     }
     text.push_str("#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n");
+    let names = names(window);
     for event in window.in_order() {
-        let name = match (event.tid, names.get(&event.tid)) {
-            (0, _) => "<idle>".to_owned(),
-            (_, Some(name)) => shown(name),
-            (_, None) => "<...>".to_owned(),
-        };
-        let (seconds, ns) = (event.at.as_ns() / 1_000_000_000, event.at.as_ns() % 1_000_000_000);
-        let _ = write!(text, "{name:>16}-{:<7} [{:03}] ..... {seconds:>5}.{ns:09}: ", event.tid, event.cpu);
-        write_what(&mut text, event, window);
-        text.push('\n');
+        write_line(&mut text, event, &names, window, |at| format!("{:09}", at.as_ns() % SECOND_NS));
     }
     text
+}
+
+/// The window as the kernel's own `trace` file has it: its header, its six digits, its lines where events were lost.
+#[must_use]
+pub fn write_as_kernel(window: &Window) -> String {
+    let events = window.in_order();
+    let lost: u64 = window.lost.iter().filter_map(|lost| lost.count).sum();
+    let (kept, cpus) = (events.len() as u64, window.cpus.len());
+    let mut text =
+        format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: {kept}/{}   #P:{cpus}\n", kept + lost);
+    text.push_str(KERNELS_HEADER);
+    let names = names(window);
+    let mut losses = window.lost.clone();
+    for event in events {
+        losses.retain(|lost| {
+            let told = lost.cpu == event.cpu && lost.to <= event.at;
+            if told {
+                let count = lost.count.map_or_else(|| "EVENTS".to_owned(), |count| format!("{count} EVENTS"));
+                let _ = writeln!(text, "CPU:{} [LOST {count}]", lost.cpu);
+            }
+            !told
+        });
+        write_line(&mut text, event, &names, window, |at| format!("{:06}", at.as_ns() % SECOND_NS / 1000));
+    }
+    text
+}
+
+/// As `kernel/trace/trace.c` prints it.
+const KERNELS_HEADER: &str = "#
+#                                _-----=> irqs-off/BH-disabled
+#                               / _----=> need-resched
+#                              | / _---=> hardirq/softirq
+#                              || / _--=> preempt-depth
+#                              ||| / _-=> migrate-disable
+#                              |||| /     delay
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+#              | |         |   |||||     |         |
+";
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn names(window: &Window) -> BTreeMap<u32, Label> {
+    let mut names: BTreeMap<u32, Label> = BTreeMap::new();
+    for event in window.in_order() {
+        for thread in threads(&event.what) {
+            names.entry(thread.tid).or_insert(thread.name);
+        }
+    }
+    names
+}
+
+/// The flags of context are not recorded; points say that none is set.
+fn write_line(
+    text: &mut String,
+    event: &Event,
+    names: &BTreeMap<u32, Label>,
+    window: &Window,
+    fraction: impl Fn(Instant) -> String,
+) {
+    let name = match (event.tid, names.get(&event.tid)) {
+        (0, _) => "<idle>".to_owned(),
+        (_, Some(name)) => shown(name),
+        (_, None) => "<...>".to_owned(),
+    };
+    let (seconds, fraction) = (event.at.as_ns() / SECOND_NS, fraction(event.at));
+    let _ = write!(text, "{name:>16}-{:<7} [{:03}] ..... {seconds:>5}.{fraction}: ", event.tid, event.cpu);
+    write_what(text, event, window);
+    text.push('\n');
 }
 
 /// A name on one line, whatever its owner put into it.
@@ -139,23 +192,23 @@ fn write_what(text: &mut String, event: &Event, window: &Window) {
         ),
         What::IrqEntry { irq, name } => write!(text, "irq_handler_entry: irq={irq} name={}", shown(&name)),
         What::IrqExit { irq } => write!(text, "irq_handler_exit: irq={irq} ret=handled"),
-        What::VectorEntry(vector) => write!(text, "{}_entry: vector=0", vector.name()),
-        What::VectorExit(vector) => write!(text, "{}_exit: vector=0", vector.name()),
+        What::VectorEntry(vector) => write!(text, "{}_entry: vector={}", vector.name(), vector.number()),
+        What::VectorExit(vector) => write!(text, "{}_exit: vector={}", vector.name(), vector.number()),
         What::SoftirqEntry(softirq) => write!(text, "softirq_entry: vec={} [action={}]", softirq.0, softirq.name()),
         What::SoftirqExit(softirq) => write!(text, "softirq_exit: vec={} [action={}]", softirq.0, softirq.name()),
         What::TimerStart { timer, function: address, expires, softexpires } => write!(
             text,
-            "hrtimer_start: hrtimer=0x{timer:x} function={} expires={} softexpires={} mode=ABS was_armed=0",
+            "hrtimer_start: hrtimer={timer:016x} function={} expires={} softexpires={} mode=ABS was_armed=0",
             function(address),
             expires.as_ns(),
             softexpires.as_ns()
         ),
         What::TimerExpireEntry { timer, function: address, now } => {
             let (function, now) = (function(address), now.as_ns());
-            write!(text, "hrtimer_expire_entry: hrtimer=0x{timer:x} function={function} now={now}")
+            write!(text, "hrtimer_expire_entry: hrtimer={timer:016x} function={function} now={now}")
         }
-        What::TimerExpireExit { timer } => write!(text, "hrtimer_expire_exit: hrtimer=0x{timer:x}"),
-        What::TimerCancel { timer } => write!(text, "hrtimer_cancel: hrtimer=0x{timer:x}"),
+        What::TimerExpireExit { timer } => write!(text, "hrtimer_expire_exit: hrtimer={timer:016x}"),
+        What::TimerCancel { timer } => write!(text, "hrtimer_cancel: hrtimer={timer:016x}"),
         What::IdleEntry { state } => write!(text, "cpu_idle: state={state} cpu_id={}", event.cpu),
         What::IdleExit => write!(text, "cpu_idle: state={} cpu_id={}", u32::MAX, event.cpu),
         What::Frequency { cpu, khz } => write!(text, "cpu_frequency: state={khz} cpu_id={cpu}"),

@@ -204,6 +204,14 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    /// From causes that add up to the lateness, as a run file has them.
+    #[must_use]
+    pub fn of_causes(causes: Vec<Cause>) -> Self {
+        let sum = |of: &dyn Fn(&&Cause) -> bool| causes.iter().filter(of).map(|cause| cause.ns).sum();
+        let (lateness_ns, accounted_ns) = (sum(&|_| true), sum(&|cause| cause.kind != CauseKind::Unexplained));
+        Self { lateness_ns, accounted_ns, causes }
+    }
+
     /// The cause that gives the spike its name: the longest one with a name; [`CauseKind::Unexplained`] only when most of
     /// the lateness is. What every wake-up costs gives it only when no other cause has a quarter of the lateness.
     #[must_use]

@@ -18,6 +18,7 @@ const FTRACE_EVENTS: u32 = 1;
 const TIMESTAMP: u32 = 8;
 const SEQUENCE: u32 = 10;
 const TRACK_EVENT: u32 = 11;
+const SYSTEM_INFO: u32 = 45;
 const TRACK_DESCRIPTOR: u32 = 60;
 // TrackEvent and its types
 const ANNOTATION: u32 = 4;
@@ -36,10 +37,13 @@ const CULPRIT: u64 = 3;
 /// The first CPU's track of interrupts.
 const CPUS: u64 = 0x100;
 
-/// The trace, ready for a file that ui.perfetto.dev opens.
+/// The trace, ready for a file that ui.perfetto.dev opens. `kernel` is the release of the kernel that ran, `6.18.3`: the
+/// states in which threads leave a CPU are read by it.
 #[must_use]
-pub fn write(window: &Window, facts: &SpikeFacts, explanation: &Explanation) -> Vec<u8> {
+pub fn write(window: &Window, facts: &SpikeFacts, explanation: &Explanation, kernel: &str) -> Vec<u8> {
     let mut trace = Trace::default();
+    let release = Message::new().text(1, "Linux").text(3, kernel);
+    trace.packet(Message::new().message(SYSTEM_INFO, &Message::new().message(1, &release)));
     trace.track(LOOP, "onbeat: the loop");
     trace.track(WHY, "onbeat: why it was late");
     trace.track(CULPRIT, "onbeat: the culprit");

@@ -6,7 +6,7 @@ use onbeat_rt::Sample;
 use rustix::process::getpid;
 
 use super::run::Setting;
-use crate::cause::{Cost, Explainer, Explanation, LoopThread, SpikeFacts};
+use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
 use crate::thread::{Grant, Wanted};
 
 /// Who is asked why a cycle was late: a flight recorder in this process, or one in another that many loops share.
@@ -17,6 +17,8 @@ pub trait Witness {
     fn keep_watch(&mut self);
     /// Why a cycle was late; `None` when nobody can say any more.
     fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation>;
+    /// What ran around the cycle asked about last, for the run file; `None` when there is no event of it.
+    fn window(&mut self) -> Option<KeptWindow>;
     /// What this process has paid for it so far.
     fn cost(&self) -> Cost;
 }
@@ -33,6 +35,10 @@ impl Witness for Explainer {
 
     fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
         Some(self.explain_facts(facts))
+    }
+
+    fn window(&mut self) -> Option<KeptWindow> {
+        self.keep()
     }
 
     fn cost(&self) -> Cost {
@@ -100,6 +106,11 @@ impl<'a> Asking<'a> {
         let LoopThread { tid, cpu, .. } = self.thread;
         let facts = SpikeFacts::of(sample, self.margin_ns, self.work_ns);
         witness.explain(&SpikeFacts { tid, cpu, prio: self.thread.prio(), ..facts })
+    }
+
+    /// What ran around the spike explained last.
+    pub(super) fn window(&mut self) -> Option<KeptWindow> {
+        self.witness.as_mut()?.window()
     }
 
     /// What explaining has cost.

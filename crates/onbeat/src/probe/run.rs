@@ -397,7 +397,9 @@ impl Drain<'_> {
             let stops = self.interruptions.continued.load(Ordering::Relaxed);
             let stall = self.stalls.judge(&sample, stops);
             let explanation = if self.recorder.is_spike(&sample) { self.asking.explain(&sample) } else { None };
-            self.recorder.sample_with(&sample, Why { stall, explanation })?;
+            let window =
+                if explanation.is_some() && self.recorder.wants_window(&sample) { self.asking.window() } else { None };
+            self.recorder.sample_with(&sample, Why { stall, explanation, window })?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ mod run_file;
 mod run_writer;
 mod series;
 mod tally;
+mod window;
 
 pub use distribution::{Bucket, Distribution};
 pub use histogram::{Counts, LONGEST_NS, empty_counts};
@@ -31,3 +32,4 @@ pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use series::Series;
 pub use tally::{SpikeLimit, Why};
+pub use window::{WindowFate, WindowNote};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Moments, Series};
+use super::{Moments, Series, WindowFate, WindowNote};
 use crate::cause::{Cause, CauseKind};
 use crate::host::Host;
 use crate::thread::Grant;
@@ -25,6 +25,8 @@ pub enum Note {
     Maxima(Maxima),
     /// A sample beyond the spike limit.
     Spike(SpikeNote),
+    /// What the CPUs did around the spike above.
+    Window(Box<WindowNote>),
     /// Something happened to a load.
     Load(LoadEvent),
     /// The closing line.
@@ -33,7 +35,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 8] = ["run", "bench", "block", "interval", "maxima", "spike", "load", "end"];
+    pub const KINDS: [&str; 9] = ["run", "bench", "block", "interval", "maxima", "spike", "window", "load", "end"];
 }
 
 /// What a run is: written once, before anything is measured.
@@ -190,8 +192,11 @@ pub struct Maxima {
 }
 
 /// One sample beyond the spike limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpikeNote {
+    /// Its number in its run file, from 1 in the order of time. Not in the file, where its place tells it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub number: u64,
     /// Its release, in seconds since the file's start.
     pub t: f64,
     /// k.
@@ -209,6 +214,14 @@ pub struct SpikeNote {
     /// What made it late, with the nanoseconds that each cause accounts for; empty when nobody looked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
+    /// Whether what the CPUs did around it is in the file; `None` when nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowFate>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references.
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Stops of the loop that are rules of the scheduler, or of somebody who stopped it, and not latency of the machine.

@@ -141,13 +141,19 @@ impl Recorder {
     /// # Errors
     /// [`WriteError`], when the sample ends an interval that cannot be written.
     pub fn sample(&mut self, sample: &Sample, stall: Option<Stall>) -> Result<(), WriteError> {
-        self.sample_with(sample, Why { stall, explanation: None })
+        self.sample_with(sample, Why { stall, ..Why::default() })
     }
 
     /// Whether a sample is a spike, as far as is known before its interval ends, and worth an explanation.
     #[must_use]
     pub fn is_spike(&self, sample: &Sample) -> bool {
         self.warmup_left == 0 && self.tally.lateness_of(sample) > self.tally.limit_so_far_ns()
+    }
+
+    /// Whether the file would keep what the CPUs did around a spike, as far as is known before its interval ends.
+    #[must_use]
+    pub fn wants_window(&self, sample: &Sample) -> bool {
+        self.tally.wants_window(sample)
     }
 
     /// Counts one sample, with what is known of why it was late.

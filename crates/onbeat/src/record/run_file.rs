@@ -9,6 +9,7 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::{
     Account, Bench, Block, Counts, Distribution, Header, Interval, LoadEvent, Maxima, Moments, Note, Series, SpikeNote,
+    WindowNote,
 };
 
 /// A file could not be read as a run file.
@@ -81,6 +82,8 @@ pub struct RunFile {
     pub maxima: Vec<Maxima>,
     /// Kept spikes.
     pub spikes: Vec<SpikeNote>,
+    /// What the CPUs did around some of them.
+    pub windows: Vec<WindowNote>,
     /// What happened to loads.
     pub loads: Vec<LoadEvent>,
     /// The closing line; `None` when the file was cut off.
@@ -132,6 +135,12 @@ impl RunFile {
         Distribution::merged(self.entries.iter().filter(of_block).map(|entry| &entry.counts))
     }
 
+    /// What the CPUs did around a spike, when the file keeps it.
+    #[must_use]
+    pub fn window_of(&self, spike: &SpikeNote) -> Option<&WindowNote> {
+        self.windows.iter().find(|window| (window.block, window.index) == (spike.block, spike.index))
+    }
+
     /// Exact moments of one series over the whole run. What stands in histograms without an interval note after
     /// them, because the file was cut off there, is not in these.
     #[must_use]
@@ -177,7 +186,8 @@ impl Parser<'_> {
             Note::Block(block) => run.blocks.push(block),
             Note::Interval(interval) => run.intervals.push(*interval),
             Note::Maxima(maxima) => run.maxima.push(maxima),
-            Note::Spike(spike) => run.spikes.push(spike),
+            Note::Spike(spike) => run.spikes.push(SpikeNote { number: run.spikes.len() as u64 + 1, ..spike }),
+            Note::Window(window) => run.windows.push(*window),
             Note::Load(event) => run.loads.push(event),
             Note::End(account) => run.end = Some(account),
         }
@@ -250,6 +260,7 @@ impl RunFile {
             intervals: Vec::new(),
             maxima: Vec::new(),
             spikes: Vec::new(),
+            windows: Vec::new(),
             loads: Vec::new(),
             end: None,
             cut_line: false,

@@ -3,8 +3,9 @@
 use onbeat_rt::{Flags, Sample};
 
 use super::histogram::{IntervalCounts, empty_interval};
-use super::{CauseCount, Interval, LONGEST_NS, Moments, RunWriter, Series, SpikeNote, Stall, WriteError};
-use crate::cause::{CauseKind, Explanation};
+use super::window::{Keeping, WindowFate};
+use super::{CauseCount, Interval, LONGEST_NS, Moments, RunWriter, Series, SpikeNote, Stall, WindowNote, WriteError};
+use crate::cause::{CauseKind, Explanation, KeptWindow};
 
 /// Spikes kept per interval.
 const SPIKES_KEPT: usize = 10;
@@ -26,11 +27,19 @@ struct Counted {
     moments: Moments,
 }
 
+/// A sample among the worst of its interval.
+struct Spike {
+    lateness_ns: u64,
+    note: SpikeNote,
+    window: Option<KeptWindow>,
+}
+
 /// One interval in the making. Its memory is kept from interval to interval.
 pub(super) struct Tally {
     counted: Vec<Counted>,
     lateness: IntervalCounts,
-    worst: Vec<SpikeNote>,
+    worst: Vec<Spike>,
+    keeping: Keeping,
     spike_limit: SpikeLimit,
     work_ns: u64,
     /// The limit of the interval before.
@@ -45,6 +54,8 @@ pub struct Why {
     pub stall: Option<Stall>,
     /// What the events around it show.
     pub explanation: Option<Explanation>,
+    /// The events themselves, when [`super::Recorder::wants_window`] asked for them and there are some.
+    pub window: Option<KeptWindow>,
 }
 
 impl Tally {
@@ -55,6 +66,7 @@ impl Tally {
             counted: Vec::from(counted),
             lateness: empty_interval(Series::WakeupLatency),
             worst: Vec::with_capacity(SPIKES_KEPT + 1),
+            keeping: Keeping::default(),
             spike_limit,
             work_ns,
             last_limit_ns: None,
@@ -86,20 +98,21 @@ impl Tally {
         self.interval.deadline_misses += u64::from(sample.flags.has(Flags::DEADLINE_MISS));
         let lateness_ns = self.lateness_ns(sample.wakeup_latency_ns, sample.execution_time_ns);
         self.lateness.saturating_record(lateness_ns.clamp(1, LONGEST_NS));
-        let Why { stall, explanation } = why;
+        let Why { stall, explanation, window } = why;
         if let Some(explanation) = &explanation {
             self.count_cause(lateness_ns, explanation);
         }
-        self.keep_if_among_worst(lateness_ns, || SpikeNote {
+        let note = || SpikeNote {
             t,
             index: sample.index,
-            block: 0,
             wakeup_latency_ns: sample.wakeup_latency_ns,
             execution_time_ns: sample.execution_time_ns,
             skipped: sample.skipped,
             stall,
             causes: explanation.map(|explanation| explanation.causes).unwrap_or_default(),
-        });
+            ..SpikeNote::default()
+        };
+        self.keep_if_among_worst(lateness_ns, || Spike { lateness_ns, note: note(), window });
     }
 
     fn count_cause(&mut self, lateness_ns: u64, explanation: &Explanation) {
@@ -127,13 +140,22 @@ impl Tally {
         wakeup_latency_ns + execution_time_ns.saturating_sub(self.work_ns)
     }
 
-    fn keep_if_among_worst(&mut self, lateness_ns: u64, note: impl FnOnce() -> SpikeNote) {
-        let lateness_of = |kept: &SpikeNote| self.lateness_ns(kept.wakeup_latency_ns, kept.execution_time_ns);
-        if self.worst.len() == SPIKES_KEPT && self.worst.last().is_some_and(|least| lateness_of(least) >= lateness_ns) {
+    /// Whether a sample would be written as a spike with its window, if its interval ended now.
+    pub(super) fn wants_window(&self, sample: &Sample) -> bool {
+        let lateness_ns = self.lateness_of(sample);
+        self.is_among_worst(lateness_ns) && self.keeping.judge(lateness_ns) == WindowFate::Kept
+    }
+
+    fn is_among_worst(&self, lateness_ns: u64) -> bool {
+        self.worst.len() < SPIKES_KEPT || self.worst.last().is_none_or(|least| least.lateness_ns < lateness_ns)
+    }
+
+    fn keep_if_among_worst(&mut self, lateness_ns: u64, spike: impl FnOnce() -> Spike) {
+        if !self.is_among_worst(lateness_ns) {
             return;
         }
-        let place = self.worst.partition_point(|kept| lateness_of(kept) >= lateness_ns);
-        self.worst.insert(place, note());
+        let place = self.worst.partition_point(|kept| kept.lateness_ns >= lateness_ns);
+        self.worst.insert(place, spike());
         self.worst.truncate(SPIKES_KEPT);
     }
 
@@ -164,12 +186,20 @@ impl Tally {
 
     fn write_spikes(&mut self, writer: &mut RunWriter, limit_ns: u64) -> Result<(), WriteError> {
         let block = self.interval.block;
-        self.worst.sort_by_key(|spike| spike.index);
-        for mut spike in self.worst.drain(..) {
-            let lateness = spike.wakeup_latency_ns + spike.execution_time_ns.saturating_sub(self.work_ns);
-            if lateness > limit_ns {
-                spike.block = block;
-                writer.note(&super::Note::Spike(spike))?;
+        self.worst.retain(|spike| spike.lateness_ns > limit_ns);
+        // The worst come first, so that it is theirs to be kept.
+        for Spike { lateness_ns, note, window } in &mut self.worst {
+            note.block = block;
+            if !note.causes.is_empty() {
+                note.window = Some(self.keeping.admit(*lateness_ns, window.as_ref()));
+            }
+        }
+        self.worst.sort_by_key(|spike| spike.note.index);
+        for Spike { note, window, .. } in self.worst.drain(..) {
+            let (index, fate) = (note.index, note.window);
+            writer.note(&super::Note::Spike(note))?;
+            if let (Some(window), Some(WindowFate::Kept)) = (window, fate) {
+                writer.note(&super::Note::Window(Box::new(WindowNote::of(block, index, window))))?;
             }
         }
         Ok(())

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::cell::CellSummary;
-use super::units::{Letters, count, listed, percent, time_ns};
+use super::units::{Letters, count, listed, percent, three_digits, time_ns};
 use crate::cause::{Cause, CauseKind};
 use crate::record::{CauseCount, RunFile, SpikeNote};
 
@@ -42,10 +42,33 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
         let spikes: u64 = of_load.iter().map(|cell| cell.spike_count).sum();
         let kept: Vec<&SpikeNote> = of_load.iter().flat_map(|cell| &cell.spikes).collect();
         sentences.extend(in_words(&causes, spikes, &kept).map(|words| format!("Under {load}, {words}")));
-        sentences.extend(advice(&causes));
+        // What helps under one load is said once.
+        let new = advice(&causes).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
+        sentences.extend(new);
     }
-    sentences.dedup();
+    sentences.extend(cost(cells));
     sentences
+}
+
+/// What one flight recorder for all cells of a bench has cost, from the bench's own closing line; nothing where there was none.
+#[must_use]
+pub fn cost_of_bench(bench: &RunFile) -> Option<String> {
+    let end = bench.end.as_ref().filter(|end| end.causes_bytes > 0 && end.t > 0.0)?;
+    let percent = (end.causes_cpu_ns as f64 / (end.t * 1e9) * 1e4).round() / 100.0;
+    let (percent, mib) = (three_digits(percent), three_digits(end.causes_bytes as f64 / 1_048_576.0));
+    Some(format!("Looking for causes took {percent} % of a core beside the loops, and {mib} MiB of buffers"))
+}
+
+/// What looking for causes has cost beside the loops; nothing where nobody looked.
+fn cost(cells: &[CellSummary]) -> Option<String> {
+    let shares: Vec<f64> = cells.iter().filter_map(|cell| cell.causes_cpu_share).collect();
+    let most = shares.iter().copied().reduce(f64::max)?;
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    let bytes = cells.iter().filter_map(|cell| cell.causes_bytes).max().unwrap_or(0);
+    let mib = three_digits(bytes as f64 / 1_048_576.0);
+    let share = |share: f64| format!("{} %", three_digits((share * 1e4).round() / 100.0));
+    let most = if shares.len() > 1 { format!(" (at most {})", share(most)) } else { String::new() };
+    Some(format!("Looking for causes took {} of a core{most} beside the loop, and {mib} MiB of buffers", share(mean)))
 }
 
 /// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); 98.2 % of their lateness is accounted for`.
@@ -90,11 +113,17 @@ fn worst_of<'s>(kind: CauseKind, kept: &[&'s SpikeNote]) -> Option<&'s Cause> {
     of_kind.filter(|(_, cause)| cause.kind == kind).max_by_key(|(late_ns, _)| *late_ns).map(|(_, cause)| cause)
 }
 
-/// What would remove the most frequent cause that has a name.
-fn advice(causes: &Causes) -> Option<String> {
-    let named = causes.iter().filter(|(kind, _)| **kind != CauseKind::Unexplained);
-    let (kind, _) = named.max_by_key(|(_, count)| count.spikes)?;
-    Some(format!("Against {}: {}", kind.words(), kind.advice()))
+/// What would remove the most frequent cause that has a name, and the one of the worst spike when that is another.
+fn advice(causes: &Causes) -> Vec<String> {
+    let named = || causes.iter().filter(|(kind, _)| **kind != CauseKind::Unexplained);
+    let most = named().max_by_key(|(_, count)| count.spikes).map(|(kind, _)| *kind);
+    let worst = named().max_by_key(|(_, count)| count.worst_ns).map(|(kind, _)| *kind);
+    let of = |kind: CauseKind, which: &str| format!("Against {}{which}: {}", kind.words(), kind.advice());
+    match (most, worst) {
+        (Some(most), Some(worst)) if most != worst => vec![of(most, ", the most frequent"), of(worst, ", the worst")],
+        (Some(most), _) => vec![of(most, "")],
+        (None, _) => Vec::new(),
+    }
 }
 
 #[cfg(test)]
@@ -119,7 +148,33 @@ mod tests {
                  not looked at; 98 % of their lateness is accounted for"
             )
         );
-        assert!(advice(&causes).is_some_and(|advice| advice.starts_with("Against steal: ")));
+        assert!(matches!(&advice(&causes)[..], [one] if one.starts_with("Against steal: ")));
+    }
+
+    #[test]
+    fn the_worst_cause_gets_its_advice_too_when_it_is_not_the_most_frequent() {
+        let causes = Causes::from([
+            (CauseKind::HypervisorSteal, counted(9, 300_000)),
+            (CauseKind::RtThrottling, counted(1, 50_000_000)),
+        ]);
+        let advice = advice(&causes);
+        assert!(advice[0].starts_with("Against steal, the most frequent: "), "{advice:?}");
+        assert!(advice[1].starts_with("Against RT throttling, the worst: "), "{advice:?}");
+    }
+
+    #[test]
+    fn what_looking_has_cost_is_told_once_for_all_cells() {
+        let cell = |share: f64, bytes| CellSummary {
+            causes_cpu_share: Some(share),
+            causes_bytes: Some(bytes),
+            ..CellSummary::default()
+        };
+        let cells = [cell(0.01, 8 << 20), cell(0.02, 10 << 20), CellSummary::default()];
+        assert_eq!(
+            cost(&cells).as_deref(),
+            Some("Looking for causes took 1.5 % of a core (at most 2 %) beside the loop, and 10 MiB of buffers")
+        );
+        assert_eq!(cost(&[CellSummary::default()]), None);
     }
 
     #[test]

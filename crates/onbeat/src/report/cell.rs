@@ -62,6 +62,19 @@ pub struct CellSummary {
     /// Spikes by their main cause; empty when nobody looked.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: Causes,
+    /// Spikes of which the file keeps what the CPUs did around them, and how many bytes that takes.
+    #[serde(default)]
+    pub windows: u64,
+    /// See [`Self::windows`].
+    #[serde(default)]
+    pub window_bytes: u64,
+    /// CPU time of the thread that looks for causes over the time of the slots, 0 to 1; `None` where nobody looked, or the
+    /// run was cut off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes_cpu_share: Option<f64>,
+    /// Memory held for it, in bytes: the kernel's buffers and what is kept of them; `None` as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes_bytes: Option<u64>,
     /// What else is to be known of it, as sentences.
     pub notes: Vec<String>,
 }
@@ -115,11 +128,15 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         spike_count: per_interval(|interval| interval.spikes),
         page_faults: run.end.as_ref().map(|end| end.page_faults),
         involuntary_switches: run.end.as_ref().map(|end| end.involuntary_switches),
-        cpu_share: cpu_share(run),
+        cpu_share: share_of_slots(run, |end| end.cpu_ns),
         verdict: limit.map(|limit| verdict::judge(run, limit)),
         spikes: worst_spikes(run),
         stalls: verdict::stalls(run),
         causes: causes::of_run(run),
+        windows: run.windows.len() as u64,
+        window_bytes: run.windows.iter().map(|window| window.packed.len() as u64).sum(),
+        causes_cpu_share: share_of_slots(run, |end| end.causes_cpu_ns).filter(|_| looked(run)),
+        causes_bytes: run.end.as_ref().map(|end| end.causes_bytes).filter(|_| looked(run)),
         series,
         notes,
     }
@@ -161,10 +178,15 @@ impl Account {
     }
 }
 
-fn cpu_share(run: &RunFile) -> Option<f64> {
+fn share_of_slots(run: &RunFile, cpu_ns: fn(&crate::record::Account) -> u64) -> Option<f64> {
     let (end, timing) = (run.end.as_ref()?, run.header.timing.as_ref()?);
     let slots_ns = end.slots as f64 * timing.period_ns as f64;
-    (slots_ns > 0.0).then(|| end.cpu_ns as f64 / slots_ns)
+    (slots_ns > 0.0).then(|| cpu_ns(end) as f64 / slots_ns)
+}
+
+/// Whether a flight recorder ran beside the loop.
+fn looked(run: &RunFile) -> bool {
+    run.end.as_ref().is_some_and(|end| end.causes_bytes > 0)
 }
 
 /// The worst by lateness: wake-up latency plus execution time beyond the planned work.

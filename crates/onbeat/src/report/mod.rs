@@ -9,6 +9,7 @@
 //! | [`verdict`] | whether one run held a limit |
 //! | [`best`] | which tuning is best, and whether it holds the limit under every load |
 //! | [`causes`] | why spikes were late, counted |
+//! | [`spikes`] | which spikes there are, by number |
 //! | [`effects`] | what each of P, M, C and S paid on its own |
 //! | [`summary`], [`cell`] | all of it as one object |
 //! | [`tables`], [`table`] | all of it as text |
@@ -24,6 +25,7 @@ pub mod causes;
 pub mod cell;
 pub mod effects;
 pub mod page;
+pub mod spikes;
 pub mod statistics;
 pub mod summary;
 pub mod table;

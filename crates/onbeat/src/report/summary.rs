@@ -92,7 +92,7 @@ impl Summary {
             ladder: if asked.ladder.is_empty() { bench.header.grants.clone() } else { asked.ladder },
             limit,
             order: asked.order,
-            causes: causes::sentences(&cells, &asked.loads),
+            causes: causes::sentences(&cells, &asked.loads).into_iter().chain(causes::cost_of_bench(bench)).collect(),
             tunings: asked.tunings,
             loads: asked.loads,
             period_ns: files.iter().find_map(|file| Some(file.header.timing.as_ref()?.period_ns)).unwrap_or(0),
@@ -149,6 +149,7 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = vec![summary.verdict.sentence.clone()];
     sentences.extend(effects::in_one_line(&summary.effects));
     sentences.extend(summary.causes.iter().cloned());
+    sentences.extend(super::spikes::windows_in_words(summary));
     if summary.order == "sequential" {
         let why =
             "Tunings ran one after the other: a change of what else the machine did meanwhile looks like an effect";

@@ -152,7 +152,7 @@ impl World {
     }
 
     /// Interrupts are written down without the thread they interrupt; here they get it.
-    fn seen(&self) -> Window {
+    pub fn seen(&self) -> Window {
         let mut window = self.window.clone();
         for cpu in &mut window.cpus {
             let mut running = cpu.running_at_first().map_or(0, |thread| thread.tid);

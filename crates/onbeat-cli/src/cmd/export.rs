@@ -1,0 +1,52 @@
+//! `onbeat export`: a run's data in forms that other programs read.
+
+use std::path::Path;
+
+use onbeat::report::spikes;
+
+use super::{Failure, Verdict, runs, show, spike, whole};
+use crate::cli::ExportOptions;
+use crate::term::{Tone, advise, say};
+
+/// What to write, and where.
+#[derive(Clone, Copy, Debug)]
+enum Target<'o> {
+    /// What ran around a spike.
+    Spike(spike::Form, &'o Path),
+}
+
+pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
+    let runs = runs::cells(&options.run)?;
+    let choice = spike::Choice { run: &options.run, cell: options.cell.as_deref(), number: options.spike };
+    if options.list {
+        list(&choice, &runs)?;
+    }
+    for target in targets(options) {
+        match target {
+            Target::Spike(form, to) => {
+                let found = choice.find(&runs)?;
+                whole::write(to, &found.written(form)?)?;
+                advise(Tone::Faint, &found.words(form, to));
+            }
+        }
+    }
+    Ok(Verdict::Holds)
+}
+
+fn targets(options: &ExportOptions) -> Vec<Target<'_>> {
+    let perfetto = options.perfetto.iter().map(|to| Target::Spike(spike::Form::Perfetto, to));
+    let ftrace = options.ftrace.iter().map(|to| Target::Spike(spike::Form::Ftrace, to));
+    perfetto.chain(ftrace).collect()
+}
+
+fn list(choice: &spike::Choice<'_>, runs: &[onbeat::record::RunFile]) -> Result<(), Failure> {
+    let all = choice.listed(runs)?;
+    let kept = all.iter().filter(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept)).count();
+    let title = format!("{} spikes, worst first; the events around {kept} are kept", all.len());
+    show::table(&spikes::table(title, &all, show::letters()));
+    if let Some(first) = all.iter().find(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept)) {
+        let line = format!("onbeat export {} {} --perfetto FILE", choice.run.display(), first.options());
+        say(Tone::Faint, &format!("what ran around {}:  {line}", first.words()));
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Which spike is meant, and what ran around it.
+
+use std::path::{Path, PathBuf};
+
+use onbeat::cause::ftrace::{UnpackError, write_as_kernel};
+use onbeat::cause::{Explanation, perfetto};
+use onbeat::record::{RunFile, WindowFate, WindowNote};
+use onbeat::report::spikes::{self, Listed};
+use onbeat::report::units::{count, time_ns};
+
+use super::show;
+
+/// Why there is nothing to write: one sentence, exit status 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoSpike {
+    #[error("{} has no spikes: no cycle was later than the spike limit, which --spikes-over sets when it is measured", run.display())]
+    None { run: PathBuf },
+    #[error("{} has no cell {cell}; it has {has}", run.display())]
+    NoSuchCell { run: PathBuf, cell: String, has: String },
+    #[error("{} is no bench and has no cells; leave out --cell", run.display())]
+    NoCells { run: PathBuf },
+    #[error(
+        "the spikes of a bench are numbered cell by cell: say --cell {first} --spike {number}, or another cell; --list shows all"
+    )]
+    WhichCell { first: String, number: u64 },
+    #[error("{what} does not exist; there are {of} spikes, and onbeat export {} --list shows them", run.display())]
+    NoSuchNumber { run: PathBuf, what: String, of: usize },
+    #[error("the events around {what} are not kept: {why}{other}")]
+    NotKept { what: String, why: &'static str, other: String },
+    #[error("the events around none of the {of} spikes of {} are kept; of the worst one: {why}", run.display())]
+    NoneKept { run: PathBuf, of: usize, why: &'static str },
+    #[error("{what}: {source}")]
+    Edited { what: String, source: UnpackError },
+}
+
+/// The form of a file about a spike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Perfetto,
+    Ftrace,
+}
+
+/// A spike as asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice<'o> {
+    pub(crate) run: &'o Path,
+    pub(crate) cell: Option<&'o str>,
+    pub(crate) number: Option<u64>,
+}
+
+/// A spike with what ran around it.
+pub(crate) struct Found<'r> {
+    listed: Listed<'r>,
+    window: &'r WindowNote,
+    kernel: &'r str,
+}
+
+impl Choice<'_> {
+    /// The spikes among which it is, worst first; never none.
+    pub(crate) fn listed<'r>(&self, runs: &'r [RunFile]) -> Result<Vec<Listed<'r>>, NoSpike> {
+        let run = || self.run.to_owned();
+        let all = spikes::listed(runs);
+        let Some(cell) = self.cell else {
+            return if all.is_empty() { Err(NoSpike::None { run: run() }) } else { Ok(all) };
+        };
+        let names: Vec<String> = runs.iter().filter_map(name_of_cell).collect();
+        if names.is_empty() {
+            return Err(NoSpike::NoCells { run: run() });
+        }
+        if !names.iter().any(|name| name == cell) {
+            return Err(NoSpike::NoSuchCell { run: run(), cell: cell.to_owned(), has: names.join(", ") });
+        }
+        let of_cell: Vec<Listed<'r>> = all.into_iter().filter(|listed| listed.cell.as_deref() == Some(cell)).collect();
+        if of_cell.is_empty() {
+            Err(NoSpike::None { run: format!("{cell} of {}", self.run.display()).into() })
+        } else {
+            Ok(of_cell)
+        }
+    }
+
+    /// The spike of the number, or the worst one whose events are kept.
+    pub(crate) fn find<'r>(&self, runs: &'r [RunFile]) -> Result<Found<'r>, NoSpike> {
+        let listed = self.listed(runs)?;
+        let kept = |listed: &&Listed<'_>| window_of(runs, listed).is_some();
+        let worst_kept = listed.iter().find(kept);
+        let chosen = match (self.number, worst_kept) {
+            (Some(number), _) => self.numbered(number, &listed)?,
+            (None, Some(worst)) => worst,
+            (None, None) => {
+                let why = spikes::why_no_window(listed[0].spike);
+                return Err(NoSpike::NoneKept { run: self.run.to_owned(), of: listed.len(), why });
+            }
+        };
+        match window_of(runs, chosen) {
+            Some((run, window)) => {
+                Ok(Found { listed: chosen.clone(), window, kernel: run.header.host.fact("kernel").unwrap_or_default() })
+            }
+            None => {
+                let other = worst_kept.map(|worst| format!("; {} is the worst one whose events are", worst.words()));
+                let why = spikes::why_no_window(chosen.spike);
+                Err(NoSpike::NotKept { what: chosen.words(), why, other: other.unwrap_or_default() })
+            }
+        }
+    }
+
+    fn numbered<'l, 'r>(&self, number: u64, listed: &'l [Listed<'r>]) -> Result<&'l Listed<'r>, NoSpike> {
+        let mut of_number = listed.iter().filter(|listed| listed.spike.number == number);
+        let first = of_number.next();
+        let cells = |listed: &Listed<'_>| listed.cell.clone();
+        match (first, of_number.next()) {
+            (Some(first), None) => Ok(first),
+            (Some(first), Some(_)) => Err(NoSpike::WhichCell { first: cells(first).unwrap_or_default(), number }),
+            (None, _) => {
+                let of_cell = self.cell.map(|cell| format!(" of {cell}")).unwrap_or_default();
+                let what = format!("spike {number}{of_cell}");
+                Err(NoSpike::NoSuchNumber { run: self.run.to_owned(), what, of: listed.len() })
+            }
+        }
+    }
+}
+
+fn name_of_cell(run: &RunFile) -> Option<String> {
+    run.header.cell.as_ref().map(|cell| format!("{}/{}", cell.tuning, cell.load))
+}
+
+fn window_of<'r>(runs: &'r [RunFile], listed: &Listed<'_>) -> Option<(&'r RunFile, &'r WindowNote)> {
+    let spike = listed.spike;
+    let run = runs.iter().find(|run| name_of_cell(run) == listed.cell)?;
+    Some((run, run.window_of(spike).filter(|_| spike.window == Some(WindowFate::Kept))?))
+}
+
+impl Found<'_> {
+    /// The bytes of a file.
+    pub(crate) fn written(&self, form: Form) -> Result<Vec<u8>, NoSpike> {
+        let edited = |source| NoSpike::Edited { what: self.listed.words(), source };
+        let window = self.window.unpacked().map_err(edited)?;
+        let explanation = Explanation::of_causes(self.listed.spike.causes.clone());
+        Ok(match form {
+            Form::Perfetto => perfetto::write(&window, &self.window.facts(), &explanation, self.kernel),
+            Form::Ftrace => write_as_kernel(&window).into_bytes(),
+        })
+    }
+
+    /// What was written, in words.
+    pub(crate) fn words(&self, form: Form, to: &Path) -> String {
+        let explanation = Explanation::of_causes(self.listed.spike.causes.clone());
+        let why = explanation.main().map_or_else(String::new, |main| format!(": {}", main.words()));
+        let late = time_ns(explanation.lateness_ns, show::letters());
+        let left_out = match self.window.left_out {
+            0 => String::new(),
+            some => format!(", {} farther from it were left out", count(some)),
+        };
+        let (events, to) = (
+            count(self.window.events),
+            if to == Path::new("-") { "standard output".into() } else { to.display().to_string() },
+        );
+        let open = if form == Form::Perfetto { "; ui.perfetto.dev opens it" } else { "" };
+        format!("{}, {late} late{why}; {events} events{left_out} written to {to}{open}", self.listed.words())
+    }
+}

