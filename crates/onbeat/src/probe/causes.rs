@@ -99,6 +99,11 @@ impl<'a> Asking<'a> {
         witness.keep_watch();
     }
 
+    /// Whether the loop's thread is known, or nobody wants to know it.
+    pub(super) fn knows_the_loop(&self) -> bool {
+        self.followed || self.witness.is_none()
+    }
+
     /// Why `sample` was late; `None` when nobody can say, or too many were late at once.
     pub(super) fn explain(&mut self, sample: &Sample) -> Option<Explanation> {
         let witness = self.witness.as_mut()?;

@@ -17,7 +17,9 @@ use crate::record::{Account, EndReason, Header, Recorder, Recording, RunWriter, 
 use crate::thread::{Grant, LockdownError, ProcessGrants, Usage, Wanted, lockdown, stay_off_cpu};
 
 /// How often the recorder empties the ring.
-const DRAIN_EVERY: Duration = Duration::from_millis(5);
+const DRAIN_EVERY: Duration = Duration::from_millis(20);
+/// The same until the loop's thread has told its number: its wake-ups are to be recorded from the first on.
+const FIRST_LOOKS_EVERY: Duration = Duration::from_millis(1);
 /// Between the decision to start and the first release, in nanoseconds: thread start, priority, touched stack.
 pub(super) const LEAD_NS: u64 = 30_000_000;
 /// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait long under load.
@@ -245,7 +247,7 @@ impl Run {
         self.witness = Some(witness);
     }
 
-    /// Runs `task` for one block. `watch` is called about every 5 ms on the caller's thread.
+    /// Runs `task` for one block. `watch` is called about every 20 ms on the caller's thread.
     ///
     /// # Errors
     /// [`RunError`]; when the run file cannot be written any more, the loop is stopped first.
@@ -384,7 +386,7 @@ struct Drain<'d> {
 impl Drain<'_> {
     fn until(&mut self, finished: impl Fn() -> bool, watch: &mut dyn FnMut(&mut Recorder)) -> Result<(), RunError> {
         while !finished() {
-            thread::sleep(DRAIN_EVERY);
+            thread::sleep(if self.asking.knows_the_loop() { DRAIN_EVERY } else { FIRST_LOOKS_EVERY });
             self.rest()?;
             watch(self.recorder);
         }
