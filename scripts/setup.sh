@@ -14,7 +14,7 @@ mvn:maven:reading run files with Java
 node:nodejs:the page
 npm:npm:the page
 chromium:chromium:looking at the page
-python3 -c 'import ensurepip':python3-venv:reading spikes with Perfetto"
+python3 -c 'import ensurepip':python3-venv:reading spikes and exports with Python"
 
 case "${1:-}" in
     bench) wants=$bench_wants ;;

@@ -34,7 +34,10 @@ complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "measure" -d 'How late
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "load" -d 'Run a load alone, until Ctrl-C'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "inject" -d 'What would my robot do if ...: one cause of lateness on purpose, at known moments, with a log'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "report" -d 'Tables and page again, from the files of a run alone'
-complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "export" -d 'What ran around a spike, for other programs'
+complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "import" -d 'Files of cyclictest, rtla, stress-ng, jHiccup and others become a run like onbeat\'s own'
+complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "compare" -d 'Two or more runs beside each other: figures, ratios with intervals, what differed'
+complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "export" -d 'A run for other programs: CSV, JSON, percentile text, Parquet, OpenMetrics'
+complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "gate" -d 'Does a run pass? For continuous integration: exit status, JUnit XML'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "repair" -d 'Put back what an onbeat that was killed has left changed'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "cell" -d 'One cell of a bench, in a process of its own'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "generate" -d 'Man pages and completions'
@@ -63,7 +66,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l out -d 'Director
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l causes -d 'Find out why cycles were late too: a flight recorder beside each block, which takes a good part of the time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -131,15 +134,58 @@ never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l full -d 'Print the paper\'s whole tables'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l spike -d 'The spike of this number, as --list and the report show it [default: the worst one whose events are kept]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l cell -d 'The cell of a bench whose spikes are meant: they are numbered cell by cell' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l perfetto -d 'Write a Perfetto trace, for ui.perfetto.dev; - is standard output' -r -F
-complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l ftrace -d 'Write the text of the kernel\'s own trace file; - is standard output' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l from -d 'The format [default: what the content shows]' -r -f -a "cyclictest-json\t'cyclictest --json, with -h'
+cyclictest\t'Histogram text of cyclictest: -h, -H, --histfile'
+oslat-json\t'oslat --json'
+rtla\t'rtla timerlat hist, rtla osnoise hist'
+stress-ng\t'The log of stress-ng --cyclic 1 --cyclic-dist N'
+hlog\t'HdrHistogram interval log; jHiccup'
+hgrm\t'HdrHistogram percentile text'
+csv\t'One value per line, with or without its time'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l unit -d 'Unit of the values, where the file does not tell' -r -f -a "ns\t''
+us\t''
+ms\t''
+s\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l as -d 'What the values are, where the file does not tell: a series such as wakeup_latency, hiccup, gap' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l period -d 'The loop\'s period, where the file does not tell; gives samples without times their places' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l column -d 'The column of values in a CSV file: its name, or its number from 1' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l load -d 'What else the machine did meanwhile [default: unknown]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -s o -l to -d 'Directory to create for the run [default: a new one in --out, as measure makes it]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l html -d 'Write a page with all runs, to be laid over each other' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l full -d 'All series, not only the first one'
+complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l csv -d 'Every bucket of every interval, a line each' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l json -d 'The summary, as report --json prints it' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l hgrm -d 'HdrHistogram\'s percentile text in ms: a file per cell and series, into this directory' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l parquet -d 'Every bucket of every interval, as Apache Parquet' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l openmetrics -d 'Histograms in seconds for Prometheus and its like' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l list -d 'List the spikes: number, time, lateness, cause, and whether the events around each are kept'
 complete -c onbeat -n "__fish_onbeat_using_subcommand export" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l limit -d 'The longest time that is still good' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l at -d 'How many samples must keep the limit, and the percentile that is held against the baseline, in percent' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l series -d 'The series: wakeup_latency, observed_period, response_time, hiccup, gap, ...' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l baseline -d 'A run that this one may not be worse than' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l no-worse-than -d 'The largest ratio to the baseline that is still good' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l tuning -d 'Only this tuning of a bench, or this stream of an imported run [default: a bench\'s best tuning; all streams]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l load -d 'Only under this load [default: all]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l junit -d 'Write the result as JUnit XML' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand repair" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"

@@ -34,6 +34,8 @@ fn main() -> ExitCode {
             a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes,
         ),
         trial("a_log_that_java_wrote_is_refused_in_one_sentence", a_log_that_java_wrote_is_refused_in_one_sentence),
+        trial("a_log_that_java_wrote_is_imported_sample_by_sample", a_log_that_java_wrote_is_imported_sample_by_sample),
+        trial("percentile_text_is_that_of_java_row_by_row", percentile_text_is_that_of_java_row_by_row),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
 }
@@ -122,6 +124,53 @@ fn a_log_that_java_wrote_is_refused_in_one_sentence(java: &Java) {
     assert_eq!((answer.status.code(), said.trim_end().lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains(&format!("{} is not an onbeat run file: line 6", path.display())), "{said}");
     assert!(answer.stdout.is_empty() && !dir.path().join("report.html").exists(), "and nothing else comes of it");
+}
+
+fn a_log_that_java_wrote_is_imported_sample_by_sample(java: &Java) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("java.hlog");
+    java.run("write", std::slice::from_ref(&path));
+    let to = dir.path().join("run");
+    let done = onbeat().arg("import").arg(&path).arg("-o").arg(&to).output().unwrap();
+    assert!(done.status.success(), "{}", words(&done.stderr));
+    let imported = to.join("java.onbeat.hlog");
+    let (theirs, ours) = (java.read(std::slice::from_ref(&path)), java.read(std::slice::from_ref(&imported)));
+    let told = |tags: &[Tag]| {
+        tags.iter().map(|tag| (tag.tag.clone(), tag.counts.clone(), tag.maxima_ns.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&theirs), told(&ours), "Java finds in the run file what it wrote into the log");
+}
+
+fn percentile_text_is_that_of_java_row_by_row(java: &Java) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.onbeat.hlog");
+    let mut recorder = recorder(&path, SECOND);
+    recorder.begin_block(0, Instant::from_ns(0), "idle", 0).unwrap();
+    for k in 0..5_000 {
+        recorder.sample(&sample(Instant::from_ns(0), k, 0, latency_ns(k)), None).unwrap();
+    }
+    recorder.end_block(&outcome(Instant::from_ns(0), 5_000, 5_000)).unwrap();
+    recorder.close(&Account::default()).unwrap();
+    let done = onbeat().arg("export").arg(&path).arg("--hgrm").arg(dir.path().join("text")).output().unwrap();
+    assert!(done.status.success(), "{}", words(&done.stderr));
+    let ours = std::fs::read_dir(dir.path().join("text")).unwrap().map(|entry| entry.unwrap().path());
+    let ours = ours.into_iter().find(|path| path.to_string_lossy().contains("wakeup_latency")).unwrap();
+    let rows = |text: &str| -> Vec<(f64, f64, u64)> {
+        let numbers = |line: &str| -> Option<(f64, f64, u64)> {
+            let mut words = line.split_whitespace();
+            Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+        };
+        text.lines().filter_map(numbers).collect()
+    };
+    let ours = rows(&std::fs::read_to_string(ours).unwrap());
+    let theirs = rows(&words(&java.run("percentiles", &[path, PathBuf::from("wakeup_latency")]).stdout));
+    assert!(theirs.len() > 20);
+    for (p, value, count) in theirs.iter().map(|(value, p, count)| (*p, *value, *count)) {
+        let own = ours.iter().find(|(_, own, _)| (own - p).abs() < 1e-9);
+        let &(own, _, own_count) = own.unwrap_or_else(|| panic!("no row at {p} among {ours:?}"));
+        assert!((own - value).abs() <= 0.001 + value * 0.001, "at {p}: {own} ms, Java {value} ms");
+        assert_eq!(own_count, count, "at {p}");
+    }
 }
 
 /// What Java says of one tag in one file.

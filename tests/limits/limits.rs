@@ -186,17 +186,18 @@ fn the_hot_crate_naming_std_is_found() {
 }
 
 /// Rooms of the library, and those that stand later in the data flow or beside it, which they may not name.
-const ROOMS: [(&str, &[&str]); 10] = [
-    ("host", &["thread", "cause", "record", "load", "probe", "tune", "bench", "report"]),
-    ("thread", &["cause", "record", "load", "probe", "tune", "bench", "report"]),
-    ("cause", &["record", "load", "probe", "inject", "tune", "bench", "report"]),
-    ("record", &["load", "probe", "tune", "bench", "report"]),
+const ROOMS: [(&str, &[&str]); 11] = [
+    ("host", &["thread", "cause", "record", "import", "load", "probe", "tune", "bench", "report"]),
+    ("thread", &["cause", "record", "import", "load", "probe", "tune", "bench", "report"]),
+    ("cause", &["record", "import", "load", "probe", "inject", "tune", "bench", "report"]),
+    ("record", &["import", "load", "probe", "tune", "bench", "report"]),
+    ("import", &["thread", "cause", "inject", "load", "probe", "tune", "bench", "report"]),
     ("load", &["record", "probe", "tune", "bench", "report"]),
     ("probe", &["load", "tune", "bench", "report"]),
     ("inject", &["record", "load", "tune", "bench", "report"]),
     ("tune", &["record", "load", "probe", "bench", "report"]),
     ("bench", &["report"]),
-    ("report", &["load", "probe", "tune", "bench"]),
+    ("report", &["import", "load", "probe", "tune", "bench"]),
 ];
 
 fn rooms_named_backwards(sources: &[Source]) -> Vec<String> {

@@ -23,7 +23,9 @@ export type Range = readonly [Sec, Sec] | null;
 export function buildReport(summary: Summary, files: RunFile[]): Report {
   const byName = new Map(files.map((file) => [file.name, file]));
   const bench = summary.cells.length > 1 || summary.schema.startsWith('onbeat.bench');
-  const kind = summary.derived && summary.cells.some((c) => c.tuning === '') ? 'files' : bench ? 'bench' : 'single';
+  // Runs that are compared, or came from one source, stand beside each other as files do.
+  const asFiles = summary.order === 'compared' || summary.order === 'imported';
+  const kind = asFiles && bench ? 'files' : summary.derived && summary.cells.some((c) => c.tuning === '') ? 'files' : bench ? 'bench' : 'single';
   const manyLoads = new Set(summary.cells.map((cell) => cell.load)).size > 1;
   const cells = summary.cells.map((figures, i): Cell => {
     const file = (figures.file !== null ? byName.get(figures.file) : undefined)

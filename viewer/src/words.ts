@@ -9,6 +9,11 @@ export const SERIES: readonly SeriesWord[] = [
   { tag: 'response_time', name: 'Response time', short: 'response', meaning: 'From the release to the end of the work: e_k − r_k.' },
   { tag: 'execution_time', name: 'Execution time', short: 'execution', meaning: 'How long the work itself took: e_k − s_k.' },
   { tag: 'sleep_latency', name: 'Sleep latency', short: 'sleep', meaning: 'How late the sleep returned before the spinning began.' },
+  { tag: 'hiccup', name: 'Hiccup', short: 'hiccup', meaning: 'A sleep’s length minus the shortest one seen, as jHiccup counts it.' },
+  { tag: 'interrupt_latency', name: 'Interrupt latency', short: 'interrupt', meaning: 'From the instant a timer was set to, to its interrupt’s handler.' },
+  { tag: 'return_latency', name: 'Return latency', short: 'return', meaning: 'From the instant a timer was set to, back to user space.' },
+  { tag: 'gap', name: 'Gap', short: 'gap', meaning: 'Time between two readings of the clock by a loop that does nothing else.' },
+  { tag: 'recorded', name: 'Recorded value', short: 'recorded', meaning: 'Values of which the source does not tell what they are.' },
   { tag: 'skipped_latency', name: 'Skipped latency', short: 'skipped', meaning: 'For a release that was skipped: the time from it to the next start.' },
 ];
 

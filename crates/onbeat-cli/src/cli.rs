@@ -8,6 +8,9 @@ use onbeat::load::Load;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::{OnOverrun, Wait};
 
+use crate::cli_files::{
+    COMPARE_EXAMPLES, CompareOptions, ExportFormats, GATE_EXAMPLES, GateOptions, IMPORT_EXAMPLES, ImportOptions,
+};
 use crate::units::time_ns;
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -64,9 +67,18 @@ pub(crate) enum Command {
     Inject(InjectOptions),
     /// Tables and page again, from the files of a run alone
     Report(ReportOptions),
-    /// What ran around a spike, for other programs
+    /// Files of cyclictest, rtla, stress-ng, jHiccup and others become a run like onbeat's own
+    #[command(before_help = IMPORT_EXAMPLES)]
+    Import(Box<ImportOptions>),
+    /// Two or more runs beside each other: figures, ratios with intervals, what differed
+    #[command(before_help = COMPARE_EXAMPLES)]
+    Compare(CompareOptions),
+    /// A run for other programs: its figures, and what ran around a spike
     #[command(before_help = EXPORT_EXAMPLES)]
     Export(ExportOptions),
+    /// Does a run pass? For continuous integration: exit status, JUnit XML
+    #[command(before_help = GATE_EXAMPLES)]
+    Gate(Box<GateOptions>),
     /// Put back what an onbeat that was killed has left changed
     Repair,
     /// One cell of a bench, in a process of its own
@@ -109,7 +121,9 @@ const EXPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat export onbeat-runs/latest --spike 3 --perfetto spike3.perfetto-trace
       what ran around the third one, for ui.perfetto.dev
   onbeat export onbeat-runs/latest --cell PMC/paper --ftrace -
-      around the worst one of a cell, as the kernel's own text";
+      around the worst one of a cell, as the kernel's own text
+  onbeat export --csv buckets.csv --parquet buckets.parquet --openmetrics metrics.txt
+      every bucket of every interval, and histograms for Prometheus";
 
 /// How the loop runs.
 #[derive(Clone, Debug, Args)]
@@ -347,6 +361,8 @@ pub(crate) struct ExportOptions {
     /// Write the text of the kernel's own trace file; - is standard output
     #[arg(long, group = "what", value_name = "FILE")]
     pub(crate) ftrace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) formats: ExportFormats,
 }
 
 #[derive(Debug, Args)]
@@ -425,7 +441,7 @@ fn phase(text: &str) -> Result<Phase, String> {
     time_ns(text).map(Phase::At).map_err(|why| format!("{why}; or avoid-tick"))
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is no percentage"))?;
     if number > 0.0 && number <= 100.0 { Ok(number) } else { Err(format!("{number} % is not above 0 and up to 100")) }
 }

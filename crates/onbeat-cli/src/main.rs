@@ -4,6 +4,7 @@
 //! or cannot tell.
 
 mod cli;
+mod cli_files;
 mod cmd;
 mod signals;
 mod term;
@@ -42,6 +43,9 @@ fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Load(options) => cmd::load::run(options),
         Command::Export(options) => cmd::export::run(&options),
         Command::Report(options) => cmd::report::run(&options),
+        Command::Compare(options) => cmd::compare::run(&options),
+        Command::Gate(options) => cmd::gate::run(&options),
+        Command::Import(options) => cmd::import::run(&options),
         Command::Repair => cmd::repair::run(),
         Command::Cell(options) => cmd::cell::run(*options),
         Command::Generate(options) => cmd::generate::run(&options),

@@ -39,6 +39,16 @@ impl Host {
         host
     }
 
+    /// Another machine, as somebody tells it: what is not told is left out.
+    #[must_use]
+    pub fn told<'f>(facts: impl IntoIterator<Item = (&'f str, Option<String>)>) -> Self {
+        let mut host = Self::default();
+        for (name, value) in facts {
+            host.tell(name, value);
+        }
+        host
+    }
+
     /// A fact by name.
     #[must_use]
     pub fn fact(&self, name: &str) -> Option<&str> {

@@ -11,6 +11,7 @@
 //! | [`load`] | what else the machine is made to do meanwhile |
 //! | [`inject`] | causes of lateness made on purpose, each with its own log |
 //! | [`record`] | run files: their only writer and their only reader |
+//! | [`import`] | files of other tools become run files |
 //! | [`cause`] | why a cycle was late: flight recorder, classifier, export |
 //! | [`tune`] | changes to the host, with a journal that can take each of them back |
 //! | [`mod@bench`] | tunings × loads, in turns |
@@ -21,6 +22,7 @@
 pub mod bench;
 pub mod cause;
 pub mod host;
+pub mod import;
 pub mod inject;
 pub mod load;
 pub mod probe;

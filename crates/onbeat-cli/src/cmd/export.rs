@@ -4,7 +4,7 @@ use std::path::Path;
 
 use onbeat::report::spikes;
 
-use super::{Failure, Verdict, runs, show, spike, whole};
+use super::{Failure, Verdict, export_formats, runs, show, spike, whole};
 use crate::cli::ExportOptions;
 use crate::term::{Tone, advise, say};
 
@@ -16,6 +16,16 @@ enum Target<'o> {
 }
 
 pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
+    if options.formats.any() {
+        export_formats::write(&options.run, &options.formats)?;
+    }
+    if options.list || !targets(options).is_empty() {
+        spikes_of(options)?;
+    }
+    Ok(Verdict::Holds)
+}
+
+fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
     let runs = runs::cells(&options.run)?;
     let choice = spike::Choice { run: &options.run, cell: options.cell.as_deref(), number: options.spike };
     if options.list {
@@ -30,7 +40,7 @@ pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
             }
         }
     }
-    Ok(Verdict::Holds)
+    Ok(())
 }
 
 fn targets(options: &ExportOptions) -> Vec<Target<'_>> {

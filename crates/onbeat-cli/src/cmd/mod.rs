@@ -2,8 +2,12 @@
 
 pub(crate) mod bench;
 pub(crate) mod cell;
+pub(crate) mod compare;
 pub(crate) mod export;
+mod export_formats;
+pub(crate) mod gate;
 pub(crate) mod generate;
+pub(crate) mod import;
 pub(crate) mod inject;
 pub(crate) mod load;
 pub(crate) mod measure;
@@ -48,6 +52,12 @@ pub(crate) enum Failure {
     File { what: &'static str, path: PathBuf, source: io::Error },
     #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
     NoRun { path: PathBuf },
+    #[error("{run} has no such cell; it has {cells}")]
+    NoCell { run: String, cells: String },
+    #[error("{path} is there already and not empty; choose another place with -o")]
+    Taken { path: PathBuf },
+    #[error("cannot import {path}: {source}")]
+    Import { path: PathBuf, source: onbeat::import::Error },
     #[error("cannot watch for Ctrl-C: {0}")]
     Signals(io::Error),
     #[error("cannot find out where onbeat itself is: {0}; it starts itself for cells and loads")]

@@ -8,15 +8,15 @@ use std::time::{Duration, SystemTime};
 
 use onbeat::bench::conduct::BENCH_FILE;
 use onbeat::record::RunFile;
-use onbeat::report::Summary;
 use onbeat::report::page::page;
 use onbeat::report::verdict::Limit;
+use onbeat::report::{Summary, imported};
 
 use super::Failure;
 
 const TEMPLATE: &str = include_str!("../../assets/viewer.html");
 /// The ending of run files.
-const RUN_FILE: &str = ".onbeat.hlog";
+pub(crate) const RUN_FILE: &str = ".onbeat.hlog";
 /// Less free space than this would not hold a run.
 const LEAST_FREE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -74,9 +74,26 @@ pub(crate) struct Kept {
     files: Vec<(String, String)>,
 }
 
+/// A run's summary, and its files as they were read.
+pub(crate) struct Opened {
+    dir: PathBuf,
+    pub(crate) summary: Summary,
+    pub(crate) runs: Vec<RunFile>,
+}
+
 /// Reads a run's directory, or one run file, and judges it by `limit`, or else by the one it was given.
 pub(crate) fn read(path: &Path, limit: Option<Limit>) -> Result<Kept, Failure> {
-    let names = if path.is_dir() { run_files(path)? } else { vec![path.to_owned()] };
+    let Opened { dir, summary, .. } = open(path, limit)?;
+    Ok(Kept { dir, summary, files: texts(path)? })
+}
+
+fn names_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if path.is_dir() { run_files(path) } else { Ok(vec![path.to_owned()]) }
+}
+
+/// The same without the files' text. A bench's own file is not among the runs.
+pub(crate) fn open(path: &Path, limit: Option<Limit>) -> Result<Opened, Failure> {
+    let names = names_of(path)?;
     let dir = if path.is_dir() { path.to_owned() } else { path.parent().unwrap_or(Path::new(".")).to_owned() };
     let mut runs = names.iter().map(|name| RunFile::read(name)).collect::<Result<Vec<_>, _>>()?;
     let bench = runs.iter().position(|run| run.bench.is_some() || run.path.ends_with(BENCH_FILE));
@@ -86,11 +103,25 @@ pub(crate) fn read(path: &Path, limit: Option<Limit>) -> Result<Kept, Failure> {
             let asked = bench.bench.as_ref().and_then(|bench| bench.limit);
             Summary::of_bench_against(&bench, &runs, limit.or(asked))
         }
+        (None, _) if !runs.is_empty() && runs.iter().all(|run| run.import.is_some()) => {
+            let summary = imported::summary(&runs, limit);
+            summary.ok_or_else(|| Failure::NoRun { path: path.to_owned() })?
+        }
         (None, 1) => Summary::of_run(&runs[0], limit.or(runs[0].header.limit)),
         (None, _) => return Err(Failure::NoRun { path: path.to_owned() }),
     };
-    let files = names.iter().map(|name| text(name)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Kept { dir, summary, files })
+    Ok(Opened { dir, summary, runs })
+}
+
+/// The run files of a run as text, by name.
+pub(crate) fn texts(path: &Path) -> Result<Vec<(String, String)>, Failure> {
+    names_of(path)?.iter().map(|name| text(name)).collect()
+}
+
+/// The page of a summary and the files it speaks of.
+pub(crate) fn page_of(summary: &Summary, files: &[(String, String)]) -> Result<String, Failure> {
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    Ok(page(TEMPLATE, &files, &serde_json::to_string(summary)?)?)
 }
 
 /// The run files with samples of a run's directory, or the one that is named.
@@ -120,8 +151,7 @@ impl Kept {
     /// Writes the page, beside the run files unless told otherwise, and says where it is.
     pub(crate) fn write_page(&self, to: Option<&Path>) -> Result<PathBuf, Failure> {
         let to = to.map_or_else(|| self.dir.join("report.html"), Path::to_owned);
-        let files: Vec<(&str, &str)> = self.files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let html = page(TEMPLATE, &files, &serde_json::to_string(&self.summary)?)?;
+        let html = page_of(&self.summary, &self.files)?;
         fs::write(&to, html).map_err(|source| Failure::File { what: "write", path: to.clone(), source })?;
         Ok(to)
     }

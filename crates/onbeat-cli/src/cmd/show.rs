@@ -5,7 +5,7 @@ use std::path::Path;
 use onbeat::record::Series;
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
-use onbeat::report::{Outcome, Summary, bench_sentences, spikes, tables};
+use onbeat::report::{Outcome, Summary, bench_sentences, imported, spikes, tables};
 
 use super::Failure;
 use super::runs::Kept;
@@ -45,7 +45,9 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
 
 fn short_tables(summary: &Summary) {
     for load in &summary.loads {
-        table(&tables::by_tuning(summary, load, letters()));
+        for series in shown_series(summary) {
+            table(&tables::by_tuning_of(summary, load, series, letters()));
+        }
     }
     let limit = tables::limit(summary, letters());
     // For one cell the sentence says all of it.
@@ -58,9 +60,22 @@ fn short_tables(summary: &Summary) {
     }
 }
 
+/// Wake-up latency of onbeat's own runs; all that there is of imported ones.
+fn shown_series(summary: &Summary) -> Vec<Series> {
+    if !summary.cells.iter().any(|cell| cell.import.is_some()) {
+        return vec![Series::WakeupLatency];
+    }
+    let has = |series: &Series| summary.cells.iter().any(|cell| cell.series.contains_key(series));
+    Series::ALL.into_iter().filter(has).collect()
+}
+
 fn full_tables(summary: &Summary) {
     for load in &summary.loads {
-        for series in [Series::ObservedPeriod, Series::WakeupLatency] {
+        let imported = shown_series(summary).into_iter().filter(|series| *series != Series::WakeupLatency);
+        for series in [Series::ObservedPeriod, Series::WakeupLatency].into_iter().chain(imported) {
+            if !summary.cells.iter().any(|cell| cell.series.contains_key(&series)) {
+                continue;
+            }
             table(&tables::full(summary, load, series, letters()));
         }
     }
@@ -85,7 +100,7 @@ fn conclusions(summary: &Summary) {
     if let Some(verdict) = sentences.next() {
         say(tone, &wrapped(&verdict, columns()));
     }
-    for sentence in sentences {
+    for sentence in sentences.chain(imported::sentences(&summary.cells)) {
         say(Tone::Plain, &wrapped(&sentence, columns()));
     }
     say(Tone::Plain, "");

@@ -2,6 +2,8 @@
 
 use hdrhistogram::{Counter, Histogram};
 
+use super::Resolution;
+
 /// One bucket of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
@@ -59,6 +61,25 @@ impl Distribution {
         all
     }
 
+    /// The same samples in the cells of a source that counted more coarsely.
+    #[must_use]
+    pub fn at(self, resolution: &Resolution) -> Self {
+        let mut buckets: Vec<Bucket> = self.buckets.into_iter().map(|line| resolution.bucket(line)).collect();
+        buckets.sort_unstable_by_key(|bucket| bucket.low_ns);
+        let mut all = Self::default();
+        for bucket in buckets {
+            all.push(bucket);
+        }
+        all
+    }
+
+    /// How many samples lie in a bucket that holds `limit_ns` and larger values: on which side each is, nobody knows.
+    #[must_use]
+    pub fn count_astride(&self, limit_ns: u64) -> u64 {
+        let is_astride = |bucket: &&Bucket| bucket.low_ns <= limit_ns && limit_ns < bucket.high_ns();
+        self.buckets.iter().filter(is_astride).map(|bucket| bucket.count).sum()
+    }
+
     /// How many samples.
     #[must_use]
     pub const fn count(&self) -> u64 {
@@ -74,13 +95,35 @@ impl Distribution {
     /// All given distributions together.
     #[must_use]
     pub fn merged<'d>(parts: impl IntoIterator<Item = &'d Self>) -> Self {
-        let mut buckets: Vec<Bucket> = parts.into_iter().flat_map(|part| part.buckets.iter().copied()).collect();
-        buckets.sort_unstable_by_key(|bucket| bucket.low_ns);
-        let mut all = Self::default();
-        for bucket in buckets {
-            all.push(bucket);
+        let parts: Vec<&Self> = parts.into_iter().collect();
+        Self::merged_halves(&parts)
+    }
+
+    /// Two by two, as equal buckets then become one early: a day's intervals hold the same buckets again and again.
+    fn merged_halves(parts: &[&Self]) -> Self {
+        match parts {
+            [] => Self::default(),
+            [one] => (*one).clone(),
+            [a, b] => a.with(b),
+            more => {
+                let (first, second) = more.split_at(more.len() / 2);
+                Self::merged_halves(first).with(&Self::merged_halves(second))
+            }
         }
-        all
+    }
+
+    fn with(&self, other: &Self) -> Self {
+        let mut both =
+            Self { buckets: Vec::with_capacity(self.buckets.len().max(other.buckets.len()) * 5 / 4), count: 0 };
+        let (mut mine, mut others) = (self.buckets.iter().peekable(), other.buckets.iter().peekable());
+        while let Some(&next) = match (mine.peek(), others.peek()) {
+            (Some(a), Some(b)) if b.low_ns < a.low_ns => others.next(),
+            (Some(_), _) => mine.next(),
+            (None, _) => others.next(),
+        } {
+            both.push(next);
+        }
+        both
     }
 
     /// How many samples are larger than `limit_ns`, a bucket that holds the limit counting by its middle.

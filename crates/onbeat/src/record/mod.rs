@@ -11,9 +11,11 @@
 
 mod distribution;
 mod histogram;
+mod imported;
 mod moments;
 mod note;
 mod recorder;
+mod resolution;
 mod run_file;
 mod run_writer;
 mod series;
@@ -22,12 +24,14 @@ mod window;
 
 pub use distribution::{Bucket, Distribution};
 pub use histogram::{Counts, LONGEST_NS, empty_counts};
+pub use imported::Import;
 pub use moments::Moments;
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, EndReason, Header, Interval, LimitNote, LoadEvent,
     Maxima, Note, SpikeNote, Stall, Timing,
 };
 pub use recorder::{Progress, Recorder, Recording, interval_ns_for};
+pub use resolution::{Beyond, Resolution};
 pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use series::Series;

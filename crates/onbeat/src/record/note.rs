@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Moments, Series, WindowFate, WindowNote};
+use super::{Import, Moments, Series, WindowFate, WindowNote};
 use crate::cause::{Cause, CauseKind};
 use crate::host::Host;
 use crate::thread::Grant;
@@ -17,6 +17,8 @@ pub enum Note {
     Run(Box<Header>),
     /// What the bench is that the file belongs to; only in `bench.onbeat.hlog`.
     Bench(Box<Bench>),
+    /// Another tool recorded this run; before the first histogram.
+    Import(Box<Import>),
     /// An uninterrupted stretch of the loop begins.
     Block(Block),
     /// Exact figures of the interval whose histograms stand above.
@@ -35,7 +37,8 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 9] = ["run", "bench", "block", "interval", "maxima", "spike", "window", "load", "end"];
+    pub const KINDS: [&str; 10] =
+        ["run", "bench", "import", "block", "interval", "maxima", "spike", "window", "load", "end"];
 }
 
 /// What a run is: written once, before anything is measured.

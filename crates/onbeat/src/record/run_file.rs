@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::Deserializer;
 
 use super::{
-    Account, Bench, Block, Counts, Distribution, Header, Interval, LoadEvent, Maxima, Moments, Note, Series, SpikeNote,
-    WindowNote,
+    Account, Bench, Block, Counts, Distribution, Header, Import, Interval, LoadEvent, Maxima, Moments, Note, Series,
+    SpikeNote, WindowNote,
 };
 
 /// A file could not be read as a run file.
@@ -72,6 +72,8 @@ pub struct RunFile {
     pub header: Header,
     /// What the bench is, when this is a bench's own file.
     pub bench: Option<Bench>,
+    /// Where it comes from, when another tool recorded it.
+    pub import: Option<Import>,
     /// Stretches of the loop.
     pub blocks: Vec<Block>,
     /// Histogram lines, in order.
@@ -120,6 +122,12 @@ impl RunFile {
         let mut run = parser.run.ok_or(foreign)?;
         run.cut_line = !rest.is_empty();
         Ok(run)
+    }
+
+    /// Whether it goes to its end: a run of onbeat's has its closing line, an imported one is put in place when it is whole.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.end.is_some() || self.import.is_some()
     }
 
     /// How the samples of one series are distributed, over the whole run.
@@ -183,6 +191,7 @@ impl Parser<'_> {
         match note {
             Note::Run(_) => {}
             Note::Bench(bench) => run.bench = Some(*bench),
+            Note::Import(import) => run.import = Some(*import),
             Note::Block(block) => run.blocks.push(block),
             Note::Interval(interval) => run.intervals.push(*interval),
             Note::Maxima(maxima) => run.maxima.push(maxima),
@@ -208,6 +217,11 @@ impl Parser<'_> {
         };
         let counts = Distribution::of(&self.decode(series, fields.next().unwrap_or_default())?);
         let run = self.begun()?;
+        let resolution = run.import.as_ref().and_then(|import| import.resolution.get(&series));
+        let counts = match resolution {
+            Some(resolution) => counts.at(resolution),
+            None => counts,
+        };
         let block = run.blocks.last().map(|block| block.index);
         run.entries.push(Entry { series, t, length, block, counts });
         Ok(())
@@ -255,6 +269,7 @@ impl RunFile {
             path: path.to_owned(),
             header,
             bench: None,
+            import: None,
             blocks: Vec::new(),
             entries: Vec::new(),
             intervals: Vec::new(),

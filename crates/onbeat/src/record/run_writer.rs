@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializeError, V2DeflateSerializer};
+use hdrhistogram::{Counter, Histogram};
 
-use super::histogram::IntervalCounts;
 use super::{Header, Note, Series};
 
 /// A run file could not be written.
@@ -104,7 +104,7 @@ impl RunWriter {
         Ok(())
     }
 
-    fn encode(&mut self, series: Series, counts: &IntervalCounts) -> Result<(), WriteError> {
+    fn encode<T: Counter>(&mut self, series: Series, counts: &Histogram<T>) -> Result<(), WriteError> {
         self.encoded.clear();
         let encoded = self.encoder.serialize(counts, &mut self.encoded);
         encoded.map(|_| ()).map_err(|source| WriteError::Encode {
@@ -144,14 +144,15 @@ impl RunWriter {
         self.append()
     }
 
-    /// Appends an interval of one series; nothing when it holds no sample.
+    /// Appends an interval of one series, of the bounds that [`super::empty_counts`] gives it; nothing when it holds no
+    /// sample. `t` and `length` are in seconds since the file's start.
     ///
     /// # Errors
     /// [`WriteError`].
-    pub(super) fn interval(
+    pub fn interval<T: Counter>(
         &mut self,
         series: Series,
-        counts: &IntervalCounts,
+        counts: &Histogram<T>,
         t: f64,
         length: f64,
     ) -> Result<(), WriteError> {

@@ -18,17 +18,42 @@ pub enum Series {
     SleepLatency,
     /// For a release `r_k` that was skipped: the next start minus `r_k`.
     SkippedLatency,
+    /// A sleep's length minus the shortest one seen, as jHiccup counts it; in imported runs only.
+    Hiccup,
+    /// From the instant a timer was set to, to its interrupt's handler; in imported runs only.
+    InterruptLatency,
+    /// From the instant a timer was set to, back to user space; in imported runs only.
+    ReturnLatency,
+    /// Time between two readings of the clock by a loop that does nothing else; in imported runs only.
+    Gap,
+    /// Values of which the source does not tell what they are; in imported runs only.
+    Recorded,
 }
 
 impl Series {
-    /// All of them, in the order of the run file.
-    pub const ALL: [Self; 6] = [
+    /// Those that onbeat's own loop counts, in the order of the run file.
+    pub const CYCLE: [Self; 6] = [
         Self::WakeupLatency,
         Self::ObservedPeriod,
         Self::ExecutionTime,
         Self::ResponseTime,
         Self::SleepLatency,
         Self::SkippedLatency,
+    ];
+
+    /// All of them, in the order of the run file: those of a cycle, then those of imported runs.
+    pub const ALL: [Self; 11] = [
+        Self::WakeupLatency,
+        Self::ObservedPeriod,
+        Self::ExecutionTime,
+        Self::ResponseTime,
+        Self::SleepLatency,
+        Self::SkippedLatency,
+        Self::Hiccup,
+        Self::InterruptLatency,
+        Self::ReturnLatency,
+        Self::Gap,
+        Self::Recorded,
     ];
 
     /// The `Tag=` of its lines.
@@ -41,6 +66,11 @@ impl Series {
             Self::ResponseTime => "response_time",
             Self::SleepLatency => "sleep_latency",
             Self::SkippedLatency => "skipped_latency",
+            Self::Hiccup => "hiccup",
+            Self::InterruptLatency => "interrupt_latency",
+            Self::ReturnLatency => "return_latency",
+            Self::Gap => "gap",
+            Self::Recorded => "recorded",
         }
     }
 
@@ -60,6 +90,11 @@ impl Series {
             Self::ResponseTime => "response time",
             Self::SleepLatency => "sleep latency",
             Self::SkippedLatency => "latency of skipped releases",
+            Self::Hiccup => "hiccup",
+            Self::InterruptLatency => "interrupt latency",
+            Self::ReturnLatency => "return latency",
+            Self::Gap => "gap",
+            Self::Recorded => "recorded value",
         }
     }
 

@@ -61,7 +61,7 @@ pub struct Why {
 impl Tally {
     pub(super) fn new(spike_limit: SpikeLimit, work_ns: u64) -> Self {
         let counted =
-            Series::ALL.map(|series| Counted { series, counts: empty_interval(series), moments: Moments::default() });
+            Series::CYCLE.map(|series| Counted { series, counts: empty_interval(series), moments: Moments::default() });
         let mut tally = Self {
             counted: Vec::from(counted),
             lateness: empty_interval(Series::WakeupLatency),

@@ -8,7 +8,7 @@ use super::causes::{self, Causes};
 use super::statistics::Statistics;
 use super::units::count;
 use super::verdict::{self, Limit, Verdict};
-use crate::record::{Cell, LoadEvent, RunFile, Series, SpikeNote, Stall};
+use crate::record::{Cell, Import, LoadEvent, RunFile, Series, SpikeNote, Stall};
 
 /// Spikes that a summary lists of a cell: the worst. All that were kept stand in the run file.
 const SPIKES_LISTED: usize = 100;
@@ -75,6 +75,9 @@ pub struct CellSummary {
     /// Memory held for it, in bytes: the kernel's buffers and what is kept of them; `None` as above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes_bytes: Option<u64>,
+    /// Where it comes from, when another tool recorded it; misses and skipped releases are not known then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub import: Option<Import>,
     /// What else is to be known of it, as sentences.
     pub notes: Vec<String>,
 }
@@ -86,10 +89,16 @@ impl CellSummary {
         Cell { tuning: self.tuning.clone(), load: self.load.clone() }
     }
 
-    /// The figures of its wake-up latency, when it has any.
+    /// Its first series and the figures of it: wake-up latency, unless another tool measured something else.
+    #[must_use]
+    pub fn main(&self) -> Option<(Series, &Statistics)> {
+        self.series.first_key_value().map(|(series, figures)| (*series, figures))
+    }
+
+    /// The figures of its first series.
     #[must_use]
     pub fn wakeup(&self) -> Option<&Statistics> {
-        self.series.get(&Series::WakeupLatency)
+        self.main().map(|(_, figures)| figures)
     }
 
     pub(super) fn not_permitted(cell: Cell, why_not: String) -> Self {
@@ -106,10 +115,13 @@ impl CellSummary {
 pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSummary {
     let per_interval = |figure: fn(&crate::record::Interval) -> u64| run.intervals.iter().map(figure).sum::<u64>();
     let account = Account::of(run);
-    let series: BTreeMap<Series, Statistics> = Series::ALL
+    let mut series: BTreeMap<Series, Statistics> = Series::ALL
         .into_iter()
         .filter_map(|series| Some((series, Statistics::of(&run.distribution(series), &run.moments(series))?)))
         .collect();
+    if let Some(import) = &run.import {
+        super::imported::mark_beyond(&mut series, import);
+    }
     let notes = notes(run, &series);
     CellSummary {
         tuning: cell.tuning,
@@ -117,7 +129,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         file: run.path.file_name().map(|name| name.to_string_lossy().into_owned()),
         permitted: true,
         why_not: None,
-        complete: run.end.is_some(),
+        complete: run.is_complete(),
         blocks: run.blocks.len() as u64,
         slots: account.slots,
         cycles: account.cycles,
@@ -137,6 +149,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         window_bytes: run.windows.iter().map(|window| window.packed.len() as u64).sum(),
         causes_cpu_share: share_of_slots(run, |end| end.causes_cpu_ns).filter(|_| looked(run)),
         causes_bytes: run.end.as_ref().map(|end| end.causes_bytes).filter(|_| looked(run)),
+        import: run.import.clone(),
         series,
         notes,
     }
@@ -166,6 +179,14 @@ impl Account {
     fn of(run: &RunFile) -> Self {
         if let Some(end) = &run.end {
             return Self { slots: end.slots, cycles: end.cycles, skipped: end.skipped, lost: end.lost };
+        }
+        if run.import.is_some() {
+            let count = |series: Series| -> u64 {
+                let entries = run.entries.iter().filter(|entry| entry.series == series);
+                entries.map(|entry| entry.counts.count()).sum()
+            };
+            let samples = Series::ALL.into_iter().map(count).find(|n| *n > 0).unwrap_or(0);
+            return Self { slots: samples, cycles: samples, skipped: 0, lost: 0 };
         }
         let mut sum = Self { slots: 0, cycles: 0, skipped: 0, lost: 0 };
         for interval in &run.intervals {
@@ -200,8 +221,8 @@ fn worst_spikes(run: &RunFile) -> Vec<SpikeNote> {
 }
 
 fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if run.end.is_none() {
+    let mut notes = run.import.as_ref().map(super::imported::notes).unwrap_or_default();
+    if !run.is_complete() {
         let line = if run.cut_line { ", in the middle of a line" } else { "" };
         notes.push(format!(
             "the run file was cut off{line}: figures are of what is there, warm-up cycles are not counted"

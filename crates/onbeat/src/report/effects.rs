@@ -2,25 +2,20 @@
 //!
 //! For a factor, every pair of cells that differs by this factor only (none and P, M and PM, …) gives a ratio of a percentile
 //! of wake-up latency; the effect is the geometric mean of the ratios. How sure it is, is found by drawing each cell's
-//! blocks anew with replacement (bootstrap): blocks and not samples, because neighbouring samples share their
-//! disturbances. A percentile interval over few blocks is too narrow, so it is widened as Hesterberg proposes (What
-//! Teachers Should Know About the Bootstrap, 2015, section 3.2): by the bias of the variance and by Student's t.
+//! blocks anew with replacement ([`super::bootstrap`]).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::bootstrap::{Drawn, Stretches, interval};
 use super::statistics::Share;
 use super::summary::cell_of;
 use super::units::{Letters, listed, ratio, time};
-use crate::record::{Distribution, RunFile, Series};
+use crate::record::{RunFile, Series};
 
 /// Percentiles that may be compared, the farthest out first.
 const COMPARED_BY: [Share; 4] = [Share::P99_9, Share::P99, Share::P90, Share::P50];
-/// Fewer stretches than this tell nothing about how much they differ.
-const LEAST_STRETCHES: usize = 4;
-/// More stretches than this are put together with their neighbours.
-const MOST_STRETCHES: usize = 64;
 
 /// What one factor paid under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,7 +74,7 @@ pub fn of(files: &[RunFile], loads: &[String], bootstrap: Bootstrap) -> Vec<Effe
             .filter_map(|file| {
                 let cell = cell_of(file);
                 (cell.load == *load).then_some(())?;
-                Some((Factors::of(&cell.tuning)?, Stretches::of(file)?))
+                Some((Factors::of(&cell.tuning)?, Stretches::of(file, Series::WakeupLatency)?))
             })
             .collect();
         effects.extend(under_load(load, &cells, Bootstrap { seed, ..bootstrap }));
@@ -132,104 +127,11 @@ impl Factors {
     }
 }
 
-/// A cell's wake-up latencies, stretch by stretch.
-struct Stretches {
-    /// What each bucket of any stretch is told as, rising, in nanoseconds.
-    values_ns: Vec<u64>,
-    /// Per bucket and, within it, per stretch: samples up to and with this bucket.
-    up_to: Vec<u32>,
-    stretches: usize,
-    samples: u64,
-}
-
-impl Stretches {
-    /// `None` when there are too few.
-    fn of(file: &RunFile) -> Option<Self> {
-        let mut parts: Vec<Distribution> = file
-            .blocks
-            .iter()
-            .map(|block| file.distribution_in_block(Series::WakeupLatency, block.index))
-            .filter(|part| part.count() > 0)
-            .collect();
-        if parts.len() < LEAST_STRETCHES {
-            let entries = file.entries.iter().filter(|entry| entry.series == Series::WakeupLatency);
-            parts = entries.map(|entry| entry.counts.clone()).collect();
-        }
-        let together = parts.len().div_ceil(MOST_STRETCHES).max(1);
-        let parts: Vec<Distribution> = parts.chunks(together).map(Distribution::merged).collect();
-        (parts.len() >= LEAST_STRETCHES).then(|| Self::of_parts(&parts, file.moments(Series::WakeupLatency).max_ns))
-    }
-
-    fn of_parts(parts: &[Distribution], max_ns: u64) -> Self {
-        let whole = Distribution::merged(parts);
-        let mut up_to = vec![0; whole.buckets().len() * parts.len()];
-        for (stretch, part) in parts.iter().enumerate() {
-            let mut buckets = part.buckets().iter().peekable();
-            let mut below = 0;
-            for (i, bucket) in whole.buckets().iter().enumerate() {
-                if let Some(own) = buckets.next_if(|own| own.low_ns == bucket.low_ns) {
-                    below += u32::try_from(own.count).unwrap_or(u32::MAX);
-                }
-                up_to[i * parts.len() + stretch] = below;
-            }
-        }
-        let told = |high_ns: u64| if max_ns > 0 { high_ns.min(max_ns) } else { high_ns };
-        let values_ns = whole.buckets().iter().map(|bucket| told(bucket.high_ns()).max(1)).collect();
-        Self { values_ns, up_to, stretches: parts.len(), samples: whole.count() }
-    }
-
-    /// The logarithm of a percentile by nearest rank, of the stretches drawn.
-    fn ln_percentile(&self, share: Share, drawn: &[usize]) -> f64 {
-        let count = |bucket: usize| -> u64 {
-            let row = &self.up_to[bucket * self.stretches..(bucket + 1) * self.stretches];
-            drawn.iter().map(|&stretch| u64::from(row[stretch])).sum()
-        };
-        let last = self.values_ns.len() - 1;
-        let rank = share.of(count(last));
-        let (mut low, mut high) = (0, last);
-        while low < high {
-            let middle = low.midpoint(high);
-            if count(middle) >= rank { high = middle } else { low = middle + 1 }
-        }
-        (self.values_ns[low] as f64).ln()
-    }
-
-    fn ln_of_all(&self, share: Share) -> f64 {
-        self.ln_percentile(share, &(0..self.stretches).collect::<Vec<_>>())
-    }
-}
-
 /// Cells that differ by one factor only: without it, with it.
 struct Pairs<'c> {
     factor: char,
     share: Share,
     pairs: Vec<(&'c Drawn, &'c Drawn)>,
-}
-
-/// A cell and its percentile, as it is and drawn anew many times, as logarithms.
-struct Drawn {
-    ln: f64,
-    draws: Vec<f64>,
-    stretches: usize,
-}
-
-impl Drawn {
-    fn of(cell: &Stretches, share: Share, resamples: u32, random: &mut fastrand::Rng) -> Self {
-        let mut drawn = vec![0; cell.stretches];
-        let draws = (0..resamples).map(|_| {
-            drawn.fill_with(|| random.usize(..cell.stretches));
-            cell.ln_percentile(share, &drawn)
-        });
-        Self { draws: draws.collect(), ln: cell.ln_of_all(share), stretches: cell.stretches }
-    }
-
-    /// Variance of the draws, corrected for what drawing from few loses.
-    fn variance(&self) -> f64 {
-        let n = self.draws.len() as f64;
-        let mean = self.draws.iter().sum::<f64>() / n;
-        let square = self.draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / n;
-        square * self.stretches as f64 / (self.stretches - 1) as f64
-    }
 }
 
 /// What is to be compared for a factor.
@@ -277,7 +179,7 @@ impl Pairs<'_> {
         let n = self.pairs.len() as f64;
         let mean = |of: &dyn Fn(&(&Drawn, &Drawn)) -> f64| self.pairs.iter().map(of).sum::<f64>() / n;
         let (without, with) = (mean(&|(without, _)| without.ln), mean(&|(_, with)| with.ln));
-        let (low, high) = self.interval(with - without);
+        let (low, high) = interval(with - without, &self.pairs);
         let mut effect = Effect {
             factor: self.factor.to_string(),
             load: load.to_owned(),
@@ -290,44 +192,6 @@ impl Pairs<'_> {
         effect.sentence = sentence(&effect, without.exp(), with.exp());
         effect
     }
-
-    /// The 95 % interval around `ln_ratio`, of logarithms.
-    fn interval(&self, ln_ratio: f64) -> (f64, f64) {
-        let resamples = self.pairs.iter().map(|(a, _)| a.draws.len()).min().unwrap_or(0);
-        let n = self.pairs.len() as f64;
-        let mut ratios: Vec<f64> =
-            (0..resamples).map(|i| self.pairs.iter().map(|(a, b)| b.draws[i] - a.draws[i]).sum::<f64>() / n).collect();
-        ratios.sort_unstable_by(f64::total_cmp);
-        if ratios.is_empty() {
-            return (f64::NEG_INFINITY, f64::INFINITY);
-        }
-        let at = |share: f64| ratios[((resamples - 1) as f64 * share).round() as usize];
-        let wider = self.widening();
-        (ln_ratio + (at(0.025) - ln_ratio).min(0.0) * wider, ln_ratio + (at(0.975) - ln_ratio).max(0.0) * wider)
-    }
-
-    /// By how much an interval of draws is too narrow: the bias of the variance, and Student's t with the degrees of
-    /// freedom of Welch and Satterthwaite.
-    fn widening(&self) -> f64 {
-        let cells = || self.pairs.iter().flat_map(|&(a, b)| [a, b]);
-        let fewest = cells().map(|cell| cell.stretches).min().unwrap_or(LEAST_STRETCHES) as f64;
-        let variance: f64 = cells().map(Drawn::variance).sum();
-        let parts: f64 = cells().map(|cell| cell.variance().powi(2) / (cell.stretches - 1) as f64).sum();
-        let freedom = if parts > 0.0 { variance * variance / parts } else { fewest - 1.0 };
-        (fewest / (fewest - 1.0)).sqrt() * t_97_5(freedom) / Z_97_5
-    }
-}
-
-/// The 97.5 % point of the normal distribution.
-const Z_97_5: f64 = 1.959_963_984_540_054;
-
-/// The 97.5 % point of Student's t, within 1 % from 3 degrees of freedom on (Abramowitz and Stegun, 26.7.5).
-fn t_97_5(freedom: f64) -> f64 {
-    let z = Z_97_5;
-    let first = (z.powi(3) + z) / 4.0;
-    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
 }
 
 fn sentence(effect: &Effect, without_ns: f64, with_ns: f64) -> String {
@@ -344,22 +208,6 @@ fn sentence(effect: &Effect, without_ns: f64, with_ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn students_t_is_within_one_percent_of_its_table() {
-        for (freedom, known) in [(3.0, 3.182), (5.0, 2.571), (11.0, 2.201), (30.0, 2.042), (1000.0, 1.962)] {
-            let t = t_97_5(freedom);
-            assert!((t / known - 1.0).abs() < 0.01, "{freedom}: {t} instead of {known}");
-        }
-    }
-
-    #[test]
-    fn a_percentile_of_all_stretches_is_that_of_the_whole() {
-        let parts = [1_u64, 1000, 5000].map(|from| Distribution::of_values(from..from + 200));
-        let cell = Stretches::of_parts(&parts, 0);
-        assert_eq!(cell.ln_of_all(Share::P50), 1099_f64.ln(), "the 300th of 600");
-        assert_eq!(cell.ln_percentile(Share::P99, &[0, 0, 1]), 1193_f64.ln(), "the 594th of 600, with block 0 twice");
-    }
 
     #[test]
     fn a_tuning_is_a_set_of_letters() {

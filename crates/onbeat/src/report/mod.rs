@@ -10,6 +10,10 @@
 //! | [`best`] | which tuning is best, and whether it holds the limit under every load |
 //! | [`causes`] | why spikes were late, counted |
 //! | [`spikes`] | which spikes there are, by number |
+//! | [`imported`] | what runs of other tools have come to |
+//! | [`compare`], [`comparable`], [`compare_tables`] | runs beside each other |
+//! | [`export`] | runs for other programs |
+//! | [`gate`], [`junit`] | whether a run passes, for machines |
 //! | [`effects`] | what each of P, M, C and S paid on its own |
 //! | [`summary`], [`cell`] | all of it as one object |
 //! | [`tables`], [`table`] | all of it as text |
@@ -21,9 +25,17 @@
 
 pub mod best;
 pub mod binomial;
+mod bootstrap;
 pub mod causes;
 pub mod cell;
+pub mod comparable;
+pub mod compare;
+pub mod compare_tables;
 pub mod effects;
+pub mod export;
+pub mod gate;
+pub mod imported;
+pub mod junit;
 pub mod page;
 pub mod spikes;
 pub mod statistics;

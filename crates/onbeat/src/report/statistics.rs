@@ -47,6 +47,12 @@ impl Share {
         n - self.of(n) >= LEAST_ABOVE
     }
 
+    /// The share nearest to a percentage of 0 to 100.
+    #[must_use]
+    pub fn of_percent(percent: f64) -> Self {
+        Self((percent.clamp(0.0, 100.0) * 1000.0).round() as u32)
+    }
+
     /// In percent.
     #[must_use]
     pub fn percent(self) -> f64 {

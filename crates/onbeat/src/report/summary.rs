@@ -237,7 +237,7 @@ fn tuning_granted(run: &RunFile) -> String {
 }
 
 /// How far a file goes, in seconds since its start.
-fn last_second(run: &RunFile) -> f64 {
+pub(super) fn last_second(run: &RunFile) -> f64 {
     let intervals = run.intervals.iter().map(|interval| interval.t + interval.length);
     let entries = run.entries.iter().map(|entry| entry.t + entry.length);
     let ends = run.end.iter().map(|end| end.t);

@@ -1,6 +1,7 @@
 //! The tables of a bench: figures per load, the paper's full table, the limit, what each factor paid, the ladder.
 
 use super::cell::CellSummary;
+use super::imported::UNKNOWN;
 use super::statistics::{Low, Percentile, Share, Statistics};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, Row, Table};
@@ -63,35 +64,43 @@ impl Unit {
 /// One table for a load: a row per tuning, wake-up latency in microseconds, misses and skipped releases.
 #[must_use]
 pub fn by_tuning(summary: &Summary, load: &str, letters: Letters) -> Table {
+    by_tuning_of(summary, load, Series::WakeupLatency, letters)
+}
+
+/// The same for any series.
+#[must_use]
+pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
     let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load).collect();
-    let unit = Unit::for_cells(&cells, Series::WakeupLatency, letters);
+    let unit = Unit::for_cells(&cells, series, letters);
+    let under = if load == UNKNOWN { String::new() } else { format!(" under {load}") };
+    let is_imported = cells.iter().all(|cell| cell.import.is_some());
     let mut table = Table {
-        title: format!("wake-up latency under {load}, {}{}", unit.name, samples_of(&cells, Series::WakeupLatency)),
-        columns: vec![Column::words("tuning")],
-        rows: rows_by_tuning(summary, &cells, unit),
+        title: format!("{}{under}, {}{}", series.words(), unit.name, samples_of(&cells, series)),
+        columns: vec![Column::words(if is_imported { "run" } else { "tuning" })],
+        rows: rows_by_tuning(summary, &cells, (series, unit)),
         legend: Vec::new(),
     };
     table.columns.extend(HEADS.map(Column::figures));
     if !table.fits(TERMINAL) {
-        table.rows = rows_by_tuning(summary, &cells, Unit { is_grouped: false, ..unit });
+        table.rows = rows_by_tuning(summary, &cells, (series, Unit { is_grouped: false, ..unit }));
     }
     explain(&mut table, &cells);
     table
 }
 
-fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], unit: Unit) -> Vec<Row> {
+fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, Unit)) -> Vec<Row> {
     let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
     let row = |cell: &&CellSummary| {
         let is_best = summary.cells.len() > 1 && best == Some(cell.tuning.as_str());
         let mut entries = vec![Entry::marked(name(cell), if is_best { Mark::Best } else { Mark::Plain })];
-        entries.extend(figures(cell, unit));
+        entries.extend(figures(cell, of));
         Row { entries, begins_group: false }
     };
     cells.iter().map(row).collect()
 }
 
-fn figures(cell: &CellSummary, unit: Unit) -> Vec<Entry> {
-    let Some(of) = cell.wakeup() else { return vec![Entry::from(NO_FIGURE); HEADS.len()] };
+fn figures(cell: &CellSummary, (series, unit): (Series, Unit)) -> Vec<Entry> {
+    let Some(of) = cell.series.get(&series) else { return vec![Entry::from(NO_FIGURE); HEADS.len()] };
     let plain = |ns: f64| Entry::from(unit.rounded(ns));
     let percentile = |share: Share| match of.percentile(share) {
         Some(Percentile { value_ns, supported, .. }) => estimate(unit.rounded(value_ns as f64), supported),
@@ -99,7 +108,9 @@ fn figures(cell: &CellSummary, unit: Unit) -> Vec<Entry> {
     };
     let mut entries = vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), plain(of.sd_ns)];
     entries.extend([Share::P50, Share::P99, Share::P99_9, Share::P99_99].map(percentile));
-    entries.extend([cell.deadline_misses, cell.skipped].map(|n| Entry::from(unit.whole(n))));
+    let is_counted = cell.import.is_none();
+    let counted = |n: u64| Entry::from(if is_counted { unit.whole(n) } else { NO_FIGURE.to_owned() });
+    entries.extend([cell.deadline_misses, cell.skipped].map(counted));
     entries
 }
 
@@ -134,7 +145,8 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     let tail = |of: &Statistics| of.tail_ratio.map(|times| Entry::from(format!("{times:.1}")));
     rows.push(row("tail", "", &tail));
     rows.iter_mut().for_each(mark_whole_row);
-    let title = format!("{} under {load}, {}{}", series.words(), unit.name, samples_of(&cells, series));
+    let under = if load == UNKNOWN { String::new() } else { format!(" under {load}") };
+    let title = format!("{}{under}, {}{}", series.words(), unit.name, samples_of(&cells, series));
     let mut table = Table { title, columns, rows, legend: Vec::new() };
     explain(&mut table, &cells);
     table.legend.push("jitter is max - min, tail is (max - avg) / SD, both over all samples".to_owned());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::binomial::{lower_bound, needed_with, needed_with_none_over, upper_bound};
 use super::units::{Letters, count, one_in, percent, time_ns};
-use crate::record::{RunFile, Series, Stall};
+use crate::record::{Distribution, RunFile, Series, Stall};
 
 /// A limit to hold: at least `at` percent of `on` at or below `limit_ns`.
 pub type Limit = crate::record::LimitNote;
@@ -52,6 +52,9 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// How many were over the limit.
     pub over: u64,
+    /// How many may have been over it: they lie in a cell of the source that reaches beyond the limit. Only in imported runs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsure: u64,
     /// Out of how many: wake-up and response time count every release, skipped ones among them.
     pub releases: u64,
     /// How many releases with none over suffice for [`Outcome::Holds`]; 1 when the limit is for all of them, because
@@ -61,11 +64,16 @@ pub struct Verdict {
     pub sentence: String,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 impl Verdict {
     /// The largest rate over the limit that fits the samples, at one-sided 95 % confidence.
     #[must_use]
     pub fn rate_at_most(&self) -> f64 {
-        upper_bound(self.over, self.releases)
+        upper_bound(self.over + self.unsure, self.releases)
     }
 
     /// The smallest.
@@ -79,7 +87,7 @@ impl Verdict {
 ///
 /// A release that was skipped counts with the latency it had when the next cycle started, and is always over a limit on the
 /// response time. Samples that were lost between loop and recorder might have been over and might not: they
-/// count against either outcome.
+/// count against either outcome. So do samples of an imported run in a cell that reaches beyond the limit.
 #[must_use]
 pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
     let tally = Tally::of(run, limit);
@@ -88,6 +96,7 @@ pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
     Verdict {
         outcome,
         over: tally.over,
+        unsure: tally.unsure,
         releases: tally.releases,
         needed: if allowed > 0.0 { needed_with_none_over(allowed) } else { 1 },
         sentence: tally.sentence(outcome, limit),
@@ -110,12 +119,16 @@ pub fn limit_in_words(limit: Limit) -> String {
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     over: u64,
+    unsure: u64,
     releases: u64,
     lost: u64,
 }
 
 impl Tally {
     fn of(run: &RunFile, limit: Limit) -> Self {
+        if run.import.is_some() {
+            return Self::of_cells(&run.distribution(limit.on), limit.limit_ns);
+        }
         let (mut over, mut releases) = count_over(run, limit.on, limit.limit_ns);
         let (skipped_over, skipped) = count_over(run, Series::SkippedLatency, limit.limit_ns);
         match limit.on {
@@ -127,7 +140,19 @@ impl Tally {
             releases += skipped;
         }
         let lost = run.intervals.iter().map(|interval| interval.lost).sum();
-        Self { over, releases, lost }
+        Self { over, unsure: 0, releases, lost }
+    }
+
+    /// What a source that counted in cells can tell.
+    fn of_cells(cells: &Distribution, limit_ns: u64) -> Self {
+        let wholly_over = cells.buckets().iter().filter(|bucket| bucket.low_ns > limit_ns);
+        let over = wholly_over.map(|bucket| bucket.count).sum();
+        Self { over, unsure: cells.count_astride(limit_ns), releases: cells.count(), lost: 0 }
+    }
+
+    /// Those that may have been over and may not.
+    const fn open(&self) -> u64 {
+        self.lost + self.unsure
     }
 
     fn outcome(&self, allowed: f64) -> Outcome {
@@ -135,14 +160,14 @@ impl Tally {
         if self.releases == 0 {
             Outcome::NotEnoughSamples
         } else if allowed == 0.0 {
-            match (self.over, self.lost) {
+            match (self.over, self.open()) {
                 (0, 0) => Outcome::Holds,
                 (0, _) => Outcome::NotEnoughSamples,
                 _ => Outcome::Broken,
             }
         } else if lower_bound(self.over, all) > allowed {
             Outcome::Broken
-        } else if upper_bound(self.over + self.lost, all) <= allowed {
+        } else if upper_bound(self.over + self.open(), all) <= allowed {
             Outcome::Holds
         } else {
             Outcome::NotEnoughSamples
@@ -152,7 +177,7 @@ impl Tally {
     fn sentence(&self, outcome: Outcome, limit: Limit) -> String {
         let found = self.found(limit);
         let allowed = allowed_rate(limit);
-        let at_most = upper_bound(self.over + self.lost, self.releases + self.lost);
+        let at_most = upper_bound(self.over + self.open(), self.releases + self.lost);
         let lost = match self.lost {
             0 => String::new(),
             lost => format!("; {} samples were lost and count against it", count(lost)),
@@ -173,7 +198,11 @@ impl Tally {
             Outcome::NotEnoughSamples if allowed == 0.0 => format!("{found}, as far as samples were kept"),
             Outcome::NotEnoughSamples => format!("not enough samples: {found}, {}", self.needs(limit.at, allowed)),
         };
-        judged + &lost
+        let unsure = match self.unsure {
+            0 => String::new(),
+            unsure => format!("; {} more may be, the source counted too coarsely to tell", count(unsure)),
+        };
+        judged + &lost + &unsure
     }
 
     /// `none of 60,000 releases is over 100 us`.
@@ -193,7 +222,7 @@ impl Tally {
     }
 
     fn needs(&self, at: f64, allowed: f64) -> String {
-        let needed = count(needed_with(self.over + self.lost, allowed));
+        let needed = count(needed_with(self.over + self.open(), allowed));
         match self.over {
             0 => format!("{needed} with none over show that {at} % hold"),
             _ => format!("{needed} with no more over show that {at} % hold"),

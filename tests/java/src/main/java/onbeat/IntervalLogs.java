@@ -29,9 +29,62 @@ public final class IntervalLogs {
             }
         } else if (words.length == 2 && words[0].equals("write")) {
             write(words[1]);
+        } else if (words.length == 2 && words[0].equals("hiccups")) {
+            hiccups(words[1]);
+        } else if (words.length == 3 && words[0].equals("percentiles")) {
+            percentiles(words[1], words[2]);
         } else {
-            System.err.println("usage: IntervalLogs read FILE... | write FILE");
+            System.err.println("usage: IntervalLogs read FILE... | write FILE | hiccups FILE | percentiles FILE TAG");
             System.exit(2);
+        }
+    }
+
+    /** Sleeps of a millisecond for four seconds, logged as jHiccup logs them: two digits from 20 us, no tag. */
+    private static void hiccups(String name) throws FileNotFoundException {
+        HistogramLogWriter writer = new HistogramLogWriter(new File(name));
+        writer.outputComment("[Logged with jHiccup's settings]");
+        writer.outputLogFormatVersion();
+        long start = System.currentTimeMillis();
+        writer.outputStartTime(start);
+        writer.setBaseTime(start);
+        writer.outputBaseTime(start);
+        writer.outputLegend();
+        long shortest = Long.MAX_VALUE;
+        for (int second = 0; second < 4; second++) {
+            Histogram interval = new Histogram(20_000, 3_600_000_000_000L, 2);
+            interval.setStartTimeStamp(System.currentTimeMillis());
+            long end = System.nanoTime() + 1_000_000_000L;
+            while (System.nanoTime() < end) {
+                long before = System.nanoTime();
+                java.util.concurrent.locks.LockSupport.parkNanos(1_000_000);
+                long slept = System.nanoTime() - before;
+                shortest = Math.min(shortest, slept);
+                interval.recordValueWithExpectedInterval(slept - shortest, 1_000_000);
+            }
+            interval.setEndTimeStamp(System.currentTimeMillis());
+            writer.outputIntervalHistogram(interval);
+        }
+        writer.close();
+    }
+
+    /** The percentile text of all lines of a tag together, in milliseconds. */
+    private static void percentiles(String name, String tag) throws FileNotFoundException {
+        Histogram sum = null;
+        HistogramLogReader reader = new HistogramLogReader(new File(name));
+        for (EncodableHistogram next = reader.nextIntervalHistogram(); next != null;
+                next = reader.nextIntervalHistogram()) {
+            if (tag.equals(next.getTag() == null ? "" : next.getTag())) {
+                if (sum == null) {
+                    sum = ((Histogram) next).copy();
+                    sum.setAutoResize(true);
+                } else {
+                    sum.add((Histogram) next);
+                }
+            }
+        }
+        reader.close();
+        if (sum != null) {
+            sum.outputPercentileDistribution(System.out, 1_000_000.0);
         }
     }
 

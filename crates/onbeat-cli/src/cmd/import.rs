@@ -1,0 +1,90 @@
+//! `onbeat import`: files of other tools become a run.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use onbeat::import::stream::Labels;
+use onbeat::import::{self, Asked, Format, Stream};
+use onbeat::record::{Cell, Series};
+use onbeat::report::imported::UNKNOWN;
+
+use super::{Failure, Verdict, runs, show, typed};
+use crate::cli_files::{ImportOptions, Unit};
+
+pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
+    let mut sources = Vec::new();
+    for path in &options.files {
+        sources.push((path.as_path(), read(path, &asked(options))?));
+    }
+    let dir = match &options.to {
+        Some(to) => new_directory(to)?,
+        None => runs::create(&options.out)?,
+    };
+    let mut names = BTreeSet::new();
+    for (path, streams) in &sources {
+        for stream in streams {
+            write(stream, path, options, &mut Place { dir: &dir, names: &mut names })?;
+        }
+    }
+    let kept = runs::read(&dir, None)?;
+    show::summary(&kept, show::Extent { json: options.json, full: false }, None)?;
+    Ok(Verdict::Holds)
+}
+
+fn asked(options: &ImportOptions) -> Asked {
+    Asked {
+        format: options.from.map(Format::from),
+        unit_ns: options.unit.map(Unit::ns),
+        series: options.series,
+        period_ns: options.period,
+        column: options.column.clone(),
+    }
+}
+
+fn read(path: &Path, asked: &Asked) -> Result<Vec<Stream>, Failure> {
+    let failed = |source| Failure::Import { path: path.to_owned(), source };
+    let file = File::open(path).map_err(|source| Failure::File { what: "read", path: path.to_owned(), source })?;
+    import::read(&mut BufReader::with_capacity(1 << 18, file), asked).map_err(failed)
+}
+
+/// A directory that is not there yet, or is empty.
+fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
+    let failed = |source| Failure::File { what: "create", path: to.to_owned(), source };
+    fs::create_dir_all(to).map_err(failed)?;
+    if fs::read_dir(to).map_err(failed)?.next().is_some() {
+        return Err(Failure::Taken { path: to.to_owned() });
+    }
+    Ok(to.to_owned())
+}
+
+/// Where run files go, and which names are taken.
+struct Place<'p> {
+    dir: &'p Path,
+    names: &'p mut BTreeSet<String>,
+}
+
+fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut Place<'_>) -> Result<(), Failure> {
+    let file = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let name = if stream.label.is_empty() { stem } else { format!("{stem} {}", stream.label) };
+    let free = (1..).map(|n| if n == 1 { name.clone() } else { format!("{name} {n}") });
+    let name = free.into_iter().find(|name| place.names.insert(name.clone())).unwrap_or(name);
+    let load = options.load.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+    let cell = Cell { tuning: name.clone(), load };
+    let bare = Cell { tuning: name, load: String::new() }.file_name().replace("-.onbeat.hlog", ".onbeat.hlog");
+    let path = place.dir.join(bare);
+    // In place only when it is whole.
+    let part = path.with_extension("part");
+    import::write(stream, &Labels { command: typed(), file, cell }, &part)?;
+    fs::rename(&part, &path).map_err(|source| Failure::File { what: "create", path, source })
+}
+
+/// A series by its tag, for the command line.
+pub(crate) fn series(text: &str) -> Result<Series, String> {
+    Series::from_tag(&text.replace('-', "_")).ok_or_else(|| {
+        let tags = Series::ALL.map(Series::tag).join(", ");
+        format!("there is no series `{text}`; those there are: {tags}")
+    })
+}

@@ -1,0 +1,68 @@
+//! The wall clock as other tools print it.
+
+/// Seconds since 1970 of a date such as `Sat, 21 Nov 2026 11:57:50 +0000` (RFC 5322, section 3.3); `None` when it is none.
+#[must_use]
+pub fn unix_s(text: &str) -> Option<f64> {
+    let text = text.split_once(',').map_or(text, |(_, rest)| rest);
+    let mut words = text.split_whitespace();
+    let day: i64 = words.next()?.parse().ok()?;
+    let month = words.next()?;
+    let year: i64 = words.next()?.parse().ok()?;
+    let time = words.next()?;
+    let zone = words.next().unwrap_or("+0000");
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = i64::try_from(months.iter().position(|name| *name == month)?).ok()? + 1;
+    if !(1..=31).contains(&day) || !(1970..=9999).contains(&year) {
+        return None;
+    }
+    let seconds = clock_s(time)? - zone_s(zone)?;
+    Some((days_since_1970(year, month, day) * 86_400 + seconds) as f64)
+}
+
+/// Seconds of `11:57:50`.
+pub(crate) fn clock_s(text: &str) -> Option<i64> {
+    let mut all = 0;
+    for part in text.split(':') {
+        let part: i64 = part.parse().ok()?;
+        all = all * 60 + (0..=59).contains(&part).then_some(part)?;
+    }
+    Some(all)
+}
+
+fn zone_s(text: &str) -> Option<i64> {
+    let (hours, minutes) = text.get(1..)?.split_at_checked(2)?;
+    let seconds = hours.parse::<i64>().ok()? * 3600 + minutes.parse::<i64>().ok()? * 60;
+    match text.as_bytes().first()? {
+        b'+' => Some(seconds),
+        b'-' => Some(-seconds),
+        _ => None,
+    }
+}
+
+/// Days of the Gregorian calendar, counted in years that begin in March so that the leap day comes last.
+const fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let months = (month + 9) % 12;
+    year * 365 + year / 4 - year / 100 + year / 400 + (months * 153 + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_seconds_since_1970() {
+        assert_eq!(unix_s("Thu, 01 Jan 1970 00:00:00 +0000"), Some(0.0));
+        assert_eq!(unix_s("Sat, 21 Nov 2026 11:57:50 +0000"), Some(1_795_262_270.0));
+        assert_eq!(unix_s("Tue, 29 Feb 2000 23:00:00 -0130"), Some(951_870_600.0));
+    }
+
+    #[test]
+    fn what_is_no_date_is_none() {
+        for text in
+            ["", "21 Nov", "1 Nov 2026 11:5x:50 +0000", "1 Nov 2026 11:50:50 é0000", "99 Nov 2026 11:00:00 +0000"]
+        {
+            assert_eq!(unix_s(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! HdrHistogram interval logs: jHiccup's, HistogramLogWriter's, of format versions 1.0 to 1.3, with tags and without.
+//!
+//! Lines are `[Tag=NAME,]start,length,max,histogram`. What `start` counts from is told by `#[StartTime: ...]` and
+//! `#[BaseTime: ...]`, or, where these are missing, found as HistogramLogReader does: a stamp more than a year before the
+//! start counts from it.
+//!
+//! Neighbouring intervals are put together as a run file keeps them ([`interval_ns_for`]); the largest value of each stays.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Seek, SeekFrom};
+
+use super::payload::{Decoder, Scale};
+use super::stream::{Part, Stream};
+use super::{Asked, Error, Format};
+use crate::record::{Resolution, Series, interval_ns_for};
+
+const FORMAT: Format = Format::Hlog;
+const YEAR_S: f64 = 365.0 * 24.0 * 3600.0;
+/// Tags beyond this many would be files beyond this many.
+const MOST_TAGS: usize = 256;
+
+/// Whether a line is one interval of a log.
+#[must_use]
+pub fn is_interval_line(line: &str) -> bool {
+    Fields::of(line).is_some_and(|fields| fields.histogram.starts_with("HIST") || fields.histogram.starts_with("DHIST"))
+}
+
+/// One line, taken apart.
+struct Fields<'l> {
+    tag: &'l str,
+    start: f64,
+    length: f64,
+    histogram: &'l str,
+}
+
+impl<'l> Fields<'l> {
+    fn of(line: &'l str) -> Option<Self> {
+        let (tag, rest) = match line.strip_prefix("Tag=") {
+            Some(rest) => rest.split_once(',')?,
+            None => ("", line),
+        };
+        let mut fields = rest.splitn(4, ',');
+        let mut number = || fields.next()?.trim().parse().ok().filter(|n: &f64| n.is_finite());
+        let (start, length, _max) = (number()?, number()?, number()?);
+        Some(Self { tag, start, length, histogram: fields.next()?.trim() })
+    }
+}
+
+/// One stream per tag.
+///
+/// # Errors
+/// [`Error`].
+pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Stream>, Error> {
+    let mut clock = Clock::default();
+    let mut is_jhiccup = false;
+    let lines = each_line(file, |line, number| match line.strip_prefix('#') {
+        Some(comment) => {
+            is_jhiccup |= comment.contains("jHiccup");
+            clock.comment(comment);
+            Ok(())
+        }
+        None => {
+            clock.take_in(&interval(line, number)?);
+            Ok(())
+        }
+    })?;
+    if clock.intervals == 0 {
+        let advice = "it needs lines of start, length, maximum and histogram";
+        return Err(Error::NoHistogram { format: FORMAT, lines, advice });
+    }
+    file.seek(SeekFrom::Start(0))?;
+    let unit_ns = asked.unit_ns.map_or(Some(1), |unit_ns| super::to_ns(1.0, unit_ns)).filter(|unit| *unit > 0);
+    let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
+    let untold = if is_jhiccup { Series::Hiccup } else { Series::Recorded };
+    let mut counting = Counting::new(&clock, unit_ns, asked.series.unwrap_or(untold));
+    each_line(
+        file,
+        |line, number| {
+            if line.starts_with('#') { Ok(()) } else { counting.line(&interval(line, number)?, number) }
+        },
+    )?;
+    let mut streams = counting.finish()?;
+    for stream in &mut streams {
+        stream.started_unix_s = clock.started_unix_s();
+        stream.missing = missing(asked, stream, &clock);
+    }
+    Ok(streams)
+}
+
+fn missing(asked: &Asked, stream: &Stream, clock: &Clock) -> Vec<String> {
+    let mut missing = vec![
+        "skipped releases, the machine and the command: an interval log does not tell them".to_owned(),
+        "order and times within an interval, and exact means: they are those of the histogram's cells".to_owned(),
+    ];
+    if asked.unit_ns.is_none() {
+        missing.push("the unit: nanoseconds were taken, as HdrHistogram's writers have them (--unit)".to_owned());
+    }
+    if stream.parts.iter().any(|part| part.series == Series::Recorded) {
+        missing.push("what the values are: the log does not tell, and --as was not given".to_owned());
+    }
+    if clock.start_s.is_none() {
+        missing.push("the start: the log has no StartTime, its first stamp was taken".to_owned());
+    }
+    missing
+}
+
+fn interval(line: &str, number: usize) -> Result<Fields<'_>, Error> {
+    let fields = Fields::of(line).ok_or_else(|| {
+        let begins: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
+        Error::line(FORMAT, number, format!("`{begins}` is no interval of start, length, maximum and histogram"))
+    })?;
+    if fields.length < 0.0 {
+        return Err(Error::line(FORMAT, number, format!("an interval of {} s", fields.length)));
+    }
+    Ok(fields)
+}
+
+/// Calls `take` with every comment and interval, and its number; returns how many lines there are.
+fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Result<(), Error>) -> Result<usize, Error> {
+    let mut bytes = Vec::new();
+    for number in 1.. {
+        bytes.clear();
+        if file.read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(number - 1);
+        }
+        let line = std::str::from_utf8(&bytes).map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?.trim();
+        if !line.is_empty() && !line.starts_with('"') {
+            take(line, number)?;
+        }
+    }
+    Ok(0)
+}
+
+/// What the stamps count from, and how far they reach.
+#[derive(Default)]
+struct Clock {
+    start_s: Option<f64>,
+    base_s: Option<f64>,
+    first_s: f64,
+    end_s: f64,
+    intervals: u64,
+}
+
+impl Clock {
+    fn comment(&mut self, comment: &str) {
+        let seconds = |name: &str| {
+            let rest = comment.split_once(name)?.1.trim_start();
+            let word = rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?;
+            word.parse::<f64>().ok().filter(|s| s.is_finite())
+        };
+        if let Some(start) = seconds("[StartTime:") {
+            self.start_s = Some(start);
+        } else if let Some(base) = seconds("[BaseTime:") {
+            self.base_s = Some(base);
+        }
+    }
+
+    fn take_in(&mut self, fields: &Fields<'_>) {
+        self.first_s = if self.intervals == 0 { fields.start } else { self.first_s.min(fields.start) };
+        self.end_s = if self.intervals == 0 {
+            fields.start + fields.length
+        } else {
+            self.end_s.max(fields.start + fields.length)
+        };
+        self.intervals += 1;
+    }
+
+    /// Wall clock of the first stamp, in seconds since 1970, as far as it is told; otherwise 0.
+    fn started_unix_s(&self) -> f64 {
+        let start = self.start_s.unwrap_or(0.0);
+        let base = self.base_s.unwrap_or(if self.first_s < start - YEAR_S { start } else { 0.0 });
+        let absolute = self.first_s + base;
+        if (1e8..1e11).contains(&absolute) { absolute } else { 0.0 }
+    }
+
+    fn length_s(&self) -> f64 {
+        self.end_s - self.first_s
+    }
+}
+
+/// Puts intervals together, tag by tag.
+struct Counting {
+    decoder: Decoder,
+    first_s: f64,
+    /// A run file's interval, in seconds.
+    interval_s: f64,
+    unit_ns: u64,
+    untold: Series,
+    tags: BTreeMap<String, Tag>,
+}
+
+/// One tag in the making.
+struct Tag {
+    series: Series,
+    scale: Option<Scale>,
+    resolution: Option<Resolution>,
+    /// Counts by place, of the part in the making.
+    counts: Vec<u64>,
+    part: Part,
+    index: u64,
+    /// Length of the source's intervals, in seconds.
+    every_s: f64,
+    parts: Vec<Part>,
+}
+
+impl Counting {
+    fn new(clock: &Clock, unit_ns: u64, untold: Series) -> Self {
+        let length_ns = (clock.length_s().clamp(0.0, 1e9) * 1e9) as u64;
+        let interval_s = interval_ns_for(length_ns) as f64 / 1e9;
+        Self { decoder: Decoder::default(), first_s: clock.first_s, interval_s, unit_ns, untold, tags: BTreeMap::new() }
+    }
+
+    fn line(&mut self, fields: &Fields<'_>, number: usize) -> Result<(), Error> {
+        let t = fields.start - self.first_s;
+        if !self.tags.contains_key(fields.tag) {
+            if self.tags.len() == MOST_TAGS {
+                return Err(Error::line(FORMAT, number, format!("more than {MOST_TAGS} tags")));
+            }
+            let series = Series::from_tag(fields.tag).unwrap_or(self.untold);
+            self.tags.insert(fields.tag.to_owned(), Tag::new(series, fields.length));
+        }
+        let Some(tag) = self.tags.get_mut(fields.tag) else { return Ok(()) };
+        // Stamps are rounded to milliseconds: half an interval of the source belongs to the next part.
+        let index = ((t + tag.every_s / 2.0) / self.interval_s).max(0.0) as u64;
+        if index != tag.index || fields.length >= self.interval_s {
+            tag.close(self.unit_ns);
+            tag.index = index;
+            tag.part.t = t;
+        }
+        tag.part.length = tag.part.length.max(t + fields.length - tag.part.t);
+        let largest = tag.decode(&mut self.decoder, fields.histogram, self.unit_ns);
+        let largest = largest.map_err(|why| Error::line(FORMAT, number, why.to_string()))?;
+        if fields.length < self.interval_s && tag.every_s > 0.0 {
+            let place = ((t - tag.part.t) / tag.every_s).round().max(0.0) as usize;
+            tag.maximum(place, largest);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Vec<Stream>, Error> {
+        let unit_ns = self.unit_ns;
+        let several = self.tags.len() > 1;
+        let stream = |(name, mut tag): (String, Tag)| {
+            tag.close(unit_ns);
+            let label = match several {
+                true if name.is_empty() => "untagged".to_owned(),
+                // One tag that is a series says nothing that the series does not.
+                false if Series::from_tag(&name).is_some() => String::new(),
+                _ => name,
+            };
+            Stream {
+                label,
+                resolution: tag.resolution.map(|resolution| (tag.series, resolution)).into_iter().collect(),
+                parts: tag.parts,
+                ..Stream::default()
+            }
+        };
+        let streams: Vec<Stream> =
+            self.tags.into_iter().map(stream).filter(|stream| !stream.parts.is_empty()).collect();
+        if streams.is_empty() {
+            return Err(Error::NoHistogram {
+                format: FORMAT,
+                lines: 0,
+                advice: "none of its histograms holds a sample",
+            });
+        }
+        Ok(streams)
+    }
+}
+
+impl Tag {
+    fn new(series: Series, every_s: f64) -> Self {
+        Self {
+            series,
+            scale: None,
+            resolution: None,
+            counts: Vec::new(),
+            part: Part::untimed(series, 0.0),
+            index: 0,
+            every_s,
+            parts: Vec::new(),
+        }
+    }
+
+    /// Adds a line's histogram; its largest value in nanoseconds, 0 without one.
+    fn decode(
+        &mut self,
+        decoder: &mut Decoder,
+        histogram: &str,
+        unit_ns: u64,
+    ) -> Result<u64, super::payload::PayloadError> {
+        let mut largest = 0;
+        let mut other_scale = Vec::new();
+        let (counts, known) = (&mut self.counts, self.scale);
+        let found = decoder.decode(histogram.as_bytes(), &mut |scale, index, n| {
+            largest = index;
+            if known.is_some_and(|known| known != scale) {
+                other_scale.push((index, n));
+                return;
+            }
+            if counts.len() <= index {
+                counts.resize(index + 1, 0);
+            }
+            counts[index] = counts[index].saturating_add(n);
+        })?;
+        if !other_scale.is_empty() {
+            // A writer that changed its mind: what was counted goes first, then its cells are those of both.
+            self.empty_counts(unit_ns);
+            for &(index, n) in &other_scale {
+                self.counts.resize(self.counts.len().max(index + 1), 0);
+                self.counts[index] = n;
+            }
+        }
+        self.scale = Some(found);
+        self.resolution = Some(match self.resolution.take() {
+            Some(before) => coarser(&before, &found.resolution(unit_ns)),
+            None => found.resolution(unit_ns),
+        });
+        Ok(found.bucket(largest).map_or(0, |bucket| bucket.high_ns().saturating_mul(unit_ns)))
+    }
+
+    /// Moves counts into the cells of the part.
+    fn empty_counts(&mut self, unit_ns: u64) {
+        let Some(scale) = self.scale else { return };
+        let resolution = scale.resolution(unit_ns);
+        for (index, n) in self.counts.iter_mut().enumerate().filter(|(_, n)| **n > 0) {
+            if let Some(bucket) = scale.bucket(index) {
+                self.part.count(&resolution, bucket.low_ns.saturating_mul(unit_ns), *n);
+            }
+            *n = 0;
+        }
+    }
+
+    fn maximum(&mut self, place: usize, largest_ns: u64) {
+        let every_s = self.every_s;
+        let (_, maxima) = self.part.maxima.get_or_insert_with(|| (every_s, Vec::new()));
+        // An interval is at most 300 s; a stamp far off is no reason for a long list.
+        if place < 1024 {
+            maxima.resize(maxima.len().max(place + 1), 0);
+            maxima[place] = maxima[place].max(largest_ns);
+        }
+    }
+
+    /// Ends a part and begins the next one.
+    fn close(&mut self, unit_ns: u64) {
+        self.empty_counts(unit_ns);
+        let part = std::mem::replace(&mut self.part, Part::untimed(self.series, 0.0));
+        if !part.cells.is_empty() {
+            self.parts.push(part);
+        }
+    }
+}
+
+/// Cells that hold the cells of both.
+fn coarser(a: &Resolution, b: &Resolution) -> Resolution {
+    let sub_buckets = a.doubles_from.unwrap_or(2).min(b.doubles_from.unwrap_or(2));
+    Resolution::doubling(a.step_ns.max(b.step_ns), sub_buckets)
+}

@@ -1,0 +1,350 @@
+//! The histograms inside interval logs: HdrHistogram's encodings V0, V1 and V2, plain or deflated, in base64.
+//!
+//! A decoder of its own, for speed: only filled buckets are visited, and nothing is allocated per histogram. Layout as in
+//! HdrHistogram's `AbstractHistogram.java` (public domain): a cookie whose lowest byte tells the version, a header of 40
+//! bytes (32 in V0), then counts of 2, 4 or 8 bytes (V0, V1), or ZigZag LEB128 with negative numbers for runs of zeros (V2).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::{Decompress, FlushDecompress, Status};
+
+use crate::record::{Bucket, Resolution};
+
+/// What a cookie's upper bits are, and where V2 and V1 tell the width of a word.
+const COOKIE: u32 = 0x1c84_9300;
+const WORD_BITS: u32 = 0xf0;
+const DOUBLE_COOKIES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
+/// Inflated histograms are not longer: five digits over the whole range of 64 bits take 14 MiB in words of 8 bytes.
+const LARGEST: usize = 64 * 1024 * 1024;
+
+/// Why a histogram cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PayloadError {
+    /// Its text is no base64.
+    #[error("the histogram is no base64 ({0})")]
+    Base64(base64::DecodeError),
+    /// It ends before its own lengths say.
+    #[error("the histogram is cut off: {found} bytes where {needed} should be")]
+    Cut {
+        /// Bytes that are there.
+        found: usize,
+        /// Bytes that are needed at least.
+        needed: usize,
+    },
+    /// It is in none of HdrHistogram's encodings.
+    #[error("the histogram begins with {0:#010x}, which is no encoding of HdrHistogram")]
+    Cookie(u32),
+    /// It holds floating-point values.
+    #[error("the histogram is a DoubleHistogram, whose values are no whole nanoseconds; log it as a Histogram")]
+    Double,
+    /// The deflated part is broken.
+    #[error("the histogram cannot be inflated, or is longer than {} MiB", LARGEST / 1024 / 1024)]
+    Inflate,
+    /// A figure of its header makes no sense.
+    #[error("the histogram's header says {what} {value}")]
+    Header {
+        /// Which figure.
+        what: &'static str,
+        /// What it is.
+        value: u64,
+    },
+    /// A count makes no sense.
+    #[error("count {index} of the histogram is {value}, beyond its range")]
+    Count {
+        /// Its place.
+        index: usize,
+        /// What it is.
+        value: i64,
+    },
+}
+
+/// How the places of counts stand for values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The smallest step is 2 to this power, in the log's unit.
+    pub unit_magnitude: u32,
+    /// Steps before they double are 2 to this power.
+    pub sub_bits: u32,
+}
+
+impl Scale {
+    /// From the lowest value to be told apart from 0 and the significant decimal digits.
+    fn of(lowest: u64, digits: u32) -> Result<Self, PayloadError> {
+        if !(1..=5).contains(&digits) {
+            return Err(PayloadError::Header { what: "significant digits", value: u64::from(digits) });
+        }
+        let largest_exact = 2 * 10_u64.pow(digits);
+        let scale = Self { unit_magnitude: lowest.max(1).ilog2(), sub_bits: largest_exact.next_power_of_two().ilog2() };
+        if scale.unit_magnitude + scale.sub_bits > 61 {
+            return Err(PayloadError::Header { what: "lowest value", value: lowest });
+        }
+        Ok(scale)
+    }
+
+    /// The bucket of a place, without its count; `None` beyond 64 bits.
+    #[must_use]
+    pub fn bucket(self, index: usize) -> Option<Bucket> {
+        let half = 1_usize << (self.sub_bits - 1);
+        let shift = u32::try_from((index / half).saturating_sub(1)).ok()? + self.unit_magnitude;
+        let steps = if index < half { index } else { index % half + half };
+        let steps = steps as u64;
+        if shift + self.sub_bits > 63 {
+            return None;
+        }
+        Some(Bucket { low_ns: steps << shift, width_ns: 1 << shift, count: 0 })
+    }
+
+    /// The cells that it makes, for values of `unit_ns` nanoseconds each.
+    #[must_use]
+    pub fn resolution(self, unit_ns: u64) -> Resolution {
+        Resolution::doubling((1_u64 << self.unit_magnitude).saturating_mul(unit_ns), 1 << self.sub_bits)
+    }
+}
+
+/// Decodes one histogram after the other, with the same memory.
+pub struct Decoder {
+    encoded: Vec<u8>,
+    plain: Vec<u8>,
+    inflater: Decompress,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { encoded: Vec::new(), plain: Vec::new(), inflater: Decompress::new(true) }
+    }
+}
+
+impl Decoder {
+    /// Decodes a histogram and hands every filled place and its count to `take`.
+    ///
+    /// # Errors
+    /// [`PayloadError`]; some counts may have been handed over before.
+    pub fn decode(&mut self, base64: &[u8], take: &mut dyn FnMut(Scale, usize, u64)) -> Result<Scale, PayloadError> {
+        self.encoded.clear();
+        STANDARD.decode_vec(base64, &mut self.encoded).map_err(PayloadError::Base64)?;
+        let cookie = number(&self.encoded, 0)?;
+        match cookie & !WORD_BITS {
+            // Each version's deflated form wraps its plain one.
+            deflated if [COOKIE | 9, COOKIE | 2, COOKIE | 4].contains(&deflated) => {
+                let length = number(&self.encoded, 4)? as usize;
+                let end = 8_usize.saturating_add(length).min(self.encoded.len());
+                self.inflate(8, end)?;
+                counts(&self.plain, take)
+            }
+            _ => counts(&self.encoded, take),
+        }
+    }
+
+    fn inflate(&mut self, from: usize, to: usize) -> Result<(), PayloadError> {
+        self.inflater.reset(true);
+        self.plain.clear();
+        self.plain.reserve(4096);
+        let source = &self.encoded[from..to];
+        loop {
+            let read = usize::try_from(self.inflater.total_in()).unwrap_or(usize::MAX);
+            let before = self.plain.len();
+            let rest = source.get(read..).unwrap_or_default();
+            let status = self.inflater.decompress_vec(rest, &mut self.plain, FlushDecompress::Finish);
+            match status.map_err(|_| PayloadError::Inflate)? {
+                Status::StreamEnd => return Ok(()),
+                _ if self.plain.len() > LARGEST => return Err(PayloadError::Inflate),
+                _ if self.plain.len() == self.plain.capacity() => self.plain.reserve(self.plain.len()),
+                _ if self.plain.len() == before => return Err(PayloadError::Inflate),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Result<u32, PayloadError> {
+    let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
+    four.map(u32::from_be_bytes).ok_or(PayloadError::Cut { found: bytes.len(), needed: at + 4 })
+}
+
+fn long(bytes: &[u8], at: usize) -> Result<u64, PayloadError> {
+    Ok(u64::from(number(bytes, at)?) << 32 | u64::from(number(bytes, at + 4)?))
+}
+
+/// The header, then the counts.
+fn counts(bytes: &[u8], take: &mut dyn FnMut(Scale, usize, u64)) -> Result<Scale, PayloadError> {
+    let cookie = number(bytes, 0)?;
+    let base = cookie & !WORD_BITS;
+    if DOUBLE_COOKIES.contains(&cookie) {
+        return Err(PayloadError::Double);
+    }
+    if ![COOKIE | 8, COOKIE | 1, COOKIE | 3].contains(&base) {
+        return Err(PayloadError::Cookie(cookie));
+    }
+    let is_v0 = base == COOKIE | 8;
+    let (at, header) = if is_v0 { (4, 32) } else { (12, 40) };
+    let scale = Scale::of(long(bytes, at + 4)?, number(bytes, at)?)?;
+    let payload = if is_v0 { bytes.get(header..) } else { v1_payload(bytes, header)? };
+    let payload = payload.ok_or(PayloadError::Cut { found: bytes.len(), needed: header })?;
+    let mut place = Places { scale, index: 0, take };
+    if base == COOKIE | 3 {
+        leb128(payload, &mut place)?;
+    } else {
+        let width = ((cookie & WORD_BITS) >> 4 & 0xe) as usize;
+        words(payload, width, &mut place)?;
+    }
+    Ok(scale)
+}
+
+fn v1_payload(bytes: &[u8], header: usize) -> Result<Option<&[u8]>, PayloadError> {
+    let offset = number(bytes, 8)?;
+    if offset != 0 {
+        return Err(PayloadError::Header { what: "normalizing index offset", value: u64::from(offset) });
+    }
+    let needed = header + number(bytes, 4)? as usize;
+    if bytes.len() < needed {
+        return Err(PayloadError::Cut { found: bytes.len(), needed });
+    }
+    Ok(bytes.get(header..needed))
+}
+
+/// Where the next count belongs.
+struct Places<'t> {
+    scale: Scale,
+    index: usize,
+    take: &'t mut dyn FnMut(Scale, usize, u64),
+}
+
+impl Places<'_> {
+    fn count(&mut self, value: i64) -> Result<(), PayloadError> {
+        let out_of_range = PayloadError::Count { index: self.index, value };
+        if value > 0 {
+            self.scale.bucket(self.index).ok_or(out_of_range)?;
+            (self.take)(self.scale, self.index, value.unsigned_abs());
+        } else if value < 0 {
+            return Err(out_of_range);
+        }
+        self.index += 1;
+        Ok(())
+    }
+}
+
+fn words(payload: &[u8], width: usize, places: &mut Places<'_>) -> Result<(), PayloadError> {
+    if ![2, 4, 8].contains(&width) {
+        return Err(PayloadError::Header { what: "bytes per count", value: width as u64 });
+    }
+    for word in payload.chunks_exact(width) {
+        // Signed, as Java writes them.
+        let value = match *word {
+            [a, b] => i64::from(i16::from_be_bytes([a, b])),
+            [a, b, c, d] => i64::from(i32::from_be_bytes([a, b, c, d])),
+            _ => i64::from_be_bytes(word.try_into().unwrap_or_default()),
+        };
+        places.count(value)?;
+    }
+    Ok(())
+}
+
+fn leb128(payload: &[u8], places: &mut Places<'_>) -> Result<(), PayloadError> {
+    let mut at = 0;
+    while at < payload.len() {
+        let mut value = 0_u64;
+        // At most nine bytes; the ninth has no flag.
+        for place in 0..9 {
+            let cut = PayloadError::Cut { found: payload.len(), needed: at + 1 };
+            let byte = *payload.get(at).ok_or(cut)?;
+            at += 1;
+            let bits = if place == 8 { byte } else { byte & 0x7f };
+            value |= u64::from(bits) << (7 * place);
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
+        if value < 0 {
+            let zeros = usize::try_from(value.unsigned_abs()).ok();
+            let next = zeros.and_then(|zeros| places.index.checked_add(zeros));
+            places.index = next.ok_or(PayloadError::Count { index: places.index, value })?;
+        } else {
+            places.count(value)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::Histogram;
+    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer, V2Serializer};
+    use proptest::prelude::*;
+
+    fn decoded(bytes: &[u8]) -> Result<(Scale, Vec<(u64, u64)>), PayloadError> {
+        let mut found = Vec::new();
+        let scale = Decoder::default().decode(STANDARD.encode(bytes).as_bytes(), &mut |scale, index, n| {
+            found.push((scale.bucket(index).unwrap().low_ns, n));
+        })?;
+        Ok((scale, found))
+    }
+
+    /// A histogram in words of a fixed width, as logs of 2014 have them.
+    fn in_words(version: u32, width: usize, counts: &[u64]) -> Vec<u8> {
+        let (base, v0) = if version == 0 { (COOKIE | 8, true) } else { (COOKIE | 1, false) };
+        let mut bytes = (base | (width as u32) << 4).to_be_bytes().to_vec();
+        if !v0 {
+            bytes.extend(((counts.len() * width) as u32).to_be_bytes());
+            bytes.extend(0_u32.to_be_bytes());
+        }
+        bytes.extend(3_u32.to_be_bytes());
+        bytes.extend(1_u64.to_be_bytes());
+        bytes.extend(3_600_000_000_000_u64.to_be_bytes());
+        bytes.extend(if v0 { counts.iter().sum::<u64>() } else { 1.0_f64.to_bits() }.to_be_bytes());
+        for count in counts {
+            bytes.extend(&count.to_be_bytes()[8 - width..]);
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_older_encodings_hold_the_same_counts() {
+        let mut counts = vec![0; 3_000];
+        (counts[7], counts[2_047], counts[2_500]) = (3, 1, 1_000);
+        for version in [0, 1] {
+            for width in [2, 4, 8] {
+                let (scale, found) = decoded(&in_words(version, width, &counts)).unwrap();
+                assert_eq!(scale, Scale { unit_magnitude: 0, sub_bits: 11 });
+                assert_eq!(found, [(7, 3), (2_047, 1), (2_952, 1_000)], "V{version}, {width} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_says_why() {
+        assert_eq!(decoded(&[0x1c, 0x84]), Err(PayloadError::Cut { found: 2, needed: 4 }));
+        assert_eq!(decoded(&0x1c84_93ff_u32.to_be_bytes()), Err(PayloadError::Cookie(0x1c84_93ff)));
+        assert_eq!(decoded(&0x0c72_124f_u32.to_be_bytes()), Err(PayloadError::Double));
+        let cut = &in_words(1, 8, &[1, 2, 3])[..50];
+        assert_eq!(decoded(cut), Err(PayloadError::Cut { found: 50, needed: 64 }));
+    }
+
+    proptest! {
+        #[test]
+        fn histograms_decode_as_the_reference_encodes_them(
+            values in prop::collection::vec(1_u64..100_000_000_000, 0..200),
+            lowest in prop::sample::select(vec![1_u64, 1_000, 20_000]),
+            digits in 1_u8..=5,
+        ) {
+            let mut histogram: Histogram<u64> = Histogram::new_with_bounds(lowest, 3_600_000_000_000, digits).unwrap();
+            values.iter().for_each(|&value| histogram.record(value).unwrap());
+            let expected: Vec<(u64, u64)> = histogram
+                .iter_recorded()
+                .map(|step| (histogram.lowest_equivalent(step.value_iterated_to()), step.count_since_last_iteration()))
+                .collect();
+            let (mut plain, mut deflated) = (Vec::new(), Vec::new());
+            V2Serializer::new().serialize(&histogram, &mut plain).unwrap();
+            V2DeflateSerializer::new().serialize(&histogram, &mut deflated).unwrap();
+            prop_assert_eq!(decoded(&plain).unwrap().1, expected.clone());
+            prop_assert_eq!(decoded(&deflated).unwrap().1, expected);
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decoded(&bytes);
+            let _ = decoded(&[&(COOKIE | 0x13).to_be_bytes(), bytes.as_slice()].concat());
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What every format becomes: one stream of samples, counted in the source's cells, and its run file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Format;
+use crate::host::Host;
+use crate::record::{
+    Cell, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Resolution, RunWriter, Series, WriteError,
+    empty_counts,
+};
+
+/// Values beyond ten thousand hours are counted as that.
+const FARTHEST_NS: u64 = 36_000_000_000_000_000;
+
+/// One stream of a source: a thread, a CPU, a tag, or all of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stream {
+    /// Which part of the source; empty when it has one part only.
+    pub label: String,
+    /// The format it was read as.
+    pub format: Option<Format>,
+    /// The command that recorded it, as far as the source tells.
+    pub command: Vec<String>,
+    /// What the source tells of the machine.
+    pub host: Host,
+    /// Wall clock at its start, in seconds since 1970; 0 when the source does not tell.
+    pub started_unix_s: f64,
+    /// The loop's period, when it is known.
+    pub period_ns: Option<u64>,
+    /// The cells of each series.
+    pub resolution: BTreeMap<Series, Resolution>,
+    /// What was counted, in order of time.
+    pub parts: Vec<Part>,
+    /// What the source cannot tell, one sentence each.
+    pub missing: Vec<String>,
+}
+
+/// What was counted of one series in one stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Which series.
+    pub series: Series,
+    /// Start in seconds since the stream's start; 0 when the source does not tell times.
+    pub t: f64,
+    /// Seconds; 0 when the source does not tell.
+    pub length: f64,
+    /// Samples per value that stands for a cell, in nanoseconds.
+    pub cells: BTreeMap<u64, u64>,
+    /// Count, extremes, mean and spread as the source tells them.
+    pub moments: Option<Moments>,
+    /// Largest value per so many seconds, where the source had shorter intervals than the run file keeps.
+    pub maxima: Option<(f64, Vec<u64>)>,
+}
+
+impl Part {
+    /// A part without times: all that a histogram tells.
+    #[must_use]
+    pub const fn untimed(series: Series, length: f64) -> Self {
+        Self { series, t: 0.0, length, cells: BTreeMap::new(), moments: None, maxima: None }
+    }
+
+    /// Counts samples whose value is `ns` in the source.
+    pub fn count(&mut self, resolution: &Resolution, ns: u64, samples: u64) {
+        if samples > 0 {
+            let counted = self.cells.entry(resolution.told_as(ns.min(FARTHEST_NS))).or_insert(0);
+            *counted = counted.saturating_add(samples);
+        }
+    }
+
+    /// How many samples.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.cells.values().fold(0, |all, n| all.saturating_add(*n))
+    }
+
+    /// The moments of these cells around a mean that the source tells: extremes are the source's own, the spread is that of
+    /// the cells' middles.
+    #[must_use]
+    pub fn moments_around(&self, resolution: &Resolution, told: Told) -> Moments {
+        let square = |(&ns, &n): (&u64, &u64)| (resolution.cell(ns).middle_ns() - told.mean_ns).powi(2) * n as f64;
+        Moments {
+            n: self.samples(),
+            min_ns: told.min_ns,
+            max_ns: told.max_ns,
+            mean_ns: told.mean_ns,
+            m2: self.cells.iter().map(square).sum(),
+        }
+    }
+}
+
+/// Figures that a source tells beside its histogram, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told {
+    /// Smallest.
+    pub min_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+}
+
+/// What stands in the run file beside the stream itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Labels {
+    /// The import's own command, as typed.
+    pub command: Vec<String>,
+    /// The source's file name.
+    pub file: String,
+    /// The cell it shall be: its name beside other streams, and the load that ran meanwhile.
+    pub cell: Cell,
+}
+
+/// Writes a stream's run file.
+///
+/// # Errors
+/// [`WriteError`].
+pub fn write(stream: &Stream, labels: &Labels, path: &Path) -> Result<(), WriteError> {
+    let header = Header {
+        schema: Header::SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: if stream.command.is_empty() { labels.command.clone() } else { stream.command.clone() },
+        probe: stream.format.map_or("unknown", Format::tool).to_owned(),
+        started_unix_s: stream.started_unix_s,
+        host: stream.host.clone(),
+        cell: Some(labels.cell.clone()),
+        timing: None,
+        grants: Vec::new(),
+        limit: None,
+    };
+    let mut writer = RunWriter::create(path, &header)?;
+    writer.note(&Note::Import(Box::new(Import {
+        format: stream.format.map_or("unknown", Format::word).to_owned(),
+        file: labels.file.clone(),
+        stream: stream.label.clone(),
+        period_ns: stream.period_ns,
+        resolution: stream.resolution.clone(),
+        missing: stream.missing.clone(),
+    })))?;
+    for part in &stream.parts {
+        write_part(part, &mut writer)?;
+    }
+    writer.sync()
+}
+
+fn write_part(part: &Part, writer: &mut RunWriter) -> Result<(), WriteError> {
+    let mut counts = empty_counts(part.series);
+    for (&ns, &n) in &part.cells {
+        counts.saturating_record_n(ns.clamp(1, LONGEST_NS), n);
+    }
+    writer.interval(part.series, &counts, part.t, part.length)?;
+    if let Some((every, values)) = &part.maxima {
+        let series = BTreeMap::from([(part.series, values.clone())]);
+        writer.note(&Note::Maxima(Maxima { t: part.t, every: *every, series }))?;
+    }
+    if let Some(moments) = part.moments {
+        let interval = Interval {
+            t: part.t,
+            length: part.length,
+            cycles: moments.n,
+            series: BTreeMap::from([(part.series, moments)]),
+            ..Interval::default()
+        };
+        writer.note(&Note::Interval(Box::new(interval)))?;
+    }
+    Ok(())
+}

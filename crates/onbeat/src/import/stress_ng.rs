@@ -1,0 +1,134 @@
+//! The log of `stress-ng --cyclic --cyclic-dist N`: a relative sleep, and how late it returned.
+//!
+//! Each line carries the process it is of; several stressors are several streams. Without `--cyclic-dist` there are nine
+//! percentiles and no counts, and the YAML of `--metrics` holds work done, not latency: neither can be imported.
+
+use super::stream::{Part, Stream};
+use super::{Error, Format};
+use crate::host::Host;
+use crate::record::{Beyond, Moments, Resolution, Series};
+
+const FORMAT: Format = Format::StressNg;
+const ADVICE: &str = "keep its log (--log-file) of a run with --cyclic 1 --cyclic-dist 1000; its YAML holds no latency";
+
+#[derive(Default)]
+struct Stressor {
+    process: String,
+    policy: String,
+    delay_ns: Option<u64>,
+    step_ns: u64,
+    /// First of how many buckets were printed.
+    printed: Option<(u64, u64)>,
+    rows: Vec<(u64, u64)>,
+    mean_ns: f64,
+    sd_ns: f64,
+    extremes_ns: Option<(u64, u64)>,
+    /// How many it measured, when it kept fewer.
+    needed: Option<u64>,
+}
+
+/// One stream per stressor.
+///
+/// # Errors
+/// [`Error`].
+pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
+    let mut all: Vec<Stressor> = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let Some((before, told)) = line.split_once("] cyclic: ") else { continue };
+        let process = before.rsplit_once('[').map_or("", |(_, process)| process);
+        let place = all.iter().position(|stressor| stressor.process == process).unwrap_or_else(|| {
+            all.push(Stressor { process: process.to_owned(), ..Stressor::default() });
+            all.len() - 1
+        });
+        all[place].line(told.trim(), number)?;
+    }
+    all.retain(|stressor| !stressor.rows.is_empty());
+    if all.is_empty() {
+        return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice: ADVICE });
+    }
+    let several = all.len() > 1;
+    Ok(all.iter().zip(0..).map(|(stressor, n)| stressor.stream(several.then_some(n))).collect())
+}
+
+impl Stressor {
+    fn line(&mut self, told: &str, number: usize) -> Result<(), Error> {
+        let words: Vec<&str> = told.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
+        match words.as_slice() {
+            ["sched", policy, delay, "ns", "delay", ..] => {
+                policy.trim_end_matches(':').clone_into(&mut self.policy);
+                self.delay_ns = delay.parse().ok();
+            }
+            ["mean:", mean, "ns", ..] => self.mean_ns = mean.parse().unwrap_or(0.0),
+            ["min:", min, "ns", "max:", max, "ns", "std.dev.", sd, ..] => {
+                self.extremes_ns = min.parse().ok().zip(max.parse().ok());
+                self.sd_ns = sd.parse().unwrap_or(0.0);
+            }
+            ["latency", "distribution", step, "ns", "intervals", ..] => self.step_ns = step.parse().unwrap_or(0),
+            ["for", "the", "first", first, "buckets", "of", all, ..] => {
+                self.printed = first.parse().ok().zip(all.parse().ok());
+            }
+            ["Note:", "--cyclic-samples", "needed", "to", "be", needed, ..] => self.needed = needed.parse().ok(),
+            [latency, count] if latency.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let row = latency.parse().ok().zip(count.parse().ok());
+                let (ns, n): (u64, u64) =
+                    row.ok_or_else(|| Error::line(FORMAT, number, format!("`{count}` is no count")))?;
+                let rises = self.rows.last().is_none_or(|(before, _)| *before < ns);
+                if self.step_ns == 0 || !ns.is_multiple_of(self.step_ns) || !rises {
+                    let reason = format!("the row {ns} does not follow in steps of {} ns", self.step_ns);
+                    return Err(Error::line(FORMAT, number, reason));
+                }
+                self.rows.push((ns, n));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn stream(&self, number: Option<u32>) -> Stream {
+        let mut missing = vec![
+            "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
+            "missed periods: stress-ng sleeps for a time, not until an instant, so that a late start delays the next one".to_owned(),
+        ];
+        let counted: u64 = self.rows.iter().fold(0, |all, (_, n)| all.saturating_add(*n));
+        if let Some(needed) = self.needed {
+            missing.push(format!(
+                "later samples: stress-ng kept the first {counted} of {needed}; --cyclic-samples {needed} keeps all"
+            ));
+        }
+        let end = self.rows.last().map_or(0, |(last, _)| last.saturating_add(self.step_ns));
+        let mut resolution = Resolution::even(self.step_ns);
+        if self.printed.is_some_and(|(first, all)| first < all) {
+            missing.push(format!(
+                "samples beyond {end} ns: stress-ng printed the first buckets only; a larger --cyclic-dist shows all"
+            ));
+        }
+        if let Some((_, max)) = self.extremes_ns.filter(|(_, max)| *max >= end) {
+            // At least the maximum itself is known to lie there.
+            resolution.beyond = Some(Beyond { from_ns: end, to_ns: max, count: 1 });
+        }
+        let mut part = Part::untimed(Series::SleepLatency, 0.0);
+        for &(ns, n) in &self.rows {
+            part.count(&resolution, ns, n);
+        }
+        if let Some(beyond) = resolution.beyond {
+            part.count(&resolution, beyond.from_ns, beyond.count);
+        }
+        let n = part.samples();
+        part.moments = self.extremes_ns.map(|(min_ns, max_ns)| Moments {
+            n,
+            min_ns,
+            max_ns,
+            mean_ns: self.mean_ns,
+            m2: self.sd_ns * self.sd_ns * n as f64,
+        });
+        Stream {
+            label: number.map_or(String::new(), |n| format!("stressor {n}")),
+            host: Host::told([("scheduling", Some(self.policy.clone()).filter(|policy| !policy.is_empty()))]),
+            period_ns: self.delay_ns,
+            resolution: [(part.series, resolution)].into(),
+            parts: vec![part],
+            missing,
+            ..Stream::default()
+        }
+    }
+}

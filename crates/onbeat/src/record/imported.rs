@@ -1,0 +1,32 @@
+//! What is to be known of a run that another tool recorded.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Resolution, Series};
+
+/// Where an imported run comes from, how finely it was counted, and what its source does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Import {
+    /// The format's word, such as `cyclictest-json`.
+    pub format: String,
+    /// The source's file name, without its directories.
+    pub file: String,
+    /// Which part of the source: a thread, a CPU, a tag; empty when it has one part only.
+    pub stream: String,
+    /// The period of the loop that was measured, when the source or its user tells.
+    pub period_ns: Option<u64>,
+    /// The cells of each series.
+    pub resolution: BTreeMap<Series, Resolution>,
+    /// What the source cannot tell, one sentence each.
+    pub missing: Vec<String>,
+}
+
+impl Import {
+    /// Samples of a series that lie beyond the source's histogram.
+    #[must_use]
+    pub fn beyond(&self, series: Series) -> Option<super::Beyond> {
+        self.resolution.get(&series)?.beyond.filter(|beyond| beyond.count > 0)
+    }
+}

@@ -1,0 +1,379 @@
+//! Runs beside each other: figures, ratios with their intervals, and what differed between the machines.
+//!
+//! A run is first made small ([`Digest`]): its summary, and percentiles of its stretches drawn anew. So many long runs can be
+//! compared while only one of them is in memory. The first run is what the others are held against.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::bootstrap::{Drawn, Stretches, interval};
+use super::cell::CellSummary;
+use super::statistics::{Percentile, Share};
+use super::summary::{Summary, cell_of};
+use super::units::{Letters, ratio, time_ns};
+use crate::cause::CauseKind;
+use crate::record::{Cell, RunFile, Series};
+
+/// The schema of a comparison.
+pub const COMPARE_SCHEMA: &str = "onbeat.compare/1";
+/// Percentiles that are compared.
+pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
+/// How often stretches are drawn anew.
+const RESAMPLES: u32 = 1000;
+/// Where the draws start; runs draw apart from each other, so that a run beside its own copy is not called certain.
+const SEED: u64 = 2009;
+
+/// What a comparison needs of one run.
+pub struct Digest {
+    /// How the run is called here.
+    pub name: String,
+    /// What was measured: `timer`, `cyclictest`.
+    pub probe: String,
+    /// Its summary.
+    pub summary: Summary,
+    /// What the loop's thread was given and how it waited, by name.
+    settings: BTreeMap<String, String>,
+    drawn: BTreeMap<(Cell, Series), BTreeMap<Share, Drawn>>,
+}
+
+impl Digest {
+    /// Of a run's summary and the files it was made from. `place` tells runs apart that are compared with each other;
+    /// percentiles in `shares` get intervals.
+    #[must_use]
+    pub fn of(name: &str, place: u64, summary: Summary, files: &[RunFile], shares: &[Share]) -> Self {
+        let mut drawn = BTreeMap::new();
+        let mut random = fastrand::Rng::with_seed(SEED + place);
+        for file in files {
+            for series in Series::ALL {
+                let Some(stretches) = Stretches::of(file, series) else { continue };
+                let supported = shares.iter().filter(|share| share.is_supported_by(stretches.samples));
+                let of_share = supported.map(|share| (*share, Drawn::of(&stretches, *share, RESAMPLES, &mut random)));
+                drawn.insert((cell_of(file), series), of_share.collect());
+            }
+        }
+        let probe =
+            files.iter().find(|file| file.bench.is_none()).map_or_else(String::new, |file| file.header.probe.clone());
+        Self { name: name.to_owned(), probe, settings: settings(files), summary, drawn }
+    }
+
+    /// The ratio of a percentile to that of another run's cell, with its interval where there are enough stretches.
+    #[must_use]
+    pub fn ratio_to(&self, base: &Self, cells: (&CellSummary, &CellSummary), on: (Series, Share)) -> Option<Ratio> {
+        let (series, share) = on;
+        let [mine, other] = [cells.0, cells.1].map(|cell| figure(cell, series, share));
+        let (mine, other) = (mine?, other?);
+        let drawn = self.drawn_of(cells.0, on).zip(base.drawn_of(cells.1, on));
+        let ratio = mine.value_ns.max(1) as f64 / other.value_ns.max(1) as f64;
+        let supported = mine.supported && other.supported;
+        let bounds = drawn.filter(|_| supported).map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]));
+        let bounds = bounds.filter(|(low, high)| low.is_finite() && high.is_finite());
+        Some(Ratio {
+            metric: share.label(),
+            ratio,
+            low: bounds.map(|(low, _)| low.exp()),
+            high: bounds.map(|(_, high)| high.exp()),
+            supported,
+        })
+    }
+
+    fn drawn_of(&self, cell: &CellSummary, (series, share): (Series, Share)) -> Option<&Drawn> {
+        self.drawn.get(&(cell.cell(), series))?.get(&share)
+    }
+}
+
+fn figure(cell: &CellSummary, series: Series, share: Share) -> Option<Percentile> {
+    cell.series.get(&series)?.percentile(share)
+}
+
+/// One percentile over that of the first run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// `p99`.
+    pub metric: String,
+    /// Above 1 this run is the later one.
+    pub ratio: f64,
+    /// Lower end of its 95 % interval; `None` where fewer than four stretches, or unsupported figures, allow none.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+    /// Whether at least ten samples stand above both figures.
+    pub supported: bool,
+}
+
+impl Ratio {
+    /// Whether the interval leaves out 1.
+    #[must_use]
+    pub fn is_visible(&self) -> bool {
+        self.low.is_some_and(|low| low > 1.0) || self.high.is_some_and(|high| high < 1.0)
+    }
+
+    /// `x 1.23 (1.1 to 1.4)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let bounds = self.low.zip(self.high).map(|(low, high)| format!(" ({} to {})", ratio(low), ratio(high)));
+        let sign = if self.supported { "" } else { "~" };
+        format!("{sign}x {}{}", ratio(self.ratio), bounds.unwrap_or_default())
+    }
+}
+
+/// One run's figures of one series in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Place of the run, from 0.
+    pub run: usize,
+    /// The run's own name of the cell.
+    pub tuning: String,
+    /// The load that ran.
+    pub load: String,
+    /// Samples.
+    pub count: u64,
+    /// Smallest, in nanoseconds.
+    pub min_ns: u64,
+    /// Percentiles.
+    pub percentiles: Vec<Percentile>,
+    /// Largest, in nanoseconds.
+    pub max_ns: u64,
+    /// Deadline misses; `None` where another tool measured and did not count them.
+    pub deadline_misses: Option<u64>,
+    /// Skipped releases; `None` as above.
+    pub skipped: Option<u64>,
+    /// Samples beyond the spike limit; `None` as above.
+    pub spikes: Option<u64>,
+    /// Spikes by their main cause.
+    pub causes: BTreeMap<CauseKind, u64>,
+    /// Percentiles over those of the first run that has this cell; empty for that run itself.
+    pub ratios: Vec<Ratio>,
+}
+
+/// One series in one cell, run by run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// `PMCS under paper`; empty where each run has one cell.
+    pub cell: String,
+    /// Which series.
+    pub series: Series,
+    /// Runs that have it, in order.
+    pub runs: Vec<Figures>,
+}
+
+/// A fact that is not the same in all runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What it is.
+    pub fact: String,
+    /// Its value in each run; `None` where the run does not tell.
+    pub values: Vec<Option<String>>,
+}
+
+/// Runs beside each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// [`COMPARE_SCHEMA`].
+    pub schema: String,
+    /// Version of onbeat that compares.
+    pub version: String,
+    /// The runs' names, in order; the first is what the others are held against.
+    pub runs: Vec<String>,
+    /// Figures.
+    pub cells: Vec<Compared>,
+    /// What differed between hosts and settings.
+    pub differences: Vec<Difference>,
+    /// Why the runs may not be comparable, in sentences.
+    pub warnings: Vec<String>,
+    /// What came out, in sentences.
+    pub sentences: Vec<String>,
+}
+
+impl Comparison {
+    /// Of several runs.
+    #[must_use]
+    pub fn of(runs: &[Digest]) -> Self {
+        let mut cells = Vec::new();
+        for key in keys(runs) {
+            for series in Series::ALL {
+                let compared = compared(runs, &key, series);
+                cells.extend(Some(compared).filter(|compared| compared.runs.len() > 1));
+            }
+        }
+        let differences = differences(runs);
+        let mut comparison = Self {
+            schema: COMPARE_SCHEMA.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            runs: runs.iter().map(|run| run.name.clone()).collect(),
+            warnings: super::comparable::warnings(runs, &cells),
+            sentences: Vec::new(),
+            cells,
+            differences,
+        };
+        comparison.sentences = comparison.in_words();
+        comparison
+    }
+
+    /// The first series of each cell: what is shown when nobody asks for all.
+    #[must_use]
+    pub fn main(&self) -> Vec<&Compared> {
+        let mut seen = BTreeSet::new();
+        self.cells.iter().filter(|compared| seen.insert(&compared.cell)).collect()
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for compared in self.main() {
+            let [base, others @ ..] = compared.runs.as_slice() else { continue };
+            let of = if compared.cell.is_empty() { String::new() } else { format!("{}: ", compared.cell) };
+            for other in others {
+                let farthest = other.ratios.iter().rev().find(|ratio| ratio.low.is_some());
+                let (mine, base) = (&self.runs[other.run], &self.runs[base.run]);
+                let words = compared.series.words();
+                sentences.push(match farthest {
+                    None => format!(
+                        "{of}{mine} and {base} have too few stretches of time for an interval around their ratio"
+                    ),
+                    Some(ratio) if !ratio.is_visible() => {
+                        format!(
+                            "{of}no visible difference of {} {words} between {mine} and {base}: {}",
+                            ratio.metric,
+                            ratio.words()
+                        )
+                    }
+                    Some(ratio) => {
+                        format!("{of}{} {words} of {mine} is {} that of {base}", ratio.metric, ratio.words())
+                    }
+                });
+            }
+        }
+        sentences
+    }
+}
+
+/// How a cell is known across runs.
+type Key = (String, String);
+
+fn key(run: &Digest, cell: &CellSummary, alone: bool) -> Key {
+    match &cell.import {
+        _ if alone => (String::new(), String::new()),
+        // The name of an imported cell begins with its file's.
+        Some(import) => (import.stream.clone(), cell.load.clone()),
+        None if run.summary.cells.is_empty() => Key::default(),
+        None => (cell.tuning.clone(), cell.load.clone()),
+    }
+}
+
+fn keys(runs: &[Digest]) -> Vec<Key> {
+    let alone = are_alone(runs);
+    let mut keys = Vec::new();
+    for run in runs {
+        for cell in &run.summary.cells {
+            let key = key(run, cell, alone);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    keys
+}
+
+/// Whether each run has one cell: then they are compared whatever they are called.
+fn are_alone(runs: &[Digest]) -> bool {
+    runs.iter().all(|run| run.summary.cells.len() == 1)
+}
+
+fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
+    let alone = are_alone(runs);
+    let found: Vec<(usize, &CellSummary)> = runs
+        .iter()
+        .enumerate()
+        .filter_map(|(place, run)| {
+            let of_key = run.summary.cells.iter().find(|cell| key(run, cell, alone) == *wanted);
+            of_key.filter(|cell| cell.series.contains_key(&series)).map(|cell| (place, cell))
+        })
+        .collect();
+    let base = found.first().copied();
+    let figures = found.iter().filter_map(|&(place, cell)| {
+        let mut figures = Figures::of(place, cell, series)?;
+        let (of, base_cell) = base.filter(|(of, _)| *of != place).unzip();
+        if let (Some(of), Some(base_cell)) = (of, base_cell) {
+            let ratio = |share| runs[place].ratio_to(&runs[of], (cell, base_cell), (series, share));
+            figures.ratios = SHARES.into_iter().filter_map(ratio).collect();
+        }
+        Some(figures)
+    });
+    let cell = match (wanted.0.as_str(), wanted.1.as_str()) {
+        (tuning, "" | super::imported::UNKNOWN) => tuning.to_owned(),
+        (tuning, load) => format!("{tuning} under {load}"),
+    };
+    Compared { cell, series, runs: figures.collect() }
+}
+
+impl Figures {
+    fn of(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
+        let of = cell.series.get(&series)?;
+        let counted = |n: u64| cell.import.is_none().then_some(n);
+        Some(Self {
+            run,
+            tuning: cell.tuning.clone(),
+            load: cell.load.clone(),
+            count: of.count,
+            min_ns: of.min_ns,
+            percentiles: SHARES.into_iter().filter_map(|share| of.percentile(share)).collect(),
+            max_ns: of.max_ns,
+            deadline_misses: counted(cell.deadline_misses),
+            skipped: counted(cell.skipped),
+            spikes: counted(cell.spike_count),
+            causes: cell.causes.iter().map(|(kind, count)| (*kind, count.spikes)).collect(),
+            ratios: Vec::new(),
+        })
+    }
+}
+
+fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    let Some(timing) = files.iter().find_map(|file| file.header.timing.as_ref()) else { return settings };
+    let benched = files.iter().filter(|file| file.header.timing.is_some()).count() > 1;
+    let mut tell = |name: &str, value: String| settings.insert(name.to_owned(), value);
+    tell("deadline", time_ns(timing.deadline_ns, Letters::Ascii));
+    tell("work", time_ns(timing.work_ns, Letters::Ascii));
+    tell("overrun policy", timing.on_overrun.clone());
+    tell("phase", time_ns(timing.phase_ns, Letters::Ascii));
+    // Cells of a bench differ in these by intention.
+    if !benched {
+        tell("wait", timing.wait.clone());
+        tell("priority", timing.priority.to_string());
+        tell("CPU of the loop", timing.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()));
+    }
+    settings
+}
+
+/// Facts of hosts, settings and grants that are not the same everywhere.
+fn differences(runs: &[Digest]) -> Vec<Difference> {
+    let facts: Vec<BTreeMap<String, String>> = runs.iter().map(facts).collect();
+    let names: BTreeSet<&String> = facts.iter().flat_map(BTreeMap::keys).collect();
+    let differing = names.into_iter().filter_map(|name| {
+        let values: Vec<Option<String>> = facts.iter().map(|facts| facts.get(name).cloned()).collect();
+        let told: BTreeSet<&Option<String>> = values.iter().collect();
+        (told.len() > 1).then(|| Difference { fact: name.clone(), values })
+    });
+    differing.collect()
+}
+
+fn facts(run: &Digest) -> BTreeMap<String, String> {
+    let summary = &run.summary;
+    let mut facts: BTreeMap<String, String> =
+        summary.host.facts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    facts.extend(run.settings.clone());
+    let mut tell = |name: &str, value: String| facts.insert(name.to_owned(), value);
+    tell("measured by", run.probe.clone());
+    tell("loads", summary.loads.join(", "));
+    if summary.period_ns > 0 {
+        tell("period", time_ns(summary.period_ns, Letters::Ascii));
+    }
+    if summary.cells.iter().all(|cell| cell.import.is_none()) {
+        tell("tunings", summary.tunings.join(", "));
+    }
+    for grant in &summary.ladder {
+        let granted = if grant.granted { "" } else { ", not granted" };
+        tell(&grant.what, format!("{}{granted}", grant.wanted));
+    }
+    facts
+}

@@ -1,0 +1,153 @@
+//! Runs that other tools recorded: one cell per stream, judged together, and what their sources do not tell.
+
+use super::best::Overall;
+use super::cell::{self, CellSummary};
+use super::statistics::Statistics;
+use super::summary::{Summary, cell_of, last_second};
+use super::units::{Letters, count, time_ns};
+use super::verdict::{Limit, Outcome, limit_in_words};
+use crate::record::{Import, RunFile, Series};
+
+/// The schema of the summary of imported runs.
+pub const IMPORT_SCHEMA: &str = "onbeat.import/1";
+/// A load that nobody has told.
+pub const UNKNOWN: &str = "unknown";
+
+/// The summary of imported runs: the streams of one source, or several. `None` without any.
+#[must_use]
+pub fn summary(runs: &[RunFile], limit: Option<Limit>) -> Option<Summary> {
+    let first = runs.first()?;
+    let mut summary = Summary::of_run(first, limit);
+    IMPORT_SCHEMA.clone_into(&mut summary.schema);
+    "imported".clone_into(&mut summary.order);
+    summary.cells = runs.iter().map(|run| cell::of_file(cell_of(run), run, limit)).collect();
+    let names = |of: fn(&CellSummary) -> &String| {
+        let mut names: Vec<String> = Vec::new();
+        for name in summary.cells.iter().map(of) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    };
+    (summary.tunings, summary.loads) = (names(|cell| &cell.tuning), names(|cell| &cell.load));
+    summary.elapsed_s = runs.iter().map(last_second).fold(0.0, f64::max);
+    summary.period_ns = first.import.as_ref().and_then(|import| import.period_ns).unwrap_or(0);
+    summary.verdict = overall(&summary.cells, limit);
+    Some(summary)
+}
+
+/// All streams together: a limit holds when it holds in each of them.
+fn overall(cells: &[CellSummary], limit: Option<Limit>) -> Overall {
+    let sentence = match limit {
+        None => worst_in_words(cells),
+        Some(limit) => judged(cells, limit),
+    };
+    let outcome = limit.map(|_| {
+        let outcomes = cells.iter().filter_map(|cell| Some(cell.verdict.as_ref()?.outcome));
+        outcomes.max().unwrap_or(Outcome::NotEnoughSamples)
+    });
+    Overall { outcome, best: None, sentence }
+}
+
+fn judged(cells: &[CellSummary], limit: Limit) -> String {
+    let decisive = cells.iter().filter_map(|cell| Some((cell, cell.verdict.as_ref()?))).max_by_key(|(_, v)| v.outcome);
+    let Some((cell, verdict)) = decisive else { return "not enough samples: there is none".to_owned() };
+    let words = limit_in_words(limit);
+    let who = &cell.tuning;
+    match verdict.outcome {
+        Outcome::Holds if cells.len() == 1 => format!("{who} holds {words}; {}", verdict.sentence),
+        Outcome::Holds => format!("All {} streams hold {words}; {who}: {}", cells.len(), verdict.sentence),
+        Outcome::Broken => format!("{who} does not hold {words}; {}", verdict.sentence),
+        Outcome::NotEnoughSamples => format!("{who} may hold {words}; {}", verdict.sentence),
+    }
+}
+
+/// `wake-up latency at most 1.2 ms in 1,999 samples of ct.json thread 0`.
+fn worst_in_words(cells: &[CellSummary]) -> String {
+    let figures = cells.iter().filter_map(|cell| Some((cell, cell.main()?)));
+    let worst = figures.max_by_key(|(_, (_, of))| of.max_ns);
+    worst.map_or_else(
+        || "not enough samples: there is none".to_owned(),
+        |(cell, (series, of))| {
+            let max = time_ns(of.max_ns, Letters::Ascii);
+            format!("{}: {} at most {max} in {} samples", cell.tuning, series.words(), count(of.count))
+        },
+    )
+}
+
+/// What is to be known of an imported run, as sentences.
+#[must_use]
+pub fn notes(import: &Import) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for (series, resolution) in &import.resolution {
+        notes.extend(coarseness(*series, import));
+        if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
+            let (from, to) = (time_ns(beyond.from_ns, Letters::Ascii), time_ns(beyond.to_ns, Letters::Ascii));
+            let (samples, lie) = if beyond.count == 1 { ("sample", "lies") } else { ("samples", "lie") };
+            notes.push(format!(
+                "{} {samples} of {} {lie} beyond the source's histogram, somewhere between {from} and {to}",
+                count(beyond.count),
+                series.words()
+            ));
+        }
+    }
+    notes.extend(import.missing.iter().map(|what| format!("not told by {}: {what}", import.format)));
+    notes
+}
+
+/// `wake-up latency was counted in cells of 1 us`.
+fn coarseness(series: Series, import: &Import) -> Option<String> {
+    let resolution = import.resolution.get(&series)?;
+    let words = series.words();
+    if !resolution.upper_ends_ns.is_empty() {
+        return Some(format!("{words} was counted in {} uneven cells", resolution.upper_ends_ns.len()));
+    }
+    let step = time_ns(resolution.step_ns, Letters::Ascii);
+    match resolution.doubles_from {
+        // An HdrHistogram with three digits from 1 ns is as fine as onbeat's own.
+        Some(sub_buckets) if resolution.step_ns > 1 || sub_buckets < 2048 => {
+            let up_to = time_ns(resolution.step_ns.saturating_mul(sub_buckets), Letters::Ascii);
+            Some(format!("{words} was counted in cells of {step}, wider beyond {up_to}"))
+        }
+        None if resolution.step_ns > 1 => Some(format!("{words} was counted in cells of {step}")),
+        _ => None,
+    }
+}
+
+/// What a person should know of imported cells: what was counted how, and what the sources do not tell, each once.
+#[must_use]
+pub fn sentences(cells: &[CellSummary]) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    let mut tell = |sentence: String| {
+        if !told.contains(&sentence) {
+            told.push(sentence);
+        }
+    };
+    for (cell, import) in cells.iter().filter_map(|cell| Some((cell, cell.import.as_ref()?))) {
+        for note in &cell.notes {
+            if import.missing.iter().any(|what| note.ends_with(what.as_str())) {
+                continue;
+            }
+            let is_shared = cells.iter().all(|other| other.notes.contains(note));
+            tell(if is_shared { note.clone() } else { format!("{}: {note}", cell.tuning) });
+        }
+    }
+    for import in cells.iter().filter_map(|cell| cell.import.as_ref()) {
+        tell(format!("Not told by {}: {}", import.format, import.missing.join("; ")));
+    }
+    told
+}
+
+/// Marks figures that fall beyond the source's histogram: they are upper ends, and no sample stands above them for certain.
+pub(super) fn mark_beyond(series: &mut std::collections::BTreeMap<Series, Statistics>, import: &Import) {
+    for (series, figures) in series {
+        let Some(beyond) = import.beyond(*series) else { continue };
+        for percentile in figures.percentiles.iter_mut().filter(|percentile| percentile.value_ns >= beyond.from_ns) {
+            percentile.supported = false;
+        }
+        for low in figures.low.iter_mut().filter(|low| low.max_ns >= beyond.from_ns && low.q < 100.0) {
+            low.supported = false;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Exports open in libraries that know nothing of onbeat: pyarrow, prometheus_client, and Python's own readers of XML and CSV.
+//!
+//! The Python side is `opens.py`; its packages are installed below `target/` on the first run, which needs the network then. Where
+//! there is no Python, or it cannot be equipped, every test here is counted as ignored, with the reason in its line.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+use std::sync::OnceLock;
+
+use libtest_mimic::{Arguments, Completion, Trial};
+use onbeat::record::{RunFile, Series};
+use serde_json::Value;
+
+fn main() -> ExitCode {
+    let tests = [
+        trial("pyarrow_reads_every_bucket_of_a_run_from_parquet", parquet_holds_every_bucket),
+        trial("pyarrow_reads_several_row_groups", parquet_of_several_groups),
+        trial("prometheus_reads_the_histograms_and_counters", openmetrics_is_read),
+        trial("a_csv_reader_finds_every_sample_and_strange_names_whole", csv_is_read),
+        trial("junit_xml_has_the_shape_that_its_readers_expect", junit_is_read),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+}
+
+fn trial(name: &str, body: fn(&Python)) -> Trial {
+    Trial::ignorable_test(name, move || match python() {
+        Err(reason) => Ok(Completion::ignored_with(reason.clone())),
+        Ok(python) => {
+            body(python);
+            Ok(Completion::Completed)
+        }
+    })
+}
+
+/// A run of two streams, one of them with a name that CSV must quote.
+fn run(dir: &Path) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../onbeat/tests/import_files");
+    let strange = dir.join("a, \"b\".csv");
+    std::fs::copy(sources.join("time-and-latency.csv"), &strange).unwrap();
+    let to = dir.join("run");
+    done(
+        onbeat(dir)
+            .arg("import")
+            .arg(sources.join("tagged.hlog"))
+            .arg(&strange)
+            .args(["--load", "paper"])
+            .arg("-o")
+            .arg(&to),
+    );
+    to
+}
+
+fn samples(run: &Path) -> u64 {
+    files(run).iter().flat_map(|file| Series::ALL.map(|series| file.distribution(series).count())).sum()
+}
+
+fn files(run: &Path) -> Vec<RunFile> {
+    let names = std::fs::read_dir(run).unwrap().map(|entry| entry.unwrap().path());
+    names
+        .filter(|name| name.extension().is_some_and(|ending| ending == "hlog"))
+        .map(|name| RunFile::read(&name).unwrap())
+        .collect()
+}
+
+fn parquet_holds_every_bucket(python: &Python) {
+    let dir = tempfile::tempdir().unwrap();
+    let run = run(dir.path());
+    let to = dir.path().join("run.parquet");
+    done(onbeat(dir.path()).arg("export").arg(&run).arg("--parquet").arg(&to));
+    let found = python.open("parquet", &to);
+    let buckets: usize =
+        files(&run).iter().flat_map(|file| &file.entries).map(|entry| entry.counts.buckets().len()).sum();
+    assert_eq!(found["rows"], buckets);
+    assert_eq!(found["samples"], samples(&run));
+    assert_eq!(found["series"], serde_json::json!(["recorded", "wakeup_latency"]));
+    assert_eq!(found["loads"], serde_json::json!(["paper"]));
+    assert_eq!((found["types"]["low_ns"].as_str(), found["types"]["tuning"].as_str()), (Some("int64"), Some("string")));
+    let highest = found["highest"].as_u64().unwrap();
+    assert!((480_900..480_900 + 256).contains(&highest), "{highest} is the end of the bucket of 480.9 us");
+}
+
+fn parquet_of_several_groups(python: &Python) {
+    let dir = tempfile::tempdir().unwrap();
+    let run = run(dir.path());
+    let file = files(&run).into_iter().find(|file| file.distribution(Series::WakeupLatency).count() > 0).unwrap();
+    let rows_once: usize = file.entries.iter().map(|entry| entry.counts.buckets().len()).sum();
+    let times = (1 << 20) / rows_once + 2;
+    let to = dir.path().join("long.parquet");
+    let mut out = std::fs::File::create(&to).unwrap();
+    let rows = onbeat::report::export::parquet::write(std::iter::repeat_n(&file, times), &mut out).unwrap();
+    let found = python.open("parquet", &to);
+    assert_eq!((found["rows"].as_u64(), found["groups"].as_u64()), (Some(rows), Some(2)));
+    assert_eq!(found["samples"], samples(&run).saturating_sub(6) * times as u64);
+}
+
+fn openmetrics_is_read(python: &Python) {
+    let dir = tempfile::tempdir().unwrap();
+    done(onbeat(dir.path()).args(["measure", "timer", "--for", "500ms", "--out"]).arg(dir.path().join("runs")));
+    let to = dir.path().join("metrics.txt");
+    done(onbeat(dir.path()).arg("export").arg(dir.path().join("runs/latest")).arg("--openmetrics").arg(&to));
+    let found = python.open("openmetrics", &to);
+    let wakeup = &found["onbeat_wakeup_latency_seconds"];
+    assert_eq!((wakeup["type"].as_str(), wakeup["unit"].as_str()), (Some("histogram"), Some("seconds")));
+    assert!(wakeup["count"].as_f64().unwrap() > 100.0);
+    for counter in ["onbeat_deadline_misses", "onbeat_skipped_releases", "onbeat_lost_samples", "onbeat_spikes"] {
+        assert_eq!(found[counter]["type"], "counter");
+    }
+}
+
+fn csv_is_read(python: &Python) {
+    let dir = tempfile::tempdir().unwrap();
+    let run = run(dir.path());
+    let to = dir.path().join("run.csv");
+    done(onbeat(dir.path()).arg("export").arg(&run).arg("--csv").arg(&to));
+    let found = python.open("csv", &to);
+    assert_eq!(found["samples"], samples(&run));
+    let tunings: BTreeSet<&str> = found["tunings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(tunings.contains("a, \"b\""), "{tunings:?}");
+}
+
+fn junit_is_read(python: &Python) {
+    let dir = tempfile::tempdir().unwrap();
+    let run = run(dir.path());
+    let to = dir.path().join("gate.xml");
+    let gate = |limit: &str, at: &str| {
+        let mut command = onbeat(dir.path());
+        command.arg("gate").arg(&run).args(["--limit", limit, "--at", at]).arg("--junit").arg(&to);
+        (command.output().unwrap().status.code(), python.open("junit", &to)["cases"].to_string())
+    };
+    // One of the two streams has no wake-up latency, and so cannot be judged.
+    assert_eq!(gate("1s", "99"), (Some(2), "[\"error\",\"passed\"]".to_owned()));
+    assert_eq!(gate("1ns", "99"), (Some(1), "[\"error\",\"failure\"]".to_owned()));
+}
+
+fn onbeat(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+    command.current_dir(dir).env("ONBEAT_STATE_DIR", dir.join("state"));
+    command
+}
+
+fn done(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+struct Python {
+    program: PathBuf,
+}
+
+impl Python {
+    fn open(&self, kind: &str, path: &Path) -> Value {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/exports/opens.py");
+        let output = done(Command::new(&self.program).arg(script).arg(kind).arg(path));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// Python with its packages, put in place once.
+fn python() -> Result<&'static Python, &'static String> {
+    static PYTHON: OnceLock<Result<Python, String>> = OnceLock::new();
+    PYTHON.get_or_init(equip).as_ref()
+}
+
+fn equip() -> Result<Python, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let place = root.join("target/exports-venv");
+    let program = place.join("bin/python");
+    let works = |program: &Path| {
+        let imports = Command::new(program).args(["-c", "import pyarrow.parquet, prometheus_client"]).output();
+        imports.is_ok_and(|output| output.status.success())
+    };
+    if !works(&program) {
+        let made = Command::new("python3").args(["-m", "venv"]).arg(&place).output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            return Err("python3 with venv is not installed (package python3-venv)".to_owned());
+        }
+        let packages = root.join("tests/exports/requirements.txt");
+        let pip = Command::new(&program).args(["-m", "pip", "install", "-q", "-r"]).arg(packages).output();
+        if !pip.as_ref().is_ok_and(|output| output.status.success()) || !works(&program) {
+            return Err(
+                "pyarrow and prometheus_client cannot be installed: no network, or no packages for this Python"
+                    .to_owned(),
+            );
+        }
+    }
+    Ok(Python { program })
+}
