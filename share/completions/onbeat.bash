@@ -80,7 +80,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__bench)
-            opts="-h --for --tunings --loads --order --cpu --priority --spin --causes --seed --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --color --help"
+            opts="-h --for --tunings --loads --order --cpu --priority --spin --no-causes --seed --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -274,12 +274,28 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__export)
-            opts="-h --csv --json --hgrm --parquet --openmetrics --color --help"
+            opts="-h --spike --cell --list --perfetto --ftrace --csv --json --hgrm --parquet --openmetrics --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --spike)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cell)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --perfetto)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ftrace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --csv)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -624,7 +640,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__report)
-            opts="-h --limit --at --limit-on --full --json --html --color --help"
+            opts="-h --limit --at --limit-on --mission --full --json --html --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -640,6 +656,10 @@ _onbeat() {
                     ;;
                 --limit-on)
                     COMPREPLY=($(compgen -W "wakeup period response" -- "${cur}"))
+                    return 0
+                    ;;
+                --mission)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --html)

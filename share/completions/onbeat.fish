@@ -36,7 +36,7 @@ complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "inject" -d 'What woul
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "report" -d 'Tables and page again, from the files of a run alone'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "import" -d 'Files of cyclictest, rtla, stress-ng, jHiccup and others become a run like onbeat\'s own'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "compare" -d 'Two or more runs beside each other: figures, ratios with intervals, what differed'
-complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "export" -d 'A run for other programs: CSV, JSON, percentile text, Parquet, OpenMetrics'
+complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "export" -d 'A run for other programs: its figures, and what ran around a spike'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "gate" -d 'Does a run pass? For continuous integration: exit status, JUnit XML'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "repair" -d 'Put back what an onbeat that was killed has left changed'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "cell" -d 'One cell of a bench, in a process of its own'
@@ -66,7 +66,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l out -d 'Director
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l causes -d 'Find out why cycles were late too: a flight recorder beside each block, which takes a good part of the time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -127,6 +127,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l at -d 'How many
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit-on -d 'What the limit is on' -r -f -a "wakeup\t'Wake-up latency: release to start'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l mission -d 'For how long the worst is to be estimated, up to a hundred times the run [default: ten times the run]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l html -d 'Write the page here [default: report.html beside the run files]' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
@@ -164,6 +165,10 @@ never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l full -d 'All series, not only the first one'
 complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l spike -d 'The spike of this number, as --list and the report show it [default: the worst one whose events are kept]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l cell -d 'The cell of a bench whose spikes are meant: they are numbered cell by cell' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l perfetto -d 'Write a Perfetto trace, for ui.perfetto.dev; - is standard output' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l ftrace -d 'Write the text of the kernel\'s own trace file; - is standard output' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l csv -d 'Every bucket of every interval, a line each' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l json -d 'The summary, as report --json prints it' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l hgrm -d 'HdrHistogram\'s percentile text in ms: a file per cell and series, into this directory' -r -F
@@ -172,6 +177,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l openmetrics -d 
 complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l list -d 'List the spikes: number, time, lateness, cause, and whether the events around each are kept'
 complete -c onbeat -n "__fish_onbeat_using_subcommand export" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l limit -d 'The longest time that is still good' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l at -d 'How many samples must keep the limit, and the percentile that is held against the baseline, in percent' -r

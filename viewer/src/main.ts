@@ -13,8 +13,11 @@ import { duration, moment, sec } from './units.ts';
 import { SERIES, seriesWord } from './words.ts';
 import { causesSection } from './sections/causes.ts';
 import { effectsSection } from './sections/effects.ts';
+import { extremesSection } from './sections/extremes.ts';
 import { ladderSection } from './sections/ladder.ts';
 import { matrixSection } from './sections/matrix.ts';
+import { modesSection } from './sections/modes.ts';
+import { normalSection } from './sections/normal.ts';
 import { glossarySection, notesSection } from './sections/notes.ts';
 import { picker } from './sections/picker.ts';
 import { spikesSection } from './sections/spikes.ts';
@@ -57,6 +60,7 @@ function show({ files, summary }: Unpacked): void {
     causesSection(report),
     section('charts', 'Charts', recorded ? `${report.cells.length > 1 ? 'Choose the cells to lay over each other; line, mark and colour are the same in every chart and in the tables above. ' : ''}Point at a chart, or focus it and use the arrow keys, to read values. Drag to zoom; double-click shows everything again.` : 'The recordings are not in this page, so there is nothing to draw; the figures above are complete.',
       ...(recorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : [])),
+    ...[modesSection(report), normalSection(report), extremesSection(report)].filter((part) => part !== null),
     spikes.element, notesSection(report), glossarySection());
   const pieces = [bar, matrix, cells, spikes];
   redrawAll = () => { pieces.forEach((piece) => piece.redraw()); if (recorded) charts.redraw(); };

@@ -1,4 +1,5 @@
 // The summary as `onbeat bench --json` prints it (docs/format.md). The page shows these figures and computes none of them.
+import type { Conclusions } from './conclusions.ts';
 import type { CauseCount, Grant, Spike } from './hlog.ts';
 import type { Low } from './histogram.ts';
 import type { Ns } from './units.ts';
@@ -16,6 +17,8 @@ export interface CellSummary {
   series: Record<string, SeriesFigures>; verdict: CellVerdict | null; spikes: Spike[]; notes: string[];
   /** Spikes by main cause. */
   causes?: Record<string, CauseCount>;
+  /** What can be concluded beyond the figures. */
+  conclusions?: Conclusions;
 }
 export interface Effect { factor: string; load: string; metric: string; ratio: number; low: number; high: number; sentence: string }
 export interface Limit { limit_ns: Ns; at: number; on: string }

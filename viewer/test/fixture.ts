@@ -2,6 +2,8 @@
 import { deflateRawSync, gzipSync } from 'node:zlib';
 import { readFileSync } from 'node:fs';
 import type { WindowNote } from '../src/window.ts';
+import type { Conclusions } from '../src/conclusions.ts';
+import { concluded } from './concluded.ts';
 import { Recorder } from './encode.ts';
 
 export const DIGITS: Readonly<Record<string, number>> = { observed_period: 4 };
@@ -271,12 +273,13 @@ export function bench(blocks = 6, seconds = 10, causes = true): string {
 }
 
 /** An hour at 1 kHz, three series, by itself in intervals of six seconds with one-second maxima between. */
-export function hour(seconds = 3600, interval = 6): string {
+export function hour(seconds = 3600, interval = 6, conclusions: Conclusions = concluded): string {
   const start = 1_763_800_000.5;
   const made = runFile({ tuning: 'P', load: 'stress', interval, start, dice: 7, cell: false, maxima: true, tags: ['wakeup_latency', 'observed_period', 'response_time'], blocks: [{ t: 0, seconds, load: 'stress' }],
     shape: (t, value, next) => value + (t % 600 > 480 ? 3000 : 0) + 900 * Math.sin(t / 200) + (next() < 0.00002 ? 60_000 + next() * 90_000 : 0) });
   const cell = cellSummary('P', 'stress', made, 1, 150_000, 100_000);
   cell['file'] = 'timer.onbeat.hlog';
+  cell['conclusions'] = conclusions;
   const summary = { schema: 'onbeat.measure/1', version: '0.1.0', command: ['onbeat', 'measure', 'timer', '--duration', '1h', '--load', 'stress', '--limit', '150us@99.999'], started_unix_s: start, elapsed_s: seconds, host: HOST, ladder: LADDER.slice(0, 2),
     limit: { limit_ns: 150_000, at: 99.999, on: 'wakeup_latency' }, order: 'sequential', tunings: ['P'], loads: ['stress'], period_ns: PERIOD, cells: [cell], effects: [],
     verdict: { outcome: 'broken', best: null, sentence: `No: ${(cell['verdict'] as { over: number }).over} of ${made.counts['slots']!.toLocaleString('en-US')} releases were later than 150 µs; 99.999 % allow ${Math.floor(made.counts['slots']! / 1e5)}.` } };

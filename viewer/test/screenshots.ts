@@ -15,7 +15,7 @@ if (CHROMIUM === undefined) {
   const browser = await launch();
   for (const name of ['bench', 'hour']) {
     for (const colorScheme of ['light', 'dark'] as const) {
-      for (const width of [1280, 390]) {
+      for (const width of [1280, 400]) {
         if (!`${name}-${colorScheme}-${width}`.includes(only)) continue;
         const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme, deviceScaleFactor: 1 });
         page.on('console', (message) => console.log(name, colorScheme, width, message.text()));

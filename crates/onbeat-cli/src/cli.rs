@@ -329,6 +329,9 @@ pub(crate) struct ReportOptions {
     /// Judge by a limit (again, or another one than the run was given)
     #[command(flatten)]
     pub(crate) limit: LimitOptions,
+    /// For how long the worst is to be estimated, up to a hundred times the run [default: ten times the run]
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) mission: Option<u64>,
     /// Print the paper's whole tables
     #[arg(long)]
     pub(crate) full: bool,

@@ -280,3 +280,19 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn the_trend_has_a_step_for_each_tenth_of_a_short_interval_and_counts_cycles_across_skips() {
+    in_a_file(|path| {
+        let samples: Vec<Sample> = (0..1_500)
+            .map(|k| sample(if k < 700 { k } else { k + 300 }, if k == 700 { 300 } else { 0 }, 20_000 + k))
+            .collect();
+        record(path, &samples, &outcome(1_800, 1_500, 0), 0);
+        let run = RunFile::read(path).unwrap();
+        assert_eq!(run.trends.iter().map(|trend| trend.cycles).collect::<Vec<_>>(), [0, 700], "300 were skipped");
+        let steps: Vec<_> = run.trends.iter().flat_map(onbeat::record::Trend::steps).collect();
+        assert_eq!(steps.len(), 7 + 8, "steps of 100 ms, none where nothing was served");
+        assert!((steps[3].p50_ns - 20_349.5).abs() < 60.0 && (steps[3].t - 0.3).abs() < 1e-9, "{:?}", steps[3]);
+        assert!((steps[3].worst_t - 0.399).abs() < 1e-3, "the last of a hundred rising ones: {:?}", steps[3]);
+    });
+}

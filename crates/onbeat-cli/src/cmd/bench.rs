@@ -37,7 +37,7 @@ pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
     view.finish();
     conducted?;
     let kept = runs::read(&dir, None)?;
-    let extent = show::Extent { json: options.output.json, full: false };
+    let extent = show::Extent { json: options.output.json, ..show::Extent::default() };
     show::summary(&kept, extent, None)?;
     Ok(verdict(kept.summary.verdict.outcome))
 }

@@ -52,7 +52,7 @@ pub(crate) fn timer(options: &TimerOptions) -> Result<Verdict, Failure> {
     ran?;
     let _: Account = run.close()?;
     let kept = runs::read(&path, None)?;
-    let extent = show::Extent { json: options.output.json, full: false };
+    let extent = show::Extent { json: options.output.json, ..show::Extent::default() };
     show::summary(&kept, extent, None)?;
     Ok(verdict(kept.summary.verdict.outcome))
 }

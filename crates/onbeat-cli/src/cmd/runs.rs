@@ -83,7 +83,13 @@ pub(crate) struct Opened {
 
 /// Reads a run's directory, or one run file, and judges it by `limit`, or else by the one it was given.
 pub(crate) fn read(path: &Path, limit: Option<Limit>) -> Result<Kept, Failure> {
-    let Opened { dir, summary, .. } = open(path, limit)?;
+    read_for(path, limit, None)
+}
+
+/// The same, with the worst estimated for a mission of so many nanoseconds.
+pub(crate) fn read_for(path: &Path, limit: Option<Limit>, mission_ns: Option<u64>) -> Result<Kept, Failure> {
+    let Opened { dir, mut summary, runs } = open(path, limit)?;
+    summary.conclude(&runs, mission_ns.map(|ns| ns as f64 / 1e9));
     Ok(Kept { dir, summary, files: texts(path)? })
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Extent {
     pub(crate) json: bool,
     /// The paper's whole tables.
     pub(crate) full: bool,
+    /// What can be concluded beyond the figures.
+    pub(crate) concludes: bool,
 }
 
 /// Shows a summary, and writes the page.
@@ -36,6 +38,9 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
         full_tables(summary);
     } else {
         short_tables(summary);
+    }
+    if extent.concludes {
+        sections(summary);
     }
     conclusions(summary);
     say(Tone::Faint, &format!("report   {}", page.display()));
@@ -87,6 +92,22 @@ pub(crate) fn table(table: &Table) {
     let (title, rest) = text.split_once('\n').unwrap_or((&text, ""));
     say(Tone::Head, title);
     say(Tone::Plain, rest);
+}
+
+/// Heading, table where there is one, and sentences, each wrapped.
+fn sections(summary: &Summary) {
+    for (heading, sentences) in onbeat::report::conclusions::sections(summary) {
+        say(Tone::Head, heading);
+        if heading == onbeat::report::conclusions::NOT_NORMAL
+            && let Some(table) = onbeat::report::normal::table(summary, Series::WakeupLatency, letters())
+        {
+            say(Tone::Plain, &table.to_text(columns()));
+        }
+        for sentence in sentences {
+            say(Tone::Plain, &wrapped(&sentence, columns()));
+        }
+        say(Tone::Plain, "");
+    }
 }
 
 fn conclusions(summary: &Summary) {

@@ -20,6 +20,7 @@ mod run_file;
 mod run_writer;
 mod series;
 mod tally;
+mod trend;
 mod window;
 
 pub use distribution::{Bucket, Distribution};
@@ -36,4 +37,5 @@ pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use series::Series;
 pub use tally::{SpikeLimit, Why};
+pub use trend::{Step, Trend};
 pub use window::{WindowFate, WindowNote};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Import, Moments, Series, WindowFate, WindowNote};
+use super::{Import, Moments, Series, Trend, WindowFate, WindowNote};
 use crate::cause::{Cause, CauseKind};
 use crate::host::Host;
 use crate::thread::Grant;
@@ -25,6 +25,8 @@ pub enum Note {
     Interval(Box<Interval>),
     /// Largest values, second by second, where histograms are further apart.
     Maxima(Maxima),
+    /// A few figures per step of time, where histograms are further apart.
+    Trend(Box<Trend>),
     /// A sample beyond the spike limit.
     Spike(SpikeNote),
     /// What the CPUs did around the spike above.
@@ -37,8 +39,8 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 10] =
-        ["run", "bench", "import", "block", "interval", "maxima", "spike", "window", "load", "end"];
+    pub const KINDS: [&str; 11] =
+        ["run", "bench", "import", "block", "interval", "maxima", "trend", "spike", "window", "load", "end"];
 }
 
 /// What a run is: written once, before anything is measured.

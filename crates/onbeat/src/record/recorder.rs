@@ -8,6 +8,7 @@ use onbeat_rt::{Instant, Outcome, Sample};
 use serde::{Deserialize, Serialize};
 
 use super::tally::Tally;
+use super::trend::TrendTally;
 use super::{Account, Block, Maxima, Note, RunWriter, Series, SpikeLimit, Stall, Why, WriteError};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -71,6 +72,7 @@ pub struct Recorder {
     next_index: u64,
     warmup_left: u64,
     maxima: Option<SecondMaxima>,
+    trend: TrendTally,
     progress: Progress,
     account: Account,
 }
@@ -90,6 +92,7 @@ impl Recorder {
             next_index: 0,
             warmup_left: 0,
             maxima: long.then(|| SecondMaxima::from(origin)),
+            trend: TrendTally::new(recording.interval_ns, recording.period_ns, origin),
             progress: Progress::default(),
             account: Account::default(),
         }
@@ -133,6 +136,7 @@ impl Recorder {
         if let Some(maxima) = &mut self.maxima {
             maxima.move_to(first_release);
         }
+        self.trend.begin(first_release, self.served());
         self.writer.note(&Note::Block(Block { index: block, t, load: load.to_owned(), warmup }))
     }
 
@@ -180,6 +184,7 @@ impl Recorder {
         self.end_interval_before(sample.release)?;
         self.tally.interval.lost += lost;
         self.tally.sample(sample, self.origin_seconds(sample), why);
+        self.trend.count(sample.release, sample.wakeup_latency_ns);
         if let Some(before) = before {
             self.tally.count(Series::ObservedPeriod, sample.start().ns_since(before.start()));
         }
@@ -258,6 +263,8 @@ impl Recorder {
         let next = self.interval_start.plus_ns(into_ns / self.recording.interval_ns * self.recording.interval_ns);
         self.flush(self.interval_start.plus_ns(self.recording.interval_ns))?;
         self.interval_start = next;
+        // The sample that ends the interval is counted already, and belongs to the next one.
+        self.trend.begin(next, self.served() - 1);
         Ok(())
     }
 
@@ -266,7 +273,16 @@ impl Recorder {
         let length = until.ns_since(self.interval_start) as f64 / 1e9;
         self.account.lost += self.tally.interval.lost;
         self.progress.spikes += self.tally.flush(&mut self.writer, t, length)?;
+        if let Some(trend) = self.trend.end(t) {
+            self.writer.trend(trend)?;
+        }
+        self.trend.empty();
         Ok(())
+    }
+
+    /// Cycles served so far, as far as is known: those that were lost on the way here may have been skipped as well.
+    const fn served(&self) -> u64 {
+        self.account.cycles + self.account.lost
     }
 
     fn keep_maxima(&mut self, sample: &Sample, before: Option<Sample>) -> Result<(), WriteError> {

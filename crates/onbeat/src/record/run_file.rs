@@ -9,7 +9,7 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::{
     Account, Bench, Block, Counts, Distribution, Header, Import, Interval, LoadEvent, Maxima, Moments, Note, Series,
-    SpikeNote, WindowNote,
+    SpikeNote, Trend, WindowNote,
 };
 
 /// A file could not be read as a run file.
@@ -82,6 +82,8 @@ pub struct RunFile {
     pub intervals: Vec<Interval>,
     /// Largest values per second, in long runs.
     pub maxima: Vec<Maxima>,
+    /// A few figures per step of time.
+    pub trends: Vec<Trend>,
     /// Kept spikes.
     pub spikes: Vec<SpikeNote>,
     /// What the CPUs did around some of them.
@@ -195,6 +197,7 @@ impl Parser<'_> {
             Note::Block(block) => run.blocks.push(block),
             Note::Interval(interval) => run.intervals.push(*interval),
             Note::Maxima(maxima) => run.maxima.push(maxima),
+            Note::Trend(trend) => run.trends.push(*trend),
             Note::Spike(spike) => run.spikes.push(SpikeNote { number: run.spikes.len() as u64 + 1, ..spike }),
             Note::Window(window) => run.windows.push(*window),
             Note::Load(event) => run.loads.push(event),
@@ -274,6 +277,7 @@ impl RunFile {
             entries: Vec::new(),
             intervals: Vec::new(),
             maxima: Vec::new(),
+            trends: Vec::new(),
             spikes: Vec::new(),
             windows: Vec::new(),
             loads: Vec::new(),

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializeError, V2DeflateSerializer};
 use hdrhistogram::{Counter, Histogram};
 
-use super::{Header, Note, Series};
+use super::{Header, Note, Series, Trend};
 
 /// A run file could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -141,6 +141,15 @@ impl RunWriter {
         self.line.extend_from_slice(b"#[onbeat: ");
         serde_json::to_writer(&mut self.line, note).map_err(|e| self.failed(e.into()))?;
         self.line.extend_from_slice(b"]\n");
+        self.append()
+    }
+
+    /// Appends a trend, without a copy of it.
+    pub(super) fn trend(&mut self, trend: &Trend) -> Result<(), WriteError> {
+        self.line.clear();
+        self.line.extend_from_slice(b"#[onbeat: {\"trend\":");
+        serde_json::to_writer(&mut self.line, trend).map_err(|e| self.failed(e.into()))?;
+        self.line.extend_from_slice(b"}]\n");
         self.append()
     }
 

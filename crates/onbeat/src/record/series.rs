@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 /// One counted figure of a cycle. The tag in the run file is the snake-case name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Series {
     /// `s_k − r_k`.
+    #[default]
     WakeupLatency,
     /// `s_k − s_(k−1)`.
     ObservedPeriod,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::causes::{self, Causes};
+use super::conclusions::Conclusions;
 use super::statistics::Statistics;
 use super::units::count;
 use super::verdict::{self, Limit, Verdict};
@@ -78,6 +79,9 @@ pub struct CellSummary {
     /// Where it comes from, when another tool recorded it; misses and skipped releases are not known then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<Import>,
+    /// What can be concluded beyond the figures; absent where nobody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conclusions: Option<Box<Conclusions>>,
     /// What else is to be known of it, as sentences.
     pub notes: Vec<String>,
 }
@@ -151,6 +155,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         causes_bytes: run.end.as_ref().map(|end| end.causes_bytes).filter(|_| looked(run)),
         import: run.import.clone(),
         series,
+        conclusions: None,
         notes,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! For a factor, every pair of cells that differs by this factor only (none and P, M and PM, …) gives a ratio of a percentile
 //! of wake-up latency; the effect is the geometric mean of the ratios. How sure it is, is found by drawing each cell's
-//! blocks anew with replacement ([`super::bootstrap`]).
+//! blocks anew with replacement (`bootstrap`).
 
 use std::collections::BTreeMap;
 

@@ -15,6 +15,11 @@
 //! | [`export`] | runs for other programs |
 //! | [`gate`], [`junit`] | whether a run passes, for machines |
 //! | [`effects`] | what each of P, M, C and S paid on its own |
+//! | [`modes`] | what comes back at its time |
+//! | [`extremes`] | how late it may get in a longer time than was measured |
+//! | [`enough`] | how long to measure |
+//! | [`normal`] | what mean and standard deviation leave out |
+//! | [`conclusions`] | these four together |
 //! | [`summary`], [`cell`] | all of it as one object |
 //! | [`tables`], [`table`] | all of it as text |
 //! | [`mod@page`] | all of it as one HTML file |
@@ -31,11 +36,16 @@ pub mod cell;
 pub mod comparable;
 pub mod compare;
 pub mod compare_tables;
+pub mod conclusions;
 pub mod effects;
+pub mod enough;
 pub mod export;
+pub mod extremes;
 pub mod gate;
 pub mod imported;
 pub mod junit;
+pub mod modes;
+pub mod normal;
 pub mod page;
 pub mod spikes;
 pub mod statistics;
@@ -47,6 +57,7 @@ pub mod verdict;
 
 pub use best::Overall;
 pub use cell::CellSummary;
+pub use conclusions::Conclusions;
 pub use effects::Effect;
 pub use page::{PageError, page};
 pub use statistics::{Low, Percentile, Share, Statistics};

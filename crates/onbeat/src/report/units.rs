@@ -44,6 +44,20 @@ pub fn time_ns(ns: u64, letters: Letters) -> String {
     time(ns as f64, letters)
 }
 
+/// A duration as people say it: `5 min 18 s`, `15.0 s`, `70 ms`. Above a minute in two units, below a second with three
+/// digits.
+#[must_use]
+pub fn spoken(seconds: f64) -> String {
+    if seconds < 59.95 {
+        return if seconds >= 1.0 { format!("{seconds:.1} s") } else { time(seconds * 1e9, Letters::Ascii) };
+    }
+    let whole = seconds.round() as u64;
+    let parts = [(whole / 3600, "h"), (whole % 3600 / 60, "min"), (whole % 60, "s")];
+    let told: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).take(2).map(|(n, unit)| format!("{n} {unit}")).collect();
+    told.join(" ")
+}
+
 /// A figure of at least 0.001 with three significant digits and no zeros at its end: `17.1`, `0.064`, `1234`.
 #[must_use]
 pub fn three_digits(value: f64) -> String {

@@ -1,0 +1,95 @@
+//! How long to measure before a share of releases on time can be shown.
+//!
+//! The rule is the verdict's own ([`super::binomial`]): `n` releases with none over show that at most `1 − at/100` of them
+//! are, at one-sided 95 % confidence, when `n` is at least three over the allowed rate.
+
+use serde::{Deserialize, Serialize};
+
+use super::binomial::{needed_with, needed_with_none_over};
+use super::statistics::LEAST_ABOVE;
+use super::units::{Letters, count, spoken, time};
+
+/// What it takes to support a share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Enough {
+    /// The share of releases on time, in percent.
+    pub at: f64,
+    /// T, in nanoseconds.
+    pub period_ns: u64,
+    /// Releases that suffice when `over` of them are over the limit.
+    pub releases: u64,
+    /// How long these take, in seconds.
+    pub seconds: f64,
+    /// How many may be over the limit.
+    pub over: u64,
+    /// Releases until ten stand above the percentile `at`, so that it is a figure that samples support.
+    pub for_percentile: u64,
+    /// How long these take, in seconds.
+    pub for_percentile_s: f64,
+    /// All of it in words.
+    pub sentence: String,
+}
+
+/// How long it takes to show that at least `at` percent of the releases are on time, at a period of `period_ns`, when
+/// `over` of them will have been late. `None` when `at` is not above 0 and below 100: that all are on time is shown by no
+/// number.
+#[must_use]
+pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
+    if !(at > 0.0 && at < 100.0) {
+        return None;
+    }
+    let allowed = (100.0 - at) / 100.0;
+    let releases = if over == 0 { needed_with_none_over(allowed) } else { needed_with(over, allowed) };
+    let seconds = releases as f64 * period_ns as f64 / 1e9;
+    // Ten above: the rank of the percentile leaves them out.
+    let for_percentile = (LEAST_ABOVE as f64 / allowed - 1e-6).ceil() as u64;
+    let for_percentile_s = for_percentile as f64 * period_ns as f64 / 1e9;
+    let late = match over {
+        0 => "none of them over the limit".to_owned(),
+        over => format!("{} over the limit", count(over)),
+    };
+    let sentence = format!(
+        "To show that {at} % of the releases are on time takes {} releases with {late}: {} at a period of {}. For p{at} \
+         itself to be supported, ten samples must stand above it: {} releases, {}.",
+        count(releases),
+        spoken(seconds),
+        time(period_ns as f64, Letters::Ascii),
+        count(for_percentile),
+        spoken(for_percentile_s)
+    );
+    Some(Enough { at, period_ns, releases, seconds, over, for_percentile, for_percentile_s, sentence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_nines_take_five_minutes_at_a_kilohertz() {
+        let five_nines = enough(99.999, 1_000_000, 0).expect("below 100");
+        assert_eq!((five_nines.releases, five_nines.for_percentile), (299_572, 1_000_000));
+        assert_eq!(
+            five_nines.sentence,
+            "To show that 99.999 % of the releases are on time takes 299,572 releases with none of them over the limit: \
+             5 min at a period of 1 ms. For p99.999 itself to be supported, ten samples must stand above it: 1,000,000 \
+             releases, 16 min 40 s."
+        );
+    }
+
+    #[test]
+    fn late_ones_take_longer_and_no_number_shows_all() {
+        let with_two = enough(99.99, 500_000, 2).expect("below 100");
+        assert!(with_two.releases > enough(99.99, 500_000, 0).expect("below 100").releases * 2);
+        assert_eq!(enough(100.0, 1_000_000, 0), None);
+    }
+
+    #[test]
+    fn what_is_enough_is_what_the_verdict_asks_for() {
+        for at in [99.0, 99.9, 99.99, 99.999] {
+            let allowed = (100.0 - at) / 100.0;
+            let needed = enough(at, 1, 3).expect("below 100").releases;
+            assert!(super::super::binomial::upper_bound(3, needed) <= allowed);
+            assert!(super::super::binomial::upper_bound(3, needed - 1) > allowed);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The trend of a run as series on an even grid, with gaps where nothing was measured.
+
+use crate::record::{RunFile, Step};
+
+/// More steps than this are taken together, so that the search is bounded: a day and a half of seconds.
+const MOST_STEPS: usize = 1 << 17;
+
+/// Steps on an even grid. Positions count from 0 in steps; a gap is NaN.
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    /// Seconds from step to step.
+    pub(super) step_s: f64,
+    /// When the grid begins, in seconds since the file's start.
+    pub(super) from_s: f64,
+    pub(super) p50: Vec<f64>,
+    pub(super) p90: Vec<f64>,
+    pub(super) max: Vec<f64>,
+    /// When the largest value of each step was, in steps from the grid's begin.
+    pub(super) worst_at: Vec<f64>,
+    /// Steps with figures.
+    pub(super) filled: usize,
+}
+
+/// What the steps of a grid are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Axis {
+    Time,
+    Cycles,
+}
+
+/// A step, and where it stands by either axis, in seconds: for cycles, as if all had come a period apart.
+struct Placed {
+    step: Step,
+    by_cycles_s: f64,
+}
+
+/// Where the notes of a run say that cycles were, on both axes.
+pub(super) struct Trends {
+    placed: Vec<Placed>,
+    every_s: f64,
+}
+
+impl Trends {
+    /// The trend notes of a run; `None` when there is none.
+    pub(super) fn of(run: &RunFile) -> Option<Self> {
+        let notes = &run.trends;
+        let every_s = notes.first()?.every;
+        let period_s = run.header.timing.as_ref().map_or(every_s, |timing| timing.period_ns as f64 / 1e9);
+        let mut placed = Vec::new();
+        for (i, note) in
+            notes.iter().enumerate().filter(|(_, note)| (note.every - every_s).abs() < 1e-9 && every_s > 0.0)
+        {
+            // Cycles of a note are spread evenly over its time: where releases were skipped there are fewer of them.
+            let served = notes.get(i + 1).map(|next| next.cycles.saturating_sub(note.cycles));
+            let length_s = note.every * (note.max.len() / 2) as f64;
+            let rate = served.map_or(1.0, |served| (served as f64 * period_s / length_s).min(1.0));
+            let start = note.cycles as f64 * period_s;
+            placed.extend(note.steps().into_iter().map(|step| {
+                let by_cycles_s = start + (step.t - note.t) * rate;
+                Placed { step, by_cycles_s }
+            }));
+        }
+        (!placed.is_empty()).then_some(Self { placed, every_s })
+    }
+
+    /// By how much the axes part in the run, in seconds.
+    pub(super) fn axes_part_s(&self) -> f64 {
+        let apart = self.placed.iter().map(|placed| placed.step.t - placed.by_cycles_s);
+        let (low, high) = apart.fold((f64::MAX, f64::MIN), |(low, high), s| (low.min(s), high.max(s)));
+        high - low
+    }
+
+    pub(super) fn grid(&self, axis: Axis) -> Grid {
+        let place = |placed: &Placed| match axis {
+            Axis::Time => placed.step.t,
+            Axis::Cycles => placed.by_cycles_s,
+        };
+        let starts = || self.placed.iter().map(place);
+        let from_s = starts().fold(f64::MAX, f64::min);
+        let last = ((starts().fold(f64::MIN, f64::max) - from_s) / self.every_s).round() as usize;
+        let together = (last + 1).div_ceil(MOST_STEPS);
+        let step_s = self.every_s * together as f64;
+        let mut grid = Grid::empty(step_s, from_s, last / together + 1);
+        for placed in &self.placed {
+            let at_s = place(placed) - from_s;
+            let i = ((at_s / self.every_s).round() as usize / together).min(grid.max.len() - 1);
+            let worst = (at_s + placed.step.worst_t - placed.step.t) / step_s;
+            grid.put(i, &placed.step, worst);
+        }
+        grid
+    }
+}
+
+impl Grid {
+    pub(super) fn empty(step_s: f64, from_s: f64, n: usize) -> Self {
+        let nothing = || vec![f64::NAN; n];
+        Self { step_s, from_s, p50: nothing(), p90: nothing(), max: nothing(), worst_at: nothing(), filled: 0 }
+    }
+
+    fn put(&mut self, i: usize, step: &Step, worst_at: f64) {
+        if self.max[i].is_nan() {
+            self.filled += 1;
+            (self.p50[i], self.p90[i]) = (step.p50_ns, step.p90_ns);
+        } else {
+            // Several steps taken together: the median's mean is near enough.
+            (self.p50[i], self.p90[i]) = (f64::midpoint(self.p50[i], step.p50_ns), self.p90[i].max(step.p90_ns));
+        }
+        if self.max[i].is_nan() || step.max_ns > self.max[i] {
+            (self.max[i], self.worst_at[i]) = (step.max_ns, worst_at);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.max.len()
+    }
+
+    /// The largest value of all.
+    pub(super) fn largest(&self) -> f64 {
+        self.max.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Takes steps out, all their figures.
+    pub(super) fn forget(&mut self, from: usize, to: usize) {
+        for i in from..to.min(self.len()) {
+            if !self.max[i].is_nan() {
+                self.filled -= 1;
+            }
+            for series in [&mut self.p50, &mut self.p90, &mut self.max, &mut self.worst_at] {
+                series[i] = f64::NAN;
+            }
+        }
+    }
+}
+
+/// A series made comparable: distances from the median in units of the usual spread, nothing beyond `clip` of them;
+/// 0 in gaps. With it, where there are figures (1 or 0).
+pub(super) fn standardised(series: &[f64], clip: f64) -> (Vec<f64>, Vec<f64>) {
+    let mut sorted: Vec<f64> = series.iter().copied().filter(|v| !v.is_nan()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let Some(&median) = sorted.get(sorted.len() / 2) else { return (vec![0.0; series.len()], vec![0.0; series.len()]) };
+    let quantile = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
+    // Half of a normal distribution is within 0.6745 of its standard deviation. What is stored is within 0.02 %.
+    let spread = ((quantile(0.75) - quantile(0.25)) / (2.0 * 0.6745)).max(median.abs() * 2e-4).max(f64::MIN_POSITIVE);
+    centred(
+        series.iter().map(|v| if v.is_nan() { f64::NAN } else { ((v - median) / spread).clamp(-clip, clip) }).collect(),
+    )
+}
+
+/// Where a series is at least `low` and below `high`, made comparable in the same way.
+pub(super) fn indicated(series: &[f64], low: f64, high: f64) -> (Vec<f64>, Vec<f64>) {
+    let within = |v: &f64| if v.is_nan() { f64::NAN } else { f64::from(u8::from((low..high).contains(v))) };
+    centred(series.iter().map(within).collect())
+}
+
+/// Mean 0 and variance 1.
+fn centred(mut values: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
+    let present: Vec<f64> = values.iter().map(|v| if v.is_nan() { 0.0 } else { 1.0 }).collect();
+    let n = present.iter().sum::<f64>().max(1.0);
+    let mean = values.iter().filter(|v| !v.is_nan()).sum::<f64>() / n;
+    let variance = values.iter().filter(|v| !v.is_nan()).map(|v| (v - mean) * (v - mean)).sum::<f64>() / n;
+    let scale = if variance > 0.0 { variance.sqrt().recip() } else { 0.0 };
+    for value in &mut values {
+        *value = if value.is_nan() { 0.0 } else { (*value - mean) * scale };
+    }
+    (values, present)
+}
+
+/// Levels of a series that shares of its points reach; equal ones once.
+pub(super) fn levels(series: &[f64], shares: &[f64]) -> Vec<f64> {
+    let mut sorted: Vec<f64> = series.iter().copied().filter(|v| !v.is_nan()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let n = sorted.len();
+    let least = 4.0;
+    let of_share = |share: &f64| {
+        let reached = share * n as f64;
+        (reached >= least && n > 0).then(|| sorted[n - (reached as usize).clamp(1, n)])
+    };
+    let mut levels: Vec<f64> =
+        shares.iter().filter_map(of_share).filter(|level| Some(level) != sorted.first()).collect();
+    levels.dedup();
+    levels
+}
+
+/// The middle one; NaN of nothing. Changes the order.
+pub(super) fn median(values: &mut [f64]) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}

@@ -1,0 +1,75 @@
+//! Whether a mode keeps time or counts cycles.
+//!
+//! One loop at one period on an unbroken grid cannot tell: so many seconds are so many cycles. Two runs of different
+//! periods can, and so can one run whose cycles were not served evenly: releases skipped, or pauses between blocks.
+
+use serde::{Deserialize, Serialize};
+
+use super::Mode;
+
+/// Periods of two runs that agree within this are the same.
+const SAME: f64 = 0.01;
+/// How much more often a mode must be where one axis has it than where the other has.
+const CLEARER: f64 = 1.2;
+
+/// What a mode goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tied {
+    /// Time.
+    Time,
+    /// The cycles that the loop has served.
+    Cycles,
+    /// The run does not tell: its cycles were as even as time.
+    #[default]
+    CannotTell,
+}
+
+/// Modes found on both axes of one run, each kept where it is clearer. `parted_s` is by how much the axes part.
+pub(super) fn joined(by_time: Vec<Mode>, by_cycles: Vec<Mode>, parted_s: f64) -> Vec<Mode> {
+    let mut left: Vec<Option<Mode>> = by_cycles.into_iter().map(Some).collect();
+    let mut modes = Vec::new();
+    for mut mode in by_time {
+        let same =
+            |other: &Option<Mode>| other.as_ref().is_some_and(|other| is_same(other.period_s, mode.period_s, 0.05));
+        let other = left.iter().position(same).and_then(|place| left[place].take());
+        // Axes that part by less than a mode lasts leave it where it is on both.
+        if parted_s > mode.duration_s.max(mode.period_s / 50.0) {
+            let share = |mode: &Mode| mode.seen as f64 / mode.periods.max(1) as f64;
+            match other {
+                Some(other) if share(&other) > CLEARER * share(&mode) => mode = tied(other, Tied::Cycles),
+                Some(other) if share(&mode) <= CLEARER * share(&other) => {}
+                _ => mode.tied = Tied::Time,
+            }
+        }
+        modes.push(mode);
+    }
+    modes.extend(left.into_iter().flatten().map(|mode| tied(mode, Tied::Cycles)));
+    modes
+}
+
+fn tied(mode: Mode, tied: Tied) -> Mode {
+    Mode { tied, ..mode }
+}
+
+/// What a mode goes by, told from the same mode in a run of another period. `None` when `others` have no such mode, or the
+/// loops' periods are too much alike.
+///
+/// The two are the same mode when they come back after the same time, or after the same number of cycles.
+#[must_use]
+pub fn across(mode: &Mode, others: &[Mode]) -> Option<Tied> {
+    let release_s = |mode: &Mode| mode.period_s / mode.period_cycles;
+    for other in others.iter().filter(|other| !is_same(release_s(other), release_s(mode), 2.0 * SAME)) {
+        if is_same(other.period_s, mode.period_s, SAME) {
+            return Some(Tied::Time);
+        }
+        if is_same(other.period_cycles, mode.period_cycles, SAME) {
+            return Some(Tied::Cycles);
+        }
+    }
+    None
+}
+
+fn is_same(a: f64, b: f64, within: f64) -> bool {
+    (a / b - 1.0).abs() <= within
+}

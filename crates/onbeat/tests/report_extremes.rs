@@ -1,0 +1,181 @@
+//! The worst of a longer time: the interval covers what is true, and what cannot be estimated is refused.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod report_days;
+
+use onbeat::report::extremes::{self, Estimate, Pareto, Refusal, Stretches, estimate};
+use report_days::{Day, Draws, MS, US};
+
+const HOUR_S: f64 = 3600.0;
+const CASES: u64 = 100;
+/// An hour is measured, a shift is asked for.
+const MISSION_S: f64 = 8.0 * HOUR_S;
+const PER_SECOND: f64 = 1000.0;
+
+/// Largest values of the seconds of an hour, 1,000 samples each: the sample whose chance of being exceeded is `tail` comes
+/// from `quantile(tail)`.
+fn hour(seed: u64, quantile: impl Fn(f64) -> f64) -> Stretches {
+    let mut draws = Draws(seed.wrapping_mul(0x5851_F42D));
+    // The largest of n uniform draws, in one draw: u^(1/n).
+    let largest = |share: f64| -((share.ln() / PER_SECOND).exp_m1());
+    let largest_ns = (0..3600).map(|at| (at, quantile(largest(draws.share())))).collect();
+    Stretches { length_s: 1.0, largest_ns }
+}
+
+/// What a second exceeds once per mission.
+fn truth(quantile: impl Fn(f64) -> f64) -> f64 {
+    let per_second = 1.0 / MISSION_S;
+    quantile(-((-per_second).ln_1p() / PER_SECOND).exp_m1())
+}
+
+/// How many of a hundred hours give an estimate whose interval holds the truth, and how many give none.
+fn covered(quantile: impl Fn(f64) -> f64 + Copy) -> (u64, u64) {
+    let truth = truth(quantile);
+    let (mut covered, mut refused) = (0, 0);
+    for seed in 0..CASES {
+        match estimate(&hour(seed + 1, quantile), MISSION_S) {
+            Ok(found) => covered += u64::from((found.low_ns..=found.high_ns).contains(&truth)),
+            Err(_) => refused += 1,
+        }
+    }
+    (covered, refused)
+}
+
+#[track_caller]
+fn covers(quantile: impl Fn(f64) -> f64 + Copy) {
+    let (covered, refused) = covered(quantile);
+    assert!(covered >= 90, "{covered} of {CASES} cover it, {refused} are refused");
+}
+
+#[test]
+fn an_exponential_tail_is_covered() {
+    covers(|tail| 20_000.0 - 15_000.0 * tail.ln());
+}
+
+#[test]
+fn a_power_tail_is_covered() {
+    covers(|tail| 20_000.0 * tail.powf(-0.25));
+}
+
+#[test]
+fn a_tail_that_ends_is_covered() {
+    covers(|tail| 100_000.0 * (1.0 - tail.powf(0.25)));
+}
+
+#[test]
+fn a_lognormal_tail_is_covered() {
+    // The normal quantile by Newton's steps, with the hazard's leading terms; one in a thousand and rarer.
+    covers(|tail| {
+        let mut z = (-2.0 * tail.min(0.01).ln()).sqrt();
+        for _ in 0..8 {
+            z += (onbeat::report::normal::ln_tail(z) - tail.min(0.01).ln()) / (z + 1.0 / z);
+        }
+        20_000.0 * f64::exp(0.5 * z)
+    });
+}
+
+#[test]
+fn a_weibull_tail_is_covered() {
+    covers(|tail| 20_000.0 * (-tail.ln()).powf(0.7));
+}
+
+/// Uniform over a quantum beyond which nothing lies, as a tick or a quantum of a hypervisor bounds it.
+#[test]
+fn a_wall_is_covered_or_refused_but_never_missed() {
+    let quantile = |tail: f64| 1_000_000.0 * (1.0 - 500.0 * tail).max(0.1);
+    let (covered, refused) = covered(quantile);
+    assert!(covered + refused >= 99, "{covered} covered, {refused} refused");
+}
+
+#[test]
+fn a_rare_second_population_is_refused() {
+    let mut refused = 0;
+    for seed in 0..CASES {
+        let mut hour = hour(seed + 1, |tail| 20_000.0 - 5_000.0 * tail.ln());
+        let mut draws = Draws(seed);
+        for _ in 0..8 {
+            let at = (draws.next() % 3600) as usize;
+            hour.largest_ns[at].1 = 3e6 + 1e6 * draws.share();
+        }
+        let answer = estimate(&hour, MISSION_S);
+        refused += u64::from(matches!(
+            answer,
+            Err(Refusal::StandApart { .. }
+                | Refusal::DoesNotFit { .. }
+                | Refusal::Unstable { .. }
+                | Refusal::TooWide { .. })
+        ));
+    }
+    assert!(refused >= 98, "{refused} of {CASES}");
+}
+
+#[test]
+fn a_run_that_changes_half_way_is_refused() {
+    let mut hour = hour(3, |tail| 20_000.0 - 5_000.0 * tail.ln());
+    hour.largest_ns.iter_mut().skip(1800).for_each(|(_, ns)| *ns *= 1.5);
+    assert!(matches!(estimate(&hour, MISSION_S), Err(Refusal::Changed { first: 0..20, .. })));
+}
+
+#[test]
+fn what_one_stall_makes_in_neighbouring_seconds_is_one_event() {
+    let mut hour = hour(4, |tail| 20_000.0 - 5_000.0 * tail.ln());
+    let alone = estimate(&hour, MISSION_S).unwrap();
+    let late: Vec<usize> = (0..3599).filter(|&i| hour.largest_ns[i].1 > alone.threshold_ns).collect();
+    for i in late {
+        hour.largest_ns[i + 1].1 = hour.largest_ns[i + 1].1.max(hour.largest_ns[i].1 * 0.98);
+    }
+    let Estimate { peaks, stretches_over, .. } = estimate(&hour, MISSION_S).unwrap();
+    assert!(stretches_over > peaks * 3 / 2, "{stretches_over} stretches, {peaks} events");
+}
+
+#[test]
+fn missions_out_of_reach_and_runs_too_short_are_refused_with_numbers() {
+    let hour = hour(5, |tail| 20_000.0 - 5_000.0 * tail.ln());
+    assert!(
+        matches!(estimate(&hour, 101.0 * HOUR_S), Err(Refusal::MissionTooLong { longest_s, .. }) if longest_s == 100.0 * HOUR_S)
+    );
+    assert!(matches!(estimate(&hour, 10.0), Err(Refusal::MissionTooShort { .. })));
+    let few = Stretches { length_s: 1.0, largest_ns: hour.largest_ns[..399].to_vec() };
+    assert_eq!(estimate(&few, HOUR_S), Err(Refusal::TooFew { stretches: 399, needed: 400, length_s: 1.0 }));
+}
+
+#[test]
+fn a_fit_finds_the_shape_it_was_drawn_from_and_one_in_ten_is_said_to_misfit() {
+    for shape in [-0.3, 0.0, 0.3] {
+        let (mut sum, mut misfits) = (0.0, 0);
+        for seed in 0..CASES {
+            let mut draws = Draws(seed * 31 + 5);
+            let excess = |u: f64| if shape == 0.0 { -u.ln() } else { (u.powf(-shape) - 1.0) / shape };
+            let excesses: Vec<f64> = (0..200).map(|_| 500.0 * excess(draws.share())).collect();
+            let fit = Pareto::fitted(&excesses).unwrap();
+            sum += fit.shape;
+            let (statistic, critical) = fit.anderson_darling(&excesses);
+            misfits += u64::from(statistic > critical);
+        }
+        let mean = sum / CASES as f64;
+        assert!((mean - shape).abs() < 0.05, "shape {shape}: {mean}");
+        assert!((2..=20).contains(&misfits), "shape {shape}: {misfits} of {CASES}");
+    }
+}
+
+#[test]
+fn a_run_file_is_enough_for_an_estimate_and_its_curve() {
+    let mut draws = Draws(6);
+    let run = Day::at(10 * MS).hours(1).recorded_as(|_, _| 20 * US + (-15_000.0 * draws.share().ln()) as u64);
+    let told = extremes::of_run(&run, MISSION_S);
+    let estimate = told.estimate.expect("an exponential tail");
+    let truth = 20_000.0 + 15_000.0 * (100.0 * MISSION_S).ln();
+    assert!((estimate.low_ns..=estimate.high_ns).contains(&truth), "{}", told.sentence);
+    assert!(told.sentence.starts_with("In 8 h the worst wake-up latency is estimated at "), "{}", told.sentence);
+    assert!(told.sentence.ends_with("a cause that did not strike in the run is not in it."), "{}", told.sentence);
+    assert!(estimate.curve.len() > 5 && estimate.curve.windows(2).all(|pair| pair[0].worst_ns < pair[1].worst_ns));
+    assert!((told.largest_ns - estimate.observed[0].ns).abs() < 1.0);
+    let minute = extremes::of_run(&Day::at(MS).seconds(60).seeded(1).recorded(|_, _| 0), HOUR_S);
+    assert!(
+        minute.estimate.is_some() || minute.sentence.starts_with("No estimate of the worst in 1 h: "),
+        "{}",
+        minute.sentence
+    );
+    let second = extremes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0), HOUR_S).sentence;
+    assert!(second.contains("10 stretches of 100 ms, and 400 are needed; measure for 40.0 s or longer"), "{second}");
+}

@@ -1,0 +1,157 @@
+//! Planted disturbances are found in days of a loop, from the run file alone, and nothing is found where nothing is.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod report_days;
+
+use onbeat::report::modes::{self, Lifts, Mode, Modes, Tied};
+use report_days::{Day, MS, US, shuffled};
+
+const MINUTE_S: f64 = 60.0;
+
+fn near(found: f64, planted: f64, within: f64) -> bool {
+    (found / planted - 1.0).abs() <= within
+}
+
+/// The mode of a period, within 1 %, or the sentences of those that were found.
+fn mode_of(modes: &Modes, period_s: f64) -> &Mode {
+    let found = modes.found.iter().find(|mode| near(mode.period_s, period_s, 0.01));
+    found.unwrap_or_else(|| panic!("no period of {period_s} s: {:#?}", sentences(modes)))
+}
+
+fn sentences(modes: &Modes) -> Vec<&str> {
+    modes.found.iter().map(|mode| mode.sentence.as_str()).collect()
+}
+
+/// The three of a network card's firmware: 4 µs for 15 s every 5.3 minutes, one sample at 210 µs every 5 s, and once an hour
+/// ten samples that rise to 150 µs.
+fn three_modes(second: f64, index: u64, rate: u64) -> u64 {
+    let level = if second % (5.3 * MINUTE_S) < 15.0 { 4 * US } else { 0 };
+    let bump = if index % (5 * rate) == 3 * rate / 2 { 185 * US } else { 0 };
+    let into_the_hour = index % (3600 * rate);
+    let start = 1234 * rate + rate / 3;
+    let ramp = if (start..start + 10).contains(&into_the_hour) { (into_the_hour - start + 1) * 15 * US } else { 0 };
+    level + bump + ramp
+}
+
+#[test]
+fn three_planted_modes_are_found_in_a_day_and_none_when_it_is_shuffled() {
+    let mut run = Day::at(10 * MS).hours(24).seeded(1).recorded(|second, index| three_modes(second, index, 100));
+    let modes = modes::of_run(&run);
+    let (level, bump, ramp) = (mode_of(&modes, 5.3 * MINUTE_S), mode_of(&modes, 5.0), mode_of(&modes, 3600.0));
+    assert!(near(level.size_ns, 4_000.0, 0.1) && near(level.duration_s, 15.0, 0.1), "{}", level.sentence);
+    assert_eq!((level.lifts, level.periods), (Lifts::Most, 272), "{}", level.sentence);
+    assert!(level.sentence.contains(" us for 15.0 s every 5 min 18 s, "), "{}", level.sentence);
+    assert!(near(bump.size_ns, 185_000.0, 0.1) && bump.lifts == Lifts::Single, "{}", bump.sentence);
+    assert!(near(ramp.size_ns, 150_000.0, 0.1) && ramp.periods <= 24, "{}", ramp.sentence);
+    assert_eq!(modes.found.len(), 3, "harmonics are folded to one: {:#?}", sentences(&modes));
+    for seed in 0..3 {
+        shuffled(&mut run, seed);
+        let modes = modes::of_run(&run);
+        assert!(modes.found.len() <= 1, "shuffle {seed}: {:#?}", sentences(&modes));
+    }
+}
+
+#[test]
+fn every_seventh_cycle_is_found_in_a_minute_although_steps_are_longer() {
+    let run = Day::at(MS).seconds(60).seeded(2).recorded(|_, cycle| if cycle % 7 == 3 { 150 * US } else { 0 });
+    let modes = modes::of_run(&run);
+    let mode = mode_of(&modes, 0.007);
+    assert!(mode.sentence.contains("every 7 ms (7 cycles)"), "{}", mode.sentence);
+    assert!(mode.size_ns > 140_000.0 && mode.lifts == Lifts::Single);
+    assert!(near(mode.share, 1.0 / 7.0, 0.01));
+    assert_eq!(modes.found.len(), 1, "{:#?}", sentences(&modes));
+}
+
+#[test]
+fn what_comes_once_a_second_is_found_where_a_step_is_a_second() {
+    let late = |_, cycle: u64| if cycle % 100 == 37 { 400 * US } else { 0 };
+    let modes = modes::of_run(&Day::at(10 * MS).hours(2).seeded(11).recorded(late));
+    let mode = mode_of(&modes, 1.0);
+    assert!(near(mode.size_ns, 400_000.0, 0.1), "{}", mode.sentence);
+    assert_eq!(modes.found.len(), 1, "{:#?}", sentences(&modes));
+}
+
+#[test]
+fn a_minute_without_a_mode_has_none() {
+    for seed in 0..10 {
+        let modes = modes::of_run(&Day::at(MS).seconds(60).seeded(seed).recorded(|_, _| 0));
+        assert_eq!(modes.found.len(), 0, "seed {seed}: {:#?}", sentences(&modes));
+        assert!(modes.sentence.starts_with("Nothing in 600 steps of 100 ms came back"), "{}", modes.sentence);
+    }
+}
+
+#[test]
+fn a_drift_is_no_mode() {
+    for seed in 0..5 {
+        let (mut walk, mut draws) = (0.0, report_days::Draws(seed));
+        let mut noise = report_days::Noise::seeded(seed);
+        let run = Day::at(10 * MS).hours(1).recorded_as(|_, cycle| {
+            if cycle % 100 == 0 {
+                walk = 0.999 * walk + 0.3 * (draws.share() - 0.5);
+            }
+            (noise.next_ns() as f64 * f64::exp(walk)) as u64
+        });
+        let modes = modes::of_run(&run);
+        assert!(modes.found.len() <= 1, "seed {seed}: {:#?}", sentences(&modes));
+    }
+}
+
+#[test]
+fn a_disturbance_that_makes_a_fifth_of_the_cycles_late_is_told_by_the_slowest_tenth() {
+    let late = |second: f64, cycle: u64| if second % 90.0 < 9.0 && cycle.is_multiple_of(5) { 60 * US } else { 0 };
+    let modes = modes::of_run(&Day::at(10 * MS).hours(1).seeded(4).recorded(late));
+    let mode = mode_of(&modes, 90.0);
+    assert_eq!(mode.lifts, Lifts::Some, "{}", mode.sentence);
+    assert!(near(mode.size_ns, 60_000.0, 0.25) && near(mode.duration_s, 9.0, 0.15), "{}", mode.sentence);
+}
+
+#[test]
+fn runs_of_two_periods_tell_time_from_cycle_count() {
+    let by_time = |period_ns: u64| {
+        let late = move |second: f64, _| if second % 20.0 < 2.0 { 10 * US } else { 0 };
+        modes::of_run(&Day::at(period_ns).seconds(1200).seeded(5).recorded(late)).found
+    };
+    let by_cycles = |period_ns: u64| {
+        let late = |_, cycle: u64| if cycle % 2000 < 200 { 10 * US } else { 0 };
+        modes::of_run(&Day::at(period_ns).seconds(1200).seeded(6).recorded(late)).found
+    };
+    let (slow, fast) = (by_time(10 * MS), by_time(5 * MS));
+    assert_eq!((slow[0].tied, modes::across(&slow[0], &fast)), (Tied::CannotTell, Some(Tied::Time)));
+    let (slow, fast) = (by_cycles(10 * MS), by_cycles(5 * MS));
+    assert_eq!(modes::across(&slow[0], &fast), Some(Tied::Cycles), "{} {}", slow[0].sentence, fast[0].sentence);
+    assert_eq!(modes::across(&slow[0], &slow), None, "the same period tells nothing");
+    assert!(slow[0].sentence.contains("this run cannot tell"), "{}", slow[0].sentence);
+}
+
+#[test]
+fn skipped_releases_tell_time_from_cycle_count_in_one_run() {
+    let day = |seed| Day::at(10 * MS).seconds(3600).seeded(seed).skipping(400, 1500);
+    let by_cycles = modes::of_run(&day(7).recorded(|_, cycle| if cycle % 3000 < 300 { 10 * US } else { 0 }));
+    let cycles: Vec<&Mode> = by_cycles.found.iter().filter(|mode| near(mode.period_cycles, 3000.0, 0.01)).collect();
+    assert!(cycles.iter().any(|mode| mode.tied == Tied::Cycles), "{:#?}", sentences(&by_cycles));
+    let by_time = modes::of_run(&day(8).recorded(|second, _| if second % 37.0 < 4.0 { 10 * US } else { 0 }));
+    assert_eq!(mode_of(&by_time, 37.0).tied, Tied::Time, "{:#?}", sentences(&by_time));
+}
+
+#[test]
+fn what_cannot_be_looked_for_is_said() {
+    let short = modes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0));
+    assert_eq!(short.sentence, "Modes cannot be looked for: the run has 10 steps of 100 ms, and 16 are the least.");
+    let mut old = Day::at(MS).seconds(1).recorded(|_, _| 0);
+    old.trends.clear();
+    let sentence = modes::of_run(&old).sentence;
+    assert!(sentence.contains("holds no trend of the wake-up latency"), "{sentence}");
+}
+
+#[test]
+fn a_phase_plot_shows_the_mode_from_a_tenth_of_the_period_on() {
+    let late = |second: f64, _| if second % 100.0 < 20.0 { 10 * US } else { 0 };
+    let modes = modes::of_run(&Day::at(10 * MS).seconds(3600).seeded(9).recorded(late));
+    let plot = &mode_of(&modes, 100.0).phase.p50_ns;
+    assert_eq!(plot.len(), 100);
+    let mean = |range: std::ops::Range<usize>| {
+        let n = range.len() as u64;
+        range.map(|i| plot[i].unwrap()).sum::<u64>() / n
+    };
+    assert!(mean(12..28) > mean(40..100) + 9 * US);
+}
