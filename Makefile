@@ -6,7 +6,7 @@ ONBEAT := target/release/onbeat
 # What `make bench` passes on, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help inject-live causes bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
+.PHONY: help fuzz inject-live causes bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -30,11 +30,13 @@ lint: ## formatting and the limits that clippy holds
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
+# What an onbeat that was killed on this machine has left changed would fail tests that have nothing to do with it.
 unit: build ## tests of all crates
+	$(ONBEAT) repair
 	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) test --locked --workspace --no-fail-fast
 
-loom: ## every interleaving of the ring, and a broken twin that must fail
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked --release -p onbeat-rt --test ring_loom
+loom: ## every interleaving of the ring and of the latest value, and broken twins that must fail
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked --release -p onbeat-rt --test ring_loom --test latest_loom
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
@@ -50,13 +52,27 @@ bless: build ## rebuilds what is checked in built: man pages, completions, the p
 	cd viewer && npm ci --no-audit --no-fund && npm run build
 
 peers: setup-test build ## ratios beside other tools, in runs taken in turns (wants a quiet machine)
-	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) bench --locked -p onbeat-cli --bench peers -- $(ARGS)
+	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) bench --locked -p onbeat-cli --bench peers --features peer-on-io-uring -- $(ARGS)
 
 inject-live: ## every fault of the injector takes place as logged (wants a quiet machine)
 	ONBEAT_LIVE_INJECT=1 $(CARGO) test --locked --release -p onbeat --test inject_live -- --nocapture
 
 causes: build ## plants each cause and prints what it was named (wants a quiet machine)
 	$(CARGO) bench --locked -p onbeat-cli --bench causes -- $(ARGS)
+
+# How long each fuzz target runs.
+FUZZ_SECONDS ?= 20
+FUZZ_FLAGS = -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cllvm-args=-sanitizer-coverage-pc-table -Clink-dead-code
+FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
+fuzz: ## every decoder on made-up input, each for FUZZ_SECONDS (20)
+	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) build --locked --release --target $(FUZZ_HOST)
+	cd fuzz && for target in $$(sed -n 's|^path = "fuzz_targets/\(.*\).rs"|\1|p' Cargo.toml); do \
+		mkdir -p artifacts target/found/$$target && echo "$$target" && \
+		target/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -verbosity=0 -print_final_stats=1 \
+			-artifact_prefix=artifacts/$$target- target/found/$$target corpus/$$target || exit 1; \
+	done
 
 clean:
 	$(CARGO) clean

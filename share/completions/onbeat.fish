@@ -38,6 +38,9 @@ complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "import" -d 'Files of 
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "compare" -d 'Two or more runs beside each other: figures, ratios with intervals, what differed'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "export" -d 'A run for other programs: its figures, and what ran around a spike'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "gate" -d 'Does a run pass? For continuous integration: exit status, JUnit XML'
+complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "robot" -d 'A robot moves: trajectories, limits, safe stop, on real or simulated EtherCAT devices'
+complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "segment" -d 'Simulated EtherCAT devices, for any MainDevice'
+complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "bus" -d 'A running EtherCAT bus: its state, devices, values, events, statistics, SDO transfers'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "repair" -d 'Put back what an onbeat that was killed has left changed'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "cell" -d 'One cell of a bench, in a process of its own'
 complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "generate" -d 'Man pages and completions'
@@ -48,6 +51,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l order -d 'Cells 
 sequential\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l cpu -d 'The CPU that C shields [default: the one with the fewest device interrupts so far]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l priority -d 'Real-time priority that P gives: the maximum but one, since 99 is the kernel\'s own migration and watchdog threads\'' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l with -d 'What the loop does in each cycle besides being on time: `bus` exchanges process data with 59 simulated EtherCAT devices' -r -f -a "bus\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l spin -d 'How long S polls the clock before a release' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l seed -d 'Shuffles the cells; the same number gives the same order' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l period -d 'Distance of two releases' -r
@@ -57,9 +61,10 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l on-overrun -d 'W
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit -d 'The longest wake-up latency that is still on time (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit-on -d 'What the limit is on' -r -f -a "wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
@@ -70,37 +75,305 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l no-causes -d 'Le
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer" -s h -l help -d 'Print help'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer" -f -a "timer" -d 'From the release a loop\'s timer was set to, to the first instruction of its cycle'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l for -d 'How long to measure; 0 is until Ctrl-C' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "timer" -d 'From the release a loop\'s timer was set to, to the first instruction of its cycle'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "hiccup" -d 'From the smallest wake-up latency seen to this one: what the platform takes from a program that only sleeps'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "latency" -d 'From a release every 100 us, at priority 99, to the first instruction of its cycle, second by second'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "write" -d 'From the end of one write to an output to the end of the next'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "read-write" -d 'From an edge at an input to the end of the write that answers it, a chosen delay between them'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "chain" -d 'From a command\'s being issued, at any phase of the loop, to its effect\'s being seen at the output'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "bus" -d 'From a release to the end of a cycle that exchanges process data with the devices of an EtherCAT segment'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "sharing" -d 'From asking for the exchange of a process image that others read to having it'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l beside -d 'End when this process does' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l on-overrun -d 'What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit -d 'The longest wake-up latency that is still on time (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit-on -d 'What the limit is on' -r -f -a "wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l no-lock-memory -d 'Leave memory unlocked'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l beside -d 'End when this process does' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l on-overrun -d 'What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l at -d 'How many of the releases must keep it, in percent' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
+period\t'Observed period: start to start'
+response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l no-lock-memory -d 'Leave memory unlocked'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l beside -d 'End when this process does' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l on-overrun -d 'What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l at -d 'How many of the releases must keep it, in percent' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
+period\t'Observed period: start to start'
+response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l no-lock-memory -d 'Leave memory unlocked'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l beside -d 'End when this process does' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l on-overrun -d 'What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l at -d 'How many of the releases must keep it, in percent' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
+period\t'Observed period: start to start'
+response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l output -d 'What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l no-lock-memory -d 'Leave memory unlocked'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l beside -d 'End when this process does' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l on-overrun -d 'What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l at -d 'How many of the releases must keep it, in percent' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
+period\t'Observed period: start to start'
+response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l input -d 'Where edges come from: generator (a thread on another CPU, every period), gpio:CHIP/LINE (rising edges with the kernel\'s time stamps), and with --stimulus serial:DEVICE, file:FIFO, udp:HOST:PORT' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l output -d 'What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l stimulus -d 'What the generator writes to, when the input is at the other end of a cable, a FIFO or a socket' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l delay -d 'From taking an edge up to the write that answers it' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l no-lock-memory -d 'Leave memory unlocked'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l beside -d 'End when this process does' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l on-overrun -d 'What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l at -d 'How many of the releases must keep it, in percent' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
+period\t'Observed period: start to start'
+response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l output -d 'What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l observe -d 'Where the output\'s effect is seen: gpio:CHIP/LINE with the kernel\'s time stamps, or udp:HOST:PORT, serial:DEVICE, file:FIFO [default: the other end of the pipe; for another output the return of the write]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l count -d 'How many commands are issued, one every seven to eight periods; 0 for no end but --for' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l with -d 'What the loop\'s output is: a place (--output), or a bus of simulated devices, one of whose inputs changes and whose output follows (then --devices, --exchange, --wire, --clock as of `measure bus`)' -r -f -a "output\t''
+bus\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l devices -d 'File that lists the devices, see docs/segment.md; `humanoid` ships with onbeat and has 59' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l exchange -d 'pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the controller\'s turn' -r -f -a "pipelined\t''
+same-cycle\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l spin -d 'same-cycle: waits for a reply awake for this long before it sleeps; given up where replies never come meanwhile' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l wire -d 'To simulated devices: interfaces (veth in a namespace of their own), socket (in this process, no rights), or any of them' -r -f -a "any\t''
+interfaces\t''
+socket\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l clock -d 'reference: releases follow the reference clock of the segment; own: they follow this computer\'s' -r -f -a "own\t''
+reference\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l no-lock-memory -d 'Leave memory unlocked'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l beside -d 'End when this process does' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l on-overrun -d 'What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l at -d 'How many of the releases must keep it, in percent' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
+period\t'Observed period: start to start'
+response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l devices -d 'File that lists the devices, see docs/segment.md; `humanoid` ships with onbeat and has 59' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l interface -d 'Network interface with real devices, which must be those of the file [default: the file\'s devices are simulated]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l exchange -d 'pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the controller\'s turn' -r -f -a "pipelined\t''
+same-cycle\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l spin -d 'same-cycle: waits for a reply awake for this long before it sleeps; given up where replies never come meanwhile' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l wire -d 'To simulated devices: interfaces (veth in a namespace of their own), socket (in this process, no rights), or any of them' -r -f -a "any\t''
+interfaces\t''
+socket\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l clock -d 'reference: releases follow the reference clock of the segment; own: they follow this computer\'s' -r -f -a "own\t''
+reference\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l serve -d 'Shares the process image under this name: `onbeat bus state --name NAME`, and a process that owns the outputs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l sharing -d 'How those who share the image keep out of each other\'s way' -r -f -a "wait-free\t''
+pi\t''
+plain\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l no-lock-memory -d 'Leave memory unlocked'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l beside -d 'End when this process does' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l on-overrun -d 'What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l at -d 'How many of the releases must keep it, in percent' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
+period\t'Observed period: start to start'
+response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l sharing -d 'How the loop and its readers keep out of each other\'s way: wait-free (nobody waits), pi (a mutex with priority inheritance, as in the paper), plain (one without)' -r -f -a "wait-free\t''
+pi\t''
+plain\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l readers -d 'Ordinary threads that read the image, 10,000 times a second each' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l hold -d 'How long a reader stays in each reading, polling the clock; matters where there is a lock' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l no-lock-memory -d 'Leave memory unlocked'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l hog -d 'A thread of half the loop\'s priority takes four fifths of the loop\'s CPU, and one reader runs there too: without priority inheritance the loop waits for the hog. Without --cpu, the last CPU is taken'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l for -d 'How long; 0 is until Ctrl-C' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l dir -d 'Where the disk load writes [default: the system\'s directory for temporary files]' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
@@ -122,9 +395,10 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l placebo -d 'Do 
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l carried -d 'This process was started to be stopped'
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -s h -l help -d 'Print help'
-complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit -d 'The longest wake-up latency that is still on time (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit-on -d 'What the limit is on' -r -f -a "wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
+wakeup\t'Wake-up latency: release to start'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l mission -d 'For how long the worst is to be estimated, up to a hundred times the run [default: ten times the run]' -r
@@ -133,6 +407,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l color -d 'Colou
 always\t''
 never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l full -d 'Print the paper\'s whole tables'
+complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l brief -d 'Print tables and verdict only, and write no page: quick, for a run that goes on'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l from -d 'The format [default: what the content shows]' -r -f -a "cyclictest-json\t'cyclictest --json, with -h'
@@ -192,6 +467,150 @@ always\t''
 never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and not __fish_seen_subcommand_from run goal" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and not __fish_seen_subcommand_from run goal" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and not __fish_seen_subcommand_from run goal" -f -a "run" -d 'Moves the joints of a robot along a trajectory, until Ctrl-C; that stops it in order'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and not __fish_seen_subcommand_from run goal" -f -a "goal" -d 'Says where joints of a running robot should be'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l trajectory -d 'What to play: hold, sine, gait, csv:FILE; goal follows the lines of standard input, commander whoever gives goals through the image (--name) [default: the file\'s, else hold]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l interface -d 'Network interface that the devices are behind' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l name -d 'Shares the process image under this name, for `onbeat bus state --name NAME` and whoever else looks on, and for `onbeat robot goal NAME`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l for -d 'How long until it stops in order; 0 is until Ctrl-C' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l priority -d 'Real-time priority of the loop, 1 to 99; 0 for none' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l cpu -d 'Keep the loop on this CPU' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l wait -d 'How the loop waits for a release: sleep, spin=TIME, adaptive=TIME' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l period -d 'Distance of two releases' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l on-overrun -d 'What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l simulate -d 'The devices of the file are simulated in this process; so it is without --interface'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l same-cycle -d 'A cycle waits for its own reply; without it, it works with the reply of the one before, which costs a cycle and no wait'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l no-causes -d 'Do not look for the causes of spikes'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from goal" -l for -d 'How long to go on commanding once the robot follows; 0 is not at all. The joints stay there afterwards' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from goal" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from goal" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and not __fish_seen_subcommand_from run fault heal status" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and not __fish_seen_subcommand_from run fault heal status" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and not __fish_seen_subcommand_from run fault heal status" -f -a "run" -d 'Simulated devices answer on a network interface, until Ctrl-C'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and not __fish_seen_subcommand_from run fault heal status" -f -a "fault" -d 'Have something go wrong on a segment that is running'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and not __fish_seen_subcommand_from run fault heal status" -f -a "heal" -d 'End all faults of a segment that is running, and forget those still to come'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and not __fish_seen_subcommand_from run fault heal status" -f -a "status" -d 'Devices with their AL states, frames and faults of a segment that is running'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l device -d 'Of an ESI file, the device of this type or name; several times for several devices. Without it, one of each' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l veth -d 'Make a pair of interfaces, NAME for the MainDevice and NAME-seg for the devices; for a ring also NAMEb and NAMEb-seg. All are gone at the end' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l tap -d 'Make a TAP device NAME for the MainDevice, for a ring also NAMEb; the least delay of the three' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l interface -d 'Answer on a network interface that is there' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l second -d 'The interface at the far end of a ring' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l pcap -d 'Capture all frames in this file, for Wireshark' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l log -d 'Write all faults into this file, a line of JSON each' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l priority -d 'Real-time priority of the devices, 1 to 99, where it is permitted; 0 for none. Real devices are never late, and MainDevices wait for a few milliseconds only' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l for -d 'How long; 0 is until Ctrl-C' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l device -d 'Name of the device' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l by -d 'How much: ns or a time such as 2ms, parts per billion, or what is added to a working counter' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l code -d 'AL status code, abort code or error code, such as 0x1b' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l state -d 'AL state: init, preop, safeop, op, or its number' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l mails -d 'How many mails' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l share -d 'Part of the frames that it befalls, 0 to 1' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l for -d 'How long; without it, until `onbeat segment heal`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l on -d 'Interface that the MainDevice uses; needed when several segments are running' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l list -d 'All kinds, and the faults that are there'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from heal" -l on -d 'Interface that the MainDevice uses; needed when several segments are running' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from heal" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from heal" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from status" -l on -d 'Interface that the MainDevice uses; needed when several segments are running' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from status" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from status" -l json -d 'As JSON'
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "scan" -d 'Which devices answer on an interface; none of them is enabled'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "run" -d 'Runs a bus whose outputs belong to another process, and shares its process image'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "state" -d 'Does it run, in which cycle is it, who owns the outputs?'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "info" -d 'Its devices: identity, AL state, place in the process image'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "watch" -d 'Values of devices, line by line'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "events" -d 'What has happened on it'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "stats" -d 'Cycles, frames, times since it began'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "sdo" -d 'Reads or writes an object of a device'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from scan" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from scan" -l json -d 'As JSON'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from scan" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from run" -l interface -d 'Network interface with the file\'s devices [default: they are simulated]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from run" -l name -d 'Name of the process image' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from run" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from state" -l name -d 'The bus\'s name' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from state" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from state" -l json -d 'As JSON'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from state" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from info" -l name -d 'The bus\'s name' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from info" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from info" -l json -d 'As JSON'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from info" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from watch" -l every -d 'How often' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from watch" -l count -d 'How many times; 0 is until Ctrl-C' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from watch" -l name -d 'The bus\'s name' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from watch" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from watch" -l json -d 'As JSON'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from watch" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from events" -l from -d 'From this number on; events that are kept no more are counted as missed' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from events" -l name -d 'The bus\'s name' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from events" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from events" -l follow -d 'Goes on with those that come, until Ctrl-C or the bus ends'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from events" -l json -d 'As JSON'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from events" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from stats" -l name -d 'The bus\'s name' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from stats" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from stats" -l text -d 'A line `KEY VALUE` each, for scripts (docs/control.md)'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from stats" -l json -d 'As JSON'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from stats" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from sdo" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from sdo" -s h -l help -d 'Print help'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from sdo" -f -a "read" -d 'Reads an object'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from sdo" -f -a "write" -d 'Writes an object'
 complete -c onbeat -n "__fish_onbeat_using_subcommand repair" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -204,6 +623,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l origin-ns -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l cpu -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l priority -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l wait -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l with -r -f -a "bus\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l deadline -d 'A cycle that ends later than this after its release has missed its deadline [default: the period]' -r

@@ -37,6 +37,7 @@ pub(crate) fn setting(cpu: u32) -> Setting {
         period_ns: MS,
         deadline_ns: MS,
         work_ns: 0,
+        delay_ns: 0,
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
         phase: Phase::AvoidTick,

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Output};
 use std::sync::OnceLock;
 
 use libtest_mimic::{Arguments, Completion, Trial};
-use onbeat::record::{RunFile, Series};
+use onbeat::record::{Interval, RunFile, Series};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -101,11 +101,35 @@ fn openmetrics_is_read(python: &Python) {
     let to = dir.path().join("metrics.txt");
     done(onbeat(dir.path()).arg("export").arg(dir.path().join("runs/latest")).arg("--openmetrics").arg(&to));
     let found = python.open("openmetrics", &to);
-    let wakeup = &found["onbeat_wakeup_latency_seconds"];
-    assert_eq!((wakeup["type"].as_str(), wakeup["unit"].as_str()), (Some("histogram"), Some("seconds")));
-    assert!(wakeup["count"].as_f64().unwrap() > 100.0);
-    for counter in ["onbeat_deadline_misses", "onbeat_skipped_releases", "onbeat_lost_samples", "onbeat_spikes"] {
-        assert_eq!(found[counter]["type"], "counter");
+    let run = files(&dir.path().join("runs/latest")).remove(0);
+    for series in Series::ALL.into_iter().filter(|&series| run.distribution(series).count() > 0) {
+        let metric = &found[&format!("onbeat_{}_seconds", series.tag())];
+        assert_eq!(
+            (metric["type"].as_str(), metric["unit"].as_str()),
+            (Some("histogram"), Some("seconds")),
+            "{series:?}"
+        );
+        let moments = run.moments(series);
+        assert_eq!(metric["count"].as_f64(), Some(moments.n as f64), "{series:?}");
+        let (sum_s, told_s) = (moments.mean_ns * moments.n as f64 / 1e9, metric["sum"].as_f64().unwrap());
+        assert!((sum_s - told_s).abs() <= 1e-9 * sum_s, "{series:?}: {told_s} s, {sum_s} s in the run");
+    }
+    assert!(run.distribution(Series::WakeupLatency).count() > 100);
+    let account = run.end.clone().unwrap_or_default();
+    let of_intervals = |count: fn(&Interval) -> u64| run.intervals.iter().map(count).sum::<u64>();
+    let counters = [
+        ("deadline_misses", of_intervals(|interval| interval.deadline_misses)),
+        ("skipped_releases", account.skipped),
+        ("lost_samples", account.lost),
+        ("spikes", of_intervals(|interval| interval.spikes)),
+    ];
+    for (name, counted) in counters {
+        let metric = &found[&format!("onbeat_{name}")];
+        assert_eq!(
+            (metric["type"].as_str(), metric["count"].as_f64()),
+            (Some("counter"), Some(counted as f64)),
+            "{name}"
+        );
     }
 }
 

@@ -36,8 +36,8 @@ def openmetrics(path):
         families = list(text_string_to_metric_families(file.read()))
     found = {}
     for family in families:
-        counts = [sample.value for sample in family.samples if sample.name.endswith(("_count", "_total"))]
-        found[family.name] = {"type": family.type, "unit": family.unit, "count": sum(counts)}
+        of = lambda *endings: sum(sample.value for sample in family.samples if sample.name.endswith(endings))
+        found[family.name] = {"type": family.type, "unit": family.unit, "count": of("_count", "_total"), "sum": of("_sum")}
     return found
 
 

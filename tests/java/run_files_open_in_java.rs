@@ -1,7 +1,7 @@
 //! Java's HdrHistogram opens onbeat's run files unchanged, and counts what onbeat counts.
 //!
-//! The Java side, `src/main/java/onbeat/IntervalLogs.java`, knows HdrHistogram's classes and nothing of onbeat. Maven builds it
-//! on the first run, and needs the network then; from the second run on it works offline.
+//! The Java side below `src/main/java/onbeat`, `IntervalLogs.java` and the loop of `HiccupLoop.java`, knows HdrHistogram's classes
+//! and nothing of onbeat. Maven builds it on the first run, and needs the network then; from the second run on it works offline.
 //!
 //! Where there is no Java or no Maven, every test here is counted as ignored, with the reason in its line; hence a
 //! harness that can say so while it runs.
@@ -9,13 +9,16 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::sync::OnceLock;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use onbeat::probe;
-use onbeat::record::{Account, Distribution, LONGEST_NS, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit};
+use onbeat::record::{
+    Account, Distribution, LONGEST_NS, Past, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit,
+};
 use onbeat_rt::{End, Flags, Instant, Outcome, Sample};
 use serde::Deserialize;
 
@@ -33,8 +36,10 @@ fn main() -> ExitCode {
             "a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes",
             a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes,
         ),
+        trial("a_run_that_was_killed_and_gone_on_with_is_one_log", a_run_that_was_killed_and_gone_on_with_is_one_log),
         trial("a_log_that_java_wrote_is_refused_in_one_sentence", a_log_that_java_wrote_is_refused_in_one_sentence),
         trial("a_log_that_java_wrote_is_imported_sample_by_sample", a_log_that_java_wrote_is_imported_sample_by_sample),
+        trial("a_log_of_the_hiccup_loop_in_java_is_imported_whole", a_log_of_the_hiccup_loop_in_java_is_imported_whole),
         trial("percentile_text_is_that_of_java_row_by_row", percentile_text_is_that_of_java_row_by_row),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
@@ -114,6 +119,33 @@ fn a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes(java: &Java) {
     java.agrees_on(&cut);
 }
 
+fn a_run_that_was_killed_and_gone_on_with_is_one_log(java: &Java) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("resumed.onbeat.hlog");
+    let origin = Instant::from_ns(0);
+    let mut killed = recorder(&path, SECOND);
+    killed.begin_block(0, origin, "idle", 0).unwrap();
+    for k in 0..2_500 {
+        killed.sample(&sample(origin, k, 0, latency_ns(k)), None).unwrap();
+    }
+    drop(killed);
+    let mut torn = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    torn.write_all(b"Tag=wakeup_latency,2.000,1.0").unwrap();
+    drop(torn);
+    let past = Past::open(&path).unwrap();
+    let (from_ns, recording) = (60 * SECOND, recording(SECOND));
+    let mut gone_on = Recorder::go_on(past, (origin, from_ns), recording).unwrap();
+    gone_on.begin_block(1, origin, "idle", 0).unwrap();
+    for k in 0..1_000 {
+        gone_on.sample(&sample(origin, k, 0, latency_ns(k)), None).unwrap();
+    }
+    gone_on.end_block(&outcome(origin, 1_000, 1_000)).unwrap();
+    assert_eq!(gone_on.close(&Account::default()).unwrap().slots, 3_000, "two whole seconds, and one more");
+    java.agrees_on(std::slice::from_ref(&path));
+    let starts: Vec<f64> = RunFile::read(&path).unwrap().entries.iter().map(|entry| entry.t).collect();
+    assert!(starts.is_sorted(), "{starts:?}");
+}
+
 fn a_log_that_java_wrote_is_refused_in_one_sentence(java: &Java) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("jhiccup.hlog");
@@ -139,6 +171,23 @@ fn a_log_that_java_wrote_is_imported_sample_by_sample(java: &Java) {
         tags.iter().map(|tag| (tag.tag.clone(), tag.counts.clone(), tag.maxima_ns.clone())).collect::<Vec<_>>()
     };
     assert_eq!(told(&theirs), told(&ours), "Java finds in the run file what it wrote into the log");
+}
+
+fn a_log_of_the_hiccup_loop_in_java_is_imported_whole(java: &Java) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("hiccups.hlog");
+    java.run_class("onbeat.HiccupLoop", &["-r", "1", "-i", "500", "-t", "2"], std::slice::from_ref(&path));
+    let to = dir.path().join("run");
+    let done = onbeat().arg("import").arg(&path).arg("-o").arg(&to).output().unwrap();
+    assert!(done.status.success(), "{}", words(&done.stderr));
+    let (theirs, ours) =
+        (java.read(std::slice::from_ref(&path)), RunFile::read(&to.join("hiccups.onbeat.hlog")).unwrap());
+    let counts: Vec<u64> = ours.entries.iter().map(|entry| entry.counts.count()).collect();
+    assert_eq!((theirs.len(), theirs[0].lines), (1, 4), "an interval per half second, and no tag");
+    assert_eq!(counts.iter().sum::<u64>(), theirs[0].total_count);
+    assert!(ours.entries.iter().all(|entry| entry.series == Series::Hiccup), "told by the log's own comment");
+    // Whatever held it up: what is longer than the resolution counts as the many hiccups that it would have been.
+    assert!((500..=2_400).contains(&theirs[0].total_count), "{} in two seconds", theirs[0].total_count);
 }
 
 fn percentile_text_is_that_of_java_row_by_row(java: &Java) {
@@ -195,8 +244,11 @@ struct Java {
 
 impl Java {
     fn run(&self, verb: &str, files: &[PathBuf]) -> Output {
-        let java =
-            Command::new("java").args(["-cp", &self.class_path, "onbeat.IntervalLogs", verb]).args(files).output();
+        self.run_class("onbeat.IntervalLogs", &[verb], files)
+    }
+
+    fn run_class(&self, class: &str, options: &[&str], files: &[PathBuf]) -> Output {
+        let java = Command::new("java").args(["-cp", &self.class_path, class]).args(options).args(files).output();
         let java = java.unwrap();
         assert!(java.status.success() && java.stderr.is_empty(), "Java: {}", words(&java.stderr));
         java
@@ -282,8 +334,11 @@ fn max_fields(file: &Path) -> BTreeMap<String, Vec<f64>> {
 
 fn recorder(path: &Path, interval_ns: u64) -> Recorder {
     let header = probe::header(&["onbeat", "measure", "timer"].map(str::to_owned), "timer", 1_763_712_000.123);
-    let recording = Recording { period_ns: MS, work_ns: 0, interval_ns, spike_limit: SpikeLimit::TenTimesMedian };
-    Recorder::new(RunWriter::create(path, &header).unwrap(), Instant::from_ns(0), recording)
+    Recorder::new(RunWriter::create(path, &header).unwrap(), Instant::from_ns(0), recording(interval_ns))
+}
+
+fn recording(interval_ns: u64) -> Recording {
+    Recording { period_ns: MS, work_ns: 0, interval_ns, spike_limit: SpikeLimit::TenTimesMedian }
 }
 
 /// Around 20 µs, with spikes of milliseconds, zeros, and a value beyond the histograms' end.

@@ -61,8 +61,15 @@ fn a_file_of_601_lines_is_found() {
 const REASON_WITHIN: usize = 6;
 
 /// Where `unsafe` may stand, and what for: what neither the standard library nor rustix offers safely.
-const UNSAFE_FILES: [(&str, &str); 16] = [
+const UNSAFE_FILES: [(&str, &str); 23] = [
     ("crates/onbeat/src/cause/bpf.rs", "the bpf and perf_event_open system calls, which no library wraps plainly"),
+    ("crates/onbeat/src/ethercat/carrier/interface.rs", "the address of a raw socket, the request of a TAP device"),
+    ("crates/onbeat/src/ethercat/carrier/packet_ring.rs", "frames in memory that the kernel shares"),
+    ("crates/onbeat/src/ethercat/carrier/private.rs", "a network namespace of a thread's own"),
+    ("crates/onbeat/src/ethercat/control/abi.rs", "what may lie in shared memory"),
+    ("crates/onbeat/src/ethercat/control/lock.rs", "a mutex that processes share"),
+    ("crates/onbeat/src/ethercat/control/map.rs", "memory that processes share"),
+    ("crates/onbeat/src/ethercat/control/stats.rs", "what may lie in shared memory"),
     ("crates/onbeat/src/inject/in_loop.rs", "pages taken and given back in a cycle"),
     ("crates/onbeat/src/inject/outside.rs", "a process that shares memory with the injector"),
     ("crates/onbeat/src/inject/softirq.rs", "a socket option that only libc has"),
@@ -185,19 +192,67 @@ fn the_hot_crate_naming_std_is_found() {
     catches(what_the_hot_crate_may_not_name, path, &manifest("rtrb = \"0.4\""), 3, &manifest("# nothing else"));
 }
 
+// ---- probes
+
+/// Where a probe's description is named besides the list of all of them and its own file.
+fn probes_named_elsewhere(sources: &[Source]) -> Vec<String> {
+    const LIST: &str = "crates/onbeat/src/probe/mod.rs";
+    let mut found = Vec::new();
+    for own in rust_below(sources, "crates/onbeat/src/probe/") {
+        let Some((before, _)) = own.text.split_once(": Description = Description {") else { continue };
+        let name = before.rsplit(' ').next().unwrap_or_default();
+        let stem = own.path.rsplit('/').next().and_then(|file| file.strip_suffix(".rs")).unwrap_or_default();
+        let full = format!("{stem}::{name}");
+        for other in rust_below(sources, "crates/").filter(|other| other.path != own.path && other.path != LIST) {
+            let code = code_without_tests(&other.text);
+            let paths =
+                ["crate", "super", "onbeat", stem].iter().flat_map(|root| paths(&code, root)).collect::<Vec<_>>();
+            let mut lines: Vec<usize> =
+                paths.iter().filter(|(_, path)| path.ends_with(&full)).map(|(line, _)| *line).collect();
+            lines.dedup();
+            found.extend(lines.into_iter().map(|line| other.at(line, &format!("names the probe {name}"))));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_probe_is_named_in_its_own_file_and_in_the_list_of_all() {
+    let of_probes = tracked().iter().filter(|source| source.text.contains("Description = Description {")).count();
+    assert!(of_probes >= 6, "{of_probes} probes");
+    holds(probes_named_elsewhere);
+}
+
+#[test]
+fn a_probe_that_another_file_names_is_found() {
+    let elsewhere = "crates/onbeat-cli/src/cmd/measure.rs";
+    let with = |text: &str| {
+        let own = Source::planted("crates/onbeat/src/probe/nap.rs", "pub const NAP: Description = Description {};\n");
+        let list = Source::planted("crates/onbeat/src/probe/mod.rs", "const ALL: [&Description; 1] = [&nap::NAP];\n");
+        probes_named_elsewhere(&[own, list, Source::planted(elsewhere, text)])
+    };
+    assert_eq!(with("fn f() {}\nuse nap::NAP;\n"), [format!("{elsewhere}:2: names the probe NAP")]);
+    assert_eq!(with("// NAP\nfn f() {}\n"), [] as [String; 0]);
+}
+
 /// Rooms of the library, and those that stand later in the data flow or beside it, which they may not name.
-const ROOMS: [(&str, &[&str]); 11] = [
-    ("host", &["thread", "cause", "record", "import", "load", "probe", "tune", "bench", "report"]),
-    ("thread", &["cause", "record", "import", "load", "probe", "tune", "bench", "report"]),
-    ("cause", &["record", "import", "load", "probe", "inject", "tune", "bench", "report"]),
-    ("record", &["import", "load", "probe", "tune", "bench", "report"]),
-    ("import", &["thread", "cause", "inject", "load", "probe", "tune", "bench", "report"]),
-    ("load", &["record", "probe", "tune", "bench", "report"]),
+const ROOMS: [(&str, &[&str]); 13] = [
+    ("host", &["thread", "cause", "record", "import", "load", "probe", "tune", "bench", "report", "robot"]),
+    ("thread", &["cause", "record", "import", "load", "probe", "tune", "bench", "report", "robot"]),
+    ("cause", &["record", "import", "load", "probe", "inject", "tune", "bench", "report", "robot"]),
+    ("record", &["import", "load", "probe", "tune", "bench", "report", "robot"]),
+    ("import", &["thread", "cause", "inject", "load", "probe", "tune", "bench", "report", "robot"]),
+    ("load", &["record", "probe", "tune", "bench", "report", "robot"]),
     ("probe", &["load", "tune", "bench", "report"]),
     ("inject", &["record", "load", "tune", "bench", "report"]),
-    ("tune", &["record", "load", "probe", "bench", "report"]),
+    ("tune", &["record", "load", "probe", "bench", "report", "robot"]),
     ("bench", &["report"]),
-    ("report", &["import", "load", "probe", "tune", "bench"]),
+    (
+        "ethercat",
+        &["host", "thread", "cause", "record", "import", "load", "probe", "inject", "tune", "bench", "report", "robot"],
+    ),
+    ("report", &["import", "load", "probe", "tune", "bench", "robot"]),
+    ("robot", &["cause", "record", "import", "load", "probe", "inject", "tune", "bench", "report"]),
 ];
 
 fn rooms_named_backwards(sources: &[Source]) -> Vec<String> {

@@ -92,7 +92,12 @@ fn composition(path: &Path) -> Result<String, Failure> {
 fn in_a_child(path: &Path, hours: u64) -> Result<Told, Failure> {
     let myself = std::env::current_exe().map_err(Failure::system("find out where this program is"))?;
     let program = format!("{} {ROLE}", myself.display());
-    let started = Command::new(myself).arg(ROLE).arg(path).arg(hours.to_string()).stderr(Stdio::inherit()).output();
+    let mut child = Command::new(myself);
+    child.arg(ROLE).arg(path).arg(hours.to_string()).stderr(Stdio::inherit());
+    // The allocator keeps what is freed, as in a run with locked memory. Otherwise what the compressor gives back after each interval
+    // and takes again at the next one counts as growth.
+    child.env("MALLOC_TRIM_THRESHOLD_", "-1").env("MALLOC_MMAP_MAX_", "0");
+    let started = child.output();
     let ended = started.map_err(|source| Failure::Start { program: program.clone(), source })?;
     if !ended.status.success() {
         return Err(Failure::Ended { program, status: ended.status, said: "see above".to_owned() });

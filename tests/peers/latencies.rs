@@ -70,6 +70,7 @@ pub(crate) fn header(cell: Option<Cell>) -> Header {
         on_overrun: "skip".to_owned(),
         cpu: None,
         priority: 0,
+        delay_ns: 0,
     };
     let header = probe::header(&["peers".to_owned()], "timer", 1_763_712_000.0);
     Header { host: Host::default(), cell, timing: Some(timing), ..header }

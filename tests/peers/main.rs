@@ -1,7 +1,7 @@
 //! Ratios of runs taken in turns: onbeat beside `cyclictest`, and beside its own goals. `make peers` runs it.
 //!
-//! `cargo bench -p onbeat-cli --bench peers -- [PART...] [--quick]`, with parts `slots`, `wakeup`, `causes`, `recording`, `day`, `report`; all of
-//! them when none is named. `--quick` takes short runs, to see that everything works: its figures mean little.
+//! `cargo bench -p onbeat-cli --bench peers -- [PART...] [--quick]`, with parts `slots`, `wakeup`, `probes`, `causes`, `recording`, `day`, `report`,
+//! `import`, `sharing`, `bus`; all of them when none is named. `--quick` takes short runs, to see that everything works: its figures mean little.
 //!
 //! A time on a shared machine says more of the hour than of the program, so contestants take turns and each turn gives
 //! one ratio; the median of the ratios stands in the table with the smallest and the largest. Times are never asserted.
@@ -11,14 +11,18 @@
 // What it measures is printed, and nothing is linked against it.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod bus;
 mod causes;
 mod cyclictest;
 mod day;
 mod failure;
+mod importing;
 mod latencies;
 mod pages;
+mod probes;
 mod recording;
 mod running;
+mod sharing;
 mod slots;
 mod table;
 mod timer;
@@ -49,19 +53,24 @@ impl Length {
 
 type Measure = fn(Length) -> Result<Part, Failure>;
 
-const PARTS: [(&str, Measure); 6] = [
+const PARTS: [(&str, Measure); 10] = [
     ("slots", slots::run),
     ("wakeup", wakeup::run),
+    ("probes", probes::run),
     ("causes", causes::run),
     ("recording", recording::run),
     ("day", day::run),
     ("report", pages::run),
+    ("import", importing::run),
+    ("sharing", sharing::run),
+    ("bus", bus::run),
 ];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [day::ROLE, path, hours] => day::child(path.as_ref(), hours),
+        [bus::ROLE, name, cycles, onbeat] => bus::child(name, cycles, onbeat.as_ref()),
         _ if words.iter().any(|word| word == "--bench") => all(&words),
         // `cargo test --all-targets` starts it too, and wants no minutes of measuring.
         _ => {

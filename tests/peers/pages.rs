@@ -105,6 +105,7 @@ fn make_bench(dir: &Path) -> Result<(), Failure> {
         not_permitted: Vec::new(),
         ladder: Vec::new(),
         shield: Vec::new(),
+        sweep: None,
     })))?;
     file.note(&Note::End(Account { t: 120.0, ..Account::default() }))?;
     Ok(())

@@ -99,6 +99,14 @@ impl Running {
         time
     }
 
+    /// Its resident memory at its largest so far, in bytes (`VmHWM`, proc(5)).
+    pub(crate) fn resident_peak_bytes(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+        kibibytes.map_or(f64::NAN, |kibibytes| kibibytes * 1024.0)
+    }
+
     /// Its threads. The loop's is named `onbeat-loop`, and is the one that is not the first in `cyclictest`.
     fn tasks(&self) -> impl Iterator<Item = ThreadSeen> {
         let pid = self.child.id().to_string();

@@ -143,7 +143,8 @@ fn audit(run: &RunFile) -> Result<Account, Failure> {
     let counted = |series: Series| run.distribution(series).count();
     even("cycles and skipped releases together", end.slots, end.cycles + end.skipped)?;
     let kept = counted(Series::WakeupLatency) + counted(Series::SkippedLatency);
-    even("slots in histograms, lost or in the warm-up", end.slots, kept + end.lost + end.warmup)?;
+    let elsewhere = end.lost + end.warmup + end.excluded;
+    even("slots in histograms, lost, in the warm-up or excluded", end.slots, kept + elsewhere)?;
     within("slots of the time that passed", due, end.slots, 1)?;
     Ok(Account { due, accounted: end.slots, skipped: end.skipped })
 }

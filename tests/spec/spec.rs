@@ -61,7 +61,10 @@ fn stage() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     fs::create_dir(dir.path().join("bin")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_onbeat"), dir.path().join("bin/onbeat")).unwrap();
+    // By a program: a descriptor of our own, open for writing, would be inherited by what the other test starts meanwhile,
+    // and the kernel refuses to run a file that is open for writing anywhere ("Text file busy").
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_onbeat")).arg(dir.path().join("bin/onbeat")).status();
+    assert!(copied.unwrap().success(), "the binary can be copied");
     let work = dir.path().join("work");
     fs::create_dir(&work).unwrap();
     fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();

@@ -36,6 +36,10 @@ export interface Spike {
 }
 export interface LoadNote { t: Sec; load: string; event: string; detail: string }
 export interface MaximaNote { t: Sec; every: Sec; series: Record<string, Ns[]> }
+/** A stretch that is in no figure, because something around the loop changed. */
+export interface ExclusionNote { t: Sec; length: Sec; what: string; sentence: string; samples: number }
+/** From `t` on the run was gone on with; `unmeasured_s` before it nothing was measured. */
+export interface ResumeNote { t: Sec; unmeasured_s: Sec }
 export interface EndNote { t: Sec; reason: string; slots: number; cycles: number; skipped: number; lost: number }
 
 /** One histogram line: a series over one interval. */
@@ -59,8 +63,8 @@ export class Line {
 /** A run file as it was read. */
 export interface RunFile {
   name: string; startUnix: number; run: RunNote | null; blocks: Block[]; series: Map<string, Line[]>;
-  intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; windows: WindowNote[]; loads: LoadNote[]; end: EndNote | null;
-  bench: Record<string, unknown> | null; problems: string[];
+  intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; windows: WindowNote[]; loads: LoadNote[]; exclusions: ExclusionNote[];
+  resumes: ResumeNote[]; end: EndNote | null; bench: Record<string, unknown> | null; problems: string[];
 }
 
 /** Everything a text holds: run files, and the summary when there is one. */
@@ -68,7 +72,7 @@ export interface Unpacked { files: RunFile[]; summary: Summary | null }
 
 const newFile = (name: string): RunFile => ({
   name, startUnix: 0, run: null, blocks: [], series: new Map(), intervals: [], maxima: [], spikes: [], windows: [], loads: [],
-  end: null, bench: null, problems: [],
+  exclusions: [], resumes: [], end: null, bench: null, problems: [],
 });
 
 const NOTE = '#[onbeat: ';
@@ -125,6 +129,8 @@ function applyNote(file: RunFile, note: Record<string, unknown>): void {
       case 'spike': file.spikes.push({ ...(value as Spike), number: file.spikes.length + 1 }); break;
       case 'window': file.windows.push(value as WindowNote); break;
       case 'load': file.loads.push(value as LoadNote); break;
+      case 'exclusion': file.exclusions.push(value as ExclusionNote); break;
+      case 'resume': file.resumes.push(value as ResumeNote); break;
       case 'end': file.end = value as EndNote; break;
       case 'bench': file.bench = value as Record<string, unknown>; break;
       default: break;

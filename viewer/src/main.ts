@@ -12,6 +12,7 @@ import { chooseTheme, onTheme, startTheme, themeChoice } from './theme.ts';
 import { duration, moment, sec } from './units.ts';
 import { SERIES, seriesWord } from './words.ts';
 import { causesSection } from './sections/causes.ts';
+import { comparedSection } from './sections/compared.ts';
 import { effectsSection } from './sections/effects.ts';
 import { extremesSection } from './sections/extremes.ts';
 import { ladderSection } from './sections/ladder.ts';
@@ -20,7 +21,9 @@ import { modesSection } from './sections/modes.ts';
 import { normalSection } from './sections/normal.ts';
 import { glossarySection, notesSection } from './sections/notes.ts';
 import { picker } from './sections/picker.ts';
+import { secondsSection } from './sections/seconds.ts';
 import { spikesSection } from './sections/spikes.ts';
+import { sweepSection } from './sections/sweep.ts';
 import { verdictSection } from './sections/verdict.ts';
 
 const page = document.getElementById('page')!;
@@ -47,6 +50,7 @@ function show({ files, summary }: Unpacked): void {
   document.title = report.summary.verdict ? `onbeat: ${report.summary.verdict.sentence}` : 'onbeat report';
   const store = new Store(report, firstState(report));
   const bar = controlBar(store);
+  const compared = comparedSection(store);
   const matrix = matrixSection(store);
   const cells = picker(store);
   const spikes = spikesSection(store);
@@ -55,17 +59,19 @@ function show({ files, summary }: Unpacked): void {
   page.replaceChildren(
     verdictSection(report),
     ...(report.summary.derived && report.summary.ladder.length === 0 ? [] : [ladderSection(report.summary.ladder)]),
-    bar.element, matrix.element,
-    ...(report.kind === 'bench' ? [effectsSection(report.summary.effects)] : []),
+    ...[sweepSection(report.summary.sweep), secondsSection(report)].filter((part) => part !== null),
+    bar.element, ...(compared ? [compared.element] : []), matrix.element,
+    ...(report.kind === 'bench' && report.summary.sweep === undefined ? [effectsSection(report.summary.effects)] : []),
     causesSection(report),
     section('charts', 'Charts', recorded ? `${report.cells.length > 1 ? 'Choose the cells to lay over each other; line, mark and colour are the same in every chart and in the tables above. ' : ''}Point at a chart, or focus it and use the arrow keys, to read values. Drag to zoom; double-click shows everything again.` : 'The recordings are not in this page, so there is nothing to draw; the figures above are complete.',
       ...(recorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : [])),
     ...[modesSection(report), normalSection(report), extremesSection(report)].filter((part) => part !== null),
     spikes.element, notesSection(report), glossarySection());
-  const pieces = [bar, matrix, cells, spikes];
+  const pieces = [bar, ...(compared ? [compared] : []), matrix, cells, spikes];
   redrawAll = () => { pieces.forEach((piece) => piece.redraw()); if (recorded) charts.redraw(); };
   store.onChange((what) => {
     if (what.has('range')) bar.redraw();
+    if (what.has('tag')) compared?.redraw();
     if (what.has('slots') || what.has('tag')) { matrix.redraw(); cells.redraw(); }
     if (what.has('slots') || what.has('range') || what.has('clock')) spikes.redraw();
     if (recorded) charts.changed(what);

@@ -59,9 +59,13 @@ export function firstState(report: Report): State {
   const { summary, cells } = report;
   const shown = cells.filter((cell) => cell.file !== null && cell.figures.permitted);
   const limit = summary.limit?.on;
-  const tag = limit !== undefined && tags.includes(limit) ? limit : tags[0] ?? 'wakeup_latency';
+  const about = summary.sweep?.series ?? cells.find((cell) => cell.figures.about)?.figures.about?.[0];
+  const tag = [limit, about].find((one) => one !== undefined && tags.includes(one)) ?? tags[0] ?? 'wakeup_latency';
   let picks: Cell[] = shown.slice(0, STYLES);
-  if (report.kind === 'bench') {
+  if (summary.sweep) {
+    const worst = [...summary.sweep.steps].sort((a, b) => b.jitter_ns - a.jitter_ns)[0]?.load;
+    picks = [...new Set([shown[0], shown.find((cell) => cell.load === worst), shown[shown.length - 1]].filter((cell) => cell !== undefined))];
+  } else if (report.kind === 'bench') {
     const load = summary.verdict?.best?.load ?? summary.loads[summary.loads.length - 1];
     const ofLoad = shown.filter((cell) => cell.load === load);
     const best = ofLoad.find((cell) => cell.tuning === summary.verdict?.best?.tuning) ?? ofLoad[ofLoad.length - 1];

@@ -1,4 +1,5 @@
 // The summary as `onbeat bench --json` prints it (docs/format.md). The page shows these figures and computes none of them.
+import type { Comparison } from './comparison.ts';
 import type { Conclusions } from './conclusions.ts';
 import type { CauseCount, Grant, Spike } from './hlog.ts';
 import type { Low } from './histogram.ts';
@@ -15,6 +16,12 @@ export interface CellSummary {
   blocks: number; slots: number; cycles: number; skipped: number; overruns: number; deadline_misses: number; lost: number;
   spike_count: number; page_faults?: number; involuntary_switches?: number; cpu_share?: number | null;
   series: Record<string, SeriesFigures>; verdict: CellVerdict | null; spikes: Spike[]; notes: string[];
+  /** What the run is about, the main series first; absent for wake-up latency. */
+  about?: string[];
+  /** Exact figures second by second, spread over the run. */
+  by_second?: { seconds: number; min_mean_ns: Ns; min_sd_ns: Ns; samples: number; mean_mean_ns: Ns; mean_sd_ns: Ns; max_mean_ns: Ns; max_sd_ns: Ns; overruns: number };
+  /** What follows from the figures of its probe, in sentences. */
+  derived?: string[];
   /** Spikes by main cause. */
   causes?: Record<string, CauseCount>;
   /** What can be concluded beyond the figures. */
@@ -22,13 +29,19 @@ export interface CellSummary {
 }
 export interface Effect { factor: string; load: string; metric: string; ratio: number; low: number; high: number; sentence: string }
 export interface Limit { limit_ns: Ns; at: number; on: string }
+export interface SweepStep { load: string; asked_percent: number; reached_percent: number | null; is_reached: boolean; count: number; min_ns: Ns; mean_ns: Ns; max_ns: Ns; jitter_ns: Ns; is_allowed: boolean }
+export interface Sweep { series: string; allowed_jitter_ns: Ns; steps: SweepStep[]; sentence: string }
 export interface Summary {
   schema: string; version: string; command: string[]; started_unix_s: number; elapsed_s: number;
   host: Record<string, string | number>; ladder: Grant[]; limit: Limit | null; order: string; tunings: string[]; loads: string[];
   period_ns: Ns; cells: CellSummary[]; effects: Effect[];
-  verdict: { outcome: Outcome; best: { tuning: string; load: string } | null; sentence: string } | null;
+  verdict: { outcome: Outcome | null; best: { tuning: string; load: string } | null; sentence: string } | null;
+  /** Over rising load, when it is a sweep. */
+  sweep?: Sweep;
   /** What made cycles late, in sentences. */
   causes?: string[];
+  /** The runs beside each other, on a page of `onbeat compare`. */
+  comparison?: Comparison;
   /** Set by the page when it had to read the figures off the histograms itself. */
   derived?: boolean;
 }

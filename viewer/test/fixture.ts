@@ -220,7 +220,7 @@ export const LADDER = [
 ];
 export const TUNINGS = ['none', 'M', 'C', 'MC', 'P', 'PM', 'PC', 'PMC', 'PMCS'];
 
-function cellSummary(tuning: string, load: string, made: Made, blocks: number, limit = 100_000, share = 10_000): Record<string, unknown> {
+export function cellSummary(tuning: string, load: string, made: Made, blocks: number, limit = 100_000, share = 10_000): Record<string, unknown> {
   const worst = (made.samples['wakeup_latency'] ?? []).filter((v) => v > limit).length + (made.samples['skipped_latency'] ?? []).length;
   const outcome = worst > made.counts['slots']! / share ? 'broken' : made.counts['slots']! < 29_956 ? 'not_enough_samples' : 'holds';
   return {
@@ -283,7 +283,11 @@ export function hour(seconds = 3600, interval = 6, conclusions: Conclusions = co
   const summary = { schema: 'onbeat.measure/1', version: '0.1.0', command: ['onbeat', 'measure', 'timer', '--duration', '1h', '--load', 'stress', '--limit', '150us@99.999'], started_unix_s: start, elapsed_s: seconds, host: HOST, ladder: LADDER.slice(0, 2),
     limit: { limit_ns: 150_000, at: 99.999, on: 'wakeup_latency' }, order: 'sequential', tunings: ['P'], loads: ['stress'], period_ns: PERIOD, cells: [cell], effects: [],
     verdict: { outcome: 'broken', best: null, sentence: `No: ${(cell['verdict'] as { over: number }).over} of ${made.counts['slots']!.toLocaleString('en-US')} releases were later than 150 µs; 99.999 % allow ${Math.floor(made.counts['slots']! / 1e5)}.` } };
-  return `#[onbeat: {"file":"timer.onbeat.hlog"}]\n${made.text}#[onbeat: ${JSON.stringify({ summary })}]\n`;
+  const holes = [
+    { exclusion: { t: seconds * 0.3, length: seconds * 0.02, what: 'suspend', sentence: 'the machine slept for 12 s', samples: 21 } },
+    { resume: { t: seconds * 0.6, unmeasured_s: 41.5, after: null, phase_ns: 0 } },
+  ].map((note) => `#[onbeat: ${JSON.stringify(note)}]\n`).join('');
+  return `#[onbeat: {"file":"timer.onbeat.hlog"}]\n${made.text}${holes}#[onbeat: ${JSON.stringify({ summary })}]\n`;
 }
 
 /** The template, filled as the command does it. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { joined, stepPoints } from '../src/charts/maxima.ts';
+import { holesInWords, joined, stepPoints } from '../src/charts/maxima.ts';
 import { clockTick, logRange, logSplits } from '../src/charts/marks.ts';
 import { deriveSummary } from '../src/derive.ts';
 import { readText } from '../src/hlog.ts';
@@ -13,7 +13,7 @@ import { knownSpikes } from '../src/sections/spikes.ts';
 import { firstState } from '../src/state.ts';
 import { contrast, shade, textOn } from '../src/theme.ts';
 import { duration, held, human, ns, sec, usCell } from '../src/units.ts';
-import { bench, runFile } from './fixture.ts';
+import { bench, hour, runFile } from './fixture.ts';
 
 const text = bench(2, 3);
 const { files, summary } = readText(text, 'page');
@@ -48,6 +48,16 @@ test('measured time joins a cell’s blocks; the wall clock keeps them apart', (
   assert.deepEqual(extent(report, [c], 'own').map((t) => Number(t.toFixed(3))), [0, 6]);
   assert.deepEqual(extent(report, [c], 'wall').map((t) => Number(t.toFixed(3))), [3, 33]);
   assert.deepEqual(placed(report, c, 'wakeup_latency', 'own', null).map(({ from }) => Math.round(from)), [0, 1, 2, 3, 4, 5]);
+});
+
+test('stretches that were left out, and where a run was gone on with, are read and explained beside their marks', () => {
+  const read = readText(hour(60), 'page');
+  const [file] = read.files;
+  assert.deepEqual(file!.exclusions.map(({ t, length, what }) => [t, length, what]), [[18, 1.2, 'suspend']]);
+  assert.deepEqual(file!.resumes.map(({ t, unmeasured_s }) => [t, unmeasured_s]), [[36, 41.5]]);
+  const words = holesInWords(buildReport(read.summary!, read.files).cells);
+  assert.match(words, /Hatched: left out.*Dashed line: the run was gone on with/);
+  assert.equal(holesInWords([cell('M', 'idle')]), '', 'no marks, no words');
 });
 
 test('a time range keeps the intervals that touch it', () => {

@@ -8,9 +8,13 @@ use onbeat::load::Load;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::{OnOverrun, Wait};
 
+use crate::cli_bus::Bus;
 use crate::cli_files::{
     COMPARE_EXAMPLES, CompareOptions, ExportFormats, GATE_EXAMPLES, GateOptions, IMPORT_EXAMPLES, ImportOptions,
 };
+use crate::cli_measure::Measure;
+use crate::cli_robot::Robot;
+use crate::cli_segment::Segment;
 use crate::units::time_ns;
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -79,6 +83,15 @@ pub(crate) enum Command {
     /// Does a run pass? For continuous integration: exit status, JUnit XML
     #[command(before_help = GATE_EXAMPLES)]
     Gate(Box<GateOptions>),
+    /// A robot moves: trajectories, limits, safe stop, on real or simulated EtherCAT devices
+    #[command(subcommand)]
+    Robot(Robot),
+    /// Simulated EtherCAT devices, for any MainDevice
+    #[command(subcommand)]
+    Segment(Segment),
+    /// A running EtherCAT bus: its state, devices, values, events, statistics, SDO transfers
+    #[command(subcommand)]
+    Bus(Bus),
     /// Put back what an onbeat that was killed has left changed
     Repair,
     /// One cell of a bench, in a process of its own
@@ -89,13 +102,6 @@ pub(crate) enum Command {
     Generate(GenerateOptions),
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Measure {
-    /// From the release a loop's timer was set to, to the first instruction of its cycle
-    #[command(before_help = TIMER_EXAMPLES)]
-    Timer(Box<TimerOptions>),
-}
-
 const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bench
       all nine tunings; real-time priority and shielding need rights
@@ -103,11 +109,6 @@ const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       without any rights
   onbeat bench --for 12m --limit 100us --at 99.99
       a verdict: exit status 0 holds, 1 broken, 2 not enough samples";
-
-const TIMER_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
-  onbeat measure timer --for 30s
-  onbeat measure timer --period 500us --work 200us --wait spin=50us --cpu 1
-  onbeat measure timer --for 5m --load paper --limit 100us --at 99.99 --json";
 
 const INJECT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat inject equal-priority-hog --cpu 1 --for 300us --every 100ms --count 20
@@ -161,19 +162,21 @@ pub(crate) struct LoopOptions {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "The verdict")]
 pub(crate) struct LimitOptions {
-    /// The longest wake-up latency that is still on time (or see --limit-on)
+    /// The longest that is still on time, of what the run is about (or see --limit-on)
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) limit: Option<u64>,
     /// How many of the releases must keep it, in percent
     #[arg(long, default_value = "99.99", value_parser = percent, value_name = "PERCENT", requires = "limit")]
     pub(crate) at: f64,
     /// What the limit is on
-    #[arg(long, value_enum, default_value_t = LimitOn::Wakeup, requires = "limit", value_name = "SERIES")]
+    #[arg(long, value_enum, default_value_t = LimitOn::Main, requires = "limit", value_name = "SERIES")]
     pub(crate) limit_on: LimitOn,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LimitOn {
+    /// What the run is about: wake-up latency, or what its probe measures
+    Main,
     /// Wake-up latency: release to start
     Wakeup,
     /// Observed period: start to start
@@ -192,38 +195,6 @@ pub(crate) struct OutputOptions {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TimerOptions {
-    /// How long to measure; 0 is until Ctrl-C
-    #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
-    pub(crate) duration: u64,
-    /// Stay on this CPU [default: wherever the scheduler puts the loop]
-    #[arg(long, value_name = "N")]
-    pub(crate) cpu: Option<u32>,
-    /// Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop
-    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(0..=99), value_name = "N")]
-    pub(crate) priority: u32,
-    /// How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin
-    /// that follows the machine, never longer than this)
-    #[arg(long, default_value = "sleep", value_parser = wait, value_name = "WAIT")]
-    pub(crate) wait: Wait,
-    /// Leave out the flight recorder that finds out why cycles were late
-    #[arg(long)]
-    pub(crate) no_causes: bool,
-    /// Leave memory unlocked
-    #[arg(long)]
-    pub(crate) no_lock_memory: bool,
-    /// What else the machine shall do meanwhile; see `onbeat load --help`
-    #[arg(long, default_value = "idle", value_name = "LOAD")]
-    pub(crate) load: Load,
-    #[command(flatten)]
-    pub(crate) looping: LoopOptions,
-    #[command(flatten)]
-    pub(crate) limit: LimitOptions,
-    #[command(flatten)]
-    pub(crate) output: OutputOptions,
 }
 
 #[derive(Debug, Args)]
@@ -246,6 +217,9 @@ pub(crate) struct BenchOptions {
     /// Real-time priority that P gives: the maximum but one, since 99 is the kernel's own migration and watchdog threads'
     #[arg(long, default_value_t = 98, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
     pub(crate) priority: u32,
+    /// What the loop does in each cycle besides being on time: `bus` exchanges process data with 59 simulated EtherCAT devices
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) with: Option<With>,
     /// How long S polls the clock before a release
     #[arg(long, default_value = "50us", value_parser = time_ns, value_name = "TIME")]
     pub(crate) spin: u64,
@@ -267,6 +241,12 @@ pub(crate) struct BenchOptions {
 pub(crate) enum Order {
     Interleaved,
     Sequential,
+}
+
+/// What a bench's loop does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum With {
+    Bus,
 }
 
 #[derive(Debug, Args)]
@@ -335,6 +315,9 @@ pub(crate) struct ReportOptions {
     /// Print the paper's whole tables
     #[arg(long)]
     pub(crate) full: bool,
+    /// Print tables and verdict only, and write no page: quick, for a run that goes on
+    #[arg(long, conflicts_with_all = ["full", "json", "html", "mission"])]
+    pub(crate) brief: bool,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
@@ -390,6 +373,8 @@ pub(crate) struct CellOptions {
     pub(crate) lock_memory: bool,
     #[arg(long)]
     pub(crate) causes: bool,
+    #[arg(long, value_enum)]
+    pub(crate) with: Option<With>,
     #[command(flatten)]
     pub(crate) looping: LoopOptions,
 }
@@ -412,7 +397,7 @@ fn faults() -> String {
     format!("\x1b[1mCauses\x1b[0m\n{}", lines.join("\n"))
 }
 
-fn wait(text: &str) -> Result<Wait, String> {
+pub(crate) fn wait(text: &str) -> Result<Wait, String> {
     let (kind, time) = match text.split_once('=') {
         Some((kind, time)) => (kind, Some(time_ns(time).map_err(|why| why.to_string())?)),
         None => (text, None),

@@ -4,7 +4,11 @@
 //! or cannot tell.
 
 mod cli;
+mod cli_bus;
 mod cli_files;
+mod cli_measure;
+mod cli_robot;
+mod cli_segment;
 mod cmd;
 mod signals;
 mod term;
@@ -14,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Colour, Command, Measure};
+use cli::{Cli, Colour, Command};
 use cmd::{Failure, Verdict};
 
 fn main() -> ExitCode {
@@ -38,7 +42,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<Verdict, Failure> {
     match command {
         Command::Bench(options) => cmd::bench::run(*options),
-        Command::Measure(Measure::Timer(options)) => cmd::measure::timer(&options),
+        Command::Measure(measure) => cmd::measure::run(&measure),
         Command::Inject(options) => cmd::inject::run(&options),
         Command::Load(options) => cmd::load::run(options),
         Command::Export(options) => cmd::export::run(&options),
@@ -46,6 +50,9 @@ fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Compare(options) => cmd::compare::run(&options),
         Command::Gate(options) => cmd::gate::run(&options),
         Command::Import(options) => cmd::import::run(&options),
+        Command::Robot(command) => cmd::robot::run(&command),
+        Command::Segment(command) => cmd::segment::run(&command),
+        Command::Bus(command) => cmd::bus::run(&command),
         Command::Repair => cmd::repair::run(),
         Command::Cell(options) => cmd::cell::run(*options),
         Command::Generate(options) => cmd::generate::run(&options),

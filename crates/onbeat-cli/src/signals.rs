@@ -1,25 +1,41 @@
-//! Ctrl-C, SIGTERM, SIGHUP and SIGCONT, as flags that a run looks at.
+//! Ctrl-C, SIGTERM, SIGHUP, SIGCONT and SIGUSR1, as flags that a run looks at.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
 use onbeat::probe::Interruptions;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::cmd::Failure;
+use crate::term::{Tone, advise};
+
+/// Whether SIGUSR1 shows the summary so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnUsr1 {
+    Summary,
+    /// It ends nothing all the same.
+    Refuse,
+}
+
+const REFUSED: &str = "SIGUSR1 shows the summary so far of `onbeat measure` only; this goes on, and its run files can be read with `onbeat report`";
 
 /// Starts to watch signals. The first one that asks to stop ends the run in good order; a second one ends the process, and
 /// what it leaves is put back by the next start.
-pub(crate) fn watch() -> Result<Arc<Interruptions>, Failure> {
+pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
     let interruptions = Arc::new(Interruptions::default());
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT]).map_err(Failure::Signals)?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGUSR1]).map_err(Failure::Signals)?;
     let seen = Arc::clone(&interruptions);
     thread::spawn(move || {
         for signal in &mut signals {
             if signal == SIGCONT {
                 seen.continued.fetch_add(1, Ordering::Relaxed);
+            } else if signal == SIGUSR1 {
+                match on_usr1 {
+                    OnUsr1::Summary => seen.summary.store(true, Ordering::Relaxed),
+                    OnUsr1::Refuse => advise(Tone::Careful, REFUSED),
+                }
             } else if seen.stop.swap(true, Ordering::Relaxed) {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }

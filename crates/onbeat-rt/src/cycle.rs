@@ -1,6 +1,6 @@
 //! The cycle: wait for a release, run the task, record the sample, choose the next release.
 //!
-//! The grid `r_k = r_0 + k·T` never moves. A cycle that ends late passes releases over, and each of them is accounted
+//! The grid `r_k = r_0 + k·T` never moves, but where a task keeps it in step with another clock ([`Cycle::steer`]). A cycle that ends late passes releases over, and each of them is accounted
 //! for: `slots = cycles + skipped`, at every instant, whatever stopped the loop and for how long.
 //!
 //! ```text
@@ -57,20 +57,42 @@ pub struct Cycle {
     /// T, in nanoseconds.
     pub period_ns: u64,
     note: Cell<u32>,
+    note_too: Cell<u32>,
+    steered_ns: Cell<i64>,
 }
 
 impl Cycle {
+    pub(crate) const fn of(index: u64, release: Instant, start: Instant, (skipped, period_ns): (u64, u64)) -> Self {
+        let (note, note_too, steered_ns) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        Self { index, release, start, skipped, period_ns, note, note_too, steered_ns }
+    }
+
     /// Time since the release served before this one, in nanoseconds: always a whole number of periods.
     #[must_use]
     pub const fn dt_ns(&self) -> u64 {
         (self.skipped + 1) * self.period_ns
     }
 
+    /// Moves all later releases by so much, later for positive values: a loop that keeps time with another clock, such as the
+    /// reference clock of a bus, has that clock's grid. A hundredth of the period at most.
+    pub fn steer(&self, ns: i64) {
+        let most = (self.period_ns / STEERED_AT_MOST) as i64;
+        self.steered_ns.set(ns.clamp(-most, most));
+    }
+
     /// Stores a figure of the task's own in this cycle's sample.
     pub fn note(&self, figure: u32) {
         self.note.set(figure);
     }
+
+    /// Stores a second one.
+    pub fn note_too(&self, figure: u32) {
+        self.note_too.set(figure);
+    }
 }
+
+/// A task steers by a period over this at most in each cycle: a loop never seems to hurry or to wait.
+const STEERED_AT_MOST: u64 = 100;
 
 /// What to do when a cycle ends after the next release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,17 +261,10 @@ pub fn run<C: Clock, T: Task>(
         }
         let release = grid.next_release();
         let woken = waiter.wait(clock, release, now);
-        let cycle = Cycle {
-            index: grid.next,
-            release,
-            start: woken.start,
-            skipped: grid.skipped_before_next,
-            period_ns: plan.period_ns,
-            note: Cell::new(0),
-        };
+        let cycle = Cycle::of(grid.next, release, woken.start, (grid.skipped_before_next, plan.period_ns));
         let flow = task.cycle(&cycle);
         now = clock.now();
-        let late = grid.close(now);
+        let late = grid.close(now, cycle.steered_ns.get());
         out.push(sample(&cycle, &woken, now, late));
         if late.has(Flags::OVERRUN) && plan.on_overrun == OnOverrun::Stop {
             break End::Overrun;
@@ -262,7 +277,7 @@ pub fn run<C: Clock, T: Task>(
 }
 
 #[inline]
-fn sample(cycle: &Cycle, woken: &crate::wait::Woken, end: Instant, late: Flags) -> Sample {
+pub(crate) fn sample(cycle: &Cycle, woken: &crate::wait::Woken, end: Instant, late: Flags) -> Sample {
     Sample {
         index: cycle.index,
         release: cycle.release,
@@ -272,6 +287,7 @@ fn sample(cycle: &Cycle, woken: &crate::wait::Woken, end: Instant, late: Flags) 
         skipped: cycle.skipped,
         flags: woken.flags.with(late),
         note: cycle.note.get(),
+        note_too: cycle.note_too.get(),
         spun_ns: u32::try_from(woken.spun_ns).unwrap_or(u32::MAX),
     }
 }
@@ -284,22 +300,26 @@ struct Grid<'p> {
     cycles: u64,
     skipped: u64,
     burst: u32,
+    /// What the task has steered by, in all.
+    shift_ns: i64,
 }
 
 impl<'p> Grid<'p> {
     const fn new(plan: &'p Plan) -> Self {
-        Self { plan, next: 0, skipped_before_next: 0, cycles: 0, skipped: 0, burst: 0 }
+        Self { plan, next: 0, skipped_before_next: 0, cycles: 0, skipped: 0, burst: 0, shift_ns: 0 }
     }
 
     #[inline]
     const fn next_release(&self) -> Instant {
-        self.plan.first_release.plus_ns(self.next * self.plan.period_ns)
+        let release = self.plan.first_release.plus_ns(self.next * self.plan.period_ns);
+        Instant::from_ns(release.as_ns().saturating_add_signed(self.shift_ns))
     }
 
     /// Accounts for the cycle of release `next`, which ended at `end`, and moves to the release to serve next.
     #[inline]
-    fn close(&mut self, end: Instant) -> Flags {
+    fn close(&mut self, end: Instant, steered_ns: i64) -> Flags {
         let response_ns = end.ns_since(self.next_release());
+        self.shift_ns += steered_ns;
         self.cycles += 1;
         self.next += 1;
         let overrun = response_ns > self.plan.period_ns;

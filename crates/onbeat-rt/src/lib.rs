@@ -2,8 +2,9 @@
 //!
 //! A control loop releases its work on a fixed grid `r_k = r_0 + k·T` of `CLOCK_MONOTONIC`. This crate holds
 //! everything that runs between two releases, and nothing else: the grid and its accounting ([`cycle`]), the wait
-//! for the next release ([`wait`]), the record of one cycle ([`sample`]), and the wait-free ring that carries
-//! records to a cold thread ([`ring`]).
+//! for the next release ([`wait`]), the loop that answers edges instead ([`answer`]), the record of one cycle ([`sample`]), frames of a
+//! field bus ([`frame`]), and the wait-free ring that carries
+//! records to a cold thread ([`ring`]). [`latest`] is how a loop and others see each other's newest value without waiting.
 //!
 //! # What the loop may ask the kernel for
 //!
@@ -11,8 +12,10 @@
 //! |---|---|---|
 //! | `clock_gettime(CLOCK_MONOTONIC)` | [`sys::Monotonic::now`] | three times a cycle, answered by the vDSO without entering the kernel; a kernel without a vDSO clock source enters it |
 //! | `clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)` | [`sys::Monotonic`]'s `sleep_until` | once a cycle |
+//! | `write`, `ioctl(GPIO_V2_LINE_SET_VALUES)` | [`sys::Port`] | once a cycle, by a task that has an output |
+//! | `ppoll`, `read` | [`sys::Port`] | once a cycle, by a loop that answers edges of an input ([`answer`]) |
 //!
-//! Nothing else. `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under a seccomp filter that holds this
+//! Nothing else, and the last two lines only where a task was made for them, on descriptors that were prepared before. `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under a seccomp filter that holds this
 //! table, fails when a `println!` is planted in a cycle, and counts the loop's allocations: none.
 //!
 //! # Absent on purpose
@@ -25,13 +28,17 @@
 //! Start reading at [`cycle`].
 #![cfg_attr(not(loom), no_std)]
 
+pub mod answer;
 pub mod cycle;
+pub mod frame;
+pub mod latest;
 pub mod ring;
 pub mod sample;
 pub mod sys;
 pub mod time;
 pub mod wait;
 
+pub use answer::{Answers, Arrival, Edge, Edges};
 pub use cycle::{Cycle, End, Flow, OnOverrun, Outcome, Plan, PlanError, Task};
 pub use ring::{Consumer, Producer, Slot, split};
 pub use sample::{Flags, Sample};

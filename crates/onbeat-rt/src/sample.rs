@@ -27,6 +27,8 @@ pub struct Sample {
     pub note: u32,
     /// Time spent polling the clock before the release, in nanoseconds.
     pub spun_ns: u32,
+    /// A second figure of the task's own, set through [`crate::Cycle::note_too`].
+    pub note_too: u32,
 }
 
 impl Sample {

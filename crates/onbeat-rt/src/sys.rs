@@ -1,4 +1,4 @@
-//! The only file that asks the kernel for anything.
+//! The only file that asks the kernel for anything: time, sleep, and prepared ports.
 //!
 //! The table of allowed calls is on the crate's front page.
 #![allow(unsafe_code)]
@@ -26,6 +26,82 @@ impl Clock for Monotonic {
         // clock_nanosleep returns the error number itself, never -1 (POSIX.1-2017).
         if answer == 0 { Ok(()) } else { Err(Interrupted) }
     }
+}
+
+/// A prepared descriptor that a loop reads or writes. Whoever made it keeps it open as long as the loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port(libc::c_int);
+
+/// The kernel's answer to a read or write that did not go through: `errno`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// `struct gpio_v2_line_values` (`include/uapi/linux/gpio.h`).
+#[repr(C)]
+struct LineValues {
+    bits: u64,
+    mask: u64,
+}
+
+/// `GPIO_V2_LINE_SET_VALUES_IOCTL` (`include/uapi/linux/gpio.h`).
+const SET_LINE_VALUES: libc::Ioctl = libc::_IOWR::<LineValues>(0xB4, 0x0F);
+
+impl Port {
+    /// A port on an open descriptor.
+    #[must_use]
+    pub const fn on(descriptor: i32) -> Self {
+        Self(descriptor)
+    }
+
+    /// Whether there is something to read, or the other end is gone, waiting for it `at_most_ns`. A signal ends the wait
+    /// early.
+    #[must_use]
+    pub fn is_ready_within(self, at_most_ns: u64) -> bool {
+        let mut asked = libc::pollfd { fd: self.0, events: libc::POLLIN, revents: 0 };
+        let at_most = timespec(at_most_ns);
+        // SAFETY: one pollfd and one timespec that live across the call; no signal mask is given.
+        unsafe { libc::ppoll(&raw mut asked, 1, &raw const at_most, core::ptr::null()) > 0 }
+    }
+
+    /// Reads what is there, up to the length of `into`; 0 when the other end is gone.
+    ///
+    /// # Errors
+    /// [`Errno`].
+    pub fn read(self, into: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: `into` is valid for writes of its length.
+        let answer = unsafe { libc::read(self.0, into.as_mut_ptr().cast(), into.len()) };
+        usize::try_from(answer).map_err(|_| errno())
+    }
+
+    /// Writes all of `bytes` with one call.
+    ///
+    /// # Errors
+    /// [`Errno`], [`libc::EIO`] when the kernel took a part only.
+    pub fn write(self, bytes: &[u8]) -> Result<(), Errno> {
+        // SAFETY: `bytes` is valid for reads of its length.
+        let answer = unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) };
+        match usize::try_from(answer) {
+            Ok(taken) if taken == bytes.len() => Ok(()),
+            Ok(_) => Err(Errno(libc::EIO)),
+            Err(_) => Err(errno()),
+        }
+    }
+
+    /// Sets the only line of a GPIO request.
+    ///
+    /// # Errors
+    /// [`Errno`].
+    pub fn set_line(self, on: bool) -> Result<(), Errno> {
+        let mut values = LineValues { bits: u64::from(on), mask: 1 };
+        // SAFETY: the request takes a pointer to line values, which live across the call.
+        let answer = unsafe { libc::ioctl(self.0, SET_LINE_VALUES, &raw mut values) };
+        if answer == 0 { Ok(()) } else { Err(errno()) }
+    }
+}
+
+fn errno() -> Errno {
+    // SAFETY: the address is this thread's own and always valid.
+    Errno(unsafe { *libc::__errno_location() })
 }
 
 /// Where the kernel's periodic tick lies on `CLOCK_MONOTONIC`.

@@ -198,3 +198,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_task_that_keeps_time_with_another_clock_moves_the_releases_after_its_own_by_a_hundredth_of_the_period_at_most() {
+    let clock = MockClock::starting_at(Instant::from_ns(0), |_| 0);
+    let plan = Plan {
+        period_ns: MS,
+        first_release: Instant::from_ns(MS),
+        deadline_ns: MS,
+        releases: 5,
+        wait: Wait::Sleep,
+        on_overrun: OnOverrun::SkipKeepPhase,
+    };
+    let mut slots: Vec<Slot<Sample>> = (0..16).map(|_| Slot::empty()).collect();
+    let mut ring = Ring::over(&mut slots).unwrap();
+    let (mut hot, mut cold) = split(&mut ring);
+    let steps = [0, 3_000, -1_000, 70_000, 0];
+    let mut task = |cycle: &Cycle| {
+        cycle.steer(steps[cycle.index as usize]);
+        Flow::Continue
+    };
+    let outcome = cycle::run(&&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
+    let releases: Vec<u64> = std::iter::from_fn(|| cold.pop()).map(|sample| sample.release.as_ns()).collect();
+    assert_eq!(releases, [MS, 2 * MS, 3 * MS + 3_000, 4 * MS + 2_000, 5 * MS + 12_000]);
+    assert_eq!((outcome.slots, outcome.cycles, outcome.skipped), (5, 5, 0));
+}

@@ -13,6 +13,8 @@
 //! | [`record`] | run files: their only writer and their only reader |
 //! | [`import`] | files of other tools become run files |
 //! | [`cause`] | why a cycle was late: flight recorder, classifier, export |
+//! | [`ethercat`] | a segment of simulated devices, frame in, frame out |
+//! | [`robot`] | the motion controller: joints along trajectories, within limits, down the miss ladder |
 //! | [`tune`] | changes to the host, with a journal that can take each of them back |
 //! | [`mod@bench`] | tunings × loads, in turns |
 //! | [`report`] | from run files to figures, verdicts, tables and the page |
@@ -21,6 +23,7 @@
 
 pub mod bench;
 pub mod cause;
+pub mod ethercat;
 pub mod host;
 pub mod import;
 pub mod inject;
@@ -28,5 +31,6 @@ pub mod load;
 pub mod probe;
 pub mod record;
 pub mod report;
+pub mod robot;
 pub mod thread;
 pub mod tune;

@@ -16,7 +16,7 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-pub use lockdown::{LockdownError, lockdown};
+pub use lockdown::{LockdownError, Ports, lockdown};
 pub use scheduling::{run_as_ordinary, stay_off_cpu};
 pub use usage::Usage;
 

@@ -9,7 +9,11 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
-use onbeat::thread::{Wanted, lockdown};
+use onbeat::ethercat::control::{BusSide, Client, Image, Owner, Sharing, Snapshot};
+use onbeat::ethercat::layout::Layout;
+use onbeat::ethercat::step::BusCycle;
+use onbeat::probe::ports::{Output, Place};
+use onbeat::thread::{Ports, Wanted, lockdown};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::{Monotonic, tick};
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Sample, Slot, Task, Wait, cycle, split};
@@ -18,6 +22,7 @@ use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Sample, Slot, Task
 static ALLOCATOR: AllocDisabler = AllocDisabler;
 
 const CYCLES: u64 = 2000;
+const SIGSYS: i32 = 31;
 
 /// A 2 kHz loop with a spin, so that both parts of a wait are passed.
 fn run_loop(task: &mut (impl Task + Send), arm: fn(), around: fn(&mut dyn FnMut())) -> (Outcome, usize) {
@@ -71,6 +76,41 @@ fn allocates_once(cycle: &Cycle) -> Flow {
     if cycle.index > 20 { Flow::Stop } else { Flow::Continue }
 }
 
+/// A bus, the owner of its outputs and a reader, all in one loop; every hundredth cycle the owner writes nothing for long
+/// enough to be stale, which is an event.
+struct Exchanges {
+    bus: BusSide,
+    owner: Owner,
+    reader: Client,
+    seen: Snapshot,
+    image: [Vec<u8>; 2],
+}
+
+impl Exchanges {
+    fn new(name: &str) -> Self {
+        let name = format!("test-{name}-{}", std::process::id());
+        let layout = Layout { input_bytes: 656, output_bytes: 656, ..Layout::default() };
+        let bus = Image::create(&name, &layout, Sharing::WaitFree).unwrap();
+        let reader = Client::open(&name).unwrap();
+        let owner = reader.claim().unwrap();
+        Self { bus, owner, seen: reader.snapshot(), reader, image: [vec![0; 656], vec![0; 656]] }
+    }
+}
+
+impl Task for Exchanges {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        let [inputs, outputs] = &mut self.image;
+        let of = BusCycle { cycle: cycle.index, ..BusCycle::default() };
+        self.bus.exchange(&of, inputs, outputs);
+        self.reader.read(&mut self.seen).unwrap();
+        assert_eq!(self.seen.cycle.cycle, cycle.index);
+        if cycle.index % 100 < 80 {
+            self.owner.write_with(|wanted| wanted[0] = cycle.index as u8).unwrap();
+        }
+        Flow::Continue
+    }
+}
+
 fn child(word: &str) -> ExitStatus {
     let me = std::env::current_exe().unwrap();
     let test = "in_a_child_with_the_filter";
@@ -79,9 +119,18 @@ fn child(word: &str) -> ExitStatus {
 
 #[test]
 fn in_a_child_with_the_filter() {
-    let arm = || lockdown().expect("the filter can be installed");
+    let arm = || lockdown(Ports::None).expect("the filter can be installed");
+    let with_ports = || lockdown(Ports::Open).expect("the filter can be installed");
+    let output = Output::open(&Place::File("/dev/null".into())).unwrap().expect("no pipe");
+    let mut writes = |cycle: &Cycle| {
+        assert!(output.set(cycle.index as u8));
+        Flow::Continue
+    };
     let outcome = match std::env::var("ONBEAT_TEST_CHILD").unwrap_or_default().as_str() {
         "quiet" => run_loop(&mut quiet, arm, plainly).0,
+        "exchanges" => run_loop(&mut Exchanges::new("filter"), arm, plainly).0,
+        "writes" => run_loop(&mut writes, with_ports, plainly).0,
+        "writes without ports" => run_loop(&mut writes, arm, plainly).0,
         "prints" => run_loop(&mut prints_once, arm, plainly).0,
         // Called as an ordinary test: the tests below call it with a word.
         _ => return,
@@ -97,8 +146,37 @@ fn the_loop_asks_the_kernel_for_nothing_but_sleep_and_time() {
 
 #[test]
 fn a_print_planted_in_a_cycle_is_caught() {
-    const SIGSYS: i32 = 31;
     assert_eq!(child("prints").signal(), Some(SIGSYS), "the filter must kill what prints");
+}
+
+#[test]
+fn a_loop_with_ports_may_write_and_one_without_may_not() {
+    let status = child("writes");
+    assert!(status.success(), "{status}");
+    assert_eq!(child("writes without ports").signal(), Some(SIGSYS));
+}
+
+#[test]
+fn bus_owner_and_reader_of_an_image_ask_the_kernel_for_nothing() {
+    let status = child("exchanges");
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn bus_owner_and_reader_of_an_image_ask_for_no_memory() {
+    static SEEN: AtomicU32 = AtomicU32::new(u32::MAX);
+    let mut exchanges = Exchanges::new("memory");
+    let (outcome, _) = run_loop(
+        &mut exchanges,
+        || {},
+        |run| {
+            reset_violation_count();
+            assert_no_alloc(run);
+            SEEN.store(violation_count(), Ordering::Relaxed);
+        },
+    );
+    assert_eq!(SEEN.load(Ordering::Relaxed), 0, "allocations in {} cycles", outcome.cycles);
+    assert!(exchanges.reader.state().events > 1, "events were among what it did");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Files of other tools as run files: what they tell is kept, what they do not tell is said.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use onbeat::import::stream::Labels;
 use onbeat::import::{self, Asked, Error, Format, Stream};
@@ -122,6 +123,53 @@ fn stress_ngs_distribution_keeps_its_twenty_microseconds() {
     assert!(run.import.as_ref().unwrap().missing.iter().any(|what| what.contains("first 10000 of 22553")));
 }
 
+/// What a tool that is installed writes today into its file; `None`, with the reason printed, where it cannot be had.
+fn recorded_now(program: &str, words: &str, file: &str) -> Option<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = Command::new(program).args(words.split(' ')).current_dir(dir.path()).output();
+    let skipped = match ran {
+        Err(why) => Err(format!("{program}: {why}")),
+        Ok(ran) if !ran.status.success() => Err(String::from_utf8_lossy(&ran.stderr).into_owned()),
+        Ok(_) => std::fs::read_to_string(dir.path().join(file)).map_err(|why| format!("{file}: {why}")),
+    };
+    skipped.map_err(|why| println!("skipped, {program} {words} recorded nothing: {why}")).ok()
+}
+
+#[test]
+fn what_the_installed_cyclictest_records_is_imported_with_every_cycle() {
+    let words = "-D 1 -q -t 2 -i 1000 -h 100";
+    if let Some(json) = recorded_now("cyclictest", &format!("{words} --json=out"), "out") {
+        let told: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let streams = streams_of(json.as_bytes(), &Asked::default()).unwrap();
+        assert_eq!(streams.len(), 2);
+        for (thread, stream) in streams.iter().enumerate() {
+            let (of, told) = (cell(&run_of(stream)), &told["thread"][thread.to_string()]);
+            let of = &of.series[&Series::WakeupLatency];
+            assert_eq!(Some(of.count), told["cycles"].as_u64(), "thread {thread}");
+            assert_eq!(Some(of.max_ns / 1000), told["max"].as_u64(), "thread {thread}");
+        }
+    }
+    if let Some(text) = recorded_now("cyclictest", &format!("{words} --histfile=out"), "out") {
+        let totals = text.lines().find_map(|line| line.strip_prefix("# Total: ")).unwrap();
+        let overflows = text.lines().find_map(|line| line.strip_prefix("# Histogram Overflows: ")).unwrap();
+        let numbers = |line: &str| line.split_whitespace().map(|n| n.parse::<u64>().unwrap()).collect::<Vec<_>>();
+        let counts = streams_of(text.as_bytes(), &Asked::default()).unwrap();
+        let counts = counts.iter().map(|stream| cell(&run_of(stream)).series[&Series::WakeupLatency].count);
+        let all = numbers(totals).into_iter().zip(numbers(overflows)).map(|(total, over)| total + over);
+        assert_eq!(counts.collect::<Vec<_>>(), all.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_the_installed_stress_ng_records_is_imported_with_its_own_figures() {
+    let words = "--cyclic 1 --cyclic-policy rr --cyclic-dist 20000 --cyclic-samples 2000 --timeout 1s --log-file out";
+    let Some(log) = recorded_now("stress-ng", words, "out") else { return };
+    let of = cell(&run_of(&streams_of(log.as_bytes(), &Asked::default()).unwrap()[0]));
+    let of = &of.series[&Series::SleepLatency];
+    assert!(log.contains(&format!("min: {} ns, max: {} ns", of.min_ns, of.max_ns)), "{of:?}\n{log}");
+    assert!(log.contains(&format!("{} samples", of.count)), "{of:?}\n{log}");
+}
+
 #[test]
 fn rtla_tells_three_latencies_per_cpu() {
     let runs = runs("rtla-timerlat.txt", &Asked::default());
@@ -235,6 +283,8 @@ fn what_cannot_be_read_says_which_line_and_why() {
     let log = std::fs::read_to_string(path("hiccups.hlog")).unwrap().replace("HISTF", "HISTF!");
     assert!(of(&log).contains("line 6: the histogram is no base64"), "{}", of(&log));
     assert!(of("#[onbeat: {\"run\":{}}]\n").contains("already"));
+    let rtla = std::fs::read_to_string(path("rtla-osnoise.txt")).unwrap().replace("Index", "0\nIndex");
+    assert!(of(&rtla).contains("line 5: the heading of the columns comes after rows"), "{}", of(&rtla));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use onbeat::host::Host;
 use onbeat::record::{
-    Account, EndReason, Header, Moments, Recorder, Recording, RunFile, RunFileError, RunWriter, Series, SpikeLimit,
-    Stall, WriteError, interval_ns_for,
+    Account, EndReason, Exclusion, Header, Moments, Recorder, Recording, RunFile, RunFileError, RunWriter, Series,
+    SpikeLimit, Stall, Surrounding, WriteError, interval_ns_for,
 };
 use onbeat_rt::{End, Flags, Instant, Outcome, Sample};
 use proptest::prelude::*;
@@ -20,6 +20,7 @@ fn header() -> Header {
         version: "0.0.0".into(),
         command: vec!["onbeat".into(), "measure".into(), "timer".into()],
         probe: "timer".into(),
+        series: Vec::new(),
         started_unix_s: 1_763_712_000.25,
         host: Host::default(),
         cell: None,
@@ -59,11 +60,37 @@ fn outcome(slots: u64, cycles: u64, skipped_at_end: u64) -> Outcome {
 
 /// One block of these samples, from header to closing line.
 fn record(path: &Path, samples: &[Sample], outcome: &Outcome, warmup: u64) -> Account {
+    record_without(path, (samples, outcome), warmup, &[])
+}
+
+/// The same with stretches left out, as (from, to) in microseconds: a stretch is seen before the first sample that ended
+/// after its beginning.
+fn record_without(
+    path: &Path,
+    (samples, outcome): (&[Sample], &Outcome),
+    warmup: u64,
+    stretches: &[(u64, u64)],
+) -> Account {
+    let us = |us: u64| Instant::from_ns(us * 1_000);
+    let mut to_come = stretches.iter().map(|&(from, to)| Exclusion {
+        from: us(from),
+        to: us(to),
+        what: Surrounding::ClockStep,
+        sentence: "the wall clock was set".into(),
+    });
+    let mut next = to_come.next();
     let mut recorder = recorder(path, SECOND);
     recorder.begin_block(0, Instant::from_ns(0), "idle", warmup).unwrap();
     for sample in samples {
+        while let Some(stretch) =
+            next.take_if(|stretch| stretch.from < sample.release.plus_ns(sample.response_time_ns()))
+        {
+            recorder.exclude(stretch);
+            next = to_come.next();
+        }
         recorder.sample(sample, None).unwrap();
     }
+    next.into_iter().chain(to_come).for_each(|stretch| recorder.exclude(stretch));
     recorder.end_block(outcome).unwrap();
     recorder.close(&Account { reason: EndReason::Complete, ..Account::default() }).unwrap()
 }
@@ -247,13 +274,14 @@ fn a_full_disk_is_one_sentence_that_says_what_is_kept() {
 }
 
 proptest! {
-    /// Every slot of the grid is in exactly one place: counted, skipped, lost, or warm-up.
+    /// Every slot of the grid is in exactly one place: counted, skipped, lost, warm-up, or excluded.
     #[test]
     fn every_slot_is_in_one_place(
         steps in prop::collection::vec((0_u64..5, 0_u64..3, 1_u64..3_000_000), 1..150),
         skipped_at_end in 0_u64..4,
         lost_at_end in 0_u64..3,
         warmup in 0_u64..10,
+        stretches in prop::collection::vec((0_u64..40_000, 0_u64..30_000), 0..4),
     ) {
         in_a_file(|path| {
             let mut next = 0;
@@ -265,20 +293,71 @@ proptest! {
                 Sample { flags, ..sample(next - 1, skipped, latency) }
             }).collect();
             let slots = next + lost_at_end + skipped_at_end;
-            let account = record(path, &samples, &outcome(slots, cycles + lost_at_end, skipped_at_end), warmup);
+            let mut from = 0;
+            let stretches: Vec<(u64, u64)> = stretches.iter().map(|&(after, length)| {
+                let begins = from + after;
+                from = begins + length;
+                (begins, from)
+            }).collect();
+            let outcome = outcome(slots, cycles + lost_at_end, skipped_at_end);
+            let account = record_without(path, (&samples, &outcome), warmup, &stretches);
             let run = RunFile::read(path).unwrap();
             let counted = run.moments(Series::WakeupLatency).n;
             let skipped = run.moments(Series::SkippedLatency).n;
-            assert_eq!(counted + skipped + account.lost + account.warmup, slots);
+            assert_eq!(counted + skipped + account.lost + account.warmup + account.excluded, slots);
+            assert_eq!(account.slots, account.cycles + account.skipped + account.lost);
+            let kept = |of: fn(&onbeat::record::Interval) -> u64| run.intervals.iter().map(of).sum::<u64>();
+            assert_eq!((kept(|i| i.cycles), kept(|i| i.skipped), kept(|i| i.excluded)), (counted, skipped, account.excluded));
+            assert_eq!(run.exclusions.len(), stretches.len(), "each stretch is written down once");
+            let told: u64 = run.exclusions.iter().map(|note| note.samples).sum();
+            assert!(told >= account.excluded, "{told} of {}", account.excluded);
             let all = run.distribution(Series::WakeupLatency).count();
             assert_eq!(all, counted, "histograms and moments agree");
-            let exact = samples.iter().skip(warmup as usize).fold(Moments::default(), |mut m, s| {
+            let is_free = |s: &&Sample| stretches.iter().all(|&(from, to)| {
+                s.release.as_ns() >= to * 1_000 || s.release.as_ns() + s.response_time_ns() <= from * 1_000
+            });
+            let exact = samples.iter().skip(warmup as usize).filter(is_free).fold(Moments::default(), |mut m, s| {
                 m.add(s.wakeup_latency_ns);
                 m
             });
             assert_eq!(run.moments(Series::WakeupLatency).max_ns, exact.max_ns);
         });
     }
+}
+
+#[test]
+fn what_was_under_way_in_a_stretch_is_in_no_series_and_counted() {
+    in_a_file(|path| {
+        let late = sample(12, 1, 500_000);
+        let samples: Vec<Sample> =
+            (0..11).map(|k| sample(k, 0, 20_000)).chain([late]).chain((13..40).map(|k| sample(k, 0, 20_000))).collect();
+        // From the middle of cycle 8 to between the releases of cycles 14 and 15.
+        let account = record_without(path, (&samples, &outcome(40, 39, 0)), 0, &[(8_010, 14_900)]);
+        assert_eq!((account.slots, account.cycles, account.skipped, account.excluded), (40, 39, 1, 7));
+        let run = RunFile::read(path).unwrap();
+        let note = &run.exclusions[0];
+        assert_eq!(
+            (note.samples, note.what),
+            (7, Surrounding::ClockStep),
+            "cycles 8, 9, 10, 12, 13, 14 and release 11"
+        );
+        assert!((note.t - 0.008_01).abs() < 1e-9 && (note.length - 0.006_89).abs() < 1e-9, "{note:?}");
+        let latency = run.moments(Series::WakeupLatency);
+        assert_eq!((latency.n, latency.max_ns), (33, 20_000), "the late one too is left out");
+        assert_eq!(run.moments(Series::SkippedLatency).n, 0);
+        assert_eq!(run.moments(Series::ObservedPeriod).n, 31, "no period begins or ends in the stretch");
+        assert_eq!((run.intervals[0].excluded, run.intervals[0].excluded_skipped), (7, 1));
+    });
+}
+
+#[test]
+fn releases_skipped_after_the_last_cycle_are_left_out_too() {
+    in_a_file(|path| {
+        let mut end = outcome(5, 2, 3);
+        end.last_end = Instant::from_ns(4_700_000);
+        let account = record_without(path, (&[sample(0, 0, 10_000), sample(1, 0, 10_000)], &end), 0, &[(2_500, 3_500)]);
+        assert_eq!((account.excluded, RunFile::read(path).unwrap().moments(Series::SkippedLatency).n), (2, 1));
+    });
 }
 
 #[test]

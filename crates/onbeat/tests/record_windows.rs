@@ -27,6 +27,7 @@ fn run(cycles: u64, late: impl Fn(u64) -> u64) -> RunFile {
         on_overrun: "skip".to_owned(),
         cpu: Some(1),
         priority: 0,
+        delay_ns: 0,
     };
     let mut header = probe::header(&["onbeat".to_owned()], "timer", 1_763_712_000.5);
     header.timing = Some(timing);

@@ -129,6 +129,55 @@ function drawContext(u: uPlot, store: Store, cells: readonly Cell[]): void {
   });
 }
 
+/** Where the recording has a hole for a reason that its notes tell: hatched what was left out, a line where the run was gone on with. */
+function drawHoles(u: uPlot, store: Store, cells: readonly Cell[]): void {
+  const ratio = devicePixelRatio;
+  const { top, height } = u.bbox;
+  clipped(u, (ctx) => {
+    ctx.strokeStyle = ink('muted');
+    ctx.lineWidth = ratio;
+    for (const { file } of cells) {
+      const place = (t: Sec): number => {
+        const block = file!.blocks.findLast((one) => one.t <= t + 1e-6) ?? file!.blocks[0];
+        return u.valToPos(onClock(store.report, file!, block, t, store.state.clock), 'x', true);
+      };
+      for (const { t, length } of file?.exclusions ?? []) hatched(ctx, place(t), Math.max(place(sec(t + length)), place(t) + 3 * ratio), top, height);
+      ctx.setLineDash([6 * ratio, 3 * ratio]);
+      for (const { t } of file?.resumes ?? []) {
+        ctx.beginPath();
+        ctx.moveTo(place(t), top);
+        ctx.lineTo(place(t), top + height);
+        ctx.stroke();
+      }
+      ctx.setLineDash([]);
+    }
+  });
+}
+
+function hatched(ctx: CanvasRenderingContext2D, from: number, to: number, top: number, height: number): void {
+  const apart = 6 * devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(from, top, to - from, height);
+  ctx.clip();
+  ctx.beginPath();
+  for (let y = top - (to - from); y < top + height; y += apart) {
+    ctx.moveTo(from, y + (to - from));
+    ctx.lineTo(to, y);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
+/** What the marks of {@link drawHoles} mean, when there are any. */
+export function holesInWords(cells: readonly Cell[]): string {
+  const some = (holes: (cell: Cell) => number): boolean => cells.some((cell) => holes(cell) > 0);
+  return [
+    some(({ file }) => file?.exclusions.length ?? 0) ? 'Hatched: left out, because something around the loop changed (see the notes).' : '',
+    some(({ file }) => file?.resumes.length ?? 0) ? 'Dashed line: the run was gone on with here.' : '',
+  ].filter((words) => words !== '').join(' ');
+}
+
 /** Crosses at the foot of the plot where samples were lost between the loop and the recorder. */
 function drawLost(u: uPlot, store: Store, cells: readonly Cell[]): void {
   clipped(u, (ctx) => {
@@ -182,9 +231,10 @@ export function maxima(store: Store, setRange: (range: readonly [number, number]
           marker(ctx, style.marker, u.valToPos(xs[i]!, 'x', true), u.valToPos(ys[i]!, 'y', true), 3.6 * devicePixelRatio, style.color, false);
         }
       }));
+      drawHoles(u, store, cells);
       drawLost(u, store, cells);
     },
-    below: curves.some(({ by }) => by > 1) ? h('p', { class: 'readout' }, `Each step is the largest of up to ${duration(sec(Math.max(...curves.map(({ steps }) => steps[0]!.to - steps[0]!.from))))}; zoom in for finer ones.`) : null,
+    below: legend(curves.some(({ by }) => by > 1) ? `Each step is the largest of up to ${duration(sec(Math.max(...curves.map(({ steps }) => steps[0]!.to - steps[0]!.from))))}; zoom in for finer ones.` : '', holesInWords(cells)),
     describe: (index) => {
       const t = data[0][index]!;
       const values = curves.flatMap(({ cell, steps }) => {
@@ -199,6 +249,11 @@ export function maxima(store: Store, setRange: (range: readonly [number, number]
     },
   };
 }
+
+const legend = (...sentences: string[]): HTMLElement | null => {
+  const said = sentences.filter((words) => words !== '').join(' ');
+  return said === '' ? null : h('p', { class: 'readout' }, said);
+};
 
 function stepAt(steps: readonly Peak[], t: number): Peak | undefined {
   let [lo, hi] = [0, steps.length - 1];

@@ -4,31 +4,45 @@ import type { Effect } from '../summary.ts';
 import { held } from '../units.ts';
 import { TUNING_LETTERS } from '../words.ts';
 
-const times = (ratio: number): string => (ratio >= 100 ? ratio.toFixed(0) : ratio >= 10 ? ratio.toFixed(1) : ratio >= 0.095 ? ratio.toFixed(2) : ratio.toPrecision(2));
+export const times = (ratio: number): string => (ratio >= 100 ? ratio.toFixed(0) : ratio >= 10 ? ratio.toFixed(1) : ratio >= 0.095 ? ratio.toFixed(2) : ratio.toPrecision(2));
+
+/** A ratio with its interval. */
+export type Span = Pick<Effect, 'ratio' | 'low' | 'high'>;
 
 /** The plot's ends: powers of two or ten around all intervals, 1 always inside. */
-export function ratioBounds(effects: readonly Effect[]): [number, number] {
+export function ratioBounds(effects: readonly Span[]): [number, number] {
   const low = Math.min(0.5, ...effects.map((effect) => Math.max(effect.low, 1e-4)));
   const high = Math.max(2, ...effects.map((effect) => effect.high));
   return [low / 1.25, high * 1.25];
 }
 
 /** What an interval says: better, worse, or neither since 1 lies within. */
-export const reading = ({ low, high }: Effect): 'better' | 'worse' | 'unclear' => (high < 1 ? 'better' : low > 1 ? 'worse' : 'unclear');
+export const reading = ({ low, high }: Span): 'better' | 'worse' | 'unclear' => (high < 1 ? 'better' : low > 1 ? 'worse' : 'unclear');
 
 const WORDS = { better: 'shorter', worse: 'longer', unclear: 'not distinguishable' } as const;
 
-function row(effect: Effect, at: (ratio: number) => string): HTMLElement {
-  const tone = reading(effect);
-  const plot = svg('svg', { class: `forest ${tone}`, role: 'img', 'aria-label': `ratio ${times(effect.ratio)}, interval ${times(effect.low)} to ${times(effect.high)}: ${WORDS[tone]}` },
+/** Where a ratio stands between the ends. */
+const place = (ratio: number, bounds: [number, number]): string => `${5 + (90 * Math.log(Math.max(ratio, 1e-4) / bounds[0])) / Math.log(bounds[1] / bounds[0])}%`;
+
+/** One ratio with its interval as a line around a point. */
+export function forest({ ratio, low, high }: Span, bounds: [number, number], tone: string, label: string): SVGElement {
+  const at = (value: number): string => place(value, bounds);
+  return svg('svg', { class: `forest ${tone}`, role: 'img', 'aria-label': label },
     svg('line', { class: 'one', x1: at(1), x2: at(1), y1: 0, y2: '100%' }),
-    svg('line', { class: 'span', x1: at(effect.low), x2: at(effect.high), y1: '50%', y2: '50%' }),
-    svg('line', { class: 'end', x1: at(effect.low), x2: at(effect.low), y1: '32%', y2: '68%' }),
-    svg('line', { class: 'end', x1: at(effect.high), x2: at(effect.high), y1: '32%', y2: '68%' }),
-    svg('circle', { cx: at(effect.ratio), cy: '50%', r: 5 }));
+    svg('line', { class: 'span', x1: at(low), x2: at(high), y1: '50%', y2: '50%' }),
+    ...(low < high ? [low, high].map((end) => svg('line', { class: 'end', x1: at(end), x2: at(end), y1: '32%', y2: '68%' })) : []),
+    svg('circle', { cx: at(ratio), cy: '50%', r: 5 }));
+}
+
+/** The axis under a group. */
+export const scale = (bounds: [number, number]): HTMLElement => h('div', { class: 'effect axis', 'aria-hidden': 'true' }, h('div'), svg('svg', { class: 'forest scale' },
+  ...stops(bounds).map((v) => svg('text', { x: place(v, bounds), y: 14 }, `× ${v}`))), h('div'), h('div'));
+
+function row(effect: Effect, bounds: [number, number]): HTMLElement {
+  const tone = reading(effect);
   return h('div', { class: 'effect' },
     h('div', { class: 'factor' }, h('b', {}, effect.factor), h('span', { class: 'muted' }, TUNING_LETTERS[effect.factor] ?? '')),
-    plot,
+    forest(effect, bounds, tone, `ratio ${times(effect.ratio)}, interval ${times(effect.low)} to ${times(effect.high)}: ${WORDS[tone]}`),
     h('div', { class: 'ratio' }, h('b', {}, `× ${times(effect.ratio)}`), h('span', { class: 'muted' }, `${times(effect.low)} … ${times(effect.high)}`)),
     h('p', {}, held(effect.sentence)));
 }
@@ -41,7 +55,6 @@ function stops([low, high]: [number, number]): number[] {
 export function effectsSection(effects: readonly Effect[]): HTMLElement {
   if (effects.length === 0) return section('effects', 'What each tuning paid', 'No two cells differ in one tuning alone, so nothing can be said about a single one.');
   const bounds = ratioBounds(effects);
-  const at = (ratio: number): string => `${5 + (90 * Math.log(Math.max(ratio, 1e-4) / bounds[0])) / Math.log(bounds[1] / bounds[0])}%`;
   const loads = [...new Set(effects.map((effect) => effect.load))];
   return section('effects', 'What each tuning paid', 'Each figure with the tuning divided by the figure without it, over the pairs of cells that differ in nothing else; the line is its confidence interval. Left of 1 is shorter. An interval that contains 1 shows no difference.',
     ...loads.map((load) => {
@@ -49,8 +62,6 @@ export function effectsSection(effects: readonly Effect[]): HTMLElement {
       const metrics = [...new Set(own.map((effect) => effect.metric))];
       return h('div', { class: 'effects', role: 'group', 'aria-label': `Effects under ${load}` },
         h('h3', {}, `Under ${load}`, h('span', { class: 'muted' }, ` ${metrics.join(', ')}`)),
-        ...own.map((effect) => row(effect, at)),
-        h('div', { class: 'effect axis', 'aria-hidden': 'true' }, h('div'), svg('svg', { class: 'forest scale' },
-          ...stops(bounds).map((v) => svg('text', { x: at(v), y: 14 }, `× ${v}`))), h('div'), h('div')));
+        ...own.map((effect) => row(effect, bounds)), scale(bounds));
     }));
 }

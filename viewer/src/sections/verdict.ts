@@ -40,14 +40,15 @@ export function verdictSection(report: Report): HTMLElement {
   const best = verdict?.best;
   const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: the figures below are read off the histograms.' : 'No limit was asked for, so there is no verdict; the figures stand for themselves.');
   // The first clause is the answer; what it rests on is read after it.
-  const [headline = '', ...rest] = title.split('; ');
-  const grounds = rest.length > 0 ? [rest.join('; ')] : [];
+  const [headline = '', ...rest] = (summary.comparison ? title.replace(/\bx (?=\d)/g, '×\u00a0') : title).split('; ');
+  const derived = report.cells.length === 1 ? report.cells[0]!.figures.derived ?? [] : [];
+  const grounds = [...(rest.length > 0 ? [rest.join('; ')] : []), ...derived];
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
-  return h('section', { id: 'verdict', class: verdict ? OUTCOMES[verdict.outcome]?.tone ?? 'open' : 'plain', 'aria-labelledby': 'verdict-title' },
-    verdict ? badge(verdict.outcome) : null,
+  return h('section', { id: 'verdict', class: verdict?.outcome ? OUTCOMES[verdict.outcome]?.tone ?? 'open' : 'plain', 'aria-labelledby': 'verdict-title' },
+    verdict?.outcome ? badge(verdict.outcome) : null,
     h('h1', { id: 'verdict-title' }, held(headline)),
     ...grounds.map((ground) => h('p', { class: 'ground' }, held(ground))),
-    best ? h('p', { class: 'best' }, 'Best cell ', h('b', {}, best.tuning), ` under ${best.load}`, tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, '.') : null,
+    best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best cell ', h('b', {}, best.tuning), ` under ${best.load}`, tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, '.') : null,
     single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, single.sentence) : null,
     summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, word), ' ']))) : null,
     h('dl', { class: 'facts' }, ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),

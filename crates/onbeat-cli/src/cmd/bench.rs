@@ -9,15 +9,15 @@ use onbeat::bench::conduct::{BenchPlan, CellStart, Happening, Processes, conduct
 use onbeat::bench::{self, schedule};
 use onbeat::load::Load;
 use onbeat::probe::run::{overrun_words, wait_words};
-use onbeat::record::{self, Cell, CellNotPermitted};
+use onbeat::record::{self, Cell, CellNotPermitted, Series};
 use onbeat::report::binomial::needed_with_none_over;
 use onbeat::report::units::{count, time_ns};
 use onbeat_rt::Wait;
 use onbeat_rt::cycle::Phase;
 
 use super::{Failure, ThreadChoice, Verdict, check_cpu, limit, repair_first, runs, setting, show, typed, verdict};
-use crate::cli::{BenchOptions, LoopOptions, Order};
-use crate::signals;
+use crate::cli::{BenchOptions, LoopOptions, Order, With};
+use crate::signals::{self, OnUsr1};
 use crate::term::{Progress, Tone, advise};
 
 pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
@@ -28,10 +28,10 @@ pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
     let thread = ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: busiest, causes: false };
     setting(&options.looping, thread, 0).admit()?;
     repair_first()?;
-    let interruptions = signals::watch()?;
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
     let dir = runs::create(&options.output.out)?;
     let myself = std::env::current_exe().map_err(Failure::Myself)?;
-    let processes = Myself { program: myself, looping: options.looping };
+    let processes = Myself { program: myself, looping: options.looping, with: options.with };
     let mut view = View::new(&plan, options.output.json);
     let conducted = conduct(&plan, &dir, &processes, &interruptions, &mut |happening| view.show(happening));
     view.finish();
@@ -52,7 +52,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
             Order::Sequential => schedule::Order::Sequential,
         },
         seed: options.seed,
-        limit: limit(&options.limit),
+        limit: limit(&options.limit, Series::WakeupLatency),
         period_ns: options.looping.period,
         cpu: options.cpu.unwrap_or_else(bench::quietest_cpu),
         priority: options.priority,
@@ -67,6 +67,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
 struct Myself {
     program: PathBuf,
     looping: LoopOptions,
+    with: Option<With>,
 }
 
 impl Processes for Myself {
@@ -85,6 +86,9 @@ impl Processes for Myself {
         }
         if start.causes {
             command.arg("--causes");
+        }
+        if self.with == Some(With::Bus) {
+            command.arg("--with=bus");
         }
         command.args(loop_words(&self.looping));
         command

@@ -1,17 +1,22 @@
 //! `onbeat cell`: the process of one cell; the bench talks to it over its standard input and output.
 
-use onbeat::bench::cell::Served;
+use onbeat::bench::cell::{Answer, Served};
+use onbeat::ethercat::layout::Layout;
+use onbeat::ethercat::sim::Segment;
+use onbeat::probe::bus::{self, Makes, Still};
+use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
 use onbeat::probe::{self, Destination, Run};
-use onbeat::record::Cell;
+use onbeat::record::{Cell, NoFigures};
+use onbeat::robot::{MotionController, Robot, Trajectory};
 use onbeat_rt::Instant;
 
 use super::{Failure, ThreadChoice, Verdict, setting};
-use crate::cli::CellOptions;
-use crate::signals;
+use crate::cli::{CellOptions, With};
+use crate::signals::{self, OnUsr1};
 
 pub(crate) fn run(options: CellOptions) -> Result<Verdict, Failure> {
-    let interruptions = signals::watch()?;
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
     let cell = Cell { tuning: options.tuning, load: options.load.clone() };
     let mut header = probe::header(&super::typed(), "timer", options.started);
     header.cell = Some(cell);
@@ -24,22 +29,49 @@ pub(crate) fn run(options: CellOptions) -> Result<Verdict, Failure> {
     };
     // Blocks are short: an interval of its own for each.
     let setting = setting(&options.looping, thread, 0);
-    let task = Timer { work_ns: setting.work_ns };
+    let parts = match options.with {
+        Some(With::Bus) => match bus::parts_of_cell(&setting, walking(setting.period_ns)?) {
+            Ok((parts, said)) => {
+                header.grants.push(said);
+                parts
+            }
+            Err(why) => return failed(&why.to_string()),
+        },
+        None => Parts {
+            body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
+            figures: Box::new(NoFigures),
+            beside: Box::new(Alone),
+        },
+    };
     let destination = Destination { path: &options.file, header, origin: Instant::from_ns(options.origin_ns) };
     let run = match Run::open(destination, setting) {
         Ok(run) => run,
-        Err(why) => {
-            let failed = onbeat::bench::cell::Answer::Failed(why.to_string());
-            println_answer(&failed)?;
-            return Ok(Verdict::CannotTell);
-        }
+        Err(why) => return failed(&why.to_string()),
     };
-    let served = Served { run, task, load: options.load, interruptions, causes: options.causes };
+    let served = Served { run, parts, load: options.load, interruptions, causes: options.causes };
     served.serve(std::io::stdin(), std::io::stdout())?;
     Ok(Verdict::Holds)
 }
 
-fn println_answer(answer: &onbeat::bench::cell::Answer) -> Result<(), Failure> {
+/// Makes controllers that walk the robot that ships.
+fn walking(period_ns: u64) -> Result<Makes, Failure> {
+    let layout = Layout::from_toml(Segment::HUMANOID)?;
+    let robot = Robot::from_toml(Segment::HUMANOID, &layout, period_ns)?;
+    // Whether there is a gait for it is known before the first block.
+    Trajectory::gait(&robot)?;
+    Ok(Box::new(move || match Trajectory::gait(&robot) {
+        Ok(gait) => Box::new(MotionController::new(&robot, gait)),
+        Err(_) => Box::new(Still),
+    }))
+}
+
+/// Tells the bench, which tells people.
+fn failed(why: &str) -> Result<Verdict, Failure> {
+    println_answer(&Answer::Failed(why.to_owned()))?;
+    Ok(Verdict::CannotTell)
+}
+
+fn println_answer(answer: &Answer) -> Result<(), Failure> {
     use std::io::Write;
     let line = serde_json::to_string(answer)? + "\n";
     // The bench that does not listen any more knows already.

@@ -8,6 +8,7 @@ use onbeat::report::compare::{Comparison, Digest, SHARES};
 use onbeat::report::statistics::Share;
 use onbeat::report::verdict::Limit;
 use onbeat::report::{Overall, Summary, compare_tables};
+use serde::Serialize;
 
 use super::runs::{self, RUN_FILE};
 use super::show::{self, letters};
@@ -80,18 +81,31 @@ pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
     places.map(|(name, n)| if seen.insert(name.clone()) { name } else { format!("{name} ({n})") }).collect()
 }
 
+/// What the page of a comparison carries: the cells of all runs as one summary, and how they compare.
+#[derive(Serialize)]
+struct Page<'c> {
+    #[serde(flatten)]
+    summary: Summary,
+    comparison: &'c Comparison,
+}
+
 /// The page of all runs: their cells side by side, to be laid over each other.
 fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], comparison: &Comparison) -> Result<(), Failure> {
     let Some(first) = digests.first() else { return Ok(()) };
-    let mut page = Summary { cells: Vec::new(), effects: Vec::new(), limit: None, ..first.summary.clone() };
-    comparison.schema.clone_into(&mut page.schema);
-    "compared".clone_into(&mut page.order);
-    page.command = super::typed();
-    page.causes = comparison.warnings.clone();
-    page.verdict = Overall { outcome: None, best: None, sentence: comparison.sentences.join("; ") };
+    let mut summary =
+        Summary { cells: Vec::new(), effects: Vec::new(), causes: Vec::new(), limit: None, ..first.summary.clone() };
+    comparison.schema.clone_into(&mut summary.schema);
+    "compared".clone_into(&mut summary.order);
+    summary.command = super::typed();
+    summary.elapsed_s = digests.iter().map(|digest| digest.summary.elapsed_s).sum();
+    summary.verdict = Overall { outcome: None, best: None, sentence: comparison.sentences.join("; ") };
     let mut files = Vec::new();
     for (place, (path, digest)) in options.runs.iter().zip(digests).enumerate() {
-        let texts = runs::texts(path)?;
+        for grant in &digest.summary.ladder {
+            if !summary.ladder.contains(grant) {
+                summary.ladder.push(grant.clone());
+            }
+        }
         for cell in &digest.summary.cells {
             let mut cell = cell.clone();
             cell.file = cell.file.map(|file| format!("{}-{file}", place + 1));
@@ -100,15 +114,12 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], compariso
                 _ => format!("{} · {}", digest.name, cell.tuning),
             };
             cell.verdict = None;
-            cell.notes.extend(comparison.differences.iter().filter_map(|difference| {
-                Some(format!("{}: {}", difference.fact, difference.values.get(place)?.as_deref()?))
-            }));
-            page.cells.push(cell);
+            summary.cells.push(cell);
         }
-        files.extend(texts.into_iter().map(|(name, text)| (format!("{}-{name}", place + 1), text)));
+        files.extend(runs::texts(path)?.into_iter().map(|(name, text)| (format!("{}-{name}", place + 1), text)));
     }
-    page.tunings = page.cells.iter().map(|cell| cell.tuning.clone()).collect();
-    page.loads = page.cells.iter().map(|cell| cell.load.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    let html = runs::page_of(&page, &files)?;
+    summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();
+    summary.loads = summary.cells.iter().map(|cell| cell.load.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    let html = runs::page_of(&Page { summary, comparison }, &files)?;
     fs::write(to, html).map_err(|source| Failure::File { what: "write", path: to.to_owned(), source })
 }

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::show::letters;
 use super::{Failure, Verdict, check_cpu, repair_first};
 use crate::cli::InjectOptions;
-use crate::signals;
+use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};
 
 /// The priority of a loop of onbeat's own: that of `onbeat measure timer`.
@@ -56,7 +56,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
         return Err(InjectError::Elsewhere { fault: options.fault }.into());
     }
     let target = Target::find(options.fault, pid, options.cpu)?;
-    let interruptions = signals::watch()?;
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
     let now = Monotonic.now().as_ns();
     let first = now - now % options.period.max(1) + options.phase;
     let grid = Grid { first_release: Instant::from_ns(first), period_ns: options.period, spin_ns: 0 };
@@ -93,7 +93,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
 /// A loop of onbeat's own.
 fn own(options: &InjectOptions) -> Result<Verdict, Failure> {
     repair_first()?;
-    let interruptions = signals::watch()?;
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
     let cpu = options.cpu.or_else(|| onbeat::host::online_cpus().last().copied());
     let asked = Disturbance {
         fault: options.fault,
@@ -124,6 +124,7 @@ fn setting(options: &InjectOptions, cpu: Option<u32>) -> Setting {
         period_ns: options.period,
         deadline_ns: options.period,
         work_ns: 0,
+        delay_ns: 0,
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
         phase: Phase::AvoidTick,

@@ -9,7 +9,7 @@ use onbeat::load::{Options, Running, serve};
 
 use super::{Failure, Verdict, measure, repair_first};
 use crate::cli::LoadOptions;
-use crate::signals;
+use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say, wrapped};
 
 /// How often a load's events are looked for.
@@ -30,7 +30,7 @@ fn carry(options: LoadOptions) -> Result<Verdict, Failure> {
 /// The load runs in a process of its own here too: it must lead a session, and what a shell starts cannot.
 fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
     repair_first()?;
-    let interruptions = signals::watch()?;
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
     let failed = |source| Failure::Load { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
     let mut carrier = measure::carrier(&options.load)?;

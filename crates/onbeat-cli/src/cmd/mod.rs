@@ -1,6 +1,7 @@
 //! One file per command: options to library calls, results to words.
 
 pub(crate) mod bench;
+pub(crate) mod bus;
 pub(crate) mod cell;
 pub(crate) mod compare;
 pub(crate) mod export;
@@ -13,9 +14,17 @@ pub(crate) mod load;
 pub(crate) mod measure;
 pub(crate) mod repair;
 pub(crate) mod report;
+mod resume;
+pub(crate) mod robot;
+mod robot_goal;
 mod runs;
+mod seconds;
+pub(crate) mod segment;
+mod segment_orders;
 mod show;
+mod so_far;
 mod spike;
+mod sweep;
 mod whole;
 
 use std::io;
@@ -48,6 +57,8 @@ pub(crate) enum Verdict {
 pub(crate) enum Failure {
     #[error("CPU {cpu} does not exist or is offline; this machine has CPUs {online}")]
     NoSuchCpu { cpu: u32, online: String },
+    #[error("cannot watch process {pid}: {source}; --beside takes the number of one that runs")]
+    NoProcess { pid: i32, source: io::Error },
     #[error("cannot {what} {path}: {source}")]
     File { what: &'static str, path: PathBuf, source: io::Error },
     #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
@@ -86,6 +97,54 @@ pub(crate) enum Failure {
     Tune(#[from] TuneError),
     #[error(transparent)]
     Spike(#[from] spike::NoSpike),
+    #[error(transparent)]
+    Segment(#[from] onbeat::ethercat::sim::DescriptionError),
+    #[error(transparent)]
+    Carrier(#[from] onbeat::ethercat::carrier::CarrierError),
+    #[error(transparent)]
+    Control(#[from] onbeat::ethercat::control::ControlError),
+    #[error(transparent)]
+    Bus(#[from] bus::BusFailure),
+    #[error(transparent)]
+    BringUp(#[from] onbeat::ethercat::bus::BusError),
+    #[error(transparent)]
+    Robot(#[from] onbeat::robot::RobotError),
+    #[error("the robot file's trajectory: {0}")]
+    Trajectory(String),
+    #[error(transparent)]
+    CannotPlay(#[from] onbeat::robot::TrajectoryError),
+    #[error("{path}: {source}")]
+    Played { path: PathBuf, source: onbeat::robot::TrajectoryError },
+    #[error("--trajectory commander follows goals through the image; say its name by --name NAME")]
+    NoImageName,
+    #[error("\"{0}\" is no goal; write JOINT=RAD, such as \"left knee=0.3\"")]
+    NoGoal(String),
+    #[error("the robot refused the goal: it is outside the travel of a joint")]
+    GoalRefused,
+    #[error(
+        "the robot did not look at the goal within {within_s} s: it is not running, or safely stopped; `onbeat robot run` says which"
+    )]
+    GoalNotSeen { within_s: u64 },
+    #[error("--device chooses among the devices of an ESI file (.xml), and {path} is none")]
+    NoEsi { path: PathBuf },
+    #[error("the segment is a ring; name the interface at its far end by --second, or have both made by --veth")]
+    NoSecond,
+    #[error("the segment is no ring and has no far end; leave --second out, or say `ring = true` in its file")]
+    NoRing,
+    #[error("no segment is running{on}; `onbeat segment run` starts one (looked for in {place})")]
+    NoSegment { on: String, place: PathBuf },
+    #[error("several segments are running, on {0}; say which by --on")]
+    SeveralSegments(String),
+    #[error("the segment on {on} cannot be asked: {source}")]
+    NotAsked { on: String, source: io::Error },
+    #[error("{0}")]
+    Refused(String),
+    #[error("\"{name}\" is too long for a pair of interfaces; take at most {most} letters")]
+    LongName { name: String, most: usize },
+    #[error("cannot run `{line}`: {source}. It is part of iproute2; with --interface onbeat does without it")]
+    Program { line: String, source: io::Error },
+    #[error("`{line}` failed: {why}")]
+    ProgramSays { line: String, why: String },
 }
 
 impl From<onbeat::record::WriteError> for Failure {
@@ -109,8 +168,10 @@ pub(crate) fn typed() -> Vec<String> {
     program.chain(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())).collect()
 }
 
-pub(crate) fn limit(options: &LimitOptions) -> Option<LimitNote> {
+/// The limit that was asked for; `main` is the series that the run is about.
+pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
     let on = match options.limit_on {
+        LimitOn::Main => main,
         LimitOn::Wakeup => Series::WakeupLatency,
         LimitOn::Period => Series::ObservedPeriod,
         LimitOn::Response => Series::ResponseTime,
@@ -144,6 +205,7 @@ pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: 
         period_ns: options.period,
         deadline_ns: options.deadline.unwrap_or(options.period),
         work_ns: options.work,
+        delay_ns: 0,
         wait: thread.wait,
         on_overrun: options.on_overrun,
         phase: options.phase,

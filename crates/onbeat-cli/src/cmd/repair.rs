@@ -3,6 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use onbeat::ethercat::control::remove_leftovers;
 use onbeat::load::kill_session;
 use onbeat::tune::{self, LiveHost, journal};
 
@@ -32,6 +33,10 @@ pub(crate) fn put_back() -> Result<(Vec<String>, bool), Failure> {
     if recorders > 0 {
         sentences.push(format!("removed {recorders} flight recorders that a killed onbeat had left"));
     }
+    let images = remove_leftovers();
+    if !images.is_empty() {
+        sentences.push(format!("removed the images of killed bus processes: {}", images.join(", ")));
+    }
     Ok((sentences, finished.iter().all(|one| one.is_settled())))
 }
 
@@ -42,4 +47,9 @@ pub(crate) fn journal_directory() -> PathBuf {
     }
     let path = |name| env::var_os(name).map(PathBuf::from);
     journal::default_directory(&LiveHost::new(), path("XDG_STATE_HOME").as_deref(), path("HOME").as_deref())
+}
+
+/// Where onbeat keeps files of its own, the journal among them.
+pub(crate) fn state_directory() -> PathBuf {
+    journal_directory().parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }

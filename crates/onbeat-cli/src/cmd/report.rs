@@ -4,7 +4,12 @@ use super::{Failure, Verdict, limit, runs, show, verdict};
 use crate::cli::ReportOptions;
 
 pub(crate) fn run(options: &ReportOptions) -> Result<Verdict, Failure> {
-    let kept = runs::read_for(&options.run, limit(&options.limit), options.mission)?;
+    if options.brief {
+        let opened = runs::open(&options.run, limit(&options.limit, runs::main_series(&options.run)))?;
+        show::in_brief(&opened.summary);
+        return Ok(verdict(opened.summary.verdict.outcome));
+    }
+    let kept = runs::read_for(&options.run, limit(&options.limit, runs::main_series(&options.run)), options.mission)?;
     let extent = show::Extent { json: options.json, full: options.full, concludes: true };
     show::summary(&kept, extent, options.html.as_deref())?;
     Ok(verdict(kept.summary.verdict.outcome))

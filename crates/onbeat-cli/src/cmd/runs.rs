@@ -1,22 +1,25 @@
 //! Where runs are kept: one directory each, and `latest`.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use onbeat::bench::conduct::BENCH_FILE;
-use onbeat::record::RunFile;
+use onbeat::record::{RunFile, Series};
 use onbeat::report::page::page;
 use onbeat::report::verdict::Limit;
 use onbeat::report::{Summary, imported};
+use serde::Serialize;
 
 use super::Failure;
 
 const TEMPLATE: &str = include_str!("../../assets/viewer.html");
 /// The ending of run files.
 pub(crate) const RUN_FILE: &str = ".onbeat.hlog";
+/// What holds a run file's header for certain.
+const BEGINNING_BYTES: u64 = 64 * 1024;
 /// Less free space than this would not hold a run.
 const LEAST_FREE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -43,6 +46,17 @@ pub(crate) fn create(out: &Path) -> Result<PathBuf, Failure> {
         }
     };
     point_latest(out, &name).map_err(failed("point at the new run from", &out.join("latest")))?;
+    Ok(dir)
+}
+
+/// The directory of a run that goes on; `latest` points at it.
+pub(crate) fn take_up(out: &Path, file: &Path) -> Result<PathBuf, Failure> {
+    check_space(out)?;
+    let dir = file.parent().unwrap_or(out).to_owned();
+    if let Some(name) = dir.file_name() {
+        let failed = |source| Failure::File { what: "point at the run from", path: out.join("latest"), source };
+        point_latest(out, &name.to_string_lossy()).map_err(failed)?;
+    }
     Ok(dir)
 }
 
@@ -125,7 +139,7 @@ pub(crate) fn texts(path: &Path) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// The page of a summary and the files it speaks of.
-pub(crate) fn page_of(summary: &Summary, files: &[(String, String)]) -> Result<String, Failure> {
+pub(crate) fn page_of(summary: &impl Serialize, files: &[(String, String)]) -> Result<String, Failure> {
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     Ok(page(TEMPLATE, &files, &serde_json::to_string(summary)?)?)
 }
@@ -136,6 +150,17 @@ pub(crate) fn cells(path: &Path) -> Result<Vec<RunFile>, Failure> {
     let mut runs = names.iter().map(|name| RunFile::read(name)).collect::<Result<Vec<_>, _>>()?;
     runs.retain(|run| run.bench.is_none());
     Ok(runs)
+}
+
+/// The series that a run is about, from the beginning of its first file; wake-up latency where that does not tell.
+pub(crate) fn main_series(path: &Path) -> Series {
+    let first = names_of(path).ok().and_then(|names| names.into_iter().find(|name| !name.ends_with(BENCH_FILE)));
+    let told = first.and_then(|name| {
+        let mut beginning = Vec::new();
+        fs::File::open(&name).ok()?.take(BEGINNING_BYTES).read_to_end(&mut beginning).ok()?;
+        RunFile::parse(&name, &beginning).ok()?.header.series.first().copied()
+    });
+    told.unwrap_or_default()
 }
 
 fn run_files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {

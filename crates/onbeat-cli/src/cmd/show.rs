@@ -5,7 +5,7 @@ use std::path::Path;
 use onbeat::record::Series;
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
-use onbeat::report::{Outcome, Summary, bench_sentences, imported, spikes, tables};
+use onbeat::report::{Outcome, Summary, bench_sentences, imported, probes, spikes, sweep, tables};
 
 use super::Failure;
 use super::runs::Kept;
@@ -48,12 +48,23 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
     Ok(())
 }
 
+/// Shows tables and verdict, and writes nothing.
+pub(crate) fn in_brief(summary: &Summary) {
+    short_tables(summary);
+    for cell in &summary.cells {
+        cell.notes.iter().for_each(|note| say(Tone::Plain, &wrapped(note, columns())));
+    }
+    conclusions(summary);
+}
+
 fn short_tables(summary: &Summary) {
-    for load in &summary.loads {
+    summary.sweep.iter().for_each(|steps| table(&sweep::table(steps, letters())));
+    for load in summary.loads.iter().filter(|_| summary.sweep.is_none()) {
         for series in shown_series(summary) {
             table(&tables::by_tuning_of(summary, load, series, letters()));
         }
     }
+    summary.cells.iter().filter_map(|cell| probes::by_second(cell, letters())).for_each(|seconds| table(&seconds));
     let limit = tables::limit(summary, letters());
     // For one cell the sentence says all of it.
     limit.iter().filter(|_| summary.cells.len() > 1).for_each(table);
@@ -65,13 +76,21 @@ fn short_tables(summary: &Summary) {
     }
 }
 
-/// Wake-up latency of onbeat's own runs; all that there is of imported ones.
+/// What onbeat's own runs are about; all that there is of imported ones.
 fn shown_series(summary: &Summary) -> Vec<Series> {
-    if !summary.cells.iter().any(|cell| cell.import.is_some()) {
-        return vec![Series::WakeupLatency];
-    }
     let has = |series: &Series| summary.cells.iter().any(|cell| cell.series.contains_key(series));
-    Series::ALL.into_iter().filter(has).collect()
+    if summary.cells.iter().any(|cell| cell.import.is_some()) {
+        return Series::ALL.into_iter().filter(has).collect();
+    }
+    // Some probes count a series only when they are asked to in a certain way; the main one is shown with or without samples.
+    let about = summary.cells.iter().find(|cell| !cell.about.is_empty()).map(|cell| cell.about.clone());
+    let about = about.unwrap_or_else(|| vec![Series::WakeupLatency]);
+    about
+        .into_iter()
+        .enumerate()
+        .filter(|(place, series)| *place == 0 || has(series))
+        .map(|(_, series)| series)
+        .collect()
 }
 
 fn full_tables(summary: &Summary) {

@@ -1,11 +1,14 @@
 //! What people see in a terminal: results on standard output, progress and advice on standard error.
 
+mod live;
 mod progress;
+pub(crate) mod robot;
 
 use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 
+pub(crate) use live::Live;
 pub(crate) use progress::Progress;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();

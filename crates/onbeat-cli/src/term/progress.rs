@@ -33,6 +33,13 @@ impl Progress {
         self.bar.suspend(write);
     }
 
+    /// Writes lines above it, when there are some.
+    pub(crate) fn above_if(&self, lines: &[String]) {
+        if !lines.is_empty() {
+            self.above(|| lines.iter().for_each(|line| super::say(super::Tone::Plain, line)));
+        }
+    }
+
     /// Takes the line away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();

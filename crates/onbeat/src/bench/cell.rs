@@ -14,10 +14,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use onbeat_rt::Task;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cost, Explanation, KeptWindow, LoopThread, SpikeFacts};
+use crate::probe::description::{Body, Parts};
 use crate::probe::{BlockPlan, Interruptions, Run, RunError, Witness};
 use crate::record::Progress;
 use crate::thread::Grant;
@@ -60,11 +60,11 @@ pub enum Answer {
 }
 
 /// The cell's end of the pipes.
-pub struct Served<T> {
+pub struct Served {
     /// The run that the blocks belong to.
     pub run: Run,
-    /// What each cycle does.
-    pub task: T,
+    /// What the loop's thread does, what is made of its samples, and what goes on beside it.
+    pub parts: Parts,
     /// The load's name, for the run file.
     pub load: String,
     /// Signals, and the end of the orders.
@@ -73,7 +73,7 @@ pub struct Served<T> {
     pub causes: bool,
 }
 
-impl<T: Task + Send> Served<T> {
+impl Served {
     /// Runs blocks as ordered until `orders` end, then closes the run file.
     ///
     /// # Errors
@@ -85,43 +85,59 @@ impl<T: Task + Send> Served<T> {
     ) -> Result<(), RunError> {
         let answers = Answers::to(answers);
         answers.tell(&Answer::Ready(self.run.grants().to_vec()));
-        let (orders, explanations, windows) = self.listen(orders);
+        let Parts { mut body, figures, mut beside } = self.parts;
+        self.run.recorder().count_also(figures);
+        let (orders, explanations, windows) = listen(orders, &self.interruptions);
         if self.causes {
             self.run.ask(Box::new(BenchAsWitness { answers: answers.clone(), explanations, windows }));
         }
-        let served = self.blocks(&orders, &answers);
-        let closed = served.and_then(|()| self.run.close().map(|_| ()));
+        let blocks = Blocks { run: &mut self.run, load: &self.load, interruptions: &self.interruptions };
+        let served = blocks.serve(body.as_mut(), &orders, &answers);
+        let told = served.and_then(|()| {
+            beside.end().into_iter().try_for_each(|sentence| self.run.recorder().remark(sentence))?;
+            Ok(())
+        });
+        let closed = told.and_then(|()| self.run.close().map(|_| ()));
         answers.tell(&closed.as_ref().map_or_else(|why| Answer::Failed(why.to_string()), |()| Answer::Closed));
         closed
     }
+}
 
-    /// Orders are read on a thread of their own: their end must stop a block that runs.
-    fn listen(&self, orders: impl io::Read + Send + 'static) -> Heard {
-        let (blocks, ordered) = mpsc::channel();
-        let (explanations, explained) = mpsc::channel();
-        let (windows, around) = mpsc::channel();
-        let interruptions = Arc::clone(&self.interruptions);
-        thread::spawn(move || {
-            for line in BufReader::new(orders).lines().map_while(Result::ok) {
-                let heard = match serde_json::from_str(&line) {
-                    Ok(Order::Block { index, releases }) => blocks.send((index, releases)).is_ok(),
-                    Ok(Order::Explained(explanation)) => explanations.send(explanation).is_ok(),
-                    Ok(Order::Window(window)) => windows.send(window).is_ok(),
-                    Err(_) => false,
-                };
-                if !heard {
-                    break;
-                }
+/// Orders are read on a thread of their own: their end must stop a block that runs.
+fn listen(orders: impl io::Read + Send + 'static, interruptions: &Arc<Interruptions>) -> Heard {
+    let (blocks, ordered) = mpsc::channel();
+    let (explanations, explained) = mpsc::channel();
+    let (windows, around) = mpsc::channel();
+    let interruptions = Arc::clone(interruptions);
+    thread::spawn(move || {
+        for line in BufReader::new(orders).lines().map_while(Result::ok) {
+            let heard = match serde_json::from_str(&line) {
+                Ok(Order::Block { index, releases }) => blocks.send((index, releases)).is_ok(),
+                Ok(Order::Explained(explanation)) => explanations.send(explanation).is_ok(),
+                Ok(Order::Window(window)) => windows.send(window).is_ok(),
+                Err(_) => false,
+            };
+            if !heard {
+                break;
             }
-            interruptions.stop.store(true, Ordering::Relaxed);
-        });
-        (ordered, explained, around)
-    }
+        }
+        interruptions.stop.store(true, Ordering::Relaxed);
+    });
+    (ordered, explained, around)
+}
 
-    fn blocks(&mut self, orders: &Receiver<(u32, u64)>, answers: &Answers) -> Result<(), RunError> {
+/// Runs blocks as they are ordered.
+struct Blocks<'s> {
+    run: &'s mut Run,
+    load: &'s str,
+    interruptions: &'s Interruptions,
+}
+
+impl Blocks<'_> {
+    fn serve(self, body: &mut dyn Body, orders: &Receiver<(u32, u64)>, answers: &Answers) -> Result<(), RunError> {
         while let Ok((index, releases)) = orders.recv() {
-            let block = BlockPlan { index, load: &self.load, releases };
-            self.run.block(&block, &mut self.task, &self.interruptions, &mut |_| {})?;
+            let block = BlockPlan { index, load: self.load, releases };
+            self.run.block(&block, body, self.interruptions, &mut |_| {})?;
             let progress = self.run.recorder().progress();
             answers.tell(&Answer::Done(progress));
         }

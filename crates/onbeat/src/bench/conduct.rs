@@ -260,6 +260,7 @@ impl<'c> Conductor<'c> {
             not_permitted: not_permitted.clone(),
             ladder: self.ladder.clone(),
             shield: self.shielding.words().to_vec(),
+            sweep: None,
         })))?;
         (self.tell)(Happening::Prepared { running, not_permitted });
         Ok(())

@@ -9,6 +9,7 @@ pub mod cell;
 pub mod conduct;
 pub mod schedule;
 mod shielding;
+pub mod sweep;
 mod tuning;
 
 pub use tuning::{Tuning, TuningError};

@@ -289,34 +289,27 @@ impl Tag {
         histogram: &str,
         unit_ns: u64,
     ) -> Result<u64, super::payload::PayloadError> {
-        let mut largest = 0;
-        let mut other_scale = Vec::new();
-        let (counts, known) = (&mut self.counts, self.scale);
-        let found = decoder.decode(histogram.as_bytes(), &mut |scale, index, n| {
-            largest = index;
-            if known.is_some_and(|known| known != scale) {
-                other_scale.push((index, n));
-                return;
-            }
+        let encoded = decoder.decode(histogram.as_bytes())?;
+        let scale = encoded.scale;
+        if self.scale != Some(scale) {
+            // A writer that changed its mind: what was counted goes first, then its cells are those of both.
+            self.empty_counts(unit_ns);
+            self.scale = Some(scale);
+            let resolution = scale.resolution(unit_ns);
+            self.resolution = Some(match self.resolution.take() {
+                Some(before) => coarser(&before, &resolution),
+                None => resolution,
+            });
+        }
+        let (counts, mut largest) = (&mut self.counts, None);
+        encoded.counts(|index, n| {
             if counts.len() <= index {
                 counts.resize(index + 1, 0);
             }
             counts[index] = counts[index].saturating_add(n);
+            largest = Some(index);
         })?;
-        if !other_scale.is_empty() {
-            // A writer that changed its mind: what was counted goes first, then its cells are those of both.
-            self.empty_counts(unit_ns);
-            for &(index, n) in &other_scale {
-                self.counts.resize(self.counts.len().max(index + 1), 0);
-                self.counts[index] = n;
-            }
-        }
-        self.scale = Some(found);
-        self.resolution = Some(match self.resolution.take() {
-            Some(before) => coarser(&before, &found.resolution(unit_ns)),
-            None => found.resolution(unit_ns),
-        });
-        Ok(found.bucket(largest).map_or(0, |bucket| bucket.high_ns().saturating_mul(unit_ns)))
+        Ok(largest.and_then(|index| scale.bucket(index)).map_or(0, |bucket| bucket.high_ns().saturating_mul(unit_ns)))
     }
 
     /// Moves counts into the cells of the part.

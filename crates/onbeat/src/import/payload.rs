@@ -6,7 +6,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use flate2::{Decompress, FlushDecompress, Status};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::inflate_flags::{
+    TINFL_FLAG_PARSE_ZLIB_HEADER, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
+};
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 use crate::record::{Bucket, Resolution};
 
@@ -16,6 +20,11 @@ const WORD_BITS: u32 = 0xf0;
 const DOUBLE_COOKIES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
 /// Inflated histograms are not longer: five digits over the whole range of 64 bits take 14 MiB in words of 8 bytes.
 const LARGEST: usize = 64 * 1024 * 1024;
+/// A zlib header, and one piece of memory that all of the output is in: flate2, which this is the inside of, clears
+/// a window for each histogram, and gives up where the room was too small at first.
+const ZLIB_AT_ONCE: u32 = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+/// Room that is enough for most.
+const ROOM: usize = 16 * 1024;
 
 /// Why a histogram cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,6 +103,12 @@ impl Scale {
         Some(Bucket { low_ns: steps << shift, width_ns: 1 << shift, count: 0 })
     }
 
+    /// How many places there are within 64 bits.
+    const fn places(self) -> usize {
+        // The last doubling ends at 2^63, and each adds half of the steps before the first.
+        ((64 - self.sub_bits - self.unit_magnitude) as usize + 1) << (self.sub_bits - 1)
+    }
+
     /// The cells that it makes, for values of `unit_ns` nanoseconds each.
     #[must_use]
     pub fn resolution(self, unit_ns: u64) -> Resolution {
@@ -105,21 +120,21 @@ impl Scale {
 pub struct Decoder {
     encoded: Vec<u8>,
     plain: Vec<u8>,
-    inflater: Decompress,
+    inflater: Box<DecompressorOxide>,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { encoded: Vec::new(), plain: Vec::new(), inflater: Decompress::new(true) }
+        Self { encoded: Vec::new(), plain: vec![0; ROOM], inflater: Box::default() }
     }
 }
 
 impl Decoder {
-    /// Decodes a histogram and hands every filled place and its count to `take`.
+    /// Decodes what stands before the counts of a histogram.
     ///
     /// # Errors
-    /// [`PayloadError`]; some counts may have been handed over before.
-    pub fn decode(&mut self, base64: &[u8], take: &mut dyn FnMut(Scale, usize, u64)) -> Result<Scale, PayloadError> {
+    /// [`PayloadError`].
+    pub fn decode(&mut self, base64: &[u8]) -> Result<Encoded<'_>, PayloadError> {
         self.encoded.clear();
         STANDARD.decode_vec(base64, &mut self.encoded).map_err(PayloadError::Base64)?;
         let cookie = number(&self.encoded, 0)?;
@@ -128,29 +143,25 @@ impl Decoder {
             deflated if [COOKIE | 9, COOKIE | 2, COOKIE | 4].contains(&deflated) => {
                 let length = number(&self.encoded, 4)? as usize;
                 let end = 8_usize.saturating_add(length).min(self.encoded.len());
-                self.inflate(8, end)?;
-                counts(&self.plain, take)
+                let length = self.inflate(8, end)?;
+                Encoded::of(&self.plain[..length])
             }
-            _ => counts(&self.encoded, take),
+            _ => Encoded::of(&self.encoded),
         }
     }
 
-    fn inflate(&mut self, from: usize, to: usize) -> Result<(), PayloadError> {
-        self.inflater.reset(true);
-        self.plain.clear();
-        self.plain.reserve(4096);
-        let source = &self.encoded[from..to];
+    /// How many bytes of `plain` hold the inflated part.
+    fn inflate(&mut self, from: usize, to: usize) -> Result<usize, PayloadError> {
+        self.inflater.init();
+        let (mut read, mut written) = (from, 0);
         loop {
-            let read = usize::try_from(self.inflater.total_in()).unwrap_or(usize::MAX);
-            let before = self.plain.len();
-            let rest = source.get(read..).unwrap_or_default();
-            let status = self.inflater.decompress_vec(rest, &mut self.plain, FlushDecompress::Finish);
-            match status.map_err(|_| PayloadError::Inflate)? {
-                Status::StreamEnd => return Ok(()),
-                _ if self.plain.len() > LARGEST => return Err(PayloadError::Inflate),
-                _ if self.plain.len() == self.plain.capacity() => self.plain.reserve(self.plain.len()),
-                _ if self.plain.len() == before => return Err(PayloadError::Inflate),
-                _ => {}
+            let source = &self.encoded[read..to];
+            let (status, taken, given) = decompress(&mut self.inflater, source, &mut self.plain, written, ZLIB_AT_ONCE);
+            (read, written) = (read + taken, written + given);
+            match status {
+                TINFLStatus::Done => return Ok(written),
+                TINFLStatus::HasMoreOutput if self.plain.len() < LARGEST => self.plain.resize(4 * self.plain.len(), 0),
+                _ => return Err(PayloadError::Inflate),
             }
         }
     }
@@ -165,29 +176,45 @@ fn long(bytes: &[u8], at: usize) -> Result<u64, PayloadError> {
     Ok(u64::from(number(bytes, at)?) << 32 | u64::from(number(bytes, at + 4)?))
 }
 
-/// The header, then the counts.
-fn counts(bytes: &[u8], take: &mut dyn FnMut(Scale, usize, u64)) -> Result<Scale, PayloadError> {
-    let cookie = number(bytes, 0)?;
-    let base = cookie & !WORD_BITS;
-    if DOUBLE_COOKIES.contains(&cookie) {
-        return Err(PayloadError::Double);
+/// A histogram whose counts are still to be decoded.
+pub struct Encoded<'d> {
+    /// What its places stand for.
+    pub scale: Scale,
+    /// Bytes per count; 0 where counts are of varying length.
+    width: usize,
+    payload: &'d [u8],
+}
+
+impl<'d> Encoded<'d> {
+    fn of(bytes: &'d [u8]) -> Result<Self, PayloadError> {
+        let cookie = number(bytes, 0)?;
+        let base = cookie & !WORD_BITS;
+        if DOUBLE_COOKIES.contains(&cookie) {
+            return Err(PayloadError::Double);
+        }
+        if ![COOKIE | 8, COOKIE | 1, COOKIE | 3].contains(&base) {
+            return Err(PayloadError::Cookie(cookie));
+        }
+        let is_v0 = base == COOKIE | 8;
+        let (at, header) = if is_v0 { (4, 32) } else { (12, 40) };
+        let scale = Scale::of(long(bytes, at + 4)?, number(bytes, at)?)?;
+        let payload = if is_v0 { bytes.get(header..) } else { v1_payload(bytes, header)? };
+        let payload = payload.ok_or(PayloadError::Cut { found: bytes.len(), needed: header })?;
+        let width = if base == COOKIE | 3 { 0 } else { ((cookie & WORD_BITS) >> 4 & 0xe) as usize };
+        if base != COOKIE | 3 && ![2, 4, 8].contains(&width) {
+            return Err(PayloadError::Header { what: "bytes per count", value: width as u64 });
+        }
+        Ok(Self { scale, width, payload })
     }
-    if ![COOKIE | 8, COOKIE | 1, COOKIE | 3].contains(&base) {
-        return Err(PayloadError::Cookie(cookie));
+
+    /// Hands every filled place and its count to `take`, places rising.
+    ///
+    /// # Errors
+    /// [`PayloadError`]; some counts may have been handed over before.
+    pub fn counts(&self, take: impl FnMut(usize, u64)) -> Result<(), PayloadError> {
+        let mut places = Places { end: self.scale.places(), index: 0, take };
+        if self.width == 0 { leb128(self.payload, &mut places) } else { words(self.payload, self.width, &mut places) }
     }
-    let is_v0 = base == COOKIE | 8;
-    let (at, header) = if is_v0 { (4, 32) } else { (12, 40) };
-    let scale = Scale::of(long(bytes, at + 4)?, number(bytes, at)?)?;
-    let payload = if is_v0 { bytes.get(header..) } else { v1_payload(bytes, header)? };
-    let payload = payload.ok_or(PayloadError::Cut { found: bytes.len(), needed: header })?;
-    let mut place = Places { scale, index: 0, take };
-    if base == COOKIE | 3 {
-        leb128(payload, &mut place)?;
-    } else {
-        let width = ((cookie & WORD_BITS) >> 4 & 0xe) as usize;
-        words(payload, width, &mut place)?;
-    }
-    Ok(scale)
 }
 
 fn v1_payload(bytes: &[u8], header: usize) -> Result<Option<&[u8]>, PayloadError> {
@@ -203,30 +230,26 @@ fn v1_payload(bytes: &[u8], header: usize) -> Result<Option<&[u8]>, PayloadError
 }
 
 /// Where the next count belongs.
-struct Places<'t> {
-    scale: Scale,
+struct Places<F> {
+    end: usize,
     index: usize,
-    take: &'t mut dyn FnMut(Scale, usize, u64),
+    take: F,
 }
 
-impl Places<'_> {
+impl<F: FnMut(usize, u64)> Places<F> {
+    #[inline]
     fn count(&mut self, value: i64) -> Result<(), PayloadError> {
-        let out_of_range = PayloadError::Count { index: self.index, value };
-        if value > 0 {
-            self.scale.bucket(self.index).ok_or(out_of_range)?;
-            (self.take)(self.scale, self.index, value.unsigned_abs());
-        } else if value < 0 {
-            return Err(out_of_range);
+        if value > 0 && self.index < self.end {
+            (self.take)(self.index, value.unsigned_abs());
+        } else if value != 0 {
+            return Err(PayloadError::Count { index: self.index, value });
         }
-        self.index += 1;
+        self.index = self.index.saturating_add(1);
         Ok(())
     }
 }
 
-fn words(payload: &[u8], width: usize, places: &mut Places<'_>) -> Result<(), PayloadError> {
-    if ![2, 4, 8].contains(&width) {
-        return Err(PayloadError::Header { what: "bytes per count", value: width as u64 });
-    }
+fn words(payload: &[u8], width: usize, places: &mut Places<impl FnMut(usize, u64)>) -> Result<(), PayloadError> {
     for word in payload.chunks_exact(width) {
         // Signed, as Java writes them.
         let value = match *word {
@@ -239,20 +262,19 @@ fn words(payload: &[u8], width: usize, places: &mut Places<'_>) -> Result<(), Pa
     Ok(())
 }
 
-fn leb128(payload: &[u8], places: &mut Places<'_>) -> Result<(), PayloadError> {
-    let mut at = 0;
-    while at < payload.len() {
-        let mut value = 0_u64;
-        // At most nine bytes; the ninth has no flag.
-        for place in 0..9 {
-            let cut = PayloadError::Cut { found: payload.len(), needed: at + 1 };
-            let byte = *payload.get(at).ok_or(cut)?;
-            at += 1;
-            let bits = if place == 8 { byte } else { byte & 0x7f };
-            value |= u64::from(bits) << (7 * place);
-            if byte & 0x80 == 0 {
-                break;
-            }
+fn leb128(payload: &[u8], places: &mut Places<impl FnMut(usize, u64)>) -> Result<(), PayloadError> {
+    let mut rest = payload.iter();
+    while let Some(&first) = rest.next() {
+        let mut value = u64::from(first & 0x7f);
+        let mut more = first & 0x80 != 0;
+        let mut place = 1;
+        while more {
+            let cut = PayloadError::Cut { found: payload.len(), needed: payload.len() + 1 };
+            let byte = *rest.next().ok_or(cut)?;
+            // At most nine bytes; the ninth has no flag.
+            more = place < 8 && byte & 0x80 != 0;
+            value |= u64::from(if place == 8 { byte } else { byte & 0x7f }) << (7 * place);
+            place += 1;
         }
         let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
         if value < 0 {
@@ -275,9 +297,10 @@ mod tests {
 
     fn decoded(bytes: &[u8]) -> Result<(Scale, Vec<(u64, u64)>), PayloadError> {
         let mut found = Vec::new();
-        let scale = Decoder::default().decode(STANDARD.encode(bytes).as_bytes(), &mut |scale, index, n| {
-            found.push((scale.bucket(index).unwrap().low_ns, n));
-        })?;
+        let mut decoder = Decoder::default();
+        let histogram = decoder.decode(STANDARD.encode(bytes).as_bytes())?;
+        let scale = histogram.scale;
+        histogram.counts(|index, n| found.push((scale.bucket(index).unwrap().low_ns, n)))?;
         Ok((scale, found))
     }
 
@@ -309,6 +332,26 @@ mod tests {
                 assert_eq!(scale, Scale { unit_magnitude: 0, sub_bits: 11 });
                 assert_eq!(found, [(7, 3), (2_047, 1), (2_952, 1_000)], "V{version}, {width} bytes");
             }
+        }
+    }
+
+    #[test]
+    fn a_histogram_of_a_hundred_kilobytes_is_decoded_to_its_last_count() {
+        let mut histogram: Histogram<u64> = Histogram::new_with_bounds(1, 3_600_000_000_000, 5).unwrap();
+        (1..=60_000_u64).for_each(|k| histogram.record_n(k * 7, k).unwrap());
+        let mut deflated = Vec::new();
+        V2DeflateSerializer::new().serialize(&histogram, &mut deflated).unwrap();
+        let (_, found) = decoded(&deflated).unwrap();
+        assert_eq!(found.iter().map(|(_, n)| n).sum::<u64>(), histogram.len());
+    }
+
+    #[test]
+    fn places_end_where_values_do() {
+        for (lowest, digits) in [(1, 1), (1, 3), (1, 5), (20_000, 2), (1_000_000, 5)] {
+            let scale = Scale::of(lowest, digits).unwrap();
+            let last = scale.bucket(scale.places() - 1).unwrap();
+            assert!(last.high_ns() > u64::MAX / 4, "{scale:?}: {last:?}");
+            assert_eq!(scale.bucket(scale.places()), None, "{scale:?}");
         }
     }
 

@@ -52,6 +52,9 @@ impl Text {
             } else if let Some(told) = line.strip_prefix("# Duration:") {
                 all.length_s = duration_s(told).unwrap_or(0.0);
             } else if first == "Index" {
+                if !all.rows.is_empty() {
+                    return Err(Error::line(FORMAT, number, "the heading of the columns comes after rows of counts"));
+                }
                 all.columns = words.map(|word| column(word, number)).collect::<Result<_, _>>()?;
             } else if first == "ALL:" {
                 // What follows adds the CPUs up.

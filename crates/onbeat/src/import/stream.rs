@@ -120,6 +120,7 @@ pub fn write(stream: &Stream, labels: &Labels, path: &Path) -> Result<(), WriteE
         schema: Header::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: if stream.command.is_empty() { labels.command.clone() } else { stream.command.clone() },
+        series: Vec::new(),
         probe: stream.format.map_or("unknown", Format::tool).to_owned(),
         started_unix_s: stream.started_unix_s,
         host: stream.host.clone(),

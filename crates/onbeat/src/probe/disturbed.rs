@@ -10,6 +10,7 @@ use onbeat_rt::sys::{Monotonic, tick};
 use onbeat_rt::{Clock, Consumer, Cycle, Flow, Instant, Sample, Slot, Task, split};
 
 use super::causes::{self, Asking, LoopTid, Witness};
+use super::description::OnGrid;
 use super::run::{LEAD_NS, RunError, Setting, in_loop_thread, plan, ring};
 use super::timer::Timer;
 use crate::cause::{Cost, Explainer, Explanation};
@@ -117,12 +118,12 @@ pub fn disturb(
     let target = Target { pid: own_pid(), tid: own_pid(), cpu, priority: setting.thread.fifo.unwrap_or(0) };
     let wanted = Plan { fault, every_ns, for_ns, count, target, grid };
     wanted.check().map_err(inject::Error::from)?;
-    let mut task = DisturbedTask::new(Timer { work_ns: setting.work_ns }, &wanted, is_placebo)?;
+    let task = DisturbedTask::new(Timer { work_ns: setting.work_ns }, &wanted, is_placebo)?;
     let mut grants: Vec<Grant> = process.grants.clone();
     let (explainer, evidence) = if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
     grants.extend(evidence);
     stay_off_cpu(cpu);
-    let mut disturbed = live(setting, Aimed { wanted, is_placebo, explainer }, &mut task, stop, each)?;
+    let mut disturbed = live(setting, Aimed { wanted, is_placebo, explainer }, task, stop, each)?;
     disturbed.grants = grants;
     Ok(disturbed)
 }
@@ -136,7 +137,7 @@ struct Aimed {
 fn live(
     setting: &Setting,
     mut aimed: Aimed,
-    task: &mut DisturbedTask,
+    task: DisturbedTask,
     stop: &AtomicBool,
     each: &mut dyn FnMut(&Felt),
 ) -> Result<Disturbed, DisturbError> {
@@ -152,11 +153,12 @@ fn live(
     let (mut hot, cold) = split(&mut ring);
     let loop_plan = plan(setting, wanted.grid.first_release, u64::MAX);
     let within = task.log();
+    let mut on_grid = OnGrid { task, has_ports: false };
     let mut watch = Watch { cold, asking, setting, samples: Vec::new(), late: Vec::new(), done: Disturbed::default() };
     thread::scope(|threads| {
         let body = || {
             loop_tid.tell();
-            in_loop_thread(setting, &loop_plan, task, &mut hot, stop)
+            in_loop_thread(setting, &loop_plan, &mut on_grid, &mut hot, stop)
         };
         let body = thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, body);
         let body = body.map_err(RunError::Thread)?;

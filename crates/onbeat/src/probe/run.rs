@@ -3,18 +3,23 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::{Monotonic, Tick, tick};
-use onbeat_rt::{Clock, Consumer, End, Instant, OnOverrun, Outcome, Plan, PlanError, Sample, Slot, Task, Wait, split};
+use onbeat_rt::{Clock, Consumer, End, Flow, Instant, OnOverrun, Outcome, Plan, PlanError, Sample, Slot, Wait, split};
 
 use super::causes::{self, Asking, LoopTid, Witness};
+use super::description::{Body, Parts, ProbeError};
+use super::resume::{Onset, OtherRun, differences};
 use super::stall::{Rules, StallWatch};
+use super::surroundings::{self, Surroundings};
 use crate::cause::Cost;
-use crate::record::{Account, EndReason, Header, Recorder, Recording, RunWriter, SpikeLimit, Timing, Why, WriteError};
-use crate::thread::{Grant, LockdownError, ProcessGrants, Usage, Wanted, lockdown, stay_off_cpu};
+use crate::record::{
+    Account, EndReason, Header, Note, Past, Recorder, Recording, Resume, RunWriter, SpikeLimit, Timing, Why, WriteError,
+};
+use crate::thread::{Grant, LockdownError, Ports, ProcessGrants, Usage, Wanted, lockdown, stay_off_cpu};
 
 /// How often the recorder empties the ring.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
@@ -37,6 +42,12 @@ pub enum RunError {
     /// The filter could not be installed.
     #[error(transparent)]
     Lockdown(#[from] LockdownError),
+    /// What the probe needs is not to be had.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// It would go on as another run than it was begun.
+    #[error(transparent)]
+    OtherRun(#[from] OtherRun),
     /// A thread could not be started.
     #[error("cannot start the loop's thread: {0}; the limit of threads (ulimit -u) may be reached")]
     Thread(std::io::Error),
@@ -73,6 +84,8 @@ pub struct Setting {
     pub deadline_ns: u64,
     /// Planned work per cycle.
     pub work_ns: u64,
+    /// From taking an edge up to the release of its answer, in nanoseconds; 0 for a loop on the grid.
+    pub delay_ns: u64,
     /// How to get to a release.
     pub wait: Wait,
     /// What an overrun does.
@@ -102,6 +115,15 @@ impl Setting {
         onbeat_rt::cycle::admit(self.period_ns, self.wait, self.work_ns).map_err(RunError::Plan)
     }
 
+    const fn recording(&self) -> Recording {
+        Recording {
+            period_ns: self.period_ns,
+            work_ns: self.work_ns,
+            interval_ns: self.interval_ns,
+            spike_limit: self.spike_limit,
+        }
+    }
+
     fn timing(&self, phase_ns: u64) -> Timing {
         Timing {
             period_ns: self.period_ns,
@@ -112,6 +134,7 @@ impl Setting {
             on_overrun: overrun_words(self.on_overrun),
             cpu: self.thread.cpu,
             priority: self.thread.fifo.unwrap_or(0),
+            delay_ns: self.delay_ns,
         }
     }
 }
@@ -141,6 +164,8 @@ pub fn overrun_words(policy: OnOverrun) -> String {
 pub struct Interruptions {
     /// End the run in good order.
     pub stop: AtomicBool,
+    /// Show what the run has come to so far; whoever does takes it back.
+    pub summary: AtomicBool,
     /// How often the process was continued after a stop.
     pub continued: AtomicU64,
 }
@@ -167,28 +192,19 @@ pub struct Destination<'d> {
     pub origin: Instant,
 }
 
-/// A measurement under way.
-pub struct Run {
-    setting: Setting,
+/// What a run needs before its file is written to.
+struct Prepared {
+    /// With timing and grants.
+    header: Header,
     tick: Tick,
-    recorder: Recorder,
+    phase_ns: u64,
     slots: Vec<Slot<Sample>>,
-    rules: Rules,
-    real_time: bool,
-    grants: Vec<Grant>,
-    usage: Usage,
+    process: ProcessGrants,
     witness: Option<Box<dyn Witness>>,
-    reason: EndReason,
-    _process: ProcessGrants,
 }
 
-impl Run {
-    /// Prepares the process, finds out what its threads are granted, and creates the run file.
-    ///
-    /// # Errors
-    /// [`RunError`], before anything is measured.
-    pub fn open(destination: Destination<'_>, setting: Setting) -> Result<Self, RunError> {
-        let Destination { path, header, origin } = destination;
+impl Prepared {
+    fn of(header: Header, setting: &Setting) -> Result<Self, RunError> {
         setting.admit()?;
         let ring_slots = (RING_NS / setting.period_ns).clamp(4096, 65_536).next_power_of_two();
         let slots = (0..ring_slots).map(|_| Slot::empty()).collect();
@@ -201,34 +217,88 @@ impl Run {
         let phase_ns =
             setting.phase.first_release(Monotonic.now(), setting.period_ns, tick).as_ns() % setting.period_ns;
         let (explainer, evidence) = if setting.causes { causes::open(&setting.thread) } else { (None, Vec::new()) };
-        let grants: Vec<Grant> =
+        let grants =
             header.grants.into_iter().chain(process.grants.iter().cloned()).chain(in_thread).chain(evidence).collect();
-        let real_time = grants.iter().any(|grant| grant.what == "real-time priority" && grant.granted);
-        let header = Header { timing: Some(setting.timing(phase_ns)), grants: grants.clone(), ..header };
-        let recording = Recording {
-            period_ns: setting.period_ns,
-            work_ns: setting.work_ns,
-            interval_ns: setting.interval_ns,
-            spike_limit: setting.spike_limit,
+        let header = Header { timing: Some(setting.timing(phase_ns)), grants, ..header };
+        let witness = explainer.map(|explainer| Box::new(explainer) as Box<dyn Witness>);
+        Ok(Self { header, tick, phase_ns, slots, process, witness })
+    }
+}
+
+/// A measurement under way.
+pub struct Run {
+    setting: Setting,
+    tick: Tick,
+    recorder: Recorder,
+    slots: Vec<Slot<Sample>>,
+    rules: Rules,
+    real_time: bool,
+    grants: Vec<Grant>,
+    usage: Usage,
+    witness: Option<Box<dyn Witness>>,
+    surroundings: surroundings::Source,
+    reason: EndReason,
+    _process: ProcessGrants,
+}
+
+impl Run {
+    /// Prepares the process, finds out what its threads are granted, and creates the run file.
+    ///
+    /// # Errors
+    /// [`RunError`], before anything is measured.
+    pub fn open(destination: Destination<'_>, setting: Setting) -> Result<Self, RunError> {
+        let Destination { path, header, origin } = destination;
+        let prepared = Prepared::of(header, &setting)?;
+        let recorder = Recorder::new(RunWriter::create(path, &prepared.header)?, origin, setting.recording());
+        Ok(Self::of(setting, prepared, recorder))
+    }
+
+    /// The same, for a run that goes on in its file. `header` is what would be its header now.
+    ///
+    /// # Errors
+    /// [`RunError::OtherRun`] when the machine, the timing or what is granted is not what it was.
+    pub fn resume(past: Past, header: Header, setting: Setting) -> Result<Self, RunError> {
+        let prepared = Prepared::of(header, &setting)?;
+        let differences = differences(&past.header, &prepared.header);
+        if !differences.is_empty() {
+            return Err(OtherRun { path: past.path.display().to_string(), differences }.into());
+        }
+        let now_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let onset = Onset::of(past.header.started_unix_s, past.last_t, now_unix_s);
+        let resume = Resume {
+            t: onset.from_ns as f64 / 1e9,
+            unmeasured_s: onset.unmeasured_s,
+            after: past.ended,
+            phase_ns: prepared.phase_ns,
         };
+        let mut recorder = Recorder::go_on(past, (Monotonic.now(), onset.from_ns), setting.recording())?;
+        recorder.writer().note(&Note::Resume(resume))?;
+        if let Some(doubt) = onset.doubt {
+            recorder.remark(doubt)?;
+        }
+        Ok(Self::of(setting, prepared, recorder))
+    }
+
+    fn of(setting: Setting, prepared: Prepared, recorder: Recorder) -> Self {
+        let Prepared { header, tick, slots, process, witness, .. } = prepared;
+        let real_time = header.grants.iter().any(|grant| grant.what == "real-time priority" && grant.granted);
         if let Some(cpu) = setting.thread.cpu {
             stay_off_cpu(cpu);
         }
-        let recorder = Recorder::new(RunWriter::create(path, &header)?, origin, recording);
-        let rules = Rules::of_this_machine();
-        Ok(Self {
+        Self {
             setting,
             tick,
             recorder,
             slots,
-            rules,
+            rules: Rules::of_this_machine(),
             real_time,
-            grants,
+            grants: header.grants,
             usage: Usage::default(),
-            witness: explainer.map(|explainer| Box::new(explainer) as Box<dyn Witness>),
+            witness,
+            surroundings: surroundings::of_this_machine(),
             reason: EndReason::Complete,
             _process: process,
-        })
+        }
     }
 
     /// What was asked of the system, and what was granted.
@@ -247,14 +317,53 @@ impl Run {
         self.witness = Some(witness);
     }
 
-    /// Runs `task` for one block. `watch` is called about every 20 ms on the caller's thread.
+    /// Takes the surroundings from `source` from now on, instead of this machine's.
+    pub fn surround(&mut self, source: surroundings::Source) {
+        self.surroundings = source;
+    }
+
+    /// Runs a probe for one block, with what goes on beside its loop. `watch` is called about every 20 ms on the caller's
+    /// thread.
+    ///
+    /// # Errors
+    /// As [`Run::block`].
+    pub fn probe(
+        &mut self,
+        block: &BlockPlan<'_>,
+        parts: Parts,
+        interruptions: &Interruptions,
+        watch: &mut dyn FnMut(&mut Recorder),
+    ) -> Result<Outcome, RunError> {
+        let Parts { mut body, figures, mut beside } = parts;
+        self.recorder.count_also(figures);
+        beside.start()?;
+        let mut is_over = false;
+        let ran = self.block(block, body.as_mut(), interruptions, &mut |recorder| {
+            if beside.look(recorder) == Flow::Stop {
+                is_over = true;
+                interruptions.stop.store(true, Ordering::Relaxed);
+            }
+            watch(recorder);
+        });
+        if is_over {
+            // It was not asked to end, it had done all it was to do.
+            interruptions.stop.store(false, Ordering::Relaxed);
+            self.reason = EndReason::Complete;
+        }
+        for sentence in beside.end() {
+            self.recorder.remark(sentence)?;
+        }
+        ran
+    }
+
+    /// Runs `body` for one block. `watch` is called about every 20 ms on the caller's thread.
     ///
     /// # Errors
     /// [`RunError`]; when the run file cannot be written any more, the loop is stopped first.
-    pub fn block<T: Task + Send>(
+    pub fn block(
         &mut self,
         block: &BlockPlan<'_>,
-        task: &mut T,
+        body: &mut dyn Body,
         interruptions: &Interruptions,
         watch: &mut dyn FnMut(&mut Recorder),
     ) -> Result<Outcome, RunError> {
@@ -271,16 +380,18 @@ impl Run {
         let mut drain = Drain {
             cold,
             recorder: &mut self.recorder,
+            held: None,
+            surroundings: Surroundings::watch(&mut self.surroundings),
             stalls: StallWatch::new(self.rules, self.real_time, work_ns),
             asking,
             interruptions,
         };
         let (outcome, usage) = thread::scope(|threads| {
-            let body = || {
+            let in_thread = || {
                 loop_tid.tell();
-                in_loop_thread(setting, &plan, task, &mut hot, &interruptions.stop)
+                in_loop_thread(setting, &plan, body, &mut hot, &interruptions.stop)
             };
-            let body = thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, body);
+            let body = thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, in_thread);
             let body = body.map_err(RunError::Thread)?;
             let drained = drain.until(|| body.is_finished(), watch);
             interruptions.stop.fetch_or(drained.is_err(), Ordering::Relaxed);
@@ -288,7 +399,7 @@ impl Run {
             drained?;
             Ok::<_, RunError>(ended)
         })?;
-        drain.rest()?;
+        drain.all()?;
         self.recorder.end_block(&outcome)?;
         self.usage = self.usage.plus(usage);
         self.reason = reason(outcome.end);
@@ -333,10 +444,10 @@ pub(super) const fn plan(setting: &Setting, first_release: Instant, releases: u6
     }
 }
 
-pub(super) fn in_loop_thread<T: Task>(
+pub(super) fn in_loop_thread(
     setting: &Setting,
     plan: &Plan,
-    task: &mut T,
+    body: &mut dyn Body,
     hot: &mut onbeat_rt::Producer<'_, Sample>,
     stop: &AtomicBool,
 ) -> Result<(Outcome, Usage), RunError> {
@@ -345,10 +456,10 @@ pub(super) fn in_loop_thread<T: Task>(
     // The first reading may ask the kernel for the vDSO's place; then never again.
     let _ = Monotonic.now();
     if setting.lockdown {
-        lockdown()?;
+        lockdown(if body.has_ports() { Ports::Open } else { Ports::None })?;
     }
     let before = Usage::of_this_thread();
-    let outcome = onbeat_rt::cycle::run(&Monotonic, plan, task, hot, stop);
+    let outcome = body.run(plan, hot, stop);
     Ok((outcome, Usage::of_this_thread().since(before)))
 }
 
@@ -377,7 +488,10 @@ fn steady_tick() -> Tick {
 /// The cold side of a block: ring to recorder.
 struct Drain<'d> {
     cold: Consumer<'d, Sample>,
+    /// A sample that is not settled yet: it ended after the last look around.
+    held: Option<Sample>,
     recorder: &'d mut Recorder,
+    surroundings: Surroundings<'d>,
     stalls: StallWatch,
     asking: Asking<'d>,
     interruptions: &'d Interruptions,
@@ -387,15 +501,33 @@ impl Drain<'_> {
     fn until(&mut self, finished: impl Fn() -> bool, watch: &mut dyn FnMut(&mut Recorder)) -> Result<(), RunError> {
         while !finished() {
             thread::sleep(if self.asking.knows_the_loop() { DRAIN_EVERY } else { FIRST_LOOKS_EVERY });
-            self.rest()?;
+            let settled = self.look_around();
+            self.up_to(settled)?;
             watch(self.recorder);
         }
         Ok(())
     }
 
-    fn rest(&mut self) -> Result<(), RunError> {
+    /// What is left when the loop has ended.
+    fn all(&mut self) -> Result<(), RunError> {
+        self.look_around();
+        self.up_to(Instant::from_ns(u64::MAX))
+    }
+
+    /// What changed since the last look touches cycles that ended after it; those have waited for this look.
+    fn look_around(&mut self) -> Instant {
+        let (settled, changes) = self.surroundings.look();
+        changes.into_iter().for_each(|change| self.recorder.exclude(change));
+        settled
+    }
+
+    fn up_to(&mut self, settled: Instant) -> Result<(), RunError> {
         self.asking.keep_watch();
-        while let Some(sample) = self.cold.pop() {
+        while let Some(sample) = self.held.take().or_else(|| self.cold.pop()) {
+            if sample.release.plus_ns(sample.response_time_ns()) > settled {
+                self.held = Some(sample);
+                break;
+            }
             let stops = self.interruptions.continued.load(Ordering::Relaxed);
             let stall = self.stalls.judge(&sample, stops);
             let explanation = if self.recorder.is_spike(&sample) { self.asking.explain(&sample) } else { None };

@@ -6,6 +6,29 @@
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Task};
 
+use super::description::{Alone, Defaults, Description, OnGrid, Parts};
+use crate::record::{NoFigures, Series};
+
+/// What it is.
+pub const TIMER: Description = Description {
+    name: "timer",
+    sentence: "From the release a loop's timer was set to, to the first instruction of its cycle",
+    examples: "  onbeat measure timer --for 30s
+  onbeat measure timer --period 500us --work 200us --wait spin=50us --cpu 1
+  onbeat measure timer --for 5m --load paper --limit 100us --at 99.99 --json",
+    series: &[Series::WakeupLatency],
+    defaults: Defaults::LOOP,
+    choices: &[],
+    line_a_second: false,
+    open: |setting, _| {
+        Ok(Parts {
+            body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
+            figures: Box::new(NoFigures),
+            beside: Box::new(Alone),
+        })
+    },
+};
+
 /// A cycle that works for a set time.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {

@@ -10,31 +10,39 @@
 //! (that is [`crate::report`]).
 
 mod distribution;
+mod exclusion;
+mod figures;
 mod histogram;
 mod imported;
 mod moments;
 mod note;
+mod past;
 mod recorder;
 mod resolution;
 mod run_file;
 mod run_writer;
+mod seconds;
 mod series;
 mod tally;
 mod trend;
 mod window;
 
 pub use distribution::{Bucket, Distribution};
+pub use exclusion::{Exclusion, ExclusionNote, Surrounding};
+pub use figures::{Figures, NoFigures};
 pub use histogram::{Counts, LONGEST_NS, empty_counts};
 pub use imported::Import;
 pub use moments::Moments;
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, EndReason, Header, Interval, LimitNote, LoadEvent,
-    Maxima, Note, SpikeNote, Stall, Timing,
+    Maxima, Note, Remark, SpikeNote, Stall, StepNote, SweepNote, Timing,
 };
+pub use past::{Past, Resume};
 pub use recorder::{Progress, Recorder, Recording, interval_ns_for};
 pub use resolution::{Beyond, Resolution};
 pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
+pub use seconds::{Second, Seconds};
 pub use series::Series;
 pub use tally::{SpikeLimit, Why};
 pub use trend::{Step, Trend};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Import, Moments, Series, Trend, WindowFate, WindowNote};
+use super::{ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend, WindowFate, WindowNote};
 use crate::cause::{Cause, CauseKind};
 use crate::host::Host;
 use crate::thread::Grant;
@@ -23,24 +23,50 @@ pub enum Note {
     Block(Block),
     /// Exact figures of the interval whose histograms stand above.
     Interval(Box<Interval>),
+    /// The run goes on in this file after it was cut off or ended early.
+    Resume(Resume),
     /// Largest values, second by second, where histograms are further apart.
     Maxima(Maxima),
     /// A few figures per step of time, where histograms are further apart.
     Trend(Box<Trend>),
+    /// Exact figures second by second.
+    Seconds(Box<Seconds>),
     /// A sample beyond the spike limit.
     Spike(SpikeNote),
     /// What the CPUs did around the spike above.
     Window(Box<WindowNote>),
     /// Something happened to a load.
     Load(LoadEvent),
+    /// A load of a sweep is over; only in `bench.onbeat.hlog`.
+    Step(StepNote),
+    /// Something around the loop changed, and what was under way is in no series.
+    Exclusion(ExclusionNote),
+    /// Something else that is to be known.
+    Remark(Remark),
     /// The closing line.
     End(Account),
 }
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 11] =
-        ["run", "bench", "import", "block", "interval", "maxima", "trend", "spike", "window", "load", "end"];
+    pub const KINDS: [&str; 16] = [
+        "run",
+        "bench",
+        "import",
+        "block",
+        "interval",
+        "maxima",
+        "trend",
+        "seconds",
+        "spike",
+        "window",
+        "load",
+        "step",
+        "exclusion",
+        "resume",
+        "remark",
+        "end",
+    ];
 }
 
 /// What a run is: written once, before anything is measured.
@@ -54,6 +80,9 @@ pub struct Header {
     pub command: Vec<String>,
     /// What was measured: `timer`.
     pub probe: String,
+    /// The series it is about, the main one first; wake-up latency when there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Series>,
     /// Wall clock at the start, for people: seconds since 1970.
     pub started_unix_s: f64,
     /// The machine.
@@ -70,6 +99,20 @@ pub struct Header {
 }
 
 impl Header {
+    /// `none`, or those of P, M, C and S that the run had.
+    #[must_use]
+    pub fn tuning(&self) -> String {
+        let granted = |what: &str| self.grants.iter().any(|grant| grant.granted && grant.what.starts_with(what));
+        let has = [
+            ("P", granted("real-time priority")),
+            ("M", granted("locked memory")),
+            ("C", granted("CPU shield")),
+            ("S", self.timing.as_ref().is_some_and(|timing| timing.wait != "sleep")),
+        ];
+        let letters: String = has.iter().filter(|(_, has)| *has).map(|(letter, _)| *letter).collect();
+        if letters.is_empty() { "none".to_owned() } else { letters }
+    }
+
     /// The present schema's name.
     pub const SCHEMA: &'static str = "onbeat.run/1";
 }
@@ -115,6 +158,9 @@ pub struct Timing {
     pub cpu: Option<u32>,
     /// FIFO priority; 0 for an ordinary thread.
     pub priority: u32,
+    /// From taking an edge up to the release of its answer, in nanoseconds, where edges are answered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay_ns: u64,
 }
 
 /// A stretch of the loop without a break.
@@ -149,6 +195,13 @@ pub struct Interval {
     pub deadline_misses: u64,
     /// Samples that found no room between loop and recorder.
     pub lost: u64,
+    /// Slots in no series because something around the loop changed while they were under way; not among `cycles` and
+    /// `skipped`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub excluded: u64,
+    /// Of these, releases that were skipped.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub excluded_skipped: u64,
     /// Samples beyond the spike limit.
     pub spikes: u64,
     /// Exact moments of each series with samples.
@@ -256,6 +309,13 @@ pub struct LoadEvent {
     pub detail: String,
 }
 
+/// Something that is to be known of a run besides its figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    /// In words, without a full stop.
+    pub sentence: String,
+}
+
 /// The closing line: every slot accounted for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
@@ -265,14 +325,21 @@ pub struct Account {
     pub reason: EndReason,
     /// Releases that passed: `slots = cycles + skipped + lost`.
     pub slots: u64,
-    /// Cycles whose samples were received, those of the warm-up among them.
+    /// Cycles whose samples were received, those of the warm-up and excluded ones among them.
     pub cycles: u64,
-    /// Releases passed over.
+    /// Releases passed over, excluded ones among them.
     pub skipped: u64,
     /// Slots that are unknown because their samples found no room between loop and recorder.
     pub lost: u64,
     /// Slots that are in no series because they warmed up the caches.
     pub warmup: u64,
+    /// Slots that are in no series because something around the loop changed while they were under way.
+    #[serde(default)]
+    pub excluded: u64,
+    /// Slots of parts of the run that were killed before they told what the kernel had counted: the figures below are
+    /// without them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub untold: u64,
     /// Page faults of the loop's thread while it ran.
     pub page_faults: u64,
     /// Times the loop's thread was made to leave the CPU.
@@ -330,6 +397,29 @@ pub struct Bench {
     /// What the shield moved and what it could not, in sentences.
     #[serde(default)]
     pub shield: Vec<String>,
+    /// What a sweep looks at, when it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepNote>,
+}
+
+/// What a sweep over rising load looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepNote {
+    /// The series.
+    pub series: Series,
+    /// The largest jitter (max − min) that is allowed, in nanoseconds.
+    pub allowed_jitter_ns: u64,
+}
+
+/// One load of a sweep, written when it is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepNote {
+    /// The load as typed.
+    pub load: String,
+    /// How busy the CPUs should have been, in percent of all of them.
+    pub asked_percent: f64,
+    /// How busy they were, the loop and everything else among it; `None` where that could not be read.
+    pub reached_percent: Option<f64>,
 }
 
 /// A limit as asked for.

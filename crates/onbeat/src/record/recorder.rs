@@ -7,9 +7,14 @@ use std::collections::BTreeMap;
 use onbeat_rt::{Instant, Outcome, Sample};
 use serde::{Deserialize, Serialize};
 
+use super::exclusion::{Exclusion, ExclusionNote, Open};
+use super::seconds::SecondTally;
 use super::tally::Tally;
 use super::trend::TrendTally;
-use super::{Account, Block, Maxima, Note, RunWriter, Series, SpikeLimit, Stall, Why, WriteError};
+use super::{
+    Account, Block, Figures, Maxima, NoFigures, Note, Past, Remark, RunWriter, Second, Series, SpikeLimit, Stall, Why,
+    WriteError,
+};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A `maxima` note is written when it holds this many values: what kill -9 can lose of them.
@@ -60,21 +65,44 @@ pub struct Progress {
     pub spikes: u64,
 }
 
+/// Which instant stands for which time in the file.
+#[derive(Clone, Copy, Debug)]
+struct Zero {
+    at: Instant,
+    /// Nanoseconds since the file's start: 0 but where a run goes on, since the clock begins anew with the machine.
+    t_ns: u64,
+}
+
+impl Zero {
+    const fn seconds(self, instant: Instant) -> f64 {
+        (instant.ns_since(self.at) + self.t_ns) as f64 / 1e9
+    }
+}
+
 /// The cold end of a run: takes samples, writes the run file.
 pub struct Recorder {
     writer: RunWriter,
-    origin: Instant,
+    zero: Zero,
     recording: Recording,
     tally: Tally,
     interval_start: Instant,
-    /// The sample before, in this block, when none was lost between.
+    /// What of the interval is not written yet begins here.
+    part_start: Instant,
+    /// The sample before, in this block.
     before: Option<Sample>,
+    /// Whether that one is in no series, so that no period begins with it.
+    before_is_excluded: bool,
+    excluded: Open,
     next_index: u64,
     warmup_left: u64,
     maxima: Option<SecondMaxima>,
     trend: TrendTally,
+    figures: Box<dyn Figures>,
+    seconds: Option<SecondTally>,
     progress: Progress,
     account: Account,
+    /// What parts of the run have come to that were over before.
+    earlier: Account,
 }
 
 impl Recorder {
@@ -84,18 +112,87 @@ impl Recorder {
         let long = recording.interval_ns > SECOND_NS;
         Self {
             writer,
-            origin,
+            zero: Zero { at: origin, t_ns: 0 },
             recording,
             tally: Tally::new(recording.spike_limit, recording.work_ns),
             interval_start: origin,
+            part_start: origin,
             before: None,
+            before_is_excluded: false,
+            excluded: Open::default(),
             next_index: 0,
             warmup_left: 0,
             maxima: long.then(|| SecondMaxima::from(origin)),
             trend: TrendTally::new(recording.interval_ns, recording.period_ns, origin),
+            figures: Box::new(NoFigures),
+            seconds: None,
             progress: Progress::default(),
             account: Account::default(),
+            earlier: Account::default(),
         }
+    }
+
+    /// A recorder that goes on in the file of a run which was cut off or ended early. `origin` stands for `from_ns`
+    /// nanoseconds after the file's start.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn go_on(mut past: Past, (origin, from_ns): (Instant, u64), recording: Recording) -> Result<Self, WriteError> {
+        let (before, keeping) = (past.account.clone(), std::mem::take(&mut past.keeping));
+        let mut recorder = Self::new(RunWriter::go_on(past)?, origin, recording);
+        recorder.zero.t_ns = from_ns;
+        recorder.tally.go_on_keeping(keeping);
+        recorder.earlier = before;
+        Ok(recorder)
+    }
+
+    /// Writes down what of the interval was counted so far. The interval goes on: what comes stands in lines of its own.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn write_out(&mut self) -> Result<(), WriteError> {
+        let Some(before) = self.before else { return Ok(()) };
+        let until = before.release.plus_ns(self.recording.period_ns);
+        self.flush_part(until)?;
+        self.part_start = until;
+        Ok(())
+    }
+
+    /// Counts figures of a probe's own from now on.
+    pub fn count_also(&mut self, figures: Box<dyn Figures>) {
+        self.tally.count_also(figures.series());
+        self.figures = figures;
+    }
+
+    /// Keeps exact figures of wake-up latency second by second from now on.
+    pub fn keep_seconds(&mut self) {
+        self.seconds = Some(SecondTally::new());
+    }
+
+    /// Seconds that have ended since this was asked last; the first sixty of them when it was not asked for longer.
+    pub fn seconds_done(&mut self) -> impl Iterator<Item = Second> {
+        self.seconds.iter_mut().flat_map(SecondTally::fresh)
+    }
+
+    /// Counts a figure that no sample tells, in the interval that is being counted; none while a stretch is left out.
+    pub fn count(&mut self, series: Series, ns: u64) {
+        if self.excluded.is_empty() {
+            self.tally.count(series, ns);
+        }
+    }
+
+    /// Leaves out what was under way in a stretch: cycles whose samples come after this, in no series from here on, and
+    /// releases skipped before them. They are counted in `excluded`.
+    pub fn exclude(&mut self, exclusion: Exclusion) {
+        self.excluded.add(exclusion);
+    }
+
+    /// Writes down what is to be known of the run besides its figures.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn remark(&mut self, sentence: String) -> Result<(), WriteError> {
+        self.writer.note(&Note::Remark(Remark { sentence }))
     }
 
     /// What the run has come to so far.
@@ -112,7 +209,7 @@ impl Recorder {
     /// Seconds from the file's start to `instant`.
     #[must_use]
     pub const fn seconds(&self, instant: Instant) -> f64 {
-        instant.ns_since(self.origin) as f64 / 1e9
+        self.zero.seconds(instant)
     }
 
     /// Begins an uninterrupted stretch of the loop whose first release is `first_release`; the samples of its first
@@ -129,14 +226,19 @@ impl Recorder {
     ) -> Result<(), WriteError> {
         let t = self.seconds(first_release);
         self.interval_start = first_release;
+        self.part_start = first_release;
         self.tally.interval.block = block;
         self.before = None;
+        self.before_is_excluded = false;
         self.next_index = 0;
         self.warmup_left = warmup;
         if let Some(maxima) = &mut self.maxima {
             maxima.move_to(first_release);
         }
         self.trend.begin(first_release, self.served());
+        if let Some(seconds) = &mut self.seconds {
+            seconds.begin(first_release, block);
+        }
         self.writer.note(&Note::Block(Block { index: block, t, load: load.to_owned(), warmup }))
     }
 
@@ -151,7 +253,8 @@ impl Recorder {
     /// Whether a sample is a spike, as far as is known before its interval ends, and worth an explanation.
     #[must_use]
     pub fn is_spike(&self, sample: &Sample) -> bool {
-        self.warmup_left == 0 && self.tally.lateness_of(sample) > self.tally.limit_so_far_ns()
+        let is_counted = self.warmup_left == 0 && !self.excluded.touches_cycle(sample);
+        is_counted && self.tally.lateness_of(sample) > self.tally.limit_so_far_ns()
     }
 
     /// Whether the file would keep what the CPUs did around a spike, as far as is known before its interval ends.
@@ -168,12 +271,10 @@ impl Recorder {
         let gap = sample.index - self.next_index;
         let lost = gap.saturating_sub(sample.skipped);
         self.next_index = sample.index + 1;
-        let before = if lost == 0 {
-            self.before.replace(*sample)
-        } else {
-            self.before = Some(*sample);
-            None
-        };
+        self.write_exclusions_before(sample.release.minus_ns(sample.skipped * self.recording.period_ns))?;
+        let is_excluded = self.excluded.touches_cycle(sample);
+        let begins_no_period = std::mem::replace(&mut self.before_is_excluded, is_excluded) || lost > 0;
+        let before = self.before.replace(*sample).filter(|_| !begins_no_period);
         self.account.cycles += 1;
         if self.warmup_left > 0 {
             self.warmup_left -= 1;
@@ -183,18 +284,61 @@ impl Recorder {
         }
         self.end_interval_before(sample.release)?;
         self.tally.interval.lost += lost;
+        self.excluded.count(sample, self.recording.period_ns);
+        self.count_skipped(sample);
+        if is_excluded {
+            self.tally.interval.excluded += 1;
+            return Ok(());
+        }
         self.tally.sample(sample, self.origin_seconds(sample), why);
         self.trend.count(sample.release, sample.wakeup_latency_ns);
         if let Some(before) = before {
             self.tally.count(Series::ObservedPeriod, sample.start().ns_since(before.start()));
         }
-        for passed in 1..=sample.skipped {
-            let latency_ns = sample.wakeup_latency_ns + passed * self.recording.period_ns;
-            self.tally.count(Series::SkippedLatency, latency_ns);
-        }
+        self.figures.of(sample, before.as_ref(), &mut |series, ns| self.tally.count(series, ns));
         self.keep_maxima(sample, before)?;
+        if let Some(seconds) = self.seconds.as_mut().and_then(|seconds| seconds.count(sample)) {
+            self.writer.note(&Note::Seconds(Box::new(seconds)))?;
+        }
         self.add_progress(sample);
         Ok(())
+    }
+
+    /// Releases skipped before a cycle have the latency until its start.
+    fn count_skipped(&mut self, sample: &Sample) {
+        for passed in 1..=sample.skipped {
+            let due = sample.release.minus_ns(passed * self.recording.period_ns);
+            self.count_skipped_one(due, sample.start(), sample.wakeup_latency_ns + passed * self.recording.period_ns);
+        }
+    }
+
+    /// One that waited from `due` to `until`: in its series, or left out.
+    fn count_skipped_one(&mut self, due: Instant, until: Instant, latency_ns: u64) {
+        let interval = &mut self.tally.interval;
+        if self.excluded.touches(due, until) {
+            interval.excluded += 1;
+            interval.excluded_skipped += 1;
+            return;
+        }
+        interval.skipped += 1;
+        self.progress.skipped += 1;
+        self.tally.count(Series::SkippedLatency, latency_ns);
+    }
+
+    fn write_exclusions_before(&mut self, due: Instant) -> Result<(), WriteError> {
+        if self.excluded.is_empty() {
+            return Ok(());
+        }
+        for (exclusion, samples) in self.excluded.over_before(due) {
+            self.write_exclusion(exclusion, samples)?;
+        }
+        Ok(())
+    }
+
+    fn write_exclusion(&mut self, exclusion: Exclusion, samples: u64) -> Result<(), WriteError> {
+        let Exclusion { from, to, what, sentence } = exclusion;
+        let (t, length) = (self.seconds(from), to.ns_since(from) as f64 / 1e9);
+        self.writer.note(&Note::Exclusion(ExclusionNote { t, length, what, sentence, samples }))
     }
 
     const fn origin_seconds(&self, sample: &Sample) -> f64 {
@@ -203,7 +347,6 @@ impl Recorder {
 
     fn add_progress(&mut self, sample: &Sample) {
         self.progress.cycles += 1;
-        self.progress.skipped += sample.skipped;
         self.progress.deadline_misses += u64::from(sample.flags.has(onbeat_rt::Flags::DEADLINE_MISS));
         self.progress.worst_ns = self.progress.worst_ns.max(sample.wakeup_latency_ns);
     }
@@ -224,8 +367,14 @@ impl Recorder {
         self.account.slots += outcome.slots;
         self.account.skipped += outcome.skipped;
         self.flush(outcome.last_end)?;
+        for (exclusion, samples) in self.excluded.all() {
+            self.write_exclusion(exclusion, samples)?;
+        }
         if let Some(maxima) = &mut self.maxima {
-            maxima.write(&mut self.writer, self.origin)?;
+            maxima.write(&mut self.writer, self.zero)?;
+        }
+        if let Some(seconds) = self.seconds.as_mut().and_then(SecondTally::end) {
+            self.writer.note(&Note::Seconds(Box::new(seconds)))?;
         }
         Ok(())
     }
@@ -236,11 +385,10 @@ impl Recorder {
         let base_index = outcome.slots - outcome.skipped_at_end;
         for passed in 0..outcome.skipped_at_end {
             let ahead = (base_index + passed - before.index) * self.recording.period_ns;
-            let latency_ns = outcome.last_end.ns_since(before.release.plus_ns(ahead));
-            self.tally.count(Series::SkippedLatency, latency_ns);
+            let due = before.release.plus_ns(ahead);
+            self.excluded.count_one(due, outcome.last_end);
+            self.count_skipped_one(due, outcome.last_end, outcome.last_end.ns_since(due));
         }
-        self.tally.interval.skipped += outcome.skipped_at_end;
-        self.progress.skipped += outcome.skipped_at_end;
     }
 
     /// Writes the closing line; `closing` brings what only the caller knows, the counts are the recorder's own.
@@ -248,8 +396,8 @@ impl Recorder {
     /// # Errors
     /// [`WriteError`].
     pub fn close(mut self, closing: &Account) -> Result<Account, WriteError> {
-        let Account { slots, cycles, skipped, lost, warmup, .. } = self.account;
-        let account = Account { slots, cycles, skipped, lost, warmup, ..closing.clone() };
+        let Account { slots, cycles, skipped, lost, warmup, excluded, .. } = self.account;
+        let account = self.earlier.and(&Account { slots, cycles, skipped, lost, warmup, excluded, ..closing.clone() });
         self.writer.note(&Note::End(account.clone()))?;
         self.writer.sync()?;
         Ok(account)
@@ -263,16 +411,15 @@ impl Recorder {
         let next = self.interval_start.plus_ns(into_ns / self.recording.interval_ns * self.recording.interval_ns);
         self.flush(self.interval_start.plus_ns(self.recording.interval_ns))?;
         self.interval_start = next;
+        self.part_start = next;
         // The sample that ends the interval is counted already, and belongs to the next one.
         self.trend.begin(next, self.served() - 1);
         Ok(())
     }
 
     fn flush(&mut self, until: Instant) -> Result<(), WriteError> {
+        self.flush_part(until)?;
         let t = self.seconds(self.interval_start);
-        let length = until.ns_since(self.interval_start) as f64 / 1e9;
-        self.account.lost += self.tally.interval.lost;
-        self.progress.spikes += self.tally.flush(&mut self.writer, t, length)?;
         if let Some(trend) = self.trend.end(t) {
             self.writer.trend(trend)?;
         }
@@ -280,15 +427,24 @@ impl Recorder {
         Ok(())
     }
 
+    fn flush_part(&mut self, until: Instant) -> Result<(), WriteError> {
+        let t = self.seconds(self.part_start);
+        let length = until.ns_since(self.part_start) as f64 / 1e9;
+        self.account.lost += self.tally.interval.lost;
+        self.account.excluded += self.tally.interval.excluded;
+        self.progress.spikes += self.tally.flush(&mut self.writer, t, length)?;
+        Ok(())
+    }
+
     /// Cycles served so far, as far as is known: those that were lost on the way here may have been skipped as well.
     const fn served(&self) -> u64 {
-        self.account.cycles + self.account.lost
+        self.earlier.cycles + self.earlier.lost + self.account.cycles + self.account.lost
     }
 
     fn keep_maxima(&mut self, sample: &Sample, before: Option<Sample>) -> Result<(), WriteError> {
         let Some(maxima) = &mut self.maxima else { return Ok(()) };
         if maxima.is_full_before(sample.release) {
-            maxima.write(&mut self.writer, self.origin)?;
+            maxima.write(&mut self.writer, self.zero)?;
             maxima.move_to(sample.release);
         }
         let period_ns = before.map_or(0, |before| sample.start().ns_since(before.start()));
@@ -329,14 +485,14 @@ impl SecondMaxima {
         }
     }
 
-    fn write(&mut self, writer: &mut RunWriter, origin: Instant) -> Result<(), WriteError> {
+    fn write(&mut self, writer: &mut RunWriter, zero: Zero) -> Result<(), WriteError> {
         if self.rows.is_empty() {
             return Ok(());
         }
         let column = |i: usize| self.rows.iter().map(|row| row[i]).collect::<Vec<u64>>();
         let series: BTreeMap<Series, Vec<u64>> =
             MAXIMA_OF.iter().enumerate().map(|(i, &series)| (series, column(i))).collect();
-        let t = self.from.ns_since(origin) as f64 / 1e9;
+        let t = zero.seconds(self.from);
         self.rows.clear();
         writer.note(&Note::Maxima(Maxima { t, every: 1.0, series }))
     }

@@ -7,9 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::Deserializer;
 
+use super::past;
 use super::{
-    Account, Bench, Block, Counts, Distribution, Header, Import, Interval, LoadEvent, Maxima, Moments, Note, Series,
-    SpikeNote, Trend, WindowNote,
+    Account, Bench, Block, Counts, Distribution, ExclusionNote, Header, Import, Interval, LoadEvent, Maxima, Moments,
+    Note, Resume, Seconds, Series, SpikeNote, StepNote, Trend, WindowNote,
 };
 
 /// A file could not be read as a run file.
@@ -22,6 +23,14 @@ pub enum RunFileError {
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
+    },
+    /// It cannot be gone on with, because somebody does already.
+    #[error(
+        "{path} is being written by a run that goes on right now; let that one end, or start another one without --resume"
+    )]
+    BeingWritten {
+        /// Which file.
+        path: PathBuf,
     },
     /// It is something else.
     #[error(
@@ -84,14 +93,28 @@ pub struct RunFile {
     pub maxima: Vec<Maxima>,
     /// A few figures per step of time.
     pub trends: Vec<Trend>,
+    /// Exact figures second by second, where they were asked for.
+    pub seconds: Vec<Seconds>,
     /// Kept spikes.
     pub spikes: Vec<SpikeNote>,
     /// What the CPUs did around some of them.
     pub windows: Vec<WindowNote>,
     /// What happened to loads.
     pub loads: Vec<LoadEvent>,
-    /// The closing line; `None` when the file was cut off.
+    /// Loads of a sweep, in a bench's own file.
+    pub steps: Vec<StepNote>,
+    /// Stretches that are in no series, because something around the loop changed.
+    pub exclusions: Vec<ExclusionNote>,
+    /// What else is to be known, as sentences.
+    pub remarks: Vec<String>,
+    /// Where the run was gone on with.
+    pub resumes: Vec<Resume>,
+    /// The closing line; `None` when the file was cut off, or goes on behind it.
     pub end: Option<Account>,
+    /// Whether its writer was alive when it was read.
+    pub goes_on: bool,
+    /// The last closing line that something came after, and how many intervals stand before it.
+    closed: Option<(Account, usize)>,
     /// Whether the last line was cut in the middle and left out.
     pub cut_line: bool,
 }
@@ -102,8 +125,11 @@ impl RunFile {
     /// # Errors
     /// [`RunFileError`], with path and line. A last line that was cut off in the middle is no error.
     pub fn read(path: &Path) -> Result<Self, RunFileError> {
+        let is_being_written = past::is_being_written(path);
         let bytes = std::fs::read(path).map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
-        Self::parse(path, &bytes)
+        let mut run = Self::parse(path, &bytes)?;
+        run.goes_on = is_being_written && !run.is_complete();
+        Ok(run)
     }
 
     /// Reads a file's bytes; `path` is for messages only.
@@ -130,6 +156,19 @@ impl RunFile {
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.end.is_some() || self.import.is_some()
+    }
+
+    /// What the run has come to: its closing line, or as far as the intervals tell. Cycles of the warm-up are not known of
+    /// parts that were cut off.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        if let Some(end) = &self.end {
+            return end.clone();
+        }
+        let (closed, told) = self.closed.clone().unwrap_or_default();
+        let mut since = Account::default();
+        self.intervals.iter().skip(told).for_each(|interval| since.add_interval(interval));
+        closed.and(&since)
     }
 
     /// How the samples of one series are distributed, over the whole run.
@@ -194,9 +233,20 @@ impl Parser<'_> {
             Note::Run(_) => {}
             Note::Bench(bench) => run.bench = Some(*bench),
             Note::Import(import) => run.import = Some(*import),
-            Note::Block(block) => run.blocks.push(block),
+            Note::Block(block) => {
+                run.open_again();
+                run.blocks.push(block);
+            }
+            Note::Resume(resume) => {
+                run.open_again();
+                run.resumes.push(resume);
+            }
             Note::Interval(interval) => run.intervals.push(*interval),
             Note::Maxima(maxima) => run.maxima.push(maxima),
+            Note::Step(step) => run.steps.push(step),
+            Note::Exclusion(exclusion) => run.exclusions.push(exclusion),
+            Note::Remark(remark) => run.remarks.push(remark.sentence),
+            Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
             Note::Spike(spike) => run.spikes.push(SpikeNote { number: run.spikes.len() as u64 + 1, ..spike }),
             Note::Window(window) => run.windows.push(*window),
@@ -267,6 +317,13 @@ fn is_of_a_later_kind(json: &str) -> bool {
 }
 
 impl RunFile {
+    /// What comes behind a closing line opens the run again.
+    fn open_again(&mut self) {
+        if let Some(end) = self.end.take() {
+            self.closed = Some((end, self.intervals.len()));
+        }
+    }
+
     fn of(path: &Path, header: Header) -> Self {
         Self {
             path: path.to_owned(),
@@ -281,7 +338,14 @@ impl RunFile {
             spikes: Vec::new(),
             windows: Vec::new(),
             loads: Vec::new(),
+            steps: Vec::new(),
+            exclusions: Vec::new(),
+            remarks: Vec::new(),
+            seconds: Vec::new(),
+            resumes: Vec::new(),
             end: None,
+            goes_on: false,
+            closed: None,
             cut_line: false,
         }
     }

@@ -1,7 +1,7 @@
 //! Appends lines to a run file.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializeError, V2DeflateSerializer};
 use hdrhistogram::{Counter, Histogram};
 
-use super::{Header, Note, Series, Trend};
+use super::{Header, Note, Past, Series, Trend, past};
 
 /// A run file could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -69,16 +69,9 @@ impl RunWriter {
     /// [`WriteError`], with the path.
     pub fn create(path: &Path, header: &Header) -> Result<Self, WriteError> {
         let file = File::create(path).map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
-        let started = UNIX_EPOCH + Duration::from_secs_f64(header.started_unix_s.max(0.0));
-        let mut writer = Self {
-            file,
-            path: path.to_owned(),
-            written: 0,
-            started,
-            encoder: V2DeflateSerializer::new(),
-            encoded: Vec::new(),
-            line: Vec::new(),
-        };
+        // A file that was made just now has no other writer; readers see by the lock that it grows.
+        let _ = past::lock_of(&file);
+        let mut writer = Self::on(file, path, header, 0);
         writer.put_line(format_args!("#[Histogram log format version 1.3]"))?;
         writer.note(&Note::Run(Box::new(header.clone())))?;
         let at = header.started_unix_s;
@@ -89,6 +82,34 @@ impl RunWriter {
         ))?;
         writer.warm_up()?;
         Ok(writer)
+    }
+
+    /// Goes on behind the last whole line of a file that was cut off or ended early.
+    ///
+    /// # Errors
+    /// [`WriteError`], with the path.
+    pub fn go_on(past: Past) -> Result<Self, WriteError> {
+        let Past { path, header, mut file, whole_bytes, untold, .. } = past;
+        let placed = file.set_len(whole_bytes).and_then(|()| file.seek(SeekFrom::End(0)));
+        placed.map_err(|source| WriteError::Append { path: path.clone(), written: whole_bytes, source })?;
+        let mut writer = Self::on(file, &path, &header, whole_bytes);
+        if let Some(interval) = untold {
+            writer.note(&Note::Interval(Box::new(interval)))?;
+        }
+        writer.warm_up()?;
+        Ok(writer)
+    }
+
+    fn on(file: File, path: &Path, header: &Header, written: u64) -> Self {
+        Self {
+            file,
+            path: path.to_owned(),
+            written,
+            started: UNIX_EPOCH + Duration::from_secs_f64(header.started_unix_s.max(0.0)),
+            encoder: V2DeflateSerializer::new(),
+            encoded: Vec::new(),
+            line: Vec::new(),
+        }
     }
 
     /// Encodes a histogram for nothing, twice: the encoder and the allocator take what memory they need now, and none

@@ -19,7 +19,7 @@ pub enum Series {
     SleepLatency,
     /// For a release `r_k` that was skipped: the next start minus `r_k`.
     SkippedLatency,
-    /// A sleep's length minus the shortest one seen, as jHiccup counts it; in imported runs only.
+    /// Wake-up latency minus the smallest one seen so far; in runs of jHiccup, a sleep's length minus the shortest one seen.
     Hiccup,
     /// From the instant a timer was set to, to its interrupt's handler; in imported runs only.
     InterruptLatency,
@@ -29,6 +29,22 @@ pub enum Series {
     Gap,
     /// Values of which the source does not tell what they are; in imported runs only.
     Recorded,
+    /// From the end of one write to an output to the end of the next.
+    WriteInterval,
+    /// From an edge at an input to the loop's taking it up: t_r of Mossige, Sampath and Rao (2007), 4.1.2.
+    ReadLatency,
+    /// From an edge at an input to the end of the write that answers it, the chosen delay among it.
+    ReadWrite,
+    /// From a command's being issued to its effect's being seen at an output.
+    Chain,
+    /// From a command's being issued to the start of the cycle that serves it.
+    Pickup,
+    /// From sending a bus frame to having its reply.
+    RoundTrip,
+    /// Between two frames' passing a device, by its own clock.
+    DeviceInterval,
+    /// From asking for the exchange of a process image to having it.
+    Exchange,
 }
 
 impl Series {
@@ -42,8 +58,8 @@ impl Series {
         Self::SkippedLatency,
     ];
 
-    /// All of them, in the order of the run file: those of a cycle, then those of imported runs.
-    pub const ALL: [Self; 11] = [
+    /// All of them, in the order of the run file: those of a cycle, then those of imported runs and of single probes.
+    pub const ALL: [Self; 19] = [
         Self::WakeupLatency,
         Self::ObservedPeriod,
         Self::ExecutionTime,
@@ -55,6 +71,14 @@ impl Series {
         Self::ReturnLatency,
         Self::Gap,
         Self::Recorded,
+        Self::WriteInterval,
+        Self::ReadLatency,
+        Self::ReadWrite,
+        Self::Chain,
+        Self::Pickup,
+        Self::RoundTrip,
+        Self::DeviceInterval,
+        Self::Exchange,
     ];
 
     /// The `Tag=` of its lines.
@@ -72,6 +96,14 @@ impl Series {
             Self::ReturnLatency => "return_latency",
             Self::Gap => "gap",
             Self::Recorded => "recorded",
+            Self::WriteInterval => "write_interval",
+            Self::ReadLatency => "read_latency",
+            Self::ReadWrite => "read_write",
+            Self::Chain => "chain",
+            Self::Pickup => "pickup",
+            Self::RoundTrip => "round_trip",
+            Self::DeviceInterval => "device_interval",
+            Self::Exchange => "exchange",
         }
     }
 
@@ -96,6 +128,14 @@ impl Series {
             Self::ReturnLatency => "return latency",
             Self::Gap => "gap",
             Self::Recorded => "recorded value",
+            Self::WriteInterval => "write interval",
+            Self::ReadLatency => "read latency",
+            Self::ReadWrite => "edge to output",
+            Self::Chain => "command to output",
+            Self::Pickup => "command to cycle",
+            Self::RoundTrip => "round trip",
+            Self::DeviceInterval => "interval at the devices",
+            Self::Exchange => "exchange",
         }
     }
 
@@ -104,7 +144,7 @@ impl Series {
     #[must_use]
     pub const fn digits(self) -> u8 {
         match self {
-            Self::ObservedPeriod => 4,
+            Self::ObservedPeriod | Self::WriteInterval | Self::DeviceInterval => 4,
             _ => 3,
         }
     }

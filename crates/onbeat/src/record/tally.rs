@@ -77,9 +77,30 @@ impl Tally {
         tally
     }
 
+    /// Takes into account which windows the file has been given before.
+    pub(super) fn go_on_keeping(&mut self, keeping: Keeping) {
+        self.keeping = keeping;
+    }
+
+    /// Makes room for series that are counted besides those of every loop.
+    pub(super) fn count_also(&mut self, series: &[Series]) {
+        let new =
+            |series: &Series| Counted { series: *series, counts: empty_interval(*series), moments: Moments::default() };
+        self.counted.extend(series.iter().map(new));
+        self.empty();
+    }
+
+    /// Counts a value. One of a series that has no room is left out: there is no such series in this run.
     #[inline]
     pub(super) fn count(&mut self, series: Series, ns: u64) {
-        let counted = &mut self.counted[series.place()];
+        let place = series.place();
+        let place = if place < Series::CYCLE.len() {
+            place
+        } else {
+            let Some(place) = self.counted.iter().position(|counted| counted.series == series) else { return };
+            place
+        };
+        let counted = &mut self.counted[place];
         counted.counts.saturating_record(ns.clamp(1, LONGEST_NS));
         counted.moments.add(ns);
     }
@@ -93,7 +114,6 @@ impl Tally {
             self.count(Series::SleepLatency, sample.sleep_latency_ns);
         }
         self.interval.cycles += 1;
-        self.interval.skipped += sample.skipped;
         self.interval.overruns += u64::from(sample.flags.has(Flags::OVERRUN));
         self.interval.deadline_misses += u64::from(sample.flags.has(Flags::DEADLINE_MISS));
         let lateness_ns = self.lateness_ns(sample.wakeup_latency_ns, sample.execution_time_ns);
@@ -162,7 +182,7 @@ impl Tally {
     /// Writes the interval and empties the tally for the next one. Nothing is written when nothing was counted.
     pub(super) fn flush(&mut self, writer: &mut RunWriter, t: f64, length: f64) -> Result<u64, WriteError> {
         let counted_any = self.counted.iter().any(|counted| counted.moments.n > 0);
-        if !counted_any && self.interval.lost == 0 {
+        if !counted_any && self.interval.lost == 0 && self.interval.excluded == 0 {
             return Ok(0);
         }
         for counted in &self.counted {

@@ -73,11 +73,18 @@ impl Keeping {
         if bytes > FILE_MOST {
             return WindowFate::NoRoom;
         }
-        self.bytes = bytes;
+        self.remember(lateness_ns, window.packed.len() as u64);
+        fate
+    }
+}
+
+impl Keeping {
+    /// Takes into account a window that the file has been given before, by a part of its run that is over.
+    pub(super) fn remember(&mut self, lateness_ns: u64, bytes: u64) {
+        self.bytes += bytes;
         let place = self.worst.partition_point(|kept| *kept >= lateness_ns);
         self.worst.insert(place, lateness_ns);
         self.worst.truncate(AMONG);
-        fate
     }
 }
 
@@ -115,6 +122,12 @@ pub struct WindowNote {
 }
 
 impl WindowNote {
+    /// Of its spike: wake-up latency plus execution time beyond the planned work.
+    pub(super) const fn lateness_ns(&self) -> u64 {
+        let worked_ns = self.end_ns.saturating_sub(self.start_ns);
+        self.start_ns.saturating_sub(self.release_ns) + worked_ns.saturating_sub(self.planned_work_ns)
+    }
+
     pub(super) fn of(block: u32, index: u64, kept: KeptWindow) -> Self {
         let KeptWindow { facts, events, left_out, packed } = kept;
         Self {

@@ -9,7 +9,7 @@ use super::cell::CellSummary;
 use super::statistics::Share;
 use super::units::{Letters, count, listed, percent, ratio, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words, stalls_in_words};
-use crate::record::{Cell, Stall};
+use crate::record::{Cell, Series, Stall};
 
 /// Percentiles that tunings may be compared by, the farthest out first.
 const COMPARED_BY: [Share; 4] = [Share::P99_9, Share::P99, Share::P90, Share::P50];
@@ -182,9 +182,11 @@ impl<'c> Contest<'c> {
 
     /// The sentence of a bench without one.
     fn compared(&self, winner: &Candidate<'_>, candidates: &[Candidate<'_>], share: Share) -> String {
+        let about = winner.heaviest.main().map_or(Series::WakeupLatency, |(series, _)| series);
         let figure = format!(
-            "{} wake-up latency {} under {}",
+            "{} {} {} under {}",
             share.label(),
+            about.words(),
             time_ns(winner.percentile_ns(share), Letters::Ascii),
             winner.heaviest.load
         );

@@ -6,13 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::causes::{self, Causes};
 use super::conclusions::Conclusions;
+use super::exclusions;
+use super::probes::{self, BySecond};
 use super::statistics::Statistics;
-use super::units::count;
+use super::units::{count, spoken};
 use super::verdict::{self, Limit, Verdict};
-use crate::record::{Cell, Import, LoadEvent, RunFile, Series, SpikeNote, Stall};
+use crate::record::{Cell, Import, LoadEvent, Resume, RunFile, Series, SpikeNote, Stall};
 
 /// Spikes that a summary lists of a cell: the worst. All that were kept stand in the run file.
 const SPIKES_LISTED: usize = 100;
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
 
 /// What one cell has come to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +36,9 @@ pub struct CellSummary {
     pub why_not: Option<String>,
     /// Whether the run file has its closing line.
     pub complete: bool,
+    /// Whether it was being measured when it was read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
     /// Uninterrupted stretches.
     pub blocks: u64,
     /// Releases that passed.
@@ -43,6 +53,9 @@ pub struct CellSummary {
     pub deadline_misses: u64,
     /// Samples that found no room between loop and recorder.
     pub lost: u64,
+    /// Slots in no series because something around the loop changed while they were under way.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub excluded: u64,
     /// Samples beyond the spike limit.
     pub spike_count: u64,
     /// Page faults of the loop's thread; `None` when the run was cut off before it told.
@@ -53,6 +66,15 @@ pub struct CellSummary {
     pub cpu_share: Option<f64>,
     /// Figures of each series with samples.
     pub series: BTreeMap<Series, Statistics>,
+    /// What the run is about, the main series first; empty for wake-up latency.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub about: Vec<Series>,
+    /// Second by second, where that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_second: Option<BySecond>,
+    /// What follows from the figures of its probe, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub derived: Vec<String>,
     /// How the limit came out, when there is one.
     pub verdict: Option<Verdict>,
     /// The worst spikes, worst first.
@@ -93,9 +115,12 @@ impl CellSummary {
         Cell { tuning: self.tuning.clone(), load: self.load.clone() }
     }
 
-    /// Its first series and the figures of it: wake-up latency, unless another tool measured something else.
+    /// What it is about and the figures of that: wake-up latency, unless its probe or another tool measured something else.
     #[must_use]
     pub fn main(&self) -> Option<(Series, &Statistics)> {
+        if let Some((series, figures)) = self.about.first().and_then(|about| self.series.get_key_value(about)) {
+            return Some((*series, figures));
+        }
         self.series.first_key_value().map(|(series, figures)| (*series, figures))
     }
 
@@ -134,6 +159,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         permitted: true,
         why_not: None,
         complete: run.is_complete(),
+        goes_on: run.goes_on,
         blocks: run.blocks.len() as u64,
         slots: account.slots,
         cycles: account.cycles,
@@ -141,6 +167,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         overruns: per_interval(|interval| interval.overruns),
         deadline_misses: per_interval(|interval| interval.deadline_misses),
         lost: account.lost,
+        excluded: account.excluded,
         spike_count: per_interval(|interval| interval.spikes),
         page_faults: run.end.as_ref().map(|end| end.page_faults),
         involuntary_switches: run.end.as_ref().map(|end| end.involuntary_switches),
@@ -154,6 +181,9 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         causes_cpu_share: share_of_slots(run, |end| end.causes_cpu_ns).filter(|_| looked(run)),
         causes_bytes: run.end.as_ref().map(|end| end.causes_bytes).filter(|_| looked(run)),
         import: run.import.clone(),
+        about: run.header.series.clone(),
+        by_second: BySecond::of(&run.seconds),
+        derived: probes::derived(run, &series),
         series,
         conclusions: None,
         notes,
@@ -178,35 +208,27 @@ struct Account {
     cycles: u64,
     skipped: u64,
     lost: u64,
+    excluded: u64,
 }
 
 impl Account {
     fn of(run: &RunFile) -> Self {
-        if let Some(end) = &run.end {
-            return Self { slots: end.slots, cycles: end.cycles, skipped: end.skipped, lost: end.lost };
-        }
         if run.import.is_some() {
             let count = |series: Series| -> u64 {
                 let entries = run.entries.iter().filter(|entry| entry.series == series);
                 entries.map(|entry| entry.counts.count()).sum()
             };
             let samples = Series::ALL.into_iter().map(count).find(|n| *n > 0).unwrap_or(0);
-            return Self { slots: samples, cycles: samples, skipped: 0, lost: 0 };
+            return Self { slots: samples, cycles: samples, skipped: 0, lost: 0, excluded: 0 };
         }
-        let mut sum = Self { slots: 0, cycles: 0, skipped: 0, lost: 0 };
-        for interval in &run.intervals {
-            sum.cycles += interval.cycles;
-            sum.skipped += interval.skipped;
-            sum.lost += interval.lost;
-        }
-        sum.slots = sum.cycles + sum.skipped + sum.lost;
-        sum
+        let crate::record::Account { slots, cycles, skipped, lost, excluded, .. } = run.account();
+        Self { slots, cycles, skipped, lost, excluded }
     }
 }
 
 fn share_of_slots(run: &RunFile, cpu_ns: fn(&crate::record::Account) -> u64) -> Option<f64> {
     let (end, timing) = (run.end.as_ref()?, run.header.timing.as_ref()?);
-    let slots_ns = end.slots as f64 * timing.period_ns as f64;
+    let slots_ns = end.slots.saturating_sub(end.untold) as f64 * timing.period_ns as f64;
     (slots_ns > 0.0).then(|| cpu_ns(end) as f64 / slots_ns)
 }
 
@@ -227,7 +249,10 @@ fn worst_spikes(run: &RunFile) -> Vec<SpikeNote> {
 
 fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let mut notes = run.import.as_ref().map(super::imported::notes).unwrap_or_default();
-    if !run.is_complete() {
+    notes.extend(run.resumes.iter().map(resumed));
+    if run.goes_on {
+        notes.push(format!("the run goes on: figures are of its first {}", spoken(super::summary::last_second(run))));
+    } else if !run.is_complete() {
         let line = if run.cut_line { ", in the middle of a line" } else { "" };
         notes.push(format!(
             "the run file was cut off{line}: figures are of what is there, warm-up cycles are not counted"
@@ -251,10 +276,18 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
         notes.push(format!("{lost} samples found no room between loop and recorder and are in no figure"));
     }
     notes.extend(verdict::stalls_in_words(&verdict::stalls(run)));
+    notes.extend(exclusions::in_words(&run.exclusions));
+    notes.extend(run.remarks.iter().cloned());
     for load in loads_of(run) {
         notes.extend(load_notes(&run.loads, load));
     }
     notes
+}
+
+fn resumed(resume: &Resume) -> String {
+    let how = if resume.after.is_some() { "ended early" } else { "cut off" };
+    let (unmeasured, t) = (spoken(resume.unmeasured_s), spoken(resume.t));
+    format!("the run was {how} and gone on with at {t}; for {unmeasured} before that nothing was measured")
 }
 
 fn loads_of(run: &RunFile) -> Vec<&str> {

@@ -231,8 +231,9 @@ impl Comparison {
                         "{of}{mine} and {base} have too few stretches of time for an interval around their ratio"
                     ),
                     Some(ratio) if !ratio.is_visible() => {
+                        let none = if of.is_empty() { "No" } else { "no" };
                         format!(
-                            "{of}no visible difference of {} {words} between {mine} and {base}: {}",
+                            "{of}{none} visible difference of {} {words} between {mine} and {base}: {}",
                             ratio.metric,
                             ratio.words()
                         )

@@ -20,6 +20,8 @@
 //! | [`enough`] | how long to measure |
 //! | [`normal`] | what mean and standard deviation leave out |
 //! | [`conclusions`] | these four together |
+//! | [`sweep`] | figures over rising load |
+//! | [`probes`] | what single probes have to say |
 //! | [`summary`], [`cell`] | all of it as one object |
 //! | [`tables`], [`table`] | all of it as text |
 //! | [`mod@page`] | all of it as one HTML file |
@@ -39,6 +41,7 @@ pub mod compare_tables;
 pub mod conclusions;
 pub mod effects;
 pub mod enough;
+mod exclusions;
 pub mod export;
 pub mod extremes;
 pub mod gate;
@@ -47,9 +50,11 @@ pub mod junit;
 pub mod modes;
 pub mod normal;
 pub mod page;
+pub mod probes;
 pub mod spikes;
 pub mod statistics;
 pub mod summary;
+pub mod sweep;
 pub mod table;
 pub mod tables;
 pub mod units;

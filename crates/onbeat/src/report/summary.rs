@@ -11,6 +11,7 @@ use super::best::{self, Overall};
 use super::causes;
 use super::cell::{self, CellSummary};
 use super::effects::{self, Effect};
+use super::sweep::{self, Sweep};
 use super::verdict::Limit;
 use crate::host::Host;
 use crate::record::{Bench, Cell, RunFile, Stall};
@@ -55,6 +56,9 @@ pub struct Summary {
     /// Why spikes were late, in sentences; empty when nobody looked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
+    /// Over rising load, when it is a sweep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
     /// How it came out.
     pub verdict: Overall,
 }
@@ -82,6 +86,10 @@ impl Summary {
         let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
         let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
         let verdict = best::overall(&cells, &asked.tunings, &asked.loads, limit);
+        let sweep = sweep::of(bench, &cells);
+        // Of a sweep the worst step is explained; eleven explanations hide it.
+        let worst = sweep.as_ref().and_then(Sweep::worst).map(|step| vec![step.load.clone()]);
+        let explained = worst.unwrap_or_else(|| asked.loads.clone());
         Self {
             schema: BENCH_SCHEMA.to_owned(),
             version: bench.header.version.clone(),
@@ -92,7 +100,8 @@ impl Summary {
             ladder: if asked.ladder.is_empty() { bench.header.grants.clone() } else { asked.ladder },
             limit,
             order: asked.order,
-            causes: causes::sentences(&cells, &asked.loads).into_iter().chain(causes::cost_of_bench(bench)).collect(),
+            causes: causes::sentences(&cells, &explained).into_iter().chain(causes::cost_of_bench(bench)).collect(),
+            sweep,
             tunings: asked.tunings,
             loads: asked.loads,
             period_ns: files.iter().find_map(|file| Some(file.header.timing.as_ref()?.period_ns)).unwrap_or(0),
@@ -118,6 +127,7 @@ impl Summary {
             host: run.header.host.clone(),
             ladder: run.header.grants.clone(),
             limit,
+            sweep: None,
             causes: causes::sentences(&cells, &loads),
             order: "single".to_owned(),
             tunings,
@@ -147,10 +157,12 @@ impl Summary {
 #[must_use]
 pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = vec![summary.verdict.sentence.clone()];
+    sentences.extend(summary.cells.iter().filter(|_| summary.cells.len() == 1).flat_map(|cell| cell.derived.clone()));
+    sentences.extend(summary.sweep.iter().map(|sweep| sweep.sentence.clone()));
     sentences.extend(effects::in_one_line(&summary.effects));
     sentences.extend(summary.causes.iter().cloned());
     sentences.extend(super::spikes::windows_in_words(summary));
-    if summary.order == "sequential" {
+    if summary.order == "sequential" && summary.sweep.is_none() {
         let why =
             "Tunings ran one after the other: a change of what else the machine did meanwhile looks like an effect";
         sentences.push(why.to_owned());
@@ -169,7 +181,8 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
         }
     };
     told(cell_names(|cell| !cell.permitted), "Not permitted");
-    told(cell_names(|cell| cell.permitted && !cell.complete), "Cut off, judged by what is there");
+    told(cell_names(|cell| cell.goes_on), "The run goes on, judged by what is there so far");
+    told(cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on), "Cut off, judged by what is there");
     told(cell_names(|cell| cell.lost > 0), "Samples were lost");
     sentences
 }
@@ -187,6 +200,7 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
             not_permitted: Vec::new(),
             ladder: Vec::new(),
             shield: Vec::new(),
+            sweep: None,
         };
         for Cell { tuning, load } in files.iter().map(cell_of) {
             if !found.tunings.contains(&tuning) {
@@ -219,21 +233,9 @@ fn cell_summary(cell: Cell, bench: &RunFile, files: &[RunFile], limit: Option<Li
 /// The cell of a file; outside a bench, the tuning that was granted and the load that ran.
 pub(super) fn cell_of(run: &RunFile) -> Cell {
     run.header.cell.clone().unwrap_or_else(|| Cell {
-        tuning: tuning_granted(run),
+        tuning: run.header.tuning(),
         load: run.blocks.first().map_or_else(|| "unknown".to_owned(), |block| block.load.clone()),
     })
-}
-
-/// `none`, or those of P, M, C and S that a run outside a bench had.
-fn tuning_granted(run: &RunFile) -> String {
-    let granted = |what: &str| run.header.grants.iter().any(|grant| grant.granted && grant.what.starts_with(what));
-    let timing = run.header.timing.as_ref();
-    let mut letters = String::new();
-    letters.push_str(if granted("real-time priority") { "P" } else { "" });
-    letters.push_str(if granted("locked memory") { "M" } else { "" });
-    letters.push_str(if granted("CPU shield") { "C" } else { "" });
-    letters.push_str(if timing.is_some_and(|timing| timing.wait != "sleep") { "S" } else { "" });
-    if letters.is_empty() { "none".to_owned() } else { letters }
 }
 
 /// How far a file goes, in seconds since its start.

@@ -15,6 +15,7 @@ const SIGN: char = '~';
 const UNSUPPORTED: &str = "~ fewer than ten samples stand above this figure, or any figure of this row";
 const UNSUPPORTED_FIGURE: &str = "~ fewer than ten samples stand above this figure";
 const CUT_OFF: &str = "* the run was cut off; figures are of what is there";
+const GOES_ON: &str = "+ the run goes on; figures are of what is there so far";
 const NO_FIGURE: &str = "-";
 /// The columns of a load's table, after the tuning.
 const HEADS: [&str; 10] = ["min", "avg", "max", "SD", "p50", "p99", "p99.9", "p99.99", "misses", "skipped"];
@@ -249,7 +250,11 @@ pub fn ladder(grants: &[Grant]) -> Table {
 }
 
 fn name(cell: &CellSummary) -> String {
-    let mark = if cell.permitted && !cell.complete { "*" } else { "" };
+    let mark = match (cell.permitted && !cell.complete, cell.goes_on) {
+        (true, true) => "+",
+        (true, false) => "*",
+        _ => "",
+    };
     format!("{}{mark}", cell.tuning)
 }
 
@@ -288,7 +293,10 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
             table.rows.iter().any(|row| row.entries.get(1).is_some_and(|entry| entry.text.starts_with("~m")));
         table.legend.push(if whole_rows { UNSUPPORTED } else { UNSUPPORTED_FIGURE }.to_owned());
     }
-    if cells.iter().any(|cell| cell.permitted && !cell.complete) {
+    if cells.iter().any(|cell| cell.goes_on) {
+        table.legend.push(GOES_ON.to_owned());
+    }
+    if cells.iter().any(|cell| cell.permitted && !cell.complete && !cell.goes_on) {
         table.legend.push(CUT_OFF.to_owned());
     }
     for cell in cells {

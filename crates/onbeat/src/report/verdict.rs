@@ -133,10 +133,11 @@ impl Tally {
         let (skipped_over, skipped) = count_over(run, Series::SkippedLatency, limit.limit_ns);
         match limit.on {
             Series::WakeupLatency => over += skipped_over,
-            Series::ResponseTime => over += skipped,
+            // What was never served, or never answered, was late for certain.
+            Series::ResponseTime | Series::ReadWrite => over += skipped,
             _ => {}
         }
-        if matches!(limit.on, Series::WakeupLatency | Series::ResponseTime) {
+        if matches!(limit.on, Series::WakeupLatency | Series::ResponseTime | Series::ReadWrite) {
             releases += skipped;
         }
         let lost = run.intervals.iter().map(|interval| interval.lost).sum();

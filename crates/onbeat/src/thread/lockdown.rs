@@ -26,7 +26,19 @@ const AUDIT_ARCH: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const AUDIT_ARCH: Option<u32> = None;
 
-/// What the loop may ask for, then what ending its thread takes.
+/// Whether a loop has ports besides sleep and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// Sleep and time only.
+    None,
+    /// It reads and writes prepared descriptors.
+    Open,
+}
+
+/// What a loop with ports may ask for besides.
+const OF_PORTS: [libc::c_long; 4] = [libc::SYS_write, libc::SYS_ioctl, libc::SYS_ppoll, libc::SYS_read];
+
+/// What every loop may ask for, then what ending its thread takes.
 const ALLOWED: [libc::c_long; 11] = [
     libc::SYS_clock_nanosleep,
     libc::SYS_clock_gettime,
@@ -53,7 +65,7 @@ const ARCH_AT: u32 = 4;
 ///
 /// # Errors
 /// [`LockdownError`].
-pub fn lockdown() -> Result<(), LockdownError> {
+pub fn lockdown(ports: Ports) -> Result<(), LockdownError> {
     let arch = AUDIT_ARCH.ok_or(LockdownError::UnknownProcessor { arch: std::env::consts::ARCH })?;
     let mut program = vec![
         instruction(LOAD_WORD, 0, 0, ARCH_AT),
@@ -61,9 +73,11 @@ pub fn lockdown() -> Result<(), LockdownError> {
         instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
         instruction(LOAD_WORD, 0, 0, NUMBER_AT),
     ];
-    for (place, &number) in ALLOWED.iter().enumerate() {
+    let of_ports: &[libc::c_long] = if ports == Ports::Open { &OF_PORTS } else { &[] };
+    let allowed = [&ALLOWED, of_ports].concat();
+    for (place, &number) in allowed.iter().enumerate() {
         // Over the rest of the list and the kill, to the last instruction.
-        let to_allow = u8::try_from(ALLOWED.len() - place).unwrap_or(u8::MAX);
+        let to_allow = u8::try_from(allowed.len() - place).unwrap_or(u8::MAX);
         program.push(instruction(JUMP_IF_EQUAL, to_allow, 0, u32::try_from(number).unwrap_or(u32::MAX)));
     }
     program.push(instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS));

@@ -92,12 +92,14 @@ impl Day {
             on_overrun: "skip".into(),
             cpu: None,
             priority: 0,
+            delay_ns: 0,
         };
         Header {
             schema: Header::SCHEMA.into(),
             version: "0.0.0".into(),
             command: vec!["onbeat".into()],
             probe: "timer".into(),
+            series: Vec::new(),
             started_unix_s: 1_763_712_000.0,
             host: Host::default(),
             cell: None,

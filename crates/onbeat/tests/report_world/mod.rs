@@ -39,6 +39,7 @@ pub fn header(cell: Option<Cell>) -> Header {
         version: "0.1.0".to_owned(),
         command: vec!["onbeat".to_owned(), "bench".to_owned()],
         probe: "timer".to_owned(),
+        series: Vec::new(),
         started_unix_s: 1_763_712_000.5,
         host: Host::default(),
         cell,
@@ -51,6 +52,7 @@ pub fn header(cell: Option<Cell>) -> Header {
             on_overrun: "skip".to_owned(),
             cpu: Some(1),
             priority: 0,
+            delay_ns: 0,
         }),
         grants: Vec::new(),
         limit: None,
@@ -137,6 +139,7 @@ pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) ->
         not_permitted: Vec::new(),
         ladder: Vec::new(),
         shield: Vec::new(),
+        sweep: None,
     };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bench.onbeat.hlog");

@@ -1,0 +1,146 @@
+//! `onbeat measure`, as clap reads it: a command per probe of the library, with its sentence, its defaults and its own
+//! options.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use onbeat::bench::sweep::Steps;
+use onbeat::load::Load;
+use onbeat::probe::{self, Choice, Description, Given, Kind, Value};
+use onbeat_rt::Wait;
+
+use crate::cli::{LimitOptions, LoopOptions, OutputOptions, wait};
+use crate::units::time_ns;
+
+const SIGNALS: &str = "\x1b[1mSignals\x1b[0m
+  SIGUSR1            the summary so far on standard error; the run goes on
+  SIGINT (Ctrl-C), SIGTERM, SIGHUP
+                     the run ends with its report; a second one ends it at once";
+
+/// A probe with what was typed for it.
+#[derive(Debug)]
+pub(crate) struct Measure {
+    pub(crate) probe: &'static Description,
+    pub(crate) options: Box<MeasureOptions>,
+    pub(crate) given: Given,
+}
+
+/// What all probes take.
+#[derive(Debug, Args)]
+pub(crate) struct MeasureOptions {
+    /// How long to measure; 0 is until Ctrl-C, or until the probe is done
+    #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Stay on this CPU [default: wherever the scheduler puts the loop]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop
+    #[arg(long, default_value = "90", value_parser = clap::value_parser!(u32).range(0..=99), value_name = "N")]
+    pub(crate) priority: u32,
+    /// How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin
+    /// that follows the machine, never longer than this)
+    #[arg(long, default_value = "sleep", value_parser = wait, value_name = "WAIT")]
+    pub(crate) wait: Wait,
+    /// Leave out the flight recorder that finds out why cycles were late
+    #[arg(long)]
+    pub(crate) no_causes: bool,
+    /// Leave memory unlocked
+    #[arg(long)]
+    pub(crate) no_lock_memory: bool,
+    /// What else the machine shall do meanwhile; see `onbeat load --help`
+    #[arg(long, default_value = "idle", value_name = "LOAD")]
+    pub(crate) load: Load,
+    /// The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them
+    #[arg(long, value_name = "FROM..TO/STEP", conflicts_with_all = ["load", "beside"])]
+    pub(crate) load_sweep: Option<Steps>,
+    /// With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a
+    /// network in between, which decide nothing]
+    #[arg(long, value_parser = time_ns, value_name = "TIME", requires = "load_sweep")]
+    pub(crate) allowed_jitter: Option<u64>,
+    /// Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the
+    /// machine went down, a signal ended it), in the same file; without one a new run begins
+    #[arg(long, conflicts_with = "load_sweep")]
+    pub(crate) resume: bool,
+    /// End when this process does
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) beside: Option<i32>,
+    #[command(flatten)]
+    pub(crate) looping: LoopOptions,
+    #[command(flatten)]
+    pub(crate) limit: LimitOptions,
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+}
+
+impl Subcommand for Measure {
+    fn augment_subcommands(command: Command) -> Command {
+        probe::ALL.iter().fold(command, |command, probe| command.subcommand(of_probe(probe)))
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        probe::ALL.iter().any(|probe| probe.name == name)
+    }
+}
+
+impl Measure {
+    /// What was typed behind `measure`, for commands that are a probe in another guise.
+    ///
+    /// # Errors
+    /// As for the command line.
+    pub(crate) fn of_words(words: &[String]) -> Result<Self, clap::Error> {
+        let command = Self::augment_subcommands(Command::new("measure").no_binary_name(true));
+        Self::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
+}
+
+fn of_probe(probe: &'static Description) -> Command {
+    let command = MeasureOptions::augment_args(Command::new(probe.name))
+        .about(probe.sentence)
+        .before_help(format!("\x1b[1mExamples\x1b[0m\n{}", probe.examples))
+        .after_help(SIGNALS)
+        .mut_arg("period", |arg| arg.default_value(probe.defaults.period))
+        .mut_arg("priority", |arg| arg.default_value(probe.defaults.priority))
+        .mut_arg("duration", |arg| arg.default_value(probe.defaults.duration));
+    probe.choices.iter().fold(command, |command, choice| command.arg(of_choice(choice)))
+}
+
+fn of_choice(choice: &Choice) -> Arg {
+    let arg = Arg::new(choice.name).long(choice.name).help(choice.help).help_heading("The probe");
+    let arg = choice.default.into_iter().fold(arg, Arg::default_value);
+    match choice.kind {
+        Kind::Time => arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(Value::Time)),
+        Kind::Count => arg.value_name("N").value_parser(count),
+        Kind::Name => arg.value_name("NAME").value_parser(|text: &str| Ok::<_, String>(Value::Name(text.to_owned()))),
+        Kind::Place => arg.value_name("PLACE").value_parser(|text: &str| text.parse().map(Value::Place)),
+        Kind::Word(words) => arg.value_name("WORD").value_parser(PossibleValuesParser::new(words).map(Value::Word)),
+        Kind::Switch => {
+            arg.num_args(0).default_missing_value("").value_parser(|_: &str| Ok::<_, String>(Value::Switch))
+        }
+    }
+}
+
+fn count(text: &str) -> Result<Value, String> {
+    text.replace([',', '_'], "").parse().map(Value::Count).map_err(|_| format!("`{text}` is no whole number"))
+}
+
+impl FromArgMatches for Measure {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let unknown = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+        let (name, matches) = matches.subcommand().ok_or_else(unknown)?;
+        let probe = probe::ALL.into_iter().find(|probe| probe.name == name).ok_or_else(unknown)?;
+        let given = |choice: &Choice| Some((choice.name, matches.get_one::<Value>(choice.name)?.clone()));
+        Ok(Self {
+            probe,
+            options: Box::new(MeasureOptions::from_arg_matches(matches)?),
+            given: Given(probe.choices.iter().filter_map(given).collect()),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Options of `onbeat robot`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::{LoopOptions, OutputOptions, wait};
+use crate::units::time_ns;
+
+pub(crate) const ROBOT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat robot run humanoid --trajectory gait --for 30s
+      the 48 joints of the simulated humanoid walk; no rights, no hardware
+  sudo onbeat robot run arm.toml --interface eth1 --cpu 3 --trajectory csv:reach.csv
+      the devices of a file behind a network card play the lines of another one
+  planner | sudo onbeat robot run arm.toml --interface eth1 --trajectory goal
+      goals come in lines such as: elbow=0.4, wrist=-0.1
+  onbeat robot run humanoid --trajectory commander --name walker
+      other processes say where the joints should be, one at a time, such as the next line
+  onbeat robot goal walker \"left knee=0.3\" neck=-0.1";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Robot {
+    /// Moves the joints of a robot along a trajectory, until Ctrl-C; that stops it in order
+    #[command(before_help = ROBOT_EXAMPLES, after_help = ENDS)]
+    Run(Box<RobotRunOptions>),
+    /// Says where joints of a running robot should be
+    #[command(before_help = GOAL_EXAMPLES, after_help = GOAL_ENDS)]
+    Goal(GoalOptions),
+}
+
+const GOAL_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat robot goal walker \"left knee=0.3\" neck=-0.1
+      both joints go there and stay; all others stay where they are
+  onbeat robot goal walker \"left knee=0.3\" --for 2s
+      nobody else may command for two seconds";
+
+const GOAL_ENDS: &str = "The robot must have been started by `onbeat robot run FILE --name NAME --trajectory commander`. Exit status: 0 the robot follows the
+goal, 2 it does not, or it could not be given.";
+
+#[derive(Debug, Args)]
+pub(crate) struct GoalOptions {
+    /// Name of the robot's image, as `onbeat robot run --name` made it
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Joints and where they should be, in rad; joints are called as their devices
+    #[arg(value_name = "JOINT=RAD", required = true)]
+    pub(crate) goals: Vec<String>,
+    /// How long to go on commanding once the robot follows; 0 is not at all. The joints stay there afterwards
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+}
+
+const ENDS: &str = "Ctrl-C brings all joints to rest and takes their power away; a second one ends the process at once, and the devices'
+watchdogs stop them. After a safe stop, `kill -USR1` resets. Exit status: 0 it ended at rest in order, 1 it was in a safe stop
+or a joint was down, 2 it could not run.";
+
+/// A trajectory as people type it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TrajectoryWord {
+    Hold,
+    Sine,
+    Gait,
+    Goal,
+    Commander,
+    Csv(PathBuf),
+}
+
+impl FromStr for TrajectoryWord {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "hold" => Ok(Self::Hold),
+            "sine" => Ok(Self::Sine),
+            "gait" => Ok(Self::Gait),
+            "goal" => Ok(Self::Goal),
+            "commander" => Ok(Self::Commander),
+            _ => match text.strip_prefix("csv:").filter(|file| !file.is_empty()) {
+                Some(file) => Ok(Self::Csv(file.into())),
+                None => Err(format!("`{text}` is none of hold, sine, gait, goal, commander, csv:FILE")),
+            },
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RobotRunOptions {
+    /// File of segment and robot (docs/segment.md, docs/robot.md), or `humanoid`, which ships with onbeat
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What to play: hold, sine, gait, csv:FILE; goal follows the lines of standard input, commander whoever gives goals through
+    /// the image (--name) [default: the file's, else hold]
+    #[arg(long, value_name = "WORD")]
+    pub(crate) trajectory: Option<TrajectoryWord>,
+    /// Network interface that the devices are behind
+    #[arg(long, value_name = "NAME", conflicts_with = "simulate")]
+    pub(crate) interface: Option<String>,
+    /// The devices of the file are simulated in this process; so it is without --interface
+    #[arg(long)]
+    pub(crate) simulate: bool,
+    /// A cycle waits for its own reply; without it, it works with the reply of the one before, which costs a cycle and no wait
+    #[arg(long)]
+    pub(crate) same_cycle: bool,
+    /// Shares the process image under this name, for `onbeat bus state --name NAME` and whoever else looks on, and for `onbeat robot
+    /// goal NAME`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// How long until it stops in order; 0 is until Ctrl-C
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Real-time priority of the loop, 1 to 99; 0 for none
+    #[arg(long, default_value_t = 90, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
+    pub(crate) priority: u32,
+    /// Keep the loop on this CPU
+    #[arg(long, value_name = "CPU")]
+    pub(crate) cpu: Option<u32>,
+    /// How the loop waits for a release: sleep, spin=TIME, adaptive=TIME
+    #[arg(long, default_value = "sleep", value_parser = wait, value_name = "WAIT")]
+    pub(crate) wait: onbeat_rt::Wait,
+    /// Do not look for the causes of spikes
+    #[arg(long)]
+    pub(crate) no_causes: bool,
+    #[command(flatten)]
+    pub(crate) looping: LoopOptions,
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+}

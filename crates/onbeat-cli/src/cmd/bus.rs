@@ -1,0 +1,433 @@
+//! `onbeat bus`: what a running bus can be asked, through its image in shared memory.
+
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use onbeat::ethercat::bus::{self as ethercat, BusError, InProcess, Packets, Scanned};
+use onbeat::ethercat::control::{
+    Client, Counter, Device, Events, Presence, SdoAction, SdoFailure, Snapshot, Stats, Timed,
+};
+use onbeat::ethercat::event::{Event, NO_DEVICE};
+use onbeat::ethercat::layout::{DeviceLayout, MappedValue};
+use onbeat::ethercat::sim::{Link, Segment};
+use onbeat::report::table::{Column, Row, Table};
+use onbeat::report::units::count;
+use onbeat_rt::sys::Monotonic;
+use serde_json::{Map, Value, json};
+
+use super::{Failure, Verdict};
+use crate::cli_bus::{
+    Bus, BusRunOptions, EventsOptions, Named, ScanOptions, Sdo, SdoOptions, StatsOptions, WatchOptions,
+};
+use crate::cli_measure::Measure;
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, columns, say};
+
+/// How often `--follow` looks for events, and a wait for Ctrl-C.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What can go wrong with a bus that runs.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BusFailure {
+    #[error(transparent)]
+    Up(#[from] BusError),
+    #[error("{0}")]
+    Words(String),
+    #[error("there is no device \"{device}\" on this bus; `onbeat bus info` lists them")]
+    NoDevice { device: String },
+    #[error("object 0x{index:04x}:{entry:x} of \"{device}\": {why}")]
+    Sdo { device: String, index: u16, entry: u8, why: SdoFailure },
+}
+
+pub(crate) fn run(command: &Bus) -> Result<Verdict, Failure> {
+    match command {
+        Bus::Scan(options) => scan(options),
+        Bus::Run(options) => serve(options),
+        Bus::State(named) => state(named),
+        Bus::Info(named) => info(named),
+        Bus::Watch(options) => watch(options),
+        Bus::Events(options) => events(options),
+        Bus::Stats(options) => stats(options),
+        Bus::Sdo(Sdo::Read(options)) => sdo(options, SdoAction::Read),
+        Bus::Sdo(Sdo::Write(options)) => sdo(&options.of, options.action()),
+    }
+}
+
+fn print_json(value: &Value) -> Result<(), Failure> {
+    say(Tone::Plain, &serde_json::to_string(value)?);
+    Ok(())
+}
+
+/// The word for the devices that need no interface.
+const SIMULATED: &str = "simulated";
+
+fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
+    let scanned = if options.interface == SIMULATED {
+        let link = Link::from_toml(Segment::HUMANOID)?;
+        ethercat::scan(&mut InProcess::on_clock(link, Monotonic), SIMULATED)
+    } else {
+        ethercat::scan(&mut Packets::open(&options.interface)?, &options.interface)
+    };
+    let devices = scanned.map_err(BusFailure::from)?;
+    if options.json {
+        let devices = devices.iter().enumerate().map(|(place, device)| {
+            json!({
+                "place": place, "name": device.name, "alias": device.alias, "vendor": device.vendor, "product": device.product,
+                "revision": device.revision, "serial": device.serial, "distributed_clock": device.has_clock,
+            })
+        });
+        print_json(&Value::Array(devices.collect()))?;
+        return Ok(Verdict::Holds);
+    }
+    let row = |(place, device): (usize, &Scanned)| {
+        let entries = [
+            place.to_string(),
+            device.name.clone(),
+            format!("{:08x}:{:08x}", device.vendor, device.product),
+            format!("{:x}", device.revision),
+            device.serial.to_string(),
+            device.alias.to_string(),
+            if device.has_clock { "yes" } else { "no" }.to_owned(),
+        ];
+        Row { entries: entries.map(Into::into).into(), begins_group: false }
+    };
+    let words = ["device", "vendor:product", "revision", "serial", "alias", "clock"].map(Column::words);
+    let table = Table {
+        title: format!("{} devices answer on {}", devices.len(), options.interface),
+        columns: std::iter::once(Column::figures("")).chain(words).collect(),
+        rows: devices.iter().enumerate().map(row).collect(),
+        ..Table::default()
+    };
+    say(Tone::Plain, table.to_text(columns()).trim_end());
+    Ok(Verdict::Holds)
+}
+
+/// A bus for others is the bus probe with a process image that is shared, until it is stopped.
+fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
+    let mut words: Vec<String> =
+        ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name].map(str::to_owned).into();
+    words.extend(options.interface.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
+    words.extend(options.more.iter().cloned());
+    let measure = Measure::of_words(&words).map_err(|why| BusFailure::Words(why.to_string().trim_end().to_owned()))?;
+    super::measure::run(&measure)
+}
+
+fn state(named: &Named) -> Result<Verdict, Failure> {
+    let client = Client::open(&named.name)?;
+    let state = client.state();
+    let process = |of: Option<&(u32, String)>| of.map(|(pid, name)| json!({ "pid": pid, "name": name }));
+    if named.json {
+        let cycle = state.cycle.as_ref();
+        print_json(&json!({
+            "bus": state.name, "segment": state.segment, "pid": state.pid, "sharing": state.sharing.to_string(),
+            "generation": state.generation, "devices": state.devices, "in_op": state.in_op,
+            "owner": process(state.owner.as_ref()), "commander": process(state.commander.as_ref()),
+            "cycle": cycle.map(|cycle| cycle.cycle),
+            "working_counter": cycle.map(|cycle| cycle.working_counter),
+            "expected_working_counter": cycle.map(|cycle| cycle.expected),
+            "events": state.events, "layout_hash": format!("{:016x}", state.layout_hash),
+        }))?;
+        return Ok(Verdict::Holds);
+    }
+    let cycle = state.cycle.map_or_else(
+        || "no cycle yet".to_owned(),
+        |cycle| {
+            format!("cycle {}, working counter {} of {}", count(cycle.cycle), cycle.working_counter, cycle.expected)
+        },
+    );
+    let named = |of: Option<(u32, String)>| {
+        of.map_or_else(|| "nobody".to_owned(), |(pid, name)| format!("process {pid} ({name})"))
+    };
+    let (owner, commander) = (named(state.owner), named(state.commander));
+    say(Tone::Head, &format!("{}: {}, {} of {} devices in OP", state.name, state.segment, state.in_op, state.devices));
+    for line in [
+        format!("  {cycle}"),
+        format!("  outputs belong to {owner}; joints are commanded by {commander}"),
+        format!("  process {}, sharing {}, {} events", state.pid, state.sharing, count(state.events)),
+    ] {
+        say(Tone::Plain, &line);
+    }
+    Ok(Verdict::Holds)
+}
+
+fn al_words(state: u16) -> String {
+    match state {
+        0 => "-".to_owned(),
+        1 => "INIT".to_owned(),
+        2 => "PREOP".to_owned(),
+        4 => "SAFEOP".to_owned(),
+        8 => "OP".to_owned(),
+        other => format!("0x{other:x}"),
+    }
+}
+
+const fn presence_words(presence: Presence) -> &'static str {
+    match presence {
+        Presence::Unknown => "",
+        Presence::Present => "present",
+        Presence::Lost => "lost",
+        Presence::Wrong => "another device",
+    }
+}
+
+fn info(named: &Named) -> Result<Verdict, Failure> {
+    let client = Client::open(&named.name)?;
+    let devices = client.devices();
+    if named.json {
+        print_json(&Value::Array(devices.iter().enumerate().map(device_json).collect()))?;
+        return Ok(Verdict::Holds);
+    }
+    let row = |(place, device): (usize, &Device)| {
+        let Device { layout, state } = device;
+        let status = if state.al_status == 0 { String::new() } else { format!(" 0x{:04x}", state.al_status) };
+        let range = |range: &std::ops::Range<usize>| format!("{}+{}", range.start, range.len());
+        let entries = [
+            place.to_string(),
+            layout.name.clone(),
+            format!("{:08x}:{:08x}", layout.vendor, layout.product),
+            layout.alias.to_string(),
+            format!("{}{status}", al_words(state.al_state)),
+            presence_words(state.presence).to_owned(),
+            range(&layout.outputs),
+            range(&layout.inputs),
+        ];
+        Row { entries: entries.map(Into::into).into(), begins_group: false }
+    };
+    let words = ["device", "vendor:product", "alias", "AL state", "", "outputs", "inputs"].map(Column::words);
+    let table = Table {
+        title: format!("Devices of {}", client.layout().name),
+        columns: std::iter::once(Column::figures("")).chain(words).collect(),
+        rows: devices.iter().enumerate().map(row).collect(),
+        ..Table::default()
+    };
+    say(Tone::Plain, table.to_text(columns()).trim_end());
+    Ok(Verdict::Holds)
+}
+
+fn device_json((place, Device { layout, state }): (usize, &Device)) -> Value {
+    json!({
+        "place": place, "name": layout.name, "alias": layout.alias, "vendor": layout.vendor, "product": layout.product,
+        "revision": layout.revision, "al_state": state.al_state, "al_status": state.al_status,
+        "presence": format!("{:?}", state.presence).to_lowercase(),
+        "outputs": { "at": layout.outputs.start, "bytes": layout.outputs.len() },
+        "inputs": { "at": layout.inputs.start, "bytes": layout.inputs.len() },
+    })
+}
+
+// ---- values
+
+fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
+    let mut client = Client::open(&options.named.name)?;
+    let layout = client.layout();
+    let places: Vec<usize> = if options.devices.is_empty() {
+        (0..layout.devices.len()).collect()
+    } else {
+        options.devices.iter().map(|device| place_of(&layout.devices, device)).collect::<Result<_, _>>()?
+    };
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let mut seen = client.snapshot();
+    let begin = Instant::now();
+    for round in 1.. {
+        client.read(&mut seen)?;
+        if options.named.json {
+            let devices: Map<String, Value> =
+                places.iter().map(|place| &layout.devices[*place]).map(|device| values_json(device, &seen)).collect();
+            print_json(&json!({ "cycle": seen.cycle.cycle, "fresh": seen.cycle.fresh, "devices": devices }))?;
+        } else {
+            places.iter().for_each(|place| say(Tone::Plain, &values_line(&layout.devices[*place], &seen)));
+        }
+        if round == options.count {
+            break;
+        }
+        while begin.elapsed() < Duration::from_nanos(options.every) * round as u32 {
+            if interruptions.stop.load(Ordering::Relaxed) {
+                return Ok(Verdict::Holds);
+            }
+            sleep(LOOK_EVERY.min(Duration::from_nanos(options.every)));
+        }
+    }
+    Ok(Verdict::Holds)
+}
+
+fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure> {
+    let named = devices.iter().position(|device| device.name == wanted);
+    let numbered = || wanted.parse().ok().filter(|place| *place < devices.len());
+    named.or_else(numbered).ok_or_else(|| BusFailure::NoDevice { device: wanted.to_owned() })
+}
+
+/// The bits of a value, lowest first, as EtherCAT maps them; `None` of more than 64, or beyond the image.
+fn bits_of(part: &[u8], value: &MappedValue) -> Option<u64> {
+    let bit = |place: usize| part.get(place / 8).map(|byte| u64::from(byte >> (place % 8) & 1));
+    if value.bits > 64 {
+        return None;
+    }
+    (0..usize::from(value.bits)).try_fold(0, |whole, place| Some(whole | bit(value.bit_at + place)? << place))
+}
+
+/// All values of a device, inputs first: `NAME, index:entry, what it is`.
+fn values<'d>(device: &'d DeviceLayout, seen: &'d Snapshot) -> impl Iterator<Item = (String, &'d MappedValue, u64)> {
+    let inputs = seen.inputs.get(device.inputs.clone()).unwrap_or_default();
+    let outputs = seen.outputs.get(device.outputs.clone()).unwrap_or_default();
+    let all = device.input_values.iter().map(move |value| (inputs, value));
+    let all = all.chain(device.output_values.iter().map(move |value| (outputs, value)));
+    all.filter_map(|(part, value)| {
+        let key = format!("{:04x}:{:x}", value.index, value.entry);
+        Some((key, value, bits_of(part, value)?))
+    })
+}
+
+fn values_json(device: &DeviceLayout, seen: &Snapshot) -> (String, Value) {
+    let all: Map<String, Value> = values(device, seen).map(|(key, _, bits)| (key, bits.into())).collect();
+    (device.name.clone(), Value::Object(all))
+}
+
+/// Positions and the like are numbers with a sign; words of states and single bits are shown as they are.
+fn values_line(device: &DeviceLayout, seen: &Snapshot) -> String {
+    let shown = |(key, value, bits): (String, &MappedValue, u64)| {
+        let is_word = value.bits <= 8 || [0x6040, 0x6041].contains(&value.index);
+        let unused = 64 - u32::from(value.bits);
+        let signed = if value.bits == 0 { 0 } else { (bits << unused).cast_signed() >> unused };
+        if is_word { format!("{key} 0x{bits:x}") } else { format!("{key} {signed}") }
+    };
+    let all: Vec<String> = values(device, seen).map(shown).collect();
+    format!("{:>10} {:16} {}", seen.cycle.cycle, device.name, all.join("  "))
+}
+
+// ---- events
+
+fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
+    let client = Client::open(&options.named.name)?;
+    let layout = client.layout();
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let mut from = options.from;
+    loop {
+        let Events { events, next, missed } = client.events(from);
+        if missed > 0 {
+            advise(Tone::Careful, &format!("{} events are not kept any more", count(missed)));
+        }
+        for (number, event) in events {
+            if options.named.json {
+                print_json(&json!({ "number": number, "event": event }))?;
+            } else {
+                say(Tone::Plain, &event_line(number, &event, &layout.devices));
+            }
+        }
+        from = next;
+        if !options.follow || interruptions.stop.load(Ordering::Relaxed) {
+            return Ok(Verdict::Holds);
+        }
+        client.check()?;
+        sleep(LOOK_EVERY);
+    }
+}
+
+fn event_line(number: u64, event: &Event, devices: &[DeviceLayout]) -> String {
+    let kind = serde_json::to_value(event.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
+    let device = match event.device {
+        NO_DEVICE => String::new(),
+        place => devices.get(usize::from(place)).map_or_else(|| place.to_string(), |device| device.name.clone()),
+    };
+    let change =
+        if (event.old, event.new) == (0, 0) { String::new() } else { format!(" {} -> {}", event.old, event.new) };
+    let at_s = event.at_ns as f64 / 1e9;
+    let line = format!(
+        "{number:>6} {at_s:14.6} s  cycle {:>9}  {:20} {device}{change}  code {} (0x{:x})",
+        event.cycle,
+        kind.unwrap_or_default(),
+        event.code,
+        event.code
+    );
+    line.trim_end().to_owned()
+}
+
+// ---- statistics
+
+fn stats(options: &StatsOptions) -> Result<Verdict, Failure> {
+    let client = Client::open(&options.named.name)?;
+    if options.text {
+        say(Tone::Plain, client.stats_text().trim_end());
+        return Ok(Verdict::Holds);
+    }
+    let stats = client.stats();
+    if options.named.json {
+        print_json(&stats_json(&stats))?;
+        return Ok(Verdict::Holds);
+    }
+    let us = |ns: f64| format!("{:.1}", ns / 1e3);
+    let row = |(kind, word): (Timed, &str)| {
+        let times = stats.times(kind);
+        let of = |share: f64| us(times.quantile_ns(share) as f64);
+        let figures = [us(times.mean_ns()), of(0.5), of(0.99), of(0.999), us(times.max_ns() as f64)];
+        let entries = [word.replace('_', " "), count(times.count())].into_iter().chain(figures);
+        Row { entries: entries.map(Into::into).collect(), begins_group: false }
+    };
+    let figures = ["samples", "avg", "p50", "p99", "p99.9", "max"].map(Column::figures);
+    let table = Table {
+        title: format!("Times of {} since it began, us", options.named.name),
+        columns: std::iter::once(Column::words("")).chain(figures).collect(),
+        rows: Timed::ALL.into_iter().map(row).collect(),
+        legend: vec!["Percentiles are upper ends of buckets a sixteenth wide.".to_owned()],
+    };
+    say(Tone::Plain, table.to_text(columns()).trim_end());
+    let counters =
+        Counter::ALL.map(|(counter, word)| format!("{} {}", count(stats.counter(counter)), word.replace('_', " ")));
+    say(Tone::Plain, &format!("\n{}", crate::term::wrapped(&counters.join(", "), 80)));
+    Ok(Verdict::Holds)
+}
+
+fn stats_json(stats: &Stats) -> Value {
+    let counters = Counter::ALL.map(|(counter, word)| (word.to_owned(), Value::from(stats.counter(counter))));
+    let timed = Timed::ALL.map(|(kind, word)| {
+        let times = stats.times(kind);
+        let figures = json!({
+            "count": times.count(), "mean_ns": times.mean_ns(), "p50_ns": times.quantile_ns(0.5),
+            "p99_ns": times.quantile_ns(0.99), "p99.9_ns": times.quantile_ns(0.999), "max_ns": times.max_ns(),
+        });
+        (word.to_owned(), figures)
+    });
+    Value::Object(counters.into_iter().chain(timed).collect())
+}
+
+// ---- objects
+
+fn sdo(options: &SdoOptions, action: SdoAction) -> Result<Verdict, Failure> {
+    let client = Client::open(&options.named.name)?;
+    let layout = client.layout();
+    let place = place_of(&layout.devices, &options.device)?;
+    let is_read = action == SdoAction::Read;
+    let request = options.request(place as u16, action);
+    let answer = client.request(&request, Duration::from_nanos(options.timeout))?;
+    let (index, entry) = options.object;
+    let bytes =
+        answer.map_err(|why| BusFailure::Sdo { device: layout.devices[place].name.clone(), index, entry, why })?;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    if options.named.json {
+        print_json(&json!({ "index": index, "entry": entry, "bytes": hex, "unsigned": number(&bytes) }))?;
+    } else if is_read {
+        say(Tone::Plain, &told(&bytes, &hex));
+    }
+    Ok(Verdict::Holds)
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    let mut whole = [0; 8];
+    whole.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(whole))
+}
+
+/// A number as such and as a signed one where they differ, letters as text, all else as bytes.
+fn told(bytes: &[u8], hex: &str) -> String {
+    match (bytes.len(), number(bytes)) {
+        (1 | 2 | 4 | 8, Some(unsigned)) => {
+            let unused = 64 - 8 * bytes.len() as u32;
+            let signed = (unsigned << unused).cast_signed() >> unused;
+            let minus = if signed < 0 { format!(" ({signed})") } else { String::new() };
+            format!("{unsigned}{minus} 0x{unsigned:x}")
+        }
+        _ => match std::str::from_utf8(bytes) {
+            Ok(text) if !text.is_empty() && !text.chars().any(char::is_control) => format!("\"{text}\" {hex}"),
+            _ => hex.to_owned(),
+        },
+    }
+}

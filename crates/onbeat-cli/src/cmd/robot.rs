@@ -1,0 +1,337 @@
+//! `onbeat robot`: a robot moves, and is seen.
+
+use std::fs;
+use std::io::{BufRead, IsTerminal, stdin, stdout};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use onbeat::cause::{Cause, Explanation};
+use onbeat::ethercat::bus::{Bus, InProcess, Mode, Options, Packets, Wire};
+use onbeat::ethercat::control::{BusSide, Image, Settings};
+use onbeat::ethercat::event::{Event, NO_DEVICE};
+use onbeat::ethercat::layout::Layout;
+use onbeat::ethercat::served::{Attending, Serving, serve};
+use onbeat::ethercat::sim::{Link, Segment};
+use onbeat::probe::description::OnGrid;
+use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run};
+use onbeat::record::{Account, Recorder, RunFile, Series};
+use onbeat::robot::{
+    Commanded, GoalPlace, LoopView, MotionController, NO_JOINT, Orders, Outlets, Phase, Reason, Robot as Joints,
+    RobotEvent, RobotTask, RobotView, Rung, Seen, SpikeView, Trajectory,
+};
+use onbeat_rt::ring::Ring;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Consumer, Instant, Slot, split};
+use serde_json::json;
+
+use super::measure::Zero;
+use super::{Failure, ThreadChoice, Verdict, check_cpu, repair_first, runs, setting, show, typed};
+use crate::cli_robot::{Robot, RobotRunOptions, TrajectoryWord};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Live, Tone, advise, robot as words};
+
+/// Rows of devices in the live table.
+const ROWS: usize = 8;
+/// The live table is drawn this often, and lines of a log are written this often, in ns.
+const DRAW_EVERY_NS: u64 = 250_000_000;
+const LINE_EVERY_NS: u64 = 1_000_000_000;
+/// Spikes in the live table.
+const SPIKES: usize = 3;
+/// A reply of the same cycle is waited for at most this part of the period.
+const REPLY_WITHIN: u64 = 2;
+
+pub(crate) fn run(command: &Robot) -> Result<Verdict, Failure> {
+    match command {
+        Robot::Run(options) => run_robot(options),
+        Robot::Goal(options) => super::robot_goal::give(options),
+    }
+}
+
+fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
+    check_cpu(options.cpu)?;
+    let text = text_of(&options.file)?;
+    let layout = Layout::from_toml(&text)?;
+    let joints = Joints::from_toml(&text, &layout, options.looping.period)?;
+    let word = word_of(options, &joints)?;
+    let image = image(options, (&layout, &joints), &word)?;
+    let controller = MotionController::new(&joints, trajectory(word, &joints, image.as_ref())?);
+    repair_first()?;
+    match &options.interface {
+        Some(name) => run_on(Packets::open(name)?, name, options, (layout, joints), (controller, image)),
+        None => {
+            let wire = InProcess::on_clock(Link::from_toml(&text)?, Monotonic);
+            run_on(wire, "the simulated segment", options, (layout, joints), (controller, image))
+        }
+    }
+}
+
+fn text_of(file: &Path) -> Result<String, Failure> {
+    if file == Path::new("humanoid") {
+        return Ok(Segment::HUMANOID.to_owned());
+    }
+    fs::read_to_string(file).map_err(|source| Failure::File { what: "read", path: file.to_owned(), source })
+}
+
+fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, Failure> {
+    let of_file = || joints.settings.trajectory.parse().map_err(Failure::Trajectory);
+    options.trajectory.clone().map_or_else(of_file, Ok)
+}
+
+/// What other processes see of the bus, under the name that was given. The outputs are the robot's; its joints are told where they are
+/// commanded through it.
+fn image(
+    options: &RobotRunOptions,
+    (layout, joints): (&Layout, &Joints),
+    word: &TrajectoryWord,
+) -> Result<Option<BusSide>, Failure> {
+    let Some(name) = &options.name else { return Ok(None) };
+    let joints_told = if *word == TrajectoryWord::Commander { joints.commanded() } else { Vec::new() };
+    let goal_age_ns = joints.settings.goal_age_ns;
+    let mut image = Image::create(name, layout, Settings { joints: joints_told, goal_age_ns, ..Settings::default() })?;
+    image.keep_outputs()?;
+    Ok(Some(image))
+}
+
+fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) -> Result<Trajectory, Failure> {
+    Ok(match word {
+        TrajectoryWord::Hold => Trajectory::hold(),
+        TrajectoryWord::Sine => Trajectory::sine(joints)?,
+        TrajectoryWord::Gait => Trajectory::gait(joints)?,
+        TrajectoryWord::Csv(path) => {
+            let text = fs::read_to_string(&path).map_err(|source| Failure::File {
+                what: "read",
+                path: path.clone(),
+                source,
+            })?;
+            Trajectory::csv(&text, joints).map_err(|source| Failure::Played { path, source })?
+        }
+        TrajectoryWord::Goal => {
+            let place = GoalPlace::default();
+            let names: Vec<String> = joints.joints.iter().map(|joint| joint.name.clone()).collect();
+            let commanded = place.clone();
+            thread::spawn(move || follow_lines(&names, commanded));
+            Trajectory::goal(Box::new(place), joints)
+        }
+        TrajectoryWord::Commander => {
+            let goals = image.and_then(BusSide::goals).ok_or(Failure::NoImageName)?;
+            Trajectory::goal(Box::new(Commanded::by(goals)), joints)
+        }
+    })
+}
+
+/// Each line of standard input is a goal: `NAME=RAD, NAME=RAD`. Joints that no line has named yet stay where they are.
+fn follow_lines(names: &[String], mut place: GoalPlace) {
+    let mut wanted = vec![None; names.len()];
+    for line in stdin().lock().lines().map_while(Result::ok) {
+        for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let pair = part.split_once('=').map(|(name, number)| (name.trim(), number.trim().parse::<f64>()));
+            let joint = pair.as_ref().and_then(|(name, _)| names.iter().position(|known| known == name));
+            match (joint, pair) {
+                (Some(joint), Some((_, Ok(position)))) => wanted[joint] = Some(position),
+                _ => advise(Tone::Careful, &format!("\"{part}\" is no goal; write NAME=RAD, with the name of a joint")),
+            }
+        }
+        place.put(Monotonic.now().as_ns(), &wanted);
+    }
+}
+
+/// Makes everything ready, runs, and tells how it came out.
+fn run_on<W: Wire + Send>(
+    wire: W,
+    on: &str,
+    options: &RobotRunOptions,
+    (layout, joints): (Layout, Joints),
+    (controller, image): (MotionController, Option<BusSide>),
+) -> Result<Verdict, Failure> {
+    let period_ns = options.looping.period;
+    let mode = match options.same_cycle {
+        true => Mode::SameCycle { reply_within_ns: period_ns / REPLY_WITHIN },
+        false => Mode::Pipelined,
+    };
+    let interruptions = signals::watch(OnUsr1::Summary)?;
+    let bus = Bus::bring_up(wire, Some(&layout), Options { mode, period_ns, follow_clock: true }, on)?;
+    let path = runs::create(&options.output.out)?.join(format!("robot{}", runs::RUN_FILE));
+    let zero = Zero::now();
+    let thread = ThreadChoice {
+        cpu: options.cpu,
+        priority: options.priority,
+        lock_memory: true,
+        wait: options.wait,
+        causes: !options.no_causes,
+    };
+    let duration_ns = if options.duration == 0 { u64::MAX } else { options.duration };
+    let mut header = probe::header(&typed(), "robot", zero.unix_s);
+    header.series = vec![Series::WakeupLatency];
+    let destination = Destination { path: &path, header, origin: zero.at };
+    let mut run = Run::open(destination, setting(&options.looping, thread, duration_ns))?;
+    let (mut seen, mut robot, mut of_bus) = (slots::<Seen>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
+    let (mut seen, mut robot, mut of_bus) = (over(&mut seen), over(&mut robot), over(&mut of_bus));
+    let ((seen_in, seen_out), (robot_in, robot_out)) = (split(&mut seen), split(&mut robot));
+    let (bus_in, bus_out) = split(&mut of_bus);
+    let orders = Orders::default();
+    let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
+    let (serving, mut attending) = image.map(served).unzip();
+    let task = RobotTask::new(bus, controller, &orders, outlets, DRAW_EVERY_NS / period_ns.max(1) / 2)
+        .working(options.looping.work)
+        .serving(serving);
+    let mut screen = Screen {
+        layout: &layout,
+        joints: &joints,
+        run_file: &path,
+        seen: seen_out,
+        robot: robot_out,
+        bus: bus_out,
+        view: None,
+        was_down: false,
+        spikes: Vec::new(),
+        drawn: zero.at,
+        live: Live::new(stdout().is_terminal() && !options.output.json),
+        is_quiet: options.output.json,
+    };
+    let inner = Interruptions::default();
+    let mut body = OnGrid { task, has_ports: true };
+    let block = BlockPlan { index: 0, load: "idle", releases: u64::MAX };
+    let ran = run.block(&block, &mut body, &inner, &mut |recorder| {
+        inner.continued.store(interruptions.continued.load(Ordering::Relaxed), Ordering::Relaxed);
+        let is_over = Monotonic.now().ns_since(zero.at) >= duration_ns;
+        if interruptions.stop.load(Ordering::Relaxed) || is_over {
+            orders.stop();
+        }
+        if interruptions.summary.swap(false, Ordering::Relaxed) {
+            orders.reset();
+        }
+        attending.iter_mut().for_each(Attending::look);
+        screen.look(recorder);
+    });
+    screen.look(run.recorder());
+    screen.end();
+    body.task.into_bus().take_down();
+    ran?;
+    let _: Account = run.close()?;
+    screen.conclude(options)
+}
+
+/// The two ends of an image: in the loop, and beside it.
+fn served(image: BusSide) -> (Serving, Attending) {
+    let (_, serving, attending) = serve(image, None);
+    (serving, attending)
+}
+
+fn slots<T>(count: usize) -> Vec<Slot<T>> {
+    (0..count).map(|_| Slot::empty()).collect()
+}
+
+#[allow(clippy::expect_used)] // The numbers of slots above are powers of two.
+fn over<T: Copy + Send>(slots: &mut [Slot<T>]) -> Ring<'_, T> {
+    Ring::over(slots).expect("a power of two")
+}
+
+/// What people see while a robot runs.
+struct Screen<'s> {
+    layout: &'s Layout,
+    joints: &'s Joints,
+    run_file: &'s Path,
+    seen: Consumer<'s, Seen>,
+    robot: Consumer<'s, RobotEvent>,
+    bus: Consumer<'s, Event>,
+    view: Option<RobotView>,
+    was_down: bool,
+    spikes: Vec<SpikeView>,
+    drawn: Instant,
+    live: Live,
+    /// Nothing but one object is wanted on standard output.
+    is_quiet: bool,
+}
+
+impl Screen<'_> {
+    /// Takes in what has come out of the loop, and shows it when it is time.
+    fn look(&mut self, recorder: &mut Recorder) {
+        while let Some(event) = self.robot.pop() {
+            self.tell(&words::robot_event(&event, &self.name_of_joint(event.joint)));
+        }
+        while let Some(event) = self.bus.pop() {
+            let device = self.layout.devices.get(usize::from(event.device)).filter(|_| event.device != NO_DEVICE);
+            self.tell(&words::bus_event(&event, device.map_or("", |device| device.name.as_str())));
+        }
+        let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
+        let progress = recorder.progress();
+        self.was_down |= seen.status.joints().iter().any(|joint| joint.reason != Reason::None);
+        if progress.spikes > self.view.as_ref().map_or(0, |view| view.of_loop.spikes) {
+            self.spikes = latest_spikes(self.run_file);
+        }
+        let mut view = RobotView::of(self.joints, self.layout, &seen);
+        view.of_loop = LoopView {
+            worst_ns: progress.worst_ns,
+            deadline_misses: progress.deadline_misses,
+            skipped: progress.skipped,
+            spikes: progress.spikes,
+        };
+        view.spikes.clone_from(&self.spikes);
+        self.draw(&view);
+        self.view = Some(view);
+    }
+
+    fn draw(&mut self, view: &RobotView) {
+        let every_ns = if self.live.is_on() { DRAW_EVERY_NS } else { LINE_EVERY_NS };
+        let now = Monotonic.now();
+        if now.ns_since(self.drawn) < every_ns {
+            return;
+        }
+        self.drawn = now;
+        if self.live.is_on() {
+            self.live.draw(&words::table(view, ROWS, show::letters()));
+        } else {
+            self.tell(&words::line(view, show::letters()));
+        }
+    }
+
+    fn tell(&mut self, line: &str) {
+        if self.is_quiet {
+            advise(Tone::Faint, line);
+        } else {
+            self.live.above(line);
+        }
+    }
+
+    fn name_of_joint(&self, joint: u16) -> String {
+        let named = self.joints.joints.get(usize::from(joint)).filter(|_| joint != NO_JOINT);
+        named.map_or(String::new(), |joint| joint.name.clone())
+    }
+
+    fn end(&mut self) {
+        self.live.clear();
+    }
+
+    /// How everything was at the end, the loop's figures, and the exit status.
+    fn conclude(self, options: &RobotRunOptions) -> Result<Verdict, Failure> {
+        let kept = runs::read(self.run_file, None)?;
+        let Some(mut view) = self.view else { return Ok(Verdict::CannotTell) };
+        view.spikes = latest_spikes(self.run_file);
+        if options.output.json {
+            let all = json!({ "schema": "onbeat.robot/1", "robot": view, "run": kept.summary });
+            crate::term::say(Tone::Plain, &serde_json::to_string(&all)?);
+        } else {
+            for (tone, line) in words::table(&view, ROWS, show::letters()) {
+                crate::term::say(tone, &line);
+            }
+            crate::term::say(Tone::Plain, "");
+            show::summary(&kept, show::Extent::default(), None)?;
+        }
+        let in_order = view.phase == Phase::AtRest && view.rung != Rung::SafeStop && !self.was_down;
+        Ok(if in_order { Verdict::Holds } else { Verdict::Broken })
+    }
+}
+
+/// The latest spikes in a run file that is being written; none when it cannot be read now.
+fn latest_spikes(path: &Path) -> Vec<SpikeView> {
+    let Ok(file) = RunFile::read(path) else { return Vec::new() };
+    let latest = file.spikes.iter().rev().take(SPIKES);
+    latest
+        .map(|spike| {
+            let explanation = Explanation::of_causes(spike.causes.clone());
+            let cause = explanation.main().map_or_else(|| "cause not looked for".to_owned(), Cause::words);
+            SpikeView { t: spike.t, late_ns: spike.wakeup_latency_ns, cause }
+        })
+        .collect()
+}

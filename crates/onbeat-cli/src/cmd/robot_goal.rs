@@ -1,0 +1,72 @@
+//! `onbeat robot goal`: where joints of a running robot should be, from a shell.
+
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use onbeat::ethercat::control::{Client, Commander, GoalAnswer};
+
+use super::{Failure, Verdict};
+use crate::cli_robot::GoalOptions;
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, say};
+
+/// A robot that is being enabled takes a moment; goals are given anew meanwhile.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+/// A goal is given so many times while it would be young.
+const TIMES_WITHIN_AGE: u32 = 5;
+/// As often and as seldom as makes sense.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(50);
+
+pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
+    let goals = options.goals.iter().map(|word| parsed(word)).collect::<Result<Vec<_>, _>>()?;
+    let client = Client::open(&options.name)?;
+    let mut commander = client.command()?;
+    for (joint, rad) in &goals {
+        commander.set(joint, *rad)?;
+    }
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let every = (Duration::from_micros(commander.age_us().into()) / TIMES_WITHIN_AGE).clamp(SHORTEST, LONGEST);
+    let is_over = || interruptions.stop.load(Ordering::Relaxed);
+    let first = commander.give()?;
+    let began = Instant::now();
+    while !is_followed(&commander, first)? {
+        if is_over() {
+            return Ok(Verdict::CannotTell);
+        }
+        if began.elapsed() > SEEN_WITHIN {
+            return Err(Failure::GoalNotSeen { within_s: SEEN_WITHIN.as_secs() });
+        }
+        refresh(&client, &mut commander, every)?;
+    }
+    let words: Vec<String> = goals.iter().map(|(joint, rad)| format!("{joint} {rad} rad")).collect();
+    say(Tone::Plain, &format!("{} follows: {}", options.name, words.join(", ")));
+    let (began, lasting) = (Instant::now(), Duration::from_nanos(options.duration));
+    while began.elapsed() < lasting && !is_over() {
+        refresh(&client, &mut commander, every.min(lasting.saturating_sub(began.elapsed())))?;
+    }
+    Ok(Verdict::Holds)
+}
+
+/// `JOINT=RAD`; names may hold blanks.
+fn parsed(word: &str) -> Result<(String, f64), Failure> {
+    let pair = word.rsplit_once('=').and_then(|(joint, rad)| Some((joint.trim().to_owned(), rad.trim().parse().ok()?)));
+    pair.filter(|(joint, _)| !joint.is_empty()).ok_or_else(|| Failure::NoGoal(word.to_owned()))
+}
+
+/// What the robot says of goals from number `first` on.
+fn is_followed(commander: &Commander, first: u64) -> Result<bool, Failure> {
+    match commander.answer() {
+        Some((number, GoalAnswer::Taken)) if number >= first => Ok(true),
+        Some((number, GoalAnswer::Refused)) if number >= first => Err(Failure::GoalRefused),
+        _ => Ok(false),
+    }
+}
+
+fn refresh(client: &Client, commander: &mut Commander, after: Duration) -> Result<(), Failure> {
+    sleep(after);
+    client.check()?;
+    commander.give()?;
+    Ok(())
+}

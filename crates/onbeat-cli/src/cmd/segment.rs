@@ -1,0 +1,267 @@
+//! `onbeat segment`: simulated devices for any MainDevice.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use onbeat::ethercat::carrier::{Beside, Interface, LOG_QUEUE, Pcap, serve};
+use onbeat::ethercat::sim::{Description, FaultLog, Happening, Link, Logged, Segment as Devices};
+use onbeat::thread::Wanted;
+
+use super::{Failure, Verdict, segment_orders};
+use crate::cli_segment::{Segment, SegmentRunOptions};
+use crate::signals::{self, OnUsr1};
+use crate::term::{Tone, advise, say, wrapped};
+
+/// A new interface is looked at this often, and so many times at most.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const MOST_LOOKS: u32 = 300;
+/// Longest name of a network interface.
+const LONGEST_NAME: usize = 15;
+
+pub(crate) fn run(command: &Segment) -> Result<Verdict, Failure> {
+    match command {
+        Segment::Run(options) => run_segment(options),
+        Segment::Fault(options) => segment_orders::fault(options),
+        Segment::Heal(options) => segment_orders::heal(options),
+        Segment::Status(options) => segment_orders::status(options),
+    }
+}
+
+fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
+    let mut link = link_of(options)?;
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let told = Told::begin(options, &link)?;
+    let place = Place::prepare(options, link.segment().is_ring())?;
+    let mut capture = match &options.pcap {
+        Some(path) => {
+            let failed = |source| Failure::File { what: "write", path: path.clone(), source };
+            Some(Pcap::begin(BufWriter::new(File::create(path).map_err(failed)?)).map_err(failed)?)
+        }
+        None => None,
+    };
+    if options.duration > 0 {
+        let over = Arc::clone(&interruptions);
+        let duration = Duration::from_nanos(options.duration);
+        std::thread::spawn(move || {
+            std::thread::sleep(duration);
+            over.stop.store(true, Ordering::Relaxed);
+        });
+    }
+    let (control, orders) = segment_orders::open(&place.other_end).unzip();
+    be_prompt(options.priority);
+    advise(Tone::Plain, &wrapped(&place.tells(&link), 80));
+    let beside = Beside { capture: capture.as_mut(), orders, log: Some(told.lines.clone()) };
+    let served = serve(&place.interfaces, &mut link, beside, &interruptions.stop);
+    drop(control);
+    let ended = capture.map_or(Ok(()), Pcap::end);
+    place.remove();
+    let written = told.end();
+    let served = served?;
+    ended.map_err(|source| Failure::File { what: "write", path: options.pcap.clone().unwrap_or_default(), source })?;
+    written.map_err(|source| Failure::File { what: "write", path: options.log.clone().unwrap_or_default(), source })?;
+    if served.not_told > 0 {
+        let sentence = format!("{} faults found no room in the fault log; they took place", served.not_told);
+        advise(Tone::Careful, &wrapped(&sentence, 80));
+    }
+    say(Tone::Plain, &summed_up(&link));
+    Ok(Verdict::Holds)
+}
+
+/// The thread that writes what goes wrong, to a file and for people. Frames do not wait for it.
+struct Told {
+    lines: SyncSender<Logged>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Told {
+    fn begin(options: &SegmentRunOptions, link: &Link) -> Result<Self, Failure> {
+        let to: Box<dyn Write + Send> = match &options.log {
+            Some(path) => {
+                let failed = |source| Failure::File { what: "write", path: path.clone(), source };
+                Box::new(BufWriter::new(File::create(path).map_err(failed)?))
+            }
+            None => Box::new(io::sink()),
+        };
+        let mut log = FaultLog::of(link.segment(), to);
+        let (lines, waiting) = sync_channel::<Logged>(LOG_QUEUE);
+        let thread = std::thread::spawn(move || {
+            while let Ok(first) = waiting.recv() {
+                for line in std::iter::once(first).chain(waiting.try_iter()) {
+                    log.record(&line)?;
+                    // What befalls single frames would be too much to read.
+                    if line.what != Happening::Befalls {
+                        advise(Tone::Plain, &log.sentence(&line));
+                    }
+                }
+                log.flush()?;
+            }
+            Ok(())
+        });
+        Ok(Self { lines, thread })
+    }
+
+    fn end(self) -> io::Result<()> {
+        drop(self.lines);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that writes it failed")))
+    }
+}
+
+/// Asks for the devices' priority, and says what going without costs.
+fn be_prompt(priority: u32) {
+    let fifo = (priority > 0).then_some(priority);
+    let wanted = Wanted { fifo, cpu: None, lock_memory: false, dma_latency_us: None };
+    for grant in wanted.prepare_thread().iter().filter(|grant| !grant.granted) {
+        let why = grant.why_not.as_deref().unwrap_or_default();
+        let sentence = format!("the devices have no real-time priority: {why}. On a busy machine they answer late");
+        advise(Tone::Careful, &wrapped(&sentence, 80));
+    }
+}
+
+fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
+    let file = &options.file;
+    let is_esi = file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xml"));
+    if !options.device.is_empty() && !is_esi {
+        return Err(Failure::NoEsi { path: file.clone() });
+    }
+    let description = if file == Path::new("humanoid") {
+        Description::from_toml(Devices::HUMANOID)?
+    } else if is_esi {
+        let bytes = std::fs::read(file).map_err(|source| Failure::File { what: "read", path: file.clone(), source })?;
+        Description::from_esi(&bytes, &file.display().to_string(), &options.device)?
+    } else {
+        Description::from_file(file)?
+    };
+    Ok(Link::of(&description)?)
+}
+
+/// What happened, in one line.
+fn summed_up(link: &Link) -> String {
+    let counts = link.counts();
+    let segment = link.segment();
+    let states = [(1, "INIT"), (2, "PREOP"), (4, "SAFEOP"), (8, "OP")].map(|(state, word)| {
+        let all = (0..segment.len()).filter_map(|device| segment.status(device));
+        (all.filter(|status| status.al_state == state).count(), word)
+    });
+    let states: Vec<String> =
+        states.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} in {word}")).collect();
+    let lost = counts.lost + counts.swallowed + counts.no_room;
+    format!("{} frames, {lost} of them lost; devices: {}", counts.sent, states.join(", "))
+}
+
+/// Where frames come from, and what has to be taken away at the end.
+struct Place {
+    /// One, or both ends of a ring.
+    interfaces: Vec<Interface>,
+    /// What the MainDevice is to use, and the name of the segment's socket.
+    other_end: String,
+    /// What else it is to use, for a ring.
+    second_end: Option<String>,
+    made_veth: Vec<String>,
+}
+
+impl Place {
+    fn prepare(options: &SegmentRunOptions, is_ring: bool) -> Result<Self, Failure> {
+        let names = |name: &String| {
+            let second = is_ring.then(|| format!("{name}b"));
+            std::iter::once(name.clone()).chain(second).collect::<Vec<_>>()
+        };
+        if let Some(name) = &options.tap {
+            let ends = names(name);
+            let mut interfaces = Vec::new();
+            for end in &ends {
+                interfaces.push(Interface::make_tap(end)?);
+                ip(&["link", "set", end, "up"])?;
+            }
+            return Ok(Self::at(interfaces, &ends, Vec::new()));
+        }
+        if let Some(name) = &options.veth {
+            let ends = names(name);
+            let longest = ends.iter().map(String::len).max().unwrap_or_default() + "-seg".len();
+            if longest > LONGEST_NAME {
+                let most = LONGEST_NAME + name.len() - longest;
+                return Err(Failure::LongName { name: name.clone(), most });
+            }
+            let mut interfaces = Vec::new();
+            for end in &ends {
+                interfaces.push(make_veth(end)?);
+            }
+            return Ok(Self::at(interfaces, &ends, ends.clone()));
+        }
+        let first = options.interface.clone().unwrap_or_default();
+        let ends = match (&options.second, is_ring) {
+            (Some(second), true) => vec![first, second.clone()],
+            (None, false) => vec![first],
+            (None, true) => return Err(Failure::NoSecond),
+            (Some(_), false) => return Err(Failure::NoRing),
+        };
+        let interfaces = ends.iter().map(|end| Interface::open(end)).collect::<Result<_, _>>()?;
+        Ok(Self::at(interfaces, &ends, Vec::new()))
+    }
+
+    fn at(interfaces: Vec<Interface>, ends: &[String], made_veth: Vec<String>) -> Self {
+        let other_end = ends.first().cloned().unwrap_or_default();
+        Self { interfaces, other_end, second_end: ends.get(1).cloned(), made_veth }
+    }
+
+    fn tells(&self, link: &Link) -> String {
+        let (devices, name) = (link.segment().len(), link.segment().name());
+        let ends = match &self.second_end {
+            Some(second) => format!("{} and {second}, the two ends of a ring", self.other_end),
+            None => self.other_end.clone(),
+        };
+        format!("{devices} devices of \"{name}\" answer on {ends}; Ctrl-C ends them")
+    }
+
+    fn remove(self) {
+        drop(self.interfaces);
+        for end in &self.made_veth {
+            if let Err(why) = ip(&["link", "delete", end]) {
+                advise(Tone::Careful, &why.to_string());
+            }
+        }
+    }
+}
+
+/// Makes a pair of interfaces, and opens the devices' end.
+fn make_veth(name: &str) -> Result<Interface, Failure> {
+    let far = format!("{name}-seg");
+    // A pair that an onbeat left that was killed is as good as a new one.
+    if Interface::open(&far).is_err() {
+        ip(&["link", "add", "name", name, "type", "veth", "peer", "name", &far])?;
+    }
+    for end in [name, &far] {
+        ip(&["link", "set", end, "up"])?;
+    }
+    wait_until_up(name)?;
+    Ok(Interface::open(&far)?)
+}
+
+/// A new interface drops what is sent before the kernel has noticed its carrier, a moment after `up`.
+fn wait_until_up(name: &str) -> Result<(), Failure> {
+    for _ in 0..MOST_LOOKS {
+        if ip(&["-o", "link", "show", name])?.contains("state UP") {
+            break;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// Asks iproute2, which knows how to make interfaces.
+fn ip(words: &[&str]) -> Result<String, Failure> {
+    let line = format!("ip {}", words.join(" "));
+    let done =
+        Command::new("ip").args(words).output().map_err(|source| Failure::Program { line: line.clone(), source })?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let why = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    Err(Failure::ProgramSays { line, why })
+}

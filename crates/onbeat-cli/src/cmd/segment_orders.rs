@@ -1,0 +1,180 @@
+//! `onbeat segment fault`, `heal` and `status`: orders to a segment that is running.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use onbeat::ethercat::carrier::{Answer, Control, Order, Orders, SegmentStatus, ask};
+use onbeat::ethercat::sim::{FAULT_KINDS, FaultWords};
+
+use super::repair::state_directory;
+use super::{Failure, Verdict};
+use crate::cli_segment::{FaultOptions, OnOptions, StatusOptions};
+use crate::term::{Tone, advise, say, wrapped};
+
+const ENDING: &str = ".sock";
+
+fn directory() -> PathBuf {
+    state_directory().join("segments")
+}
+
+/// The socket of the segment on an interface.
+fn socket(interface: &str) -> PathBuf {
+    directory().join(format!("{interface}{ENDING}"))
+}
+
+/// Opens the socket of a segment. Without it the segment runs all the same, and says so.
+pub(crate) fn open(interface: &str) -> Option<(Control, Orders)> {
+    let path = socket(interface);
+    match Control::open(&path) {
+        Ok(opened) => Some(opened),
+        Err(why) => {
+            let why = match why.kind() {
+                io::ErrorKind::AddrInUse => format!("another segment on {interface} takes them"),
+                _ => format!("{}: {why}", path.display()),
+            };
+            advise(Tone::Careful, &wrapped(&format!("faults cannot be ordered while this runs: {why}"), 80));
+            None
+        }
+    }
+}
+
+/// Interfaces on which a segment answers.
+fn running() -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(directory()) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut found: Vec<String> = names
+        .filter_map(|name| name.strip_suffix(ENDING).map(str::to_owned))
+        .filter(|name| is_there(&socket(name)))
+        .collect();
+    found.sort();
+    found
+}
+
+/// What a killed segment has left does not answer.
+fn is_there(path: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(path).is_ok_and(|_| true)
+}
+
+fn chosen(on: &OnOptions) -> Result<String, Failure> {
+    let none = |on: String| Failure::NoSegment { on, place: directory() };
+    match (&on.on, running().as_slice()) {
+        (Some(name), _) if is_there(&socket(name)) => Ok(name.clone()),
+        (Some(name), _) => Err(none(format!(" on {name}"))),
+        (None, [one]) => Ok(one.clone()),
+        (None, []) => Err(none(String::new())),
+        (None, several) => Err(Failure::SeveralSegments(several.join(", "))),
+    }
+}
+
+fn asked(on: &OnOptions, order: &Order) -> Result<(String, Answer), Failure> {
+    let name = chosen(on)?;
+    match ask(&socket(&name), order) {
+        Ok(Answer::Refused { why }) => Err(Failure::Refused(why)),
+        Ok(answer) => Ok((name, answer)),
+        Err(source) => Err(Failure::NotAsked { on: name, source }),
+    }
+}
+
+pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
+    if options.list {
+        return list(options);
+    }
+    let words = FaultWords {
+        kind: options.kind.clone().unwrap_or_default(),
+        device: options.device.clone(),
+        at_ms: 0.0,
+        for_ms: options.duration.map(|ns| ns as f64 / 1e6),
+        share: options.share,
+        code: options.code,
+        state: options.state,
+        by: options.by,
+        mails: options.mails,
+    };
+    let (name, _) = asked(&options.on, &Order::Fault(words.clone()))?;
+    say(Tone::Plain, &format!("{name}: {}", told(&words)));
+    Ok(Verdict::Holds)
+}
+
+/// A fault in a line.
+fn told(words: &FaultWords) -> String {
+    let of = words.device.as_ref().map(|device| format!("of \"{device}\""));
+    let number = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
+    let share = (words.share < 1.0).then(|| format!("share {}", words.share));
+    let duration = words.for_ms.map(|ms| format!("for {ms} ms"));
+    let parts = [
+        Some(words.kind.clone()),
+        of,
+        number("by", words.by.map(|by| by.to_string())),
+        number("code", words.code.map(|code| format!("{code:#06x}"))),
+        number("state", words.state.map(|state| state.to_string())),
+        number("mails", words.mails.map(|mails| mails.to_string())),
+        share,
+        duration,
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn list(options: &FaultOptions) -> Result<Verdict, Failure> {
+    for (kind, of, values) in FAULT_KINDS {
+        say(Tone::Plain, format!("{kind:<14} {of:<28} {values}").trim_end());
+    }
+    if options.on.on.is_none() && running().is_empty() {
+        return Ok(Verdict::Holds);
+    }
+    let (name, answer) = asked(&options.on, &Order::Status)?;
+    if let Answer::Status(status) = answer {
+        say(Tone::Head, &format!("on {name}"));
+        say_faults(&status);
+    }
+    Ok(Verdict::Holds)
+}
+
+fn say_faults(status: &SegmentStatus) {
+    if status.faults.is_empty() && status.planned.is_empty() {
+        say(Tone::Plain, "no faults");
+    }
+    for fault in &status.faults {
+        say(Tone::Bad, &format!("fault: {}", told(fault)));
+    }
+    for fault in &status.planned {
+        say(Tone::Plain, &format!("still to come: {}", told(fault)));
+    }
+}
+
+pub(crate) fn heal(options: &OnOptions) -> Result<Verdict, Failure> {
+    let (name, _) = asked(options, &Order::Heal)?;
+    say(Tone::Plain, &format!("{name}: no faults any more"));
+    Ok(Verdict::Holds)
+}
+
+pub(crate) fn status(options: &StatusOptions) -> Result<Verdict, Failure> {
+    let (name, answer) = asked(&options.on, &Order::Status)?;
+    let Answer::Status(status) = answer else { return Ok(Verdict::CannotTell) };
+    if options.json {
+        say(Tone::Plain, &serde_json::to_string_pretty(&status)?);
+        return Ok(Verdict::Holds);
+    }
+    say(Tone::Head, &format!("{}: {} devices on {name}, seed {}", status.segment, status.devices.len(), status.seed));
+    let widest = status.devices.iter().map(|device| device.name.chars().count()).max().unwrap_or_default();
+    for device in &status.devices {
+        let state = match (device.powered, device.al_state) {
+            (false, _) => "no power",
+            (_, 1) => "INIT",
+            (_, 2) => "PREOP",
+            (_, 4) => "SAFEOP",
+            (_, 8) => "OP",
+            _ => "?",
+        };
+        let error = match device.al_status_code {
+            0 => String::new(),
+            code => format!("  error {code:#06x}"),
+        };
+        let line = format!("{:<widest$}  {:#06x}  {state}{error}", device.name, device.station);
+        say(if device.al_status_code == 0 && device.powered { Tone::Plain } else { Tone::Bad }, &line);
+    }
+    let counts = status.counts;
+    let lost = counts.lost + counts.swallowed + counts.no_room;
+    say(Tone::Plain, &format!("{} frames, {lost} of them lost, {} came back", counts.sent, counts.received));
+    say_faults(&status);
+    Ok(Verdict::Holds)
+}

@@ -1,0 +1,372 @@
+//! A robot in a terminal: pure functions from a view to lines.
+
+use onbeat::ethercat::event::Event;
+use onbeat::report::units::{Letters, count, percent, time_ns};
+use onbeat::robot::{DeviceView, JointState, JointView, Phase, Reason, RobotEvent, RobotEventKind, RobotView, Rung};
+
+use super::Tone;
+
+/// What a line is about stands in so many columns.
+const HEAD: usize = 10;
+/// A joint's name.
+const NAME: usize = 22;
+
+/// Phases and rungs in words, by their numbers.
+const PHASES: [&str; 6] =
+    ["waiting for devices", "enabling drives", "running", "stopping", "disabling drives", "at rest"];
+const RUNGS: [&str; 4] = ["run", "hold", "degrade", "safe stop"];
+
+const fn phase(phase: Phase) -> &'static str {
+    PHASES[phase as usize]
+}
+
+const fn rung(rung: Rung) -> &'static str {
+    RUNGS[rung as usize]
+}
+
+/// A joint's state in words; why it is down comes first.
+const fn state(joint: &JointView) -> &'static str {
+    match (joint.reason, joint.state) {
+        (Reason::DriveFault, _) => "down: fault",
+        (Reason::LeftOperation, _) => "down: left",
+        (Reason::FollowingError, _) => "down: following",
+        (Reason::NotEnabled, _) => "not enabled",
+        (Reason::None, JointState::NotReady) => "not ready",
+        (Reason::None, JointState::SwitchOnDisabled) => "off",
+        (Reason::None, JointState::ReadyToSwitchOn) => "ready",
+        (Reason::None, JointState::SwitchedOn) => "switched on",
+        (Reason::None, JointState::OperationEnabled) => "enabled",
+        (Reason::None, JointState::QuickStopActive) => "quick stop",
+        (Reason::None, JointState::FaultReaction) => "fault reaction",
+        (Reason::None, JointState::Fault) => "fault",
+    }
+}
+
+fn al_state(device: &DeviceView) -> String {
+    let word = match device.al_state {
+        None => return "does not answer".to_owned(),
+        Some(1) => "INIT",
+        Some(2) => "PREOP",
+        Some(4) => "SAFEOP",
+        Some(8) => "OP",
+        Some(other) => return format!("AL state {other}"),
+    };
+    if device.al_status_code == 0 { word.to_owned() } else { format!("{word} {:#06x}", device.al_status_code) }
+}
+
+/// The worse, the smaller; then the larger the following error.
+fn rank(device: &DeviceView) -> (u8, f64) {
+    let joint = device.joint.as_ref();
+    let place = match (device.al_state, joint) {
+        (None, _) => 0,
+        (Some(state), _) if state != 8 || device.al_status_code != 0 => 1,
+        (_, Some(joint)) if joint.reason != Reason::None => 2,
+        (_, Some(joint)) if joint.state != JointState::OperationEnabled => 3,
+        (_, Some(_)) => 4,
+        (_, None) => 5,
+    };
+    (place, -joint.map_or(0.0, |joint| joint.following_share))
+}
+
+fn worst_first(view: &RobotView) -> Vec<&DeviceView> {
+    let mut devices: Vec<&DeviceView> = view.devices.iter().collect();
+    devices.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
+    devices
+}
+
+fn tone(view: &RobotView) -> Tone {
+    match view.rung {
+        Rung::SafeStop => Tone::Bad,
+        Rung::Hold | Rung::Degrade => Tone::Careful,
+        Rung::Run => Tone::Head,
+    }
+}
+
+/// The whole of it: state, bus, loop, the worst `rows` devices, what is left in groups, spikes. 80 columns.
+pub(crate) fn table(view: &RobotView, rows: usize, letters: Letters) -> Vec<(Tone, String)> {
+    let mut lines = head(view, letters);
+    let devices = worst_first(view);
+    let (listed, left) = devices.split_at(rows.min(devices.iter().filter(|device| rank(device).0 < 5).count()));
+    let title = format!(
+        "{:NAME$}{:16}{:>8}{:>8}{:>10}{:>5}{:>6}",
+        "joint", "state", "set, rad", "is, rad", "following", "", "torque"
+    );
+    lines.push((Tone::Faint, title));
+    lines.extend(listed.iter().map(|device| row(device)));
+    lines.extend(groups(left).into_iter().map(|line| (Tone::Plain, line)));
+    for spike in &view.spikes {
+        let late = time_ns(spike.late_ns, letters);
+        lines.push((Tone::Careful, cut(&format!("{:HEAD$}{:.3} s: {late} late, {}", "spike", spike.t, spike.cause))));
+    }
+    lines
+}
+
+fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
+    let (bus, of_loop, counts) = (&view.bus, &view.of_loop, &view.counts);
+    let first = format!(
+        "{}: {}, {}   {:.3} s at {}   misses {} of {}",
+        view.name,
+        phase(view.phase),
+        rung(view.rung),
+        view.time_ns as f64 / 1e9,
+        percent(view.speed),
+        view.misses[0],
+        view.misses[1],
+    );
+    let second = format!(
+        "{:HEAD$}{} of {} in OP   working counter {} of {}   cycles {}   lost {}",
+        "bus",
+        bus.in_op,
+        view.devices.len(),
+        bus.working_counter,
+        bus.expected,
+        count(bus.cycle),
+        count(bus.lost),
+    );
+    let mean_ns = bus.round_trips.sum_ns.checked_div(bus.round_trips.count).unwrap_or_default();
+    let third = format!(
+        "{:HEAD$}period {}   round trip {}, longest {}",
+        "",
+        time_ns(bus.period_ns, letters),
+        time_ns(mean_ns, letters),
+        time_ns(u64::from(bus.round_trips.most_ns), letters),
+    );
+    let fourth = format!(
+        "{:HEAD$}latest wake-up {}   deadline misses {}   skipped {}   spikes {}",
+        "loop",
+        time_ns(of_loop.worst_ns, letters),
+        count(of_loop.deadline_misses),
+        count(of_loop.skipped),
+        count(of_loop.spikes),
+    );
+    let mut lines = vec![(tone(view), cut(&first))];
+    lines.extend([second, third, fourth].iter().map(|line| (Tone::Plain, cut(line))));
+    let told = [
+        ("safe stops", counts.safe_stops),
+        ("joints down", counts.joints_down),
+        ("goals refused", counts.goals_refused),
+    ];
+    let told: Vec<String> = told.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+    if !told.is_empty() {
+        lines.push((Tone::Careful, cut(&format!("{:HEAD$}{}", "so far", told.join("   ")))));
+    }
+    lines
+}
+
+fn row(device: &DeviceView) -> (Tone, String) {
+    let tone = match rank(device).0 {
+        0..=2 => Tone::Bad,
+        3 => Tone::Careful,
+        _ => Tone::Plain,
+    };
+    let name: String = device.name.chars().take(NAME - 1).collect();
+    let is_in_op = device.al_state == Some(8) && device.al_status_code == 0;
+    let Some(joint) = &device.joint else { return (tone, format!("{name:NAME$}{}", al_state(device))) };
+    let shown = if is_in_op { state(joint).to_owned() } else { al_state(device) };
+    let at = [(joint.at.position, 'P'), (joint.at.velocity, 'V'), (joint.at.acceleration, 'A')];
+    let at: String = at.iter().filter(|(at, _)| *at).map(|(_, letter)| *letter).collect();
+    let line = format!(
+        "{name:NAME$}{shown:16}{:>8.3}{:>8.3}{:>10.4}{:>4.0}%{:>5.0}% {at}",
+        rounded(joint.target_rad, 1e3),
+        rounded(joint.actual_rad, 1e3),
+        rounded(joint.following_rad, 1e4),
+        rounded(joint.following_share * 100.0, 1.0),
+        rounded(f64::from(joint.torque_permille) / 10.0, 1.0),
+    );
+    (tone, line.trim_end().to_owned())
+}
+
+/// To so many parts of 1; what is rounded to 0 has no sign.
+fn rounded(value: f64, parts: f64) -> f64 {
+    (value * parts).round() / parts + 0.0
+}
+
+/// What is not listed: how many joints in which state, and how many other devices.
+fn groups(left: &[&DeviceView]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let joints: Vec<&JointView> = left.iter().filter_map(|device| device.joint.as_ref()).collect();
+    let mut states: Vec<(&str, usize, f64)> = Vec::new();
+    for joint in joints {
+        let following = joint.following_rad.abs();
+        match states.iter_mut().find(|(word, ..)| *word == state(joint)) {
+            Some((_, number, most)) => (*number, *most) = (*number + 1, most.max(following)),
+            None => states.push((state(joint), 1, following)),
+        }
+    }
+    for (word, number, most) in states {
+        let name = format!("{number} more");
+        lines.push(format!("{name:NAME$}{word:16}{:>16}{most:>10.4}", "at most"));
+    }
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for device in left.iter().filter(|device| device.joint.is_none() && device.al_state == Some(8)) {
+        match kinds.iter_mut().find(|(kind, _)| *kind == device.kind) {
+            Some((_, number)) => *number += 1,
+            None => kinds.push((device.kind, 1)),
+        }
+    }
+    let kinds: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
+    let others = left.iter().filter(|device| device.joint.is_none() && device.al_state != Some(8)).count();
+    let others = (others > 0).then(|| format!("{others} not in OP"));
+    if !kinds.is_empty() || others.is_some() {
+        let told: Vec<String> = kinds.into_iter().chain(others).collect();
+        lines.push(cut(&format!("{:NAME$}{}", "other devices", told.join(", "))));
+    }
+    lines
+}
+
+/// All of it in one line, for logs.
+pub(crate) fn line(view: &RobotView, letters: Letters) -> String {
+    let worst = worst_first(view).into_iter().find_map(|device| Some((device, device.joint.as_ref()?)));
+    let following = worst
+        .map_or(String::new(), |(device, joint)| format!("  following {:.4} rad {}", joint.following_rad, device.name));
+    format!(
+        "{:.1} s  {}  {}  {}/{} OP  WC {}/{}  misses {}  skipped {}  latest {}{following}",
+        view.time_ns as f64 / 1e9,
+        phase(view.phase),
+        rung(view.rung),
+        view.bus.in_op,
+        view.devices.len(),
+        view.bus.working_counter,
+        view.bus.expected,
+        view.misses[0],
+        view.counts.skipped,
+        time_ns(view.of_loop.worst_ns, letters),
+    )
+}
+
+/// What happened to a robot, as a line.
+pub(crate) fn robot_event(event: &RobotEvent, joint: &str) -> String {
+    let told = match event.kind {
+        RobotEventKind::RungChanged => {
+            let (old, new) = (RUNGS[usize::from(event.old) % 4], RUNGS[usize::from(event.new) % 4]);
+            format!("miss ladder: {old} to {new}, misses {}", event.code)
+        }
+        RobotEventKind::PhaseChanged => {
+            format!("{} to {}", PHASES[usize::from(event.old) % 6], PHASES[usize::from(event.new) % 6])
+        }
+        RobotEventKind::JointDown => {
+            let why = ["", "its drive has a fault", "its drive left operation", "its following error was too large"];
+            let why = why.get(event.code as usize).copied().unwrap_or("its drive could not be enabled");
+            format!("{joint} is down: {why}, statusword {:#06x}", event.new)
+        }
+        RobotEventKind::JointBack => format!("{joint} is back"),
+        RobotEventKind::GoalRefused => {
+            format!("a goal was refused, it held no number or was outside a travel; {} so far", event.code)
+        }
+        RobotEventKind::GoalOld => "the latest goal is too old; joints stay".to_owned(),
+        RobotEventKind::GoalBack => "goals are young again".to_owned(),
+        RobotEventKind::CommanderLost => "whoever commands is lost; safe stop".to_owned(),
+        RobotEventKind::ResetDone => "reset".to_owned(),
+        RobotEventKind::ResetRefused => format!("reset refused: misses {}", event.code),
+    };
+    format!("cycle {}: {told}", event.cycle)
+}
+
+/// What happened on the bus, as a line.
+pub(crate) fn bus_event(event: &Event, device: &str) -> String {
+    let kind = serde_json::to_value(event.kind).ok();
+    let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or_default().replace('_', " ");
+    let states =
+        if event.old == 0 && event.new == 0 { String::new() } else { format!(" {} to {}", event.old, event.new) };
+    let code = if event.code == 0 { String::new() } else { format!(", code {}", event.code) };
+    let device = if device.is_empty() { String::new() } else { format!(" {device}:") };
+    format!("cycle {}:{device} {kind}{states}{code}", event.cycle)
+}
+
+/// The first 80 columns.
+fn cut(line: &str) -> String {
+    line.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat::ethercat::layout::Layout;
+    use onbeat::ethercat::sim::Segment;
+    use onbeat::robot::{Robot, Seen, SpikeView};
+
+    use super::*;
+
+    fn humanoid() -> RobotView {
+        let layout = Layout::from_toml(Segment::HUMANOID).unwrap();
+        let robot = Robot::from_toml(Segment::HUMANOID, &layout, 1_000_000).unwrap();
+        let mut seen = Seen::default();
+        seen.al_status[..59].fill((8, 0));
+        (seen.cycle.in_op, seen.cycle.devices, seen.cycle.cycle) = (59, 59, 12_345);
+        (seen.cycle.working_counter, seen.cycle.expected) = (171, 171);
+        (seen.bus.cycles, seen.bus.answered) = (12_345, 12_344);
+        (seen.round_trips.count, seen.round_trips.sum_ns, seen.round_trips.most_ns) = (100, 1_230_000, 45_600);
+        (seen.status.count, seen.status.phase, seen.status.time_ns) = (48, Phase::Running, 12_000_000_000);
+        for (number, joint) in seen.status.all[..48].iter_mut().enumerate() {
+            joint.state = JointState::OperationEnabled;
+            (joint.target_rad, joint.actual_rad) = (0.5, 0.499);
+            joint.following_rad = 0.000_1 * number as f64;
+            joint.torque_permille = -123;
+        }
+        RobotView::of(&robot, &layout, &seen)
+    }
+
+    fn text(view: &RobotView, rows: usize) -> String {
+        let lines = table(view, rows, Letters::Ascii);
+        assert!(lines.iter().all(|(_, line)| line.chars().count() <= 80), "{lines:#?}");
+        lines.into_iter().map(|(_, line)| line + "\n").collect()
+    }
+
+    #[test]
+    fn a_robot_that_is_well_takes_few_lines() {
+        let mut view = humanoid();
+        view.of_loop.worst_ns = 23_400;
+        assert_eq!(
+            text(&view, 2),
+            "\
+humanoid: running, run   12.000 s at 100 %   misses 0 of 10
+bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 1
+          period 1 ms   round trip 12.3 us, longest 45.6 us
+loop      latest wake-up 23.4 us   deadline misses 0   skipped 0   spikes 0
+joint                 state           set, rad is, rad following     torque
+right toe             enabled            0.500   0.499    0.0047   2%  -12%
+right ankle roll      enabled            0.500   0.499    0.0046   2%  -12%
+46 more               enabled                  at most    0.0045
+other devices         8 digital, 3 imu
+"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_comes_first_with_its_reason() {
+        let mut view = humanoid();
+        (view.rung, view.phase, view.misses[0]) = (Rung::SafeStop, Phase::AtRest, 10);
+        (view.counts.safe_stops, view.counts.joints_down) = (1, 2);
+        let place = |view: &RobotView, name: &str| view.devices.iter().position(|device| device.name == name).unwrap();
+        let (imu, knee, jaw) = (place(&view, "head imu"), place(&view, "left knee"), place(&view, "jaw"));
+        view.devices[imu].al_state = None;
+        (view.devices[jaw].al_state, view.devices[jaw].al_status_code) = (Some(4), 0x1b);
+        let joint = view.devices[knee].joint.as_mut().unwrap();
+        (joint.reason, joint.state, joint.at.position) = (Reason::FollowingError, JointState::SwitchOnDisabled, true);
+        view.spikes.push(SpikeView { t: 3.21, late_ns: 345_678, cause: "softirq NET_RX".to_owned() });
+        assert_eq!(
+            text(&view, 3),
+            "\
+humanoid: at rest, safe stop   12.000 s at 100 %   misses 10 of 10
+bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 1
+          period 1 ms   round trip 12.3 us, longest 45.6 us
+loop      latest wake-up 0 ns   deadline misses 0   skipped 0   spikes 0
+so far    safe stops 1   joints down 2
+joint                 state           set, rad is, rad following     torque
+head imu              does not answer
+jaw                   SAFEOP 0x001b      0.500   0.499    0.0032   2%  -12%
+left knee             down: following    0.500   0.499    0.0037   2%  -12% P
+46 more               enabled                  at most    0.0047
+other devices         8 digital, 2 imu
+spike     3.210 s: 346 us late, softirq NET_RX
+"
+        );
+    }
+
+    #[test]
+    fn in_a_log_it_is_one_line() {
+        assert_eq!(
+            line(&humanoid(), Letters::Ascii),
+            "12.0 s  running  run  59/59 OP  WC 171/171  misses 0  skipped 0  latest 0 ns  following 0.0047 rad right toe"
+        );
+    }
+}

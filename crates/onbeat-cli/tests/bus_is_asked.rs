@@ -1,0 +1,166 @@
+//! `onbeat bus` beside a bus: made here, without devices, and asked by the command line.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use onbeat::ethercat::control::{BusSide, DeviceState, Image, Presence, SdoAction, SdoFailure, Sharing, Timed};
+use onbeat::ethercat::event::{Event, EventKind};
+use onbeat::ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
+use onbeat::ethercat::step::BusCycle;
+use serde_json::Value;
+
+fn bus(name: &str) -> BusSide {
+    let mut layout = Layout { name: "one joint".to_owned(), ..Layout::default() };
+    let value = |index, bits, bit_at| MappedValue { index, entry: 0, bits, bit_at };
+    layout.add(DeviceLayout {
+        name: "left knee".to_owned(),
+        kind: DeviceKind::Drive,
+        alias: 11,
+        vendor: 0xF1C7_1005,
+        product: 4,
+        revision: 1,
+        outputs: 0..2,
+        inputs: 0..6,
+        output_values: vec![value(0x6040, 16, 0)],
+        input_values: vec![value(0x6041, 16, 0), value(0x6064, 32, 16)],
+        increments: 65_536,
+        travel: [0, 0],
+        setup: onbeat::ethercat::setup::DeviceSetup::default(),
+    });
+    let mut bus = Image::create(name, &layout, Sharing::WaitFree).unwrap();
+    bus.set_state(0, DeviceState { al_state: 4, al_status: 0x1B, presence: Presence::Present });
+    let cycle = BusCycle { cycle: 41, working_counter: 2, expected: 3, ..BusCycle::default() };
+    bus.exchange(&cycle, &[0x27, 0x10, 0x18, 0xFC, 0xFF, 0xFF], &mut [0; 2]);
+    bus
+}
+
+fn ask(name: &str, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_onbeat")).arg("bus").args(words).args(["--name", name]).output().unwrap()
+}
+
+fn told(name: &str, words: &[&str]) -> String {
+    let output = ask(name, words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(name: &str, words: &[&str]) -> Value {
+    serde_json::from_str(&told(name, &[words, &["--json"]].concat())).unwrap()
+}
+
+fn name(of: &str) -> String {
+    format!("test-cli-{of}-{}", std::process::id())
+}
+
+#[test]
+fn state_and_devices_are_told_in_words_and_as_json() {
+    let name = name("state");
+    let _bus = bus(&name);
+    let state = told(&name, &["state"]);
+    assert!(state.contains("one joint, 0 of 1 devices in OP"), "{state}");
+    assert!(
+        state.contains("cycle 41, working counter 2 of 3") && state.contains("outputs belong to nobody"),
+        "{state}"
+    );
+    let state = json(&name, &["state"]);
+    assert_eq!(
+        (&state["cycle"], &state["pid"], &state["owner"]),
+        (&41.into(), &std::process::id().into(), &Value::Null)
+    );
+    let devices = told(&name, &["info"]);
+    assert!(devices.contains("left knee") && devices.contains("SAFEOP 0x001b"), "{devices}");
+    assert!(devices.lines().all(|line| line.chars().count() <= 80), "{devices}");
+    assert_eq!(json(&name, &["info"])[0]["inputs"]["bytes"], 6);
+}
+
+#[test]
+fn values_are_words_and_numbers_with_a_sign_by_name_or_place() {
+    let name = name("watch");
+    let _bus = bus(&name);
+    for device in ["left knee", "0"] {
+        let line = told(&name, &["watch", device, "--count", "1"]);
+        assert!(line.trim_end().ends_with("left knee        6041:0 0x1027  6064:0 -1000  6040:0 0x0"), "{line}");
+    }
+    assert_eq!(told(&name, &["watch", "--count", "3", "--every", "1ms"]).lines().count(), 3);
+    let values = json(&name, &["watch", "--count", "1"]);
+    assert_eq!(values["devices"]["left knee"]["6064:0"], u64::from((-1000_i32).cast_unsigned()));
+    let nobody = ask(&name, &["watch", "right knee"]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("there is no device \"right knee\" on this bus"));
+}
+
+#[test]
+fn events_are_told_in_order_and_as_they_come() {
+    let name = name("events");
+    let mut bus = bus(&name);
+    let event = |kind, code| Event { at_ns: 1_500_000_000, cycle: 7, kind, device: 0, old: 8, new: 4, code };
+    bus.push(&event(EventKind::StateChanged, 27));
+    bus.push(&event(EventKind::DeviceLost, 0));
+    let lines = told(&name, &["events"]);
+    let first = lines.lines().next().unwrap();
+    assert!(first.contains("1.500000 s") && first.contains("state_changed") && first.contains("8 -> 4"), "{first}");
+    assert_eq!(lines.lines().count(), 2);
+    assert_eq!(json(&name, &["events", "--from", "2"])["event"]["kind"], "device_lost");
+    let mut following = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+    following.args(["bus", "events", "--follow", "--name", &name]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut following = following.spawn().unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("device_lost")), "those that are kept come first");
+    bus.push(&event(EventKind::DeviceBack, 0));
+    assert!(lines.any(|line| line.contains("device_back")), "then those that come");
+    drop(bus);
+    let ended = following.wait_with_output().unwrap();
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("was taken down in order"));
+}
+
+#[test]
+fn statistics_are_a_table_an_object_and_a_text() {
+    let name = name("stats");
+    let bus = bus(&name);
+    bus.record(Timed::RoundTrip, 12_000);
+    let table = told(&name, &["stats"]);
+    assert!(table.contains("round trip") && table.contains("1 cycles, 0 frames lost"), "{table}");
+    assert_eq!(json(&name, &["stats"])["round_trip"]["max_ns"], 12_000);
+    let text = told(&name, &["stats", "--text"]);
+    assert!(
+        text.lines().any(|line| line == "round_trip_max_ns 12000") && text.contains("\nsharing wait-free\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn objects_are_read_and_written_through_the_bus() {
+    let name = name("sdo");
+    let bus = bus(&name);
+    let (cold, is_over) = (bus.cold_side(), AtomicBool::new(false));
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if let Some(job) = cold.take_request() {
+                    let answer = match (job.request.index, &job.request.action) {
+                        (0x6065, SdoAction::Write(bytes)) if *bytes == [0x9C, 0xFF, 0xFF, 0xFF] => Ok(Vec::new()),
+                        (0x1008, SdoAction::Read) => Ok(b"drive".to_vec()),
+                        (0x6064, SdoAction::Read) => Ok(vec![0x18, 0xFC, 0xFF, 0xFF]),
+                        _ => Err(SdoFailure::Abort(0x0602_0000)),
+                    };
+                    cold.answer(&job, &answer);
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        assert_eq!(told(&name, &["sdo", "read", "left knee", "6064"]), "4294966296 (-1000) 0xfffffc18\n");
+        assert_eq!(told(&name, &["sdo", "read", "0", "1008"]), "\"drive\" 6472697665\n");
+        assert_eq!(told(&name, &["sdo", "write", "0", "6065", "-100i32"]), "");
+        assert_eq!(json(&name, &["sdo", "read", "0", "6064"])["bytes"], "18fcffff");
+        let refused = ask(&name, &["sdo", "read", "0", "5000:1"]);
+        is_over.store(true, Ordering::Relaxed);
+        let sentence =
+            "object 0x5000:1 of \"left knee\": the device refused with abort code 0x06020000: there is no such object";
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(sentence));
+        assert_eq!(refused.status.code(), Some(2));
+    });
+}

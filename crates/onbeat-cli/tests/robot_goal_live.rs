@@ -1,0 +1,152 @@
+//! A robot that another process commands, as processes: a goal moves a joint, and who is killed while it commands is missed.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::f64::consts::TAU;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use onbeat::ethercat::control::{Client, Snapshot};
+use onbeat::ethercat::event::EventKind;
+use onbeat::ethercat::layout::DeviceLayout;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Longest wait for something that must come about; a loaded machine may stop for seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn onbeat(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+    command.args(words);
+    command
+}
+
+/// A walking robot of simulated devices, and what is seen of it.
+struct Robot {
+    child: Child,
+    name: String,
+    client: Client,
+    knee: DeviceLayout,
+}
+
+impl Robot {
+    fn run(dir: &Path) -> Self {
+        let name = format!("test-led-{}", std::process::id());
+        let mut command = onbeat(&["robot", "run", "humanoid", "--trajectory", "commander", "--name", &name]);
+        command.args(["--no-causes", "--priority", "0", "--period", "5ms", "--json", "--out"]).arg(dir.join("runs"));
+        command.env("ONBEAT_STATE_DIR", dir.join("state")).stdout(Stdio::piped()).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        let began = Instant::now();
+        let client = loop {
+            match Client::open(&name) {
+                Ok(client) => break client,
+                Err(why) => assert!(began.elapsed() < PATIENCE, "{why}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let knee = client.layout().devices.into_iter().find(|device| device.name == "left knee").unwrap();
+        Self { child, name, client, knee }
+    }
+
+    fn seen(&mut self) -> Option<Snapshot> {
+        let mut seen = self.client.snapshot();
+        self.client.read(&mut seen).ok().map(|()| seen)
+    }
+
+    /// Position of the knee, in rad: the humanoid has no gears.
+    fn knee_rad(&mut self) -> Option<f64> {
+        let at = self.knee.input_at(0x6064, 0).unwrap();
+        let bytes = self.seen()?.inputs[at..at + 4].try_into().unwrap();
+        Some(f64::from(i32::from_le_bytes(bytes)) / f64::from(self.knee.increments) * TAU)
+    }
+
+    fn is_enabled(&mut self) -> bool {
+        let at = self.knee.input_at(0x6041, 0).unwrap();
+        self.seen().is_some_and(|seen| u16::from_le_bytes([seen.inputs[at], seen.inputs[at + 1]]) & 0x6f == 0x27)
+    }
+
+    fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+        let began = Instant::now();
+        while !holds(self) {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none() && began.elapsed() < PATIENCE, "{what}: {ended:?}, {:?}", self.client.events(1));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// As [`Robot::until`], for what needs the knee's power: a machine that stands still for a moment is a reason for a safe stop, and
+    /// here no reason to give up.
+    fn until_led(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+        let mut reset = Instant::now();
+        self.until(what, |robot| {
+            if !robot.is_enabled() && reset.elapsed() > Duration::from_secs(2) {
+                reset = Instant::now();
+                robot.send(Signal::USR1);
+            }
+            holds(robot)
+        });
+    }
+
+    fn send(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+
+    fn goal(&self, words: &[&str]) -> Output {
+        onbeat(&["robot", "goal", &self.name]).args(words).output().unwrap()
+    }
+}
+
+impl Drop for Robot {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Of a robot that was killed, the next onbeat would tell that it has removed it.
+        let _ = std::fs::remove_file(format!("/dev/shm/onbeat-{}", self.name));
+    }
+}
+
+fn error_of(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
+    said
+}
+
+#[test]
+fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_safe_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut robot = Robot::run(dir.path());
+    let mut last = String::new();
+    robot.until_led("a goal is followed", |robot| {
+        let output = robot.goal(&["left knee=0.3"]);
+        last = format!("{output:?}");
+        output.status.success()
+    });
+    assert!(last.contains("follows: left knee 0.3 rad"), "{last}");
+    robot.until_led("the knee is bent", |robot| robot.knee_rad().is_some_and(|rad| (rad - 0.3).abs() < 0.01));
+    robot.until("the commander has left", |robot| robot.client.state().commander.is_none());
+
+    assert!(error_of(&robot.goal(&["left knee=9"])).contains("9 rad is outside the travel of \"left knee\""));
+    assert!(error_of(&robot.goal(&["nose=0"])).contains("has no joint \"nose\" that follows goals; it has "));
+
+    let mut other = onbeat(&["robot", "goal", &robot.name, "left knee=0.5", "--for", "1h"]);
+    let mut other = other.stdout(Stdio::null()).spawn().unwrap();
+    robot.until_led("the knee goes on", |robot| robot.knee_rad().is_some_and(|rad| (rad - 0.5).abs() < 0.01));
+    let refused = error_of(&robot.goal(&["left knee=0.1"]));
+    assert!(refused.contains(&format!("commanded by another process: process {} (onbeat)", other.id())), "{refused}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    robot.until("drives lose their power", |robot| !robot.is_enabled());
+    let told = robot.client.events(1).events;
+    assert!(told.iter().any(|(_, event)| event.kind == EventKind::CommanderDied && event.code == other.id()));
+    let resting = robot.knee_rad().unwrap();
+    assert!((resting - 0.5).abs() < 0.05, "it held before it stopped: {resting}");
+
+    robot.send(Signal::INT);
+    let mut said = String::new();
+    robot.child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(robot.child.wait().unwrap().code(), Some(1), "it was in a safe stop");
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["robot"]["rung"], "safe_stop", "{}", said["robot"]);
+}

@@ -1,0 +1,252 @@
+//! The latest value of one publisher for any number of readers, over words the caller brings: neither side ever waits.
+//!
+//! A value goes into the slot after the one that readers are sent to, so [`Latest::publish`] is a fixed number of stores whatever
+//! readers do, and a publisher that is stopped or dies half-way spoils nothing that can be read. [`Latest::read`] is one copy; it
+//! fails only when the publisher came round all other slots meanwhile, and then reading the newest again is the answer.
+//! All words are atomic: the same memory may be shared by processes that do not trust each other's timing.
+//!
+//! The words of a slot: its sequence, then the value. Publication n (from 1) lies in slot n modulo the number of slots, with sequence
+//! 2n, and 2n − 1 while it is being written: a sequence lock per slot (Lameter, 2005; Boehm, "Can seqlocks get along with
+//! programming language memory models?", 2012). `tests/latest_loom.rs` explores its interleavings, with broken twins that must fail.
+//!
+//! Absent on purpose: several publishers at a time (whoever shares the words sees to that), waking readers (a system call).
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Words of a cache line.
+const LINE_WORDS: usize = 8;
+
+/// The words cannot be cut into that many slots, or a slot would have no room for a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadSlots {
+    /// How many words there were.
+    pub words: usize,
+    /// How many slots they were to make.
+    pub slots: usize,
+}
+
+/// Words as a publisher and its readers see them.
+#[derive(Clone, Copy, Debug)]
+pub struct Latest<'m> {
+    newest: &'m AtomicU64,
+    words: &'m [AtomicU64],
+    slots: u64,
+    slot_words: usize,
+}
+
+impl<'m> Latest<'m> {
+    /// `newest` is the number of the newest publication, 0 for none; `words` are cut into `slots` slots, at least two.
+    ///
+    /// # Errors
+    /// [`BadSlots`].
+    pub fn over(newest: &'m AtomicU64, words: &'m [AtomicU64], slots: usize) -> Result<Self, BadSlots> {
+        if slots < 2 || words.len() < 2 * slots || !words.len().is_multiple_of(slots) {
+            return Err(BadSlots { words: words.len(), slots });
+        }
+        Ok(Self { newest, words, slots: slots as u64, slot_words: words.len() / slots })
+    }
+
+    /// How many words a slot takes whose value has parts of these lengths in bytes; each part begins with a word.
+    #[must_use]
+    pub fn slot_words(parts: &[usize]) -> usize {
+        parts.iter().fold(1, |words, part| words + part.div_ceil(8))
+    }
+
+    /// Number of the newest publication; 0 when there is none yet.
+    #[inline]
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Acquire)
+    }
+
+    /// Publishes a value, one part behind the other; what does not fit is left out. Its number. Readers get it whole or not at all.
+    #[inline]
+    pub fn publish(&self, parts: &[&[u8]]) -> u64 {
+        let number = self.newest.load(Ordering::Relaxed).wrapping_add(1);
+        self.put(number, parts);
+        self.newest.store(number, Ordering::Release);
+        number
+    }
+
+    /// Makes the next publication quick: the cache lines of its slot come to this CPU now, from those of the readers who had them last.
+    /// For the publisher, once nothing waits for it any more. Each line has one of its words written as it is, so readers notice
+    /// nothing; the stores are not waited for.
+    #[inline]
+    pub fn prepare(&self) {
+        let slot = self.slot(self.newest.load(Ordering::Relaxed).wrapping_add(1));
+        // The sequence stays untouched: what it orders is a matter of `put` alone.
+        let words = slot.get(1..).unwrap_or_default();
+        for word in words.iter().step_by(LINE_WORDS).chain(words.last()) {
+            word.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Copies publication `number` into `parts`, as it was published. `false` when it is not there: not yet, or not any more;
+    /// `parts` then hold anything.
+    #[inline]
+    pub fn read(&self, number: u64, parts: &mut [&mut [u8]]) -> bool {
+        let Some((sequence, words)) = self.slot(number).split_first() else { return false };
+        // Whoever shares the words may write any number.
+        let written = number.wrapping_mul(2);
+        if sequence.load(Ordering::Acquire) != written {
+            return false;
+        }
+        let mut left = words;
+        for part in parts {
+            let (of_part, others) = left.split_at(part.len().div_ceil(8).min(left.len()));
+            left = others;
+            // Whole words first: a copy of a length known to the compiler is one instruction, any other one a call.
+            let (whole, rest) = part.as_chunks_mut::<8>();
+            for (bytes, word) in whole.iter_mut().zip(of_part) {
+                *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+            }
+            if let (false, Some(word)) = (rest.is_empty(), of_part.get(whole.len())) {
+                rest.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes()[..rest.len()]);
+            }
+        }
+        // Whoever has read a word of a later publication sees its sequence too: this fence meets the one in `put`.
+        fence(Ordering::Acquire);
+        sequence.load(Ordering::Relaxed) == written
+    }
+
+    fn put(&self, number: u64, parts: &[&[u8]]) {
+        let Some((sequence, words)) = self.slot(number).split_first() else { return };
+        let written = number.wrapping_mul(2);
+        sequence.store(written.wrapping_sub(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        let mut left = words;
+        for part in parts {
+            let (of_part, others) = left.split_at(part.len().div_ceil(8).min(left.len()));
+            left = others;
+            let (whole, rest) = part.as_chunks::<8>();
+            for (bytes, word) in whole.iter().zip(of_part) {
+                word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+            }
+            if let (false, Some(word)) = (rest.is_empty(), of_part.get(whole.len())) {
+                let mut bytes = [0; 8];
+                bytes[..rest.len()].copy_from_slice(rest);
+                word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+            }
+        }
+        sequence.store(written, Ordering::Release);
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> &'m [AtomicU64] {
+        let at = (number % self.slots) as usize * self.slot_words;
+        &self.words[at..at + self.slot_words]
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    fn words(n: usize) -> Vec<AtomicU64> {
+        (0..n).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn the_newest_value_is_read_as_it_was_published_each_part_for_itself() {
+        let (newest, words) = (AtomicU64::new(0), words(4 * Latest::slot_words(&[3, 9])));
+        let latest = Latest::over(&newest, &words, 4).unwrap();
+        assert_eq!(latest.newest(), 0);
+        for round in 1..=9_u8 {
+            assert_eq!(latest.publish(&[&[round; 3], &[round + 1; 9]]), u64::from(round));
+            let (mut first, mut second) = ([0; 3], [0; 9]);
+            assert!(latest.read(latest.newest(), &mut [&mut first, &mut second]));
+            assert_eq!((first, second), ([round; 3], [round + 1; 9]));
+        }
+    }
+
+    #[test]
+    fn a_publication_is_there_until_its_slot_is_written_again() {
+        let (newest, words) = (AtomicU64::new(0), words(4 * 2));
+        let latest = Latest::over(&newest, &words, 4).unwrap();
+        (0..6).for_each(|_| _ = latest.publish(&[&[7; 8]]));
+        let there: Vec<u64> = (1..=7).filter(|&number| latest.read(number, &mut [&mut [0; 8]])).collect();
+        assert_eq!(there, [3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn preparing_changes_nothing_that_can_be_read() {
+        let (newest, words) = (AtomicU64::new(0), words(4 * 17));
+        let latest = Latest::over(&newest, &words, 4).unwrap();
+        latest.prepare();
+        for round in 1..=9_u8 {
+            latest.publish(&[&[round; 128]]);
+            let before: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+            latest.prepare();
+            assert!(words.iter().zip(before).all(|(word, before)| word.load(Ordering::Relaxed) == before));
+            let mut value = [0; 128];
+            assert!(latest.read(latest.newest(), &mut [&mut value]) && value == [round; 128]);
+        }
+    }
+
+    #[test]
+    fn a_publisher_that_dies_half_way_spoils_nothing_and_the_next_one_goes_on() {
+        let (newest, words) = (AtomicU64::new(0), words(4 * 3));
+        let latest = Latest::over(&newest, &words, 4).unwrap();
+        latest.publish(&[&[1; 16]]);
+        // The first half of a publication: its sequence says so, `newest` was not moved.
+        words[2 * 3].store(3, Ordering::Relaxed);
+        words[2 * 3 + 1].store(99, Ordering::Relaxed);
+        let mut value = [0; 16];
+        assert!(latest.newest() == 1 && latest.read(1, &mut [&mut value]) && value == [1; 16]);
+        assert!(!latest.read(2, &mut [&mut value]));
+        assert_eq!(latest.publish(&[&[2; 16]]), 2);
+        assert!(latest.read(2, &mut [&mut value]) && value == [2; 16]);
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_slot_is_cut_and_never_reaches_the_next() {
+        let (newest, words) = (AtomicU64::new(0), words(2 * 2));
+        let latest = Latest::over(&newest, &words, 2).unwrap();
+        latest.publish(&[&[1; 8]]);
+        latest.publish(&[&[2; 64], &[3; 64]]);
+        let mut value = [0; 8];
+        assert!(latest.read(1, &mut [&mut value]) && value == [1; 8]);
+        assert!(latest.read(2, &mut [&mut value]) && value == [2; 8]);
+    }
+
+    #[test]
+    fn words_that_cannot_be_cut_are_refused() {
+        let (newest, words) = (AtomicU64::new(0), words(9));
+        for slots in [0, 1, 2, 9] {
+            assert_eq!(Latest::over(&newest, &words, slots).err(), Some(BadSlots { words: 9, slots }));
+        }
+        assert!(Latest::over(&newest, &words, 3).is_ok());
+    }
+
+    #[test]
+    fn readers_in_other_threads_get_whole_values_or_none() {
+        let (newest, words) = (AtomicU64::new(0), words(4 * 17));
+        let latest = Latest::over(&newest, &words, 4).unwrap();
+        std::thread::scope(|threads| {
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    threads.spawn(move || {
+                        let (mut value, mut whole) = ([0_u8; 128], 0_u32);
+                        while whole < 20_000 {
+                            if latest.read(latest.newest(), &mut [&mut value]) {
+                                assert!(value.iter().all(|byte| *byte == value[0]), "{value:?}");
+                                whole += 1;
+                            }
+                        }
+                    })
+                })
+                .collect();
+            let mut byte = 0_u8;
+            while readers.iter().any(|reader| !reader.is_finished()) {
+                byte = byte.wrapping_add(1);
+                latest.publish(&[&[byte; 128]]);
+            }
+        });
+    }
+}

@@ -1,0 +1,130 @@
+//! A sweep: one probe under a CPU load that rises step by step, and how busy the CPUs really were meanwhile.
+//!
+//! After Mossige, Sampath and Rao (2007), figures 6 to 8: minimum, mean and maximum over the load. Their load came from
+//! `stress` with parameters adjusted by hand; here each step's share is asked for and read back.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use crate::load::Load;
+
+/// The loads of a sweep, in percent of all CPUs, rising.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps {
+    typed: String,
+    percents: Vec<u8>,
+}
+
+/// A sweep that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no sweep; write the first load, the last one and the step in percent, such as 0..100/10")]
+pub struct NoSweep(String);
+
+impl Steps {
+    /// In percent.
+    pub fn percents(&self) -> impl ExactSizeIterator<Item = u8> {
+        self.percents.iter().copied()
+    }
+
+    /// The load of a step: idle for 0.
+    #[must_use]
+    pub fn load(percent: u8) -> Load {
+        // Steps hold nothing above 100 %, which every share of the CPUs is made of.
+        if percent == 0 { Load::default() } else { format!("cpu={percent}%").parse().unwrap_or_default() }
+    }
+}
+
+impl FromStr for Steps {
+    type Err = NoSweep;
+
+    fn from_str(text: &str) -> Result<Self, NoSweep> {
+        let wrong = || NoSweep(text.to_owned());
+        let plain = text.replace('%', "");
+        let (range, step) = plain.split_once('/').unwrap_or((&plain, "10"));
+        let (from, to) = range.split_once("..").ok_or_else(wrong)?;
+        let number = |text: &str| text.trim().parse::<u8>().map_err(|_| wrong());
+        let (from, to, step) = (number(from)?, number(to)?, number(step)?);
+        if from > to || to > 100 || step == 0 {
+            return Err(wrong());
+        }
+        Ok(Self { typed: text.to_owned(), percents: (from..=to).step_by(usize::from(step)).collect() })
+    }
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.typed)
+    }
+}
+
+/// CPU time of all CPUs since boot, in the kernel's ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    busy: u64,
+    all: u64,
+}
+
+impl Busy {
+    /// As it stands now.
+    ///
+    /// # Errors
+    /// What reading `/proc/stat` answers.
+    pub fn read() -> io::Result<Self> {
+        Ok(Self::of(&std::fs::read_to_string("/proc/stat")?))
+    }
+
+    /// From the text of `/proc/stat` (proc(5)). Steal is busy: it was wanted. Guests' time is in `user` already.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let first = text.lines().next().unwrap_or_default();
+        let ticks: Vec<u64> = first.split_whitespace().skip(1).take(8).map(|word| word.parse().unwrap_or(0)).collect();
+        let idle: u64 = ticks.iter().skip(3).take(2).sum();
+        let all: u64 = ticks.iter().sum();
+        Self { busy: all - idle, all }
+    }
+
+    /// How busy the CPUs were since, in percent of all of them; `None` when no tick has passed.
+    #[must_use]
+    pub fn percent_since(self, earlier: Self) -> Option<f64> {
+        let all = self.all.checked_sub(earlier.all).filter(|all| *all > 0)?;
+        Some(self.busy.saturating_sub(earlier.busy) as f64 / all as f64 * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn percents(text: &str) -> Vec<u8> {
+        text.parse::<Steps>().expect("a sweep").percents().collect()
+    }
+
+    #[test]
+    fn a_sweep_is_first_last_and_step() {
+        assert_eq!(percents("0..100/50"), [0, 50, 100]);
+        assert_eq!(percents("20%..60%/20%"), [20, 40, 60]);
+        assert_eq!(percents("0..100").len(), 11);
+        assert_eq!(percents("0..95/30"), [0, 30, 60, 90]);
+        for wrong in ["", "10", "50..10/5", "0..200/10", "0..100/0", "a..b/c"] {
+            assert!(wrong.parse::<Steps>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_load_of_a_step_is_one_that_onbeat_load_knows() {
+        assert!(Steps::load(0).is_idle());
+        assert_eq!(Steps::load(40).to_string(), "cpu=40%");
+        assert_eq!(Steps::load(100).to_string(), "cpu");
+    }
+
+    #[test]
+    fn busy_is_what_was_neither_idle_nor_waiting_for_a_disk() {
+        let stat = |user: u64, idle: u64, iowait: u64, steal: u64| {
+            Busy::of(&format!("cpu  {user} 0 0 {idle} {iowait} 0 0 {steal} 7 0\ncpu0 1 2 3 4\n"))
+        };
+        let reached = stat(130, 150, 10, 10).percent_since(stat(100, 100, 0, 0)).expect("ticks");
+        assert!((reached - 40.0).abs() < 1e-9, "{reached}");
+        assert_eq!(stat(1, 1, 1, 1).percent_since(stat(1, 1, 1, 1)), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! What each device was told on its way to SAFEOP, to be told again when it comes back from being lost.
+//!
+//! Frames are read as they leave: nothing is asked twice, and whatever registers the library that configures devices writes, they are
+//! repeated. What onbeat tells devices beside the library is put between by name.
+
+use onbeat_rt::frame::{Command, word};
+
+use super::pulses::Pulses;
+use super::sdo::Transfer;
+use crate::ethercat::setup::ObjectValue;
+
+/// Longest write that is kept, in bytes: a whole FMMU or SyncManager, or eight of the latter at once.
+const LONGEST: usize = 64;
+
+/// AL control.
+pub(super) const AL_CONTROL: u16 = 0x0120;
+/// AL status, and its code four bytes behind it.
+pub(super) const AL_STATUS: u16 = 0x0130;
+/// Station address.
+pub(super) const STATION: u16 = 0x0010;
+/// Interface of the EEPROM.
+pub(super) const SII_OWNER: u16 = 0x0500;
+/// System time of a device's clock.
+pub(super) const SYSTEM_TIME: u16 = 0x0910;
+/// What a device adds to its local time.
+pub(super) const TIME_OFFSET: u16 = 0x0920;
+/// How far its system time is from what the reference clock told, sign and magnitude.
+pub(super) const TIME_DIFFERENCE: u16 = 0x092c;
+/// Start of the speed counter: a write makes the clock's control loop begin anew.
+pub(super) const SPEED_START: u16 = 0x0930;
+/// Where mailboxes begin.
+const MAILBOXES: u16 = 0x1000;
+/// SyncManagers, eight bytes each; the sixth is the status.
+pub(super) const SYNC_MANAGER: u16 = 0x0800;
+
+/// Whether a write to this register belongs to the configuration of a device.
+fn is_kept(register: u16) -> bool {
+    matches!(register, AL_CONTROL | 0x0600..=0x06ff | 0x0800..=0x087f | 0x0928..=0x092b | 0x0930..=0x0935)
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) register: u16,
+    pub(super) bytes: Box<[u8]>,
+}
+
+/// One thing that a device was told.
+#[derive(Debug)]
+pub(super) enum Line {
+    /// Its registers.
+    Register(Written),
+    /// A value of an object.
+    Object(Box<Transfer>),
+    /// When its pulses come.
+    Pulses(Pulses),
+}
+
+impl Line {
+    /// A write of two bytes.
+    pub(super) fn register(register: u16, value: u16) -> Self {
+        Self::Register(Written { register, bytes: Box::new(value.to_le_bytes()) })
+    }
+
+    /// A value of an object of the device at this place.
+    pub(super) fn object(device: usize, value: &ObjectValue) -> Self {
+        Self::Object(Box::new(Transfer::line(device as u16, value)))
+    }
+
+    /// The write, if it is one of registers.
+    pub(super) fn written(&self) -> Option<&Written> {
+        if let Self::Register(written) = self { Some(written) } else { None }
+    }
+}
+
+/// All that devices were told, by station address, in its order.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    of_station: std::collections::BTreeMap<u16, Vec<Line>>,
+    /// Counters of the last mails.
+    mails: std::collections::BTreeMap<u16, u8>,
+}
+
+impl Memory {
+    /// Looks at a frame that is being sent.
+    pub(super) fn see(&mut self, frame: &[u8]) {
+        for datagram in datagrams(frame) {
+            let (station, register) = (word(datagram.header, 2), word(datagram.header, 4));
+            if datagram.header[0] == Command::Fpwr as u8 && is_kept(register) && datagram.data.len() <= LONGEST {
+                let written = Written { register, bytes: datagram.data.into() };
+                self.of_station.entry(station).or_default().push(Line::Register(written));
+            }
+            if datagram.header[0] == Command::Fpwr as u8 && register >= MAILBOXES && datagram.data.len() > 5 {
+                self.mails.insert(station, datagram.data[5] >> 4 & 7);
+            }
+        }
+    }
+
+    /// What the device at this station was told.
+    pub(super) fn take(&mut self, station: u16) -> Vec<Line> {
+        self.of_station.remove(&station).unwrap_or_default()
+    }
+
+    /// Takes back what the device at this station was told.
+    pub(super) fn put(&mut self, station: u16, script: Vec<Line>) {
+        self.of_station.insert(station, script);
+    }
+
+    /// Counter of the last mail to this station, 0 when there was none. A device takes two mails of one counter for one.
+    pub(super) fn last_mail(&self, station: u16) -> u8 {
+        self.mails.get(&station).copied().unwrap_or(0)
+    }
+}
+
+/// One datagram of a frame.
+pub(super) struct Datagram<'f> {
+    pub(super) header: &'f [u8],
+    pub(super) data: &'f [u8],
+    pub(super) counter: u16,
+}
+
+/// The datagrams of an Ethernet frame, as far as they are whole.
+pub(super) fn datagrams(frame: &[u8]) -> impl Iterator<Item = Datagram<'_>> {
+    let mut rest = frame.get(16..).unwrap_or_default();
+    let mut more = true;
+    std::iter::from_fn(move || {
+        if !more || rest.len() < 12 {
+            return None;
+        }
+        let (header, behind) = rest.split_at(10);
+        let length = usize::from(word(header, 6) & 0x07ff);
+        let data = behind.get(..length)?;
+        let counter = behind.get(length..length + 2)?;
+        more = word(header, 6) & 0x8000 != 0;
+        rest = &behind[length + 2..];
+        Some(Datagram { header, data, counter: word(counter, 0) })
+    })
+}

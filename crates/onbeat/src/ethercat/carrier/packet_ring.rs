@@ -1,0 +1,115 @@
+//! Frames that the kernel puts into memory of this process: taken without a system call (`Documentation/networking/packet_mmap.rst`).
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Options of packet sockets (`include/uapi/linux/if_packet.h`).
+const PACKET_RX_RING: libc::c_int = 5;
+const PACKET_VERSION: libc::c_int = 10;
+const TPACKET_V2: libc::c_int = 1;
+
+/// Whose turn a slot is: the kernel's when 0, ours when this bit is set.
+const TP_STATUS_KERNEL: u32 = 0;
+const TP_STATUS_USER: u32 = 1;
+
+/// Bytes of a slot: a header of at most 100 bytes, and the longest Ethernet frame.
+const SLOT: usize = 2_048;
+/// Slots: several cycles' frames, so that a loop that was late finds them all.
+const SLOTS: usize = 64;
+/// The kernel takes its memory in blocks of whole pages, of which the largest have 64 KiB.
+const BLOCK: usize = 65_536;
+const BYTES: usize = SLOT * SLOTS;
+
+/// `struct tpacket_req`.
+#[repr(C)]
+struct Request {
+    block_size: u32,
+    blocks: u32,
+    slot_size: u32,
+    slots: u32,
+}
+
+/// The beginning of `struct tpacket2_hdr`.
+#[repr(C)]
+struct Header {
+    status: u32,
+    length: u32,
+    captured: u32,
+    frame_at: u16,
+    network_at: u16,
+}
+
+/// Slots that the kernel fills in turn. Unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct PacketRing {
+    memory: NonNull<u8>,
+    next: usize,
+}
+
+// SAFETY: the memory belongs to this value alone, whichever thread has it, and the kernel does not mind threads.
+unsafe impl Send for PacketRing {}
+
+impl PacketRing {
+    /// A ring for what a raw socket receives; from then on it cannot be read otherwise.
+    ///
+    /// # Errors
+    /// What the kernel says: a socket of another kind, or a kernel without rings.
+    pub(super) fn on(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        set(socket, PACKET_VERSION, &TPACKET_V2)?;
+        let request = Request {
+            block_size: BLOCK as u32,
+            blocks: (BYTES / BLOCK) as u32,
+            slot_size: SLOT as u32,
+            slots: SLOTS as u32,
+        };
+        set(socket, PACKET_RX_RING, &request)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place of the kernel's choice; the ring has just been made with this length.
+        let memory = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, socket, 0) }?;
+        NonNull::new(memory.cast())
+            .map(|memory| Self { memory, next: 0 })
+            .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// The next frame that has come: its length in `buffer`, of which no more is written than fits.
+    pub(crate) fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        // SAFETY: `next` is below SLOTS, so the whole slot is inside the mapping.
+        let slot = unsafe { self.memory.add(self.next * SLOT) };
+        // SAFETY: a slot begins with its status, aligned to its own size, and both sides use it as an atomic.
+        let status = unsafe { AtomicU32::from_ptr(slot.cast().as_ptr()) };
+        if status.load(Ordering::Acquire) & TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the slot is ours until the status says otherwise; slots are aligned to 2048 bytes.
+        let header = unsafe { slot.cast::<Header>().read() };
+        let at = usize::from(header.frame_at).min(SLOT);
+        let length = (header.captured as usize).min(SLOT - at).min(buffer.len());
+        // SAFETY: `at + length` stays inside the slot, which is ours.
+        let frame = unsafe { std::slice::from_raw_parts(slot.as_ptr().add(at), length) };
+        buffer[..length].copy_from_slice(frame);
+        status.store(TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % SLOTS;
+        Some(length)
+    }
+}
+
+impl Drop for PacketRing {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `on` with this length; nothing borrows from it.
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), BYTES) };
+    }
+}
+
+fn set<T>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is of the length given and lives across the call.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, std::ptr::from_ref(value).cast(), length)
+    };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}

@@ -1,0 +1,238 @@
+//! Statistics of a running bus: counters and histograms of fixed size, counted in shared memory, read by anybody.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::map::Shared;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Counter {
+    /// Cycles of the bus.
+    Cycles,
+    /// Frames that did not come back in time.
+    FramesLost,
+    /// Frames that came back after their deadline.
+    FramesLate,
+    /// Frames that were not sent so.
+    FramesUnknown,
+    /// Cycles whose working counter was not what it should be.
+    WorkingCounterErrors,
+    /// Changes of a device's AL state.
+    StateChanges,
+    /// How often the bus began anew.
+    Restarts,
+    /// Cycles in which outputs were at their safe values although somebody owned them.
+    StaleCycles,
+}
+
+impl Counter {
+    /// All of them with their words, in the order of the shared memory.
+    pub const ALL: [(Self, &'static str); 8] = [
+        (Self::Cycles, "cycles"),
+        (Self::FramesLost, "frames_lost"),
+        (Self::FramesLate, "frames_late"),
+        (Self::FramesUnknown, "frames_unknown"),
+        (Self::WorkingCounterErrors, "working_counter_errors"),
+        (Self::StateChanges, "state_changes"),
+        (Self::Restarts, "restarts"),
+        (Self::StaleCycles, "stale_cycles"),
+    ];
+}
+
+/// What is measured, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Timed {
+    /// From a cycle's release to its start.
+    WakeupLatency,
+    /// From sending the frame to having its reply.
+    RoundTrip,
+    /// The bus's exchange with the shared memory.
+    Exchange,
+    /// From a cycle's start to its end.
+    ExecutionTime,
+}
+
+impl Timed {
+    /// All of them with their words, in the order of the shared memory.
+    pub const ALL: [(Self, &'static str); 4] = [
+        (Self::WakeupLatency, "wakeup_latency"),
+        (Self::RoundTrip, "round_trip"),
+        (Self::Exchange, "exchange"),
+        (Self::ExecutionTime, "execution_time"),
+    ];
+}
+
+/// Each power of two is cut into this many buckets: a value is told to a sixteenth.
+const SUB_BITS: u32 = 4;
+/// Values from 2^40 ns (18 minutes) on are counted in the last bucket.
+const MOST_BITS: u32 = 40;
+const BUCKETS: usize = ((MOST_BITS - SUB_BITS + 1) << SUB_BITS) as usize;
+
+#[repr(C, align(64))]
+pub(super) struct Histogram {
+    count: AtomicU64,
+    sum: AtomicU64,
+    max: AtomicU64,
+    spare: AtomicU64,
+    buckets: [AtomicU64; BUCKETS],
+}
+
+/// All of it, where it lies in shared memory.
+#[repr(C, align(64))]
+pub(super) struct Block {
+    counters: [AtomicU64; 16],
+    timed: [Histogram; 4],
+}
+
+// SAFETY: `repr(C)`, atomics only.
+#[allow(unsafe_code)]
+unsafe impl Shared for Block {}
+
+const fn bucket(ns: u64) -> usize {
+    if ns < 1 << SUB_BITS {
+        return ns as usize;
+    }
+    let shift = 63 - ns.leading_zeros() - SUB_BITS;
+    let place = ((shift as usize) << SUB_BITS) + (ns >> shift) as usize;
+    if place < BUCKETS { place } else { BUCKETS - 1 }
+}
+
+/// Largest value of a bucket.
+const fn upper(bucket: usize) -> u64 {
+    let (octave, within) = (bucket >> SUB_BITS, bucket as u64 & ((1 << SUB_BITS) - 1));
+    if octave == 0 { within } else { (((1 << SUB_BITS) + within + 1) << (octave - 1)) - 1 }
+}
+
+impl Block {
+    /// Adds to a counter.
+    #[inline]
+    pub(super) fn add(&self, what: Counter, n: u64) {
+        self.counters[what as usize].fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Adds to a counter that nobody else adds to: no other CPU is waited for, nor this one's own stores before it.
+    #[inline]
+    pub(super) fn add_alone(&self, what: Counter, n: u64) {
+        let counter = &self.counters[what as usize];
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Counts a time.
+    #[inline]
+    pub(super) fn record(&self, what: Timed, ns: u64) {
+        let histogram = &self.timed[what as usize];
+        histogram.buckets[bucket(ns)].fetch_add(1, Ordering::Relaxed);
+        histogram.sum.fetch_add(ns, Ordering::Relaxed);
+        histogram.max.fetch_max(ns, Ordering::Relaxed);
+        histogram.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn copy(&self) -> Stats {
+        let words = |words: &[AtomicU64]| words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        let timed = self.timed.each_ref().map(|of| Times {
+            sum: of.sum.load(Ordering::Relaxed),
+            max: of.max.load(Ordering::Relaxed),
+            buckets: words(&of.buckets),
+        });
+        Stats { counters: words(&self.counters), timed: timed.into() }
+    }
+}
+
+/// A copy of the statistics. Its figures belong together to within the cycle that was under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    counters: Vec<u64>,
+    timed: Vec<Times>,
+}
+
+/// The times of one kind since the bus process began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    sum: u64,
+    max: u64,
+    buckets: Vec<u64>,
+}
+
+impl Stats {
+    /// A counter.
+    #[must_use]
+    pub fn counter(&self, what: Counter) -> u64 {
+        self.counters[what as usize]
+    }
+
+    /// The times of one kind.
+    #[must_use]
+    pub fn times(&self, what: Timed) -> &Times {
+        &self.timed[what as usize]
+    }
+
+    /// A line `KEY VALUE` for each figure, see `docs/control.md`.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for (counter, word) in Counter::ALL {
+            let _ = writeln!(text, "{word} {}", self.counter(counter));
+        }
+        for (kind, word) in Timed::ALL {
+            let of = self.times(kind);
+            let _ = writeln!(text, "{word}_count {}", of.count());
+            let _ = writeln!(text, "{word}_mean_ns {}", of.mean_ns().round());
+            for (share, name) in [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9")] {
+                let _ = writeln!(text, "{word}_{name}_ns {}", of.quantile_ns(share));
+            }
+            let _ = writeln!(text, "{word}_max_ns {}", of.max_ns());
+        }
+        text
+    }
+}
+
+impl Times {
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// The largest, exactly; 0 of none.
+    #[must_use]
+    pub const fn max_ns(&self) -> u64 {
+        self.max
+    }
+
+    /// The mean; 0 of none.
+    #[must_use]
+    pub fn mean_ns(&self) -> f64 {
+        self.sum as f64 / self.count().max(1) as f64
+    }
+
+    /// The value that a share of them (0 to 1) does not exceed, by nearest rank: at most a sixteenth too large, never too small;
+    /// 0 of none.
+    #[must_use]
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        let rank = (self.count() as f64 * share).ceil().max(1.0) as u64;
+        let mut below = 0;
+        let found = self.buckets.iter().position(|count| {
+            below += count;
+            below >= rank
+        });
+        found.map_or(0, |place| upper(place).min(self.max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_lies_in_its_bucket_and_is_told_to_a_sixteenth() {
+        for ns in (0..200_000).chain([1 << 30, (1 << 39) + 12_345, (1 << 40) - 1]) {
+            let place = bucket(ns);
+            assert!(ns <= upper(place) && (place == 0 || ns > upper(place - 1)), "{ns}");
+            assert!(upper(place) - ns <= ns / 16, "{ns} is told as {}", upper(place));
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+}

@@ -1,0 +1,135 @@
+//! SDO information: lists of objects and descriptions of objects and entries.
+
+use super::{Dictionary, abort, access};
+
+const SDO_INFORMATION: u16 = 8;
+/// Operation codes.
+const LIST: u8 = 1;
+const LIST_REPLY: u8 = 2;
+const OBJECT: u8 = 3;
+const OBJECT_REPLY: u8 = 4;
+const ENTRY: u8 = 5;
+const ENTRY_REPLY: u8 = 6;
+const ERROR: u8 = 7;
+/// "More of this comes in another mail."
+const INCOMPLETE: u8 = 0x80;
+/// CoE header, operation code, reserved byte and number of mails left.
+const HEAD: usize = 6;
+
+/// A list that may take several mails.
+#[derive(Clone, Debug)]
+pub(crate) struct Listing {
+    /// Words of the list, and how many of them were sent.
+    words: Vec<u16>,
+    sent: usize,
+}
+
+impl Listing {
+    /// `objects`: how many a list may hold.
+    pub(crate) fn new(objects: usize) -> Self {
+        Self { words: Vec::with_capacity(objects + 6), sent: 0 }
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.words.clear();
+        self.sent = 0;
+    }
+
+    pub(crate) fn answer(&mut self, objects: &Dictionary, request: &[u8], room: usize, reply: &mut Vec<u8>) {
+        let number = |at: usize| Some(u16::from_le_bytes([*request.get(at)?, *request.get(at + 1)?]));
+        let done = match (request.first().map(|code| code & !INCOMPLETE), number(4)) {
+            (Some(LIST), Some(kind)) => self.list(objects, kind).map(|()| {
+                self.continues(room, reply);
+            }),
+            (Some(OBJECT), Some(index)) => describe_object(objects, index, reply),
+            (Some(ENTRY), Some(index)) => {
+                let sub = request.get(6).copied().unwrap_or_default();
+                describe_entry(objects, index, sub, reply)
+            }
+            _ => Err(abort::COMMAND),
+        };
+        if let Err(code) = done {
+            head(reply, ERROR, 0);
+            reply.extend_from_slice(&code.to_le_bytes());
+        }
+    }
+
+    fn list(&mut self, objects: &Dictionary, kind: u16) -> Result<(), u32> {
+        self.end();
+        let with = |right: u16| {
+            let has = move |object: &&super::dictionary::Object| {
+                objects.entries_of(object).iter().any(|entry| right == 0 || entry.access & right != 0)
+            };
+            objects.objects.iter().filter(has).map(|object| object.index)
+        };
+        self.words.push(kind);
+        match kind {
+            0 => {
+                let lists = [with(0).count(), with(access::OUTPUT).count(), with(access::INPUT).count(), 0, 0];
+                self.words.extend(lists.map(|length| length as u16));
+            }
+            1 => self.words.extend(with(0)),
+            2 => self.words.extend(with(access::OUTPUT)),
+            3 => self.words.extend(with(access::INPUT)),
+            4 | 5 => (),
+            _ => return Err(abort::GENERAL),
+        }
+        Ok(())
+    }
+
+    /// The next mail of the list; `false` when all of it was sent.
+    pub(crate) fn continues(&mut self, room: usize, reply: &mut Vec<u8>) -> bool {
+        if self.sent >= self.words.len() {
+            return false;
+        }
+        let per_mail = (room - HEAD) / 2;
+        let left = self.words.len() - self.sent;
+        let mails_left = left.div_ceil(per_mail) - 1;
+        head(reply, LIST_REPLY | if mails_left > 0 { INCOMPLETE } else { 0 }, mails_left as u16);
+        let now = left.min(per_mail);
+        for word in &self.words[self.sent..self.sent + now] {
+            reply.extend_from_slice(&word.to_le_bytes());
+        }
+        self.sent += now;
+        true
+    }
+}
+
+fn describe_object(objects: &Dictionary, index: u16, reply: &mut Vec<u8>) -> Result<(), u32> {
+    let object = objects.find(index).ok_or(abort::NO_OBJECT)?;
+    let entries = objects.entries_of(object);
+    let is_value = entries.len() == 1;
+    let same = |pair: &[super::Entry]| pair[0].kind == pair[1].kind;
+    let is_array = !is_value && entries[1..].windows(2).all(same);
+    let kind = entries[usize::from(!is_value)].kind.number();
+    head(reply, OBJECT_REPLY, 0);
+    reply.extend_from_slice(&index.to_le_bytes());
+    // A record has no type of its own here; its entries tell theirs.
+    reply.extend_from_slice(&if is_value || is_array { kind } else { 0 }.to_le_bytes());
+    reply.push(entries.last().map_or(0, |entry| entry.sub));
+    reply.push(if is_value { 7 } else { 9 - u8::from(is_array) });
+    reply.extend_from_slice(object.name.as_bytes());
+    Ok(())
+}
+
+fn describe_entry(objects: &Dictionary, index: u16, sub: u8, reply: &mut Vec<u8>) -> Result<(), u32> {
+    let entry = objects.lookup(index, sub)?;
+    head(reply, ENTRY_REPLY, 0);
+    reply.extend_from_slice(&index.to_le_bytes());
+    reply.push(sub);
+    // No unit, default or bounds in this description.
+    reply.push(0);
+    reply.extend_from_slice(&entry.kind.number().to_le_bytes());
+    reply.extend_from_slice(&entry.kind.bits().to_le_bytes());
+    reply.extend_from_slice(&entry.access.to_le_bytes());
+    reply.extend_from_slice(entry.name.as_bytes());
+    Ok(())
+}
+
+fn head(reply: &mut Vec<u8>, code: u8, mails_left: u16) {
+    reply.clear();
+    reply.extend_from_slice(&(SDO_INFORMATION << 12).to_le_bytes());
+    reply.push(code);
+    reply.push(0);
+    reply.extend_from_slice(&mails_left.to_le_bytes());
+}

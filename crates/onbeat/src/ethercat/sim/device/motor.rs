@@ -1,0 +1,156 @@
+//! A motor on a stiff shaft: torque with lag, inertia, friction, an encoder.
+
+use std::f64::consts::TAU;
+
+/// What a motor is like. Defaults suit a small joint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MotorSettings {
+    /// Of rotor and load, in kg·m².
+    pub(crate) inertia: f64,
+    /// Viscous friction, in N·m per rad/s.
+    pub(crate) viscous: f64,
+    /// Dry friction, in N·m.
+    pub(crate) dry: f64,
+    /// Torque at 1000 ‰, in N·m.
+    pub(crate) rated_torque: f64,
+    /// Time constant of the current loop, in s.
+    pub(crate) torque_lag: f64,
+    /// Encoder increments per turn.
+    pub(crate) increments: u32,
+    /// Constant torque of the load, such as gravity, in N·m.
+    pub(crate) load: f64,
+}
+
+/// Position, speed and torque.
+#[derive(Clone, Debug)]
+pub(crate) struct Motor {
+    pub(crate) settings: MotorSettings,
+    /// In rad.
+    pub(crate) position: f64,
+    /// In rad/s.
+    pub(crate) velocity: f64,
+    /// In N·m.
+    pub(crate) torque: f64,
+    /// Holds the shaft when the power stage does not.
+    pub(crate) brake: bool,
+    rad_per_increment: f64,
+    increments_per_rad: f64,
+    permille_per_nm: f64,
+    /// For steps of this many seconds: the lag's factor and what inertia and viscous friction divide by.
+    factors: (f64, f64, f64),
+}
+
+impl Motor {
+    pub(crate) fn new(settings: MotorSettings) -> Self {
+        let rad_per_increment = TAU / f64::from(settings.increments);
+        Self {
+            settings,
+            position: 0.0,
+            velocity: 0.0,
+            torque: 0.0,
+            brake: true,
+            rad_per_increment,
+            increments_per_rad: rad_per_increment.recip(),
+            permille_per_nm: 1000.0 / settings.rated_torque,
+            factors: (0.0, 0.0, 0.0),
+        }
+    }
+
+    pub(crate) fn rad_per_increment(&self) -> f64 {
+        self.rad_per_increment
+    }
+
+    pub(crate) fn increments_per_rad(&self) -> f64 {
+        self.increments_per_rad
+    }
+
+    /// The encoder's count; it wraps as a 32-bit counter does.
+    pub(crate) fn counts(&self) -> i32 {
+        (self.position * self.increments_per_rad).floor() as i64 as i32
+    }
+
+    /// In increments per second.
+    pub(crate) fn counts_per_s(&self) -> i32 {
+        (self.velocity * self.increments_per_rad) as i32
+    }
+
+    /// In thousandths of the rated torque.
+    pub(crate) fn torque_permille(&self) -> i16 {
+        (self.torque * self.permille_per_nm) as i16
+    }
+
+    /// Lets `seconds` pass with this torque asked for. Backward Euler, so that any step is stable.
+    pub(crate) fn step(&mut self, asked: f64, seconds: f64) {
+        let motor = &self.settings;
+        // Nearly all steps are equally long, and divisions are what costs here.
+        if self.factors.0 != seconds {
+            let damped = motor.inertia + motor.viscous * seconds;
+            self.factors = (seconds, seconds / (seconds + motor.torque_lag), damped.recip());
+        }
+        let (_, lag, mobility) = self.factors;
+        self.torque += (asked - self.torque) * lag;
+        if self.brake {
+            self.velocity = 0.0;
+            return;
+        }
+        let impulse = motor.inertia * self.velocity + (self.torque + motor.load) * seconds;
+        // Dry friction brakes, and never turns the motion around.
+        let braked = impulse.abs() - motor.dry * seconds;
+        self.velocity = if braked <= 0.0 { 0.0 } else { braked.copysign(impulse) * mobility };
+        self.position += self.velocity * seconds;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: MotorSettings = MotorSettings {
+        inertia: 0.001,
+        viscous: 0.01,
+        dry: 0.05,
+        rated_torque: 1.0,
+        torque_lag: 0.0002,
+        increments: 65_536,
+        load: 0.0,
+    };
+
+    fn run(motor: &mut Motor, torque: f64, milliseconds: usize) {
+        for _ in 0..milliseconds {
+            motor.step(torque, 0.001);
+        }
+    }
+
+    #[test]
+    fn a_constant_torque_ends_in_a_speed_at_which_friction_takes_all_of_it() {
+        let mut motor = Motor::new(SETTINGS);
+        motor.brake = false;
+        run(&mut motor, 0.25, 2_000);
+        assert!((motor.velocity - 20.0).abs() < 1e-6, "{}", motor.velocity);
+    }
+
+    #[test]
+    fn less_torque_than_dry_friction_moves_nothing() {
+        let mut motor = Motor::new(SETTINGS);
+        motor.brake = false;
+        run(&mut motor, 0.049, 1_000);
+        assert_eq!((motor.velocity, motor.counts()), (0.0, 0));
+    }
+
+    #[test]
+    fn the_brake_holds_against_the_load() {
+        let mut motor = Motor::new(MotorSettings { load: -3.0, ..SETTINGS });
+        run(&mut motor, 0.0, 100);
+        assert_eq!(motor.counts(), 0);
+        motor.brake = false;
+        run(&mut motor, 0.0, 100);
+        assert!(motor.counts() < -1_000);
+    }
+
+    #[test]
+    fn one_turn_is_the_encoders_increments() {
+        let mut motor = Motor::new(SETTINGS);
+        motor.position = TAU * 1.000_001;
+        assert_eq!(motor.counts(), 65_536);
+    }
+}

@@ -1,0 +1,139 @@
+//! Elements of an ESI file, asked for by name, with the line in every complaint.
+
+use roxmltree::Node;
+
+use super::EsiError;
+
+/// One element.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Element<'d>(Node<'d, 'd>);
+
+impl<'d> Element<'d> {
+    pub(super) fn of(node: Node<'d, 'd>) -> Self {
+        Self(node)
+    }
+
+    pub(super) fn name(self) -> &'d str {
+        self.0.tag_name().name()
+    }
+
+    /// Line of the file, from 1.
+    pub(super) fn line(self) -> u32 {
+        self.0.document().text_pos_at(self.0.range().start).row
+    }
+
+    pub(super) fn elements(self) -> impl Iterator<Item = Self> {
+        self.0.children().filter(Node::is_element).map(Element)
+    }
+
+    /// Its elements of one name.
+    pub(super) fn all(self, name: &'static str) -> impl Iterator<Item = Self> {
+        self.elements().filter(move |element| element.name() == name)
+    }
+
+    pub(super) fn first(self, name: &'static str) -> Option<Self> {
+        self.all(name).next()
+    }
+
+    /// The element at the end of a path of first elements.
+    pub(super) fn at(self, path: &[&'static str]) -> Option<Self> {
+        path.iter().try_fold(self, |element, name| element.first(name))
+    }
+
+    pub(super) fn needs(self, name: &'static str) -> Result<Self, EsiError> {
+        self.first(name).ok_or_else(|| self.lacks(format!("<{name}>")))
+    }
+
+    pub(super) fn lacks(self, wanted: String) -> EsiError {
+        EsiError::Missing { line: self.line(), element: self.name().to_owned(), wanted }
+    }
+
+    /// Text without the blanks around it.
+    pub(super) fn text(self) -> &'d str {
+        self.0.text().unwrap_or_default().trim()
+    }
+
+    /// The text in English where an element stands there in several languages.
+    pub(super) fn told(self, name: &'static str) -> &'d str {
+        let english = self.all(name).find(|element| element.attribute("LcId").is_none_or(|lcid| lcid == "1033"));
+        english.or_else(|| self.first(name)).map(Self::text).unwrap_or_default()
+    }
+
+    pub(super) fn attribute(self, name: &str) -> Option<&'d str> {
+        self.0.attribute(name).map(str::trim)
+    }
+
+    /// A flag that is off when it is not there.
+    pub(super) fn flag(self, name: &str) -> bool {
+        self.attribute(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
+    }
+
+    /// The text as a number up to `most`.
+    pub(super) fn number(self, most: u32) -> Result<u32, EsiError> {
+        self.read(self.text(), self.name().to_owned(), most)
+    }
+
+    /// An attribute as a number up to `most`.
+    pub(super) fn numbered(self, name: &str, most: u32) -> Result<Option<u32>, EsiError> {
+        self.attribute(name).map(|text| self.read(text, format!("{} {name}", self.name()), most)).transpose()
+    }
+
+    fn read(self, text: &str, element: String, most: u32) -> Result<u32, EsiError> {
+        number(text).and_then(|value| u32::try_from(value).ok()).filter(|&value| value <= most).ok_or_else(|| {
+            EsiError::Value {
+                line: self.line(),
+                element,
+                text: text.to_owned(),
+                wanted: format!("a number up to {most}, as 16 or #x10"),
+            }
+        })
+    }
+
+    /// The text as bytes in hexadecimal.
+    pub(super) fn bytes(self) -> Result<Vec<u8>, EsiError> {
+        let digits: Option<Vec<u8>> = self
+            .text()
+            .chars()
+            .filter(|letter| !letter.is_whitespace())
+            .map(|letter| letter.to_digit(16).map(|digit| digit as u8))
+            .collect();
+        let pairs = digits.as_deref().map(|digits| digits.as_chunks::<2>());
+        match pairs {
+            Some((pairs, [])) => Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect()),
+            _ => Err(EsiError::Value {
+                line: self.line(),
+                element: self.name().to_owned(),
+                text: self.text().chars().take(40).collect(),
+                wanted: "pairs of hexadecimal digits".to_owned(),
+            }),
+        }
+    }
+
+    /// A complaint that something is not simulated.
+    pub(super) fn not_simulated(self, what: String) -> EsiError {
+        EsiError::NotSimulated { line: self.line(), element: self.name().to_owned(), what }
+    }
+}
+
+/// A number as ESI files write it: `4096`, `-1`, `#x1000`; `0x1000` is met too.
+pub(super) fn number(text: &str) -> Option<i64> {
+    let hexadecimal = ["#x", "#X", "0x", "0X"].iter().find_map(|prefix| text.strip_prefix(prefix));
+    match hexadecimal {
+        Some(digits) if digits.starts_with(['+', '-']) => None,
+        Some(digits) => i64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_decimal_or_hexadecimal() {
+        let numbers = [("#x1000", Some(4096)), ("4096", Some(4096)), ("0xfF", Some(255)), ("-1", Some(-1))];
+        for (text, value) in numbers.into_iter().chain([("#x", None), ("", None), ("#x-1", None), ("1000h", None)]) {
+            assert_eq!(number(text), value, "{text}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Faults in words: as the file of a segment, the command line and the fault log tell them.
+
+use onbeat_rt::time::Instant;
+use serde::{Deserialize, Serialize};
+
+use super::fault::Fault;
+use super::link::Link;
+use super::segment::Segment;
+
+/// Faults that can be there or planned at once, when they are ordered one by one.
+const MOST: usize = 64;
+
+/// A fault in words. What is `None` has its usual value; `docs/segment.md` lists kinds and values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FaultWords {
+    /// What goes wrong, such as `lose` or `power-off`.
+    pub kind: String,
+    /// Name of the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// When, in ms from the first frame; ordered live, from now on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub at_ms: f64,
+    /// How long, in ms. `None`: the fault stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<f64>,
+    /// Part of the frames that it befalls, 0 to 1.
+    #[serde(default = "every", skip_serializing_if = "is_every")]
+    pub share: f64,
+    /// AL status code, abort code or error code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<u32>,
+    /// AL state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<u8>,
+    /// How much: ns, parts per billion, or what is added to a working counter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<i64>,
+    /// How many mails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mails: Option<u32>,
+}
+
+fn every() -> f64 {
+    1.0
+}
+
+fn is_every(share: &f64) -> bool {
+    *share >= 1.0
+}
+
+fn is_zero(at_ms: &f64) -> bool {
+    *at_ms == 0.0
+}
+
+/// Why words mean no fault of a segment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FaultError {
+    /// No such kind.
+    #[error("there is no fault \"{0}\"; `onbeat segment fault --list` lists those there are")]
+    Unknown(String),
+    /// It is one of devices, and none was named.
+    #[error("fault \"{0}\" is one of a device; say which by --device")]
+    WantsDevice(String),
+    /// No such device.
+    #[error("the segment has no device \"{0}\"; `onbeat segment status` lists those it has")]
+    UnknownDevice(String),
+    /// Enough is wrong already.
+    #[error("{0} faults are there or planned already, no more have room; `onbeat segment heal` ends them")]
+    TooMany(usize),
+}
+
+/// Kinds of faults: the word, what it is of, and the values it looks at.
+pub const FAULT_KINDS: [(&str, &str, &str); 23] = [
+    ("lose", "frames", "share"),
+    ("late", "frames", "by (ns), share"),
+    ("duplicate", "frames", "share"),
+    ("reorder", "frames", "share"),
+    ("truncate", "frames", "share"),
+    ("flip", "frames", "share"),
+    ("counter-off", "a device, or all", "by"),
+    ("cut", "the cable to a device", ""),
+    ("power-off", "a device", ""),
+    ("al-error", "a device", "code"),
+    ("refuse-state", "a device", "state, code"),
+    ("slow-state", "a device", "by (ns)"),
+    ("sii-busy", "a device's EEPROM", ""),
+    ("sii-checksum", "a device's EEPROM", ""),
+    ("sii-blank", "a device's EEPROM", ""),
+    ("mail-mute", "a device's mailbox", ""),
+    ("mail-lost", "a device's replies", "mails"),
+    ("mail-counter", "a device's replies", "mails"),
+    ("mail-abort", "a device's next SDO request", "code"),
+    ("emergency", "a device", "code"),
+    ("clock-step", "a device's clock", "by (ns)"),
+    ("clock-drift", "a device's quartz", "by (parts per billion)"),
+    ("freeze", "a device's inputs", ""),
+];
+
+impl FaultWords {
+    /// The fault that the words mean, for the device at this place; `None` when there is none of this kind, or it wants a device.
+    pub(crate) fn fault(&self, device: Option<usize>) -> Option<Fault> {
+        let by_ns = |usual: i64| self.by.unwrap_or(usual);
+        let time_ns = |usual: i64| u64::try_from(by_ns(usual)).unwrap_or_default();
+        let mails = self.mails.unwrap_or(1);
+        let code = |usual: u16| self.code.and_then(|code| u16::try_from(code).ok()).unwrap_or(usual);
+        let of_frames = match self.kind.as_str() {
+            "lose" => Some(Fault::Lose),
+            "late" => Some(Fault::Late { by_ns: time_ns(2_000_000) }),
+            "duplicate" => Some(Fault::Duplicate),
+            "reorder" => Some(Fault::Reorder),
+            "truncate" => Some(Fault::Truncate),
+            "flip" => Some(Fault::Flip),
+            "counter-off" => Some(Fault::CounterOff { device, by: by_ns(1).clamp(-1_000, 1_000) as i16 }),
+            _ => None,
+        };
+        let of_device = |device: usize| {
+            Some(match self.kind.as_str() {
+                "cut" => Fault::Cut { device },
+                "power-off" => Fault::PowerOff { device },
+                "al-error" => Fault::AlError { device, code: code(0x0001) },
+                "refuse-state" => Fault::RefuseState { device, state: self.state.unwrap_or(8), code: code(0x0001) },
+                "slow-state" => Fault::SlowState { device, by_ns: time_ns(100_000_000) },
+                "sii-busy" => Fault::SiiBusy { device },
+                "sii-checksum" => Fault::SiiChecksum { device },
+                "sii-blank" => Fault::SiiBlank { device },
+                "mail-mute" => Fault::MailMute { device },
+                "mail-lost" => Fault::MailLost { device, mails },
+                "mail-counter" => Fault::MailCounter { device, mails },
+                "mail-abort" => Fault::MailAbort { device, code: self.code.unwrap_or(0x0800_0000) },
+                "emergency" => Fault::Emergency { device, code: code(0x5000) },
+                "clock-step" => Fault::ClockStep { device, by_ns: by_ns(100_000) },
+                "clock-drift" => Fault::ClockDrift { device, by_ppb: by_ns(100_000) },
+                "freeze" => Fault::Freeze { device },
+                _ => return None,
+            })
+        };
+        of_frames.or_else(|| device.and_then(of_device))
+    }
+
+    /// A fault in words; `name` gives the names of devices.
+    pub(crate) fn of<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str>) -> Self {
+        let device = fault.device().and_then(name).map(str::to_owned);
+        let mut words = Self { kind: fault.word().to_owned(), device, share: 1.0, ..Self::default() };
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        match *fault {
+            Fault::Late { by_ns } | Fault::SlowState { by_ns, .. } => words.by = Some(signed(by_ns)),
+            Fault::CounterOff { by, .. } => words.by = Some(i64::from(by)),
+            Fault::ClockStep { by_ns, .. } => words.by = Some(by_ns),
+            Fault::ClockDrift { by_ppb, .. } => words.by = Some(by_ppb),
+            Fault::AlError { code, .. } | Fault::Emergency { code, .. } => words.code = Some(u32::from(code)),
+            Fault::MailAbort { code, .. } => words.code = Some(code),
+            Fault::RefuseState { state, code, .. } => {
+                (words.state, words.code) = (Some(state), Some(u32::from(code)));
+            }
+            Fault::MailLost { mails, .. } | Fault::MailCounter { mails, .. } => words.mails = Some(mails),
+            _ => (),
+        }
+        words
+    }
+}
+
+impl Segment {
+    /// A fault in words, with the name of its device.
+    #[must_use]
+    pub fn told(&self, fault: &Fault) -> FaultWords {
+        FaultWords::of(fault, |device| self.devices.get(device).map(|device| &*device.name))
+    }
+}
+
+impl Link {
+    /// Has a fault begin at `now`, or `at_ms` later.
+    ///
+    /// # Errors
+    /// [`FaultError`] when the words mean no fault of this segment. Whether a device can have it shows when it begins.
+    pub fn order(&mut self, words: &FaultWords, now: Instant) -> Result<(), FaultError> {
+        let device = match &words.device {
+            None => None,
+            Some(name) => Some(self.segment().find(name).ok_or_else(|| FaultError::UnknownDevice(name.clone()))?),
+        };
+        let Some(fault) = words.fault(device) else {
+            let known = FAULT_KINDS.iter().any(|(kind, ..)| *kind == words.kind);
+            let kind = words.kind.clone();
+            return Err(if known { FaultError::WantsDevice(kind) } else { FaultError::Unknown(kind) });
+        };
+        let there = self.faults().count();
+        if there >= MOST {
+            return Err(FaultError::TooMany(there));
+        }
+        let ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
+        self.inject_in(fault, now, (ns(words.at_ms), words.for_ms.map(ns)), words.share.clamp(0.0, 1.0));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_a_fault_and_is_told_by_its_word() {
+        for (kind, of, _) in FAULT_KINDS {
+            let words = FaultWords { kind: kind.to_owned(), share: 1.0, ..FaultWords::default() };
+            let fault = words.fault(Some(0)).unwrap();
+            assert_eq!(fault.word(), kind);
+            assert_eq!(words.fault(None).is_none(), of.contains("device") && kind != "counter-off", "{kind}");
+            let told = FaultWords::of(&fault, |_| Some("a"));
+            assert_eq!(told.fault(Some(0)), Some(fault), "{kind}: words mean the fault they were made of");
+        }
+    }
+}

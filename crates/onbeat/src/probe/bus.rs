@@ -1,0 +1,373 @@
+//! The bus probe: a loop that exchanges process data with the devices of an EtherCAT segment once a cycle.
+//!
+//! Without hardware the devices are simulated ([`super::devices`]), 59 of them unless a file says otherwise. Their outputs stay 0: no
+//! drive is enabled, and nothing moves.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
+use std::sync::atomic::AtomicBool;
+
+use super::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
+use super::devices::{Cable, Devices, Quiet, World};
+use super::run::Setting;
+use crate::ethercat::bus::{Bus, BusError, InProcess, Mode, Options, Packets};
+use crate::ethercat::control::{Image, Sharing};
+use crate::ethercat::layout::Layout;
+use crate::ethercat::served::{self, Attending, Serving};
+use crate::ethercat::sim::{Description, Link, Segment};
+use crate::ethercat::step::{BusCycle, Controller};
+use crate::record::{Figures, Recorder, Series};
+use crate::thread::Grant;
+
+/// Which devices.
+pub(super) const DEVICES: Choice = Choice {
+    name: "devices",
+    help: "File that lists the devices, see docs/segment.md; `humanoid` ships with onbeat and has 59",
+    default: Some("humanoid"),
+    kind: Kind::Name,
+};
+/// Where they are.
+pub(super) const INTERFACE: Choice = Choice {
+    name: "interface",
+    help: "Network interface with real devices, which must be those of the file [default: the file's devices are simulated]",
+    default: None,
+    kind: Kind::Name,
+};
+/// When replies are read.
+pub(super) const EXCHANGE: Choice = Choice {
+    name: "exchange",
+    help: "pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the controller's turn",
+    default: Some("pipelined"),
+    kind: Kind::Word(&["pipelined", "same-cycle"]),
+};
+/// How long the loop looks for a reply before it sleeps.
+pub(super) const SPIN: Choice = Choice {
+    name: "spin",
+    help: "same-cycle: waits for a reply awake for this long before it sleeps; given up where replies never come meanwhile",
+    default: Some("100us"),
+    kind: Kind::Time,
+};
+/// What simulated devices hang on.
+pub(super) const WIRE: Choice = Choice {
+    name: "wire",
+    help: "To simulated devices: interfaces (veth in a namespace of their own), socket (in this process, no rights), or any of them",
+    default: Some("any"),
+    kind: Kind::Word(&["any", "interfaces", "socket"]),
+};
+/// Whose time the loop keeps.
+pub(super) const CLOCK: Choice = Choice {
+    name: "clock",
+    help: "reference: releases follow the reference clock of the segment; own: they follow this computer's",
+    default: Some("own"),
+    kind: Kind::Word(&["own", "reference"]),
+};
+
+/// Whether others see it.
+const SERVE: Choice = Choice {
+    name: "serve",
+    help: "Shares the process image under this name: `onbeat bus state --name NAME`, and a process that owns the outputs",
+    default: None,
+    kind: Kind::Name,
+};
+const SHARING: Choice = Choice {
+    name: "sharing",
+    help: "How those who share the image keep out of each other's way",
+    default: Some("wait-free"),
+    kind: Kind::Word(&["wait-free", "pi", "plain"]),
+};
+
+/// A cell of a bench tells when fewer than 99 of 100 cycles had their reply in time.
+const TOLD_BELOW: (u64, u64) = (99, 100);
+
+/// What it is.
+pub const BUS: description::Description = description::Description {
+    name: "bus",
+    sentence: "From a release to the end of a cycle that exchanges process data with the devices of an EtherCAT segment",
+    examples: "  sudo onbeat measure bus --for 30s
+      59 simulated devices, a frame each millisecond
+  sudo onbeat measure bus --exchange same-cycle --cpu 1
+      how long frame and reply take
+  sudo onbeat measure bus --interface eth1 --devices robot.toml --clock reference",
+    series: &[Series::ResponseTime, Series::RoundTrip, Series::DeviceInterval],
+    defaults: Defaults::LOOP,
+    choices: &[DEVICES, INTERFACE, EXCHANGE, SPIN, WIRE, CLOCK, SERVE, SHARING],
+    line_a_second: false,
+    open: |setting, given| open(setting, given, None, Quiet),
+};
+
+/// Moves nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Still;
+
+impl Controller for Still {
+    fn step(&mut self, _: &BusCycle, _: &[u8], _: &mut [u8]) {}
+}
+
+/// Makes bus, devices and loop ready.
+pub(super) fn open(
+    setting: &Setting,
+    given: &Given,
+    controller: Option<Box<dyn Controller + Send>>,
+    world: impl World + 'static,
+) -> Result<Parts, ProbeError> {
+    let wanted = Wanted::of(setting, given)?;
+    let Some(name) = given.name(SERVE.name) else {
+        let controller = controller.unwrap_or_else(|| Box::new(Still));
+        return Ok(parts(Rig::bring_up(&wanted, controller, world)?));
+    };
+    let sharing: Sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
+    let mut image = Image::create(name, &Layout::of(&wanted.description)?, sharing)?;
+    if controller.is_some() {
+        image.keep_outputs()?;
+    }
+    let (controller, serving, attending) = served::serve(image, controller);
+    let mut rig = Rig::bring_up(&wanted, controller, world)?;
+    rig.serving = Some(serving);
+    let mut parts = parts(rig);
+    parts.beside = Box::new(Attended { attending, inner: parts.beside });
+    Ok(parts)
+}
+
+/// Makes a controller.
+pub type Makes = Box<dyn FnMut() -> Box<dyn Controller + Send> + Send>;
+
+/// The loop of a bench's cell: the robot that ships, simulated, and a controller, a new one for each block: between blocks the devices have
+/// fallen back, and a controller that lived through it would have come to a stop. And what to say of it.
+///
+/// # Errors
+/// [`ProbeError`].
+pub fn parts_of_cell(setting: &Setting, make: Makes) -> Result<(Parts, Grant), ProbeError> {
+    let mut rig = Rig::bring_up(&Wanted::of(setting, &Given::default())?, Box::new(Still), Quiet)?;
+    rig.make = Some(make);
+    let devices = rig.bus.layout().devices.len();
+    let said = Grant::given(
+        "bus",
+        format!("{devices} simulated SubDevices exchange process data in each cycle; {}", rig.wire),
+    );
+    Ok((parts(rig), said))
+}
+
+fn parts(rig: Rig) -> Parts {
+    let rig = Arc::new(Mutex::new(rig));
+    Parts {
+        body: Box::new(OnBus { rig: rig.clone() }),
+        figures: Box::new(Exchanges),
+        beside: Box::new(AfterBus { rig }),
+    }
+}
+
+/// What bus is wanted.
+struct Wanted {
+    description: Description,
+    interface: Option<String>,
+    cable: Cable,
+    options: Options,
+    spin_ns: u64,
+    cpu: Option<u32>,
+}
+
+/// The devices that are listed.
+pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
+    Ok(match given.name(DEVICES.name) {
+        None | Some("humanoid") => Description::from_toml(Segment::HUMANOID)?,
+        Some(path) => Description::from_file(Path::new(path))?,
+    })
+}
+
+impl Wanted {
+    fn of(setting: &Setting, given: &Given) -> Result<Self, ProbeError> {
+        let description = described(given)?;
+        let same_cycle = given.word(EXCHANGE.name) == Some("same-cycle");
+        let mode =
+            if same_cycle { Mode::SameCycle { reply_within_ns: setting.period_ns / 2 } } else { Mode::Pipelined };
+        let cable = match given.word(WIRE.name) {
+            Some("interfaces") => Cable::Interfaces,
+            Some("socket") => Cable::Socket,
+            _ => Cable::Any,
+        };
+        let follow_clock = given.word(CLOCK.name) == Some("reference");
+        Ok(Self {
+            description,
+            interface: given.name(INTERFACE.name).map(str::to_owned),
+            cable,
+            options: Options { mode, period_ns: setting.period_ns, follow_clock },
+            spin_ns: given.time_ns(SPIN.name),
+            cpu: setting.thread.cpu,
+        })
+    }
+}
+
+/// A bus that is up, its devices when they are simulated, and its controller.
+struct Rig {
+    bus: Bus<Packets>,
+    controller: Box<dyn Controller + Send>,
+    /// Makes another one for each block.
+    make: Option<Makes>,
+    /// They answer as long as this lives.
+    _devices: Option<Devices>,
+    wire: String,
+    is_same_cycle: bool,
+    serving: Option<Serving>,
+    /// Whether all devices have been in OP.
+    was_up: bool,
+}
+
+impl Rig {
+    fn bring_up(
+        wanted: &Wanted,
+        controller: Box<dyn Controller + Send>,
+        world: impl World + 'static,
+    ) -> Result<Self, ProbeError> {
+        let layout = Layout::of(&wanted.description)?;
+        let (bus, devices, wire) = match &wanted.interface {
+            Some(name) => {
+                let packets = Packets::open(name).map_err(BusError::from)?.spinning_ns(wanted.spin_ns);
+                let bus = Bus::bring_up(packets, Some(&layout), wanted.options, name)?;
+                (bus, None, format!("frames went through the network interface {name}"))
+            }
+            None => {
+                // In one thread they get to SAFEOP ten times faster; what they were told stays with them.
+                let link = InProcess::on_clock(Link::of(&wanted.description)?, Monotonic);
+                let bus = Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
+                let mut running = None;
+                let bus = bus.rewired(|wire| {
+                    let (devices, end, words) = Devices::start(wire.into_link(), wanted.cable, wanted.cpu, world)?;
+                    running = Some((devices, words));
+                    Ok::<_, ProbeError>(Packets::on(end).spinning_ns(wanted.spin_ns))
+                })?;
+                let (devices, words) = running.unzip();
+                (bus, devices, words.unwrap_or_default())
+            }
+        };
+        let is_same_cycle = wanted.options.mode != Mode::Pipelined;
+        Ok(Self { bus, controller, make: None, _devices: devices, wire, is_same_cycle, serving: None, was_up: false })
+    }
+}
+
+/// The loop's thread: the bus's cycles.
+struct OnBus {
+    /// The loop's own while it runs.
+    rig: Arc<Mutex<Rig>>,
+}
+
+impl Body for OnBus {
+    fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
+        let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(make) = &mut rig.make {
+            let controller = make();
+            rig.controller = controller;
+        }
+        let mut cycles = Cycles { rig: &mut rig, reference: None };
+        onbeat_rt::cycle::run(&Monotonic, plan, &mut cycles, hot, stop)
+    }
+
+    fn has_ports(&self) -> bool {
+        true
+    }
+}
+
+struct Cycles<'r> {
+    rig: &'r mut Rig,
+    /// Cycle and reference time of the last frame that came back.
+    reference: Option<(u64, u64)>,
+}
+
+impl Task for Cycles<'_> {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        let Rig { bus, controller, is_same_cycle, serving, was_up, .. } = &mut *self.rig;
+        let seen = bus.cycle(cycle.release, cycle.dt_ns(), controller.as_mut());
+        cycle.steer(bus.steering_ns());
+        if let Some(serving) = serving {
+            let took_ns = Monotonic.now().ns_since(cycle.start);
+            serving.after(bus, &seen, (cycle.start.ns_since(cycle.release), took_ns), |_| {});
+        }
+        *was_up |= seen.in_op == seen.devices;
+        if *is_same_cycle && seen.round_trip_ns > 0 {
+            cycle.note(seen.round_trip_ns);
+        }
+        if seen.reference_ns > 0 {
+            let before = self.reference.replace((cycle.index, seen.reference_ns));
+            let before = before.filter(|(index, _)| index + 1 == cycle.index);
+            let interval_ns = before.map_or(0, |(_, before_ns)| seen.reference_ns.saturating_sub(before_ns));
+            cycle.note_too(u32::try_from(interval_ns).unwrap_or(u32::MAX));
+        }
+        Flow::Continue
+    }
+}
+
+/// Round trips, and intervals at the reference clock's device.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchanges;
+
+impl Figures for Exchanges {
+    fn series(&self) -> &'static [Series] {
+        &[Series::RoundTrip, Series::DeviceInterval]
+    }
+
+    fn of(&mut self, sample: &Sample, _: Option<&Sample>, count: &mut dyn FnMut(Series, u64)) {
+        let figures = [(Series::RoundTrip, sample.note), (Series::DeviceInterval, sample.note_too)];
+        for (series, ns) in figures.into_iter().filter(|(_, ns)| *ns > 0) {
+            count(series, u64::from(ns));
+        }
+    }
+}
+
+/// Takes the bus down after the loop, and tells what there is to tell.
+struct AfterBus {
+    rig: Arc<Mutex<Rig>>,
+}
+
+impl Beside for AfterBus {
+    fn end(&mut self) -> Vec<String> {
+        let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_of_bench = rig.make.is_some();
+        let Rig { bus, wire, was_up, .. } = &mut *rig;
+        let (frames, counts) = (bus.bring_up_frames(), bus.counts());
+        let mut sentences = Vec::new();
+        if !is_of_bench {
+            sentences.push(std::mem::take(wire));
+        }
+        // Many cells say only what is out of the ordinary.
+        if !is_of_bench || counts.answered * TOLD_BELOW.1 < counts.cycles * TOLD_BELOW.0 {
+            sentences.push(format!(
+                "{} SubDevices were brought to SAFEOP with {frames} frames; of {} cycles {} had all frames back in time and {} another \
+                 working counter than the expected one; {} frames came late, {} were not ours",
+                bus.layout().devices.len(),
+                counts.cycles,
+                counts.answered,
+                counts.counter_off,
+                counts.late,
+                counts.unknown
+            ));
+        }
+        if !*was_up {
+            sentences.push("not all SubDevices reached OP".to_owned());
+        }
+        bus.take_down();
+        sentences
+    }
+}
+
+/// Attends to other processes, beside what else goes on.
+struct Attended {
+    attending: Attending,
+    inner: Box<dyn Beside>,
+}
+
+impl Beside for Attended {
+    fn start(&mut self) -> Result<(), ProbeError> {
+        self.inner.start()
+    }
+
+    fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        self.attending.look();
+        self.inner.look(recorder)
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        self.inner.end()
+    }
+}

@@ -1,0 +1,115 @@
+//! The chain probe: how long until a command has its effect, through a whole control loop?
+//!
+//! A command is issued by an ordinary part of a robot's program, at any phase of the loop; the loop takes the latest one up
+//! in its next cycle and writes it to its output; somebody else sees the output change. The way from the first to the last
+//! is what the robot feels, and it holds up to one period of waiting for the next cycle.
+
+use onbeat_rt::{Cycle, Flow, Sample, Task};
+
+use super::bus;
+use super::description::{Choice, Defaults, Description, Kind, OnGrid, Parts};
+use super::ports::{Commands, Failures, Inbox, Marks, OUTPUT, Output, Place, Watching};
+use super::reaction;
+use crate::record::{Figures, Series};
+
+const COUNT: Choice = Choice {
+    name: "count",
+    help: "How many commands are issued, one every seven to eight periods; 0 for no end but --for",
+    default: Some("1000"),
+    kind: Kind::Count,
+};
+const OBSERVE: Choice = Choice {
+    name: "observe",
+    help: "Where the output's effect is seen: gpio:CHIP/LINE with the kernel's time stamps, or udp:HOST:PORT, serial:DEVICE, \
+           file:FIFO [default: the other end of the pipe; for another output the return of the write]",
+    default: None,
+    kind: Kind::Place,
+};
+
+const WITH: Choice = Choice {
+    name: "with",
+    help: "What the loop's output is: a place (--output), or a bus of simulated devices, one of whose inputs changes and whose output \
+           follows (then --devices, --exchange, --wire, --clock as of `measure bus`)",
+    default: Some("output"),
+    kind: Kind::Word(&["output", "bus"]),
+};
+
+/// What it is.
+pub const CHAIN: Description = Description {
+    name: "chain",
+    sentence: "From a command's being issued, at any phase of the loop, to its effect's being seen at the output",
+    examples: "  onbeat measure chain
+      1,000 commands through a loop of 1 ms, seen at the other end of a pipe
+  sudo onbeat measure chain --with bus
+      1,000 changes at a sensor's input, through bus and controller, to an actuator's output
+  sudo onbeat measure chain --period 2ms --output gpio:gpiochip0/27 --observe gpio:gpiochip0/17 --cpu 1",
+    series: &[Series::Chain, Series::Pickup],
+    defaults: Defaults { duration: "0", ..Defaults::LOOP },
+    choices: &[OUTPUT, OBSERVE, COUNT, WITH, bus::DEVICES, bus::EXCHANGE, bus::SPIN, bus::WIRE, bus::CLOCK],
+    line_a_second: false,
+    open: |setting, given| {
+        if given.word(WITH.name) == Some("bus") {
+            return reaction::open(setting, given, given.count(COUNT.name));
+        }
+        let marks = Marks::default();
+        let inbox = Inbox::default();
+        let place = given.place(OUTPUT.name).unwrap_or(&Place::Pipe);
+        let (output, watching) = Watching::seeing(place, given.place(OBSERVE.name), &marks)?;
+        let is_seen = watching.sees();
+        let commands = Commands::new(given.count(COUNT.name), setting, (marks, inbox.clone()));
+        let failures = Failures::default();
+        let task = Obey { inbox, served: 0, output, failures: failures.clone() };
+        Ok(Parts {
+            body: Box::new(OnGrid { task, has_ports: true }),
+            figures: Box::new(Links { is_seen }),
+            beside: Box::new(watching.counting(failures).commanded_by(commands)),
+        })
+    },
+};
+
+/// Takes the latest command up and writes it out.
+#[derive(Debug)]
+struct Obey {
+    inbox: Inbox,
+    served: u64,
+    output: Output,
+    failures: Failures,
+}
+
+impl Task for Obey {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        let (number, at_ns) = self.inbox.latest();
+        // One that was issued after this cycle's start belongs to the next: a cycle reads its inputs when it starts.
+        if number > self.served && at_ns <= cycle.start.as_ns() {
+            self.served = number;
+            self.failures.count(self.output.set((number - 1) as u8));
+            let waited_ns = cycle.start.as_ns() - at_ns;
+            cycle.note(u32::try_from(waited_ns).unwrap_or(u32::MAX).max(1));
+        }
+        Flow::Continue
+    }
+}
+
+/// From command to cycle; from command to the return of the write, where nobody sees the output.
+#[derive(Clone, Copy, Debug)]
+pub struct Links {
+    /// Whether somebody else sees the output and tells.
+    pub is_seen: bool,
+}
+
+impl Figures for Links {
+    fn series(&self) -> &'static [Series] {
+        CHAIN.series
+    }
+
+    fn of(&mut self, sample: &Sample, _: Option<&Sample>, count: &mut dyn FnMut(Series, u64)) {
+        let waited_ns = u64::from(sample.note);
+        if waited_ns == 0 {
+            return;
+        }
+        count(Series::Pickup, waited_ns);
+        if !self.is_seen {
+            count(Series::Chain, waited_ns + sample.execution_time_ns);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Threads that make edges: a signal generator for loops that answer, a commander for loops that obey.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use onbeat_rt::ring::Ring;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Plan, Sample, Slot, Task, Wait, split};
+
+use super::super::description::ProbeError;
+use super::super::run::{LEAD_NS, Setting};
+use super::{Input, Marks, Output, Place};
+use crate::thread::Wanted;
+
+const INPUT: &str = "an input";
+
+/// A signal generator, not started yet.
+#[derive(Debug)]
+pub struct Generator(Maker);
+
+impl Generator {
+    /// An input, and what feeds it: nothing where edges come from outside.
+    ///
+    /// # Errors
+    /// [`ProbeError`].
+    pub fn feeding(
+        input: &Place,
+        stimulus: Option<&Place>,
+        setting: &Setting,
+    ) -> Result<(Input, Option<Self>), ProbeError> {
+        let marks = Marks::default();
+        let unfit = |why| ProbeError::Unfit { place: input.to_string(), what: INPUT, why };
+        let (input, output) = match (input, stimulus) {
+            (Place::Generator | Place::Pipe, None) => {
+                let (read, write) = super::watching::pipe()?;
+                (Input::of_bytes(read, &marks), Output::on(write, false))
+            }
+            (Place::Generator | Place::Pipe, Some(_)) => {
+                return Err(unfit("the generator feeds it directly; leave --stimulus out"));
+            }
+            (Place::Gpio { .. }, None) => return Ok((Input::open(input, &marks, false)?, None)),
+            (_, None) => {
+                return Err(unfit(
+                    "the kernel does not tell when its edges came; say with --stimulus what onbeat's generator shall write to \
+                     at the other end",
+                ));
+            }
+            (_, Some(stimulus)) => {
+                let input = Input::open(input, &marks, true)?;
+                let what = "a stimulus";
+                let why = "the generator writes to a place of its own: gpio:CHIP/LINE, serial:DEVICE, file:FIFO or udp:HOST:PORT";
+                let none = || ProbeError::Unfit { place: stimulus.to_string(), what, why };
+                (input, Output::open(stimulus)?.ok_or_else(none)?)
+            }
+        };
+        let made = Made::default();
+        let task = Box::new(Edging { marks, output, made: made.clone() });
+        Ok((input, Some(Self(Maker { task, fifo: setting.thread.fifo, period_ns: setting.period_ns, made }))))
+    }
+
+    pub(super) fn start(self) -> Result<Running, ProbeError> {
+        self.0.start("onbeat-generator")
+    }
+}
+
+/// A thread that runs a task on a grid of its own, at the loop's priority, wherever the loop is not.
+struct Maker {
+    task: Box<dyn Make>,
+    fifo: Option<u32>,
+    period_ns: u64,
+    made: Made,
+}
+
+/// What came of it so far: how many were made, and how many it was too late for.
+#[derive(Clone, Debug, Default)]
+struct Made(Arc<(AtomicU64, AtomicU64)>);
+
+impl std::fmt::Debug for Maker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Maker").field("period_ns", &self.period_ns).finish_non_exhaustive()
+    }
+}
+
+trait Make: Send {
+    fn make(&mut self, plan: &Plan, stop: &AtomicBool);
+}
+
+impl<T: Task + Send> Make for T {
+    fn make(&mut self, plan: &Plan, stop: &AtomicBool) {
+        // Nobody reads these samples; the ring is full after two of them, which no loop minds.
+        let mut slots: Vec<Slot<Sample>> = (0..2).map(|_| Slot::empty()).collect();
+        let Ok(mut ring) = Ring::over(&mut slots) else { return };
+        let (mut hot, _cold) = split(&mut ring);
+        onbeat_rt::cycle::run(&Monotonic, plan, self, &mut hot, stop);
+    }
+}
+
+impl Maker {
+    fn start(mut self, name: &'static str) -> Result<Running, ProbeError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let over = stop.clone();
+        let fifo = self.fifo;
+        let plan = Plan {
+            period_ns: self.period_ns,
+            first_release: Monotonic.now().plus_ns(3 * LEAD_NS),
+            deadline_ns: self.period_ns,
+            releases: u64::MAX,
+            wait: Wait::Sleep,
+            on_overrun: OnOverrun::SkipKeepPhase,
+        };
+        let body = move || {
+            // Its own lateness moves its edges and no figure: each edge is stamped when it is made.
+            let _ = Wanted { fifo, cpu: None, lock_memory: false, dma_latency_us: None }.prepare_thread();
+            self.task.make(&plan, &over);
+        };
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
+        let thread = thread.map_err(|source| ProbeError::Thread { what: name, source })?;
+        Ok(Running { stop, thread: Some(thread), made: self.made })
+    }
+}
+
+/// A thread that makes edges.
+#[derive(Debug)]
+pub(super) struct Running {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    made: Made,
+}
+
+impl Running {
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// How many it made.
+    pub(super) fn made(&self) -> u64 {
+        self.made.0.0.load(Ordering::Relaxed)
+    }
+
+    /// Ends it; how many edges it was too late for and left out.
+    pub(super) fn end(&mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.made.0.1.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Makes an edge a cycle. Edges that it is too late for are never made, and have no number.
+struct Edging {
+    marks: Marks,
+    output: Output,
+    made: Made,
+}
+
+impl Task for Edging {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        let index = self.made.0.0.fetch_add(1, Ordering::Relaxed);
+        self.made.0.1.fetch_add(cycle.skipped, Ordering::Relaxed);
+        self.marks.set(index, Monotonic.now());
+        // One that does not go through is missing at the input, and counted there as skipped.
+        let _ = self.output.set(index as u8);
+        Flow::Continue
+    }
+}
+
+/// The latest command: its number, from 1, and when it was issued. Written by one thread, read by the loop, waited for by
+/// nobody. A number that was read twice alike has its own instant between, since commands are periods apart.
+#[derive(Clone, Debug, Default)]
+pub struct Inbox(Arc<(AtomicU64, AtomicU64)>);
+
+impl Inbox {
+    /// Issues command `number` at the instant `at_ns` of `CLOCK_MONOTONIC`.
+    pub fn put(&self, number: u64, at_ns: u64) {
+        self.0.1.store(at_ns, Ordering::Relaxed);
+        self.0.0.store(number, Ordering::Release);
+    }
+
+    /// The latest one: number and instant in nanoseconds; number 0 when there is none yet.
+    #[must_use]
+    pub fn latest(&self) -> (u64, u64) {
+        let number = self.0.0.load(Ordering::Acquire);
+        (number, self.0.1.load(Ordering::Relaxed))
+    }
+}
+
+/// Whoever issues commands, not started yet.
+#[derive(Debug)]
+pub struct Commands(Maker);
+
+impl Commands {
+    /// `count` commands, or without end when it is 0.
+    ///
+    /// They come every 7.618 periods of the loop, so that they meet it at every phase: multiples of the golden ratio are
+    /// spread over the unit interval as evenly as those of any number (Steinhaus' three-distance theorem).
+    #[must_use]
+    pub fn new(count: u64, setting: &Setting, (marks, inbox): (Marks, Inbox)) -> Self {
+        let period_ns = setting.period_ns * 7 + (setting.period_ns as f64 * 0.618_033_988_749_895) as u64;
+        let last = if count == 0 { u64::MAX } else { count };
+        let made = Made::default();
+        let task = Box::new(Issuing { marks, inbox, made: made.clone(), last });
+        Self(Maker { task, fifo: setting.thread.fifo, period_ns, made })
+    }
+
+    pub(super) fn start(self) -> Result<Running, ProbeError> {
+        self.0.start("onbeat-command")
+    }
+}
+
+struct Issuing {
+    marks: Marks,
+    inbox: Inbox,
+    made: Made,
+    last: u64,
+}
+
+impl Task for Issuing {
+    fn cycle(&mut self, _: &Cycle) -> Flow {
+        let at = Monotonic.now();
+        let index = self.made.0.0.fetch_add(1, Ordering::Relaxed);
+        self.marks.set(index, at);
+        self.inbox.put(index + 1, at.as_ns());
+        if index + 1 == self.last { Flow::Stop } else { Flow::Continue }
+    }
+}

@@ -1,0 +1,89 @@
+//! Lines of the GPIO character device (`include/uapi/linux/gpio.h`, version 2 of the interface, Linux 5.10 and later).
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use gpiocdev_uapi::v2::{Errno, Error, LineConfig, LineFlags, LineRequest, get_chip_info, get_line, get_line_info};
+
+use super::super::description::ProbeError;
+use super::Place;
+
+/// What holds the lines while onbeat does.
+const CONSUMER: &str = "onbeat";
+/// Events that the kernel keeps for a line that is not read; what comes beyond is dropped there, and shows in the numbers.
+const EVENTS_KEPT: u32 = 1024;
+const HINT: &str =
+    "; GPIO chips belong to root, or to the group gpio; a line that something else holds shows in `gpioinfo`";
+
+/// Which edges an input is to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Rising,
+    Both,
+}
+
+/// Takes a line as an output, low.
+pub(super) fn output(chip: &Path, line: &str, place: &Place) -> Result<File, ProbeError> {
+    request(chip, line, place, LineFlags::OUTPUT)
+}
+
+/// Takes a line as an input whose edges the kernel stamps on `CLOCK_MONOTONIC`, in its interrupt handler.
+pub(super) fn input(chip: &Path, line: &str, place: &Place, wanted: Wanted) -> Result<File, ProbeError> {
+    let edges = match wanted {
+        Wanted::Rising => LineFlags::EDGE_RISING,
+        Wanted::Both => LineFlags::EDGE_RISING | LineFlags::EDGE_FALLING,
+    };
+    request(chip, line, place, LineFlags::INPUT | edges)
+}
+
+fn request(path: &Path, line: &str, place: &Place, flags: LineFlags) -> Result<File, ProbeError> {
+    let what = if flags.contains(LineFlags::OUTPUT) { "an output" } else { "an input" };
+    let refused = |source| ProbeError::Open { place: place.to_string(), what, source, hint: HINT };
+    if !path.exists() {
+        return Err(ProbeError::NoChip { chip: path.to_owned(), others: chips() });
+    }
+    let chip = File::options().read(true).write(true).open(path).map_err(refused)?;
+    let offset = offset_of(&chip, path, line, &refused)?;
+    let mut request = LineRequest {
+        consumer: CONSUMER.into(),
+        num_lines: 1,
+        event_buffer_size: if flags.contains(LineFlags::INPUT) { EVENTS_KEPT } else { 0 },
+        config: LineConfig { flags, ..LineConfig::default() },
+        ..LineRequest::default()
+    };
+    request.offsets.set(0, offset);
+    get_line(&chip, request).map_err(|why| refused(system(why)))
+}
+
+/// A line by its number, or by the name that the board gives it.
+fn offset_of(
+    chip: &File,
+    path: &Path,
+    line: &str,
+    refused: &dyn Fn(io::Error) -> ProbeError,
+) -> Result<u32, ProbeError> {
+    let lines = get_chip_info(chip).map_err(|why| refused(system(why)))?.num_lines;
+    let by_number = line.parse().ok().filter(|offset| *offset < lines);
+    let is_named = |offset: &u32| get_line_info(chip, *offset).is_ok_and(|info| String::from(&info.name) == line);
+    by_number.or_else(|| (0..lines).find(is_named)).ok_or_else(|| ProbeError::NoLine {
+        chip: path.to_owned(),
+        line: line.to_owned(),
+        lines,
+    })
+}
+
+fn chips() -> Vec<String> {
+    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut found: Vec<String> = names.filter(|name| name.starts_with("gpiochip")).collect();
+    found.sort();
+    found
+}
+
+fn system(why: Error) -> io::Error {
+    match why {
+        Error::Os(Errno(number)) => io::Error::from_raw_os_error(number),
+        other => io::Error::other(other.to_string()),
+    }
+}

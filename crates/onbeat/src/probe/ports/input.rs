@@ -1,0 +1,165 @@
+//! Something whose edges a loop takes up.
+
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use onbeat_rt::sys::Port;
+use onbeat_rt::{Arrival, Edge, Edges, Instant};
+use rustix::fs::{FileType, Mode, OFlags};
+
+use super::super::description::ProbeError;
+use super::{Marks, Place, gpio, serial};
+
+const INPUT: &str = "an input";
+/// How long a look for an edge may take before whoever looks may stop, in nanoseconds.
+const LOOK_NS: u64 = 100_000_000;
+/// Bytes of `struct gpio_v2_line_event` (`include/uapi/linux/gpio.h`): the time stamp first, the line's own number of the
+/// event at byte 20.
+const LINE_EVENT: usize = 48;
+const LINE_NUMBER_AT: usize = 20;
+
+/// A prepared input.
+#[derive(Debug)]
+pub struct Input {
+    port: Port,
+    kind: Kind,
+    next: u64,
+    _held: OwnedFd,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// One byte per edge; the instants are told by who makes them.
+    Bytes(Marks),
+    /// Events of a GPIO line.
+    Line,
+}
+
+impl Input {
+    /// Opens a place for reading. `marks` are the instants of its edges, for all but GPIO lines; `is_driven` says whether a
+    /// generator drives the line, whose falling edges count too.
+    ///
+    /// # Errors
+    /// [`ProbeError`].
+    pub fn open(place: &Place, marks: &Marks, is_driven: bool) -> Result<Self, ProbeError> {
+        let open = |source, hint| ProbeError::Open { place: place.to_string(), what: INPUT, source, hint };
+        let held: OwnedFd = match place {
+            Place::Pipe | Place::Generator => {
+                let why = "it has no other end here; leave the option out";
+                return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
+            }
+            Place::File(path) => file(path, place)?,
+            Place::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
+            Place::Udp(address) => UdpSocket::bind(address).map_err(|why| open(why, ""))?.into(),
+            Place::Gpio { chip, line } => {
+                let wanted = if is_driven { gpio::Wanted::Both } else { gpio::Wanted::Rising };
+                let line = gpio::input(chip, line, place, wanted)?;
+                return Ok(Self { port: Port::on(line.as_raw_fd()), kind: Kind::Line, next: 0, _held: line.into() });
+            }
+        };
+        Ok(Self::of_bytes(held, marks))
+    }
+
+    pub(super) fn of_bytes(held: OwnedFd, marks: &Marks) -> Self {
+        Self { port: Port::on(held.as_raw_fd()), kind: Kind::Bytes(marks.clone()), next: 0, _held: held }
+    }
+
+    /// Whether its edges carry the kernel's time stamps.
+    #[must_use]
+    pub const fn is_line(&self) -> bool {
+        matches!(self.kind, Kind::Line)
+    }
+
+    fn byte(&mut self) -> Option<Edge> {
+        let mut byte = [0];
+        if self.port.read(&mut byte) != Ok(1) {
+            return None;
+        }
+        // Fewer than 256 edges are under way at a time, so the low bits tell which one it is.
+        let index = self.next + u64::from(byte[0].wrapping_sub(self.next as u8));
+        let Kind::Bytes(marks) = &self.kind else { return None };
+        Some(Edge { index, at: marks.get(index) })
+    }
+
+    fn event(&self) -> Option<Edge> {
+        let mut event = [0; LINE_EVENT];
+        (self.port.read(&mut event) == Ok(LINE_EVENT)).then(|| line_edge(&event)).flatten()
+    }
+}
+
+/// An edge from the kernel's bytes. Its number counts from 1 there.
+fn line_edge(event: &[u8; LINE_EVENT]) -> Option<Edge> {
+    let at = u64::from_ne_bytes(event.first_chunk().copied()?);
+    let number = u32::from_ne_bytes(event[LINE_NUMBER_AT..].first_chunk().copied()?);
+    Some(Edge { index: u64::from(number).saturating_sub(1), at: Instant::from_ns(at) })
+}
+
+impl Edges for Input {
+    fn next(&mut self) -> Arrival {
+        if !self.port.is_ready_within(LOOK_NS) {
+            return Arrival::Nothing;
+        }
+        let edge = if self.is_line() { self.event() } else { self.byte() };
+        match edge {
+            Some(edge) => {
+                self.next = edge.index + 1;
+                Arrival::Edge(edge)
+            }
+            None => Arrival::Over,
+        }
+    }
+}
+
+/// A FIFO or a device. A FIFO is opened for writing too: else it would be over before its first writer came.
+fn file(path: &Path, place: &Place) -> Result<OwnedFd, ProbeError> {
+    let open = |source: rustix::io::Errno| ProbeError::Open {
+        place: place.to_string(),
+        what: INPUT,
+        source: source.into(),
+        hint: "; mkfifo makes a FIFO",
+    };
+    let file = rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).map_err(open)?;
+    let status = rustix::fs::fstat(&file).map_err(open)?;
+    if FileType::from_raw_mode(status.st_mode) == FileType::RegularFile {
+        let why = "a regular file has no edges; mkfifo makes a FIFO";
+        return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_byte_tells_which_edge_it_is_across_missing_ones_and_the_wrap() {
+        let (read, write) = std::io::pipe().expect("a pipe");
+        let marks = Marks::default();
+        let mut input = Input::of_bytes(read.into(), &marks);
+        let mut write = write;
+        for index in [0_u64, 1, 5, 250, 260] {
+            marks.set(index, Instant::from_ns(1_000 + index));
+            write.write_all(&[index as u8]).expect("room");
+            assert_eq!(input.next(), Arrival::Edge(Edge { index, at: Instant::from_ns(1_000 + index) }));
+        }
+        drop(write);
+        assert_eq!(input.next(), Arrival::Over);
+    }
+
+    #[test]
+    fn an_event_of_a_line_is_read_as_the_kernel_lays_it_out() {
+        let mut event = [0; LINE_EVENT];
+        event[..8].copy_from_slice(&123_456_789_u64.to_ne_bytes());
+        event[8..12].copy_from_slice(&1_u32.to_ne_bytes());
+        event[12..16].copy_from_slice(&17_u32.to_ne_bytes());
+        event[16..20].copy_from_slice(&9_u32.to_ne_bytes());
+        event[20..24].copy_from_slice(&4_u32.to_ne_bytes());
+        assert_eq!(line_edge(&event), Some(Edge { index: 3, at: Instant::from_ns(123_456_789) }));
+        assert_eq!(size_of::<gpiocdev_uapi::v2::LineEdgeEvent>(), LINE_EVENT);
+        let words: Vec<u64> = event.chunks(8).map(|c| u64::from_ne_bytes(c.try_into().expect("eight"))).collect();
+        let known = gpiocdev_uapi::v2::LineEdgeEvent::from_slice(&words).expect("whole");
+        assert_eq!((known.timestamp_ns, known.line_seqno), (123_456_789, 4));
+    }
+}

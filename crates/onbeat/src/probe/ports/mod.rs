@@ -1,0 +1,177 @@
+//! What loops read from and write to: pins, serial lines, files, sockets, pipes, and the threads at their other ends.
+//!
+//! Opening is cold work and done here; reading and writing in a cycle is [`onbeat_rt::sys::Port`]'s. Everything but a GPIO
+//! line carries one byte per edge, the low bits of its number, so that each edge is known again at the other end.
+//!
+//! Absent on purpose: time stamps taken where a byte is read and called the instant of the edge. An edge's instant is told
+//! by who made it, or by the kernel's interrupt handler.
+
+mod generator;
+mod gpio;
+mod input;
+mod output;
+mod serial;
+mod watching;
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use onbeat_rt::Instant;
+
+use super::description::{Choice, Kind};
+
+pub use generator::{Commands, Generator, Inbox};
+pub use input::Input;
+pub use output::Output;
+pub use watching::Watching;
+
+/// Something to read from or write to, as typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `generator`: a thread of onbeat's own on another CPU.
+    Generator,
+    /// `pipe`: with a thread of onbeat's own at its other end.
+    Pipe,
+    /// `file:PATH`: a FIFO, a device, or a regular file to write to.
+    File(PathBuf),
+    /// `serial:DEVICE`.
+    Serial(PathBuf),
+    /// `udp:HOST:PORT`.
+    Udp(SocketAddr),
+    /// `gpio:CHIP/LINE`.
+    Gpio {
+        /// The chip's device.
+        chip: PathBuf,
+        /// The line's number or name.
+        line: String,
+    },
+}
+
+/// The output that a probe writes to.
+pub const OUTPUT: Choice = Choice {
+    name: "output",
+    help: "What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, \
+           udp:HOST:PORT",
+    default: Some("pipe"),
+    kind: Kind::Place,
+};
+
+const FORMS: &str = "it is one of generator, pipe, gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT";
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        match (kind, rest) {
+            ("generator", "") => Ok(Self::Generator),
+            ("pipe", "") => Ok(Self::Pipe),
+            ("file", path) if !path.is_empty() => Ok(Self::File(path.into())),
+            ("serial", path) if !path.is_empty() => Ok(Self::Serial(path.into())),
+            ("udp", address) => {
+                let mut found =
+                    address.to_socket_addrs().map_err(|why| format!("`{address}` is no address and port: {why}"))?;
+                found.next().map(Self::Udp).ok_or_else(|| format!("`{address}` has no address"))
+            }
+            ("gpio", at) => match at.rsplit_once('/') {
+                Some((chip, line)) if !chip.is_empty() && !line.is_empty() => {
+                    let chip = if chip.starts_with('/') { chip.into() } else { PathBuf::from("/dev").join(chip) };
+                    Ok(Self::Gpio { chip, line: line.to_owned() })
+                }
+                _ => Err(format!("`{at}` is no chip and line, such as gpio:gpiochip0/17")),
+            },
+            _ => Err(FORMS.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Generator => f.write_str("generator"),
+            Self::Pipe => f.write_str("pipe"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Serial(path) => write!(f, "serial:{}", path.display()),
+            Self::Udp(address) => write!(f, "udp:{address}"),
+            Self::Gpio { chip, line } => write!(f, "gpio:{}/{line}", chip.display()),
+        }
+    }
+}
+
+/// Writes that did not go through, counted by the loop and read by others.
+#[derive(Clone, Debug, Default)]
+pub struct Failures(Arc<AtomicU64>);
+
+impl Failures {
+    /// Counts a write.
+    pub fn count(&self, went_through: bool) {
+        if !went_through {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Edges whose instants are remembered. One that is answered later than so many others were made is not known any more.
+const REMEMBERED: usize = 256;
+
+/// When the last edges were made, by number; written by who makes them, read by who sees them.
+#[derive(Clone, Debug)]
+pub struct Marks(Arc<[AtomicU64; REMEMBERED]>);
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self(Arc::new([const { AtomicU64::new(0) }; REMEMBERED]))
+    }
+}
+
+impl Marks {
+    /// Edge `index` is made at `at`; to be called before it is.
+    pub fn set(&self, index: u64, at: Instant) {
+        self.0[index as usize % REMEMBERED].store(at.as_ns(), Ordering::Release);
+    }
+
+    /// When edge `index` was made.
+    #[must_use]
+    pub fn get(&self, index: u64) -> Instant {
+        Instant::from_ns(self.0[index as usize % REMEMBERED].load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_reads_as_it_is_written() {
+        for text in
+            ["generator", "pipe", "file:/tmp/fifo", "serial:/dev/ttyS0", "udp:127.0.0.1:7000", "gpio:/dev/gpiochip0/17"]
+        {
+            assert_eq!(text.parse::<Place>().map(|place| place.to_string()).as_deref(), Ok(text));
+        }
+        let short = "gpio:gpiochip1/LED".parse::<Place>().map(|place| place.to_string());
+        assert_eq!(short.as_deref(), Ok("gpio:/dev/gpiochip1/LED"));
+    }
+
+    #[test]
+    fn what_is_no_place_says_what_is_one() {
+        for (text, part) in [
+            ("wire", "gpio:CHIP/LINE"),
+            ("gpio:17", "no chip and line"),
+            ("udp:nowhere", "`nowhere`"),
+            ("file:", "file:PATH"),
+        ] {
+            let why = text.parse::<Place>().expect_err("no place");
+            assert!(why.contains(part), "{text}: {why}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The read-write probe: how long does a reaction take, from an edge at an input to the output that answers it?
+//!
+//! After Mossige, Sampath and Rao (2007), 4.1.2: an edge arrives, the thread takes it up, sleeps for a set delay, and writes
+//! the output. Their t_rw is the mean of the whole minus the delay, t_w the mean time from the end of the delay to the end
+//! of the write, and t_r = t_rw − t_w the mean time from the edge to the thread. All three are means of series of the same
+//! cycles here, so that the difference holds exactly.
+
+use onbeat_rt::{Cycle, Flow, Sample, Task};
+
+use super::description::{Choice, Defaults, Description, Kind, OnEdges, Parts, ProbeError};
+use super::ports::{Failures, Generator, OUTPUT, Output, Place, Watching};
+use super::run::Setting;
+use crate::record::{Figures, Series};
+
+const INPUT: Choice = Choice {
+    name: "input",
+    help: "Where edges come from: generator (a thread on another CPU, every period), gpio:CHIP/LINE (rising edges with the \
+           kernel's time stamps), and with --stimulus serial:DEVICE, file:FIFO, udp:HOST:PORT",
+    default: Some("generator"),
+    kind: Kind::Place,
+};
+const STIMULUS: Choice = Choice {
+    name: "stimulus",
+    help: "What the generator writes to, when the input is at the other end of a cable, a FIFO or a socket",
+    default: None,
+    kind: Kind::Place,
+};
+const DELAY: Choice = Choice {
+    name: "delay",
+    help: "From taking an edge up to the write that answers it",
+    default: Some("200us"),
+    kind: Kind::Time,
+};
+
+/// What it is.
+pub const READ_WRITE: Description = Description {
+    name: "read-write",
+    sentence: "From an edge at an input to the end of the write that answers it, a chosen delay between them",
+    examples: "  onbeat measure read-write --for 30s
+      500 edges a second from a generator of its own, answered after 200 us
+  sudo onbeat measure read-write --input gpio:gpiochip0/17 --output gpio:gpiochip0/27
+  onbeat measure read-write --input udp:127.0.0.1:7001 --stimulus udp:127.0.0.1:7001 --output udp:127.0.0.1:7002",
+    series: &[Series::ReadWrite, Series::ReadLatency, Series::ResponseTime],
+    defaults: Defaults { period: "2ms", ..Defaults::LOOP },
+    choices: &[INPUT, OUTPUT, STIMULUS, DELAY],
+    line_a_second: false,
+    open: |setting, given| {
+        let delay_ns = given.time_ns(DELAY.name);
+        check_delay(setting, delay_ns)?;
+        setting.delay_ns = delay_ns;
+        let (output, watching) = Watching::of(given.place(OUTPUT.name).unwrap_or(&Place::Pipe))?;
+        let input = given.place(INPUT.name).unwrap_or(&Place::Generator);
+        let (edges, generator) = Generator::feeding(input, given.place(STIMULUS.name), setting)?;
+        let failures = Failures::default();
+        let task = Answer { output, failures: failures.clone() };
+        Ok(Parts {
+            body: Box::new(OnEdges { edges, task, delay_ns }),
+            figures: Box::new(Reactions { delay_ns }),
+            beside: Box::new(watching.counting(failures).fed_by(generator)),
+        })
+    },
+};
+
+fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
+    if delay_ns.saturating_mul(10) <= setting.period_ns.saturating_mul(9) {
+        return Ok(());
+    }
+    let us = |ns: u64| ns as f64 / 1e3;
+    Err(ProbeError::DelayTooLong { delay_us: us(delay_ns), period_us: us(setting.period_ns) })
+}
+
+/// Writes once per edge.
+#[derive(Debug)]
+struct Answer {
+    output: Output,
+    failures: Failures,
+}
+
+impl Task for Answer {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        self.failures.count(self.output.set(cycle.index as u8));
+        Flow::Continue
+    }
+}
+
+/// From edge to loop, and from edge to output.
+#[derive(Clone, Copy, Debug)]
+pub struct Reactions {
+    /// The chosen delay, in nanoseconds.
+    pub delay_ns: u64,
+}
+
+impl Figures for Reactions {
+    fn series(&self) -> &'static [Series] {
+        &[Series::ReadWrite, Series::ReadLatency]
+    }
+
+    fn of(&mut self, sample: &Sample, _: Option<&Sample>, count: &mut dyn FnMut(Series, u64)) {
+        let read_ns = u64::from(sample.note);
+        count(Series::ReadLatency, read_ns);
+        count(Series::ReadWrite, read_ns + self.delay_ns + sample.response_time_ns());
+    }
+}

@@ -1,0 +1,244 @@
+//! What a run file has come to, when its run goes on in it: after a crash, a power cut, a reboot, or a signal.
+//!
+//! Read line by line, so that the length of the file takes no memory. A last line that was cut in the middle is left out
+//! here and taken away by [`RunWriter::go_on`](super::RunWriter::go_on); nothing whole is lost.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::window::Keeping;
+use super::{Account, EndReason, Header, Interval, Note, RunFile, RunFileError, Series};
+
+/// A run goes on in its file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resume {
+    /// Seconds since the file's start.
+    pub t: f64,
+    /// For how long nothing was measured before, in seconds.
+    pub unmeasured_s: f64,
+    /// Why the part before it ended; `None` when it was cut off.
+    pub after: Option<EndReason>,
+    /// `r_0 mod T` from here on: the clock began anew when the machine did.
+    pub phase_ns: u64,
+}
+
+/// A run file that can be gone on with. It is locked: nobody else writes it meanwhile.
+#[derive(Debug)]
+pub struct Past {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What the run is.
+    pub header: Header,
+    /// What it has come to, as far as the file tells.
+    pub account: Account,
+    /// Why it ended; `None` when it was cut off.
+    pub ended: Option<EndReason>,
+    /// The last instant that it speaks of, in seconds since its start.
+    pub last_t: f64,
+    /// The number of the block to come.
+    pub next_block: u32,
+    /// Bytes up to the end of its last whole line.
+    pub(super) whole_bytes: u64,
+    pub(super) file: File,
+    pub(super) keeping: Keeping,
+    /// Counts of histograms that have no interval note after them, as such a note.
+    pub(super) untold: Option<Interval>,
+}
+
+/// How a file's slots add up while it is read.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    account: Account,
+    open: Account,
+    ended: Option<EndReason>,
+    last_t: f64,
+    next_block: u32,
+}
+
+impl Sums {
+    fn note(&mut self, note: &Note) {
+        let t = match note {
+            Note::Block(block) => {
+                self.ended = None;
+                self.next_block = self.next_block.max(block.index + 1);
+                block.t
+            }
+            Note::Resume(resume) => {
+                self.ended = None;
+                resume.t
+            }
+            Note::Interval(interval) => {
+                self.open.add_interval(interval);
+                interval.t + interval.length
+            }
+            Note::End(account) => {
+                (self.account, self.open) = (account.clone(), Account::default());
+                self.ended = Some(account.reason);
+                account.t
+            }
+            Note::Load(load) => load.t,
+            _ => 0.0,
+        };
+        self.last_t = self.last_t.max(t);
+    }
+}
+
+impl Account {
+    /// Counts what an interval of a part tells that was killed before its closing line.
+    pub(super) const fn add_interval(&mut self, interval: &Interval) {
+        let cycles = interval.cycles + interval.excluded.saturating_sub(interval.excluded_skipped);
+        let skipped = interval.skipped + interval.excluded_skipped;
+        let slots = cycles + skipped + interval.lost;
+        self.slots += slots;
+        self.cycles += cycles;
+        self.skipped += skipped;
+        self.lost += interval.lost;
+        self.excluded += interval.excluded;
+        self.untold += slots;
+    }
+
+    /// Both parts of one run together; when and why it ended is `later`'s.
+    #[must_use]
+    pub fn and(&self, later: &Self) -> Self {
+        Self {
+            t: later.t,
+            reason: later.reason,
+            slots: self.slots + later.slots,
+            cycles: self.cycles + later.cycles,
+            skipped: self.skipped + later.skipped,
+            lost: self.lost + later.lost,
+            warmup: self.warmup + later.warmup,
+            excluded: self.excluded + later.excluded,
+            untold: self.untold + later.untold,
+            page_faults: self.page_faults + later.page_faults,
+            involuntary_switches: self.involuntary_switches + later.involuntary_switches,
+            cpu_ns: self.cpu_ns + later.cpu_ns,
+            causes_cpu_ns: self.causes_cpu_ns + later.causes_cpu_ns,
+            causes_explained: self.causes_explained + later.causes_explained,
+            causes_slowest_ns: self.causes_slowest_ns.max(later.causes_slowest_ns),
+            causes_bytes: self.causes_bytes.max(later.causes_bytes),
+        }
+    }
+}
+
+impl Past {
+    /// Opens a run file to go on in it.
+    ///
+    /// # Errors
+    /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
+    pub fn open(path: &Path) -> Result<Self, RunFileError> {
+        let failed = |source| RunFileError::Read { path: path.to_owned(), source };
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+        lock_of(&file).map_err(|()| RunFileError::BeingWritten { path: path.to_owned() })?;
+        let mut reading = Reading::default();
+        let mut lines = BufReader::new(&file);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 && line.ends_with(b"\n") {
+            reading.line(&line);
+            line.clear();
+        }
+        let foreign = || RunFileError::Foreign { path: path.to_owned(), line: reading.lines.min(2) };
+        let header = reading.header.take().filter(|_| reading.has_columns).ok_or_else(foreign)?;
+        let mut sums = reading.sums;
+        let untold = untold(path, &reading.run_line, &reading.orphans, sums.next_block.saturating_sub(1))?;
+        if let Some(interval) = &untold {
+            sums.note(&Note::Interval(Box::new(interval.clone())));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            header,
+            account: sums.account.and(&sums.open),
+            ended: sums.ended,
+            last_t: sums.last_t,
+            next_block: sums.next_block,
+            whole_bytes: reading.bytes,
+            file,
+            keeping: reading.keeping,
+            untold,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    lines: usize,
+    bytes: u64,
+    header: Option<Header>,
+    has_columns: bool,
+    run_line: Vec<u8>,
+    sums: Sums,
+    keeping: Keeping,
+    /// Histogram lines of wake-up and skipped latency since the last interval note.
+    orphans: Vec<u8>,
+}
+
+impl Reading {
+    /// Takes a whole line. What cannot be read is for the reader of run files to complain about.
+    fn line(&mut self, line: &[u8]) {
+        self.lines += 1;
+        self.bytes += line.len() as u64;
+        self.has_columns |= line.starts_with(b"\"StartTimestamp\"");
+        let counts_slots = [Series::WakeupLatency, Series::SkippedLatency]
+            .iter()
+            .any(|series| line.starts_with(format!("Tag={},", series.tag()).as_bytes()));
+        if counts_slots {
+            self.orphans.extend_from_slice(line);
+        }
+        let Some(json) = line.strip_prefix(b"#[onbeat: ").and_then(|rest| rest.strip_suffix(b"]\n")) else { return };
+        const TOLD: [&str; 7] = ["run", "block", "resume", "interval", "window", "load", "end"];
+        let is = |kind: &&str| json.starts_with(format!("{{\"{kind}\"").as_bytes());
+        if !TOLD.iter().any(is) {
+            return;
+        }
+        match serde_json::from_slice(json) {
+            Ok(Note::Run(header)) if self.header.is_none() => {
+                self.header = Some(*header);
+                self.run_line = line.to_vec();
+            }
+            Ok(Note::Window(window)) => self.keeping.remember(window.lateness_ns(), window.packed.len() as u64),
+            Ok(note) => {
+                if let Note::Interval(_) = note {
+                    self.orphans.clear();
+                }
+                self.sums.note(&note);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// What histograms count that no interval note follows, because the run was killed between the two.
+fn untold(path: &Path, run_line: &[u8], orphans: &[u8], block: u32) -> Result<Option<Interval>, RunFileError> {
+    if orphans.is_empty() {
+        return Ok(None);
+    }
+    let run = RunFile::parse(path, &[run_line, orphans].concat())?;
+    let count = |series: Series| run.distribution(series).count();
+    let (cycles, skipped) = (count(Series::WakeupLatency), count(Series::SkippedLatency));
+    let first = run.entries.first();
+    let (t, length) = first.map_or((0.0, 0.0), |entry| (entry.t, entry.length));
+    Ok(Some(Interval { t, length, block, cycles, skipped, ..Interval::default() }))
+}
+
+/// Whether somebody has a run file open who writes it. A writer that is killed has it open no more.
+pub(super) fn is_being_written(path: &Path) -> bool {
+    File::open(path)
+        .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK))
+}
+
+/// Locks a run file for its writer. A reader has it for a moment when it looks whether it is written; where files cannot be
+/// locked, none is.
+pub(super) fn lock_of(file: &File) -> Result<(), ()> {
+    const TRIES: u32 = 5;
+    for _ in 0..TRIES {
+        if flock(file, FlockOperation::NonBlockingLockExclusive) != Err(rustix::io::Errno::WOULDBLOCK) {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Err(())
+}

@@ -1,0 +1,60 @@
+//! What of a run is in no figure because something around the loop changed, in words.
+
+use std::collections::BTreeMap;
+
+use super::units::{count, listed};
+use crate::record::{ExclusionNote, Surrounding};
+
+/// Stretches that are told one by one.
+const TOLD: usize = 5;
+
+/// Why slots were left out and how many, most a sentence each.
+#[must_use]
+pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
+    let told = notes.iter().take(TOLD).map(|note| {
+        let slots = if note.samples == 1 { "slot that was" } else { "slots that were" };
+        let (sentence, samples) = (&note.sentence, count(note.samples));
+        format!("{sentence} at {:.1} s: {samples} {slots} under way are in no figure", note.t)
+    });
+    let mut told: Vec<String> = told.collect();
+    if notes.len() > TOLD {
+        let mut more: BTreeMap<Surrounding, (u64, u64)> = BTreeMap::new();
+        for note in &notes[TOLD..] {
+            let (times, samples) = more.entry(note.what).or_default();
+            *times += 1;
+            *samples += note.samples;
+        }
+        let kinds: Vec<String> =
+            more.iter().map(|(what, (times, _))| format!("{} {}", count(*times), words(*what, *times))).collect();
+        let samples = more.values().map(|(_, samples)| samples).sum();
+        told.push(format!("the same for {}: {} slots", listed(&kinds), count(samples)));
+    }
+    told
+}
+
+const fn words(what: Surrounding, times: u64) -> &'static str {
+    match (what, times) {
+        (Surrounding::ClockStep, 1) => "more step of the wall clock",
+        (Surrounding::ClockStep, _) => "more steps of the wall clock",
+        (Surrounding::Suspend, 1) => "more suspend",
+        (Surrounding::Suspend, _) => "more suspends",
+        (Surrounding::CpuCount, 1) => "more change of the number of CPUs",
+        (Surrounding::CpuCount, _) => "more changes of the number of CPUs",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_five_are_told_one_by_one_and_the_rest_together() {
+        let note = |what| ExclusionNote { t: 12.34, length: 0.02, what, sentence: "it slept".into(), samples: 21 };
+        let mut notes = vec![note(Surrounding::Suspend); 5];
+        assert_eq!(in_words(&notes).len(), 5);
+        assert_eq!(in_words(&notes)[0], "it slept at 12.3 s: 21 slots that were under way are in no figure");
+        notes.extend([note(Surrounding::ClockStep), note(Surrounding::Suspend), note(Surrounding::Suspend)]);
+        let last = "the same for 1 more step of the wall clock and 2 more suspends: 63 slots";
+        assert_eq!(in_words(&notes)[5..], [last]);
+    }
+}

@@ -1,0 +1,194 @@
+//! A sweep in figures: smallest, mean, largest and jitter over rising load, and whether the jitter stayed allowed.
+
+use serde::{Deserialize, Serialize};
+
+use super::cell::CellSummary;
+use super::table::{Column, Entry, Mark, Row, Table};
+use super::units::{Letters, count, listed, time_ns};
+use crate::record::{RunFile, Series};
+
+/// A load is reached when the CPUs were busy within so many points of what was asked.
+pub const WITHIN_POINTS: f64 = 5.0;
+
+/// What a sweep has come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// What is looked at.
+    pub series: Series,
+    /// The largest jitter that is allowed, in nanoseconds.
+    pub allowed_jitter_ns: u64,
+    /// Step by step.
+    pub steps: Vec<SweepStep>,
+    /// All of it in words.
+    pub sentence: String,
+}
+
+impl Sweep {
+    /// The step with the largest jitter.
+    #[must_use]
+    pub fn worst(&self) -> Option<&SweepStep> {
+        self.steps.iter().max_by_key(|step| step.jitter_ns)
+    }
+}
+
+/// One load of a sweep.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SweepStep {
+    /// The load as typed.
+    pub load: String,
+    /// How busy the CPUs should have been, in percent.
+    pub asked_percent: f64,
+    /// How busy they were; `None` where that was not read.
+    pub reached_percent: Option<f64>,
+    /// Whether that is within [`WITHIN_POINTS`].
+    pub is_reached: bool,
+    /// Samples; the figures below are of them, in nanoseconds.
+    pub count: u64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Largest minus smallest.
+    pub jitter_ns: u64,
+    /// Whether the jitter is allowed.
+    pub is_allowed: bool,
+}
+
+/// The sweep of a bench's file and its cells; `None` for a bench that is none.
+pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
+    let asked = bench.bench.as_ref()?.sweep?;
+    let step = |note: &crate::record::StepNote| {
+        let cell = cells.iter().find(|cell| cell.load == note.load)?;
+        let figures = cell.series.get(&asked.series)?;
+        Some(SweepStep {
+            load: note.load.clone(),
+            asked_percent: note.asked_percent,
+            reached_percent: note.reached_percent,
+            is_reached: note
+                .reached_percent
+                .is_some_and(|reached| (reached - note.asked_percent).abs() <= WITHIN_POINTS),
+            count: figures.count,
+            min_ns: figures.min_ns,
+            mean_ns: figures.mean_ns,
+            max_ns: figures.max_ns,
+            jitter_ns: figures.jitter_ns,
+            is_allowed: figures.jitter_ns <= asked.allowed_jitter_ns,
+        })
+    };
+    let steps: Vec<SweepStep> = bench.steps.iter().filter_map(step).collect();
+    let sentence = sentence(asked.series, asked.allowed_jitter_ns, &steps)?;
+    Some(Sweep { series: asked.series, allowed_jitter_ns: asked.allowed_jitter_ns, steps, sentence })
+}
+
+fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<String> {
+    let told = |ns: u64| time_ns(ns, Letters::Ascii);
+    let (first, last) = (steps.first()?, steps.last()?);
+    let worst = steps.iter().max_by_key(|step| step.jitter_ns)?;
+    let allowed = steps.iter().filter(|step| step.is_allowed).count();
+    let mut text = format!(
+        "Jitter (max - min) of {}: {} at {} % load, {} at {} %, at most {} at {} %; {} are allowed, and kept at {allowed} of \
+         {} loads",
+        series.words(),
+        told(first.jitter_ns),
+        first.asked_percent,
+        told(last.jitter_ns),
+        last.asked_percent,
+        told(worst.jitter_ns),
+        worst.asked_percent,
+        told(allowed_ns),
+        steps.len()
+    );
+    let missed: Vec<String> = steps.iter().filter(|step| !step.is_reached).map(in_words).collect();
+    if !missed.is_empty() {
+        text += &format!("; the load was not within {WITHIN_POINTS} points of what was asked at {}", listed(&missed));
+    }
+    Some(text)
+}
+
+fn in_words(step: &SweepStep) -> String {
+    match step.reached_percent {
+        Some(reached) => format!("{} % (the CPUs were {reached:.0} % busy)", step.asked_percent),
+        None => format!("{} % (not read)", step.asked_percent),
+    }
+}
+
+/// A row per load.
+#[must_use]
+pub fn table(sweep: &Sweep, letters: Letters) -> Table {
+    let us = |ns: f64| match ns / 1e3 {
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    };
+    let row = |step: &SweepStep| {
+        let reached = step.reached_percent.map_or_else(|| "-".to_owned(), |reached| format!("{reached:.1}"));
+        let reached =
+            if step.is_reached { Entry::from(reached) } else { Entry::marked(format!("!{reached}"), Mark::Bad) };
+        let verdict = if step.is_allowed { ("pass", Mark::Good) } else { ("fail", Mark::Bad) };
+        let entries = vec![
+            format!("{}", step.asked_percent).into(),
+            reached,
+            count(step.count).into(),
+            us(step.min_ns as f64).into(),
+            us(step.mean_ns).into(),
+            us(step.max_ns as f64).into(),
+            us(step.jitter_ns as f64).into(),
+            Entry::marked(verdict.0, verdict.1),
+        ];
+        Row { entries, begins_group: false }
+    };
+    let heads = ["load %", "reached", "samples", "min", "avg", "max", "jitter", "allowed"];
+    let allowed = time_ns(sweep.allowed_jitter_ns, letters);
+    let mut legend = vec![format!("jitter is max - min; {allowed} are allowed")];
+    if sweep.steps.iter().any(|step| !step.is_reached) {
+        legend.push(format!("! the CPUs were not within {WITHIN_POINTS} points as busy as asked"));
+    }
+    Table {
+        title: format!("{} over rising CPU load, {}", sweep.series.words(), letters.microseconds()),
+        columns: heads.map(Column::figures).into(),
+        rows: sweep.steps.iter().map(row).collect(),
+        legend,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(asked_percent: f64, reached: f64, jitter_ns: u64) -> SweepStep {
+        SweepStep {
+            asked_percent,
+            reached_percent: Some(reached),
+            is_reached: (reached - asked_percent).abs() <= WITHIN_POINTS,
+            jitter_ns,
+            is_allowed: jitter_ns <= 100_000,
+            ..SweepStep::default()
+        }
+    }
+
+    #[test]
+    fn a_sweep_says_first_last_and_worst_and_what_load_was_missed() {
+        let steps = [step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000), step(100.0, 99.0, 97_800)];
+        let text = sentence(Series::WriteInterval, 100_000, &steps).expect("steps");
+        for part in [
+            "82.4 us at 0 %",
+            "97.8 us at 100 %",
+            "at most 250 us at 50 %",
+            "kept at 2 of 3",
+            "50 % (the CPUs were 45 % busy)",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(sentence(Series::WriteInterval, 100_000, &[]), None);
+    }
+
+    #[test]
+    fn a_step_that_failed_or_missed_its_load_is_marked() {
+        let steps = vec![step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000)];
+        let sweep = Sweep { series: Series::WriteInterval, allowed_jitter_ns: 100_000, steps, sentence: String::new() };
+        let text = table(&sweep, Letters::Ascii).to_text(80);
+        assert!(text.contains("pass") && text.contains("fail") && text.contains("!44.9"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80));
+    }
+}

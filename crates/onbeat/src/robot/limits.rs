@@ -1,0 +1,277 @@
+//! Bounds of a joint, and a set-point that stays within them whatever it is asked for.
+
+use std::f64::consts::PI;
+
+use serde::Serialize;
+
+/// What a joint may be asked for, in rad and s. Velocity, acceleration and jerk hold in both directions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Lower end of the travel, in rad.
+    pub low: f64,
+    /// Upper end of the travel, in rad.
+    pub high: f64,
+    /// In rad/s.
+    pub velocity: f64,
+    /// In rad/s².
+    pub acceleration: f64,
+    /// In rad/s³, where there is a limit to it.
+    pub jerk: Option<f64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { low: -PI, high: PI, velocity: 6.0, acceleration: 60.0, jerk: None }
+    }
+}
+
+impl Limits {
+    /// Periods over which set-points are averaged so that the jerk stays below its limit.
+    ///
+    /// An average over N periods changes its acceleration by at most 2·a/N in one of them.
+    pub(crate) fn averaged_over(&self, period_s: f64) -> usize {
+        self.jerk.map_or(1, |jerk| (2.0 * self.acceleration / (jerk * period_s)).ceil().max(1.0) as usize)
+    }
+}
+
+/// Which limits a joint is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AtLimit {
+    /// The travel ends here.
+    pub position: bool,
+    /// It moves no faster.
+    pub velocity: bool,
+    /// It speeds up or slows down no faster.
+    pub acceleration: bool,
+}
+
+/// The set-point of one joint, moved period by period.
+///
+/// Whatever is wanted, positions stay within the travel and two successive ones keep velocity and acceleration: a step is one period
+/// for the drive, however long the one before has stood. A joint that starts outside its travel may only move inwards.
+#[derive(Clone, Debug)]
+pub(crate) struct SetPoint {
+    limits: Limits,
+    period_s: f64,
+    position: f64,
+    velocity: f64,
+    at: AtLimit,
+    average: Average,
+}
+
+impl SetPoint {
+    pub(crate) fn new(limits: Limits, period_s: f64) -> Self {
+        let average = Average::over(limits.averaged_over(period_s));
+        Self { limits, period_s, position: 0.0, velocity: 0.0, at: AtLimit::default(), average }
+    }
+
+    /// Stands at `position` from now on.
+    pub(crate) fn start_at(&mut self, position: f64) {
+        (self.position, self.velocity, self.at) = (position, 0.0, AtLimit::default());
+        self.average.fill(position);
+    }
+
+    /// Position to send, in rad.
+    pub(crate) fn position(&self) -> f64 {
+        self.average.mean
+    }
+
+    /// Limits that the last step ran into.
+    pub(crate) fn at(&self) -> AtLimit {
+        self.at
+    }
+
+    pub(crate) fn stands(&self) -> bool {
+        self.velocity == 0.0 && self.average.is_level()
+    }
+
+    /// Moves one period towards `wanted`, which itself moves at `pace` rad/s. `share` of the velocity limit may be used.
+    pub(crate) fn follow(&mut self, wanted: f64, pace: f64, share: f64) {
+        let within = wanted.clamp(self.limits.low, self.limits.high);
+        // What moves faster than a joint may is a jump, of which the way is left to the joint.
+        let pace = if within == wanted && pace.abs() <= self.limits.velocity { pace } else { 0.0 };
+        let behind = within - pace * self.period_s - self.position;
+        // Half of the acceleration closes the gap; the other half is for what is followed.
+        let closing = self.most_velocity(behind.abs(), 0.5 * self.limits.acceleration).copysign(behind);
+        self.move_at(pace + closing, share);
+        self.at.position |= within != wanted;
+    }
+
+    /// Moves one period on the way to rest.
+    pub(crate) fn brake(&mut self) {
+        self.move_at(0.0, 1.0);
+    }
+
+    fn move_at(&mut self, wanted: f64, share: f64) {
+        let change = self.limits.acceleration * self.period_s;
+        let (slowest, fastest) = (self.velocity - change, self.velocity + change);
+        // The share may have become smaller than what the joint moves at.
+        let most = (self.limits.velocity * share).max(self.velocity.abs() - change);
+        let (low, high) = (self.limits.low.min(self.position), self.limits.high.max(self.position));
+        let up = self.most_velocity(high - self.position, self.limits.acceleration);
+        let down = -self.most_velocity(self.position - low, self.limits.acceleration);
+        let upper = up.min(fastest).min(most);
+        let lower = down.max(slowest).max(-most).min(upper);
+        let velocity = wanted.clamp(lower, upper);
+        self.at = AtLimit {
+            position: velocity != wanted && (velocity == up || velocity == down),
+            velocity: velocity != wanted && velocity.abs() == most,
+            acceleration: velocity != wanted && (velocity == slowest || velocity == fastest),
+        };
+        let before = self.position;
+        self.position = (before + velocity * self.period_s).clamp(low, high);
+        self.velocity = if velocity == 0.0 { 0.0 } else { (self.position - before) / self.period_s };
+        self.average.add(self.position);
+    }
+
+    /// The largest velocity from which a way of this length is enough to come to rest, this period's way included.
+    ///
+    /// From v = w/(m·T) + a·T·(m−1)/2 the joint is at rest after m periods, each a·T slower than the one before; m is the smallest
+    /// number of them that is enough for w.
+    fn most_velocity(&self, way: f64, acceleration: f64) -> f64 {
+        let step = acceleration * self.period_s * self.period_s;
+        let periods = ((-1.0 + (1.0 + 8.0 * way.max(0.0) / step).sqrt()) / 2.0).ceil().max(1.0);
+        way.max(0.0) / (periods * self.period_s) + acceleration * self.period_s * (periods - 1.0) / 2.0
+    }
+}
+
+/// Parts of a rad in which averages are kept, whole numbers, so that nothing adds up over days.
+const PARTS: f64 = (1_u64 << 40) as f64;
+
+/// Mean of the last positions.
+#[derive(Clone, Debug)]
+struct Average {
+    last: Vec<i64>,
+    next: usize,
+    sum: i128,
+    mean: f64,
+    /// For how many positions nothing has changed.
+    level: usize,
+}
+
+impl Average {
+    fn over(periods: usize) -> Self {
+        Self { last: vec![0; periods], next: 0, sum: 0, mean: 0.0, level: periods }
+    }
+
+    fn fill(&mut self, position: f64) {
+        let parts = (position * PARTS) as i64;
+        self.last.fill(parts);
+        self.sum = i128::from(parts) * self.last.len() as i128;
+        (self.mean, self.level) = (position, self.last.len());
+    }
+
+    fn add(&mut self, position: f64) {
+        if self.last.len() == 1 {
+            (self.level, self.mean) = (1, position);
+            return;
+        }
+        let parts = (position * PARTS) as i64;
+        let newest = self.last[(self.next + self.last.len() - 1) % self.last.len()];
+        self.level = if parts == newest { (self.level + 1).min(self.last.len()) } else { 0 };
+        self.sum += i128::from(parts) - i128::from(self.last[self.next]);
+        self.last[self.next] = parts;
+        self.next = (self.next + 1) % self.last.len();
+        self.mean = self.sum as f64 / (self.last.len() as f64 * PARTS);
+    }
+
+    fn is_level(&self) -> bool {
+        self.level >= self.last.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PERIOD_S: f64 = 0.001;
+    /// Of rounding, as part of a limit.
+    const ROUNDING: f64 = 1e-6;
+
+    fn at(limits: Limits, position: f64) -> SetPoint {
+        let mut set_point = SetPoint::new(limits, PERIOD_S);
+        set_point.start_at(position);
+        set_point
+    }
+
+    /// Moves, and looks at every limit of three successive positions.
+    fn checked(limits: Limits, start: f64, moves: impl Iterator<Item = Option<(f64, f64)>>) -> Vec<f64> {
+        let mut set_point = at(limits, start);
+        let mut positions = vec![start; 3];
+        for wanted in moves {
+            match wanted {
+                Some((wanted, share)) => set_point.follow(wanted, 0.0, share),
+                None => set_point.brake(),
+            }
+            positions.push(set_point.position());
+        }
+        let [low, high] = [limits.low.min(start), limits.high.max(start)];
+        for four in positions.windows(4) {
+            let velocity = [1, 2, 3].map(|k| (four[k] - four[k - 1]) / PERIOD_S);
+            let acceleration = [1, 2].map(|k| (velocity[k] - velocity[k - 1]) / PERIOD_S);
+            assert!(four[3] >= low - 1e-11 && four[3] <= high + 1e-11, "{four:?}");
+            assert!(velocity[2].abs() <= limits.velocity * (1.0 + ROUNDING), "{velocity:?}");
+            assert!(acceleration[1].abs() <= limits.acceleration * (1.0 + ROUNDING) + 1e-4, "{acceleration:?}");
+            if let Some(jerk) = limits.jerk {
+                assert!(
+                    (acceleration[1] - acceleration[0]).abs() / PERIOD_S <= jerk * (1.0 + 1e-3),
+                    "{acceleration:?}"
+                );
+            }
+        }
+        positions
+    }
+
+    #[test]
+    fn a_step_is_gone_as_fast_as_limits_allow_and_ends_where_it_was_wanted() {
+        let limits = Limits { low: -2.0, high: 2.0, velocity: 3.0, acceleration: 40.0, jerk: None };
+        let positions = checked(limits, 0.0, (0..2_000).map(|_| Some((1.0, 1.0))));
+        assert!((positions[positions.len() - 1] - 1.0).abs() < 1e-9);
+        assert!(positions.iter().all(|&position| position <= 1.0 + 1e-9), "without going beyond");
+    }
+
+    #[test]
+    fn what_moves_within_the_limits_is_followed_without_lag() {
+        let mut set_point = at(Limits::default(), 0.0);
+        let sine = |period: i32| 0.3 * (1.0 - (2.0 * PI * f64::from(period) * PERIOD_S).cos());
+        for period in 1..3_000 {
+            let pace = (sine(period) - sine(period - 1)) / PERIOD_S;
+            set_point.follow(sine(period), pace, 1.0);
+            assert!((set_point.position() - sine(period)).abs() < 1e-9, "{period}");
+        }
+    }
+
+    #[test]
+    fn a_joint_outside_its_travel_moves_inwards_only() {
+        let limits = Limits { low: -1.0, high: 1.0, ..Limits::default() };
+        let positions = checked(limits, 1.4, (0..1_000).map(|k| Some((if k < 100 { 9.0 } else { 0.5 }, 1.0))));
+        assert!(positions[..100].iter().all(|&position| position <= 1.4));
+        assert!((positions[1_000] - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn braking_ends_at_rest() {
+        let mut set_point = at(Limits { jerk: Some(2_000.0), ..Limits::default() }, 0.0);
+        (0..100).for_each(|_| set_point.follow(2.0, 0.0, 1.0));
+        assert!(!set_point.stands());
+        (0..1_000).for_each(|_| set_point.brake());
+        assert!(set_point.stands());
+    }
+
+    proptest! {
+        #[test]
+        fn no_wish_breaks_a_limit(
+            wishes in prop::collection::vec((prop::option::of((-20.0..20.0_f64, 0.1..1.0_f64)), 1..120_usize), 1..30),
+            velocity in 0.5..20.0_f64,
+            acceleration in 5.0..400.0_f64,
+            jerk in prop::option::of(500.0..100_000.0_f64),
+            start in -3.0..3.0_f64,
+        ) {
+            let limits = Limits { low: -2.0, high: 2.5, velocity, acceleration, jerk };
+            let moves = wishes.iter().flat_map(|&(wanted, times)| std::iter::repeat_n(wanted, times));
+            checked(limits, start, moves);
+        }
+    }
+}

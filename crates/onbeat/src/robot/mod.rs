@@ -1,0 +1,43 @@
+//! The motion controller: joints of a segment's drives, moved along a trajectory within their limits.
+//!
+//! ```text
+//! file ──▶ Robot ──▶ MotionController ◀── Trajectory (hold, sine, gait, CSV, the latest goal of a thread or process)
+//!                     │  once per cycle of the bus: inputs in, outputs out
+//!                     ├─ miss ladder     hold, degrade, safe stop (latched)
+//!                     ├─ power states    CiA 402, group by group; down in order
+//!                     └─ set-points      within travel, velocity, acceleration, jerk
+//! ```
+//!
+//! It is a pure function of cycles and inputs: after construction it asks for no memory, reads no clock, and calls nobody. It is not a
+//! safety function in the sense of IEC 61508 or ISO 13849: it feeds the watchdogs of the devices and never replaces them.
+//!
+//! Absent on purpose: kinematics, dynamics and balance (the gait walks in the air), torque and velocity modes, homing (drives know
+//! where they are), and a thread: whoever has a loop calls it, by
+//! [`RobotTask`] or by [`run_for`].
+
+mod controller;
+mod event;
+mod file;
+mod goal;
+mod joint;
+mod ladder;
+mod limits;
+mod power;
+mod status;
+mod table;
+mod task;
+mod trajectory;
+mod view;
+mod waves;
+
+pub use controller::MotionController;
+pub use event::{NO_JOINT, RobotEvent, RobotEventKind};
+pub use file::{AtEnd, CsvSettings, GaitSettings, Interpolation, JointSetting, OnFault, Robot, RobotError, Settings};
+pub use goal::{Commanded, GoalPlace, GoalRecord, Goals, MOST_JOINTS};
+pub use ladder::{Rung, Thresholds};
+pub use limits::{AtLimit, Limits};
+pub use power::JointState;
+pub use status::{Counts, JointStatus, Phase, Reason, Status};
+pub use task::{Orders, Outlets, RobotTask, RoundTrips, Seen, run_for};
+pub use trajectory::{Trajectory, TrajectoryError};
+pub use view::{BusView, DeviceView, JointView, LoopView, RobotView, SpikeView};

@@ -1,0 +1,178 @@
+//! The power state machine of a drive from the MainDevice's side (CiA 402; IEC 61800-7-201, ETG.6010).
+
+use serde::{Deserialize, Serialize};
+
+/// State of a drive's power stage, from its statusword (object 0x6041).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum JointState {
+    /// The drive starts, or has not been heard of.
+    #[default]
+    NotReady = 0,
+    /// Without power.
+    SwitchOnDisabled = 1,
+    /// Power may be switched on.
+    ReadyToSwitchOn = 2,
+    /// Power is on, the motor is not held.
+    SwitchedOn = 3,
+    /// Follows its set-point.
+    OperationEnabled = 4,
+    /// Brakes on a quick stop.
+    QuickStopActive = 5,
+    /// Does what it does on a fault.
+    FaultReaction = 6,
+    /// Waits for a reset.
+    Fault = 7,
+}
+
+impl JointState {
+    /// What bits 0 to 3, 5 and 6 of a statusword say.
+    #[must_use]
+    pub const fn of(statusword: u16) -> Self {
+        match (statusword & 0x4f, statusword & 0x6f) {
+            (0x40, _) => Self::SwitchOnDisabled,
+            (0x0f, _) => Self::FaultReaction,
+            (0x08, _) => Self::Fault,
+            (_, 0x21) => Self::ReadyToSwitchOn,
+            (_, 0x23) => Self::SwitchedOn,
+            (_, 0x27) => Self::OperationEnabled,
+            (_, 0x07) => Self::QuickStopActive,
+            _ => Self::NotReady,
+        }
+    }
+
+    /// Whether the power stage holds the motor.
+    #[must_use]
+    pub const fn holds(self) -> bool {
+        matches!(self, Self::OperationEnabled | Self::QuickStopActive | Self::FaultReaction)
+    }
+}
+
+const DISABLE_VOLTAGE: u16 = 0x0000;
+const QUICK_STOP: u16 = 0x0002;
+const SHUTDOWN: u16 = 0x0006;
+const SWITCH_ON: u16 = 0x0007;
+const ENABLE_OPERATION: u16 = 0x000f;
+const FAULT_RESET: u16 = 0x0080;
+
+/// Where a drive is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    Enabled,
+    QuickStop,
+    Off,
+}
+
+/// A reset is low for so many cycles and then high for as many: drives that run slower than the bus see the edge too.
+const RESET_CYCLES: u32 = 10;
+/// A fault that so many edges do not reset is one that has not gone.
+pub(crate) const MOST_RESETS: u32 = 3;
+
+/// Works out controlwords (object 0x6040).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Power {
+    /// Cycles spent on resetting the present fault.
+    resetting: u32,
+}
+
+impl Power {
+    /// Whether no reset has helped.
+    pub(crate) fn gave_up(&self) -> bool {
+        self.resetting > 2 * RESET_CYCLES * MOST_RESETS
+    }
+
+    pub(crate) fn begin(&mut self) {
+        self.resetting = 0;
+    }
+
+    /// The next controlword on the way from `state` to `aim`: one transition at a time.
+    pub(crate) fn controlword(&mut self, state: JointState, aim: Aim) -> u16 {
+        match (aim, state) {
+            (Aim::Enabled, JointState::Fault) => {
+                self.resetting += 1;
+                let high = self.resetting % (2 * RESET_CYCLES) >= RESET_CYCLES && !self.gave_up();
+                if high { FAULT_RESET } else { DISABLE_VOLTAGE }
+            }
+            (Aim::Enabled, JointState::SwitchOnDisabled) => SHUTDOWN,
+            (Aim::Enabled, JointState::ReadyToSwitchOn) => SWITCH_ON,
+            (Aim::Enabled, JointState::SwitchedOn | JointState::OperationEnabled) => ENABLE_OPERATION,
+            (Aim::QuickStop, JointState::OperationEnabled | JointState::QuickStopActive) => QUICK_STOP,
+            _ => DISABLE_VOLTAGE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statusword_tells_the_state_whatever_its_other_bits_are() {
+        let told = [
+            (0x0000, JointState::NotReady),
+            (0x0040, JointState::SwitchOnDisabled),
+            (0x0021, JointState::ReadyToSwitchOn),
+            (0x0023, JointState::SwitchedOn),
+            (0x0027, JointState::OperationEnabled),
+            (0x0007, JointState::QuickStopActive),
+            (0x000f, JointState::FaultReaction),
+            (0x0008, JointState::Fault),
+        ];
+        for (statusword, state) in told {
+            for others in [0x0000, 0x0010, 0x0080, 0x1690, 0xff90] {
+                assert_eq!(JointState::of(statusword | others), state, "{:#06x}", statusword | others);
+            }
+        }
+        // Bit 5 has no meaning in these.
+        assert_eq!(JointState::of(0x0060), JointState::SwitchOnDisabled);
+        assert_eq!(JointState::of(0x0028), JointState::Fault);
+    }
+
+    /// A drive that does one transition per controlword.
+    fn after(state: JointState, controlword: u16, before: u16) -> JointState {
+        match (state, controlword) {
+            (JointState::Fault, FAULT_RESET) if before & FAULT_RESET == 0 => JointState::SwitchOnDisabled,
+            (JointState::SwitchOnDisabled, SHUTDOWN) => JointState::ReadyToSwitchOn,
+            (JointState::ReadyToSwitchOn, SWITCH_ON) => JointState::SwitchedOn,
+            (JointState::SwitchedOn, ENABLE_OPERATION) => JointState::OperationEnabled,
+            (JointState::OperationEnabled, QUICK_STOP) => JointState::QuickStopActive,
+            (JointState::QuickStopActive | JointState::OperationEnabled, DISABLE_VOLTAGE) => {
+                JointState::SwitchOnDisabled
+            }
+            (JointState::ReadyToSwitchOn | JointState::SwitchedOn, DISABLE_VOLTAGE) => JointState::SwitchOnDisabled,
+            _ => state,
+        }
+    }
+
+    #[test]
+    fn every_state_leads_to_operation_enabled_and_from_there_off() {
+        for start in [
+            JointState::SwitchOnDisabled,
+            JointState::ReadyToSwitchOn,
+            JointState::SwitchedOn,
+            JointState::OperationEnabled,
+            JointState::QuickStopActive,
+            JointState::Fault,
+        ] {
+            let (mut state, mut power, mut before) = (start, Power::default(), 0xffff);
+            for (aim, end) in [(Aim::Enabled, JointState::OperationEnabled), (Aim::Off, JointState::SwitchOnDisabled)] {
+                for _ in 0..40 {
+                    let controlword = power.controlword(state, aim);
+                    state = after(state, controlword, before);
+                    before = controlword;
+                }
+                assert_eq!(state, end, "from {start:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_that_stays_is_not_reset_for_ever() {
+        let mut power = Power::default();
+        let words: Vec<u16> = (0..1_000).map(|_| power.controlword(JointState::Fault, Aim::Enabled)).collect();
+        let edges = words.windows(2).filter(|pair| pair[0] == DISABLE_VOLTAGE && pair[1] == FAULT_RESET).count();
+        assert_eq!(edges, MOST_RESETS as usize);
+        assert!(power.gave_up());
+    }
+}

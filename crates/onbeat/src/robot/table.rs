@@ -1,0 +1,168 @@
+//! A trajectory as a CSV file tells it.
+
+use super::file::{AtEnd, Interpolation, Robot};
+use super::trajectory::TrajectoryError;
+
+/// Samples of some joints.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// Joint of each column.
+    joints: Vec<usize>,
+    /// From 0.
+    times: Vec<f64>,
+    /// Line by line.
+    values: Vec<f64>,
+    /// Velocity at each value; empty when lines are straight.
+    slopes: Vec<f64>,
+    at_end: AtEnd,
+}
+
+impl Table {
+    /// Reads and checks a file.
+    pub(crate) fn of(text: &str, robot: &Robot) -> Result<Self, TrajectoryError> {
+        let is_told = |(_, line): &(usize, &str)| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_told);
+        let Some((line, header)) = lines.next() else { return Err(TrajectoryError::NoSamples { lines: 0 }) };
+        let mut table = Self {
+            joints: columns(line, header, robot)?,
+            times: Vec::new(),
+            values: Vec::new(),
+            slopes: Vec::new(),
+            at_end: robot.settings.csv.at_end,
+        };
+        let mut last = line;
+        for (line, text) in lines {
+            table.add(line, text, robot)?;
+            last = line;
+        }
+        if table.times.len() < 2 {
+            return Err(TrajectoryError::NoSamples { lines: 1 + table.times.len() });
+        }
+        table.close(last, robot)?;
+        let begins = table.times[0];
+        table.times.iter_mut().for_each(|time| *time -= begins);
+        if robot.settings.csv.interpolation == Interpolation::Cubic {
+            table.slopes = table.find_slopes();
+        }
+        Ok(table)
+    }
+
+    fn add(&mut self, line: usize, text: &str, robot: &Robot) -> Result<(), TrajectoryError> {
+        let fields: Vec<&str> = text.split(',').map(str::trim).collect();
+        let wanted = self.joints.len() + 1;
+        if fields.len() != wanted {
+            return Err(TrajectoryError::Columns { line, found: fields.len(), wanted });
+        }
+        let mut numbers = Vec::with_capacity(wanted);
+        for (place, field) in fields.iter().enumerate() {
+            let number = field.parse().ok().filter(|number: &f64| number.is_finite());
+            let refused = || TrajectoryError::NoNumber { line, column: place + 1, found: (*field).to_owned() };
+            numbers.push(number.ok_or_else(refused)?);
+        }
+        let time = numbers[0];
+        let before = self.times.last().copied();
+        if let Some(before) = before.filter(|&before| time <= before) {
+            return Err(TrajectoryError::NotLater { line, found: time, before });
+        }
+        for (place, (&joint, &found)) in self.joints.iter().zip(&numbers[1..]).enumerate() {
+            let column = place + 2;
+            let (joint, limits) = (robot.joints[joint].name.clone(), robot.joints[joint].limits);
+            if !(limits.low..=limits.high).contains(&found) {
+                let (low, high) = (limits.low, limits.high);
+                return Err(TrajectoryError::Outside { line, column, joint, found, low, high });
+            }
+            let Some(before) = before else { continue };
+            let velocity = (found - self.values[self.values.len() - self.joints.len() + place]).abs() / (time - before);
+            if velocity > limits.velocity {
+                return Err(TrajectoryError::Faster { line, column, joint, found: velocity, limit: limits.velocity });
+            }
+        }
+        self.times.push(time);
+        self.values.extend_from_slice(&numbers[1..]);
+        Ok(())
+    }
+
+    /// The ends of a loop meet.
+    fn close(&self, line: usize, robot: &Robot) -> Result<(), TrajectoryError> {
+        let last = self.values.len() - self.joints.len();
+        for (place, &joint) in self.joints.iter().enumerate() {
+            let (begins, ends) = (self.values[place], self.values[last + place]);
+            if self.at_end == AtEnd::Loop && (begins - ends).abs() > 1e-3 {
+                let joint = robot.joints[joint].name.clone();
+                return Err(TrajectoryError::Open { line, column: place + 2, joint, begins, ends });
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&self, line: usize, column: usize) -> f64 {
+        self.values[line * self.joints.len() + column]
+    }
+
+    /// Slopes with which the curve goes through every value and beyond none of two neighbours (Fritsch, Butland 1984).
+    fn find_slopes(&self) -> Vec<f64> {
+        let last = self.times.len() - 1;
+        let chord = |line: usize, column: usize| {
+            let way = self.value(line + 1, column) - self.value(line, column);
+            (self.times[line + 1] - self.times[line], way / (self.times[line + 1] - self.times[line]))
+        };
+        let mut slopes = Vec::with_capacity(self.values.len());
+        for line in 0..=last {
+            for column in 0..self.joints.len() {
+                let is_end = line == 0 || line == last;
+                if is_end && self.at_end == AtEnd::Hold {
+                    slopes.push(0.0);
+                    continue;
+                }
+                let (before, after) = if is_end { (last - 1, 0) } else { (line - 1, line) };
+                let ((long_before, before), (long_after, after)) = (chord(before, column), chord(after, column));
+                let (w_before, w_after) = (long_before + 2.0 * long_after, 2.0 * long_before + long_after);
+                let turns = before * after <= 0.0;
+                let mean = (w_before + w_after) / (w_after / before + w_before / after);
+                slopes.push(if turns { 0.0 } else { mean });
+            }
+        }
+        slopes
+    }
+
+    /// Writes the joints' positions at a time from the beginning.
+    pub(crate) fn at(&self, time_s: f64, wanted: &mut [f64]) {
+        let last = self.times.len() - 1;
+        let ends = self.times[last];
+        let time = if self.at_end == AtEnd::Loop { time_s.rem_euclid(ends) } else { time_s.clamp(0.0, ends) };
+        let line = self.times.partition_point(|&begins| begins <= time).clamp(1, last) - 1;
+        let long = self.times[line + 1] - self.times[line];
+        let share = (time - self.times[line]) / long;
+        for (column, &joint) in self.joints.iter().enumerate() {
+            let (from, to) = (self.value(line, column), self.value(line + 1, column));
+            wanted[joint] = if self.slopes.is_empty() {
+                from + (to - from) * share
+            } else {
+                let slope = |line: usize| self.slopes[line * self.joints.len() + column] * long;
+                hermite(from, to, (slope(line), slope(line + 1)), share)
+            };
+        }
+    }
+}
+
+fn hermite(from: f64, to: f64, (leaves, arrives): (f64, f64), share: f64) -> f64 {
+    let (square, rest) = (share * share, 1.0 - share);
+    from * (1.0 + 2.0 * share) * rest * rest + leaves * share * rest * rest + to * square * (3.0 - 2.0 * share)
+        - arrives * square * rest
+}
+
+/// Joints that the header names.
+fn columns(line: usize, header: &str, robot: &Robot) -> Result<Vec<usize>, TrajectoryError> {
+    let mut names = header.split(',').map(str::trim);
+    let first = names.next().unwrap_or_default();
+    if first != "time" {
+        return Err(TrajectoryError::NoTime { line, found: first.to_owned() });
+    }
+    let mut joints = Vec::new();
+    for (place, name) in names.enumerate() {
+        let joint = robot.joints.iter().position(|joint| joint.name == name).filter(|joint| !joints.contains(joint));
+        let refused = || TrajectoryError::NoJoint { line, column: place + 2, found: name.to_owned() };
+        joints.push(joint.ok_or_else(refused)?);
+    }
+    Ok(joints)
+}

@@ -1,0 +1,99 @@
+//! Trajectories that swing round the pose a robot starts in: a sine per joint, and a gait.
+
+use std::f64::consts::{PI, TAU};
+
+use super::file::{JointSetting, Robot};
+use super::trajectory::TrajectoryError;
+
+/// How one joint swings: offset(t) = `swing`·sin(φ + `phase`) + `lift`·(1 − cos(φ + `phase`))/2 with φ = 2π·`hertz`·t, in rad.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Wave {
+    pub(crate) hertz: f64,
+    pub(crate) phase: f64,
+    /// To both sides.
+    pub(crate) swing: f64,
+    /// To one side.
+    pub(crate) lift: f64,
+}
+
+impl Wave {
+    pub(crate) fn offset(&self, time_s: f64) -> f64 {
+        if self.swing == 0.0 && self.lift == 0.0 {
+            return 0.0;
+        }
+        let (sine, cosine) = (TAU * self.hertz * time_s + self.phase).sin_cos();
+        self.swing * sine + 0.5 * self.lift * (1.0 - cosine)
+    }
+
+    /// Amplitude of what moves; velocity is at most this times 2π·f, acceleration that times 2π·f again.
+    fn amplitude(&self) -> f64 {
+        self.swing.hypot(0.5 * self.lift)
+    }
+}
+
+/// The sines that the file asks for.
+pub(crate) fn sines(robot: &Robot) -> Result<Vec<Wave>, TrajectoryError> {
+    checked(robot, "sine", robot.joints.iter().map(|joint| joint.sine).collect())
+}
+
+/// Parts of a walking robot, told by the words in a joint's name, and how each swings against its leg.
+///
+/// The knee bends while its leg swings forward; the foot stays level as far as hip and knee let it; arms go against the legs.
+fn of_gait(joint: &JointSetting, robot: &Robot) -> Option<Wave> {
+    let name = joint.name.to_lowercase();
+    let gait = robot.settings.gait;
+    let side = if name.contains("left") {
+        0.0
+    } else if name.contains("right") {
+        PI
+    } else {
+        return None;
+    };
+    let wave = |swing, lift, phase| Wave { hertz: gait.steps_hz / 2.0, phase: side + phase, swing, lift };
+    let has = |word: &str| name.contains(word);
+    let is_pitch = !has("roll") && !has("yaw");
+    if has("hip") && is_pitch {
+        Some(wave(gait.hip_rad, 0.0, 0.0))
+    } else if has("hip") && has("roll") {
+        // The body leans over the leg that stands: the same way on both sides.
+        Some(Wave { phase: 0.0, ..wave(gait.sway_rad, 0.0, 0.0) })
+    } else if has("knee") {
+        Some(wave(0.0, gait.knee_rad, PI / 2.0))
+    } else if has("ankle") && is_pitch {
+        Some(wave(-gait.ankle_rad, 0.0, 0.0))
+    } else if has("shoulder") && is_pitch {
+        Some(wave(-gait.arm_rad, 0.0, 0.0))
+    } else if has("elbow") {
+        Some(wave(0.0, gait.arm_rad, PI))
+    } else {
+        None
+    }
+}
+
+/// A gait for the joints that have a part in one; the others hold.
+pub(crate) fn gait(robot: &Robot) -> Result<Vec<Wave>, TrajectoryError> {
+    let waves: Vec<Option<Wave>> = robot.joints.iter().map(|joint| of_gait(joint, robot)).collect();
+    for part in ["hip", "knee"] {
+        if !robot
+            .joints
+            .iter()
+            .zip(&waves)
+            .any(|(joint, wave)| wave.is_some() && joint.name.to_lowercase().contains(part))
+        {
+            return Err(TrajectoryError::NoPart { part });
+        }
+    }
+    checked(robot, "gait", waves.into_iter().map(Option::unwrap_or_default).collect())
+}
+
+fn checked(robot: &Robot, what: &'static str, waves: Vec<Wave>) -> Result<Vec<Wave>, TrajectoryError> {
+    for (joint, wave) in robot.joints.iter().zip(&waves) {
+        let velocity = wave.amplitude() * TAU * wave.hertz;
+        let acceleration = velocity * TAU * wave.hertz;
+        let needs = [(velocity, joint.limits.velocity, "rad/s"), (acceleration, joint.limits.acceleration, "rad/s²")];
+        if let Some(&(needs, limit, unit)) = needs.iter().find(|(needs, limit, _)| needs > limit) {
+            return Err(TrajectoryError::TooFast { what, joint: joint.name.clone(), needs, limit, unit });
+        }
+    }
+    Ok(waves)
+}

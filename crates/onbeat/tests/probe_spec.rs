@@ -1,0 +1,281 @@
+//! What each probe's figures are, on a clock without a kernel: every number is exact.
+//!
+//! The loops are those of the hot crate; sleeps are late and cycles work as a script says, and the probe's own figures are
+//! made of the samples as in a run.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use onbeat::host::Host;
+use onbeat::probe::chain::Links;
+use onbeat::probe::hiccup::Hiccups;
+use onbeat::probe::read_write::Reactions;
+use onbeat::probe::sharing::Exchanges;
+use onbeat::probe::write::Intervals;
+use onbeat::probe::{self, header};
+use onbeat::record::{
+    Account, Figures, NoFigures, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Timing,
+};
+use onbeat::report::Summary;
+use onbeat_rt::ring::Ring;
+use onbeat_rt::{
+    Answers, Arrival, Clock, Cycle, Edge, Edges, Flow, Instant, MockClock, OnOverrun, Outcome, Plan, Sample, Slot,
+    Wait, split,
+};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const T: u64 = MS;
+
+/// Releases of a millisecond; sleep k returns `late_us[k]` late, cycle k works for what `work` says.
+fn on_the_grid(late_us: &[u64], work: impl Fn(&Cycle, &dyn Fn(u64))) -> (Outcome, Vec<Sample>) {
+    let late: Vec<u64> = late_us.to_vec();
+    let clock = MockClock::starting_at(Instant::from_ns(0), move |until: Instant| {
+        late.get(usize::try_from(until.as_ns() / T - 1).unwrap()).copied().unwrap_or(0) * US
+    });
+    let plan = Plan {
+        period_ns: T,
+        first_release: Instant::from_ns(T),
+        deadline_ns: T,
+        releases: late_us.len() as u64,
+        wait: Wait::Sleep,
+        on_overrun: OnOverrun::SkipKeepPhase,
+    };
+    let mut task = |cycle: &Cycle| {
+        work(cycle, &|us| clock.spend(us * US));
+        Flow::Continue
+    };
+    let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
+    let mut ring = Ring::over(&mut slots).unwrap();
+    let (mut hot, mut cold) = split(&mut ring);
+    let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
+    (outcome, std::iter::from_fn(|| cold.pop()).collect())
+}
+
+fn figures(mut of: impl Figures, samples: &[Sample]) -> BTreeMap<Series, Vec<u64>> {
+    let mut counted: BTreeMap<Series, Vec<u64>> = BTreeMap::new();
+    let mut before = None;
+    for sample in samples {
+        of.of(sample, before, &mut |series, ns| counted.entry(series).or_default().push(ns));
+        before = Some(sample);
+    }
+    counted
+}
+
+fn us(values: &[u64]) -> Vec<u64> {
+    values.iter().map(|value| value * US).collect()
+}
+
+/// A run file of these samples, as a probe called `name` writes it, and its summary.
+fn recorded(
+    name: &str,
+    of: Box<dyn Figures>,
+    (outcome, samples): (Outcome, Vec<Sample>),
+    delay_ns: u64,
+) -> (RunFile, Summary) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.onbeat.hlog");
+    let timing = Timing {
+        period_ns: T,
+        phase_ns: 0,
+        deadline_ns: T,
+        work_ns: 0,
+        wait: "sleep".into(),
+        on_overrun: "skip".into(),
+        cpu: None,
+        priority: 0,
+        delay_ns,
+    };
+    let command = vec!["onbeat".to_owned()];
+    let header = onbeat::record::Header { timing: Some(timing), host: Host::default(), ..header(&command, name, 0.0) };
+    let recording =
+        Recording { period_ns: T, work_ns: 0, interval_ns: 1_000 * MS, spike_limit: SpikeLimit::TenTimesMedian };
+    let mut recorder = Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
+    recorder.count_also(of);
+    recorder.keep_seconds();
+    recorder.begin_block(0, Instant::from_ns(T), "idle", 0).unwrap();
+    for sample in &samples {
+        recorder.sample(sample, None).unwrap();
+    }
+    recorder.end_block(&outcome).unwrap();
+    recorder.close(&Account::default()).unwrap();
+    let run = RunFile::read(Path::new(&path)).unwrap();
+    let summary = Summary::of_run(&run, None);
+    (run, summary)
+}
+
+#[test]
+fn each_probe_says_in_one_sentence_what_it_measures_from_where_to_where() {
+    for probe in probe::ALL {
+        assert!(probe.sentence.starts_with("From ") && probe.sentence.contains(" to "), "{}", probe.name);
+        assert!(
+            !probe.sentence.ends_with('.') && probe.sentence.len() <= 130,
+            "{}: {}",
+            probe.name,
+            probe.sentence.len()
+        );
+        assert!(probe.examples.contains(&format!("onbeat measure {}", probe.name)), "{}", probe.name);
+        assert!(!probe.series.is_empty());
+    }
+}
+
+#[test]
+fn timer_is_wake_up_latency_alone() {
+    let run = on_the_grid(&[5, 7, 6], |_, _| ());
+    let (run, summary) = recorded("timer", Box::new(NoFigures), run, 0);
+    let moments = run.moments(Series::WakeupLatency);
+    assert_eq!((moments.n, moments.min_ns, moments.max_ns), (3, 5 * US, 7 * US));
+    assert_eq!(summary.cells[0].main().unwrap().0, Series::WakeupLatency);
+}
+
+#[test]
+fn a_hiccup_is_latency_beyond_the_smallest_so_far() {
+    let (_, samples) = on_the_grid(&[9, 12, 4, 4, 30, 3], |_, _| ());
+    assert_eq!(figures(Hiccups::new(T), &samples)[&Series::Hiccup], us(&[0, 3, 0, 0, 26, 0]));
+}
+
+#[test]
+fn releases_that_a_hiccup_swallowed_are_hiccups_too_each_from_when_it_was_due() {
+    // Release 1 is served 3.4 ms late: 2, 3 and 4 pass meanwhile, and release 5 waits no longer than the others.
+    let (outcome, samples) = on_the_grid(&[10, 3_400, 0, 0, 0, 10, 10], |_, _| ());
+    assert_eq!((outcome.cycles, outcome.skipped), (4, 3));
+    let hiccups = &figures(Hiccups::new(T), &samples)[&Series::Hiccup];
+    assert_eq!(hiccups.len() as u64, outcome.slots, "one for each release");
+    // The skipped ones are told by the next cycle: due 3, 2 and 1 ms before release 5, which starts 10 us late.
+    assert_eq!(*hiccups, us(&[0, 3_390, 0, 1_000, 2_000, 3_000, 0]));
+}
+
+#[test]
+fn latency_keeps_smallest_mean_largest_and_overruns_of_whole_seconds() {
+    // Two seconds and a bit: 2 us but for 1 ms of 50 us in the first, and three skipped in the second.
+    let mut late = vec![2; 2_010];
+    late[500] = 50;
+    late[1_500] = 3_300;
+    let (outcome, samples) = on_the_grid(&late, |_, _| ());
+    assert_eq!(outcome.skipped, 3);
+    let (run, summary) = recorded("latency", Box::new(NoFigures), (outcome, samples), 0);
+    let rows: Vec<_> = run.seconds.iter().flat_map(onbeat::record::Seconds::rows).collect();
+    assert_eq!(rows.len(), 2, "the third second is not whole");
+    assert_eq!((rows[0].count, rows[0].min_ns, rows[0].max_ns, rows[0].overruns), (1_000, 2 * US, 50 * US, 0));
+    assert_eq!(rows[0].sum_ns, (999 * 2 + 50) * US);
+    assert_eq!((rows[1].count, rows[1].max_ns, rows[1].overruns), (997, 3_300 * US, 3));
+    let of = summary.cells[0].by_second.unwrap();
+    assert!((of.max_mean_ns - 1_675.0 * US as f64).abs() < 1e-6 && (of.max_sd_ns - 1_625.0 * US as f64).abs() < 1e-6);
+    assert_eq!((of.seconds, of.overruns, of.samples), (2, 3, 1_997));
+}
+
+#[test]
+fn a_write_interval_runs_from_the_end_of_one_write_to_the_end_of_the_next() {
+    // Ends at 0 + 10 + 5, 1000 + 30 + 5, 2000 + 20 + 8, ...
+    let late = [10, 30, 20, 20];
+    let run = on_the_grid(&late, |cycle, spend| spend(if cycle.index == 2 { 8 } else { 5 }));
+    assert_eq!(figures(Intervals, &run.1)[&Series::WriteInterval], us(&[1_020, 993, 997]));
+    let (_, summary) = recorded("write", Box::new(Intervals), run, 0);
+    let cell = &summary.cells[0];
+    assert_eq!(cell.main().unwrap().0, Series::WriteInterval);
+    // t_w = ((10 + 5) + (30 + 5) + (20 + 8) + (20 + 5)) / 4, jitter = 1020 - 993.
+    assert!(cell.derived[0].contains("(max - min): 27 us"), "{:?}", cell.derived);
+    assert!(cell.derived[0].ends_with("its write: 25.8 us"), "{:?}", cell.derived);
+}
+
+#[test]
+fn an_interval_across_lost_samples_is_none() {
+    let (_, samples) = on_the_grid(&[1, 1, 1, 1], |_, _| ());
+    let mut of = Intervals;
+    let mut counted = 0;
+    for (i, sample) in samples.iter().enumerate() {
+        let before = if i == 2 { None } else { i.checked_sub(1).map(|i| &samples[i]) };
+        of.of(sample, before, &mut |_, _| counted += 1);
+    }
+    assert_eq!(counted, 2);
+}
+
+/// Edges every two milliseconds, taken up after `read_us[k]`.
+struct Given<'c, L: Fn(Instant) -> u64> {
+    clock: &'c MockClock<L>,
+    read_us: &'c [u64],
+    next: usize,
+}
+
+impl<L: Fn(Instant) -> u64> Edges for Given<'_, L> {
+    fn next(&mut self) -> Arrival {
+        let Some(read_us) = self.read_us.get(self.next) else { return Arrival::Over };
+        let at = Instant::from_ns((self.next as u64 + 1) * 2 * MS);
+        self.clock.spend(at.plus_ns(read_us * US).ns_since(self.clock.now()));
+        self.next += 1;
+        Arrival::Edge(Edge { index: self.next as u64 - 1, at })
+    }
+}
+
+#[test]
+fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
+    let clock = MockClock::starting_at(Instant::from_ns(0), |_| 12 * US);
+    let read_us = [40, 60, 50];
+    let mut edges = Given { clock: &clock, read_us: &read_us, next: 0 };
+    let mut write = |cycle: &Cycle| {
+        clock.spend((3 + cycle.index) * US);
+        Flow::Continue
+    };
+    let answers =
+        Answers { delay_ns: 200 * US, period_ns: 2 * MS, deadline_ns: 2 * MS, edges: u64::MAX, wait: Wait::Sleep };
+    let mut slots: Vec<Slot<Sample>> = (0..8).map(|_| Slot::empty()).collect();
+    let mut ring = Ring::over(&mut slots).unwrap();
+    let (mut hot, mut cold) = split(&mut ring);
+    let outcome = onbeat_rt::answer::run(&clock, &answers, (&mut edges, &mut write), &mut hot, &AtomicBool::new(false));
+    let samples: Vec<Sample> = std::iter::from_fn(|| cold.pop()).collect();
+    let counted = figures(Reactions { delay_ns: 200 * US }, &samples);
+    assert_eq!(counted[&Series::ReadLatency], us(&[40, 60, 50]));
+    assert_eq!(counted[&Series::ReadWrite], us(&[40 + 200 + 12 + 3, 60 + 200 + 12 + 4, 50 + 200 + 12 + 5]));
+    let (_, summary) = recorded("read-write", Box::new(Reactions { delay_ns: 200 * US }), (outcome, samples), 200 * US);
+    let series = &summary.cells[0].series;
+    let mean = |one: Series| series[&one].mean_ns;
+    let t_rw = mean(Series::ReadWrite) - 200.0 * US as f64;
+    assert!((t_rw - mean(Series::ResponseTime) - mean(Series::ReadLatency)).abs() < 1e-6, "t_r = t_rw - t_w");
+    let told = &summary.cells[0].derived[0];
+    assert!(
+        told.contains("66 us; t_w") && told.contains("output: 16 us; t_r") && told.ends_with("loop: 50 us"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
+    // Cycle 1 serves a command issued 300 us before its start, cycle 3 one of 450 us; 0 and 2 serve none.
+    let work = |cycle: &Cycle, spend: &dyn Fn(u64)| match cycle.index {
+        1 => {
+            cycle.note(300 * 1_000);
+            spend(6);
+        }
+        3 => {
+            cycle.note(450 * 1_000);
+            spend(8);
+        }
+        _ => (),
+    };
+    let run = on_the_grid(&[5, 5, 5, 5], work);
+    let unseen = figures(Links { is_seen: false }, &run.1);
+    assert_eq!((&unseen[&Series::Pickup], &unseen[&Series::Chain]), (&us(&[300, 450]), &us(&[306, 458])));
+    let seen = figures(Links { is_seen: true }, &run.1);
+    assert_eq!(seen.keys().collect::<Vec<_>>(), [&Series::Pickup], "whoever sees the output tells the rest");
+    let (_, summary) = recorded("chain", Box::new(Links { is_seen: false }), run, 0);
+    assert!(
+        summary.cells[0].derived[0].contains("0.31 at least, 0.38 on average, 0.46 at most"),
+        "{:?}",
+        summary.cells[0].derived
+    );
+}
+
+#[test]
+fn an_exchange_is_what_its_cycle_noted_whatever_else_the_cycle_did() {
+    let run = on_the_grid(&[3, 0, 5], |cycle, spend| {
+        spend(10);
+        cycle.note(400 + cycle.index as u32);
+    });
+    let exchanges = figures(Exchanges, &run.1);
+    assert_eq!(exchanges[&Series::Exchange], [400, 401, 402]);
+    let (file, summary) = recorded("sharing", Box::new(Exchanges), run, 0);
+    assert_eq!(file.distribution(Series::Exchange).count(), 3);
+    assert_eq!(summary.cells[0].series[&Series::Exchange].max_ns, 402);
+}

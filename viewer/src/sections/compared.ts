@@ -1,0 +1,50 @@
+// Runs beside each other: ratios of percentiles with their intervals, what differed, and what stands against comparing them.
+import { beside, type Beside, type Ratio } from '../comparison.ts';
+import { h, section } from '../dom.ts';
+import type { Store } from '../state.ts';
+import { held } from '../units.ts';
+import { seriesWord } from '../words.ts';
+import { forest, ratioBounds, reading, scale, times, type Span } from './effects.ts';
+
+const WORDS = { better: 'shorter', worse: 'longer', unclear: 'not distinguishable' } as const;
+
+/** A ratio without an interval is a point. */
+const spanOf = ({ ratio, low, high }: Ratio): Span => ({ ratio, low: low ?? ratio, high: high ?? ratio });
+
+function row(ratio: Ratio, bounds: [number, number]): HTMLElement {
+  const sure = ratio.low !== null && ratio.high !== null;
+  const span = spanOf(ratio);
+  const interval = sure ? `${times(span.low)} … ${times(span.high)}` : 'no interval';
+  const words = sure ? WORDS[reading(span)] : ratio.supported ? 'too few stretches of time for an interval' : 'fewer than ten samples stand above one of the two';
+  return h('div', { class: `effect compared${sure ? '' : ' unsure'}` },
+    h('div', { class: 'factor' }, h('b', {}, ratio.metric)), forest(span, bounds, sure ? reading(span) : 'unclear', `ratio ${times(ratio.ratio)}, ${interval}: ${words}`),
+    h('div', { class: 'ratio' }, h('b', {}, `${sure ? '' : '~ '}× ${times(ratio.ratio)}`), h('span', { class: 'muted' }, interval)), h('p', {}, words));
+}
+
+function ratios(found: readonly Beside[]): HTMLElement[] {
+  const bounds = ratioBounds(found.flatMap(({ others }) => others.flatMap((other) => other.ratios.map(spanOf))));
+  return found.flatMap(({ cell, base, others }) => others.map(({ name, ratios: own }) =>
+    h('div', { class: 'effects', role: 'group', 'aria-label': `${name} over ${base} ${cell}` },
+      h('h3', {}, name, h('span', { class: 'muted' }, ` over ${base}${cell === '' ? '' : `, ${cell}`}`)),
+      ...own.map((ratio) => row(ratio, bounds)), scale(bounds))));
+}
+
+/** The section of a page that `onbeat compare` wrote; `null` on others. */
+export function comparedSection(store: Store): { element: HTMLElement; redraw: () => void } | null {
+  const comparison = store.report.summary.comparison;
+  if (comparison === undefined) return null;
+  const holder = h('div');
+  const { differences, runs, warnings } = comparison;
+  const differed = differences.length === 0 ? h('p', { class: 'lead' }, 'Nothing that the runs tell of hosts and settings differed.')
+    : h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'What differed' }, h('table', { class: 'list plain differed' },
+      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'what differed'), ...runs.map((run) => h('th', { scope: 'col' }, run)))),
+      h('tbody', {}, ...differences.map(({ fact, values }) => h('tr', {}, h('th', { scope: 'row' }, fact.replaceAll('_', ' ')), ...values.map((value) => h('td', {}, value ?? 'not told')))))));
+  const element = section('compared', 'Side by side', `Each percentile divided by that of the first run. The line is the 95 % interval; left of 1 is shorter. An interval that contains 1 shows no difference.`,
+    holder, h('h3', { class: 'of' }, 'Hosts and settings'), differed,
+    h('h3', { class: 'of' }, 'What stands against comparing them'), h('ul', { class: 'warnings' }, ...warnings.map((warning) => h('li', {}, held(`${warning.replaceAll('`', '')}.`)))));
+  const redraw = (): void => {
+    const found = beside(comparison, store.state.tag);
+    holder.replaceChildren(...(found.length > 0 ? ratios(found) : [h('p', { class: 'lead' }, `No two of the runs have ${seriesWord(store.state.tag).name.toLowerCase()}.`)]));
+  };
+  return { element, redraw };
+}
