@@ -10,30 +10,12 @@ use std::sync::{Arc, Mutex};
 use onbeat::ethercat::control::{BusSide, Client, Commander, GoalAnswer, Image, Settings};
 use onbeat::ethercat::layout::Layout;
 use onbeat::robot::{Commanded, GoalRecord, Goals, Phase, Robot, RobotEventKind, Rung, Trajectory};
-use robot_world::{PERIOD_NS, World};
+use robot_world::{PERIOD_NS, TWO, World};
 
-const TWO: &str = r#"
-[segment]
-name = "two joints"
-[types.joint]
-kind = "drive"
-[[devices]]
-type = "joint"
-names = ["left knee", "right knee"]
-[robot]
-soft_start_ms = 200
-[robot.ladder]
-warmup_cycles = 0
-[robot.goal]
-age_ms = 50
-lost_ms = 400
-[[joints]]
-match = "*"
-low_rad = -1.5
-high_rad = 2.0
-velocity_rad_s = 4.0
-acceleration_rad_s2 = 50.0
-"#;
+/// The same two joints, led by another process.
+fn two_led() -> String {
+    format!("{TWO}[robot.goal]\nage_ms = 50\nlost_ms = 400\n")
+}
 
 /// A robot that runs, its image, and who commands it.
 struct Led {
@@ -45,13 +27,14 @@ struct Led {
 fn led() -> Led {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("test-goals-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let layout = Layout::from_toml(TWO).unwrap();
-    let robot = Robot::from_toml(TWO, &layout, PERIOD_NS).unwrap();
+    let file = two_led();
+    let layout = Layout::from_toml(&file).unwrap();
+    let robot = Robot::from_toml(&file, &layout, PERIOD_NS).unwrap();
     let settings =
         Settings { joints: robot.commanded(), goal_age_ns: robot.settings.goal_age_ns, ..Settings::default() };
     let bus = Image::create(&name, &layout, settings).unwrap();
     let source = Box::new(Commanded::by(bus.goals().unwrap()));
-    let mut world = World::new(TWO, |robot| Trajectory::goal(source, robot));
+    let mut world = World::new(&file, |robot| Trajectory::goal(source, robot));
     world.until(Phase::Running);
     world.steps(300);
     Led { world, client: Client::open(&name).unwrap(), _bus: bus }
@@ -211,7 +194,7 @@ fn a_goal_made_before_the_robot_runs_is_too_old_when_it_does_and_is_told_once() 
     (source.0.number, source.0.at_ns) = (7, 1);
     source.0.set(0, 0.5);
     let told = Arc::clone(&source.1);
-    let short = TWO.replace("age_ms = 50", "age_ms = 5");
+    let short = two_led().replace("age_ms = 50", "age_ms = 5");
     let mut world = World::new(&short, |robot| Trajectory::goal(Box::new(source), robot));
     world.until(Phase::Running);
     world.steps(500);
@@ -222,7 +205,7 @@ fn a_goal_made_before_the_robot_runs_is_too_old_when_it_does_and_is_told_once() 
 #[test]
 fn the_time_without_goals_after_which_a_commander_is_lost_is_checked() {
     let layout = Layout::from_toml(TWO).unwrap();
-    let of = |lost: &str| Robot::from_toml(&TWO.replace("lost_ms = 400", lost), &layout, PERIOD_NS);
+    let of = |lost: &str| Robot::from_toml(&two_led().replace("lost_ms = 400", lost), &layout, PERIOD_NS);
     assert_eq!(of("").unwrap().settings.goal_lost_ns, Some(1_000_000_000));
     assert_eq!(of("lost_ms = 0").unwrap().settings.goal_lost_ns, None);
     let told = of("lost_ms = 20").unwrap_err().to_string();

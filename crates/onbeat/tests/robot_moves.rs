@@ -9,30 +9,7 @@ use onbeat::ethercat::sim::Segment;
 use onbeat::robot::{
     GoalRecord, Goals, JointState, Phase, Robot, RobotEventKind, Rung, Status, Trajectory, TrajectoryError,
 };
-use robot_world::{PERIOD_NS, World};
-
-/// Two joints, so that what one does can be told exactly.
-const TWO: &str = r#"
-[segment]
-name = "two joints"
-[types.joint]
-kind = "drive"
-[[devices]]
-type = "joint"
-names = ["left knee", "right knee"]
-[robot]
-soft_start_ms = 200
-[robot.ladder]
-warmup_cycles = 0
-[[joints]]
-match = "*"
-low_rad = -1.5
-high_rad = 2.0
-velocity_rad_s = 4.0
-acceleration_rad_s2 = 50.0
-amplitude_rad = 0.4
-frequency_hz = 1.0
-"#;
+use robot_world::{PERIOD_NS, TWO, World};
 
 fn all_are(status: &Status, state: JointState) -> bool {
     status.joints().iter().all(|joint| joint.state == state)

@@ -243,3 +243,13 @@ fn a_whole_area_beyond_the_end_of_memory_is_answered_as_far_as_there_is_memory()
     twins.frame(true, &[(4, 0x1001, 0xf000, vec![0; 8])]);
     twins.compare();
 }
+
+/// A random sequence found it: what the long way had read last stood in the registers, and came back as a mail.
+#[test]
+fn a_mailbox_set_up_over_the_registers_receives_nothing_from_them() {
+    let mut twins = Twins::in_op();
+    twins.frame(true, &[(8, 0x1001, 0x0800, vec![0x00, 0x08, 6, 0, 0x64, 0, 0, 0])]);
+    twins.frame(true, &[(8, 0x1001, 0x0810, vec![0x00, 0x18, 1, 0, 0x26, 0, 1, 0])]);
+    twins.frame(true, &[(11, 0, 0, vec![0]), (7, 0, 0x0805, vec![0])]);
+    twins.compare();
+}

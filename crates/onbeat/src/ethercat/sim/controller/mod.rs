@@ -13,9 +13,9 @@ use super::eeprom::Eeprom;
 use super::fmmu::Fmmu;
 use super::registers::{
     AL_CONTROL, AL_STATUS, AL_STATUS_CODE, ALIAS, ALIAS_ENABLE, Access, CHANNELS, DEVICE, DL_STATUS, FILTER_DEPTH,
-    LOOP_CONTROL, LOST_LINKS, MEMORY_END, PDI_CONFIGURATION, PDI_CONTROL, SPEED_START, STATION, SYNC_ACTIVATION,
-    SYNC_CYCLE, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK, WITHOUT_CLOCK, long,
-    word,
+    LOOP_CONTROL, LOST_LINKS, MEMORY_END, MEMORY_START, PDI_CONFIGURATION, PDI_CONTROL, SPEED_START, STATION,
+    SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK,
+    WITHOUT_CLOCK, long, word,
 };
 use super::sync_channel::SyncChannel;
 pub(crate) use watched::Watched;
@@ -235,15 +235,15 @@ impl Controller {
         long(&self.memory[..], SYNC_CYCLE)
     }
 
-    /// Bytes of process memory; empty where there is none.
+    /// Bytes of process memory; empty where there is none, such as below its start, where the registers are.
     pub(crate) fn area(&self, start: u16, length: u16) -> &[u8] {
-        let start = usize::from(start);
-        self.memory.get(start..start + usize::from(length)).unwrap_or_default()
+        let bytes = usize::from(start)..usize::from(start) + usize::from(length);
+        self.memory[..MEMORY_END].get(bytes).filter(|_| usize::from(start) >= MEMORY_START).unwrap_or_default()
     }
 
     pub(crate) fn area_mut(&mut self, start: u16, length: u16) -> &mut [u8] {
-        let start = usize::from(start);
-        self.memory.get_mut(start..start + usize::from(length)).unwrap_or_default()
+        let bytes = usize::from(start)..usize::from(start) + usize::from(length);
+        self.memory[..MEMORY_END].get_mut(bytes).filter(|_| usize::from(start) >= MEMORY_START).unwrap_or_default()
     }
 
     /// Process data are open to the MainDevice from SAFEOP on only.
