@@ -1,7 +1,7 @@
 //! MainDevices that know nothing of onbeat run the simulated humanoid over a pair of network interfaces.
 //!
-//! The pair is made in a network namespace of its own, which takes root; pysoem is installed below `target/` on the first run, which
-//! needs the network then. Where something is missing, the test is counted as ignored, with the reason in its line.
+//! The pair is made in a network namespace of its own, which takes root; pysoem and KickCAT are installed below `target/` on the first
+//! run, which needs the network then. Where something is missing, the test is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -12,30 +12,36 @@ use serde_json::Value;
 
 const CYCLES: u64 = 10_000;
 
+/// A test that gets the Python that has the MainDevices.
+type Check = fn(&Path);
+
+const CHECKS: [(&str, Check); 3] = [
+    (
+        "pysoem_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_ten_thousand_cycles",
+        all_59_devices_in_op_by_pysoem,
+    ),
+    ("kickcat_brings_all_59_devices_to_op_and_finds_each_working_counter_right", all_59_devices_in_op_by_kickcat),
+    ("the_cable_redundancy_of_pysoem_keeps_a_ring_in_op_through_a_cut", a_ring_through_a_cut),
+];
+
 fn main() -> ExitCode {
-    let name = "pysoem_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_ten_thousand_cycles";
-    let test = Trial::ignorable_test(name, || match equip() {
-        Err(reason) => Ok(Completion::ignored_with(reason)),
-        Ok(python) => {
-            pysoem_cycles(&python);
-            Ok(Completion::Completed)
-        }
+    let tests = CHECKS.map(|(name, check)| {
+        Trial::ignorable_test(name, move || match equip() {
+            Err(reason) => Ok(Completion::ignored_with(reason)),
+            Ok(python) => {
+                check(&python);
+                Ok(Completion::Completed)
+            }
+        })
     });
-    libtest_mimic::run(&Arguments::from_args(), vec![test]).exit_code()
+    let mut arguments = Arguments::from_args();
+    // They install what they need, and take time.
+    arguments.test_threads = Some(1);
+    libtest_mimic::run(&arguments, tests.into()).exit_code()
 }
 
-fn pysoem_cycles(python: &Path) {
-    let script = root().join("tests/maindevices/pysoem_cycles.py");
-    let run = Command::new("unshare")
-        .arg("--net")
-        .arg(python)
-        .arg(script)
-        .args([env!("CARGO_BIN_EXE_onbeat"), &CYCLES.to_string()])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
-    let told: Value = serde_json::from_str(&said).unwrap();
+fn all_59_devices_in_op_by_pysoem(python: &Path) {
+    let told = cycles(python, "pysoem_cycles.py", CYCLES, &[]);
     assert_eq!((&told["devices"], &told["listed"]), (&59.into(), &59.into()), "{told}");
     assert_eq!(told["expected"], 48 * 3 + 8 * 3 + 3, "{told}");
     // A reply that this machine was too slow for is not a wrong one.
@@ -45,11 +51,40 @@ fn pysoem_cycles(python: &Path) {
     assert!(lost * 10 <= CYCLES, "{told}");
 }
 
+fn all_59_devices_in_op_by_kickcat(python: &Path) {
+    let told = cycles(python, "kickcat_cycles.py", CYCLES, &[]);
+    assert_eq!((&told["devices"], &told["vendor"]), (&59.into(), &0xf1c7_1005u32.into()), "{told}");
+    // It refuses a wrong working counter and a reply that comes too late alike; nothing may be wrong for long.
+    assert!(told["exact"].as_u64().unwrap() * 10 >= CYCLES * 9, "{told}");
+}
+
+fn a_ring_through_a_cut(python: &Path) {
+    const DRIVES: u64 = 5;
+    let file = root().join("tests/maindevices/ring.toml");
+    let told = cycles(python, "pysoem_cycles.py", CYCLES / 3, &[file.to_str().unwrap()]);
+    assert_eq!((&told["devices"], &told["expected"]), (&DRIVES.into(), &(3 * DRIVES).into()), "{told}");
+    // What was on its way when the cable was cut, or when it was whole again, and what came too late.
+    let exact = told["exact"].as_u64().unwrap();
+    assert!(exact * 10 >= CYCLES / 3 * 9, "{told}");
+    assert!(told["others"].as_array().unwrap().len() <= 2, "{told}");
+}
+
+/// What a script told in its last line, from a network namespace of its own.
+fn cycles(python: &Path, script: &str, count: u64, others: &[&str]) -> Value {
+    let script = root().join("tests/maindevices").join(script);
+    let mut command = Command::new("unshare");
+    command.arg("--net").arg(python).arg("-B").arg(script).args([env!("CARGO_BIN_EXE_onbeat"), &count.to_string()]);
+    let run = command.args(others).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
+    serde_json::from_str(said.lines().last().unwrap_or_default()).unwrap()
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A Python with pysoem, and the right to make interfaces.
+/// A Python with the MainDevices, and the right to make interfaces.
 fn equip() -> Result<PathBuf, String> {
     let isolated = Command::new("unshare").args(["--net", "ip", "link", "add", "name", "a", "type", "veth"]).output();
     if !isolated.is_ok_and(|output| output.status.success()) {
@@ -57,7 +92,8 @@ fn equip() -> Result<PathBuf, String> {
     }
     let place = root().join("target/maindevices-venv");
     let program = place.join("bin/python");
-    let works = || Command::new(&program).args(["-c", "import pysoem"]).output().is_ok_and(|one| one.status.success());
+    let works =
+        || Command::new(&program).args(["-c", "import kickcat, pysoem"]).output().is_ok_and(|one| one.status.success());
     if !works() {
         let made = Command::new("python3").args(["-m", "venv"]).arg(&place).output();
         if !made.is_ok_and(|output| output.status.success()) {
@@ -66,7 +102,7 @@ fn equip() -> Result<PathBuf, String> {
         let packages = root().join("tests/maindevices/requirements.txt");
         let _ = Command::new(&program).args(["-m", "pip", "install", "-q", "-r"]).arg(packages).output();
         if !works() {
-            return Err("pysoem cannot be installed: no network, or no package for this Python".to_owned());
+            return Err("pysoem and kickcat cannot be installed: no network, or no package for this Python".to_owned());
         }
     }
     Ok(program)

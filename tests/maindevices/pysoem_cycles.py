@@ -1,32 +1,22 @@
-"""pysoem on the simulated humanoid: all devices to OP, then cycles with the exact working counter.
+"""pysoem on simulated devices: all of them to OP, then cycles with the exact working counter.
 
-Arguments: the onbeat binary, the number of cycles. Runs in a network namespace of its own (`unshare --net`), as root.
-Prints one line of JSON.
+Arguments: the onbeat binary, the number of cycles, and the file of a ring if it is to be one: then pysoem runs its cable redundancy on
+both ends, and the cable is cut for a third of the cycles. Without a file it is the humanoid. Runs in a network namespace of its own
+(`unshare --net`), as root. Prints one line of JSON.
 """
 
 import json
-import signal
 import subprocess
 import sys
 import time
 
 import pysoem
 
-INTERFACE = "ecat0"
+from segment import FAR_END, INTERFACE, running
+
 OP = 8
 # Words of the library's own, which are not ours.
 DEVICES, MAIN_DEVICE = "slaves", "Master"
-
-
-def start(onbeat):
-    """The segment, once it says that its devices answer."""
-    command = [onbeat, "segment", "run", "humanoid", "--veth", INTERFACE]
-    segment = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for line in segment.stderr:
-        if "answer on" in line:
-            return segment
-        print(line, end="", file=sys.stderr)
-    sys.exit("the segment does not start")
 
 
 def bring_up(bus):
@@ -52,9 +42,11 @@ def bring_up(bus):
     sys.exit("OP is not reached")
 
 
-def cycles(bus, count):
+def cycles(bus, count, events):
+    """Events are what happens before a cycle, by its number."""
     expected, exact, lost, others, took = bus.expected_wkc, 0, 0, [], []
-    for _ in range(count):
+    for number in range(count):
+        events.get(number, lambda: None)()
         began = time.perf_counter_ns()
         bus.send_processdata()
         seen = bus.receive_processdata(200_000)
@@ -70,21 +62,27 @@ def cycles(bus, count):
     return {"expected": expected, "exact": exact, "lost": lost, "others": others, **at}
 
 
+def cut(onbeat, device, count):
+    """The cable before a device, cut after a third of the cycles and whole again after two."""
+    order = [onbeat, "segment"]
+    return {
+        count // 3: lambda: subprocess.run([*order, "fault", "cut", "--device", device], check=True, capture_output=True),
+        count * 2 // 3: lambda: subprocess.run([*order, "heal"], check=True, capture_output=True),
+    }
+
+
 def main():
-    onbeat, count = sys.argv[1], int(sys.argv[2])
-    segment = start(onbeat)
-    try:
+    onbeat, count, ring = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    with running(onbeat, *(ring or ["humanoid"])) as end:
         bus = getattr(pysoem, MAIN_DEVICE)()
-        bus.open(INTERFACE)
+        bus.open(INTERFACE, *([FAR_END] if ring else []))
         began = time.monotonic()
         found = bring_up(bus)
         took = time.monotonic() - began
-        told = {"devices": found, "listed": len(getattr(bus, DEVICES)), "seconds_to_op": round(took, 3), **cycles(bus, count)}
+        told = {"devices": found, "listed": len(getattr(bus, DEVICES)), "seconds_to_op": round(took, 3)}
+        told |= cycles(bus, count, cut(onbeat, "left ankle", count) if ring else {})
         bus.close()
-    finally:
-        segment.send_signal(signal.SIGINT)
-        said, _ = segment.communicate(timeout=10)
-    told["segment"] = said.strip()
+        told["segment"] = end()
     print(json.dumps(told))
 
 

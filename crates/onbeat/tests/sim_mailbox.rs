@@ -164,7 +164,11 @@ fn the_list_of_objects_comes_in_as_many_mails_as_it_needs() {
 fn objects_and_entries_are_described() {
     let mut world = drive();
     let object = information(&mut world, &[3, 0, 0, 0, 0x18, 0x10]);
-    assert_eq!((object[2], object[10], object[11], &object[12..]), (4, 4, 8, b"Identity".as_slice()));
+    // Type IDENTITY, a record whose highest entry is 4.
+    assert_eq!((object[2], &object[8..12], &object[12..]), (4, [0x23, 0, 4, 9].as_slice(), b"Identity".as_slice()));
+    let object = information(&mut world, &[3, 0, 0, 0, 0x7d, 0x60]);
+    // UNSIGNED and INTEGER alike: an array has the type of its entries.
+    assert_eq!(&object[8..12], [4, 0, 2, 8]);
     let entry = information(&mut world, &[5, 0, 0, 0, 0x40, 0x60, 0, 0]);
     // Type UNSIGNED16, 16 bits, readable and writable everywhere, may be an output.
     assert_eq!(

@@ -100,16 +100,27 @@ fn describe_object(objects: &Dictionary, index: u16, reply: &mut Vec<u8>) -> Res
     let entries = objects.entries_of(object);
     let is_value = entries.len() == 1;
     let same = |pair: &[super::Entry]| pair[0].kind == pair[1].kind;
-    let is_array = !is_value && entries[1..].windows(2).all(same);
+    let record = record_of_the_standard(index);
+    let is_array = !is_value && record.is_none() && entries[1..].windows(2).all(same);
     let kind = entries[usize::from(!is_value)].kind.number();
     head(reply, OBJECT_REPLY, 0);
     reply.extend_from_slice(&index.to_le_bytes());
-    // A record has no type of its own here; its entries tell theirs.
-    reply.extend_from_slice(&if is_value || is_array { kind } else { 0 }.to_le_bytes());
+    // Any other record has no type of its own here; its entries tell theirs.
+    let kind = if is_value || is_array { kind } else { record.unwrap_or(0) };
+    reply.extend_from_slice(&kind.to_le_bytes());
     reply.push(entries.last().map_or(0, |entry| entry.sub));
     reply.push(if is_value { 7 } else { 9 - u8::from(is_array) });
     reply.extend_from_slice(object.name.as_bytes());
     Ok(())
+}
+
+/// The type of an object that is a record by the standard, though all its entries are of one kind (ETG.1000.6, types 0x0020 to 0x0023).
+fn record_of_the_standard(index: u16) -> Option<u16> {
+    match index {
+        0x1018 => Some(0x0023),
+        0x1600..=0x17ff | 0x1a00..=0x1bff => Some(0x0021),
+        _ => None,
+    }
 }
 
 fn describe_entry(objects: &Dictionary, index: u16, sub: u8, reply: &mut Vec<u8>) -> Result<(), u32> {
