@@ -61,7 +61,7 @@ fn all_59_devices_in_op_by_kickcat(python: &Path) {
 fn a_ring_through_a_cut(python: &Path) {
     const DRIVES: u64 = 5;
     let file = root().join("tests/maindevices/ring.toml");
-    let told = cycles(python, "pysoem_cycles.py", CYCLES / 3, &[file.to_str().unwrap()]);
+    let told = cycles(python, "pysoem_cycles.py", CYCLES / 3, &["--ring", file.to_str().unwrap()]);
     assert_eq!((&told["devices"], &told["expected"]), (&DRIVES.into(), &(3 * DRIVES).into()), "{told}");
     // What was on its way when the cable was cut, or when it was whole again, and what came too late.
     let exact = told["exact"].as_u64().unwrap();

@@ -1,10 +1,11 @@
 """pysoem on simulated devices: all of them to OP, then cycles with the exact working counter.
 
-Arguments: the onbeat binary, the number of cycles, and the file of a ring if it is to be one: then pysoem runs its cable redundancy on
-both ends, and the cable is cut for a third of the cycles. Without a file it is the humanoid. Runs in a network namespace of its own
-(`unshare --net`), as root. Prints one line of JSON.
+Arguments: the onbeat binary and the number of cycles. `--ring FILE`: pysoem runs its cable redundancy on both ends of that segment, and
+the cable is cut for a third of the cycles; without it, it is the humanoid. `--period-us N`: a cycle every so often, instead of at once.
+Runs in a network namespace of its own (`unshare --net`), as root. Prints one line of JSON.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -42,11 +43,15 @@ def bring_up(bus):
     sys.exit("OP is not reached")
 
 
-def cycles(bus, count, events):
+def cycles(bus, count, period_s, events):
     """Events are what happens before a cycle, by its number."""
     expected, exact, lost, others, took = bus.expected_wkc, 0, 0, [], []
+    release = time.monotonic()
     for number in range(count):
         events.get(number, lambda: None)()
+        release = max(release + period_s, time.monotonic())
+        if period_s > 0:
+            time.sleep(max(release - time.monotonic(), 0))
         began = time.perf_counter_ns()
         bus.send_processdata()
         seen = bus.receive_processdata(200_000)
@@ -71,16 +76,32 @@ def cut(onbeat, device, count):
     }
 
 
+def frames(onbeat):
+    """So many the segment has seen."""
+    status = subprocess.run([onbeat, "segment", "status", "--json"], check=True, capture_output=True, text=True)
+    return json.loads(status.stdout)["counts"]["sent"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("onbeat")
+    parser.add_argument("count", type=int)
+    parser.add_argument("--ring")
+    parser.add_argument("--period-us", type=float, default=0)
+    return parser.parse_args()
+
+
 def main():
-    onbeat, count, ring = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-    with running(onbeat, *(ring or ["humanoid"])) as end:
+    given = arguments()
+    onbeat, count, ring = given.onbeat, given.count, given.ring
+    with running(onbeat, ring or "humanoid") as end:
         bus = getattr(pysoem, MAIN_DEVICE)()
         bus.open(INTERFACE, *([FAR_END] if ring else []))
         began = time.monotonic()
         found = bring_up(bus)
         took = time.monotonic() - began
-        told = {"devices": found, "listed": len(getattr(bus, DEVICES)), "seconds_to_op": round(took, 3)}
-        told |= cycles(bus, count, cut(onbeat, "left ankle", count) if ring else {})
+        told = {"devices": found, "listed": len(getattr(bus, DEVICES)), "seconds_to_op": round(took, 3), "frames": frames(onbeat)}
+        told |= cycles(bus, count, given.period_us / 1e6, cut(onbeat, "left ankle", count) if ring else {})
         bus.close()
         told["segment"] = end()
     print(json.dumps(told))

@@ -1,7 +1,8 @@
 //! The bus beside others: ethercrab's own loop on io_uring, and pysoem, each on the simulated robot behind a pair of interfaces.
 //!
-//! Each contestant runs in a process and a network namespace of its own, with `onbeat segment run` at the other end. Both sides of a round
-//! trip bring process data and the AL states of all devices, once a millisecond; onbeat's one frame has the clock and the mailboxes too.
+//! Each contestant runs in a process and a network namespace of its own, with `onbeat segment run` at the other end. Once a
+//! millisecond, a round trip brings process data; that of onbeat and ethercrab the AL states of all devices too, and onbeat's one frame
+//! the clock and the mailboxes besides.
 
 use std::future::Future;
 use std::path::Path;
@@ -16,6 +17,7 @@ use onbeat::ethercat::bus::{Bus, InProcess, Mode, Options, Packets, Wire};
 use onbeat::ethercat::layout::Layout;
 use onbeat::ethercat::sim::{Link, Segment};
 use onbeat::ethercat::step::{BusCycle, Controller};
+use onbeat::report::units::count;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use serde_json::{Value, json};
@@ -94,7 +96,16 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
     times("round trip p99", |ran| ran.p99, None);
     times("to OP", |ran| ran.up, (peer == "ethercrab").then_some(0.8));
     let (ours, theirs) = of(|ran| ran.frames);
-    part.remark(format!("frames to OP: {} beside {} of {peer} (0: not told)", ours[0], theirs[0]));
+    let median = |frames: &[f64]| {
+        Spread::of(frames.iter().copied()).map_or_else(String::new, |spread| count(spread.median as u64))
+    };
+    let ratio = Spread::of_ratios(&ours, &theirs);
+    let finding =
+        Finding::of(format!("frames to OP, beside {peer}"), median(&ours)).beside(median(&theirs)).with_ratio(ratio);
+    part.add(match (peer, ratio) {
+        ("ethercrab", Some(ratio)) => finding.with_goal("≤ 1", ratio.median <= 1.0),
+        _ => finding,
+    });
 }
 
 // ---- in one process
@@ -186,7 +197,7 @@ fn contest(name: &str, cycles: u64) -> Result<Ran, Failure> {
         command
             .arg(root.join("target/maindevices-venv/bin/python"))
             .arg(root.join("tests/maindevices/pysoem_cycles.py"));
-        command.arg(onbeat).arg(cycles.to_string());
+        command.arg(onbeat).arg(cycles.to_string()).args(["--period-us", "1000"]);
     } else {
         let myself = std::env::current_exe().map_err(Failure::system("find this program"))?;
         command.arg(myself).args([ROLE, name, &cycles.to_string()]).arg(onbeat);
@@ -211,7 +222,7 @@ fn contest(name: &str, cycles: u64) -> Result<Ran, Failure> {
 pub(crate) fn child(name: &str, cycles: &str, onbeat: &Path) -> Result<(), Failure> {
     let cycles = cycles.parse().unwrap_or(1_000);
     let mut segment = segment(onbeat)?;
-    let told = if name == "ethercrab" { with_ethercrab(cycles) } else { with_onbeat(cycles) };
+    let told = if name == "ethercrab" { with_ethercrab(onbeat, cycles) } else { with_onbeat(onbeat, cycles) };
     let _ = segment.kill();
     let _ = segment.wait();
     println!("{}", told?);
@@ -244,6 +255,14 @@ fn failed(what: &str, why: impl std::fmt::Display) -> Failure {
     Failure::System { what: "run the devices", source }
 }
 
+/// Frames that the segment has seen.
+fn frames(onbeat: &Path) -> Result<u64, Failure> {
+    let asked = Command::new(onbeat).args(["segment", "status", "--json"]).output();
+    let said = asked.map_err(Failure::system("ask the segment"))?.stdout;
+    let told: Value = serde_json::from_slice(&said).map_err(|why| failed("segment status", why))?;
+    told["counts"]["sent"].as_u64().ok_or_else(|| failed("segment status", "it tells no frames"))
+}
+
 fn told(up: Duration, frames: u64, mut round_trips_ns: Vec<u64>) -> Value {
     round_trips_ns.sort_unstable();
     let at = |share: f64| {
@@ -253,7 +272,7 @@ fn told(up: Duration, frames: u64, mut round_trips_ns: Vec<u64>) -> Value {
     json!({ "seconds_to_op": up.as_secs_f64(), "frames": frames, "p50_us": at(0.5), "p99_us": at(0.99) })
 }
 
-fn with_onbeat(cycles: u64) -> Result<Value, Failure> {
+fn with_onbeat(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
     let layout = Layout::from_toml(Segment::HUMANOID).map_err(|why| failed("layout", why))?;
     let packets = Packets::open(INTERFACE).map_err(|why| failed("interface", why))?;
     let began = Wall::now();
@@ -263,7 +282,7 @@ fn with_onbeat(cycles: u64) -> Result<Value, Failure> {
         bus.cycle(release, MS, &mut Still);
         release = Monotonic.now();
     }
-    let (up, frames) = (began.elapsed(), bus.bring_up_frames() + bus.counts().sent);
+    let (up, frames) = (began.elapsed(), frames(onbeat)?);
     let mut round_trips_ns = Vec::new();
     for _ in 0..cycles {
         release = release.plus_ns(MS).max(Monotonic.now());
@@ -279,7 +298,7 @@ fn with_onbeat(cycles: u64) -> Result<Value, Failure> {
 
 type Storage = PduStorage<16, { PduStorage::element_size(1400) }>;
 
-fn with_ethercrab(cycles: u64) -> Result<Value, Failure> {
+fn with_ethercrab(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
     let storage: &'static Storage = Box::leak(Box::new(Storage::new()));
     let (tx, rx, pdu_loop) = storage.try_split().map_err(|()| failed("ethercrab", "its storage is split"))?;
     #[cfg(feature = "peer-on-io-uring")]
@@ -296,7 +315,7 @@ fn with_ethercrab(cycles: u64) -> Result<Value, Failure> {
         group.into_op(&main_device).await
     };
     let group = block_on(up).map_err(|why| failed("ethercrab", why))?;
-    let up = began.elapsed();
+    let (up, frames) = (began.elapsed(), frames(onbeat)?);
     let mut round_trips_ns = Vec::new();
     let mut release = Monotonic.now();
     for _ in 0..cycles {
@@ -307,7 +326,7 @@ fn with_ethercrab(cycles: u64) -> Result<Value, Failure> {
             round_trips_ns.push(Monotonic.now().ns_since(began));
         }
     }
-    Ok(told(up, 0, round_trips_ns))
+    Ok(told(up, frames, round_trips_ns))
 }
 
 /// Runs a future on this thread, which sleeps meanwhile.

@@ -2,7 +2,7 @@
 //! beside `cyclictest` at 10 kHz. `timer` beside `cyclictest` is the part `wakeup`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use onbeat::bench::quietest_cpu;
@@ -156,7 +156,9 @@ fn peer(dir: &Path, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
 fn classes() -> Option<String> {
     let project = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/java");
     let goals = ["compiler:compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath"];
-    let compiled = Command::new("mvn").args(["-q", "-B"]).args(goals).current_dir(&project).status().ok()?;
+    // It colours nothing, but ends its colours.
+    let mut maven = Command::new("mvn");
+    let compiled = maven.args(["-q", "-B"]).args(goals).current_dir(&project).stdout(Stdio::null()).status().ok()?;
     let dependencies = std::fs::read_to_string(project.join("target/classpath")).ok()?;
     let has_java = Command::new("java").arg("-version").output().is_ok();
     let path = format!("{}:{}", project.join("target/classes").display(), dependencies.trim());

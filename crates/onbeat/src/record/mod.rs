@@ -10,6 +10,7 @@
 //! (that is [`crate::report`]).
 
 mod distribution;
+mod encoder;
 mod exclusion;
 mod figures;
 mod histogram;

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializeError, V2DeflateSerializer};
 use hdrhistogram::{Counter, Histogram};
 
+use super::encoder::Encoder;
 use super::{Header, Note, Past, Series, Trend, past};
 
 /// A run file could not be written.
@@ -44,12 +44,12 @@ pub enum WriteError {
         /// Which series.
         series: &'static str,
         /// The encoder's answer.
-        source: V2DeflateSerializeError,
+        source: io::Error,
     },
 }
 
-/// Values up to here are encoded without taking new memory; longer ones, which are rare, may take some.
-const WARM_UP_LONGEST_NS: u64 = 10_000_000_000;
+/// So many different values of an interval are encoded without taking new memory; more of them, which are rare, may take some.
+const WARM_UP_VALUES: u64 = 4_096;
 
 /// An open run file. Each line is written whole, with one system call, so that a crash leaves whole lines.
 pub struct RunWriter {
@@ -57,7 +57,7 @@ pub struct RunWriter {
     path: PathBuf,
     written: u64,
     started: SystemTime,
-    encoder: V2DeflateSerializer,
+    encoder: Encoder,
     encoded: Vec<u8>,
     line: Vec<u8>,
 }
@@ -106,7 +106,7 @@ impl RunWriter {
             path: path.to_owned(),
             written,
             started: UNIX_EPOCH + Duration::from_secs_f64(header.started_unix_s.max(0.0)),
-            encoder: V2DeflateSerializer::new(),
+            encoder: Encoder::new(),
             encoded: Vec::new(),
             line: Vec::new(),
         }
@@ -115,10 +115,9 @@ impl RunWriter {
     /// Encodes a histogram for nothing, twice: the encoder and the allocator take what memory they need now, and none
     /// later in a long run.
     fn warm_up(&mut self) -> Result<(), WriteError> {
-        let series = Series::ObservedPeriod;
+        let series = Series::WakeupLatency;
         let mut counts = super::histogram::empty_interval(series);
-        counts.saturating_record(1);
-        counts.saturating_record(WARM_UP_LONGEST_NS);
+        (0..WARM_UP_VALUES).for_each(|value| counts.saturating_record(1 + value * value));
         for _ in 0..2 {
             self.encode(series, &counts)?;
         }
@@ -126,13 +125,8 @@ impl RunWriter {
     }
 
     fn encode<T: Counter>(&mut self, series: Series, counts: &Histogram<T>) -> Result<(), WriteError> {
-        self.encoded.clear();
-        let encoded = self.encoder.serialize(counts, &mut self.encoded);
-        encoded.map(|_| ()).map_err(|source| WriteError::Encode {
-            path: self.path.clone(),
-            series: series.tag(),
-            source,
-        })
+        let encoded = self.encoder.encode(counts, &mut self.encoded);
+        encoded.map_err(|source| WriteError::Encode { path: self.path.clone(), series: series.tag(), source })
     }
 
     /// Where it is.
