@@ -245,6 +245,20 @@ fn pulses_come_on_the_grid_of_the_bus_and_half_a_period_or_the_shift_behind_it()
 }
 
 #[test]
+fn pulses_that_do_not_go_with_the_cycles_are_refused_with_both_periods() {
+    for (period_us, goes) in [(250.0, true), (1_000.0, true), (3_000.0, true), (300.0, false), (1_500.0, false)] {
+        let text = drives("", &format!("sync0 = {{ period_us = {period_us:.1}, shift_us = 0.0 }}"));
+        if goes {
+            assert_eq!(pulses(&mut up(&text, leaked()), 1).1, period_us as u64 * 1_000);
+            continue;
+        }
+        let refused = refusal(&text);
+        let BusError::OddPulses { name, pulse_ns, bus_ns } = &refused else { panic!("{refused}") };
+        assert_eq!((name.as_str(), *pulse_ns, *bus_ns), ("knee", period_us as u64 * 1_000, 1_000_000));
+    }
+}
+
+#[test]
 fn pulses_are_not_asked_for_before_the_clock_is_in_step_with_the_reference() {
     let text = drives("drift_ppm = 100.0", "sync0 = {}");
     let mut world = World::of(&text, leaked(), SAME);

@@ -75,10 +75,29 @@ pub(crate) fn columns() -> usize {
     size.map_or(80, |size| usize::from(size.ws_col).clamp(80, 120))
 }
 
-/// Breaks a paragraph into lines of at most `width` columns.
+/// Breaks a paragraph into lines of at most `width` columns, with the letters that the terminal shows.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
-    let mut lines = vec![String::new()];
+    broken(text, width, unicode())
+}
+
+/// What follows a number on the same line.
+const UNITS: [&str; 12] = ["s", "ms", "us", "ns", "min", "h", "%", "KiB", "MiB", "Hz", "kHz", "times"];
+
+fn broken(text: &str, width: usize, unicode: bool) -> String {
+    let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
+        let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+        match words.last_mut().filter(|before| before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&bare))
+        {
+            Some(number) => {
+                number.push(' ');
+                number.push_str(&if unicode && bare == "us" { word.replacen('u', "µ", 1) } else { word.to_owned() });
+            }
+            None => words.push(word.to_owned()),
+        }
+    }
+    let mut lines = vec![String::new()];
+    for word in words {
         let fits = lines
             .last()
             .is_some_and(|line| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width);
@@ -89,7 +108,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> String {
             if !line.is_empty() {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
         }
     }
     lines.join("\n")
@@ -101,7 +120,14 @@ mod tests {
 
     #[test]
     fn a_paragraph_is_broken_between_words() {
-        assert_eq!(wrapped("one two three", 7), "one two\nthree");
-        assert_eq!(wrapped("unbreakable words", 3), "unbreakable\nwords");
+        assert_eq!(broken("one two three", 7, true), "one two\nthree");
+        assert_eq!(broken("unbreakable words", 3, true), "unbreakable\nwords");
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit_in_the_letters_of_the_terminal() {
+        assert_eq!(broken("at most 97.8 us, 100 % of it", 13, true), "at most\n97.8 µs,\n100 % of it");
+        assert_eq!(broken("(worst 97.8 us)", 80, false), "(worst 97.8 us)");
+        assert_eq!(broken("tell us, or take 5 us.", 80, true), "tell us, or take 5 µs.");
     }
 }

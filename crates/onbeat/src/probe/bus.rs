@@ -210,6 +210,7 @@ struct Rig {
     _devices: Option<Devices>,
     wire: String,
     is_same_cycle: bool,
+    follows_clock: bool,
     serving: Option<Serving>,
     /// Whether all devices have been in OP.
     was_up: bool,
@@ -242,8 +243,17 @@ impl Rig {
                 (bus, devices, words.unwrap_or_default())
             }
         };
-        let is_same_cycle = wanted.options.mode != Mode::Pipelined;
-        Ok(Self { bus, controller, make: None, _devices: devices, wire, is_same_cycle, serving: None, was_up: false })
+        Ok(Self {
+            bus,
+            controller,
+            make: None,
+            _devices: devices,
+            wire,
+            is_same_cycle: wanted.options.mode != Mode::Pipelined,
+            follows_clock: wanted.options.follow_clock,
+            serving: None,
+            was_up: false,
+        })
     }
 }
 
@@ -324,7 +334,7 @@ impl Beside for AfterBus {
     fn end(&mut self) -> Vec<String> {
         let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of_bench = rig.make.is_some();
-        let Rig { bus, wire, was_up, .. } = &mut *rig;
+        let Rig { bus, wire, was_up, follows_clock, .. } = &mut *rig;
         let (frames, counts) = (bus.bring_up_frames(), bus.counts());
         let mut sentences = Vec::new();
         if !is_of_bench {
@@ -345,6 +355,13 @@ impl Beside for AfterBus {
         }
         if !*was_up {
             sentences.push("not all SubDevices reached OP".to_owned());
+        }
+        let with_pulses = bus.layout().devices.iter().filter(|device| device.setup.sync0.is_some()).count();
+        if with_pulses > 0 && !*follows_clock {
+            sentences.push(format!(
+                "the releases kept this computer's time and drifted past the SYNC0 of {with_pulses} SubDevices; --clock reference keeps \
+                 them together"
+            ));
         }
         bus.take_down();
         sentences

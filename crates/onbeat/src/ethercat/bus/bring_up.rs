@@ -109,7 +109,7 @@ pub(super) fn bring_up<W: Wire>(
             }
             if let Some(layout) = expected {
                 compare_process_data(&devices, layout)?;
-                check_clocks(&devices, layout)?;
+                check_pulses(&devices, layout, period_ns)?;
                 tell_devices(pump, &devices, layout, |place| {
                     before_safeop(layout, place, period_ns).into_iter().collect()
                 })?;
@@ -222,13 +222,19 @@ fn tell_devices<W: Wire>(
     told
 }
 
-/// Pulses come from a clock.
-fn check_clocks(found: &[Found], layout: &Layout) -> Result<(), BusError> {
-    let without = |(device, wanted): &(&Found, &DeviceLayout)| wanted.setup.sync0.is_some() && !device.has_clock;
-    match found.iter().zip(&layout.devices).find(without) {
-        None => Ok(()),
-        Some((_, wanted)) => Err(BusError::NoClock(wanted.name.clone())),
+/// Pulses come from a clock, and a device that counts them between its frames must always count the same number.
+fn check_pulses(found: &[Found], layout: &Layout, bus_ns: u64) -> Result<(), BusError> {
+    for (device, wanted) in found.iter().zip(&layout.devices) {
+        let Some(sync0) = wanted.setup.sync0 else { continue };
+        if !device.has_clock {
+            return Err(BusError::NoClock(wanted.name.clone()));
+        }
+        let pulse_ns = sync0.period_ns.map_or(bus_ns, u64::from);
+        if !bus_ns.is_multiple_of(pulse_ns) && !pulse_ns.is_multiple_of(bus_ns) {
+            return Err(BusError::OddPulses { name: wanted.name.clone(), pulse_ns, bus_ns });
+        }
     }
+    Ok(())
 }
 
 impl Found {

@@ -96,6 +96,19 @@ pub enum BusError {
         "\"{0}\" is to have `sync0` and has no distributed clock; nothing was enabled: take `sync0` out of the file"
     )]
     NoClock(String),
+    /// A period of SYNC0 that does not go with the bus's; nothing is enabled.
+    #[error(
+        "SYNC0 of \"{name}\" is to come every {pulse_ns} ns, which neither divides the bus's period of {bus_ns} ns nor is a multiple of \
+         it; nothing was enabled: change `period_us` of its `sync0`, or the period of the bus"
+    )]
+    OddPulses {
+        /// From the file.
+        name: String,
+        /// From one pulse to the next.
+        pulse_ns: u64,
+        /// From one cycle to the next.
+        bus_ns: u64,
+    },
     /// A clock that does not follow the reference; nothing is enabled.
     #[error(
         "the clock of \"{0}\" does not get within 1 us of the reference clock, and SYNC0 wants that; nothing was enabled: check the cables \
