@@ -1,7 +1,8 @@
 //! The paper's Figure 3: how long a real-time task waits for its exchange, in three kinds of sharing, with three readers and a hog.
 //!
-//! The kinds take turns, each in a process of its own; a loop that shares with nobody shows what the machine itself takes. Then a bus publishes without a pause, and 10^8 images are read and looked
-//! through. `ONBEAT_CONTROL_READINGS=100_000_000 cargo test --release -p onbeat --test control_image` does so with processes too.
+//! The kinds take turns, each in a process of its own; a loop that shares with nobody shows what the machine itself takes. Then a bus
+//! publishes without a pause, and 10^8 images are read and looked through.
+//! `ONBEAT_CONTROL_READINGS=100_000_000 cargo test --release -p onbeat --test control_image` does so with processes too.
 
 use std::fmt;
 use std::path::Path;
