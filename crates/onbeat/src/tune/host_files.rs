@@ -109,7 +109,8 @@ impl HostFiles for LiveHost {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            if entry.file_type()?.is_dir() {
+            // Of a task that ends while it is listed, /proc does not tell the type, and there is nothing to ask any more.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 names.push(entry.file_name().to_string_lossy().into_owned());
             }
         }
@@ -152,5 +153,29 @@ impl HostFiles for LiveHost {
 
     fn pause(&self) {
         std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn tasks_that_end_while_they_are_listed_are_no_error() {
+        let host = LiveHost::new();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    thread::scope(|brief| (0..16).for_each(|_| drop(brief.spawn(|| ()))));
+                }
+            });
+            let failed = (0..100_000).find_map(|_| host.directories("/proc/self/task").err());
+            is_over.store(true, Ordering::Relaxed);
+            assert!(failed.is_none(), "{failed:?}");
+        });
     }
 }
