@@ -83,7 +83,6 @@ fn wherever_in_their_periods_they_begin() {
 }
 
 #[test]
-#[ignore = "86 million samples take a minute or two; run it with --ignored"]
 fn a_day_of_a_loop_at_a_kilohertz_tells_the_three_as_well() {
     let run = Day::at(MS).hours(24).seeded(10).recorded(|second, index| three_modes(second, index, 1000, 60));
     finds_the_three(&modes::of_run(&run), "1 kHz");
