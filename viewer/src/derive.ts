@@ -1,24 +1,14 @@
 // Figures for files that came without a summary. They are read off the histograms, and the page says so.
 import { countsOfFile } from './causes.ts';
 import { isSupported, lowest, maximum, merge, minimum, valuesAt, type Histogram } from './histogram.ts';
-import type { Moments, RunFile } from './hlog.ts';
+import { joinMoments, type Moments, type RunFile } from './hlog.ts';
 import type { CellSummary, SeriesFigures, Summary } from './summary.ts';
 import { ns, type Ns } from './units.ts';
 
+export { joinMoments };
+
 export const LOW_QS = [99, 99.9, 99.99, 99.999, 100] as const;
 export const PERCENTILES = [50, 90, 99, 99.9, 99.99, 99.999] as const;
-
-/** Joins the exact moments of intervals (Chan, Golub and LeVeque 1979). */
-export function joinMoments(a: Moments, b: Moments): Moments {
-  if (a.n === 0) return b;
-  if (b.n === 0) return a;
-  const n = a.n + b.n;
-  const distance = b.mean_ns - a.mean_ns;
-  return {
-    n, min_ns: ns(Math.min(a.min_ns, b.min_ns)), max_ns: ns(Math.max(a.max_ns, b.max_ns)),
-    mean_ns: ns(a.mean_ns + (distance * b.n) / n), m2: a.m2 + b.m2 + (distance * distance * a.n * b.n) / n,
-  };
-}
 
 /** A series' figures from its histogram, with exact moments where the run file kept them. */
 export function figuresOf(histogram: Histogram, exact: Moments | null): SeriesFigures {
@@ -28,7 +18,7 @@ export function figuresOf(histogram: Histogram, exact: Moments | null): SeriesFi
   if (exact !== null && exact.n === histogram.total) {
     all.max_ns = exact.max_ns;
     all.mean_ns = exact.mean_ns;
-    all.sd_ns = ns(exact.n > 1 ? Math.sqrt(exact.m2 / (exact.n - 1)) : 0);
+    all.sd_ns = ns(exact.n > 0 ? Math.sqrt(exact.m2 / exact.n) : 0);
   }
   const min: Ns = exact !== null ? exact.min_ns : minimum(histogram);
   const max: Ns = exact !== null ? exact.max_ns : maximum(histogram);

@@ -151,6 +151,18 @@ export function merge(parts: readonly Histogram[]): Histogram | null {
   return { scale, index, count: counts, total };
 }
 
+/** What is left of `all` without the samples of `part`, which are among them. Throws when their scales differ. */
+export function without(all: Histogram, part: Histogram): Histogram {
+  if (!sameScale(all.scale, part.scale)) throw new Error('histogram: precisions differ, one is not part of the other');
+  const gone = new Map<number, number>();
+  part.index.forEach((index, i) => gone.set(index, part.count[i]!));
+  const left = [...all.index].map((index, i) => [index, all.count[i]! - (gone.get(index) ?? 0)] as const).filter(([, count]) => count > 0);
+  return {
+    scale: all.scale, index: Int32Array.from(left, ([index]) => index), count: Float64Array.from(left, ([, count]) => count),
+    total: left.reduce((sum, [, count]) => sum + count, 0),
+  };
+}
+
 /** Ranks counted from the bottom, for percentile `p` of `total` samples: the smallest rank that covers p percent. */
 export const rankOf = (p: number, total: number): number =>
   Math.min(total, Math.max(1, Math.ceil(Math.round((p / 100) * total * 1e6) / 1e6)));
@@ -193,7 +205,7 @@ export function lowest(histogram: Histogram, q: number): Low {
   return {
     q, count: seen, supported: isSupported(q, histogram.total),
     max_ns: top < 0 ? ns(NaN) : highAt(histogram.scale, top),
-    mean_ns: ns(seen > 0 ? mean : NaN), sd_ns: ns(seen > 1 ? Math.sqrt(m2 / (seen - 1)) : seen === 1 ? 0 : NaN),
+    mean_ns: ns(seen > 0 ? mean : NaN), sd_ns: ns(seen > 0 ? Math.sqrt(m2 / seen) : NaN),
   };
 }
 

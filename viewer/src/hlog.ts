@@ -1,6 +1,6 @@
 // Reads run files: HdrHistogram interval logs with onbeat's notes in their comment lines (docs/format.md).
 // Histograms are decoded when they are first asked for, since most charts need only some of them.
-import { decodeBase64, type Histogram } from './histogram.ts';
+import { decodeBase64, without, type Histogram } from './histogram.ts';
 import { ns, sec, type Ns, type Sec } from './units.ts';
 import type { Summary } from './summary.ts';
 import type { WindowNote } from './window.ts';
@@ -42,16 +42,41 @@ export interface ExclusionNote { t: Sec; length: Sec; what: string; sentence: st
 export interface ResumeNote { t: Sec; unmeasured_s: Sec }
 export interface EndNote { t: Sec; reason: string; slots: number; cycles: number; skipped: number; lost: number }
 
+/** Joins the exact moments of intervals (Chan, Golub and LeVeque 1979). */
+export function joinMoments(a: Moments, b: Moments): Moments {
+  if (a.n === 0) return b;
+  if (b.n === 0) return a;
+  const n = a.n + b.n;
+  const distance = b.mean_ns - a.mean_ns;
+  return {
+    n, min_ns: ns(Math.min(a.min_ns, b.min_ns)), max_ns: ns(Math.max(a.max_ns, b.max_ns)),
+    mean_ns: ns(a.mean_ns + (distance * b.n) / n), m2: a.m2 + b.m2 + (distance * distance * a.n * b.n) / n,
+  };
+}
+
 /** One histogram line: a series over one interval. */
 export class Line {
   private decoded: Histogram | null = null;
+  private parts: readonly [Line, Line] | null = null;
   constructor(
     readonly t: Sec, readonly length: Sec, readonly block: number, readonly told: Ns,
     private text: string, readonly problem: (why: string) => void,
   ) {}
 
+  /** What is left of `all` without `part`, a line that is not in the file because it follows from two others. */
+  static without(all: Line, part: Line): Line {
+    const line = new Line(all.t, all.length, all.block, all.told, '', all.problem);
+    line.parts = [all, part];
+    return line;
+  }
+
   /** Its histogram, or null when the line is damaged (which is reported once). */
   histogram(): Histogram | null {
+    if (this.decoded === null && this.parts !== null) {
+      const [all, part] = this.parts.map((line) => line.histogram());
+      this.decoded = all && part ? without(all, part) : null;
+      this.parts = null;
+    }
     if (this.decoded === null && this.text !== '') {
       try { this.decoded = decodeBase64(this.text); } catch (error) { this.problem(`${(error as Error).message}, at ${this.t} s`); }
       this.text = '';
@@ -102,6 +127,7 @@ export function readText(text: string, name: string): Unpacked {
     }
   }
   files.forEach(placeBlocks);
+  files.forEach(deriveLatencies);
   return { files, summary };
 }
 
@@ -140,7 +166,8 @@ function applyNote(file: RunFile, note: Record<string, unknown>): void {
 
 function histogramLine(file: RunFile, line: string): void {
   let at = 0;
-  let tag = 'untagged';
+  // Of onbeat's own files lines without a tag count every release; other logs do not say what theirs are.
+  let tag = file.run === null ? 'untagged' : RELEASES;
   if (line.startsWith('Tag=')) {
     at = line.indexOf(',') + 1;
     tag = line.slice(4, at - 1);
@@ -161,6 +188,27 @@ function histogramLine(file: RunFile, line: string): void {
   if (list.length === 0) file.series.set(tag, list);
   const block = Math.max(0, file.blocks.length - 1);
   list.push(new Line(sec(since), sec(length), block, ns(max * 1e6), line.slice(c + 1), (why) => file.problems.push(why)));
+}
+
+const RELEASES = 'release_latency';
+const SERVED = 'wakeup_latency';
+const SKIPPED = 'skipped_latency';
+
+/** Wake-up latency is what is left of release latency without the skipped releases; neither its lines nor the sums of both are in the file. */
+function deriveLatencies(file: RunFile): void {
+  for (const { series } of file.intervals) {
+    const [served, skipped] = [series?.[SERVED], series?.[SKIPPED]];
+    const both = served && skipped ? joinMoments(served, skipped) : served ?? skipped;
+    if (series && both && file.series.has(RELEASES)) series[RELEASES] = both;
+  }
+  const all = file.series.get(RELEASES);
+  if (all === undefined || file.series.has(SERVED)) return;
+  const key = (line: Line): string => `${line.block} ${line.t} ${line.length}`;
+  const skipped = new Map((file.series.get(SKIPPED) ?? []).map((line) => [key(line), line]));
+  file.series.set(SERVED, all.map((line) => {
+    const part = skipped.get(key(line));
+    return part === undefined ? line : Line.without(line, part);
+  }));
 }
 
 /** Gives each block its end and its place on the clock that counts only measured time. */

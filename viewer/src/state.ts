@@ -60,7 +60,7 @@ export function firstState(report: Report): State {
   const shown = cells.filter((cell) => cell.file !== null && cell.figures.permitted);
   const limit = summary.limit?.on;
   const about = summary.sweep?.series ?? cells.find((cell) => cell.figures.about)?.figures.about?.[0];
-  const tag = [limit, about].find((one) => one !== undefined && tags.includes(one)) ?? tags[0] ?? 'wakeup_latency';
+  const tag = [limit, about].find((one) => one !== undefined && tags.includes(one)) ?? tags[0] ?? 'release_latency';
   let picks: Cell[] = shown.slice(0, STYLES);
   if (summary.sweep) {
     const worst = [...summary.sweep.steps].sort((a, b) => b.jitter_ns - a.jitter_ns)[0]?.load;

@@ -9,14 +9,14 @@ export interface SeriesFigures {
   count: number; min_ns: Ns; mean_ns: Ns; sd_ns: Ns; max_ns: Ns; jitter_ns?: Ns; tail_ratio?: number | null;
   low: Low[]; percentiles: { p: number; value_ns: Ns; supported: boolean }[];
 }
-export type Outcome = 'holds' | 'broken' | 'not_enough_samples';
+export type Outcome = 'PASS' | 'FAIL' | 'INCONCLUSIVE';
 export interface CellVerdict { outcome: Outcome; over: number; releases: number; needed: number | null; sentence: string }
 export interface CellSummary {
   tuning: string; load: string; file: string | null; permitted: boolean; why_not: string | null; complete: boolean;
   blocks: number; slots: number; cycles: number; skipped: number; overruns: number; deadline_misses: number; lost: number;
   spike_count: number; page_faults?: number; involuntary_switches?: number; cpu_share?: number | null;
   series: Record<string, SeriesFigures>; verdict: CellVerdict | null; spikes: Spike[]; notes: string[];
-  /** What the run is about, the main series first; absent for wake-up latency. */
+  /** What the run is about, the main series first; absent for release latency. */
   about?: string[];
   /** Exact figures second by second, spread over the run. */
   by_second?: { seconds: number; min_mean_ns: Ns; min_sd_ns: Ns; samples: number; mean_mean_ns: Ns; mean_sd_ns: Ns; max_mean_ns: Ns; max_sd_ns: Ns; overruns: number };

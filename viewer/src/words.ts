@@ -4,7 +4,8 @@
 export interface SeriesWord { tag: string; name: string; short: string; meaning: string }
 
 export const SERIES: readonly SeriesWord[] = [
-  { tag: 'wakeup_latency', name: 'Wake-up latency', short: 'wake-up', meaning: 'How long after its release a cycle started: s_k − r_k.' },
+  { tag: 'release_latency', name: 'Release latency', short: 'release', meaning: 'Of every release: how long after it its cycle started (s_k − r_k), or, where it was skipped, the next one.' },
+  { tag: 'wakeup_latency', name: 'Wake-up latency', short: 'wake-up', meaning: 'Of served releases only: how long after its release a cycle started, s_k − r_k. Skipped releases are not in it.' },
   { tag: 'observed_period', name: 'Observed period', short: 'period', meaning: 'From one start to the next: s_k − s_(k−1). The paper calls it the control period.' },
   { tag: 'response_time', name: 'Response time', short: 'response', meaning: 'From the release to the end of the work: e_k − r_k.' },
   { tag: 'execution_time', name: 'Execution time', short: 'execution', meaning: 'How long the work itself took: e_k − s_k.' },
@@ -53,7 +54,8 @@ export const STALLS: Readonly<Record<string, string>> = {
 export const GLOSSARY: readonly (readonly [string, string])[] = [
   ['release', 'The instant at which a cycle should start: r_k = r_0 + k·T. A skipped cycle never moves the grid.'],
   ['period T', 'The distance between two releases.'],
-  ['wake-up latency', 'From the release to the first instant of the cycle: s_k − r_k.'],
+  ['release latency', 'Of every release: s_k − r_k where it was served, the time until the next start where it was skipped.'],
+  ['wake-up latency', 'From the release to the first instant of the cycle, s_k − r_k; of served releases only.'],
   ['observed period', 'From one start to the next: s_k − s_(k−1).'],
   ['execution time', 'The time the work took: e_k − s_k.'],
   ['response time', 'From the release to the end of the work: e_k − r_k.'],

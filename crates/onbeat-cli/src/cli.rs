@@ -175,10 +175,11 @@ pub(crate) struct LimitOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LimitOn {
-    /// What the run is about: wake-up latency, or what its probe measures
+    /// What the run is about: release latency, or what its probe measures
     Main,
-    /// Wake-up latency: release to start
-    Wakeup,
+    /// Release latency: release to start, skipped releases among them
+    #[value(alias = "wakeup")]
+    Release,
     /// Observed period: start to start
     Period,
     /// Response time: release to end of work
@@ -195,6 +196,9 @@ pub(crate) struct OutputOptions {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print all conclusions in sentences above the closing lines
+    #[arg(long)]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Args)]

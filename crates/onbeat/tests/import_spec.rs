@@ -301,10 +301,10 @@ fn a_limit_inside_a_cell_is_decided_by_neither_side() {
     let judged = |limit_ns, at| judge(run, LimitNote { limit_ns, at, on: Series::WakeupLatency });
     let inside = judged(40_500, 50.0);
     assert!(inside.unsure > 100, "those of the whole microsecond 40");
-    assert_eq!(judged(300_000, 99.5).outcome, Outcome::NotEnoughSamples, "twenty lie anywhere from 100 us to 1.2 ms");
+    assert_eq!(judged(300_000, 99.5).outcome, Outcome::Inconclusive, "twenty lie anywhere from 100 us to 1.2 ms");
     assert_eq!(judged(300_000, 99.5).over, 0);
-    assert_eq!(judged(99_999, 99.9).outcome, Outcome::Broken, "all twenty are over");
-    assert_eq!(judged(1_204_999, 99.0).outcome, Outcome::Holds);
+    assert_eq!(judged(99_999, 99.9).outcome, Outcome::Fail, "all twenty are over");
+    assert_eq!(judged(1_204_999, 99.0).outcome, Outcome::Pass);
 }
 
 proptest! {

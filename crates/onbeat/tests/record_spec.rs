@@ -197,7 +197,7 @@ fn long_runs_have_few_histograms_and_every_seconds_maximum() {
         let run = RunFile::read(path).unwrap();
         assert_eq!(run.intervals.len(), 2);
         let maxima: Vec<u64> =
-            run.maxima.iter().flat_map(|note| note.series[&Series::WakeupLatency].iter().copied()).collect();
+            run.maxima.iter().flat_map(|note| note.series[&Series::ReleaseLatency].iter().copied()).collect();
         assert_eq!(maxima, (0..120).map(|second| 20_000 + second).collect::<Vec<_>>());
     });
 }
@@ -239,7 +239,7 @@ fn a_damaged_line_is_named_with_its_number() {
     in_a_file(|path| {
         record(path, &[sample(0, 0, 20_000)], &outcome(1, 1, 0), 0);
         let text = std::fs::read_to_string(path).unwrap();
-        let line = text.lines().position(|line| line.starts_with("Tag=")).unwrap() + 1;
+        let line = text.lines().position(|line| line.contains("HISTFAAA")).unwrap() + 1;
         let damaged = text.replacen("HISTFAAA", "HISTF?AA", 1);
         let why = RunFile::parse(path, damaged.as_bytes()).unwrap_err().to_string();
         assert!(why.contains(&format!("line {line}:")) && why.contains("base64"), "{why}");
@@ -313,16 +313,74 @@ proptest! {
             assert!(told >= account.excluded, "{told} of {}", account.excluded);
             let all = run.distribution(Series::WakeupLatency).count();
             assert_eq!(all, counted, "histograms and moments agree");
+            assert_eq!(run.distribution(Series::ReleaseLatency).count(), counted + skipped);
+            assert_eq!(run.moments(Series::ReleaseLatency).n, counted + skipped);
+            assert_eq!(kept(|i| i.warmup), account.warmup);
             let is_free = |s: &&Sample| stretches.iter().all(|&(from, to)| {
                 s.release.as_ns() >= to * 1_000 || s.release.as_ns() + s.response_time_ns() <= from * 1_000
             });
-            let exact = samples.iter().skip(warmup as usize).filter(is_free).fold(Moments::default(), |mut m, s| {
+            let warms_up = |s: &&Sample| s.index < warmup && s.skipped == 0 && !s.flags.has(Flags::OVERRUN);
+            let exact = samples.iter().filter(|s| !warms_up(s)).filter(is_free).fold(Moments::default(), |mut m, s| {
                 m.add(s.wakeup_latency_ns);
                 m
             });
             assert_eq!(run.moments(Series::WakeupLatency).max_ns, exact.max_ns);
         });
     }
+}
+
+#[test]
+fn a_file_of_tagged_wake_up_latency_reads_as_one_of_all_releases() {
+    in_a_file(|path| {
+        let samples = [sample(0, 0, 10_000), sample(4, 3, 500_000), sample(5, 0, 20_000)];
+        record(path, &samples, &outcome(6, 3, 0), 0);
+        let now = RunFile::read(path).unwrap();
+        let served = {
+            let mut counts = onbeat::record::empty_counts(Series::WakeupLatency);
+            [10_000, 500_000, 20_000].into_iter().for_each(|ns| counts.record(ns).unwrap());
+            let mut bytes = Vec::new();
+            hdrhistogram::serialization::Serializer::serialize(
+                &mut hdrhistogram::serialization::V2DeflateSerializer::new(),
+                &counts,
+                &mut bytes,
+            )
+            .unwrap();
+            base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes)
+        };
+        let text = std::fs::read_to_string(path).unwrap();
+        let older: Vec<String> = text
+            .lines()
+            .map(|line| {
+                if line.starts_with("0.000,") {
+                    format!("Tag=wakeup_latency,0.000,0.006,0.500,{served}")
+                } else {
+                    line.to_owned()
+                }
+            })
+            .collect();
+        let older = RunFile::parse(path, (older.join("\n") + "\n").as_bytes()).unwrap();
+        for series in [Series::ReleaseLatency, Series::WakeupLatency, Series::SkippedLatency] {
+            assert_eq!(older.distribution(series), now.distribution(series), "{series:?}");
+        }
+    });
+}
+
+#[test]
+fn an_outage_that_begins_in_the_warm_up_is_counted() {
+    in_a_file(|path| {
+        // Stopped from behind release 6 until 18.5 periods: cycle 7 wakes up late, ten releases are skipped.
+        let late = Flags::default().with(Flags::OVERRUN).with(Flags::DEADLINE_MISS);
+        let samples: Vec<Sample> = (0..7)
+            .map(|k| sample(k, 0, 20_000))
+            .chain([Sample { flags: late, ..sample(7, 0, 11_500_000) }, sample(19, 11, 20_000), sample(20, 0, 20_000)])
+            .collect();
+        let account = record(path, &samples, &outcome(21, 10, 0), 10);
+        let run = RunFile::read(path).unwrap();
+        assert_eq!((account.warmup, account.skipped), (7, 11));
+        assert_eq!(run.moments(Series::ReleaseLatency).max_ns, 11_500_000, "the late one is in no warm-up");
+        assert_eq!(run.moments(Series::SkippedLatency).n, 11);
+        assert_eq!(run.distribution(Series::ReleaseLatency).count(), 14, "of 21 slots all but seven that were on time");
+    });
 }
 
 #[test]
@@ -370,7 +428,12 @@ fn the_trend_has_a_step_for_each_tenth_of_a_short_interval_and_counts_cycles_acr
         let run = RunFile::read(path).unwrap();
         assert_eq!(run.trends.iter().map(|trend| trend.cycles).collect::<Vec<_>>(), [0, 700], "300 were skipped");
         let steps: Vec<_> = run.trends.iter().flat_map(onbeat::record::Trend::steps).collect();
-        assert_eq!(steps.len(), 7 + 8, "steps of 100 ms, none where nothing was served");
+        assert_eq!(steps.len(), 18, "steps of 100 ms, those among them in which every release was skipped");
+        assert!(
+            (steps[8].p50_ns - 150.6e6).abs() < 1e6,
+            "released half a step from 0.8 s on, served at 1 s: {:?}",
+            steps[8]
+        );
         assert!((steps[3].p50_ns - 20_349.5).abs() < 60.0 && (steps[3].t - 0.3).abs() < 1e-9, "{:?}", steps[3]);
         assert!((steps[3].worst_t - 0.399).abs() < 1e-3, "the last of a hundred rising ones: {:?}", steps[3]);
     });

@@ -51,7 +51,7 @@ fn covers(effect: &Effect, truth: f64) -> bool {
 fn every_factor_is_told_once_in_the_order_of_the_paper() {
     let effects = effects_of(&bench(&TUNINGS, &mut fastrand::Rng::with_seed(1)));
     assert_eq!(effects.iter().map(|effect| effect.factor.as_str()).collect::<Vec<_>>(), ["P", "M", "C", "S"]);
-    assert!(effects.iter().all(|effect| effect.metric == "p99 wake-up latency" && effect.load == "paper"));
+    assert!(effects.iter().all(|effect| effect.metric == "p99 release latency" && effect.load == "paper"));
     assert!(effects.iter().all(|effect| effect.low <= effect.ratio && effect.ratio <= effect.high));
 }
 
@@ -104,10 +104,10 @@ fn a_ratio_is_the_geometric_mean_over_pairs_of_the_percentiles_in_the_table() {
     let effects = effects_of(&files);
     let p = effect(&effects, "P");
     assert!((p.ratio - (1.0_f64 / 8.0 / 4.0).sqrt()).abs() < 1e-12, "the mean of an eighth and a quarter: {}", p.ratio);
-    assert_eq!(p.sentence, "P: p99 wake-up latency × 0.18 (0.18 to 0.18), from 800 us to 141 us");
+    assert_eq!(p.sentence, "P: p99 release latency × 0.18 (0.18 to 0.18), from 800 us to 141 us");
     assert_eq!(
         effect(&effects, "M").sentence,
-        "M: p99 wake-up latency × 1.41 (1.41 to 1.41), from 283 us to 400 us; it does harm here"
+        "M: p99 release latency × 1.41 (1.41 to 1.41), from 283 us to 400 us; it does harm here"
     );
 }
 
@@ -115,7 +115,7 @@ fn a_ratio_is_the_geometric_mean_over_pairs_of_the_percentiles_in_the_table() {
 fn an_effect_that_may_be_none_is_said_to_be_invisible() {
     let files = bench(&["none", "M"], &mut fastrand::Rng::with_seed(2));
     let sentence = &effects_of(&files)[0].sentence;
-    assert!(sentence.starts_with("M: no visible effect on p99 wake-up latency (× "), "{sentence}");
+    assert!(sentence.starts_with("M: no visible effect on p99 release latency (× "), "{sentence}");
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn few_samples_are_compared_by_a_percentile_that_they_support() {
         let effects = effects::of(&files, &["idle".to_owned()], Bootstrap { at_most, ..Bootstrap::default() });
         effects.first().map(|effect| effect.metric.clone())
     };
-    assert_eq!(of(10_000, Share::P99).as_deref(), Some("p99 wake-up latency"));
-    assert_eq!(of(10_000, Share::P99_9).as_deref(), Some("p99.9 wake-up latency"));
-    assert_eq!(of(100, Share::P99_9).as_deref(), Some("p90 wake-up latency"));
+    assert_eq!(of(10_000, Share::P99).as_deref(), Some("p99 release latency"));
+    assert_eq!(of(10_000, Share::P99_9).as_deref(), Some("p99.9 release latency"));
+    assert_eq!(of(100, Share::P99_9).as_deref(), Some("p90 release latency"));
     assert_eq!(of(1, Share::P99_9), None, "five samples tell nothing");
 }
 
@@ -153,6 +153,6 @@ fn a_bench_says_what_each_factor_paid_in_one_line_per_load() {
     let summary = Summary::of_bench(&bench_file(&TUNINGS, &["idle", "paper"], None), &files);
     let sentences = bench_sentences(&summary);
     let line = sentences.iter().find(|line| line.starts_with("Factor by factor")).unwrap();
-    let words = ["p99 wake-up latency under paper: P × 0.", ", M no visible effect, C × 1.", " and S × 0."];
+    let words = ["p99 release latency under paper: P × 0.", ", M no visible effect, C × 1.", " and S × 0."];
     assert!(words.iter().all(|words| line.contains(words)), "{line}");
 }

@@ -18,7 +18,7 @@ fn blocks() -> Vec<Vec<Cycle>> {
 }
 
 fn limit() -> Limit {
-    Limit { limit_ns: 100 * US, at: 99.9, on: Series::WakeupLatency }
+    Limit { limit_ns: 100 * US, at: 99.9, on: Series::ReleaseLatency }
 }
 
 fn summary() -> Summary {
@@ -62,7 +62,7 @@ fn the_names_are_those_of_the_format() {
         low.as_array().unwrap().iter().map(|row| row["q"].as_f64().unwrap()).collect::<Vec<_>>(),
         [99.0, 99.9, 99.99, 99.999, 100.0]
     );
-    let percentiles = cell["series"]["wakeup_latency"]["percentiles"].as_array().unwrap();
+    let percentiles = cell["series"]["release_latency"]["percentiles"].as_array().unwrap();
     assert_eq!(keys(&percentiles[0]), ["p", "supported", "value_ns"]);
     assert_eq!(
         percentiles.iter().map(|row| row["p"].as_f64().unwrap()).collect::<Vec<_>>(),
@@ -74,7 +74,7 @@ fn the_names_are_those_of_the_format() {
         ["block", "execution_time_ns", "index", "number", "skipped", "stall", "t", "wakeup_latency_ns"]
     );
     assert_eq!(keys(&json["effects"][0]), ["factor", "high", "load", "low", "metric", "ratio", "sentence"]);
-    assert_eq!(keys(&json["verdict"]), ["best", "outcome", "sentence"]);
+    assert_eq!(keys(&json["verdict"]), ["best", "outcome", "sentence", "ties"]);
     assert_eq!(keys(&json["verdict"]["best"]), ["load", "tuning"]);
 }
 
@@ -85,6 +85,7 @@ fn every_slot_of_a_cell_is_accounted_for() {
     assert_eq!((p.slots, p.cycles, p.skipped, p.lost, p.blocks), (6_008, 6_000, 8, 0, 4));
     assert_eq!((p.deadline_misses, p.spike_count, p.page_faults), (0, 4, Some(3)));
     assert!((p.cpu_share.unwrap() - 0.02).abs() < 1e-9);
+    assert_eq!(p.series[&Series::ReleaseLatency].count, p.slots);
     assert_eq!(p.series[&Series::WakeupLatency].count + p.series[&Series::SkippedLatency].count, p.slots);
     assert_eq!(p.series[&Series::ObservedPeriod].count, 5_996, "the first cycle of a block has none");
     assert_eq!((p.file.as_deref(), summary.period_ns), (Some("P-paper.onbeat.hlog"), MS));
@@ -146,9 +147,9 @@ fn a_file_that_was_cut_between_a_histogram_and_its_note_takes_figures_from_bucke
     let cut = &summary.cells[0];
     let wakeup = cut.wakeup().unwrap();
     assert!(!cut.complete && wakeup.from_buckets);
-    assert_eq!((wakeup.count, cut.cycles), (6_000, 5_500 - 2), "histograms of six seconds, notes of all but the last");
+    assert_eq!((wakeup.count, cut.cycles), (6_008, 5_500 - 2), "histograms of all releases, notes of all but the last");
     assert!(
-        cut.notes.iter().any(|note| note.starts_with("mean, SD and maximum of wake-up latency")),
+        cut.notes.iter().any(|note| note.starts_with("mean, SD and maximum of release latency")),
         "{:?}",
         cut.notes
     );
@@ -162,7 +163,9 @@ fn a_cell_without_a_file_is_listed_as_not_run() {
     let missing = summary.cell("none", "idle").unwrap();
     assert!(missing.permitted && !missing.complete && missing.file.is_none() && missing.series.is_empty());
     assert_eq!(missing.notes, ["it has no run file: the bench ended before it"]);
-    assert!(bench_sentences(&summary).contains(&"Cut off, judged by what is there: none under idle".to_owned()));
+    assert!(
+        bench_sentences(&summary).contains(&"Truncated; verdict from the recorded part: none under idle".to_owned())
+    );
 }
 
 #[test]
@@ -171,9 +174,9 @@ fn a_bench_without_any_samples_is_no_verdict() {
     let refused = CellNotPermitted { cell: cell("P", "idle"), why_not: "RLIMIT_RTPRIO is 0".to_owned() };
     asked.bench.as_mut().unwrap().not_permitted.push(refused);
     let summary = Summary::of_bench(&asked, &[]);
-    assert_eq!((summary.verdict.outcome, &summary.verdict.best), (Some(Outcome::NotEnoughSamples), &None));
+    assert_eq!((summary.verdict.outcome, &summary.verdict.best), (Some(Outcome::Inconclusive), &None));
     assert!(!summary.cells[0].permitted);
-    assert!(bench_sentences(&summary).contains(&"Not permitted: P under idle".to_owned()));
+    assert!(bench_sentences(&summary).contains(&"Not permitted: P: RLIMIT_RTPRIO is 0".to_owned()));
 }
 
 #[test]
@@ -231,7 +234,7 @@ fn one_run_is_a_bench_of_one_cell_named_by_what_was_granted() {
     );
     assert_eq!(
         summary.verdict.sentence,
-        "p99 wake-up latency 90 us under idle, at most 600 us in 6,000 cycles; skipped 8 of 6,008 releases (0.133 %). \
+        "p99 release latency 90 us under idle, at most 2.6 ms in 6,008 releases; skipped 8 of 6,008 releases (0.133 %). \
          4 spikes come from the fair server: a rule of the scheduler, not latency of the machine"
     );
 }

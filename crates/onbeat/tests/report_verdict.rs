@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use report_world::{Cycle, MS, US, bench_file, cell, late, run, run_with_over};
 
 fn limit(at: f64) -> Limit {
-    Limit { limit_ns: 100 * US, at, on: Series::WakeupLatency }
+    Limit { limit_ns: 100 * US, at, on: Series::ReleaseLatency }
 }
 
 fn is_close(a: f64, b: f64, relative: f64) -> bool {
@@ -101,7 +101,7 @@ proptest! {
 #[test]
 fn a_limit_holds_when_enough_releases_are_within_it() {
     let verdict = judge(&run_with_over("P", "paper", 30_000, 0), limit(99.99));
-    assert_eq!((verdict.outcome, verdict.over, verdict.releases, verdict.needed), (Outcome::Holds, 0, 30_000, 29_956));
+    assert_eq!((verdict.outcome, verdict.over, verdict.releases, verdict.needed), (Outcome::Pass, 0, 30_000, 29_956));
     assert_eq!(
         verdict.sentence,
         "none of 30,000 releases is over 100 us; with 95 % confidence at most 0.00999 % are, 0.01 % may be"
@@ -111,7 +111,7 @@ fn a_limit_holds_when_enough_releases_are_within_it() {
 #[test]
 fn too_few_releases_are_no_verdict_even_with_none_over() {
     let verdict = judge(&run_with_over("P", "paper", 6_000, 0), limit(99.99));
-    assert_eq!((verdict.outcome, verdict.needed), (Outcome::NotEnoughSamples, 29_956));
+    assert_eq!((verdict.outcome, verdict.needed), (Outcome::Inconclusive, 29_956));
     assert_eq!(
         verdict.sentence,
         "not enough samples: none of 6,000 releases is over 100 us, 29,956 with none over show that 99.99 % hold"
@@ -121,22 +121,18 @@ fn too_few_releases_are_no_verdict_even_with_none_over() {
 #[test]
 fn a_limit_is_broken_when_chance_cannot_explain_how_many_are_over() {
     let verdict = judge(&run_with_over("P", "paper", 6_000, 60), limit(99.9));
-    assert_eq!((verdict.outcome, verdict.over), (Outcome::Broken, 60));
+    assert_eq!((verdict.outcome, verdict.over), (Outcome::Fail, 60));
     assert_eq!(verdict.sentence, "60 of 6,000 releases are over 100 us (1 %), 0.1 % may be");
-    assert_eq!(
-        judge(&run_with_over("P", "paper", 6_000, 7), limit(99.9)).outcome,
-        Outcome::NotEnoughSamples,
-        "7 for 6"
-    );
+    assert_eq!(judge(&run_with_over("P", "paper", 6_000, 7), limit(99.9)).outcome, Outcome::Inconclusive, "7 for 6");
 }
 
 #[test]
 fn a_limit_for_all_releases_is_broken_by_one_and_tells_what_the_run_can_support() {
     let verdict = judge(&run_with_over("P", "paper", 60_000, 1), limit(100.0));
-    assert_eq!(verdict.outcome, Outcome::Broken);
+    assert_eq!(verdict.outcome, Outcome::Fail);
     assert_eq!(verdict.sentence, "1 of 60,000 releases is over 100 us, none may be");
     let verdict = judge(&run_with_over("P", "paper", 60_000, 0), limit(100.0));
-    assert_eq!((verdict.outcome, verdict.needed), (Outcome::Holds, 1));
+    assert_eq!((verdict.outcome, verdict.needed), (Outcome::Pass, 1));
     assert_eq!(
         verdict.sentence,
         "none of 60,000 releases is over 100 us; with 95 % confidence fewer than 1 in 20,000 are"
@@ -148,7 +144,7 @@ fn skipped_releases_count_with_the_latency_they_had() {
     let blocks = [vec![late(20 * US), Cycle { late_ns: 40 * US, skipped: 3, stall: None }, late(20 * US)]];
     let run = run("none", "paper", &blocks);
     let on = |on| judge(&run, Limit { limit_ns: 2_500 * US, at: 99.0, on });
-    let wakeup = on(Series::WakeupLatency);
+    let wakeup = on(Series::ReleaseLatency);
     assert_eq!((wakeup.over, wakeup.releases), (1, 6), "passed over 1, 2 and 3 ms before: of these one is over 2.5 ms");
     let response = on(Series::ResponseTime);
     assert_eq!((response.over, response.releases), (3, 6), "none of them ever responded");
@@ -158,7 +154,7 @@ fn skipped_releases_count_with_the_latency_they_had() {
 
 #[test]
 fn a_maximum_that_shares_its_bucket_with_the_limit_decides_exactly() {
-    let limit_at = |limit_ns| Limit { limit_ns, at: 100.0, on: Series::WakeupLatency };
+    let limit_at = |limit_ns| Limit { limit_ns, at: 100.0, on: Series::ReleaseLatency };
     let run = run("P", "idle", &[vec![late(100_020), late(50_000)]]);
     assert_eq!(judge(&run, limit_at(100_000)).over, 1, "100,020 ns in a bucket whose middle is below 100 us");
     assert_eq!(judge(&run, limit_at(100_020)).over, 0);
@@ -169,13 +165,13 @@ fn lost_samples_count_against_either_outcome() {
     let mut run = run_with_over("P", "paper", 30_000, 0);
     run.intervals[0].lost = 5;
     let verdict = judge(&run, limit(99.99));
-    assert_eq!((verdict.outcome, verdict.over), (Outcome::NotEnoughSamples, 0), "5 of 30,005 might have been over");
+    assert_eq!((verdict.outcome, verdict.over), (Outcome::Inconclusive, 0), "5 of 30,005 might have been over");
     assert!(verdict.sentence.ends_with("; 5 samples were lost and count against it"), "{}", verdict.sentence);
 }
 
 #[test]
 fn outcomes_have_the_exit_status_of_the_manual() {
-    let all = [Outcome::Holds, Outcome::Broken, Outcome::NotEnoughSamples];
+    let all = [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive];
     assert_eq!(all.map(Outcome::exit_status), [0, 1, 2]);
 }
 
@@ -192,11 +188,11 @@ fn a_tuning_holds_only_if_it_holds_under_every_load() {
         run_with_over("PM", "paper", 1_000, 1),
     ];
     let summary = bench(&["P", "PM"], &["idle", "paper"], Some(limit(99.0)), &cells);
-    assert_eq!(summary.verdict.outcome, Some(Outcome::Holds));
+    assert_eq!(summary.verdict.outcome, Some(Outcome::Pass));
     assert_eq!(summary.verdict.best, Some(cell("PM", "paper")), "P is broken when idle");
     assert_eq!(
         summary.verdict.sentence,
-        "PM holds 99 % of wake-up latency within 100 us under idle and paper; under paper 1 of 1,000 releases is over \
+        "PASS: PM holds 99 % of release latency within 100 us under idle and paper; under paper 1 of 1,000 releases is over \
          100 us; with 95 % confidence at most 0.473 % are, 1 % may be; no other tuning is shown to hold"
     );
 }
@@ -205,10 +201,10 @@ fn a_tuning_holds_only_if_it_holds_under_every_load() {
 fn when_every_tuning_is_broken_the_best_one_is_named_with_where_it_broke() {
     let cells = [run_with_over("none", "paper", 1_000, 500), run_with_over("P", "paper", 1_000, 50)];
     let summary = bench(&["none", "P"], &["paper"], Some(limit(99.0)), &cells);
-    assert_eq!(summary.verdict.outcome, Some(Outcome::Broken));
+    assert_eq!(summary.verdict.outcome, Some(Outcome::Fail));
     assert_eq!(
         summary.verdict.sentence,
-        "No tuning holds 99 % of wake-up latency within 100 us; with P, the best, under paper 50 of 1,000 releases \
+        "FAIL: no tuning holds 99 % of release latency within 100 us; with P, the best, under paper 50 of 1,000 releases \
          are over 100 us (5 %), 1 % may be"
     );
 }
@@ -224,7 +220,7 @@ fn a_tuning_that_was_not_permitted_under_a_load_cannot_hold() {
         .not_permitted
         .push(CellNotPermitted { cell: cell("P", "idle"), why_not: why_not.clone() });
     let summary = Summary::of_bench(&asked, &[run_with_over("P", "paper", 1_000, 0)]);
-    assert_eq!(summary.verdict.outcome, Some(Outcome::NotEnoughSamples));
+    assert_eq!(summary.verdict.outcome, Some(Outcome::Inconclusive));
     let refused = summary.cell("P", "idle").unwrap();
     assert_eq!((refused.permitted, &refused.why_not), (false, &Some(why_not)));
 }
@@ -249,7 +245,7 @@ fn without_a_limit_the_best_tuning_is_compared_with_none() {
     assert_eq!((summary.verdict.outcome, summary.verdict.best), (None, Some(cell("PMCS", "paper"))));
     assert_eq!(
         summary.verdict.sentence,
-        "PMCS is best: p99.9 wake-up latency 12.3 us under paper, 61 times below none"
+        "PMCS is best: p99.9 release latency 12.3 us under paper, 61 times below none"
     );
 }
 
@@ -258,10 +254,10 @@ fn a_bench_that_ended_before_its_heaviest_load_is_compared_by_what_was_run() {
     let of = |tuning: &str, ns: u64| run(tuning, "idle", &[vec![late(ns); 2_000]]);
     let cells = [of("none", 80 * US), of("P", 8_000)];
     let sentence = |limit| bench(&["none", "P"], &["idle", "paper"], limit, &cells).verdict.sentence;
-    assert_eq!(sentence(None), "P is best: p99 wake-up latency 8 us under idle, 10 times below none");
+    assert_eq!(sentence(None), "P is best: p99 release latency 8 us under idle, 10 times below none");
     assert_eq!(
         sentence(Some(limit(99.0))),
-        "P may hold 99 % of wake-up latency within 100 us, but was not run under every load asked for"
+        "INCONCLUSIVE: P may hold 99 % of release latency within 100 us, but was not run under every load asked for"
     );
 }
 
@@ -269,7 +265,7 @@ fn a_bench_that_ended_before_its_heaviest_load_is_compared_by_what_was_run() {
 fn with_few_samples_the_comparison_falls_back_to_a_percentile_that_they_support() {
     let of = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 500]]);
     let summary = bench(&["none", "P"], &["paper"], None, &[of("none", 40 * US), of("P", 20 * US)]);
-    assert_eq!(summary.verdict.sentence, "P is best: p90 wake-up latency 20 us under paper, 2.0 times below none");
+    assert_eq!(summary.verdict.sentence, "P is best: p90 release latency 20 us under paper, 2.0 times below none");
 }
 
 #[test]
@@ -277,7 +273,7 @@ fn releases_that_none_skipped_are_said() {
     let skipping = vec![Cycle { late_ns: 40 * US, skipped: 1, stall: None }; 500];
     let cells = [run("none", "paper", &[skipping]), run("P", "paper", &[vec![late(20 * US); 1_000]])];
     let sentence = bench(&["none", "P"], &["paper"], None, &cells).verdict.sentence;
-    assert!(sentence.ends_with("2.0 times below none, which skipped 500 of 1,000 releases (50 %)"), "{sentence}");
+    assert!(sentence.ends_with("52 times below none, which skipped 500 of 1,000 releases (50 %)"), "{sentence}");
 }
 
 #[test]

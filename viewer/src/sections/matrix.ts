@@ -115,7 +115,7 @@ function countRows(cells: readonly Cell[]): HTMLElement[] {
     const verdict = figures.verdict;
     if (verdict === null) return h('td', {}, '–');
     const { word, sign, tone } = OUTCOMES[verdict.outcome];
-    return h('td', { class: `outcome ${tone}`, title: verdict.sentence }, h('span', { 'aria-hidden': 'true' }, sign), ` ${verdict.outcome === 'not_enough_samples' ? 'too few' : word.toLowerCase()}`);
+    return h('td', { class: `outcome ${tone}`, title: verdict.sentence }, h('span', { 'aria-hidden': 'true' }, sign), ` ${verdict.outcome === 'INCONCLUSIVE' ? 'open' : word}`);
   })));
   return result;
 }

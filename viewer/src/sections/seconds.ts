@@ -6,11 +6,11 @@ import { count } from '../units.ts';
 const us = (value: number): string => (value / 1000).toFixed(3);
 
 export function secondsSection(report: Report): HTMLElement | null {
-  const cells = report.cells.flatMap((cell) => (cell.figures.by_second ? [{ name: cell.name, of: cell.figures.by_second, all: cell.figures.series['wakeup_latency'] }] : []));
+  const cells = report.cells.flatMap((cell) => (cell.figures.by_second ? [{ name: cell.name, of: cell.figures.by_second, all: cell.figures.series['release_latency'] }] : []));
   if (cells.length === 0) return null;
   const row = (name: string, samples: number, mean: number, sd: number): HTMLElement =>
     h('tr', {}, h('th', { scope: 'row' }, name), ...[count(samples), us(mean), us(sd)].map((text) => h('td', { class: 'number' }, text)));
-  return section('seconds', 'Second by second', 'Smallest, mean and largest wake-up latency of each whole second, and how they are spread over the run, in µs. Overruns are releases that were skipped.',
+  return section('seconds', 'Second by second', 'Smallest, mean and largest release latency of each whole second, and how they are spread over the run, in µs. Overruns are releases that were skipped.',
     ...cells.map(({ name, of, all }) => h('div', { class: 'scroll' }, h('table', { class: 'list plain' },
       h('caption', {}, `${cells.length > 1 ? `${name}: ` : ''}${count(of.seconds)} seconds, ${count(of.overruns)} overruns`),
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'of each second'), ...['samples', 'avg', 'SD'].map((head) => h('th', { scope: 'col', class: 'number' }, head)))),

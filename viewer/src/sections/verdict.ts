@@ -7,9 +7,9 @@ import { tuningWords } from '../words.ts';
 
 /** Each outcome as a word, a sign and a class for its colour. */
 export const OUTCOMES: Readonly<Record<Outcome, { word: string; sign: string; tone: string }>> = {
-  holds: { word: 'Holds', sign: '✓', tone: 'good' },
-  broken: { word: 'Broken', sign: '✕', tone: 'bad' },
-  not_enough_samples: { word: 'Not enough samples', sign: '?', tone: 'open' },
+  PASS: { word: 'PASS', sign: '✓', tone: 'good' },
+  FAIL: { word: 'FAIL', sign: '✕', tone: 'bad' },
+  INCONCLUSIVE: { word: 'INCONCLUSIVE', sign: '?', tone: 'open' },
 };
 
 export const badge = (outcome: Outcome): HTMLElement => {

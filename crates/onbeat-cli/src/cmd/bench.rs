@@ -37,7 +37,7 @@ pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
     view.finish();
     conducted?;
     let kept = runs::read(&dir, None)?;
-    let extent = show::Extent { json: options.output.json, ..show::Extent::default() };
+    let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
     show::summary(&kept, extent, None)?;
     Ok(verdict(kept.summary.verdict.outcome))
 }
@@ -52,7 +52,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
             Order::Sequential => schedule::Order::Sequential,
         },
         seed: options.seed,
-        limit: limit(&options.limit, Series::WakeupLatency),
+        limit: limit(&options.limit, Series::ReleaseLatency),
         period_ns: options.looping.period,
         cpu: options.cpu.unwrap_or_else(bench::quietest_cpu),
         priority: options.priority,

@@ -98,7 +98,7 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], compariso
     "compared".clone_into(&mut summary.order);
     summary.command = super::typed();
     summary.elapsed_s = digests.iter().map(|digest| digest.summary.elapsed_s).sum();
-    summary.verdict = Overall { outcome: None, best: None, sentence: comparison.sentences.join("; ") };
+    summary.verdict = Overall { sentence: comparison.sentences.join("; "), ..Overall::default() };
     let mut files = Vec::new();
     for (place, (path, digest)) in options.runs.iter().zip(digests).enumerate() {
         for grant in &digest.summary.ladder {

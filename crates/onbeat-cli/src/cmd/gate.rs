@@ -54,7 +54,7 @@ fn cut_off(run: &Digest, cells: &[&CellSummary]) -> Vec<Check> {
     let check = |cell: &&CellSummary| Check {
         name: "the run went to its end".to_owned(),
         of: format!("{}, {} under {}", run.name, cell.tuning, cell.load),
-        outcome: Outcome::NotEnoughSamples,
+        outcome: Outcome::Inconclusive,
         sentence: "the run file was cut off before its closing line".to_owned(),
     };
     cut.map(check).collect()
@@ -68,14 +68,14 @@ fn cells_of(run: &Digest) -> String {
 fn tell(gate: &Gate, series: Series) {
     for check in &gate.checks {
         let tone = match check.outcome {
-            Outcome::Holds => Tone::Good,
-            Outcome::Broken => Tone::Bad,
-            Outcome::NotEnoughSamples => Tone::Careful,
+            Outcome::Pass => Tone::Good,
+            Outcome::Fail => Tone::Bad,
+            Outcome::Inconclusive => Tone::Careful,
         };
         say(tone, &wrapped(&format!("{}: {}: {}", check.outcome.words(), check.of, check.name), columns()));
         say(Tone::Plain, &wrapped(&check.sentence, columns()));
     }
-    if gate.outcome == Outcome::NotEnoughSamples {
+    if gate.outcome == Outcome::Inconclusive {
         say(
             Tone::Faint,
             &wrapped(&format!("the samples of {} do not decide it: exit status 2", series.words()), columns()),

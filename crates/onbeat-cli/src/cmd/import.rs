@@ -29,7 +29,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
         }
     }
     let kept = runs::read(&dir, None)?;
-    show::summary(&kept, show::Extent { json: options.json, full: false, concludes: false }, None)?;
+    show::summary(&kept, show::Extent { json: options.json, ..show::Extent::default() }, None)?;
     Ok(Verdict::Holds)
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     summary.end();
     ran?;
     let kept = runs::read(&path, None)?;
-    let extent = show::Extent { json: options.output.json, ..show::Extent::default() };
+    let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
     show::summary(&kept, extent, None)?;
     Ok(verdict(kept.summary.verdict.outcome))
 }

@@ -172,7 +172,7 @@ pub(crate) fn typed() -> Vec<String> {
 pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
     let on = match options.limit_on {
         LimitOn::Main => main,
-        LimitOn::Wakeup => Series::WakeupLatency,
+        LimitOn::Release => Series::ReleaseLatency,
         LimitOn::Period => Series::ObservedPeriod,
         LimitOn::Response => Series::ResponseTime,
     };

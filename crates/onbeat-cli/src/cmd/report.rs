@@ -10,7 +10,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Verdict, Failure> {
         return Ok(verdict(opened.summary.verdict.outcome));
     }
     let kept = runs::read_for(&options.run, limit(&options.limit, runs::main_series(&options.run)), options.mission)?;
-    let extent = show::Extent { json: options.json, full: options.full, concludes: true };
+    let extent = show::Extent { json: options.json, full: options.full, concludes: true, verbose: true };
     show::summary(&kept, extent, options.html.as_deref())?;
     Ok(verdict(kept.summary.verdict.outcome))
 }

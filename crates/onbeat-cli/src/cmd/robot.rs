@@ -162,7 +162,7 @@ fn run_on<W: Wire + Send>(
     };
     let duration_ns = if options.duration == 0 { u64::MAX } else { options.duration };
     let mut header = probe::header(&typed(), "robot", zero.unix_s);
-    header.series = vec![Series::WakeupLatency];
+    header.series = vec![Series::ReleaseLatency];
     let destination = Destination { path: &path, header, origin: zero.at };
     let mut run = Run::open(destination, setting(&options.looping, thread, duration_ns))?;
     let (mut seen, mut robot, mut of_bus) = (slots::<Seen>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));

@@ -5,7 +5,7 @@ use std::path::Path;
 use onbeat::record::Series;
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
-use onbeat::report::{Outcome, Summary, bench_sentences, imported, probes, spikes, sweep, tables};
+use onbeat::report::{Outcome, Summary, bench_sentences, cautions, imported, probes, spikes, sweep, tables};
 
 use super::Failure;
 use super::runs::Kept;
@@ -24,6 +24,8 @@ pub(crate) struct Extent {
     pub(crate) full: bool,
     /// What can be concluded beyond the figures.
     pub(crate) concludes: bool,
+    /// All sentences, where the closing lines would do.
+    pub(crate) verbose: bool,
 }
 
 /// Shows a summary, and writes the page.
@@ -42,10 +44,31 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
     if extent.concludes {
         sections(summary);
     }
-    conclusions(summary);
+    conclusions(summary, extent.verbose || extent.concludes);
+    closing(summary);
     say(Tone::Faint, &format!("report   {}", page.display()));
-    say(Tone::Faint, &format!("files    {}", kept.dir.display()));
     Ok(())
+}
+
+/// Verdict, best tuning, what it changes, cause and remedy: a line each.
+fn closing(summary: &Summary) {
+    // What another tool recorded has a sentence of its own, and no tunings to choose from.
+    if summary.cells.iter().any(|cell| cell.import.is_some()) {
+        return;
+    }
+    for line in onbeat::report::closing::of(summary) {
+        let text = format!("{:8} {}", line.label, line.text);
+        let text = if letters() == Letters::Unicode { text.replace(" us", " µs").replace("->", "→") } else { text };
+        say(line.outcome.map_or(Tone::Plain, tone_of), &text);
+    }
+}
+
+const fn tone_of(outcome: Outcome) -> Tone {
+    match outcome {
+        Outcome::Pass => Tone::Good,
+        Outcome::Fail => Tone::Bad,
+        Outcome::Inconclusive => Tone::Careful,
+    }
 }
 
 /// Shows tables and verdict, and writes nothing.
@@ -54,7 +77,7 @@ pub(crate) fn in_brief(summary: &Summary) {
     for cell in &summary.cells {
         cell.notes.iter().for_each(|note| say(Tone::Plain, &wrapped(note, columns())));
     }
-    conclusions(summary);
+    conclusions(summary, true);
 }
 
 fn short_tables(summary: &Summary) {
@@ -84,7 +107,7 @@ fn shown_series(summary: &Summary) -> Vec<Series> {
     }
     // Some probes count a series only when they are asked to in a certain way; the main one is shown with or without samples.
     let about = summary.cells.iter().find(|cell| !cell.about.is_empty()).map(|cell| cell.about.clone());
-    let about = about.unwrap_or_else(|| vec![Series::WakeupLatency]);
+    let about = about.unwrap_or_else(|| vec![Series::ReleaseLatency]);
     about
         .into_iter()
         .enumerate()
@@ -95,13 +118,15 @@ fn shown_series(summary: &Summary) -> Vec<Series> {
 
 fn full_tables(summary: &Summary) {
     for load in &summary.loads {
-        let imported = shown_series(summary).into_iter().filter(|series| *series != Series::WakeupLatency);
-        for series in [Series::ObservedPeriod, Series::WakeupLatency].into_iter().chain(imported) {
+        let imported = shown_series(summary).into_iter().filter(|series| *series != Series::ReleaseLatency);
+        for series in [Series::ObservedPeriod, Series::ReleaseLatency].into_iter().chain(imported) {
             if !summary.cells.iter().any(|cell| cell.series.contains_key(&series)) {
                 continue;
             }
             table(&tables::full(summary, load, series, letters()));
         }
+        // The second view beside that of all releases.
+        table(&tables::by_tuning_of(summary, load, Series::WakeupLatency, letters()));
     }
     short_tables(summary);
 }
@@ -118,7 +143,7 @@ fn sections(summary: &Summary) {
     for (heading, sentences) in onbeat::report::conclusions::sections(summary) {
         say(Tone::Head, heading);
         if heading == onbeat::report::conclusions::NOT_NORMAL
-            && let Some(table) = onbeat::report::normal::table(summary, Series::WakeupLatency, letters())
+            && let Some(table) = onbeat::report::normal::table(summary, Series::ReleaseLatency, letters())
         {
             say(Tone::Plain, &table.to_text(columns()));
         }
@@ -129,15 +154,12 @@ fn sections(summary: &Summary) {
     }
 }
 
-fn conclusions(summary: &Summary) {
-    let tone = match summary.verdict.outcome {
-        Some(Outcome::Holds) => Tone::Good,
-        Some(Outcome::Broken) => Tone::Bad,
-        Some(Outcome::NotEnoughSamples) => Tone::Careful,
-        None => Tone::Head,
-    };
-    let mut sentences = bench_sentences(summary).into_iter();
-    if let Some(verdict) = sentences.next() {
+/// Sentences: all of them, or of a bench what its closing lines have no room for.
+fn conclusions(summary: &Summary, verbose: bool) {
+    let tone = summary.verdict.outcome.map_or(Tone::Head, tone_of);
+    let is_brief = summary.cells.len() > 1 && summary.sweep.is_none() && !verbose;
+    let mut sentences = if is_brief { cautions(summary) } else { bench_sentences(summary) }.into_iter();
+    if !is_brief && let Some(verdict) = sentences.next() {
         say(tone, &wrapped(&verdict, columns()));
     }
     for sentence in sentences.chain(imported::sentences(&summary.cells)) {

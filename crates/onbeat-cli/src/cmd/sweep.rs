@@ -59,7 +59,15 @@ pub(crate) fn run(measure: &Measure, steps: &Steps, interruptions: &Interruption
 
 fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
     let kept = runs::read(dir, None)?;
-    show::summary(&kept, show::Extent { json: measure.options.output.json, ..show::Extent::default() }, None)?;
+    show::summary(
+        &kept,
+        show::Extent {
+            json: measure.options.output.json,
+            verbose: measure.options.output.verbose,
+            ..show::Extent::default()
+        },
+        None,
+    )?;
     let judged = verdict(kept.summary.verdict.outcome);
     let allowed = kept.summary.sweep.is_none_or(|sweep| sweep.steps.iter().all(|step| step.is_allowed));
     // Without being asked for, what the paper allowed is shown and decides nothing.

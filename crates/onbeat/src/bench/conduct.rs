@@ -166,10 +166,8 @@ pub fn conduct(
     tell: &mut dyn FnMut(Happening),
 ) -> Result<(), BenchError> {
     let schedule = schedule::plan(plan.tunings.len(), &real_loads(plan), plan.duration, plan.order, plan.seed)?;
-    let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
-    tell(Happening::Planned { estimate_s, blocks_per_cell, block_s });
     let mut conductor = Conductor::open(plan, dir, processes, interruptions, tell)?;
-    let played = conductor.prepare(&schedule).and_then(|()| conductor.play(&schedule));
+    let played = conductor.prepare(schedule).and_then(|schedule| conductor.play(&schedule));
     let closed = conductor.close();
     played.and(closed)
 }
@@ -240,7 +238,7 @@ impl<'c> Conductor<'c> {
     }
 
     /// Starts the cells' processes, finds out what is permitted, prepares the shield, and writes all of it down.
-    fn prepare(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
+    fn prepare(&mut self, schedule: Schedule) -> Result<Schedule, BenchError> {
         for load in &self.plan.loads {
             for &tuning in &self.plan.tunings {
                 let seat = self.seat(tuning, load)?;
@@ -250,6 +248,7 @@ impl<'c> Conductor<'c> {
         self.prepare_shield()?;
         let not_permitted: Vec<CellNotPermitted> = self.seats.iter().filter_map(Seat::not_permitted).collect();
         let running = self.seats.len() - not_permitted.len();
+        let schedule = self.rescheduled(schedule);
         self.file.note(&Note::Bench(Box::new(Bench {
             tunings: self.plan.tunings.iter().map(Tuning::to_string).collect(),
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
@@ -262,8 +261,23 @@ impl<'c> Conductor<'c> {
             shield: self.shielding.words().to_vec(),
             sweep: None,
         })))?;
+        let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
+        (self.tell)(Happening::Planned { estimate_s, blocks_per_cell, block_s });
         (self.tell)(Happening::Prepared { running, not_permitted });
-        Ok(())
+        Ok(schedule)
+    }
+
+    /// The schedule of the cells that run, in the time that is left.
+    fn rescheduled(&self, schedule: Schedule) -> Schedule {
+        let tunings = self.plan.tunings.len();
+        let runs = |load: usize, tuning: usize| self.seats[load * tunings + tuning].why_not.is_none();
+        let schedule = schedule.of_those_that_run(runs);
+        if schedule.turns.is_empty() {
+            return schedule;
+        }
+        let left_s = self.plan.duration.as_secs_f64() - self.elapsed_s();
+        let block_s = Pace::new(&real_loads(self.plan)).block_s(&schedule.turns, left_s);
+        Schedule { block_s, ..schedule }
     }
 
     fn seat(&mut self, tuning: Tuning, load: &Load) -> Result<Seat, BenchError> {

@@ -68,6 +68,18 @@ pub struct Schedule {
     pub estimate_s: f64,
 }
 
+impl Schedule {
+    /// The same without cells that do not run, so that their time is the others'; `runs` is asked with the places of load and tuning.
+    #[must_use]
+    pub fn of_those_that_run(mut self, runs: impl Fn(usize, usize) -> bool) -> Self {
+        for turn in &mut self.turns {
+            turn.blocks.retain(|&tuning| runs(turn.load, tuning));
+        }
+        self.turns.retain(|turn| !turn.blocks.is_empty());
+        self
+    }
+}
+
 /// The time is too short for the cells.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
@@ -184,6 +196,22 @@ mod tests {
         let schedule = plan(9, &[false, true], minutes(2), Order::Interleaved, 1).unwrap();
         assert_eq!((schedule.turns.len(), schedule.blocks_per_cell), (4, 4));
         assert!((0.3..2.0).contains(&schedule.block_s), "blocks of {} s", schedule.block_s);
+    }
+
+    #[test]
+    fn the_time_of_cells_that_do_not_run_goes_to_the_others() {
+        let loads = [false, true];
+        let all = plan(4, &loads, minutes(2), Order::Interleaved, 1).unwrap();
+        let block_s = Pace::new(&loads).block_s(&all.turns, 100.0);
+        let half = all.of_those_that_run(|load, tuning| tuning < 2 && (load, tuning) != (1, 0));
+        assert!(half.turns.iter().all(|turn| turn.blocks.iter().all(|&tuning| tuning < 2)));
+        assert!(
+            half.turns.iter().filter(|turn| turn.load == 1).all(|turn| turn.blocks.iter().all(|&tuning| tuning == 1))
+        );
+        let longer_s = Pace::new(&loads).block_s(&half.turns, 100.0);
+        assert!(longer_s > 2.0 * block_s, "{longer_s} s instead of {block_s} s");
+        let none = half.of_those_that_run(|_, _| false);
+        assert!(none.turns.is_empty(), "a load that nothing runs beside is not started");
     }
 
     #[test]

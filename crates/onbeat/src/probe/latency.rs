@@ -15,7 +15,7 @@ pub const LATENCY: Description = Description {
     examples: "  sudo onbeat measure latency --for 10m
       what Xenomai's latency does by default, for ten minutes
   sudo onbeat measure latency --period 1ms --cpu 1 --load paper",
-    series: &[Series::WakeupLatency],
+    series: &[Series::ReleaseLatency],
     defaults: Defaults { period: "100us", priority: "99", duration: "10s" },
     choices: &[],
     line_a_second: true,

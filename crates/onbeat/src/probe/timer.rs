@@ -16,7 +16,7 @@ pub const TIMER: Description = Description {
     examples: "  onbeat measure timer --for 30s
   onbeat measure timer --period 500us --work 200us --wait spin=50us --cpu 1
   onbeat measure timer --for 5m --load paper --limit 100us --at 99.99 --json",
-    series: &[Series::WakeupLatency],
+    series: &[Series::ReleaseLatency],
     defaults: Defaults::LOOP,
     choices: &[],
     line_a_second: false,

@@ -126,6 +126,21 @@ impl Distribution {
         both
     }
 
+    /// What is left without the samples of `part`, which are among these.
+    #[must_use]
+    pub(super) fn without(&self, part: &Self) -> Self {
+        let mut left = Self::default();
+        let mut taken = part.buckets.iter().peekable();
+        for bucket in &self.buckets {
+            while taken.next_if(|other| other.low_ns < bucket.low_ns).is_some() {}
+            let gone = taken.next_if(|other| other.low_ns == bucket.low_ns).map_or(0, |other| other.count);
+            if bucket.count > gone {
+                left.push(Bucket { count: bucket.count - gone, ..*bucket });
+            }
+        }
+        left
+    }
+
     /// How many samples are larger than `limit_ns`, a bucket that holds the limit counting by its middle.
     #[must_use]
     pub fn count_above(&self, limit_ns: u64) -> u64 {

@@ -80,7 +80,7 @@ pub struct Header {
     pub command: Vec<String>,
     /// What was measured: `timer`.
     pub probe: String,
-    /// The series it is about, the main one first; wake-up latency when there is none.
+    /// The series it is about, the main one first; release latency when there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
     /// Wall clock at the start, for people: seconds since 1970.
@@ -172,7 +172,7 @@ pub struct Block {
     pub t: f64,
     /// The load that ran meanwhile.
     pub load: String,
-    /// Cycles at its start that are in no series.
+    /// Of so many releases at its start, cycles that were on time are in no series: they ran with cold caches.
     pub warmup: u64,
 }
 
@@ -195,6 +195,9 @@ pub struct Interval {
     pub deadline_misses: u64,
     /// Samples that found no room between loop and recorder.
     pub lost: u64,
+    /// Cycles in no series because they ran with cold caches; not among `cycles`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup: u64,
     /// Slots in no series because something around the loop changed while they were under way; not among `cycles` and
     /// `skipped`.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -331,8 +334,11 @@ pub struct Account {
     pub skipped: u64,
     /// Slots that are unknown because their samples found no room between loop and recorder.
     pub lost: u64,
-    /// Slots that are in no series because they warmed up the caches.
+    /// Cycles that are in no series because they ran with cold caches.
     pub warmup: u64,
+    /// The largest wake-up latency among them, in nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup_worst_ns: u64,
     /// Slots that are in no series because something around the loop changed while they were under way.
     #[serde(default)]
     pub excluded: u64,

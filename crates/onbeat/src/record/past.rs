@@ -90,13 +90,14 @@ impl Sums {
 impl Account {
     /// Counts what an interval of a part tells that was killed before its closing line.
     pub(super) const fn add_interval(&mut self, interval: &Interval) {
-        let cycles = interval.cycles + interval.excluded.saturating_sub(interval.excluded_skipped);
+        let cycles = interval.cycles + interval.warmup + interval.excluded.saturating_sub(interval.excluded_skipped);
         let skipped = interval.skipped + interval.excluded_skipped;
         let slots = cycles + skipped + interval.lost;
         self.slots += slots;
         self.cycles += cycles;
         self.skipped += skipped;
         self.lost += interval.lost;
+        self.warmup += interval.warmup;
         self.excluded += interval.excluded;
         self.untold += slots;
     }
@@ -112,6 +113,7 @@ impl Account {
             skipped: self.skipped + later.skipped,
             lost: self.lost + later.lost,
             warmup: self.warmup + later.warmup,
+            warmup_worst_ns: self.warmup_worst_ns.max(later.warmup_worst_ns),
             excluded: self.excluded + later.excluded,
             untold: self.untold + later.untold,
             page_faults: self.page_faults + later.page_faults,
@@ -172,7 +174,7 @@ struct Reading {
     run_line: Vec<u8>,
     sums: Sums,
     keeping: Keeping,
-    /// Histogram lines of wake-up and skipped latency since the last interval note.
+    /// Histogram lines that count releases since the last interval note.
     orphans: Vec<u8>,
 }
 
@@ -182,10 +184,9 @@ impl Reading {
         self.lines += 1;
         self.bytes += line.len() as u64;
         self.has_columns |= line.starts_with(b"\"StartTimestamp\"");
-        let counts_slots = [Series::WakeupLatency, Series::SkippedLatency]
-            .iter()
-            .any(|series| line.starts_with(format!("Tag={},", series.tag()).as_bytes()));
-        if counts_slots {
+        let has_tag = |series: Series| line.starts_with(format!("Tag={},", series.tag()).as_bytes());
+        let is_untagged = line.first().is_some_and(u8::is_ascii_digit);
+        if is_untagged || has_tag(Series::SkippedLatency) || has_tag(Series::WakeupLatency) {
             self.orphans.extend_from_slice(line);
         }
         let Some(json) = line.strip_prefix(b"#[onbeat: ").and_then(|rest| rest.strip_suffix(b"]\n")) else { return };

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use onbeat_rt::{Instant, Outcome, Sample};
+use onbeat_rt::{Flags, Instant, Outcome, Sample};
 use serde::{Deserialize, Serialize};
 
 use super::exclusion::{Exclusion, ExclusionNote, Open};
@@ -20,7 +20,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A `maxima` note is written when it holds this many values: what kill -9 can lose of them.
 const MAXIMA_PER_NOTE: usize = 10;
 /// The series whose maxima are kept second by second in long runs.
-const MAXIMA_OF: [Series; 3] = [Series::WakeupLatency, Series::ObservedPeriod, Series::ResponseTime];
+const MAXIMA_OF: [Series; 3] = [Series::ReleaseLatency, Series::ObservedPeriod, Series::ResponseTime];
 
 /// What a recorder must know of a run.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,10 @@ pub struct Recorder {
     before_is_excluded: bool,
     excluded: Open,
     next_index: u64,
-    warmup_left: u64,
+    /// How many releases of the block may warm up.
+    warmup: u64,
+    /// Where the block's grid begins.
+    first_release: Instant,
     maxima: Option<SecondMaxima>,
     trend: TrendTally,
     figures: Box<dyn Figures>,
@@ -121,7 +124,8 @@ impl Recorder {
             before_is_excluded: false,
             excluded: Open::default(),
             next_index: 0,
-            warmup_left: 0,
+            warmup: 0,
+            first_release: origin,
             maxima: long.then(|| SecondMaxima::from(origin)),
             trend: TrendTally::new(recording.interval_ns, recording.period_ns, origin),
             figures: Box::new(NoFigures),
@@ -212,8 +216,9 @@ impl Recorder {
         self.zero.seconds(instant)
     }
 
-    /// Begins an uninterrupted stretch of the loop whose first release is `first_release`; the samples of its first
-    /// `warmup` cycles are counted in no series.
+    /// Begins an uninterrupted stretch of the loop whose first release is `first_release`. Cycles of its first `warmup` releases run
+    /// with cold caches and are counted in no series, as long as they are on time: a cycle that misses its deadline or the next
+    /// release, and a release that is skipped, are counted from the very first one on.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -231,7 +236,8 @@ impl Recorder {
         self.before = None;
         self.before_is_excluded = false;
         self.next_index = 0;
-        self.warmup_left = warmup;
+        self.warmup = warmup;
+        self.first_release = first_release;
         if let Some(maxima) = &mut self.maxima {
             maxima.move_to(first_release);
         }
@@ -253,7 +259,7 @@ impl Recorder {
     /// Whether a sample is a spike, as far as is known before its interval ends, and worth an explanation.
     #[must_use]
     pub fn is_spike(&self, sample: &Sample) -> bool {
-        let is_counted = self.warmup_left == 0 && !self.excluded.touches_cycle(sample);
+        let is_counted = !self.warms_up(sample) && !self.excluded.touches_cycle(sample);
         is_counted && self.tally.lateness_of(sample) > self.tally.limit_so_far_ns()
     }
 
@@ -276,53 +282,69 @@ impl Recorder {
         let begins_no_period = std::mem::replace(&mut self.before_is_excluded, is_excluded) || lost > 0;
         let before = self.before.replace(*sample).filter(|_| !begins_no_period);
         self.account.cycles += 1;
-        if self.warmup_left > 0 {
-            self.warmup_left -= 1;
-            self.account.warmup += 1 + sample.skipped;
-            self.account.lost += lost;
-            return Ok(());
-        }
+
+        self.excluded.count(sample, self.recording.period_ns);
+        self.count_skipped(sample)?;
         self.end_interval_before(sample.release)?;
         self.tally.interval.lost += lost;
-        self.excluded.count(sample, self.recording.period_ns);
-        self.count_skipped(sample);
         if is_excluded {
             self.tally.interval.excluded += 1;
             return Ok(());
         }
+        if self.warms_up(sample) {
+            self.tally.interval.warmup += 1;
+            self.account.warmup_worst_ns = self.account.warmup_worst_ns.max(sample.wakeup_latency_ns);
+            return Ok(());
+        }
+
         self.tally.sample(sample, self.origin_seconds(sample), why);
         self.trend.count(sample.release, sample.wakeup_latency_ns);
         if let Some(before) = before {
             self.tally.count(Series::ObservedPeriod, sample.start().ns_since(before.start()));
         }
         self.figures.of(sample, before.as_ref(), &mut |series, ns| self.tally.count(series, ns));
-        self.keep_maxima(sample, before)?;
-        if let Some(seconds) = self.seconds.as_mut().and_then(|seconds| seconds.count(sample)) {
-            self.writer.note(&Note::Seconds(Box::new(seconds)))?;
-        }
+
+        let period_ns = before.map_or(0, |before| sample.start().ns_since(before.start()));
+        self.keep_maxima(sample.release, [sample.wakeup_latency_ns, period_ns, sample.response_time_ns()])?;
+        self.keep_second(sample.release, sample.wakeup_latency_ns, 0)?;
         self.add_progress(sample);
         Ok(())
     }
 
-    /// Releases skipped before a cycle have the latency until its start.
-    fn count_skipped(&mut self, sample: &Sample) {
-        for passed in 1..=sample.skipped {
-            let due = sample.release.minus_ns(passed * self.recording.period_ns);
-            self.count_skipped_one(due, sample.start(), sample.wakeup_latency_ns + passed * self.recording.period_ns);
+    /// Whether a sample is left out because the caches were cold. Whatever shows an outage is not: the releases that it took are
+    /// part of the account wherever it began.
+    fn warms_up(&self, sample: &Sample) -> bool {
+        let is_late = sample.flags.has(Flags::OVERRUN) || sample.flags.has(Flags::DEADLINE_MISS);
+        sample.index < self.warmup && sample.skipped == 0 && !is_late
+    }
+
+    /// Releases skipped before a cycle have the latency until its start; the earliest comes first, each in its own interval.
+    fn count_skipped(&mut self, sample: &Sample) -> Result<(), WriteError> {
+        for passed in (1..=sample.skipped).rev() {
+            let before_ns = passed * self.recording.period_ns;
+            let due = sample.release.minus_ns(before_ns);
+            self.count_skipped_one(due, sample.start(), sample.wakeup_latency_ns + before_ns)?;
         }
+        Ok(())
     }
 
     /// One that waited from `due` to `until`: in its series, or left out.
-    fn count_skipped_one(&mut self, due: Instant, until: Instant, latency_ns: u64) {
-        let interval = &mut self.tally.interval;
+    fn count_skipped_one(&mut self, due: Instant, until: Instant, latency_ns: u64) -> Result<(), WriteError> {
+        self.end_interval_before(due)?;
         if self.excluded.touches(due, until) {
+            let interval = &mut self.tally.interval;
             interval.excluded += 1;
             interval.excluded_skipped += 1;
-            return;
+            return Ok(());
         }
-        interval.skipped += 1;
+
+        self.tally.skipped(latency_ns);
+        self.trend.count(due, latency_ns);
+        self.keep_maxima(due, [latency_ns, 0, 0])?;
+        self.keep_second(due, latency_ns, 1)?;
         self.progress.skipped += 1;
-        self.tally.count(Series::SkippedLatency, latency_ns);
+        self.progress.worst_ns = self.progress.worst_ns.max(latency_ns);
+        Ok(())
     }
 
     fn write_exclusions_before(&mut self, due: Instant) -> Result<(), WriteError> {
@@ -347,7 +369,7 @@ impl Recorder {
 
     fn add_progress(&mut self, sample: &Sample) {
         self.progress.cycles += 1;
-        self.progress.deadline_misses += u64::from(sample.flags.has(onbeat_rt::Flags::DEADLINE_MISS));
+        self.progress.deadline_misses += u64::from(sample.flags.has(Flags::DEADLINE_MISS));
         self.progress.worst_ns = self.progress.worst_ns.max(sample.wakeup_latency_ns);
     }
 
@@ -359,11 +381,7 @@ impl Recorder {
     pub fn end_block(&mut self, outcome: &Outcome) -> Result<(), WriteError> {
         let lost_at_end = (outcome.slots - outcome.skipped_at_end).saturating_sub(self.next_index);
         self.tally.interval.lost += lost_at_end;
-        if self.warmup_left > 0 {
-            self.account.warmup += outcome.skipped_at_end;
-        } else {
-            self.count_skipped_at_end(outcome);
-        }
+        self.count_skipped_at_end(outcome)?;
         self.account.slots += outcome.slots;
         self.account.skipped += outcome.skipped;
         self.flush(outcome.last_end)?;
@@ -380,15 +398,15 @@ impl Recorder {
     }
 
     /// Their next start never came; the end of the last cycle is the least they waited for.
-    fn count_skipped_at_end(&mut self, outcome: &Outcome) {
-        let Some(before) = self.before else { return };
+    fn count_skipped_at_end(&mut self, outcome: &Outcome) -> Result<(), WriteError> {
+        let (known, index) = self.before.map_or((self.first_release, 0), |before| (before.release, before.index));
         let base_index = outcome.slots - outcome.skipped_at_end;
         for passed in 0..outcome.skipped_at_end {
-            let ahead = (base_index + passed - before.index) * self.recording.period_ns;
-            let due = before.release.plus_ns(ahead);
+            let due = known.plus_ns((base_index + passed - index) * self.recording.period_ns);
             self.excluded.count_one(due, outcome.last_end);
-            self.count_skipped_one(due, outcome.last_end, outcome.last_end.ns_since(due));
+            self.count_skipped_one(due, outcome.last_end, outcome.last_end.ns_since(due))?;
         }
+        Ok(())
     }
 
     /// Writes the closing line; `closing` brings what only the caller knows, the counts are the recorder's own.
@@ -396,8 +414,9 @@ impl Recorder {
     /// # Errors
     /// [`WriteError`].
     pub fn close(mut self, closing: &Account) -> Result<Account, WriteError> {
-        let Account { slots, cycles, skipped, lost, warmup, excluded, .. } = self.account;
-        let account = self.earlier.and(&Account { slots, cycles, skipped, lost, warmup, excluded, ..closing.clone() });
+        let Account { slots, cycles, skipped, lost, warmup, warmup_worst_ns, excluded, .. } = self.account;
+        let counted = Account { slots, cycles, skipped, lost, warmup, warmup_worst_ns, excluded, ..closing.clone() };
+        let account = self.earlier.and(&counted);
         self.writer.note(&Note::End(account.clone()))?;
         self.writer.sync()?;
         Ok(account)
@@ -432,6 +451,7 @@ impl Recorder {
         let length = until.ns_since(self.part_start) as f64 / 1e9;
         self.account.lost += self.tally.interval.lost;
         self.account.excluded += self.tally.interval.excluded;
+        self.account.warmup += self.tally.interval.warmup;
         self.progress.spikes += self.tally.flush(&mut self.writer, t, length)?;
         Ok(())
     }
@@ -441,15 +461,19 @@ impl Recorder {
         self.earlier.cycles + self.earlier.lost + self.account.cycles + self.account.lost
     }
 
-    fn keep_maxima(&mut self, sample: &Sample, before: Option<Sample>) -> Result<(), WriteError> {
+    fn keep_maxima(&mut self, release: Instant, values_ns: [u64; MAXIMA_OF.len()]) -> Result<(), WriteError> {
         let Some(maxima) = &mut self.maxima else { return Ok(()) };
-        if maxima.is_full_before(sample.release) {
+        if maxima.is_full_before(release) {
             maxima.write(&mut self.writer, self.zero)?;
-            maxima.move_to(sample.release);
+            maxima.move_to(release);
         }
-        let period_ns = before.map_or(0, |before| sample.start().ns_since(before.start()));
-        maxima.keep(sample.release, [sample.wakeup_latency_ns, period_ns, sample.response_time_ns()]);
+        maxima.keep(release, values_ns);
         Ok(())
+    }
+
+    fn keep_second(&mut self, release: Instant, latency_ns: u64, skipped: u64) -> Result<(), WriteError> {
+        let full = self.seconds.as_mut().and_then(|seconds| seconds.count(release, latency_ns, skipped));
+        full.map_or(Ok(()), |seconds| self.writer.note(&Note::Seconds(Box::new(seconds))))
     }
 }
 

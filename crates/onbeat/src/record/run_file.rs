@@ -149,6 +149,7 @@ impl RunFile {
         let foreign = RunFileError::Foreign { path: path.to_owned(), line: parser.line.min(2) };
         let mut run = parser.run.ok_or(foreign)?;
         run.cut_line = !rest.is_empty();
+        run.derive_latencies();
         Ok(run)
     }
 
@@ -194,8 +195,91 @@ impl RunFile {
     /// them, because the file was cut off there, is not in these.
     #[must_use]
     pub fn moments(&self, series: Series) -> Moments {
-        let per_interval = self.intervals.iter().filter_map(|interval| interval.series.get(&series));
-        per_interval.fold(Moments::default(), |all, &part| all.merged(part))
+        self.intervals.iter().fold(Moments::default(), |all, interval| all.merged(interval.moments(series)))
+    }
+
+    /// Wake-up latency is what is left of release latency without the skipped releases. Files of imported runs know no releases,
+    /// and tell wake-up latency itself.
+    fn derive_latencies(&mut self) {
+        if self.import.is_some() {
+            return;
+        }
+        let entries = std::mem::take(&mut self.entries);
+        let mut group = Releases::default();
+        for entry in entries {
+            if group.is_over_before(&entry) {
+                self.entries.extend(std::mem::take(&mut group).derived());
+            }
+            group.take_in(&entry);
+            self.entries.push(entry);
+        }
+        self.entries.extend(group.derived());
+    }
+}
+
+/// Histogram lines of one interval that count releases.
+#[derive(Default)]
+struct Releases {
+    all: Option<Entry>,
+    served: Option<Entry>,
+    skipped: Option<Entry>,
+}
+
+impl Releases {
+    fn place(&mut self, series: Series) -> Option<&mut Option<Entry>> {
+        match series {
+            Series::ReleaseLatency => Some(&mut self.all),
+            Series::WakeupLatency => Some(&mut self.served),
+            Series::SkippedLatency => Some(&mut self.skipped),
+            _ => None,
+        }
+    }
+
+    fn any(&self) -> Option<&Entry> {
+        self.all.as_ref().or(self.served.as_ref()).or(self.skipped.as_ref())
+    }
+
+    /// Whether a line belongs to a later interval, or to another part of this one.
+    fn is_over_before(&mut self, entry: &Entry) -> bool {
+        let is_apart = self.any().is_some_and(|any| (any.block, any.t.to_bits()) != (entry.block, entry.t.to_bits()));
+        let is_second = self.place(entry.series).is_some_and(|place| place.is_some());
+        is_apart || is_second
+    }
+
+    fn take_in(&mut self, entry: &Entry) {
+        if let Some(place) = self.place(entry.series) {
+            *place = Some(entry.clone());
+        }
+    }
+
+    /// The line that is not in the file, because it follows from the others.
+    fn derived(self) -> Option<Entry> {
+        let (series, like, counts) = match (self.all, self.served, self.skipped) {
+            (Some(all), None, skipped) => {
+                let counts = skipped.map_or_else(|| all.counts.clone(), |skipped| all.counts.without(&skipped.counts));
+                (Series::WakeupLatency, all, counts)
+            }
+            (None, Some(served), skipped) => {
+                let counts =
+                    Distribution::merged([&served.counts].into_iter().chain(skipped.iter().map(|s| &s.counts)));
+                (Series::ReleaseLatency, served, counts)
+            }
+            (None, None, Some(skipped)) => (Series::ReleaseLatency, skipped.clone(), skipped.counts),
+            _ => return None,
+        };
+        (counts.count() > 0).then_some(Entry { series, counts, ..like })
+    }
+}
+
+impl Interval {
+    /// Exact moments of one series. Those of all releases are those of served and skipped ones together.
+    #[must_use]
+    pub fn moments(&self, series: Series) -> Moments {
+        let of = |series: Series| self.series.get(&series).copied().unwrap_or_default();
+        match series {
+            Series::ReleaseLatency => of(Series::WakeupLatency).merged(of(Series::SkippedLatency)),
+            series => of(series),
+        }
     }
 }
 
@@ -258,10 +342,12 @@ impl Parser<'_> {
 
     fn histogram(&mut self, line: &str) -> Result<(), RunFileError> {
         self.begun()?;
-        let (tag, rest) = line
-            .strip_prefix("Tag=")
-            .and_then(|rest| rest.split_once(','))
-            .ok_or_else(|| self.broken("a histogram line without a tag"))?;
+        let (tag, rest) = match line.strip_prefix("Tag=") {
+            None => (Series::ReleaseLatency.tag(), line),
+            Some(tagged) => {
+                tagged.split_once(',').ok_or_else(|| self.broken("a histogram line that ends in its tag"))?
+            }
+        };
         let Some(series) = Series::from_tag(tag) else { return Ok(()) };
         let mut fields = rest.splitn(4, ',');
         let mut number = || fields.next().and_then(|text| text.parse::<f64>().ok());

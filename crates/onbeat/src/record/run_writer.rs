@@ -118,7 +118,7 @@ impl RunWriter {
     /// Encodes a histogram for nothing, twice: the encoder and the allocator take what memory they need now, and none
     /// later in a long run.
     fn warm_up(&mut self) -> Result<(), WriteError> {
-        let series = Series::WakeupLatency;
+        let series = Series::ReleaseLatency;
         let mut counts = super::histogram::empty_interval(series);
         (0..WARM_UP_VALUES).for_each(|value| counts.saturating_record(1 + value * value));
         for _ in 0..2 {
@@ -190,7 +190,10 @@ impl RunWriter {
         self.encode(series, counts)?;
         let max_ms = counts.max() as f64 / 1e6;
         self.line.clear();
-        write!(self.line, "Tag={},{t:.3},{length:.3},{max_ms:.3},", series.tag()).map_err(|e| self.failed(e))?;
+        if series != Series::ReleaseLatency {
+            write!(self.line, "Tag={},", series.tag()).map_err(|e| self.failed(e))?;
+        }
+        write!(self.line, "{t:.3},{length:.3},{max_ms:.3},").map_err(|e| self.failed(e))?;
         let base64 = STANDARD.encode(&self.encoded);
         self.line.extend_from_slice(base64.as_bytes());
         self.line.push(b'\n');

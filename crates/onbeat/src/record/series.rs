@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Series {
-    /// `s_k − r_k`.
+    /// Of every release of the grid: `s_k − r_k` where it was served, and as [`Self::SkippedLatency`] where it was skipped.
+    /// What tables, effects and verdicts of onbeat's own runs are about.
     #[default]
+    ReleaseLatency,
+    /// `s_k − r_k`, of served releases only.
     WakeupLatency,
     /// `s_k − s_(k−1)`.
     ObservedPeriod,
@@ -48,9 +51,10 @@ pub enum Series {
 }
 
 impl Series {
-    /// Those that onbeat's own loop counts, in the order of the run file.
+    /// Those that onbeat's own loop has histograms of. Wake-up latency is not among them: it is what is left of release latency
+    /// without the skipped releases.
     pub const CYCLE: [Self; 6] = [
-        Self::WakeupLatency,
+        Self::ReleaseLatency,
         Self::ObservedPeriod,
         Self::ExecutionTime,
         Self::ResponseTime,
@@ -58,8 +62,9 @@ impl Series {
         Self::SkippedLatency,
     ];
 
-    /// All of them, in the order of the run file: those of a cycle, then those of imported runs and of single probes.
-    pub const ALL: [Self; 19] = [
+    /// All of them: those of a cycle, then those of imported runs and of single probes.
+    pub const ALL: [Self; 20] = [
+        Self::ReleaseLatency,
         Self::WakeupLatency,
         Self::ObservedPeriod,
         Self::ExecutionTime,
@@ -81,10 +86,12 @@ impl Series {
         Self::Exchange,
     ];
 
-    /// The `Tag=` of its lines.
+    /// The `Tag=` of its lines in a run file, and its name everywhere else. Lines of [`Self::ReleaseLatency`] carry no tag, so that
+    /// readers of HdrHistogram logs show it first.
     #[must_use]
     pub const fn tag(self) -> &'static str {
         match self {
+            Self::ReleaseLatency => "release_latency",
             Self::WakeupLatency => "wakeup_latency",
             Self::ObservedPeriod => "observed_period",
             Self::ExecutionTime => "execution_time",
@@ -117,6 +124,7 @@ impl Series {
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
+            Self::ReleaseLatency => "release latency",
             Self::WakeupLatency => "wake-up latency",
             Self::ObservedPeriod => "observed period",
             Self::ExecutionTime => "execution time",

@@ -37,6 +37,8 @@ struct Spike {
 /// One interval in the making. Its memory is kept from interval to interval.
 pub(super) struct Tally {
     counted: Vec<Counted>,
+    /// Of served releases; their histogram is that of all releases without the skipped ones.
+    wakeup: Moments,
     lateness: IntervalCounts,
     worst: Vec<Spike>,
     keeping: Keeping,
@@ -64,7 +66,8 @@ impl Tally {
             Series::CYCLE.map(|series| Counted { series, counts: empty_interval(series), moments: Moments::default() });
         let mut tally = Self {
             counted: Vec::from(counted),
-            lateness: empty_interval(Series::WakeupLatency),
+            wakeup: Moments::default(),
+            lateness: empty_interval(Series::ReleaseLatency),
             worst: Vec::with_capacity(SPIKES_KEPT + 1),
             keeping: Keeping::default(),
             spike_limit,
@@ -93,21 +96,22 @@ impl Tally {
     /// Counts a value. One of a series that has no room is left out: there is no such series in this run.
     #[inline]
     pub(super) fn count(&mut self, series: Series, ns: u64) {
-        let place = series.place();
-        let place = if place < Series::CYCLE.len() {
-            place
-        } else {
-            let Some(place) = self.counted.iter().position(|counted| counted.series == series) else { return };
-            place
-        };
-        let counted = &mut self.counted[place];
+        let Some(counted) = self.counted.iter_mut().find(|counted| counted.series == series) else { return };
         counted.counts.saturating_record(ns.clamp(1, LONGEST_NS));
         counted.moments.add(ns);
     }
 
+    /// Counts a release that was skipped: among all releases, and among the skipped ones.
+    pub(super) fn skipped(&mut self, latency_ns: u64) {
+        self.interval.skipped += 1;
+        self.count(Series::ReleaseLatency, latency_ns);
+        self.count(Series::SkippedLatency, latency_ns);
+    }
+
     /// Counts what a sample says by itself: its own figures, its flags, and its place among the worst.
     pub(super) fn sample(&mut self, sample: &Sample, t: f64, why: Why) {
-        self.count(Series::WakeupLatency, sample.wakeup_latency_ns);
+        self.wakeup.add(sample.wakeup_latency_ns);
+        self.count(Series::ReleaseLatency, sample.wakeup_latency_ns);
         self.count(Series::ExecutionTime, sample.execution_time_ns);
         self.count(Series::ResponseTime, sample.response_time_ns());
         if sample.spun_ns > 0 || sample.sleep_latency_ns != sample.wakeup_latency_ns {
@@ -182,12 +186,18 @@ impl Tally {
     /// Writes the interval and empties the tally for the next one. Nothing is written when nothing was counted.
     pub(super) fn flush(&mut self, writer: &mut RunWriter, t: f64, length: f64) -> Result<u64, WriteError> {
         let counted_any = self.counted.iter().any(|counted| counted.moments.n > 0);
-        if !counted_any && self.interval.lost == 0 && self.interval.excluded == 0 {
+        let Interval { lost, excluded, warmup, .. } = self.interval;
+        if !counted_any && lost + excluded + warmup == 0 {
             return Ok(0);
         }
-        for counted in &self.counted {
+
+        // Skipped releases first: what is left of a file that is cut off behind them takes none of them for a served one.
+        let is_of_skipped = |counted: &&Counted| counted.series == Series::SkippedLatency;
+        let others = self.counted.iter().filter(|counted| !is_of_skipped(counted));
+        for counted in self.counted.iter().filter(is_of_skipped).chain(others) {
             writer.interval(counted.series, &counted.counts, t, length)?;
         }
+
         // The limit by which samples were looked at as they came, so that every spike was one when it happened.
         let limit_ns = self.limit_so_far_ns();
         self.last_limit_ns = Some(self.spike_limit_ns());
@@ -195,7 +205,10 @@ impl Tally {
         self.interval.t = t;
         self.interval.length = length;
         self.interval.spikes = spikes;
-        self.interval.series = self.counted.iter().filter(|c| c.moments.n > 0).map(|c| (c.series, c.moments)).collect();
+        let exact = self.counted.iter().filter(|counted| counted.series != Series::ReleaseLatency);
+        let exact =
+            exact.map(|counted| (counted.series, counted.moments)).chain([(Series::WakeupLatency, self.wakeup)]);
+        self.interval.series = exact.filter(|(_, moments)| moments.n > 0).collect();
         let block = self.interval.block;
         writer.note(&super::Note::Interval(Box::new(std::mem::take(&mut self.interval))))?;
         self.interval.block = block;
@@ -228,11 +241,27 @@ impl Tally {
     fn spike_limit_ns(&self) -> u64 {
         match self.spike_limit {
             SpikeLimit::Above(ns) => ns,
-            SpikeLimit::TenTimesMedian => {
-                let wakeup = &self.counted[Series::WakeupLatency.place()].counts;
-                (wakeup.value_at_quantile(0.5) * 10).max(LEAST_SPIKE_NS)
-            }
+            SpikeLimit::TenTimesMedian => (self.median_wakeup_ns() * 10).max(LEAST_SPIKE_NS),
         }
+    }
+
+    /// The median of served releases. Skipped ones are left out: an outage must not raise the limit by which it is looked at.
+    fn median_wakeup_ns(&self) -> u64 {
+        let counts_of = |series| self.counted.iter().find(|counted| counted.series == series).map(|c| &c.counts);
+        let Some((all, skipped)) = counts_of(Series::ReleaseLatency).zip(counts_of(Series::SkippedLatency)) else {
+            return 0;
+        };
+        if skipped.is_empty() {
+            return all.value_at_quantile(0.5);
+        }
+
+        let mut left = self.wakeup.n.div_ceil(2);
+        let served = |value: u64| u64::from(all.count_at(value).saturating_sub(skipped.count_at(value)));
+        let median = all.iter_recorded().map(|step| step.value_iterated_to()).find(|&value| {
+            left = left.saturating_sub(served(value));
+            left == 0
+        });
+        median.unwrap_or(0)
     }
 
     fn empty(&mut self) {
@@ -240,6 +269,7 @@ impl Tally {
             counted.counts.reset();
             counted.moments = Moments::default();
         }
+        self.wakeup = Moments::default();
         self.lateness.reset();
         self.worst.clear();
     }

@@ -1,4 +1,4 @@
-//! The trend of wake-up latency: a few figures per step of time, packed into a note per interval.
+//! The trend of release latency: a few figures per step of time, packed into a note per interval.
 //!
 //! Interval histograms of a day are minutes apart. What comes and goes in between (fifteen seconds every five minutes,
 //! one late cycle every five seconds) shows only in a finer series. A step is a second in long runs and a tenth of an
@@ -171,7 +171,7 @@ impl TrendTally {
         let text = |digits: usize| String::with_capacity(most * digits);
         let note = Trend {
             every: step_ns as f64 / 1e9,
-            series: Series::WakeupLatency,
+            series: Series::ReleaseLatency,
             min: text(2),
             p50: text(3),
             p90: text(3),

@@ -1,26 +1,28 @@
 //! The answer of a whole bench: which tuning, and whether it holds the limit under every load.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::cell::CellSummary;
-use super::statistics::Share;
+use super::contest::{Candidate, Ranking, ranking};
 use super::units::{Letters, count, listed, percent, ratio, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words, stalls_in_words};
-use crate::record::{Cell, Series, Stall};
-
-/// Percentiles that tunings may be compared by, the farthest out first.
-const COMPARED_BY: [Share; 4] = [Share::P99_9, Share::P99, Share::P90, Share::P50];
+use crate::record::{Cell, RunFile, Series, Stall};
 
 /// How a bench came out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
     /// Of the best tuning under all loads; `None` without a limit.
     pub outcome: Option<Outcome>,
-    /// The best tuning, and the heaviest load, under which it was compared; `None` when no cell has samples.
+    /// The best tuning, and the load under which its tail is largest; `None` when no cell has samples.
     pub best: Option<Cell>,
+    /// Tunings that cannot be told apart from the best one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ties: Vec<String>,
+    /// How many times as long a bench would tell the nearest of them apart; `None` without ties, or where no time would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times_longer: Option<f64>,
     /// All of it in words.
     pub sentence: String,
 }
@@ -28,11 +30,7 @@ pub struct Overall {
 /// The heaviest load: the last one that is not `idle`, or the last.
 #[must_use]
 pub fn heaviest_load(loads: &[String]) -> Option<&String> {
-    heaviest_of(loads.iter())
-}
-
-fn heaviest_of<'l>(loads: impl DoubleEndedIterator<Item = &'l String> + Clone) -> Option<&'l String> {
-    loads.clone().rev().find(|load| *load != "idle").or_else(|| loads.last())
+    loads.iter().rev().find(|load| *load != "idle").or_else(|| loads.last())
 }
 
 /// Spikes that are no latency of the machine, over all cells.
@@ -45,166 +43,120 @@ pub fn stalls(cells: &[CellSummary]) -> BTreeMap<Stall, u64> {
     all
 }
 
-/// The answer from the cells of a bench.
+/// The answer from the cells of a bench and the files they were made from.
 ///
-/// A tuning is as good as its worst cell: it holds a limit only if it holds under every load asked for. Among tunings
-/// with the same outcome the one with the lowest rate over the limit wins under the heaviest load, then the one with the lower
-/// p99.9 of wake-up latency (or the highest percentile that all of them support), then the one with fewer letters.
+/// A tuning is as good as its worst cell: it passes only if it passes under every load asked for. Among tunings with the same
+/// outcome the one with the fewest late releases over all loads wins, then the one with the smallest tail of its worst load at the
+/// highest percentile that all cells support, then the one with the fewest letters. Those that cannot be told apart from it are named.
 #[must_use]
-pub fn overall(cells: &[CellSummary], tunings: &[String], loads: &[String], limit: Option<Limit>) -> Overall {
-    let bench = Contest::of(cells, loads);
-    let candidates: Vec<Candidate<'_>> = tunings.iter().filter_map(|tuning| bench.candidate(tuning)).collect();
-    if candidates.is_empty() {
-        let sentence = "not enough samples: no cell has any".to_owned();
-        return Overall { outcome: limit.map(|_| Outcome::NotEnoughSamples), best: None, sentence };
-    }
-    let share = compared_by(&candidates);
-    let winner = bench.winner(&candidates, share);
+pub fn overall(
+    cells: &[CellSummary],
+    files: &[RunFile],
+    tunings: &[String],
+    loads: &[String],
+    limit: Option<Limit>,
+) -> Overall {
+    let Some(ranking) = ranking(cells, files, (tunings, loads), limit) else {
+        let sentence = "INCONCLUSIVE: no cell has samples".to_owned();
+        return Overall { outcome: limit.map(|_| Outcome::Inconclusive), sentence, ..Overall::default() };
+    };
     let mut sentence = match limit {
-        Some(limit) => bench.judged(&winner, &candidates, limit),
-        None => bench.compared(&winner, &candidates, share),
+        Some(limit) => judged(&ranking, loads, limit),
+        None => compared(&ranking),
     };
     if let Some(stalls) = stalls_in_words(&stalls(cells)) {
         sentence = format!("{sentence}. {stalls}");
     }
-    let best = Cell { tuning: winner.tuning.to_owned(), load: winner.heaviest.load.clone() };
-    Overall { outcome: limit.map(|_| winner.outcome), best: Some(best), sentence }
+    let winner = &ranking.candidates[ranking.winner];
+    Overall {
+        outcome: limit.map(|_| winner.outcome),
+        best: Some(Cell { tuning: winner.tuning.to_owned(), load: winner.tail().1.load.clone() }),
+        ties: names(&ranking, &ranking.ties),
+        times_longer: ranking.times_longer,
+        sentence,
+    }
 }
 
-/// The percentile farthest out that every candidate supports under the heaviest load; the median when none is.
-fn compared_by(candidates: &[Candidate<'_>]) -> Share {
-    let supported = |share: Share| {
-        candidates.iter().all(|candidate| candidate.heaviest.wakeup().is_some_and(|s| share.is_supported_by(s.count)))
+fn names(ranking: &Ranking<'_>, places: &[usize]) -> Vec<String> {
+    places.iter().map(|&place| ranking.candidates[place].tuning.to_owned()).collect()
+}
+
+/// The sentence of a bench with a limit.
+fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
+    let winner = &ranking.candidates[ranking.winner];
+    let (tuning, limit_words) = (winner.tuning, limit_in_words(limit));
+    let alone = ranking.candidates.len() == 1;
+    let detail = |cell: &CellSummary| cell.verdict.as_ref().map_or(String::new(), |v| v.sentence.clone());
+    let words = match (winner.outcome, winner.decisive) {
+        (Outcome::Pass, decisive) => {
+            let cell = decisive.unwrap_or(winner.tail().1);
+            let (load, others) = (&cell.load, others(ranking));
+            format!("{tuning} holds {limit_words} under {}; under {load} {}{others}", listed(loads), detail(cell))
+        }
+        (Outcome::Inconclusive, Some(cell)) => {
+            let best = if alone { "" } else { ", the best," };
+            format!("{tuning}{best} may hold {limit_words}; under {}: {}", cell.load, detail(cell))
+        }
+        (Outcome::Inconclusive, None) => {
+            format!("{tuning} may hold {limit_words}, but was not run under every load asked for")
+        }
+        (Outcome::Fail, decisive) => {
+            let cell = decisive.unwrap_or(winner.tail().1);
+            let load = &cell.load;
+            if alone {
+                format!("{tuning} does not hold {limit_words}; under {load} {}", detail(cell))
+            } else {
+                format!("no tuning holds {limit_words}; with {tuning}, the best, under {load} {}", detail(cell))
+            }
+        }
     };
-    COMPARED_BY.into_iter().find(|&share| supported(share)).unwrap_or(Share::P50)
+    format!("{}: {words}{}", winner.outcome.words(), ties_in_words(ranking))
 }
 
-/// A tuning that has samples under the heaviest load.
-#[derive(Clone, Copy)]
-struct Candidate<'c> {
-    tuning: &'c str,
-    outcome: Outcome,
-    /// Its cell that decides the outcome; `None` when that one was not run.
-    decisive: Option<&'c CellSummary>,
-    heaviest: &'c CellSummary,
+/// The sentence of a bench without one.
+fn compared(ranking: &Ranking<'_>) -> String {
+    let winner = &ranking.candidates[ranking.winner];
+    let (tail_ns, cell) = winner.tail();
+    let about = cell.main().map_or(Series::ReleaseLatency, |(series, _)| series);
+    let time = time_ns(tail_ns, Letters::Ascii);
+    let figure = format!("{} {} {time} under {}", ranking.share.label(), about.words(), cell.load);
+    if ranking.candidates.len() == 1 {
+        return alone(cell, &figure);
+    }
+
+    let ties = ties_in_words(ranking);
+    let Some(none) = ranking.candidates.iter().find(|candidate| candidate.tuning == "none") else {
+        return format!("{} is best: {figure}{ties}", winner.tuning);
+    };
+    if winner.tuning == "none" && ranking.ties.len() + 1 == ranking.candidates.len() {
+        return format!("No tuning can be told apart from none: {figure}");
+    }
+    if winner.tuning == "none" {
+        return format!("No tuning is better than none: {figure}{ties}");
+    }
+    let (none_ns, none_cell) = none.tail();
+    let times = none_ns as f64 / tail_ns.max(1) as f64;
+    let against = match skipped_in_words(none_cell) {
+        _ if times < 1.0 => String::new(),
+        Some(skipped) => format!(", {} times below none, which {skipped}", short_ratio(times)),
+        None => format!(", {} times below none", short_ratio(times)),
+    };
+    format!("{} is best: {figure}{against}{ties}", winner.tuning)
 }
 
-impl Candidate<'_> {
-    fn percentile_ns(&self, share: Share) -> u64 {
-        self.heaviest.wakeup().and_then(|figures| figures.percentile(share)).map_or(u64::MAX, |p| p.value_ns)
-    }
-
-    fn rate_at_most(&self) -> f64 {
-        self.heaviest.verdict.as_ref().map_or(1.0, super::verdict::Verdict::rate_at_most)
-    }
-
-    fn letters(&self) -> usize {
-        if self.tuning == "none" { 0 } else { self.tuning.len() }
-    }
+/// One tuning under one load or several: nothing to compare it with.
+fn alone(cell: &CellSummary, figure: &str) -> String {
+    let worst = cell.main().map_or(0, |(_, figures)| figures.max_ns);
+    let releases = count(cell.main().map_or(cell.slots, |(_, figures)| figures.count));
+    let skipped = skipped_in_words(cell).map_or(String::new(), |words| format!("; {words}"));
+    format!("{figure}, at most {} in {releases} releases{skipped}", time_ns(worst, Letters::Ascii))
 }
 
-struct Contest<'c> {
-    cells: &'c [CellSummary],
-    loads: &'c [String],
-    /// The heaviest load that any cell has samples of.
-    heaviest: Option<&'c String>,
-}
-
-impl<'c> Contest<'c> {
-    fn of(cells: &'c [CellSummary], loads: &'c [String]) -> Self {
-        let was_run = |load: &&String| cells.iter().any(|cell| cell.load == **load && cell.wakeup().is_some());
-        let heaviest = heaviest_of(loads.iter().filter(was_run));
-        Self { cells, loads, heaviest }
-    }
-
-    fn cell(&self, tuning: &str, load: &str) -> Option<&'c CellSummary> {
-        self.cells.iter().find(|cell| cell.tuning == tuning && cell.load == load && cell.wakeup().is_some())
-    }
-
-    fn candidate(&self, tuning: &'c str) -> Option<Candidate<'c>> {
-        let heaviest = self.cell(tuning, self.heaviest?)?;
-        let mut worst = (Outcome::Holds, Some(heaviest));
-        for load in self.loads {
-            let cell = self.cell(tuning, load);
-            let verdict = cell.and_then(|cell| cell.verdict.as_ref());
-            let outcome = verdict.map_or(Outcome::NotEnoughSamples, |verdict| verdict.outcome);
-            // On a tie the later load, which is the heavier, decides.
-            if outcome >= worst.0 {
-                worst = (outcome, cell);
-            }
-        }
-        Some(Candidate { tuning, outcome: worst.0, decisive: worst.1, heaviest })
-    }
-
-    fn winner(&self, candidates: &[Candidate<'c>], share: Share) -> Candidate<'c> {
-        let mut left = candidates.to_vec();
-        let best = left.iter().map(|candidate| candidate.outcome).min().unwrap_or(Outcome::Broken);
-        left.retain(|candidate| candidate.outcome == best);
-        // Bounds from almost as many releases differ a little even with none over; that is no merit.
-        let lowest = left.iter().map(Candidate::rate_at_most).fold(1.0, f64::min);
-        left.retain(|candidate| candidate.rate_at_most() <= lowest * 1.1);
-        let order = |a: &Candidate<'_>, b: &Candidate<'_>| -> Ordering {
-            a.percentile_ns(share).cmp(&b.percentile_ns(share)).then(a.letters().cmp(&b.letters()))
-        };
-        left.into_iter().min_by(order).unwrap_or(candidates[0])
-    }
-
-    /// The sentence of a bench with a limit.
-    fn judged(&self, winner: &Candidate<'_>, candidates: &[Candidate<'_>], limit: Limit) -> String {
-        let (tuning, limit_words) = (winner.tuning, limit_in_words(limit));
-        let alone = candidates.len() == 1;
-        let detail = |cell: &CellSummary| cell.verdict.as_ref().map_or(String::new(), |v| v.sentence.clone());
-        match (winner.outcome, winner.decisive) {
-            (Outcome::Holds, _) => {
-                let others = others(winner, candidates);
-                let load = &winner.heaviest.load;
-                let loads = listed(self.loads);
-                format!("{tuning} holds {limit_words} under {loads}; under {load} {}{others}", detail(winner.heaviest))
-            }
-            (Outcome::NotEnoughSamples, Some(cell)) => {
-                let best = if alone { "" } else { ", the best," };
-                format!("{tuning}{best} may hold {limit_words}; under {}: {}", cell.load, detail(cell))
-            }
-            (Outcome::NotEnoughSamples, None) => {
-                format!("{tuning} may hold {limit_words}, but was not run under every load asked for")
-            }
-            (Outcome::Broken, decisive) => {
-                let cell = decisive.unwrap_or(winner.heaviest);
-                let load = &cell.load;
-                if alone {
-                    format!("{tuning} does not hold {limit_words}; under {load} {}", detail(cell))
-                } else {
-                    format!("No tuning holds {limit_words}; with {tuning}, the best, under {load} {}", detail(cell))
-                }
-            }
-        }
-    }
-
-    /// The sentence of a bench without one.
-    fn compared(&self, winner: &Candidate<'_>, candidates: &[Candidate<'_>], share: Share) -> String {
-        let about = winner.heaviest.main().map_or(Series::WakeupLatency, |(series, _)| series);
-        let figure = format!(
-            "{} {} {} under {}",
-            share.label(),
-            about.words(),
-            time_ns(winner.percentile_ns(share), Letters::Ascii),
-            winner.heaviest.load
-        );
-        if candidates.len() == 1 {
-            let worst = winner.heaviest.wakeup().map_or(0, |figures| figures.max_ns);
-            let skipped = skipped_in_words(winner.heaviest).map_or(String::new(), |words| format!("; {words}"));
-            let cycles = count(winner.heaviest.cycles);
-            return format!("{figure}, at most {} in {cycles} cycles{skipped}", time_ns(worst, Letters::Ascii));
-        }
-        let Some(none) = candidates.iter().find(|candidate| candidate.tuning == "none") else {
-            return format!("{} is best: {figure}", winner.tuning);
-        };
-        if winner.tuning == "none" {
-            return format!("No tuning is better than none: {figure}");
-        }
-        let times = none.percentile_ns(share) as f64 / winner.percentile_ns(share).max(1) as f64;
-        let skipped = skipped_in_words(none.heaviest).map_or(String::new(), |words| format!(", which {words}"));
-        format!("{} is best: {figure}, {} times below none{skipped}", winner.tuning, short_ratio(times))
+/// `; PC and PMCS cannot be told apart from it`.
+fn ties_in_words(ranking: &Ranking<'_>) -> String {
+    match ranking.ties.as_slice() {
+        [] => String::new(),
+        ties => format!("; {} cannot be told apart from it", listed(&names(ranking, ties))),
     }
 }
 
@@ -224,14 +176,14 @@ fn skipped_in_words(cell: &CellSummary) -> Option<String> {
 }
 
 /// What the other tunings came to.
-fn others(winner: &Candidate<'_>, candidates: &[Candidate<'_>]) -> String {
-    let holding: Vec<String> = candidates
-        .iter()
-        .filter(|candidate| candidate.outcome == Outcome::Holds && candidate.tuning != winner.tuning)
-        .map(|candidate| candidate.tuning.to_owned())
-        .collect();
+fn others(ranking: &Ranking<'_>) -> String {
+    let holds = |candidate: &&Candidate<'_>| {
+        candidate.outcome == Outcome::Pass && candidate.tuning != ranking.candidates[ranking.winner].tuning
+    };
+    let holding: Vec<String> =
+        ranking.candidates.iter().filter(holds).map(|candidate| candidate.tuning.to_owned()).collect();
     match holding.len() {
-        0 if candidates.len() == 1 => String::new(),
+        0 if ranking.candidates.len() == 1 => String::new(),
         0 => "; no other tuning is shown to hold".to_owned(),
         1 => format!("; {} holds too", holding[0]),
         _ => format!("; {} hold too", listed(&holding)),

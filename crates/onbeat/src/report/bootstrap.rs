@@ -96,6 +96,17 @@ impl Drawn {
         Self { draws: draws.collect(), ln: cell.ln_of_all(share), stretches: cell.stretches }
     }
 
+    /// The largest of several, draw by draw; `None` of none.
+    pub(super) fn worst_of(all: &[Self]) -> Option<Self> {
+        let draws = all.iter().map(|one| one.draws.len()).min()?;
+        let worst = |of: &dyn Fn(&Self) -> f64| all.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+        Some(Self {
+            ln: worst(&|one| one.ln),
+            draws: (0..draws).map(|i| worst(&|one| one.draws[i])).collect(),
+            stretches: all.iter().map(|one| one.stretches).min()?,
+        })
+    }
+
     /// Variance of the draws, corrected for what drawing from few loses.
     fn variance(&self) -> f64 {
         let n = self.draws.len() as f64;

@@ -107,7 +107,7 @@ fn share(causes: &Causes) -> String {
 }
 
 /// The main cause of the worst kept spike of a kind.
-fn worst_of<'s>(kind: CauseKind, kept: &[&'s SpikeNote]) -> Option<&'s Cause> {
+pub(super) fn worst_of<'s>(kind: CauseKind, kept: &[&'s SpikeNote]) -> Option<&'s Cause> {
     let main = |spike: &'s SpikeNote| spike.causes.iter().max_by_key(|cause| cause.ns);
     let of_kind = kept.iter().filter_map(|spike| Some((spike.wakeup_latency_ns, main(spike)?)));
     of_kind.filter(|(_, cause)| cause.kind == kind).max_by_key(|(late_ns, _)| *late_ns).map(|(_, cause)| cause)

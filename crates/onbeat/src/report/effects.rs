@@ -1,7 +1,7 @@
 //! What each of P, M, C and S paid on its own.
 //!
 //! For a factor, every pair of cells that differs by this factor only (none and P, M and PM, …) gives a ratio of a percentile
-//! of wake-up latency; the effect is the geometric mean of the ratios. How sure it is, is found by drawing each cell's
+//! of release latency; the effect is the geometric mean of the ratios. How sure it is, is found by drawing each cell's
 //! blocks anew with replacement (`bootstrap`).
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct Effect {
     pub factor: String,
     /// The load as typed.
     pub load: String,
-    /// What was compared: `p99 wake-up latency`.
+    /// What was compared: `p99 release latency`.
     pub metric: String,
     /// With the factor over without it: below 1 it pays.
     pub ratio: f64,
@@ -74,7 +74,7 @@ pub fn of(files: &[RunFile], loads: &[String], bootstrap: Bootstrap) -> Vec<Effe
             .filter_map(|file| {
                 let cell = cell_of(file);
                 (cell.load == *load).then_some(())?;
-                Some((Factors::of(&cell.tuning)?, Stretches::of(file, Series::WakeupLatency)?))
+                Some((Factors::of(&cell.tuning)?, Stretches::of(file, Series::ReleaseLatency)?))
             })
             .collect();
         effects.extend(under_load(load, &cells, Bootstrap { seed, ..bootstrap }));
@@ -100,7 +100,7 @@ pub fn in_one_line(effects: &[Effect]) -> Vec<String> {
             format!("{} {paid}{at}", effect.factor)
         });
         let each = listed(&each.collect::<Vec<_>>());
-        let metric = common.as_deref().unwrap_or("wake-up latency");
+        let metric = common.as_deref().unwrap_or("release latency");
         format!("Factor by factor, {metric} under {load}: {each}")
     };
     loads.into_iter().map(line).collect()
@@ -183,7 +183,7 @@ impl Pairs<'_> {
         let mut effect = Effect {
             factor: self.factor.to_string(),
             load: load.to_owned(),
-            metric: format!("{} {}", self.share.label(), Series::WakeupLatency.words()),
+            metric: format!("{} {}", self.share.label(), Series::ReleaseLatency.words()),
             ratio: (with - without).exp(),
             low: low.exp(),
             high: high.exp(),

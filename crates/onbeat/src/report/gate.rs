@@ -45,7 +45,7 @@ impl Gate {
     /// Of the checks of a run.
     #[must_use]
     pub fn of(run: &str, checks: Vec<Check>) -> Self {
-        let outcome = checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::NotEnoughSamples);
+        let outcome = checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::Inconclusive);
         let (schema, version) = (GATE_SCHEMA.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         Self { schema, version, run: run.to_owned(), outcome, checks }
     }
@@ -80,8 +80,8 @@ pub fn limit_checks(run: &str, cells: &[&CellSummary], limit: Limit) -> Vec<Chec
     let check = |cell: &&CellSummary| {
         let (outcome, sentence) = match (&cell.verdict, &cell.why_not) {
             (Some(verdict), _) => (verdict.outcome, verdict.sentence.clone()),
-            (None, Some(why)) => (Outcome::NotEnoughSamples, format!("it was not permitted: {why}")),
-            (None, None) => (Outcome::NotEnoughSamples, "it has no run file".to_owned()),
+            (None, Some(why)) => (Outcome::Inconclusive, format!("it was not permitted: {why}")),
+            (None, None) => (Outcome::Inconclusive, "it has no run file".to_owned()),
         };
         Check { name: limit_in_words(limit), of: name(run, cell), outcome, sentence }
     };
@@ -132,24 +132,24 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
     let Some(found) = found else {
         let series = baseline.series.words();
         let why = format!("not enough samples: the run and its baseline have no {label} {series} in common");
-        return (Outcome::NotEnoughSamples, why);
+        return (Outcome::Inconclusive, why);
     };
     let Some((low, high)) = found.low.zip(found.high) else {
         let why = format!(
             "not enough samples: {label} is x {}, and fewer than ten samples above it or four stretches of time carry it",
             ratio(found.ratio)
         );
-        return (Outcome::NotEnoughSamples, why);
+        return (Outcome::Inconclusive, why);
     };
     let words = format!("{label} is {} that of {}", found.words(), baseline.run.name);
     let allowed_words = super::units::three_digits(allowed);
     if low > allowed {
-        (Outcome::Broken, format!("{words}, x {allowed_words} is allowed"))
+        (Outcome::Fail, format!("{words}, x {allowed_words} is allowed"))
     } else if high <= allowed {
-        (Outcome::Holds, format!("{words}, x {allowed_words} is allowed"))
+        (Outcome::Pass, format!("{words}, x {allowed_words} is allowed"))
     } else {
         (
-            Outcome::NotEnoughSamples,
+            Outcome::Inconclusive,
             format!("not enough samples: {words}, x {allowed_words} is allowed and lies within the interval"),
         )
     }

@@ -45,9 +45,9 @@ fn overall(cells: &[CellSummary], limit: Option<Limit>) -> Overall {
     };
     let outcome = limit.map(|_| {
         let outcomes = cells.iter().filter_map(|cell| Some(cell.verdict.as_ref()?.outcome));
-        outcomes.max().unwrap_or(Outcome::NotEnoughSamples)
+        outcomes.max().unwrap_or(Outcome::Inconclusive)
     });
-    Overall { outcome, best: None, sentence }
+    Overall { outcome, sentence, ..Overall::default() }
 }
 
 fn judged(cells: &[CellSummary], limit: Limit) -> String {
@@ -56,10 +56,10 @@ fn judged(cells: &[CellSummary], limit: Limit) -> String {
     let words = limit_in_words(limit);
     let who = &cell.tuning;
     match verdict.outcome {
-        Outcome::Holds if cells.len() == 1 => format!("{who} holds {words}; {}", verdict.sentence),
-        Outcome::Holds => format!("All {} streams hold {words}; {who}: {}", cells.len(), verdict.sentence),
-        Outcome::Broken => format!("{who} does not hold {words}; {}", verdict.sentence),
-        Outcome::NotEnoughSamples => format!("{who} may hold {words}; {}", verdict.sentence),
+        Outcome::Pass if cells.len() == 1 => format!("{who} holds {words}; {}", verdict.sentence),
+        Outcome::Pass => format!("All {} streams hold {words}; {who}: {}", cells.len(), verdict.sentence),
+        Outcome::Fail => format!("{who} does not hold {words}; {}", verdict.sentence),
+        Outcome::Inconclusive => format!("{who} may hold {words}; {}", verdict.sentence),
     }
 }
 

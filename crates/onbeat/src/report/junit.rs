@@ -12,8 +12,8 @@ pub fn junit(gate: &Gate, time_s: f64) -> String {
     let counts = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{time_s:.3}\"",
         gate.checks.len(),
-        of(Outcome::Broken),
-        of(Outcome::NotEnoughSamples)
+        of(Outcome::Fail),
+        of(Outcome::Inconclusive)
     );
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     xml.push_str(&format!("<testsuites name=\"onbeat gate\" {counts}>\n"));
@@ -33,11 +33,11 @@ fn case(check: &Check, xml: &mut String) {
     let (name, of, sentence) = (escaped(&check.name), escaped(&check.of), escaped(&check.sentence));
     xml.push_str(&format!("    <testcase classname=\"{of}\" name=\"{name}\" time=\"0\">"));
     match check.outcome {
-        Outcome::Holds => xml.push_str(&format!("<system-out>{sentence}</system-out>")),
-        Outcome::Broken => {
+        Outcome::Pass => xml.push_str(&format!("<system-out>{sentence}</system-out>")),
+        Outcome::Fail => {
             xml.push_str(&format!("<failure message=\"{sentence}\" type=\"broken\">{sentence}</failure>"));
         }
-        Outcome::NotEnoughSamples => {
+        Outcome::Inconclusive => {
             xml.push_str(&format!("<error message=\"{sentence}\" type=\"not_enough_samples\">{sentence}</error>"));
         }
     }

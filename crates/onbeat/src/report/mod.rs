@@ -7,7 +7,8 @@
 //! | [`statistics`] | how the samples of a series are spread, and which figures they carry |
 //! | [`binomial`] | how large a rate can be, given what was counted |
 //! | [`verdict`] | whether one run held a limit |
-//! | [`best`] | which tuning is best, and whether it holds the limit under every load |
+//! | [`best`], `contest` | which tuning is best, which ones tie with it, and whether it holds the limit under every load |
+//! | [`closing`] | what a terminal ends with |
 //! | [`causes`] | why spikes were late, counted |
 //! | [`spikes`] | which spikes there are, by number |
 //! | [`imported`] | what runs of other tools have come to |
@@ -35,10 +36,12 @@ pub mod binomial;
 mod bootstrap;
 pub mod causes;
 pub mod cell;
+pub mod closing;
 pub mod comparable;
 pub mod compare;
 pub mod compare_tables;
 pub mod conclusions;
+mod contest;
 pub mod effects;
 pub mod enough;
 mod exclusions;
@@ -66,7 +69,7 @@ pub use conclusions::Conclusions;
 pub use effects::Effect;
 pub use page::{PageError, page};
 pub use statistics::{Low, Percentile, Share, Statistics};
-pub use summary::{Summary, bench_sentences};
+pub use summary::{Summary, bench_sentences, cautions};
 pub use table::Table;
 pub use units::Letters;
 pub use verdict::{Limit, Outcome, Verdict};

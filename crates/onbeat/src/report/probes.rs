@@ -69,7 +69,7 @@ fn spread(rows: &[Second], figure: impl Fn(&Second) -> f64) -> (f64, f64) {
 #[must_use]
 pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
     let of = cell.by_second?;
-    let all = cell.series.get(&Series::WakeupLatency)?;
+    let all = cell.series.get(&Series::ReleaseLatency)?;
     let us = |ns: f64| format!("{:.3}", ns / 1e3);
     let row = |what: &str, n: u64, mean: f64, sd: f64| Row {
         entries: vec![what.into(), count(n).into(), us(mean).into(), us(sd).into()],
@@ -77,7 +77,7 @@ pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
     };
     let overruns = count(of.overruns);
     Some(Table {
-        title: format!("wake-up latency second by second, {}; {overruns} overruns", letters.microseconds()),
+        title: format!("release latency second by second, {}; {overruns} overruns", letters.microseconds()),
         columns: vec![
             Column::words("of each second"),
             Column::figures("samples"),

@@ -85,7 +85,7 @@ impl Summary {
         }
         let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
         let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
-        let verdict = best::overall(&cells, &asked.tunings, &asked.loads, limit);
+        let verdict = best::overall(&cells, files, &asked.tunings, &asked.loads, limit);
         let sweep = sweep::of(bench, &cells);
         // Of a sweep the worst step is explained; eleven explanations hide it.
         let worst = sweep.as_ref().and_then(Sweep::worst).map(|step| vec![step.load.clone()]);
@@ -117,7 +117,7 @@ impl Summary {
         let cell = cell_of(run);
         let (tunings, loads) = (vec![cell.tuning.clone()], vec![cell.load.clone()]);
         let cells = vec![cell::of_file(cell, run, limit)];
-        let verdict = best::overall(&cells, &tunings, &loads, limit);
+        let verdict = best::overall(&cells, std::slice::from_ref(run), &tunings, &loads, limit);
         Self {
             schema: MEASURE_SCHEMA.to_owned(),
             version: run.header.version.clone(),
@@ -157,6 +157,7 @@ impl Summary {
 #[must_use]
 pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = vec![summary.verdict.sentence.clone()];
+    sentences.extend(super::closing::to_decide(summary));
     sentences.extend(summary.cells.iter().filter(|_| summary.cells.len() == 1).flat_map(|cell| cell.derived.clone()));
     sentences.extend(summary.sweep.iter().map(|sweep| sweep.sentence.clone()));
     sentences.extend(effects::in_one_line(&summary.effects));
@@ -167,6 +168,14 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
             "Tunings ran one after the other: a change of what else the machine did meanwhile looks like an effect";
         sentences.push(why.to_owned());
     }
+    sentences.extend(cautions(summary));
+    sentences
+}
+
+/// What the figures of a summary do not cover: what was not permitted, cut off, or lost.
+#[must_use]
+pub fn cautions(summary: &Summary) -> Vec<String> {
+    let mut sentences = refusals(&summary.cells);
     let cell_names = |is: fn(&CellSummary) -> bool| -> Vec<String> {
         summary
             .cells
@@ -180,11 +189,26 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
             sentences.push(format!("{what}: {}", super::units::listed(&names)));
         }
     };
-    told(cell_names(|cell| !cell.permitted), "Not permitted");
     told(cell_names(|cell| cell.goes_on), "The run goes on, judged by what is there so far");
-    told(cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on), "Cut off, judged by what is there");
+    told(
+        cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on),
+        "Truncated; verdict from the recorded part",
+    );
     told(cell_names(|cell| cell.lost > 0), "Samples were lost");
     sentences
+}
+
+/// Each reason once, with the tunings that it kept from running.
+fn refusals(cells: &[CellSummary]) -> Vec<String> {
+    let mut refusals: Vec<(&str, Vec<String>)> = Vec::new();
+    for (why_not, cell) in cells.iter().filter_map(|cell| Some((cell.why_not.as_deref()?, cell))) {
+        match refusals.iter_mut().find(|(known, _)| *known == why_not) {
+            Some((_, tunings)) if tunings.contains(&cell.tuning) => {}
+            Some((_, tunings)) => tunings.push(cell.tuning.clone()),
+            None => refusals.push((why_not, vec![cell.tuning.clone()])),
+        }
+    }
+    refusals.into_iter().map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", "))).collect()
 }
 
 /// What the bench was asked to do; from its cells' files where its own note is missing.

@@ -62,10 +62,10 @@ impl Unit {
     }
 }
 
-/// One table for a load: a row per tuning, wake-up latency in microseconds, misses and skipped releases.
+/// One table for a load: a row per tuning, release latency in microseconds, misses and skipped releases.
 #[must_use]
 pub fn by_tuning(summary: &Summary, load: &str, letters: Letters) -> Table {
-    by_tuning_of(summary, load, Series::WakeupLatency, letters)
+    by_tuning_of(summary, load, Series::ReleaseLatency, letters)
 }
 
 /// The same for any series.
@@ -76,7 +76,7 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
     let under = if load == UNKNOWN { String::new() } else { format!(" under {load}") };
     let is_imported = cells.iter().all(|cell| cell.import.is_some());
     let mut table = Table {
-        title: format!("{}{under}, {}{}", series.words(), unit.name, samples_of(&cells, series)),
+        title: format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series)),
         columns: vec![Column::words(if is_imported { "run" } else { "tuning" })],
         rows: rows_by_tuning(summary, &cells, (series, unit)),
         legend: Vec::new(),
@@ -147,7 +147,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     rows.push(row("tail", "", &tail));
     rows.iter_mut().for_each(mark_whole_row);
     let under = if load == UNKNOWN { String::new() } else { format!(" under {load}") };
-    let title = format!("{}{under}, {}{}", series.words(), unit.name, samples_of(&cells, series));
+    let title = format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series));
     let mut table = Table { title, columns, rows, legend: Vec::new() };
     explain(&mut table, &cells);
     table.legend.push("jitter is max - min, tail is (max - avg) / SD, both over all samples".to_owned());
@@ -166,9 +166,9 @@ pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
             || Entry::from(NO_FIGURE),
             |verdict| {
                 let mark = match verdict.outcome {
-                    Outcome::Holds => Mark::Good,
-                    Outcome::NotEnoughSamples => Mark::Open,
-                    Outcome::Broken => Mark::Bad,
+                    Outcome::Pass => Mark::Good,
+                    Outcome::Inconclusive => Mark::Open,
+                    Outcome::Fail => Mark::Bad,
                 };
                 let text = format!("{} {}/{}", verdict.outcome.words(), count(verdict.over), count(verdict.releases));
                 Entry::marked(text, mark)
@@ -249,6 +249,12 @@ pub fn ladder(grants: &[Grant]) -> Table {
     }
 }
 
+/// A series by name, and which releases it leaves out.
+fn named(series: Series, cells: &[&CellSummary]) -> String {
+    let leaves_out = series == Series::WakeupLatency && cells.iter().any(|cell| cell.import.is_none());
+    if leaves_out { format!("{} of served releases only", series.words()) } else { series.words().to_owned() }
+}
+
 fn name(cell: &CellSummary) -> String {
     let mark = match (cell.permitted && !cell.complete, cell.goes_on) {
         (true, true) => "+",
@@ -299,7 +305,10 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
     if cells.iter().any(|cell| cell.permitted && !cell.complete && !cell.goes_on) {
         table.legend.push(CUT_OFF.to_owned());
     }
-    for cell in cells {
-        table.legend.extend(cell.why_not.iter().map(|why_not| format!("{}: not permitted, {why_not}", cell.tuning)));
+    let mut blind: Vec<&str> = cells.iter().filter_map(|cell| Some(cell.import.as_ref()?.format.as_str())).collect();
+    blind.dedup();
+    if !blind.is_empty() {
+        let words = format!("served cycles only: {} does not record skipped releases", blind.join(", "));
+        table.legend.push(words);
     }
 }

@@ -13,34 +13,37 @@ pub type Limit = crate::record::LimitNote;
 
 /// How a limit came out. In the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Outcome {
     /// The rate over the limit is as low as asked, at 95 % confidence.
-    Holds,
+    #[serde(alias = "holds")]
+    Pass,
     /// The samples fit both.
-    NotEnoughSamples,
+    #[serde(alias = "not_enough_samples")]
+    Inconclusive,
     /// The rate over the limit is higher than asked, at 95 % confidence.
-    Broken,
+    #[serde(alias = "broken")]
+    Fail,
 }
 
 impl Outcome {
-    /// What a command that asked for the limit ends with: 0 holds, 1 broken, 2 not enough samples.
+    /// What a command that asked for the limit ends with: 0 for PASS, 1 for FAIL, 2 for INCONCLUSIVE.
     #[must_use]
     pub const fn exit_status(self) -> u8 {
         match self {
-            Self::Holds => 0,
-            Self::Broken => 1,
-            Self::NotEnoughSamples => 2,
+            Self::Pass => 0,
+            Self::Fail => 1,
+            Self::Inconclusive => 2,
         }
     }
 
-    /// One or two words.
+    /// The one word that terminal, page, JUnit and JSON use.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
-            Self::Holds => "holds",
-            Self::NotEnoughSamples => "not enough",
-            Self::Broken => "broken",
+            Self::Pass => "PASS",
+            Self::Inconclusive => "INCONCLUSIVE",
+            Self::Fail => "FAIL",
         }
     }
 }
@@ -55,9 +58,9 @@ pub struct Verdict {
     /// How many may have been over it: they lie in a cell of the source that reaches beyond the limit. Only in imported runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsure: u64,
-    /// Out of how many: wake-up and response time count every release, skipped ones among them.
+    /// Out of how many: release latency and response time count every release, skipped ones among them.
     pub releases: u64,
-    /// How many releases with none over suffice for [`Outcome::Holds`]; 1 when the limit is for all of them, because
+    /// How many releases with none over suffice for [`Outcome::Pass`]; 1 when the limit is for all of them, because
     /// then no number proves it.
     pub needed: u64,
     /// All of it in words.
@@ -90,6 +93,7 @@ impl Verdict {
 /// count against either outcome. So do samples of an imported run in a cell that reaches beyond the limit.
 #[must_use]
 pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
+    let limit = on_all_releases(run, limit);
     let tally = Tally::of(run, limit);
     let allowed = allowed_rate(limit);
     let outcome = tally.outcome(allowed);
@@ -101,6 +105,22 @@ pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
         needed: if allowed > 0.0 { needed_with_none_over(allowed) } else { 1 },
         sentence: tally.sentence(outcome, limit),
     }
+}
+
+/// A limit on wake-up latency is one on all releases: those that were never served are not left out of it.
+pub(super) fn on_all_releases(run: &RunFile, limit: Limit) -> Limit {
+    let is_known = run.import.is_none();
+    match limit.on {
+        Series::WakeupLatency if is_known => Limit { on: Series::ReleaseLatency, ..limit },
+        // Another tool's run tells served releases only; its report says so beside the figure.
+        Series::ReleaseLatency if !is_known => Limit { on: Series::WakeupLatency, ..limit },
+        _ => limit,
+    }
+}
+
+/// Whether a skipped release is over any limit on this series: what was never served, or never answered, was late for certain.
+pub(super) const fn is_over_when_skipped(on: Series) -> bool {
+    matches!(on, Series::ResponseTime | Series::ReadWrite)
 }
 
 /// The rate over the limit that is still allowed.
@@ -130,14 +150,9 @@ impl Tally {
             return Self::of_cells(&run.distribution(limit.on), limit.limit_ns);
         }
         let (mut over, mut releases) = count_over(run, limit.on, limit.limit_ns);
-        let (skipped_over, skipped) = count_over(run, Series::SkippedLatency, limit.limit_ns);
-        match limit.on {
-            Series::WakeupLatency => over += skipped_over,
-            // What was never served, or never answered, was late for certain.
-            Series::ResponseTime | Series::ReadWrite => over += skipped,
-            _ => {}
-        }
-        if matches!(limit.on, Series::WakeupLatency | Series::ResponseTime | Series::ReadWrite) {
+        if is_over_when_skipped(limit.on) {
+            let skipped = run.distribution(Series::SkippedLatency).count();
+            over += skipped;
             releases += skipped;
         }
         let lost = run.intervals.iter().map(|interval| interval.lost).sum();
@@ -159,19 +174,19 @@ impl Tally {
     fn outcome(&self, allowed: f64) -> Outcome {
         let all = self.releases + self.lost;
         if self.releases == 0 {
-            Outcome::NotEnoughSamples
+            Outcome::Inconclusive
         } else if allowed == 0.0 {
             match (self.over, self.open()) {
-                (0, 0) => Outcome::Holds,
-                (0, _) => Outcome::NotEnoughSamples,
-                _ => Outcome::Broken,
+                (0, 0) => Outcome::Pass,
+                (0, _) => Outcome::Inconclusive,
+                _ => Outcome::Fail,
             }
         } else if lower_bound(self.over, all) > allowed {
-            Outcome::Broken
+            Outcome::Fail
         } else if upper_bound(self.over + self.open(), all) <= allowed {
-            Outcome::Holds
+            Outcome::Pass
         } else {
-            Outcome::NotEnoughSamples
+            Outcome::Inconclusive
         }
     }
 
@@ -185,19 +200,19 @@ impl Tally {
         };
         let judged = match outcome {
             _ if self.releases == 0 => "not enough samples: there is none".to_owned(),
-            Outcome::Holds if allowed == 0.0 => {
+            Outcome::Pass if allowed == 0.0 => {
                 format!("{found}; with 95 % confidence fewer than {} are", one_in(at_most))
             }
-            Outcome::Holds => {
+            Outcome::Pass => {
                 format!("{found}; with 95 % confidence at most {} are, {} may be", percent(at_most), percent(allowed))
             }
-            Outcome::Broken if allowed == 0.0 => format!("{found}, none may be"),
-            Outcome::Broken => {
+            Outcome::Fail if allowed == 0.0 => format!("{found}, none may be"),
+            Outcome::Fail => {
                 let rate = self.over as f64 / self.releases as f64;
                 format!("{found} ({}), {} may be", percent(rate), percent(allowed))
             }
-            Outcome::NotEnoughSamples if allowed == 0.0 => format!("{found}, as far as samples were kept"),
-            Outcome::NotEnoughSamples => format!("not enough samples: {found}, {}", self.needs(limit.at, allowed)),
+            Outcome::Inconclusive if allowed == 0.0 => format!("{found}, as far as samples were kept"),
+            Outcome::Inconclusive => format!("not enough samples: {found}, {}", self.needs(limit.at, allowed)),
         };
         let unsure = match self.unsure {
             0 => String::new(),

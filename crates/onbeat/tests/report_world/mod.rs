@@ -160,7 +160,9 @@ pub fn run_in_memory(tuning: &str, load: &str, blocks: &[Vec<u64>]) -> RunFile {
         let t = f64::from(index);
         run.blocks.push(Block { index, t, load: load.to_owned(), warmup: 0 });
         let counts = Distribution::of_values(latencies.iter().copied());
-        run.entries.push(Entry { series: Series::WakeupLatency, t, length: 1.0, block: Some(index), counts });
+        for series in [Series::ReleaseLatency, Series::WakeupLatency] {
+            run.entries.push(Entry { series, t, length: 1.0, block: Some(index), counts: counts.clone() });
+        }
         let mut moments = Moments::default();
         latencies.iter().for_each(|&ns| moments.add(ns));
         run.intervals.push(onbeat::record::Interval {

@@ -1,0 +1,183 @@
+//! What a terminal ends with: at most six lines, the verdict first.
+//!
+//! Each line has a label and a text that fits beside it into 80 columns. Everything else stands above, or in the page.
+
+use super::best::Overall;
+use super::causes::{self, Causes};
+use super::cell::CellSummary;
+use super::summary::Summary;
+use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
+use super::verdict::{Limit, Outcome, limit_in_words};
+use crate::cause::{Cause, CauseKind};
+use crate::record::SpikeNote;
+
+/// What a text has room for behind its label in a terminal of 80 columns.
+const WIDTH: usize = 70;
+/// Nobody waits longer than this to tell two tunings apart, in seconds.
+const LONGEST_S: f64 = 86_400.0;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What it is: `verdict`, `best`, `effect`, `cause`, `remedy`.
+    pub label: &'static str,
+    /// What it says.
+    pub text: String,
+    /// How the run came out, on the line that says so.
+    pub outcome: Option<Outcome>,
+}
+
+fn line(label: &'static str, text: String) -> Line {
+    Line { label, text, outcome: None }
+}
+
+/// The closing lines of a summary, without the one that names the page.
+#[must_use]
+pub fn of(summary: &Summary) -> Vec<Line> {
+    let is_bench = summary.tunings.len() > 1;
+    let mut lines = vec![verdict(summary)];
+    lines.extend(Some(summary).filter(|_| is_bench).and_then(best));
+    lines.extend(Some(summary).filter(|_| is_bench).and_then(effect));
+    lines.extend(cause(summary));
+    lines
+}
+
+fn verdict(summary: &Summary) -> Line {
+    let Overall { outcome, best, .. } = &summary.verdict;
+    let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
+        return line("verdict", "no limit given; --limit 200us --at 99.9 decides PASS or FAIL".to_owned());
+    };
+    let decisive = best.as_ref().and_then(|best| decisive(summary, &best.tuning, limit));
+    let figures = decisive.map_or(String::new(), |(cell, over, releases)| {
+        format!("; {}: {} of {} over", cell.load, count(over), count(releases))
+    });
+    let who = if summary.tunings.len() > 1 {
+        match outcome {
+            Outcome::Pass => best.as_ref().map_or(String::new(), |best| format!(" with {}", best.tuning)),
+            Outcome::Inconclusive => String::new(),
+            Outcome::Fail => " with any tuning".to_owned(),
+        }
+    } else {
+        String::new()
+    };
+    let words = limit_in_words(limit);
+    let text = match outcome {
+        Outcome::Pass => format!("PASS: {words}{who}{figures}"),
+        Outcome::Fail => format!("FAIL: not {words}{who}{figures}"),
+        Outcome::Inconclusive => format!("INCONCLUSIVE: {words}{who}{figures}"),
+    };
+    Line { outcome: Some(outcome), ..line("verdict", text) }
+}
+
+/// The cell of a tuning where most releases are over the limit.
+fn decisive<'s>(summary: &'s Summary, tuning: &str, limit: Limit) -> Option<(&'s CellSummary, u64, u64)> {
+    let of_tuning = summary.cells.iter().filter(|cell| cell.tuning == tuning && limit.limit_ns > 0);
+    let judged = of_tuning.filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
+    let worst = judged.max_by(|(_, a), (_, b)| a.rate_at_most().total_cmp(&b.rate_at_most()));
+    worst.map(|(cell, verdict)| (cell, verdict.over, verdict.releases))
+}
+
+fn best(summary: &Summary) -> Option<Line> {
+    let Overall { best, ties, times_longer, .. } = &summary.verdict;
+    let best = best.as_ref()?;
+    let all_tie =
+        ties.len() + 1 == summary.cells.iter().filter(|cell| cell.load == best.load && cell.main().is_some()).count();
+    let decide = times_longer.map(|times| times * summary.elapsed_s).filter(|needed_s| *needed_s <= LONGEST_S);
+    let decide = decide.map(|needed_s| format!("; --for {} would", rounded_time(needed_s)));
+    let text = match ties.as_slice() {
+        [] => format!("{} (tail and late releases over all loads)", best.tuning),
+        _ if all_tie => format!("none stands out{}", decide.unwrap_or_default().replace("would", "would tell")),
+        ties => {
+            let names = if ties.len() > 4 { format!("{} others", ties.len()) } else { listed(ties) };
+            format!("{}; {names} cannot be told apart from it{}", best.tuning, decide.unwrap_or_default())
+        }
+    };
+    Some(line("best", text))
+}
+
+/// A duration that the command line takes: `13m`, `2h`.
+fn rounded_time(seconds: f64) -> String {
+    match seconds {
+        s if s < 5400.0 => format!("{:.0}m", (s / 60.0).ceil().max(1.0)),
+        s => format!("{:.0}h", (s / 3600.0).ceil()),
+    }
+}
+
+/// What the best tuning changes against none, under the load where its tail is largest.
+fn effect(summary: &Summary) -> Option<Line> {
+    let best = summary.verdict.best.as_ref().filter(|best| best.tuning != "none")?;
+    let (with, without) = (summary.cell(&best.tuning, &best.load)?, summary.cell("none", &best.load)?);
+    let ((series, with_figures), (_, figures)) = (with.main()?, without.main()?);
+    let supported = |p: f64| {
+        let of = |all: &super::Statistics| all.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9).copied();
+        let (one, other) = (of(figures)?, of(with_figures)?);
+        (one.supported && other.supported).then_some((p, one.value_ns, other.value_ns))
+    };
+    let (p, from_ns, to_ns) = [99.99, 99.9, 99.0, 90.0, 50.0].into_iter().find_map(supported)?;
+    let time = |ns: u64| time_ns(ns, Letters::Ascii);
+    let late = |cell: &CellSummary| percent((cell.deadline_misses + cell.skipped) as f64 / cell.slots.max(1) as f64);
+    Some(line(
+        "effect",
+        format!(
+            "{}: p{p} {} {} -> {}; missed or skipped {} -> {}",
+            best.load,
+            series.words(),
+            time(from_ns),
+            time(to_ns),
+            late(without),
+            late(with)
+        ),
+    ))
+}
+
+/// The cause of most spikes of the best tuning, or of all where it has none, and what removes it.
+fn cause(summary: &Summary) -> Vec<Line> {
+    let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
+    let of_best: Vec<&CellSummary> = summary.cells.iter().filter(|cell| Some(cell.tuning.as_str()) == best).collect();
+    let all: Vec<&CellSummary> = summary.cells.iter().collect();
+    let named = [("", of_best), (" in all cells", all)].into_iter().find_map(|(whose, cells)| {
+        let causes = causes::merged(cells.iter().map(|cell| &cell.causes));
+        let kept: Vec<&SpikeNote> = cells.iter().flat_map(|cell| &cell.spikes).collect();
+        top(&causes, &kept).map(|(kind, words)| (kind, format!("{words}{whose}")))
+    });
+    let Some((kind, words)) = named else { return Vec::new() };
+    vec![line("cause", words), line("remedy", in_short(kind.advice()))]
+}
+
+fn top(causes: &Causes, kept: &[&SpikeNote]) -> Option<(CauseKind, String)> {
+    let (kind, of_kind) = causes.iter().max_by_key(|(_, count)| count.spikes)?;
+    let spikes: u64 = causes.values().map(|count| count.spikes).sum();
+    let who = causes::worst_of(*kind, kept).map_or_else(|| kind.words().to_owned(), Cause::words);
+    let worst = time_ns(of_kind.worst_ns, Letters::Ascii);
+    Some((*kind, format!("{who}: {} of {} spikes, worst {worst}", count(of_kind.spikes), count(spikes))))
+}
+
+/// The first of the remedies; without what stands behind a comma where there is no room for it.
+fn in_short(advice: &str) -> String {
+    let first = advice.split(';').next().unwrap_or(advice);
+    let short = if first.chars().count() > WIDTH { first.split(", ").next().unwrap_or(first) } else { first };
+    short.trim().to_owned()
+}
+
+/// What would tell the best tuning and its ties apart, in a sentence; nothing without ties.
+#[must_use]
+pub fn to_decide(summary: &Summary) -> Option<String> {
+    let Overall { best, ties, times_longer, .. } = &summary.verdict;
+    let best = best.as_ref().filter(|_| !ties.is_empty())?;
+    let names = listed(ties);
+    let needed_s = times_longer.map(|times| times * summary.elapsed_s);
+    Some(match needed_s {
+        Some(needed_s) if needed_s <= LONGEST_S => format!(
+            "To tell {} and {names} apart, measure for {}: onbeat bench --for {}",
+            best.tuning,
+            spoken(needed_s),
+            rounded_time(needed_s)
+        ),
+        Some(needed_s) => format!(
+            "{} and {names} differ so little that {} days would be needed to tell them apart: choose by what they cost",
+            best.tuning,
+            three_digits(needed_s / 86_400.0)
+        ),
+        None => format!("{} and {names} have too few stretches of time to be told apart: measure longer", best.tuning),
+    })
+}
