@@ -12,7 +12,7 @@ const ratio = (metric: string, value: number, low: number | null, high: number |
 const comparison: Comparison = {
   runs: ['monday', 'tuesday'],
   cells: [
-    { cell: '', series: 'wakeup_latency', runs: [{ run: 0, ratios: [] }, { run: 1, ratios: [ratio('p50', 1.4, 1.2, 1.6), ratio('p99', 0.7, 0.4, 1.3), ratio('p99.99', 3.1, null, null)] }] },
+    { cell: '', series: 'release_latency', runs: [{ run: 0, ratios: [] }, { run: 1, ratios: [ratio('p50', 1.4, 1.2, 1.6), ratio('p99', 0.7, 0.4, 1.3), ratio('p99.99', 3.1, null, null)] }] },
     { cell: '', series: 'observed_period', runs: [{ run: 0, ratios: [] }, { run: 1, ratios: [ratio('p50', 1, 0.99, 1.01)] }] },
   ],
   differences: [{ fact: 'kernel', values: ['6.18.3 PREEMPT_RT', '6.18.4'] }, { fact: 'governor', values: ['performance', null] }],
@@ -34,7 +34,7 @@ function compared(): string {
 }
 
 test('each run but the first has its ratios to the first, series by series', () => {
-  const [found] = beside(comparison, 'wakeup_latency');
+  const [found] = beside(comparison, 'release_latency');
   assert.equal(found!.base, 'monday');
   assert.deepEqual(found!.others.map(({ name, ratios }) => [name, ratios.length]), [['tuesday', 3]]);
   assert.deepEqual(beside(comparison, 'execution_time'), []);

@@ -132,7 +132,7 @@ test('the lowest q percent leave the peaks out and keep everything else', () => 
   const low = lowest(histogram, 99);
   assert.deepEqual([low.count, low.max_ns, low.supported], [990, 990, true]);
   assert.ok(Math.abs(low.mean_ns - 495.5) < 1e-9);
-  const exact = Math.sqrt(values.slice(0, 990).reduce((a, v) => a + (v - 495.5) ** 2, 0) / 989);
+  const exact = Math.sqrt(values.slice(0, 990).reduce((a, v) => a + (v - 495.5) ** 2, 0) / 990);
   assert.ok(Math.abs(low.sd_ns - exact) < 1e-9);
   assert.equal(lowest(histogram, 99.9).supported, false);
 });

@@ -26,7 +26,7 @@ test('the page’s data is read whole: every file, every series, the summary', (
   assert.equal(report.kind, 'bench');
   assert.equal(report.cells.length, 18);
   const pmcs = cell('PMCS', 'paper').file!;
-  assert.deepEqual([...pmcs.series.keys()], ['wakeup_latency', 'observed_period', 'execution_time', 'response_time', 'sleep_latency']);
+  assert.deepEqual([...pmcs.series.keys()], ['release_latency', 'observed_period', 'execution_time', 'response_time', 'sleep_latency', 'wakeup_latency']);
   assert.equal(pmcs.blocks.length, 2);
   assert.deepEqual(files.flatMap((file) => file.problems), []);
 });
@@ -71,7 +71,7 @@ test('a time range keeps the intervals that touch it', () => {
 test('the first selection is the untuned cell, one between and the best one', () => {
   const state = firstState(report);
   assert.deepEqual(state.slots.filter((key) => key !== null).map((key) => report.cells.find((c) => c.key === key)!.name), ['none · paper', 'P · paper', 'PMCS · paper']);
-  assert.equal(state.tag, 'wakeup_latency');
+  assert.equal(state.tag, 'release_latency');
 });
 
 test('what was cut off, not permitted or substituted is noted', () => {
@@ -111,8 +111,21 @@ test('a file without a summary gets figures from its histograms, and exact momen
   assert.equal(derived.period_ns, 1_000_000);
 });
 
+test('wake-up latency is what is left of all releases without the skipped ones, interval by interval', () => {
+  const late = (t: number, wakeup: number): number => (t % 1 > 0.5 && t % 1 < 0.5015 ? 4.2e6 : wakeup);
+  const made = runFile({ tuning: 'none', load: 'paper', interval: 1, start: 1e9, dice: 8, cell: true, tags: ['wakeup_latency'], blocks: [{ t: 0, seconds: 5, load: 'paper' }], shape: late });
+  const [file] = readText(made.text, 'none-paper.onbeat.hlog').files;
+  const total = (tag: string): number => file!.series.get(tag)!.reduce((sum, line) => sum + line.histogram()!.total, 0);
+  assert.ok(made.counts['skipped']! > 10, 'releases were skipped');
+  assert.deepEqual([total('release_latency'), total('wakeup_latency'), total('skipped_latency')], [made.counts['slots'], made.counts['cycles'], made.counts['skipped']]);
+  const figures = deriveSummary([file!]).cells[0]!.series;
+  assert.equal(figures['release_latency']!.count, made.counts['slots']);
+  assert.equal(figures['release_latency']!.max_ns, Math.max(...made.samples['release_latency']!));
+  assert.equal(figures['wakeup_latency']!.max_ns, Math.max(...made.samples['wakeup_latency']!));
+});
+
 test('logs of other tools are read: no tag, absolute stamps, Windows line ends', () => {
-  const line = text.split('\n').find((l) => l.startsWith('Tag=wakeup_latency'))!.replace('Tag=wakeup_latency,', '').replace(/^[\d.]+/, '1763712000.500');
+  const line = text.split('\n').find((l) => /^\d/.test(l))!.replace(/^[\d.]+/, '1763712000.500');
   const { files: [file] } = readText(`#[StartTime: 1763712000.000 (seconds since epoch)]\r\n${line}\r\n`, 'other.hlog');
   assert.equal(file!.series.get('untagged')![0]!.t, 0.5);
   assert.ok(file!.series.get('untagged')![0]!.histogram()!.total > 0);

@@ -126,7 +126,7 @@ pub(crate) struct CompareOptions {
 
 pub(crate) const GATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat gate onbeat-runs/latest --limit 100us --at 99.99
-      exit status 0 holds, 1 broken, 2 the samples cannot tell
+      exit status 0 PASS, 1 FAIL, 2 INCONCLUSIVE
   onbeat gate nightly --baseline released --no-worse-than 1.2 --at 99.9 --junit gate.xml
       all of the ratio's 95 % interval must be at most 1.2";
 
@@ -141,8 +141,8 @@ pub(crate) struct GateOptions {
     /// How many samples must keep the limit, and the percentile that is held against the baseline, in percent
     #[arg(long, default_value = "99.99", value_parser = crate::cli::percent, value_name = "PERCENT")]
     pub(crate) at: f64,
-    /// The series: wakeup_latency, observed_period, response_time, hiccup, gap, ...
-    #[arg(long, default_value = "wakeup_latency", value_parser = series, value_name = "SERIES")]
+    /// The series: release_latency, observed_period, response_time, hiccup, gap, ...
+    #[arg(long, default_value = "release_latency", value_parser = series, value_name = "SERIES")]
     pub(crate) series: Series,
     /// A run that this one may not be worse than
     #[arg(long, value_name = "RUN")]

@@ -27,7 +27,7 @@ impl Lines {
             None => "an ordinary thread".to_owned(),
         };
         let title =
-            format!("wake-up latency, {unit}: a release every {} {unit}, {whose}", setting.period_ns as f64 / 1e3);
+            format!("release latency, {unit}: a release every {} {unit}, {whose}", setting.period_ns as f64 / 1e3);
         let is_wanted = probe.line_a_second && !quiet;
         Self { title: is_wanted.then_some(title), said: 0, overruns: 0, best_ns: u64::MAX, worst_ns: 0 }
     }

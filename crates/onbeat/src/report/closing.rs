@@ -103,11 +103,13 @@ fn rounded_time(seconds: f64) -> String {
     }
 }
 
-/// What the best tuning changes against none, under the load where its tail is largest.
+/// What the best tuning changes against none, under the load where its tail is largest; nothing where the two cannot be told apart.
 fn effect(summary: &Summary) -> Option<Line> {
-    let best = summary.verdict.best.as_ref().filter(|best| best.tuning != "none")?;
+    let Overall { best, ties, .. } = &summary.verdict;
+    let is_apart = !ties.iter().any(|tie| tie == "none");
+    let best = best.as_ref().filter(|best| best.tuning != "none" && is_apart)?;
     let (with, without) = (summary.cell(&best.tuning, &best.load)?, summary.cell("none", &best.load)?);
-    let ((series, with_figures), (_, figures)) = (with.main()?, without.main()?);
+    let ((_, with_figures), (_, figures)) = (with.main()?, without.main()?);
     let supported = |p: f64| {
         let of = |all: &super::Statistics| all.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9).copied();
         let (one, other) = (of(figures)?, of(with_figures)?);
@@ -119,9 +121,8 @@ fn effect(summary: &Summary) -> Option<Line> {
     Some(line(
         "effect",
         format!(
-            "{}: p{p} {} {} -> {}; missed or skipped {} -> {}",
+            "{}: p{p} {} -> {}; missed or skipped {} -> {}",
             best.load,
-            series.words(),
             time(from_ns),
             time(to_ns),
             late(without),

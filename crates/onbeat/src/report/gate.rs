@@ -112,18 +112,25 @@ pub fn baseline_checks(run: &Digest, cells: &[&CellSummary], baseline: &Baseline
         let base = same
             .or_else(|| their.iter().find(|other| stream(cell).is_some() && stream(other) == stream(cell)))
             .or_else(|| their.first().filter(|_| their.len() == 1));
-        let ratio = base.and_then(|base| run.ratio_to(baseline.run, (cell, base), (baseline.series, baseline.share)));
+        let series = base.map_or(baseline.series, |base| in_common(baseline.series, [cell, base]));
+        let ratio = base.and_then(|base| run.ratio_to(baseline.run, (cell, base), (series, baseline.share)));
         let (outcome, sentence) = judged(ratio.as_ref(), baseline);
         let name = format!(
             "{} {} at most x {} of {}",
             baseline.share.label(),
-            baseline.series.words(),
+            series.words(),
             super::units::three_digits(baseline.no_worse_than),
             baseline.run.name
         );
         Check { name, of: name_of(run, cell), outcome, sentence }
     };
     cells.iter().map(of).collect()
+}
+
+/// Another tool's run tells served releases only, and what is held against it must be the same.
+fn in_common(series: Series, cells: [&CellSummary; 2]) -> Series {
+    let is_imported = cells.iter().any(|cell| cell.import.is_some());
+    if series == Series::ReleaseLatency && is_imported { Series::WakeupLatency } else { series }
 }
 
 fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {

@@ -35,10 +35,10 @@ fn case(check: &Check, xml: &mut String) {
     match check.outcome {
         Outcome::Pass => xml.push_str(&format!("<system-out>{sentence}</system-out>")),
         Outcome::Fail => {
-            xml.push_str(&format!("<failure message=\"{sentence}\" type=\"broken\">{sentence}</failure>"));
+            xml.push_str(&format!("<failure message=\"{sentence}\" type=\"FAIL\">{sentence}</failure>"));
         }
         Outcome::Inconclusive => {
-            xml.push_str(&format!("<error message=\"{sentence}\" type=\"not_enough_samples\">{sentence}</error>"));
+            xml.push_str(&format!("<error message=\"{sentence}\" type=\"INCONCLUSIVE\">{sentence}</error>"));
         }
     }
     xml.push_str("</testcase>\n");
