@@ -34,9 +34,13 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
   let site: ReturnType<typeof pages>;
   const dropped = runFile({ tuning: 'PM', load: 'idle', interval: 1, start: 1e9, dice: 9, cell: true, tags: ['wakeup_latency', 'observed_period'], blocks: [{ t: 0, seconds: 6, load: 'idle' }] }).text;
 
+  const causes = Array.from({ length: 688 }, (_, i) => ({ kind: 'preempted', ns: 1000 * (700 - i), evidence: `hackbench [${2000 + i}] ran`, culprit: { name: 'hackbench', tid: 2000 + i, prio: 120 } }));
+  const crowded = { t: 1.5, index: 1500, block: 0, wakeup_latency_ns: 240e6, execution_time_ns: 21e3, skipped: 0, stall: null, causes };
+  const crowd = `${dropped}#[onbeat: ${JSON.stringify({ spike: crowded })}]\n`;
+
   before(async () => {
     browser = await launch();
-    site = pages({ 'bench.html': filled(bench(3, 5)), 'unwatched.html': filled(bench(2, 3, false)), 'hour.html': filled(hour(600)), 'empty.html': template, 'PM-idle.onbeat.hlog': dropped });
+    site = pages({ 'bench.html': filled(bench(3, 5)), 'unwatched.html': filled(bench(2, 3, false)), 'hour.html': filled(hour(600)), 'empty.html': template, 'PM-idle.onbeat.hlog': dropped, 'crowd.onbeat.hlog': crowd });
     writeFileSync(fileURLToPath(site.url('broken.html')), template.replace('@@DATA@@', 'H4sIAAAAAAAAA0tMSk4BAMJBJDUGAAAA'.slice(0, 20)));
   });
   after(async () => { await browser?.close(); site?.done(); });
@@ -263,6 +267,23 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       await page.waitForTimeout(400);
       assert.match(await page.locator('#matrix .note').innerText(), /Read off the histograms/);
       assert.equal(await page.locator('.plot canvas').count(), 4);
+    });
+  });
+
+  test('a spike with hundreds of causes stands open by the largest ones, and folds the rest', async () => {
+    await opened('empty.html', {}, async (page) => {
+      await page.locator('#files').setInputFiles(fileURLToPath(site.url('crowd.onbeat.hlog')));
+      await page.waitForSelector('#spikes .more');
+      const height = (): Promise<number> => page.evaluate(() => document.documentElement.scrollHeight);
+      const before = await height();
+      await page.locator('#spikes .more').first().click();
+      assert.equal(await page.locator('#spikes .why > ol > li').count(), 8);
+      assert.ok((await height()) - before < 2500, `${before} px became ${await height()} px`);
+      const rest = page.locator('#spikes .why details');
+      assert.match(await rest.locator('summary').innerText(), /^680 more causes, /);
+      await rest.locator('summary').click();
+      await page.waitForTimeout(100);
+      assert.equal(await rest.locator('li').count(), 680);
     });
   });
 

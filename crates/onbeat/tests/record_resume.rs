@@ -89,6 +89,27 @@ fn adds_up(run: &RunFile, account: &Account) {
 }
 
 #[test]
+fn the_warm_up_of_a_killed_part_stays_in_every_count() {
+    in_a_file(|path| {
+        let mut killed = begin(path);
+        killed.begin_block(0, Instant::from_ns(0), "idle", 10).unwrap();
+        for index in 0..2_500 {
+            let release = Instant::from_ns(index * MS);
+            killed.sample(&Sample { index, release, wakeup_latency_ns: 20_000, ..Sample::default() }, None).unwrap();
+        }
+        drop(killed);
+        let read = RunFile::read(path).unwrap();
+        assert_eq!((read.account().slots, read.account().warmup), (2_000, 10), "two whole seconds");
+
+        let past = Past::open(path).unwrap();
+        assert_eq!((past.account.slots, past.account.cycles, past.account.warmup), (2_000, 2_000, 10));
+        let account = go_on(past, 500, 90);
+        assert_eq!((account.slots, account.warmup), (2_500, 10));
+        adds_up(&RunFile::read(path).unwrap(), &account);
+    });
+}
+
+#[test]
 fn a_run_that_was_ended_early_and_gone_on_with_has_one_account() {
     in_a_file(|path| {
         let mut recorder = begin(path);

@@ -275,6 +275,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
         let lost = count(Account::of(run).lost);
         notes.push(format!("{lost} samples found no room between loop and recorder and are in no figure"));
     }
+    notes.extend(warm_up(run, series));
     notes.extend(verdict::stalls_in_words(&verdict::stalls(run)));
     notes.extend(exclusions::in_words(&run.exclusions));
     notes.extend(run.remarks.iter().cloned());
@@ -282,6 +283,17 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
         notes.extend(load_notes(&run.loads, load));
     }
     notes
+}
+
+/// What the warm-up left out, where that is worse than everything it kept.
+fn warm_up(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Option<String> {
+    let crate::record::Account { warmup, warmup_worst_ns, .. } = run.account();
+    let kept_ns = series.get(&Series::ReleaseLatency).map_or(0, |figures| figures.max_ns);
+    let time = |ns: u64| super::units::time_ns(ns, super::units::Letters::Ascii);
+    (warmup_worst_ns > kept_ns).then(|| {
+        let (worst, cycles) = (time(warmup_worst_ns), count(warmup));
+        format!("{cycles} cycles of the warm-up are in no figure; the latest of them started {worst} behind its release")
+    })
 }
 
 fn resumed(resume: &Resume) -> String {
