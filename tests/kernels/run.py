@@ -6,6 +6,7 @@ them. Kernel packages are downloaded by name and unpacked below --work; nothing 
 """
 
 import argparse
+import concurrent.futures
 import functools
 import gzip
 import pathlib
@@ -17,7 +18,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 # What the package names of a kernel look like: 6.1.0-56 in Debian 12, 6.12.117+deb12 since.
-SERIES = {"6.1": r"6\.1\.\d+-\d+", "6.12": r"6\.12\.\d+\+deb\d+", "newest": r"[\d.]+\+deb\d+"}
+SERIES = {"6.1": r"6\.1\.[0-9]+-[0-9]+", "6.12": r"6\.12\.[0-9]+\+deb[0-9]+", "newest": r"[0-9.]+\+deb[0-9]+"}
 FLAVOURS = {"cloud": "cloud-amd64", "stock": "amd64", "rt": "rt-amd64"}
 # Suites that hold newer kernels than the host's own sources do; taken from the host's own mirror.
 NEWER_SUITES = ["trixie-backports", "sid"]
@@ -122,7 +123,7 @@ def boot(image, ramdisk, cgroup, options, log):
     words += ["-kernel", image, "-initrd", ramdisk]
     words += ["-append", f"{COMMAND_LINE} onbeat.cgroup={cgroup} onbeat.for={options.duration}"]
     checks = []
-    with open(log, "w") as kept, subprocess.Popen(
+    with open(log, "w", buffering=1) as kept, subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as guest:
         for line in guest.stdout:
@@ -143,20 +144,28 @@ def main():
     parser.add_argument("--cgroups", default="v2,v2-cpuset,v1,none", help="comma-separated, see init")
     parser.add_argument("--for", dest="duration", default="20s", help="duration of the bench in the guest")
     parser.add_argument("--limit", type=int, default=900, help="time limit of a guest in seconds")
+    parser.add_argument("--jobs", type=int, default=1, help="guests at the same time")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     apt = Apt(options.work / "apt")
     ramdisk = initramfs(options.onbeat, options.work)
+    kernels = [kernel(apt, word, options.work) for word in options.kernels.split(",")]
+    guests = [(release, image, cgroup) for release, image in kernels for cgroup in options.cgroups.split(",")]
     counts = {"ok": 0, "failed": 0, "absent": 0}
-    for word in options.kernels.split(","):
-        release, image = kernel(apt, word, options.work)
-        for cgroup in options.cgroups.split(","):
-            started = time.monotonic()
-            log = options.work / f"{release}-{cgroup}.log"
-            for name, result, why in boot(image, ramdisk, cgroup, options, log):
+
+    def run(guest):
+        release, image, cgroup = guest
+        started = time.monotonic()
+        checks = boot(image, ramdisk, cgroup, options, options.work / f"{release}-{cgroup}.log")
+        for name, result, why in checks:
+            print(f"CHECK kernel={release} cgroup={cgroup} {name} {result} {why}".rstrip(), flush=True)
+        print(f"kernel={release} cgroup={cgroup} took {time.monotonic() - started:.0f} s", flush=True)
+        return checks
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for checks in pool.map(run, guests):
+            for _, result, _ in checks:
                 counts[result] += 1
-                print(f"CHECK kernel={release} cgroup={cgroup} {name} {result} {why}".rstrip(), flush=True)
-            print(f"kernel={release} cgroup={cgroup} took {time.monotonic() - started:.0f} s", flush=True)
     absent = f", {counts['absent']} not in the kernel" if counts["absent"] else ""
     print(f"{counts['ok']} passed, {counts['failed']} failed{absent}")
     sys.exit(1 if counts["failed"] or not counts["ok"] else 0)

@@ -322,13 +322,15 @@ impl World {
         if self.cpuset_on == on {
             return;
         }
-        self.cpuset_on = on;
-        if !on {
-            // A new cpuset has no list of its own.
-            for (_, group) in self.groups.iter_mut().filter(|(path, _)| *path != MOUNT) {
-                (group.cpus, group.partition) = (CpuList::default(), "member".to_owned());
+        self.regroup(|world| {
+            world.cpuset_on = on;
+            if !on {
+                // A new cpuset has no list of its own.
+                for (_, group) in world.groups.iter_mut().filter(|(path, _)| *path != MOUNT) {
+                    (group.cpus, group.partition) = (CpuList::default(), "member".to_owned());
+                }
             }
-        }
+        });
         for tid in self.tasks.keys().copied().collect::<Vec<_>>() {
             if self.tasks[&tid].group != MOUNT {
                 self.settle(tid);
