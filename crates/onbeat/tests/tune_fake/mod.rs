@@ -62,6 +62,10 @@ pub struct World {
     pub tasks: BTreeMap<i32, FakeTask>,
     pub root: bool,
     pub remembers_user_masks: bool,
+    /// A cgroup of v2 that has tasks, in it or below, keeps some list of CPUs once it has one: `ENOSPC`, as in 6.1 and 6.12.
+    pub keeps_a_list: bool,
+    /// What switching a controller on is answered with, as where the mounted root has tasks of its own.
+    pub refuses_controllers: Option<Errno>,
     /// The partitions this kernel agrees to.
     pub partitions: Vec<&'static str>,
     /// The cgroup tree cannot be written, as in a container.
@@ -113,6 +117,8 @@ impl World {
             tasks: BTreeMap::new(),
             root: true,
             remembers_user_masks: true,
+            keeps_a_list: true,
+            refuses_controllers: None,
             partitions: vec!["isolated", "root"],
             read_only_cgroups: false,
             cgroups,
@@ -135,6 +141,17 @@ impl World {
 
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
+        self
+    }
+
+    /// A v2 host where nobody uses cpusets, as systemd leaves it: the root does not hand the controller on.
+    pub fn without_cpusets(mut self) -> Self {
+        let pins: Vec<(i32, Option<CpuList>)> =
+            self.tasks.iter().map(|(tid, task)| (*tid, task.user.clone())).collect();
+        self.switch_cpusets(false);
+        for (tid, pin) in pins.into_iter().filter_map(|(tid, pin)| Some((tid, pin?))) {
+            self.tasks.get_mut(&tid).unwrap().mask = pin;
+        }
         self
     }
 
@@ -243,7 +260,7 @@ impl World {
 
     /// The CPUs a group grants its tasks.
     fn granted(&self, path: &str) -> CpuList {
-        if path == MOUNT {
+        if path == MOUNT || !self.cpuset_on {
             return self.possible().minus(&self.partition());
         }
         let own = &self.groups[path];
@@ -292,9 +309,38 @@ impl World {
             } else if list.is_empty() && self.tasks.values().any(|task| task.group == path) {
                 return Err(Errno::NOSPC);
             }
+        } else if self.keeps_a_list && list.is_empty() && !self.groups[path].cpus.is_empty() && self.is_populated(path)
+        {
+            return Err(Errno::NOSPC);
         }
         self.regroup(|world| world.groups.get_mut(path).unwrap().cpus = list);
         Ok(())
+    }
+
+    /// Every task below the root changes its cpuset by it. Switched off, the children's own settings are gone for good.
+    fn switch_cpusets(&mut self, on: bool) {
+        if self.cpuset_on == on {
+            return;
+        }
+        self.regroup(|world| {
+            world.cpuset_on = on;
+            if !on {
+                // A new cpuset has no list of its own.
+                for (_, group) in world.groups.iter_mut().filter(|(path, _)| *path != MOUNT) {
+                    (group.cpus, group.partition) = (CpuList::default(), "member".to_owned());
+                }
+            }
+        });
+        for tid in self.tasks.keys().copied().collect::<Vec<_>>() {
+            if self.tasks[&tid].group != MOUNT {
+                self.settle(tid);
+            }
+        }
+    }
+
+    fn is_populated(&self, path: &str) -> bool {
+        let down = format!("{path}/");
+        self.tasks.values().any(|task| task.group == path || task.group.starts_with(&down))
     }
 
     fn attach(&mut self, path: &str, tid: i32) -> Result<(), Errno> {
@@ -378,7 +424,10 @@ impl World {
                 self.attach(group, text.parse().map_err(|_| Errno::INVAL)?)
             }
             "cgroup.subtree_control" => {
-                self.cpuset_on = text == "+cpuset";
+                if let Some(refusal) = self.refuses_controllers {
+                    return Err(refusal);
+                }
+                self.switch_cpusets(text == "+cpuset");
                 Ok(())
             }
             "cpuset.cpus.partition" => {
