@@ -49,7 +49,9 @@ pub struct Trend {
     pub p90: String,
     /// Largest value, two digits.
     pub max: String,
-    /// When the release of the largest value was, in parts of 4,096 of the step from its start, two digits.
+    /// When the release of the largest value was, in parts of 4,096 of the step from its start, two digits; empty where
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub worst_at: String,
 }
 
@@ -66,11 +68,18 @@ pub struct Step {
     pub p90_ns: f64,
     /// Largest value, in nanoseconds.
     pub max_ns: f64,
-    /// When the release of the largest value was, in seconds since the file's start.
+    /// When the release of the largest value was, in seconds since the file's start; the middle of the step where that is
+    /// not known.
     pub worst_t: f64,
 }
 
 impl Trend {
+    /// Whether it says when in its step a largest value was.
+    #[must_use]
+    pub fn is_placed(&self) -> bool {
+        !self.worst_at.is_empty()
+    }
+
     /// The steps with samples, in order. What is no figure ends the list.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
@@ -80,7 +89,8 @@ impl Trend {
             let code = |text: &str, m: u32| unpacked(text, i, digits_for(m));
             let figure = |(text, m): (&String, u32)| code(text, m).map(|code| value_of(code, m));
             let [Some(min_ns), Some(p50_ns), Some(p90_ns), Some(max_ns)] = columns.map(figure) else { break };
-            let Some(place) = code(&self.worst_at, COARSE) else { break };
+            let place = if self.is_placed() { code(&self.worst_at, COARSE) } else { Some(PLACES / 2) };
+            let Some(place) = place else { break };
             let t = self.t + i as f64 * self.every;
             if max_ns > 0.0 {
                 let worst_t = t + (place as f64 + 0.5) / PLACES as f64 * self.every;

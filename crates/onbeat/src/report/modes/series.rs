@@ -1,6 +1,6 @@
 //! The trend of a run as series on an even grid, with gaps where nothing was measured.
 
-use crate::record::{RunFile, Step};
+use crate::record::{RunFile, Step, Trend};
 
 /// More steps than this are taken together, so that the search is bounded: a day and a half of seconds.
 const MOST_STEPS: usize = 1 << 17;
@@ -17,6 +17,8 @@ pub(super) struct Grid {
     pub(super) max: Vec<f64>,
     /// When the largest value of each step was, in steps from the grid's begin.
     pub(super) worst_at: Vec<f64>,
+    /// Whether it is known when in its step a largest value was.
+    pub(super) is_placed: bool,
     /// Steps with figures.
     pub(super) filled: usize,
 }
@@ -38,6 +40,7 @@ struct Placed {
 pub(super) struct Trends {
     placed: Vec<Placed>,
     every_s: f64,
+    is_placed: bool,
 }
 
 impl Trends {
@@ -60,7 +63,8 @@ impl Trends {
                 Placed { step, by_cycles_s }
             }));
         }
-        (!placed.is_empty()).then_some(Self { placed, every_s })
+        let is_placed = notes.iter().all(Trend::is_placed);
+        (!placed.is_empty()).then_some(Self { placed, every_s, is_placed })
     }
 
     /// By how much the axes part in the run, in seconds.
@@ -81,6 +85,7 @@ impl Trends {
         let together = (last + 1).div_ceil(MOST_STEPS);
         let step_s = self.every_s * together as f64;
         let mut grid = Grid::empty(step_s, from_s, last / together + 1);
+        grid.is_placed = self.is_placed;
         for placed in &self.placed {
             let at_s = place(placed) - from_s;
             let i = ((at_s / self.every_s).round() as usize / together).min(grid.max.len() - 1);
@@ -94,7 +99,7 @@ impl Trends {
 impl Grid {
     pub(super) fn empty(step_s: f64, from_s: f64, n: usize) -> Self {
         let nothing = || vec![f64::NAN; n];
-        Self { step_s, from_s, p50: nothing(), p90: nothing(), max: nothing(), worst_at: nothing(), filled: 0 }
+        Self { step_s, from_s, p50: nothing(), p90: nothing(), max: nothing(), worst_at: nothing(), is_placed: true, filled: 0 }
     }
 
     fn put(&mut self, i: usize, step: &Step, worst_at: f64) {
@@ -114,9 +119,12 @@ impl Grid {
         self.max.len()
     }
 
-    /// The largest value of all.
-    pub(super) fn largest(&self) -> f64 {
-        self.max.iter().copied().fold(0.0, f64::max)
+    /// Takes the largest value of a step out, and with it what the slowest tenth is lifted by, where that is wanted.
+    pub(super) fn forget_largest(&mut self, step: usize, and_tenth: bool) {
+        self.max[step] = f64::NAN;
+        if and_tenth {
+            self.p90[step] = f64::NAN;
+        }
     }
 
     /// Takes steps out, all their figures.
@@ -146,12 +154,6 @@ pub(super) fn standardised(series: &[f64], clip: f64) -> (Vec<f64>, Vec<f64>) {
     )
 }
 
-/// Where a series is at least `low` and below `high`, made comparable in the same way.
-pub(super) fn indicated(series: &[f64], low: f64, high: f64) -> (Vec<f64>, Vec<f64>) {
-    let within = |v: &f64| if v.is_nan() { f64::NAN } else { f64::from(u8::from((low..high).contains(v))) };
-    centred(series.iter().map(within).collect())
-}
-
 /// Mean 0 and variance 1.
 fn centred(mut values: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
     let present: Vec<f64> = values.iter().map(|v| if v.is_nan() { 0.0 } else { 1.0 }).collect();
@@ -163,22 +165,6 @@ fn centred(mut values: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
         *value = if value.is_nan() { 0.0 } else { (*value - mean) * scale };
     }
     (values, present)
-}
-
-/// Levels of a series that shares of its points reach; equal ones once.
-pub(super) fn levels(series: &[f64], shares: &[f64]) -> Vec<f64> {
-    let mut sorted: Vec<f64> = series.iter().copied().filter(|v| !v.is_nan()).collect();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let n = sorted.len();
-    let least = 4.0;
-    let of_share = |share: &f64| {
-        let reached = share * n as f64;
-        (reached >= least && n > 0).then(|| sorted[n - (reached as usize).clamp(1, n)])
-    };
-    let mut levels: Vec<f64> =
-        shares.iter().filter_map(of_share).filter(|level| Some(level) != sorted.first()).collect();
-    levels.dedup();
-    levels
 }
 
 /// The middle one; NaN of nothing. Changes the order.

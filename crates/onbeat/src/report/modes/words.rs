@@ -5,15 +5,15 @@ use crate::record::RunFile;
 use crate::report::units::{Letters, count, percent, spoken, three_digits, time};
 
 /// `+4.0 us for 15.0 s every 5 min 18 s, in 271 of 271 periods, 4.7 % of all samples; ...`.
-pub(super) fn of(mode: &Mode) -> String {
+pub(super) fn of(mode: &Mode, step_s: f64) -> String {
     let size = time(mode.size_ns, Letters::Ascii);
     let every = every(mode);
     let what = match mode.lifts {
-        Lifts::Most => format!("+{size} for {} every {every}", spoken(mode.duration_s)),
-        Lifts::Some => format!("+{size} in the slowest tenth for {} every {every}", spoken(mode.duration_s)),
+        Lifts::Most => format!("+{size} for {} every {every}", length(mode.duration_s)),
+        Lifts::Some => format!("+{size} in the slowest tenth for {} every {every}", length(mode.duration_s)),
         Lifts::Single => format!("+{size} in single cycles every {every}"),
     };
-    let noun = if mode.period_s < 1.0 && mode.lifts == Lifts::Single { "stretches of the trend" } else { "periods" };
+    let noun = if mode.period_s < step_s && mode.lifts == Lifts::Single { "stretches of the trend" } else { "periods" };
     let share = match mode.lifts {
         Lifts::Single => format!("at least {} of all samples", percent(mode.share)),
         _ => format!("{} of all samples", percent(mode.share)),
@@ -32,8 +32,13 @@ fn every(mode: &Mode) -> String {
     if mode.tied == Tied::Cycles {
         return format!("{} cycles", count(cycles.round() as u64));
     }
-    let spoken = spoken(mode.period_s);
-    if cycles < 1000.0 { format!("{spoken} ({} cycles)", three_digits(cycles)) } else { spoken }
+    let length = length(mode.period_s);
+    if cycles < 1000.0 { format!("{length} ({} cycles)", three_digits(cycles)) } else { length }
+}
+
+/// A time with three digits up to a minute, in two units above: `1.37 s`, `2 min 17 s`.
+fn length(seconds: f64) -> String {
+    if seconds < 59.95 { time(seconds * 1e9, Letters::Ascii) } else { spoken(seconds) }
 }
 
 /// What was found, in one line.
