@@ -1,4 +1,4 @@
-//! Modes: disturbances that come back at their time, found in the trend of a run.
+//! Modes, the periodic interference of reports: disturbances that recur, found in the trend of a run.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -40,10 +40,10 @@ use serde::{Deserialize, Serialize};
 use comes::Comes;
 use fold::{Figure, Stretch};
 use search::Found;
-use series::{Axis, Grid, Trends};
+use series::{Axis, Grid, Recorded};
 use single::Single;
 
-use crate::record::RunFile;
+use crate::record::{RunFile, Series};
 
 pub use tied::{Tied, across};
 
@@ -76,7 +76,7 @@ pub enum Lifts {
 pub struct Mode {
     /// From one to the next, in seconds.
     pub period_s: f64,
-    /// The same in cycles of the loop.
+    /// The same in cycles of the loop; 0 where there is no loop whose period is known.
     pub period_cycles: f64,
     /// How much later cycles are: over what lies beside it, or for single cycles over the median meanwhile. Nanoseconds.
     pub size_ns: f64,
@@ -128,30 +128,38 @@ pub struct Modes {
     pub sentence: String,
 }
 
-/// Looks for modes in a run.
+/// Looks for modes in what a run is about.
 #[must_use]
 pub fn of_run(run: &RunFile) -> Modes {
-    let Some(trends) = Trends::of(run) else {
-        return Modes { sentence: words::without_a_trend(run), ..Modes::default() };
+    of_series(run, super::conclusions::about(run).first().copied().unwrap_or_default())
+}
+
+/// Looks for modes in a series of a run.
+#[must_use]
+pub fn of_series(run: &RunFile, series: Series) -> Modes {
+    let Some(recorded) = Recorded::of(run, series) else {
+        return Modes { sentence: words::without_a_trend(run, series), ..Modes::default() };
     };
-    let release_s = run.header.timing.as_ref().map_or(0.0, |timing| timing.period_ns as f64 / 1e9);
+    let release = Release::of(run, series);
+    let trends = &recorded.levels;
     let grid = trends.grid(Axis::Time);
+    let finest = recorded.largest.as_ref().map_or_else(|| grid.clone(), |largest| largest.grid(Axis::Time));
     let mut modes = Modes {
-        step_s: grid.step_s,
-        steps: grid.filled as u64,
-        shortest_s: events::of(&grid, release_s).1.shortest_s,
-        longest_s: grid.len() as f64 * grid.step_s / comb::LEAST_PERIODS as f64,
+        step_s: finest.step_s,
+        steps: finest.filled as u64,
+        shortest_s: events::of(&finest, release.apart_s).1.shortest_s,
+        longest_s: finest.len() as f64 * finest.step_s / comb::LEAST_PERIODS as f64,
         ..Modes::default()
     };
-    if grid.filled < search::LEAST_STEPS {
-        modes.sentence = words::too_short(grid.filled, grid.step_s);
+    if finest.filled < search::LEAST_STEPS {
+        modes.sentence = words::too_short(finest.filled, finest.step_s);
         return modes;
     }
-    modes.found = on_axis(&trends, Axis::Time, release_s);
+    modes.found = on_axis(&recorded, Axis::Time, release);
     let parted_s = trends.axes_part_s();
     // Where releases were skipped, what counts cycles has no period in time.
     if parted_s > grid.step_s {
-        let by_cycles = on_axis(&trends, Axis::Cycles, release_s);
+        let by_cycles = on_axis(&recorded, Axis::Cycles, release);
         modes.found = tied::joined(std::mem::take(&mut modes.found), by_cycles, parted_s);
     }
     modes.found.sort_by(|a, b| (b.size_ns * b.share).total_cmp(&(a.size_ns * a.share)));
@@ -162,14 +170,48 @@ pub fn of_run(run: &RunFile) -> Modes {
     modes
 }
 
-fn on_axis(trends: &Trends, axis: Axis, release_s: f64) -> Vec<Mode> {
-    let whole = trends.grid(axis);
+/// How far samples are apart.
+#[derive(Clone, Copy, Debug)]
+struct Release {
+    /// Seconds from one sample to the next, on average where there is no loop.
+    apart_s: f64,
+    /// Whether that is the period of a loop.
+    is_loop: bool,
+}
+
+impl Release {
+    fn of(run: &RunFile, series: Series) -> Self {
+        let timing = run.header.timing.as_ref().map(|timing| timing.period_ns);
+        if let Some(period_ns) = timing.or_else(|| run.import.as_ref()?.period_ns) {
+            return Self { apart_s: period_ns as f64 / 1e9, is_loop: true };
+        }
+        let of_series = || run.entries.iter().filter(|entry| entry.series == series);
+        let samples: u64 = of_series().map(|entry| entry.counts.count()).sum();
+        let begin = of_series().map(|entry| entry.t).fold(f64::MAX, f64::min);
+        let end = of_series().map(|entry| entry.t + entry.length).fold(0.0, f64::max);
+        Self { apart_s: (end - begin).max(0.0) / samples.max(1) as f64, is_loop: false }
+    }
+
+    /// A time in periods of the loop; 0 where there is none.
+    fn cycles_of(self, s: f64) -> f64 {
+        if self.is_loop && self.apart_s > 0.0 { s / self.apart_s } else { 0.0 }
+    }
+}
+
+fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
+    let whole = recorded.levels.grid(axis);
     let mut left = whole.clone();
-    let of = |found: Vec<Found>| found.into_iter().map(|found| of_found(&whole, &found, release_s)).collect::<Vec<_>>();
+    let of = |found: Vec<Found>| found.into_iter().map(|found| of_found(&whole, &found, release)).collect::<Vec<_>>();
     let mut all = of(search::levels(&mut left, Figure::P50, 0.0));
     // Single late cycles lift the slowest tenth a little, where a step has few: what lasts comes before them, the rest after.
     let lasting = of(search::levels(&mut left, Figure::P90, LASTING));
-    let single: Vec<Mode> = single::all(&mut left, release_s).iter().map(|one| of_single(&whole, one, release_s)).collect();
+    let finer = recorded.largest.as_ref().map(|largest| largest.grid(axis));
+    let found = match finer.clone() {
+        Some(mut finer) => single::all(&mut finer, release.apart_s),
+        None => single::all(&mut left, release.apart_s),
+    };
+    let finer = finer.as_ref().unwrap_or(&whole);
+    let single: Vec<Mode> = found.iter().map(|one| of_single(finer, one, release)).collect();
     let tenth = of(search::levels(&mut left, Figure::P90, 0.0));
     let is_shown = |mode: &Mode| !single.iter().any(|fast| is_seen_in_steps(mode, fast, whole.step_s));
     all.extend(lasting.into_iter().filter(is_shown));
@@ -197,6 +239,12 @@ fn is_seen_in_steps(mode: &Mode, fast: &Mode, step_s: f64) -> bool {
     })
 }
 
+/// Whether two modes, of two series of one run, have the same period.
+#[must_use]
+pub fn is_same_period(a: &Mode, b: &Mode) -> bool {
+    (a.period_s / b.period_s - 1.0).abs() < SAME_PERIOD
+}
+
 /// Whether a mode is what another one left over: at a whole multiple or part of its period and at its place.
 fn is_part_of(mode: &Mode, other: &Mode) -> bool {
     let ratio = (mode.period_s / other.period_s).max(other.period_s / mode.period_s);
@@ -206,12 +254,12 @@ fn is_part_of(mode: &Mode, other: &Mode) -> bool {
     is_multiple && apart.min(short - apart) <= 1.5 * long
 }
 
-fn of_found(grid: &Grid, found: &Found, release_s: f64) -> Mode {
+fn of_found(grid: &Grid, found: &Found, release: Release) -> Mode {
     let Stretch { period, .. } = found.stretch;
     let period_s = period * grid.step_s;
     let mut mode = Mode {
         period_s,
-        period_cycles: period_s / release_s,
+        period_cycles: release.cycles_of(period_s),
         size_ns: found.seen.size_ns,
         lifts: if found.figure == Figure::P50 { Lifts::Most } else { Lifts::Some },
         duration_s: found.duration * grid.step_s,
@@ -231,7 +279,7 @@ fn of_found(grid: &Grid, found: &Found, release_s: f64) -> Mode {
     mode
 }
 
-fn of_single(grid: &Grid, single: &Single, release_s: f64) -> Mode {
+fn of_single(grid: &Grid, single: &Single, release: Release) -> Mode {
     let comes = single.comes;
     let in_steps = |s: f64| s / grid.step_s;
     let width = in_steps(comes.width_s).max(1.0);
@@ -239,11 +287,11 @@ fn of_single(grid: &Grid, single: &Single, release_s: f64) -> Mode {
     let is_slow = comes.period_s >= 2.0 * grid.step_s;
     let mut mode = Mode {
         period_s: comes.period_s,
-        period_cycles: comes.period_s / release_s,
+        period_cycles: release.cycles_of(comes.period_s),
         size_ns: single.size_ns,
         lifts: Lifts::Single,
-        duration_s: comes.width_s.max(release_s),
-        share: (release_s / comes.period_s).min(1.0),
+        duration_s: comes.width_s.max(release.apart_s),
+        share: (release.apart_s / comes.period_s).min(1.0),
         seen: single.seen,
         periods: single.periods,
         first_s: grid.from_s + single.first_s,

@@ -1,6 +1,6 @@
 //! The trend of a run as series on an even grid, with gaps where nothing was measured.
 
-use crate::record::{RunFile, Step, Trend};
+use crate::record::{Bucket, Entry, RunFile, Series, Step, Trend};
 
 /// More steps than this are taken together, so that the search is bounded: a day and a half of seconds.
 const MOST_STEPS: usize = 1 << 17;
@@ -36,23 +36,82 @@ struct Placed {
     by_cycles_s: f64,
 }
 
-/// Where the notes of a run say that cycles were, on both axes.
+/// Steps of a series, and where they are on both axes.
 pub(super) struct Trends {
     placed: Vec<Placed>,
     every_s: f64,
     is_placed: bool,
 }
 
+/// What a run file has of a series step by step.
+pub(super) struct Recorded {
+    /// All figures of each step.
+    pub(super) levels: Trends,
+    /// Shorter steps of which only the largest values are known, with the other figures of the step above around them.
+    pub(super) largest: Option<Trends>,
+}
+
+impl Recorded {
+    /// The trend notes of a series, or its intervals and largest values per second where the file has no such notes.
+    pub(super) fn of(run: &RunFile, series: Series) -> Option<Self> {
+        if let Some(levels) = Trends::of(run, series) {
+            return Some(Self { levels, largest: None });
+        }
+        let steps = of_intervals(run, series);
+        let largest = Trends::unplaced(of_maxima(run, series, &steps)).filter(|largest| largest.placed.len() > steps.len());
+        Some(Self { levels: Trends::unplaced(steps)?, largest })
+    }
+}
+
+/// A step per interval.
+fn of_intervals(run: &RunFile, series: Series) -> Vec<Step> {
+    let entries = run.entries.iter().filter(|entry| entry.series == series && entry.length > 0.0);
+    let step = |entry: &Entry| {
+        let buckets = entry.counts.buckets();
+        let n = entry.counts.count();
+        let value = |share: f64| {
+            let (rank, mut below) = ((share * n as f64).max(1.0), 0);
+            let reached = buckets.iter().find(|bucket| {
+                below += bucket.count;
+                below as f64 >= rank
+            });
+            reached.map(Bucket::middle_ns)
+        };
+        let (min_ns, p50_ns, p90_ns, max_ns) = (value(0.0)?, value(0.5)?, value(0.9)?, value(1.0)?);
+        Some(Step { t: entry.t, min_ns, p50_ns, p90_ns, max_ns, worst_t: entry.t + entry.length / 2.0 })
+    };
+    entries.filter_map(step).collect()
+}
+
+/// A step per largest value, with the other figures of the interval around it.
+fn of_maxima(run: &RunFile, series: Series, intervals: &[Step]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for note in &run.maxima {
+        for (i, ns) in note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0) {
+            let t = note.t + i as f64 * note.every;
+            let Some(around) = intervals.partition_point(|step| step.t <= t).checked_sub(1) else { continue };
+            let max_ns = (*ns as f64).max(intervals[around].p50_ns);
+            steps.push(Step { t, max_ns, worst_t: t + note.every / 2.0, ..intervals[around] });
+        }
+    }
+    steps
+}
+
 impl Trends {
-    /// The trend notes of a run; `None` when there is none.
-    pub(super) fn of(run: &RunFile) -> Option<Self> {
-        let notes = &run.trends;
+    /// The trend notes of a series; `None` when there is none.
+    fn of(run: &RunFile, series: Series) -> Option<Self> {
+        let notes: Vec<&Trend> = run.trends.iter().filter(|note| note.series == series).collect();
         let every_s = notes.first()?.every;
-        let period_s = run.header.timing.as_ref().map_or(every_s, |timing| timing.period_ns as f64 / 1e9);
+        // A source that was imported tells no cycles.
+        let period_s = run.header.timing.as_ref().map(|timing| timing.period_ns as f64 / 1e9);
         let mut placed = Vec::new();
         for (i, note) in
             notes.iter().enumerate().filter(|(_, note)| (note.every - every_s).abs() < 1e-9 && every_s > 0.0)
         {
+            let Some(period_s) = period_s else {
+                placed.extend(note.steps().into_iter().map(|step| Placed { by_cycles_s: step.t, step }));
+                continue;
+            };
             // Cycles of a note are spread evenly over its time: where releases were skipped there are fewer of them.
             let served = notes.get(i + 1).map(|next| next.cycles.saturating_sub(note.cycles));
             let length_s = note.every * (note.max.len() / 2) as f64;
@@ -63,8 +122,16 @@ impl Trends {
                 Placed { step, by_cycles_s }
             }));
         }
-        let is_placed = notes.iter().all(Trend::is_placed);
+        let is_placed = notes.iter().all(|note| note.is_placed());
         (!placed.is_empty()).then_some(Self { placed, every_s, is_placed })
+    }
+
+    /// Steps of which it is not known when in them the largest value was; as long as most of them are apart.
+    fn unplaced(steps: Vec<Step>) -> Option<Self> {
+        let mut apart: Vec<f64> = steps.windows(2).map(|pair| pair[1].t - pair[0].t).filter(|s| *s > 0.0).collect();
+        let every_s = if apart.is_empty() { return None } else { median(&mut apart) };
+        let placed = steps.into_iter().map(|step| Placed { by_cycles_s: step.t, step }).collect();
+        Some(Self { placed, every_s, is_placed: false })
     }
 
     /// By how much the axes part in the run, in seconds.
