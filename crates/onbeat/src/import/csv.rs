@@ -6,13 +6,17 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Seek, SeekFrom};
 
-use super::stream::{Part, Stream};
+use super::stream::{Part, Steps, Stream};
 use super::{Asked, Error, Format, to_ns};
-use crate::record::{Moments, Resolution, Series, interval_ns_for};
+use crate::record::{Moments, Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Csv;
 /// Longer lines are no samples.
 const LONGEST_LINE: usize = 4096;
+/// Steps of an interval, a step's length at most, and the samples it has at least, as in onbeat's own runs.
+const STEPS_PER_INTERVAL: f64 = 10.0;
+const LONGEST_STEP_S: f64 = 1.0;
+const LEAST_PER_STEP: f64 = 10.0;
 
 /// Whether a line is one of samples, or the names of its columns.
 #[must_use]
@@ -228,6 +232,47 @@ struct Counting {
     taken: u64,
     origin_s: f64,
     parts: BTreeMap<u64, (BTreeMap<u64, u64>, Moments)>,
+    trend: Option<InSteps>,
+}
+
+/// Samples step by step, for sources whose samples are in order of time.
+struct InSteps {
+    steps: Steps,
+    place: usize,
+    /// Values of the step in the making, with their times since the stream's start.
+    samples: Vec<(u64, f64)>,
+}
+
+impl InSteps {
+    /// Whether the sample was in order.
+    fn count(&mut self, ns: u64, t: f64) -> bool {
+        let place = self.steps.place(t);
+        if place != self.place {
+            self.close();
+        }
+        let is_in_order = place >= self.place;
+        self.place = place;
+        self.samples.push((ns, t));
+        is_in_order
+    }
+
+    fn close(&mut self) {
+        let start = self.place as f64 * self.steps.every_s;
+        let largest = self.samples.iter().map(|(ns, _)| *ns).max().unwrap_or(0);
+        // Coarse values have many largest ones; any of them stands for all, and always the first would be a pattern.
+        let all: Vec<f64> = self.samples.iter().filter(|(ns, _)| *ns == largest).map(|(_, t)| *t).collect();
+        let drawn = (self.place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let worst_t = all.get(drawn as usize % all.len().max(1)).copied();
+        self.samples.sort_unstable_by_key(|(ns, _)| *ns);
+        let n = self.samples.len();
+        let value = |share: f64| self.samples.get(((share * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1);
+        if let (Some(min), Some(p50), Some(p90), Some(worst_t)) = (value(0.0), value(0.5), value(0.9), worst_t) {
+            let worst_at = Some((worst_t - start) / self.steps.every_s);
+            let figures = StepFigures { min_ns: min.0, p50_ns: p50.0, p90_ns: p90.0, max_ns: largest, worst_at };
+            self.steps.put(self.place, figures);
+        }
+        self.samples.clear();
+    }
 }
 
 impl Counting {
@@ -242,7 +287,11 @@ impl Counting {
         let interval_s = interval_ns_for((length_s.clamp(0.0, 1e9) * 1e9) as u64) as f64 / 1e9;
         let step_ns = columns.unit_ns / 10_f64.powi(i32::try_from(extent.decimals).unwrap_or(9));
         let resolution = Resolution::even((step_ns.round() as u64).max(1));
-        Self { resolution, interval_s, period_s, taken: 0, origin_s, parts: BTreeMap::new() }
+        let apart_s = length_s / extent.samples.max(2) as f64;
+        let step_s = (interval_s / STEPS_PER_INTERVAL).min(LONGEST_STEP_S).max(LEAST_PER_STEP * apart_s);
+        let steps = Steps::new(columns.series, step_s, length_s).filter(|_| length_s > 0.0);
+        let trend = steps.map(|steps| InSteps { steps, place: 0, samples: Vec::new() });
+        Self { resolution, interval_s, period_s, taken: 0, origin_s, parts: BTreeMap::new(), trend }
     }
 
     fn count(&mut self, sample: &Sample) {
@@ -252,13 +301,21 @@ impl Counting {
         let (cells, moments) = self.parts.entry((t / self.interval_s).max(0.0) as u64).or_default();
         *cells.entry(rounded(self.resolution.told_as(sample.ns))).or_insert(0) += 1;
         moments.add(sample.ns);
+        if self.trend.as_mut().is_some_and(|trend| !trend.count(sample.ns, t)) {
+            self.trend = None;
+        }
     }
 
-    fn finish(self, columns: &Columns, extent: &Extent) -> Stream {
+    fn finish(mut self, columns: &Columns, extent: &Extent) -> Stream {
         let is_timed = extent.first_s.is_some() || self.period_s.is_some();
         let mut missing = Vec::new();
         if !is_timed {
             missing.push("times of the samples: figures over time and their intervals cannot be made (--period tells their distance)".to_owned());
+        }
+        if let Some(trend) = &mut self.trend {
+            trend.close();
+        } else if is_timed {
+            missing.push("the order of the samples: their times go back, so that nothing can be looked for that recurs".to_owned());
         }
         if self.resolution.step_ns > 1 {
             missing.push(format!("values finer than {} ns: the file has no more digits", self.resolution.step_ns));
@@ -279,6 +336,7 @@ impl Counting {
             resolution: [(columns.series, self.resolution)].into(),
             parts: self.parts.into_iter().map(part).collect(),
             missing,
+            steps: self.trend.map(|trend| trend.steps),
             ..Stream::default()
         }
     }

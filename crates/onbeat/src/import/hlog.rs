@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Seek, SeekFrom};
 
 use super::payload::{Decoder, Scale};
-use super::stream::{Part, Stream};
+use super::stream::{Part, Steps, Stream};
 use super::{Asked, Error, Format};
-use crate::record::{Resolution, Series, interval_ns_for};
+use crate::record::{Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Hlog;
 const YEAR_S: f64 = 365.0 * 24.0 * 3600.0;
@@ -184,6 +184,7 @@ struct Counting {
     first_s: f64,
     /// A run file's interval, in seconds.
     interval_s: f64,
+    length_s: f64,
     unit_ns: u64,
     untold: Series,
     tags: BTreeMap<String, Tag>,
@@ -200,6 +201,9 @@ struct Tag {
     index: u64,
     /// Length of the source's intervals, in seconds.
     every_s: f64,
+    /// Counts by place, of one line.
+    line: Vec<(usize, u64)>,
+    steps: Option<Steps>,
     parts: Vec<Part>,
 }
 
@@ -207,7 +211,15 @@ impl Counting {
     fn new(clock: &Clock, unit_ns: u64, untold: Series) -> Self {
         let length_ns = (clock.length_s().clamp(0.0, 1e9) * 1e9) as u64;
         let interval_s = interval_ns_for(length_ns) as f64 / 1e9;
-        Self { decoder: Decoder::default(), first_s: clock.first_s, interval_s, unit_ns, untold, tags: BTreeMap::new() }
+        Self {
+            decoder: Decoder::default(),
+            first_s: clock.first_s,
+            interval_s,
+            length_s: clock.length_s(),
+            unit_ns,
+            untold,
+            tags: BTreeMap::new(),
+        }
     }
 
     fn line(&mut self, fields: &Fields<'_>, number: usize) -> Result<(), Error> {
@@ -217,7 +229,7 @@ impl Counting {
                 return Err(Error::line(FORMAT, number, format!("more than {MOST_TAGS} tags")));
             }
             let series = Series::from_tag(fields.tag).unwrap_or(self.untold);
-            self.tags.insert(fields.tag.to_owned(), Tag::new(series, fields.length));
+            self.tags.insert(fields.tag.to_owned(), Tag::new(series, fields.length, self.length_s));
         }
         let Some(tag) = self.tags.get_mut(fields.tag) else { return Ok(()) };
         // Stamps are rounded to milliseconds: half an interval of the source belongs to the next part.
@@ -234,6 +246,7 @@ impl Counting {
             let place = ((t - tag.part.t) / tag.every_s).round().max(0.0) as usize;
             tag.maximum(place, largest);
         }
+        tag.step(t + fields.length / 2.0, self.unit_ns);
         Ok(())
     }
 
@@ -252,6 +265,7 @@ impl Counting {
                 label,
                 resolution: tag.resolution.map(|resolution| (tag.series, resolution)).into_iter().collect(),
                 parts: tag.parts,
+                steps: tag.steps.filter(|steps| steps.figures.len() > 1),
                 ..Stream::default()
             }
         };
@@ -269,9 +283,11 @@ impl Counting {
 }
 
 impl Tag {
-    fn new(series: Series, every_s: f64) -> Self {
+    fn new(series: Series, every_s: f64, length_s: f64) -> Self {
         Self {
             series,
+            line: Vec::new(),
+            steps: Steps::new(series, every_s, length_s),
             scale: None,
             resolution: None,
             counts: Vec::new(),
@@ -301,8 +317,10 @@ impl Tag {
                 None => resolution,
             });
         }
-        let (counts, mut largest) = (&mut self.counts, None);
+        let (counts, line, mut largest) = (&mut self.counts, &mut self.line, None);
+        line.clear();
         encoded.counts(|index, n| {
+            line.push((index, n));
             if counts.len() <= index {
                 counts.resize(index + 1, 0);
             }
@@ -331,6 +349,27 @@ impl Tag {
         if place < 1024 {
             maxima.resize(maxima.len().max(place + 1), 0);
             maxima[place] = maxima[place].max(largest_ns);
+        }
+    }
+
+    /// The figures of the line that was decoded last, for the step of its middle.
+    fn step(&mut self, t: f64, unit_ns: u64) {
+        let (Some(scale), Some(steps)) = (self.scale, &mut self.steps) else { return };
+        let samples = self.line.iter().fold(0_u64, |all, (_, n)| all.saturating_add(*n));
+        let value = |share: f64| {
+            let rank = (share * samples as f64).max(1.0);
+            let mut below = 0.0;
+            let reached = self.line.iter().find(|(_, n)| {
+                below += *n as f64;
+                below >= rank
+            });
+            let bucket = scale.bucket(reached?.0)?;
+            Some(bucket.low_ns.midpoint(bucket.high_ns()).saturating_mul(unit_ns))
+        };
+        let figures = [0.0, 0.5, 0.9, 1.0].map(value);
+        if let [Some(min_ns), Some(p50_ns), Some(p90_ns), Some(max_ns)] = figures {
+            let place = steps.place(t);
+            steps.put(place, StepFigures { min_ns, p50_ns, p90_ns, max_ns, worst_at: None });
         }
     }
 

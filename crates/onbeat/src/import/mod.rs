@@ -35,7 +35,7 @@ use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 use crate::record::Series;
 
-pub use stream::{Part, Stream, write};
+pub use stream::{Part, Steps, Stream, write};
 
 /// Formats that are read whole are not read beyond this many bytes.
 const LARGEST: u64 = 64 * 1024 * 1024;

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::Format;
 use crate::host::Host;
 use crate::record::{
-    Cell, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Resolution, RunWriter, Series, WriteError,
-    empty_counts,
+    Cell, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Resolution, RunWriter, Series, StepFigures,
+    Trend, WriteError, empty_counts,
 };
 
 /// Values beyond ten thousand hours are counted as that.
@@ -32,8 +32,66 @@ pub struct Stream {
     pub resolution: BTreeMap<Series, Resolution>,
     /// What was counted, in order of time.
     pub parts: Vec<Part>,
+    /// A few figures per step of time, where the source has times.
+    pub steps: Option<Steps>,
     /// What the source cannot tell, one sentence each.
     pub missing: Vec<String>,
+}
+
+/// Steps of a run file's trend are no more than this: longer sources have longer steps.
+const MOST_STEPS: f64 = 100_000.0;
+/// Steps of one trend note.
+const STEPS_PER_NOTE: usize = 600;
+
+/// Figures step by step, from the stream's start on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps {
+    /// Which series.
+    pub series: Series,
+    /// Seconds from step to step.
+    pub every_s: f64,
+    /// `None` is a step without a sample.
+    pub figures: Vec<Option<StepFigures>>,
+}
+
+impl Steps {
+    /// Steps of about `every_s`, in a source of `length_s`; `None` for a source without times.
+    #[must_use]
+    pub fn new(series: Series, every_s: f64, length_s: f64) -> Option<Self> {
+        let every_s = every_s.max(length_s / MOST_STEPS);
+        (every_s > 0.0).then(|| Self { series, every_s, figures: Vec::new() })
+    }
+
+    /// The step of an instant, in seconds since the stream's start.
+    #[must_use]
+    pub fn place(&self, t: f64) -> usize {
+        (t / self.every_s).clamp(0.0, 2.0 * MOST_STEPS) as usize
+    }
+
+    /// Adds figures to a step. Of several the largest values are kept, and about the middle of the medians.
+    pub fn put(&mut self, place: usize, figures: StepFigures) {
+        if self.figures.len() <= place {
+            self.figures.resize(place + 1, None);
+        }
+        let Some(step) = self.figures.get_mut(place) else { return };
+        *step = Some(step.map_or(figures, |before| StepFigures {
+            min_ns: before.min_ns.min(figures.min_ns),
+            p50_ns: before.p50_ns.midpoint(figures.p50_ns),
+            p90_ns: before.p90_ns.max(figures.p90_ns),
+            max_ns: before.max_ns.max(figures.max_ns),
+            worst_at: if figures.max_ns > before.max_ns { figures.worst_at } else { before.worst_at },
+        }));
+    }
+
+    fn write(&self, writer: &mut RunWriter) -> Result<(), WriteError> {
+        for (i, steps) in self.figures.chunks(STEPS_PER_NOTE).enumerate() {
+            if steps.iter().any(Option::is_some) {
+                let t = (i * STEPS_PER_NOTE) as f64 * self.every_s;
+                writer.note(&Note::Trend(Box::new(Trend::of_steps(self.series, t, self.every_s, steps))))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What was counted of one series in one stretch of time.
@@ -140,6 +198,9 @@ pub fn write(stream: &Stream, labels: &Labels, path: &Path) -> Result<(), WriteE
     })))?;
     for part in &stream.parts {
         write_part(part, &mut writer)?;
+    }
+    if let Some(steps) = &stream.steps {
+        steps.write(&mut writer)?;
     }
     writer.sync()
 }

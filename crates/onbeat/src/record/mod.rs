@@ -46,5 +46,5 @@ pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};
 pub use series::Series;
 pub use tally::{SpikeLimit, Why};
-pub use trend::{Step, Trend};
+pub use trend::{Step, StepFigures, Trend};
 pub use window::{WindowFate, WindowNote};

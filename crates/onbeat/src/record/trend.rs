@@ -49,7 +49,9 @@ pub struct Trend {
     pub p90: String,
     /// Largest value, two digits.
     pub max: String,
-    /// When the release of the largest value was, in parts of 4,096 of the step from its start, two digits.
+    /// When the release of the largest value was, in parts of 4,096 of the step from its start, two digits; empty where
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub worst_at: String,
 }
 
@@ -66,11 +68,54 @@ pub struct Step {
     pub p90_ns: f64,
     /// Largest value, in nanoseconds.
     pub max_ns: f64,
-    /// When the release of the largest value was, in seconds since the file's start.
+    /// When the release of the largest value was, in seconds since the file's start; the middle of the step where that is
+    /// not known.
     pub worst_t: f64,
 }
 
+/// Figures of one step that were counted elsewhere, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepFigures {
+    /// Smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// The value that nine tenths do not exceed.
+    pub p90_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// When the largest was, as a share of the step from its start, 0 to 1; `None` where that is not known.
+    pub worst_at: Option<f64>,
+}
+
 impl Trend {
+    /// A note of steps from `t` on, each `every` seconds long; `None` is a step without a sample. When largest values were is
+    /// kept where it is known of all of them.
+    #[must_use]
+    pub fn of_steps(series: Series, t: f64, every: f64, steps: &[Option<StepFigures>]) -> Self {
+        let mut note = Self { t, every, series, ..Self::default() };
+        let is_placed = steps.iter().flatten().all(|step| step.worst_at.is_some());
+        for step in steps {
+            let figures = step.unwrap_or_default();
+            let code = |ns: u64, m: u32| if step.is_some() { code_of(ns.min(LONGEST_NS), m) } else { 0 };
+            pack(&mut note.min, code(figures.min_ns, COARSE), 2);
+            pack(&mut note.p50, code(figures.p50_ns, FINE), 3);
+            pack(&mut note.p90, code(figures.p90_ns, FINE), 3);
+            pack(&mut note.max, code(figures.max_ns, COARSE), 2);
+            if is_placed {
+                let place = (figures.worst_at.unwrap_or(0.0).clamp(0.0, 1.0) * PLACES as f64) as u64;
+                pack(&mut note.worst_at, place.min(PLACES - 1), 2);
+            }
+        }
+        note
+    }
+
+    /// Whether it says when in its step a largest value was.
+    #[must_use]
+    pub fn is_placed(&self) -> bool {
+        !self.worst_at.is_empty()
+    }
+
     /// The steps with samples, in order. What is no figure ends the list.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
@@ -80,10 +125,11 @@ impl Trend {
             let code = |text: &str, m: u32| unpacked(text, i, digits_for(m));
             let figure = |(text, m): (&String, u32)| code(text, m).map(|code| value_of(code, m));
             let [Some(min_ns), Some(p50_ns), Some(p90_ns), Some(max_ns)] = columns.map(figure) else { break };
-            let Some(place) = code(&self.worst_at, COARSE) else { break };
+            let placed = || code(&self.worst_at, COARSE).map(|place| (place as f64 + 0.5) / PLACES as f64);
+            let Some(worst_at) = (if self.is_placed() { placed() } else { Some(0.5) }) else { break };
             let t = self.t + i as f64 * self.every;
             if max_ns > 0.0 {
-                let worst_t = t + (place as f64 + 0.5) / PLACES as f64 * self.every;
+                let worst_t = t + worst_at * self.every;
                 steps.push(Step { t, min_ns, p50_ns, p90_ns, max_ns, worst_t });
             }
         }
@@ -337,6 +383,18 @@ mod tests {
             prop_assert!(step.p50_ns >= low * 0.996 - 1.0 && step.p50_ns <= high * 1.004 + 1.0, "{:?} {} {}", step, low, high);
             prop_assert!((step.max_ns / sorted[sorted.len() - 1] as f64 - 1.0).abs() < 0.008);
         }
+    }
+
+    #[test]
+    fn steps_counted_elsewhere_come_back_with_their_places_or_without() {
+        let step = StepFigures { min_ns: 10, p50_ns: 20_000, p90_ns: 30_000, max_ns: 2_000_000, worst_at: Some(0.25) };
+        let note = Trend::of_steps(Series::Hiccup, 5.0, 2.0, &[Some(step), None, Some(step)]);
+        let steps = note.steps();
+        assert_eq!((steps.len(), note.is_placed()), (2, true));
+        assert!((steps[1].t - 9.0).abs() < 1e-9 && (steps[1].worst_t - 9.5).abs() < 1e-3, "{:?}", steps[1]);
+        assert!((steps[0].p50_ns / 20_000.0 - 1.0).abs() < 0.001 && (steps[0].max_ns / 2e6 - 1.0).abs() < 0.01);
+        let unplaced = Trend::of_steps(Series::Hiccup, 5.0, 2.0, &[Some(StepFigures { worst_at: None, ..step })]);
+        assert_eq!((unplaced.worst_at.as_str(), unplaced.steps()[0].worst_t), ("", 6.0));
     }
 
     #[test]

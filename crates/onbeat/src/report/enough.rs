@@ -14,11 +14,11 @@ use super::units::{Letters, count, spoken, time};
 pub struct Enough {
     /// The share of releases on time, in percent.
     pub at: f64,
-    /// T, in nanoseconds.
+    /// T, in nanoseconds; 0 where it is not known.
     pub period_ns: u64,
     /// Releases that suffice when `over` of them are over the limit.
     pub releases: u64,
-    /// How long these take, in seconds.
+    /// How long these take, in seconds; 0 where the period is not known.
     pub seconds: f64,
     /// How many may be over the limit.
     pub over: u64,
@@ -48,16 +48,27 @@ pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
         0 => "none of them over the limit".to_owned(),
         over => format!("{} over the limit", count(over)),
     };
-    let sentence = format!(
-        "To show that {at} % of the releases are on time takes {} releases with {late}: {} at a period of {}. For p{at} \
-         itself to be supported, ten samples must stand above it: {} releases, {}.",
-        count(releases),
-        spoken(seconds),
-        time(period_ns as f64, Letters::Ascii),
-        count(for_percentile),
-        spoken(for_percentile_s)
-    );
+    let sentence = sentence(at, period_ns, (releases, seconds), (for_percentile, for_percentile_s), &late);
     Some(Enough { at, period_ns, releases, seconds, over, for_percentile, for_percentile_s, sentence })
+}
+
+/// Numbers of releases, each with its seconds; without these where the period is not known.
+fn sentence(at: f64, period_ns: u64, releases: (u64, f64), for_percentile: (u64, f64), late: &str) -> String {
+    let (n, above) = (count(releases.0), count(for_percentile.0));
+    if period_ns == 0 {
+        return format!(
+            "To show that {at} % of the samples are within a limit takes {n} samples with {}. For p{at} itself to be \
+             supported, ten samples must stand above it: {above} samples.",
+            late.replace("them", "these")
+        );
+    }
+    format!(
+        "To show that {at} % of the releases are on time takes {n} releases with {late}: {} at a period of {}. For p{at} \
+         itself to be supported, ten samples must stand above it: {above} releases, {}.",
+        spoken(releases.1),
+        time(period_ns as f64, Letters::Ascii),
+        spoken(for_percentile.1)
+    )
 }
 
 #[cfg(test)]
@@ -74,6 +85,13 @@ mod tests {
              5 min at a period of 1 ms. For p99.999 itself to be supported, ten samples must stand above it: 1,000,000 \
              releases, 16 min 40 s."
         );
+    }
+
+    #[test]
+    fn without_a_period_no_time_is_given() {
+        let sentence = enough(99.9, 0, 0).expect("below 100").sentence;
+        assert!(sentence.ends_with("must stand above it: 10,000 samples."), "{sentence}");
+        assert!(!sentence.contains("period") && !sentence.contains("ns"), "{sentence}");
     }
 
     #[test]

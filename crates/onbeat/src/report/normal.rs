@@ -3,6 +3,7 @@
 //! Latency is not normal, and mean and standard deviation alone say nothing of its tail: the table puts them beside the
 //! maximum and `(max − mean) / SD`, and the sentence says what a normal distribution would have predicted.
 
+use std::collections::BTreeSet;
 use std::f64::consts::PI;
 
 use serde::{Deserialize, Serialize};
@@ -191,16 +192,22 @@ fn how_often(log10: f64) -> String {
     }
 }
 
-/// Mean, SD, maximum and tail ratio side by side, with what a normal distribution would have had. `None` when there is
-/// nothing to show.
+/// Mean, SD, maximum and tail ratio side by side, with what a normal distribution would have had: of what each cell's
+/// conclusions are about, or of `otherwise` where it has none. `None` when there is nothing to show.
 #[must_use]
-pub fn table(summary: &Summary, series: Series, letters: Letters) -> Option<Table> {
+pub fn table(summary: &Summary, otherwise: Series, letters: Letters) -> Option<Table> {
+    let series_of = |cell: &CellSummary| cell.conclusions.as_ref().map_or(otherwise, |all| all.series);
+    let shown: BTreeSet<Series> = summary.cells.iter().map(series_of).collect();
     let row = |cell: &CellSummary| {
+        let series = series_of(cell);
         let figures = cell.series.get(&series)?;
         let tail_ratio = figures.tail_ratio?;
         let normal = exceeded_once_in(figures.count as f64);
-        let name =
+        let mut name =
             if summary.loads.len() > 1 { format!("{}, {}", cell.tuning, cell.load) } else { cell.tuning.clone() };
+        if shown.len() > 1 {
+            name = format!("{name}, {}", series.words());
+        }
         let mut entries = vec![Entry::from(name), Entry::from(count(figures.count))];
         let times = [figures.mean_ns, figures.sd_ns, figures.max_ns as f64];
         entries.extend(times.map(|ns| Entry::from(time(ns, letters))));
@@ -213,7 +220,10 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Option<Tabl
     let mut columns = vec![Column::words("")];
     columns.extend(heads.map(Column::figures));
     (!rows.is_empty()).then(|| Table {
-        title: format!("how far the largest {} stands out", series.words()),
+        title: match shown.iter().next() {
+            Some(series) if shown.len() == 1 => format!("how far the largest {} stands out", series.words()),
+            _ => "how far the largest values stand out".to_owned(),
+        },
         columns,
         rows,
         legend: vec!["normal: (max - mean) / SD that as many samples of a normal distribution would have".to_owned()],

@@ -21,6 +21,7 @@ pub struct Day {
 }
 
 /// A draw per step (SplitMix64; Steele, Lea and Flood, 2014).
+#[derive(Clone)]
 pub struct Draws(pub u64);
 
 impl Draws {
@@ -39,6 +40,7 @@ impl Draws {
 }
 
 /// Latencies with a heavy tail: half of them within a sixth of 25 µs, one in ten thousand up to 4 ms.
+#[derive(Clone)]
 pub struct Noise {
     draws: Draws,
     bulk_ns: Vec<u64>,

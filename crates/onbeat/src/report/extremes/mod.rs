@@ -19,9 +19,9 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 pub use pareto::Pareto;
-pub use peaks::{Stretches, of_run as stretches_of};
+pub use peaks::{Stretches, of_series as stretches_of};
 
-use crate::record::RunFile;
+use crate::record::{RunFile, Series};
 
 /// Shares of the stretches that thresholds let through, the lowest threshold first.
 const SHARES: [f64; 9] = [0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125, 0.008, 0.005];
@@ -123,7 +123,7 @@ pub enum Refusal {
 pub struct Estimate {
     /// For how long, in seconds.
     pub mission_s: f64,
-    /// The wake-up latency exceeded once in that time on average, in nanoseconds.
+    /// The value exceeded once in that time on average, in nanoseconds.
     pub worst_ns: f64,
     /// The lower end of its 95 % interval.
     pub low_ns: f64,
@@ -188,22 +188,38 @@ pub struct Extremes {
     pub mission_s: f64,
     /// The estimate, when the fit holds.
     pub estimate: Option<Estimate>,
-    /// The largest wake-up latency seen, in nanoseconds.
+    /// The largest value seen, in nanoseconds.
     pub largest_ns: f64,
     /// The estimate, or why there is none, in words.
     pub sentence: String,
 }
 
-/// The worst wake-up latency to expect in `mission_s` seconds, from a run.
+/// The worst to expect in `mission_s` seconds of what a run is about.
 #[must_use]
 pub fn of_run(run: &RunFile, mission_s: f64) -> Extremes {
-    let stretches = stretches_of(run);
+    of_series(run, super::conclusions::about(run).first().copied().unwrap_or_default(), mission_s)
+}
+
+/// The worst value of a series to expect in `mission_s` seconds, from a run.
+#[must_use]
+pub fn of_series(run: &RunFile, series: Series, mission_s: f64) -> Extremes {
+    let stretches = stretches_of(run, series);
+    if stretches.largest_ns.is_empty() {
+        return without_times(run, series, mission_s);
+    }
     let estimate = estimate(&stretches, mission_s).map(|estimate| with_curve(estimate, &stretches));
     let sentence = match &estimate {
-        Ok(estimate) => words::of(estimate, stretches.largest()),
+        Ok(estimate) => words::of(estimate, series, stretches.largest()),
         Err(refusal) => words::refused(refusal, mission_s),
     };
     Extremes { mission_s, estimate: estimate.ok(), largest_ns: stretches.largest(), sentence }
+}
+
+/// Largest values without times are no peaks.
+fn without_times(run: &RunFile, series: Series, mission_s: f64) -> Extremes {
+    let largest_ns = run.distribution(series).buckets().last().map_or(0.0, |bucket| bucket.high_ns() as f64);
+    let sentence = words::without_times(run.import.as_ref().map(|import| import.format.as_str()), series);
+    Extremes { mission_s, estimate: None, largest_ns, sentence }
 }
 
 /// The level exceeded once per mission of `mission_s` seconds on average.

@@ -16,19 +16,18 @@ pub struct Stretches {
     pub largest_ns: Vec<(u64, f64)>,
 }
 
-/// The largest wake-up latencies of a run: of its seconds, or of the steps of its trend where it has few seconds.
+/// The largest values of a series of a run: of its seconds, or of the steps of its trend where it has few seconds.
 #[must_use]
-pub fn of_run(run: &RunFile) -> Stretches {
-    let seconds = of_seconds(run);
+pub fn of_series(run: &RunFile, series: Series) -> Stretches {
+    let seconds = of_seconds(run, series);
     if seconds.largest_ns.len() >= FEW_SECONDS {
         return seconds;
     }
-    let steps = of_trend(run);
+    let steps = of_trend(run, series);
     if steps.largest_ns.len() > seconds.largest_ns.len() { steps } else { seconds }
 }
 
-fn of_seconds(run: &RunFile) -> Stretches {
-    let series = Series::WakeupLatency;
+fn of_seconds(run: &RunFile, series: Series) -> Stretches {
     let mut largest_ns = Vec::new();
     for note in run.maxima.iter().filter(|note| (note.every - 1.0).abs() < 1e-9) {
         let values = note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0);
@@ -46,10 +45,10 @@ fn of_seconds(run: &RunFile) -> Stretches {
 
 /// The trend keeps largest values to within 0.8 %. They are spread over what their codes stand for, in turns, so that many
 /// equal ones do not look like a distribution of a few values.
-fn of_trend(run: &RunFile) -> Stretches {
-    let Some(every) = run.trends.first().map(|note| note.every) else { return Stretches::default() };
-    let same = run.trends.iter().filter(|note| (note.every - every).abs() < 1e-9);
-    let steps = same.flat_map(Trend::steps);
+fn of_trend(run: &RunFile, series: Series) -> Stretches {
+    let notes = || run.trends.iter().filter(|note| note.series == series);
+    let Some(every) = notes().next().map(|note| note.every) else { return Stretches::default() };
+    let steps = notes().filter(|note| (note.every - every).abs() < 1e-9).flat_map(Trend::steps);
     let spread = |(i, step): (usize, crate::record::Step)| {
         let part = ((i as f64 * 0.618_033_988_75).fract() - 0.5) / 64.0;
         ((step.t / every + 0.5) as u64, step.max_ns * (1.0 + part * 0.7))

@@ -1,18 +1,20 @@
 //! Estimates and refusals in sentences.
 
 use super::{Estimate, Refusal};
+use crate::record::Series;
 use crate::report::units::{Letters, count, spoken, three_digits, time};
 
 fn told(ns: f64) -> String {
     time(ns, Letters::Ascii)
 }
 
-pub(super) fn of(estimate: &Estimate, largest_ns: f64) -> String {
+pub(super) fn of(estimate: &Estimate, series: Series, largest_ns: f64) -> String {
     format!(
-        "In {} the worst wake-up latency is estimated at {} (95 % interval {} to {}), from {} peaks over {} in {}, of \
+        "In {} the worst {} is estimated at {} (95 % interval {} to {}), from {} peaks over {} in {}, of \
          which the largest is {}. The fit holds (Anderson-Darling {}, up to {} passes; shape {}). It carries on what the \
          run has seen and guarantees nothing: a cause that did not strike in the run is not in it.",
         spoken(estimate.mission_s),
+        series.words(),
         told(estimate.worst_ns),
         told(estimate.low_ns),
         told(estimate.high_ns),
@@ -28,6 +30,15 @@ pub(super) fn of(estimate: &Estimate, largest_ns: f64) -> String {
 
 pub(super) fn refused(refusal: &Refusal, mission_s: f64) -> String {
     format!("No estimate of the worst in {}: {}.", spoken(mission_s), reason(refusal))
+}
+
+/// Why there is no estimate where nothing says when the largest values were.
+pub(super) fn without_times(format: Option<&str>, series: Series) -> String {
+    let why = match format {
+        Some(format) => format!("its source ({format}) gives no times of its samples"),
+        None => format!("this file holds no largest values of the {} over time", series.words()),
+    };
+    format!("No estimate of the worst case: {why}.")
 }
 
 fn reason(refusal: &Refusal) -> String {

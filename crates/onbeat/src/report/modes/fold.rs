@@ -5,7 +5,7 @@ use super::comb::LEAST_PERIODS;
 use super::series::{Grid, median};
 
 /// The largest chance of a false alarm in a whole run without memory.
-const FALSE_ALARM: f64 = 1e-3;
+const FALSE_ALARM: f64 = 1e-5;
 /// A mode must have been there in this share of the periods.
 const LEAST_SEEN: f64 = 0.5;
 /// Places beside the mode where the same is looked for, per period, so that chance can be told from it.
@@ -22,7 +22,6 @@ const HEIGHTS: [f64; 3] = [0.5, 0.7, 0.85];
 pub(super) enum Figure {
     P50,
     P90,
-    Max,
 }
 
 /// A stretch of the period: where it begins and how wide it is, in steps.
@@ -113,28 +112,23 @@ pub(super) struct Seen {
 }
 
 /// Whole steps `[from, to)` of a stretch in one period.
-fn steps_of(stretch: Stretch, at: f64, figure: Figure) -> (i64, i64) {
+fn steps_of(stretch: Stretch, at: f64) -> (i64, i64) {
     let (from, to) = (at, at + stretch.width);
-    // Steps at the edges may lie half outside; a level is read inside, an event may be in any of them.
-    match figure {
-        Figure::Max => ((from + 1e-6).floor() as i64, (to - 1e-6).ceil() as i64),
-        _ if stretch.width >= 4.0 => (from.ceil() as i64, to.floor() as i64),
-        _ => ((from + 0.01).floor() as i64, ((to - 0.01).ceil() as i64).max(from.floor() as i64 + 1)),
+    // Steps at the edges may lie half outside; a level is read inside.
+    if stretch.width >= 4.0 {
+        return (from.ceil() as i64, to.floor() as i64);
     }
+    ((from + 0.01).floor() as i64, ((to - 0.01).ceil() as i64).max(from.floor() as i64 + 1))
 }
 
-/// By how much a figure is lifted in a stretch that begins at `at`, in nanoseconds: over what lies just beside it, or for
-/// largest values over the median meanwhile. `None` in gaps.
+/// By how much a figure is lifted in a stretch that begins at `at`, in nanoseconds, over what lies just beside it. `None` in
+/// gaps.
 fn lift(grid: &Grid, figure: Figure, stretch: Stretch, at: f64) -> Option<f64> {
-    let (from, to) = steps_of(stretch, at, figure);
+    let (from, to) = steps_of(stretch, at);
     let inside = |series: &[f64], from: i64, to: i64| -> Vec<f64> {
         let within = from.max(0) as usize..(to.max(0) as usize).min(series.len());
         series.get(within).unwrap_or(&[]).iter().copied().filter(|v| !v.is_nan()).collect()
     };
-    if figure == Figure::Max {
-        let largest = inside(&grid.max, from, to).into_iter().reduce(f64::max)?;
-        return Some(largest - median(&mut inside(&grid.p50, from, to)));
-    }
     let series = if figure == Figure::P50 { &grid.p50 } else { &grid.p90 };
     let mut here = inside(series, from, to);
     if here.is_empty() {

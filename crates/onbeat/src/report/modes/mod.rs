@@ -1,12 +1,15 @@
-//! Modes: disturbances that come back at their time, found in the trend of a run.
+//! Modes, the periodic interference of reports: disturbances that recur, found in the trend of a run.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `series` | the trend notes as series on an even grid, with gaps |
 //! | `fft`, `comb` | which periods a series may have |
 //! | `fold` | the series laid over itself: where, how long, how large, in how many periods, and whether chance would do |
-//! | `search` | one mode after the other, harmonics folded to one |
-//! | `fine` | modes faster than the steps of the trend |
+//! | `search` | modes that lift a level, one after the other, harmonics folded to one |
+//! | `events` | late instants: the largest value of each step, when it was, and by size |
+//! | `spectrum`, `pairs` | which periods late instants may have: up to two steps, and from one on |
+//! | `comes` | how many of them lie in one part of a period, and whether chance would do |
+//! | `single` | modes of single cycles, one after the other |
 //! | `tied` | whether a mode keeps time or counts cycles |
 //! | `words` | modes in sentences |
 //!
@@ -14,26 +17,33 @@
 //!
 //! What can be found: from `LEAST_PERIODS` (4) times in a run down to every second release. What lasts for a step or
 //! longer is seen in the median or the slowest tenth of the steps, with its size over what lies beside it; what is shorter
-//! is seen in the largest values, when it stands out there. A period between one step and two is told as a multiple of it.
+//! is seen in the largest values, when it stands out there: the trend keeps when in its step each of them was, so that their
+//! periods may be of any length.
 //! Absent on purpose: a period that wanders by more than the mode's own duration in the course of a run, and a guess at
 //! the cause.
 
 mod comb;
+mod comes;
+mod events;
 mod fft;
-mod fine;
 mod fold;
+mod pairs;
 mod search;
 mod series;
+mod single;
+mod spectrum;
 mod tied;
 mod words;
 
 use serde::{Deserialize, Serialize};
 
+use comes::Comes;
 use fold::{Figure, Stretch};
 use search::Found;
-use series::{Axis, Grid, Trends};
+use series::{Axis, Grid, Recorded};
+use single::Single;
 
-use crate::record::RunFile;
+use crate::record::{RunFile, Series};
 
 pub use tied::{Tied, across};
 
@@ -42,6 +52,10 @@ const PLOT_POINTS: usize = 160;
 /// A mode is told by the slowest tenth of its steps when this is lifted by so much more than the median, or by no less than
 /// this part of what the largest values are.
 const MORE_IN_THE_TAIL: f64 = 2.0;
+/// What lifts the slowest tenth for so many steps is no single cycle.
+const LASTING: f64 = 2.0;
+/// Multiples of a fast mode's frequency that figures of steps may show.
+const SEEN_MULTIPLES: u32 = 4;
 /// Two modes whose periods are within this of a whole ratio are one when they also coincide.
 const SAME_PERIOD: f64 = 0.003;
 
@@ -62,7 +76,7 @@ pub enum Lifts {
 pub struct Mode {
     /// From one to the next, in seconds.
     pub period_s: f64,
-    /// The same in cycles of the loop.
+    /// The same in cycles of the loop; 0 where there is no loop whose period is known.
     pub period_cycles: f64,
     /// How much later cycles are: over what lies beside it, or for single cycles over the median meanwhile. Nanoseconds.
     pub size_ns: f64,
@@ -114,53 +128,121 @@ pub struct Modes {
     pub sentence: String,
 }
 
-/// Looks for modes in a run.
+/// Looks for modes in what a run is about.
 #[must_use]
 pub fn of_run(run: &RunFile) -> Modes {
-    let Some(trends) = Trends::of(run) else {
-        return Modes { sentence: words::without_a_trend(run), ..Modes::default() };
+    of_series(run, super::conclusions::about(run).first().copied().unwrap_or_default())
+}
+
+/// Looks for modes in a series of a run.
+#[must_use]
+pub fn of_series(run: &RunFile, series: Series) -> Modes {
+    let Some(recorded) = Recorded::of(run, series) else {
+        return Modes { sentence: words::without_a_trend(run, series), ..Modes::default() };
     };
-    let release_s = run.header.timing.as_ref().map_or(0.0, |timing| timing.period_ns as f64 / 1e9);
+    let release = Release::of(run, series);
+    let trends = &recorded.levels;
     let grid = trends.grid(Axis::Time);
+    let finest = recorded.largest.as_ref().map_or_else(|| grid.clone(), |largest| largest.grid(Axis::Time));
     let mut modes = Modes {
-        step_s: grid.step_s,
-        steps: grid.filled as u64,
-        shortest_s: (2.0 * release_s).max(grid.step_s / 1024.0),
-        longest_s: grid.len() as f64 * grid.step_s / comb::LEAST_PERIODS as f64,
+        step_s: finest.step_s,
+        steps: finest.filled as u64,
+        shortest_s: events::of(&finest, release.apart_s).1.shortest_s,
+        longest_s: finest.len() as f64 * finest.step_s / comb::LEAST_PERIODS as f64,
         ..Modes::default()
     };
-    if grid.filled < search::LEAST_STEPS {
-        modes.sentence = words::too_short(grid.filled, grid.step_s);
+    if finest.filled < search::LEAST_STEPS {
+        modes.sentence = words::too_short(finest.filled, finest.step_s);
         return modes;
     }
-    modes.found = on_axis(&trends, Axis::Time, release_s);
+    modes.found = on_axis(&recorded, Axis::Time, release);
     let parted_s = trends.axes_part_s();
     // Where releases were skipped, what counts cycles has no period in time.
     if parted_s > grid.step_s {
-        let by_cycles = on_axis(&trends, Axis::Cycles, release_s);
+        let by_cycles = on_axis(&recorded, Axis::Cycles, release);
         modes.found = tied::joined(std::mem::take(&mut modes.found), by_cycles, parted_s);
     }
     modes.found.sort_by(|a, b| (b.size_ns * b.share).total_cmp(&(a.size_ns * a.share)));
     for mode in &mut modes.found {
-        mode.sentence = words::of(mode);
+        mode.sentence = words::of(mode, modes.step_s);
     }
     modes.sentence = words::in_all(&modes);
     modes
 }
 
-fn on_axis(trends: &Trends, axis: Axis, release_s: f64) -> Vec<Mode> {
-    let whole = trends.grid(axis);
+/// How far samples are apart.
+#[derive(Clone, Copy, Debug)]
+struct Release {
+    /// Seconds from one sample to the next, on average where there is no loop.
+    apart_s: f64,
+    /// Whether that is the period of a loop.
+    is_loop: bool,
+}
+
+impl Release {
+    fn of(run: &RunFile, series: Series) -> Self {
+        let timing = run.header.timing.as_ref().map(|timing| timing.period_ns);
+        if let Some(period_ns) = timing.or_else(|| run.import.as_ref()?.period_ns) {
+            return Self { apart_s: period_ns as f64 / 1e9, is_loop: true };
+        }
+        let of_series = || run.entries.iter().filter(|entry| entry.series == series);
+        let samples: u64 = of_series().map(|entry| entry.counts.count()).sum();
+        let begin = of_series().map(|entry| entry.t).fold(f64::MAX, f64::min);
+        let end = of_series().map(|entry| entry.t + entry.length).fold(0.0, f64::max);
+        Self { apart_s: (end - begin).max(0.0) / samples.max(1) as f64, is_loop: false }
+    }
+
+    /// A time in periods of the loop; 0 where there is none.
+    fn cycles_of(self, s: f64) -> f64 {
+        if self.is_loop && self.apart_s > 0.0 { s / self.apart_s } else { 0.0 }
+    }
+}
+
+fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
+    let whole = recorded.levels.grid(axis);
     let mut left = whole.clone();
-    let slow = search::all(&mut left);
-    let fine = fine::find(&left, release_s);
-    let slow: Vec<Mode> = slow.iter().map(|found| of_found(&whole, found, release_s)).collect();
+    let of = |found: Vec<Found>| found.into_iter().map(|found| of_found(&whole, &found, release)).collect::<Vec<_>>();
+    let mut all = of(search::levels(&mut left, Figure::P50, 0.0));
+    // Single late cycles lift the slowest tenth a little, where a step has few: what lasts comes before them, the rest after.
+    let lasting = of(search::levels(&mut left, Figure::P90, LASTING));
+    let finer = recorded.largest.as_ref().map(|largest| largest.grid(axis));
+    let found = match finer.clone() {
+        Some(mut finer) => single::all(&mut finer, release.apart_s),
+        None => single::all(&mut left, release.apart_s),
+    };
+    let finer = finer.as_ref().unwrap_or(&whole);
+    let single: Vec<Mode> = found.iter().map(|one| of_single(finer, one, release)).collect();
+    let tenth = of(search::levels(&mut left, Figure::P90, 0.0));
+    let is_shown = |mode: &Mode| !single.iter().any(|fast| is_seen_in_steps(mode, fast, whole.step_s));
+    all.extend(lasting.into_iter().filter(is_shown));
+    let tenth: Vec<Mode> = tenth.into_iter().filter(is_shown).collect();
     let mut modes: Vec<Mode> = Vec::new();
-    for mode in slow.into_iter().chain(fine.map(|fine| of_fine(&whole, &fine, release_s))) {
+    for mode in all.into_iter().chain(single).chain(tenth) {
         if !modes.iter().any(|other| is_part_of(&mode, other)) {
             modes.push(mode);
         }
     }
     modes
+}
+
+/// Whether a mode of levels is what a faster one than two steps looks like when it is seen once per step: figures of steps tell
+/// its frequency, and multiples of that, only up to whole multiples of one per step.
+fn is_seen_in_steps(mode: &Mode, fast: &Mode, step_s: f64) -> bool {
+    if fast.period_s >= 2.0 * step_s {
+        return false;
+    }
+    let within = SAME_PERIOD.max(step_s / mode.period_s / mode.periods.max(1) as f64);
+    (1..=SEEN_MULTIPLES).any(|multiple| {
+        let turns = (f64::from(multiple) * step_s / fast.period_s).fract();
+        let folded = turns.min(1.0 - turns);
+        (1..=SEEN_MULTIPLES).any(|part| (folded * mode.period_s / step_s / f64::from(part) - 1.0).abs() < within)
+    })
+}
+
+/// Whether two modes, of two series of one run, have the same period.
+#[must_use]
+pub fn is_same_period(a: &Mode, b: &Mode) -> bool {
+    (a.period_s / b.period_s - 1.0).abs() < SAME_PERIOD
 }
 
 /// Whether a mode is what another one left over: at a whole multiple or part of its period and at its place.
@@ -172,19 +254,15 @@ fn is_part_of(mode: &Mode, other: &Mode) -> bool {
     is_multiple && apart.min(short - apart) <= 1.5 * long
 }
 
-fn of_found(grid: &Grid, found: &Found, release_s: f64) -> Mode {
-    let Stretch { period, width, .. } = found.stretch;
+fn of_found(grid: &Grid, found: &Found, release: Release) -> Mode {
+    let Stretch { period, .. } = found.stretch;
     let period_s = period * grid.step_s;
     let mut mode = Mode {
         period_s,
-        period_cycles: period_s / release_s,
+        period_cycles: release.cycles_of(period_s),
         size_ns: found.seen.size_ns,
-        lifts: match found.figure {
-            Figure::P50 => Lifts::Most,
-            Figure::P90 => Lifts::Some,
-            Figure::Max => Lifts::Single,
-        },
-        duration_s: if found.figure == Figure::Max { width } else { found.duration } * grid.step_s,
+        lifts: if found.figure == Figure::P50 { Lifts::Most } else { Lifts::Some },
+        duration_s: found.duration * grid.step_s,
         share: 0.0,
         seen: found.seen.seen,
         periods: found.seen.periods,
@@ -193,38 +271,40 @@ fn of_found(grid: &Grid, found: &Found, release_s: f64) -> Mode {
         phase: phase_plot(grid, found.stretch),
         sentence: String::new(),
     };
-    let least_ns = match found.figure {
-        Figure::P50 => MORE_IN_THE_TAIL * mode.size_ns,
-        Figure::P90 => f64::INFINITY,
-        Figure::Max => mode.size_ns / MORE_IN_THE_TAIL,
-    };
-    let tail = fold::seen(grid, Figure::P90, found.stretch, 1.0);
-    if let Some(tail) = tail.filter(|tail| tail.size_ns > least_ns) {
+    let tail = fold::seen(grid, Figure::P90, found.stretch, 1.0).filter(|_| found.figure == Figure::P50);
+    if let Some(tail) = tail.filter(|tail| tail.size_ns > MORE_IN_THE_TAIL * mode.size_ns) {
         (mode.size_ns, mode.lifts) = (tail.size_ns, Lifts::Some);
     }
-    mode.share = match mode.lifts {
-        Lifts::Single => (release_s / period_s).min(1.0),
-        _ => (mode.duration_s / period_s).min(1.0),
-    };
+    mode.share = (mode.duration_s / period_s).min(1.0);
     mode
 }
 
-fn of_fine(grid: &Grid, fine: &fine::Fine, release_s: f64) -> Mode {
-    let period_s = fine.period_s;
-    Mode {
-        period_s,
-        period_cycles: period_s / release_s,
-        size_ns: fine.size_ns,
+fn of_single(grid: &Grid, single: &Single, release: Release) -> Mode {
+    let comes = single.comes;
+    let in_steps = |s: f64| s / grid.step_s;
+    let width = in_steps(comes.width_s).max(1.0);
+    let stretch = Stretch { period: in_steps(comes.period_s), from: in_steps(comes.from_s), width, score: 0.0 };
+    let is_slow = comes.period_s >= 2.0 * grid.step_s;
+    let mut mode = Mode {
+        period_s: comes.period_s,
+        period_cycles: release.cycles_of(comes.period_s),
+        size_ns: single.size_ns,
         lifts: Lifts::Single,
-        duration_s: release_s,
-        share: (release_s / period_s).min(1.0),
-        seen: fine.seen,
-        periods: fine.steps,
-        first_s: grid.from_s + fine.first_s,
+        duration_s: comes.width_s.max(release.apart_s),
+        share: (release.apart_s / comes.period_s).min(1.0),
+        seen: single.seen,
+        periods: single.periods,
+        first_s: grid.from_s + single.first_s,
         tied: Tied::CannotTell,
-        phase: fine_plot(grid, fine),
+        phase: if is_slow { phase_plot(grid, stretch) } else { fast_plot(grid, comes) },
         sentence: String::new(),
+    };
+    let tail = if is_slow { fold::seen(grid, Figure::P90, stretch, 1.0) } else { None };
+    if let Some(tail) = tail.filter(|tail| tail.size_ns > mode.size_ns / MORE_IN_THE_TAIL) {
+        (mode.size_ns, mode.lifts) = (tail.size_ns, Lifts::Some);
+        mode.share = (mode.duration_s / comes.period_s).min(1.0);
     }
+    mode
 }
 
 fn phase_plot(grid: &Grid, stretch: Stretch) -> PhasePlot {
@@ -236,12 +316,12 @@ fn phase_plot(grid: &Grid, stretch: Stretch) -> PhasePlot {
     PhasePlot { p50_ns: whole(&grid.p50), p90_ns: whole(&grid.p90), max_ns: whole(&grid.max) }
 }
 
-/// For a mode faster than the steps: the largest values by when they were.
-fn fine_plot(grid: &Grid, fine: &fine::Fine) -> PhasePlot {
+/// For a mode about as fast as the steps: the largest values by when they were.
+fn fast_plot(grid: &Grid, comes: Comes) -> PhasePlot {
     const PLACES: usize = 40;
     let (mut sums, mut counts) = ([0.0; PLACES], [0_u32; PLACES]);
     for (at, max) in grid.worst_at.iter().zip(&grid.max).filter(|(at, _)| !at.is_nan()) {
-        let place = (at * grid.step_s / fine.period_s - fine.phase + 0.1).rem_euclid(1.0);
+        let place = ((at * grid.step_s - comes.from_s) / comes.period_s + 0.1).rem_euclid(1.0);
         let bin = ((place * PLACES as f64) as usize).min(PLACES - 1);
         sums[bin] += max;
         counts[bin] += 1;

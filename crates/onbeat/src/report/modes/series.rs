@@ -1,6 +1,6 @@
 //! The trend of a run as series on an even grid, with gaps where nothing was measured.
 
-use crate::record::{RunFile, Step};
+use crate::record::{Bucket, Entry, RunFile, Series, Step, Trend};
 
 /// More steps than this are taken together, so that the search is bounded: a day and a half of seconds.
 const MOST_STEPS: usize = 1 << 17;
@@ -17,6 +17,8 @@ pub(super) struct Grid {
     pub(super) max: Vec<f64>,
     /// When the largest value of each step was, in steps from the grid's begin.
     pub(super) worst_at: Vec<f64>,
+    /// Whether it is known when in its step a largest value was.
+    pub(super) is_placed: bool,
     /// Steps with figures.
     pub(super) filled: usize,
 }
@@ -34,22 +36,82 @@ struct Placed {
     by_cycles_s: f64,
 }
 
-/// Where the notes of a run say that cycles were, on both axes.
+/// Steps of a series, and where they are on both axes.
 pub(super) struct Trends {
     placed: Vec<Placed>,
     every_s: f64,
+    is_placed: bool,
+}
+
+/// What a run file has of a series step by step.
+pub(super) struct Recorded {
+    /// All figures of each step.
+    pub(super) levels: Trends,
+    /// Shorter steps of which only the largest values are known, with the other figures of the step above around them.
+    pub(super) largest: Option<Trends>,
+}
+
+impl Recorded {
+    /// The trend notes of a series, or its intervals and largest values per second where the file has no such notes.
+    pub(super) fn of(run: &RunFile, series: Series) -> Option<Self> {
+        if let Some(levels) = Trends::of(run, series) {
+            return Some(Self { levels, largest: None });
+        }
+        let steps = of_intervals(run, series);
+        let largest = Trends::unplaced(of_maxima(run, series, &steps)).filter(|largest| largest.placed.len() > steps.len());
+        Some(Self { levels: Trends::unplaced(steps)?, largest })
+    }
+}
+
+/// A step per interval.
+fn of_intervals(run: &RunFile, series: Series) -> Vec<Step> {
+    let entries = run.entries.iter().filter(|entry| entry.series == series && entry.length > 0.0);
+    let step = |entry: &Entry| {
+        let buckets = entry.counts.buckets();
+        let n = entry.counts.count();
+        let value = |share: f64| {
+            let (rank, mut below) = ((share * n as f64).max(1.0), 0);
+            let reached = buckets.iter().find(|bucket| {
+                below += bucket.count;
+                below as f64 >= rank
+            });
+            reached.map(Bucket::middle_ns)
+        };
+        let (min_ns, p50_ns, p90_ns, max_ns) = (value(0.0)?, value(0.5)?, value(0.9)?, value(1.0)?);
+        Some(Step { t: entry.t, min_ns, p50_ns, p90_ns, max_ns, worst_t: entry.t + entry.length / 2.0 })
+    };
+    entries.filter_map(step).collect()
+}
+
+/// A step per largest value, with the other figures of the interval around it.
+fn of_maxima(run: &RunFile, series: Series, intervals: &[Step]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for note in &run.maxima {
+        for (i, ns) in note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0) {
+            let t = note.t + i as f64 * note.every;
+            let Some(around) = intervals.partition_point(|step| step.t <= t).checked_sub(1) else { continue };
+            let max_ns = (*ns as f64).max(intervals[around].p50_ns);
+            steps.push(Step { t, max_ns, worst_t: t + note.every / 2.0, ..intervals[around] });
+        }
+    }
+    steps
 }
 
 impl Trends {
-    /// The trend notes of a run; `None` when there is none.
-    pub(super) fn of(run: &RunFile) -> Option<Self> {
-        let notes = &run.trends;
+    /// The trend notes of a series; `None` when there is none.
+    fn of(run: &RunFile, series: Series) -> Option<Self> {
+        let notes: Vec<&Trend> = run.trends.iter().filter(|note| note.series == series).collect();
         let every_s = notes.first()?.every;
-        let period_s = run.header.timing.as_ref().map_or(every_s, |timing| timing.period_ns as f64 / 1e9);
+        // A source that was imported tells no cycles.
+        let period_s = run.header.timing.as_ref().map(|timing| timing.period_ns as f64 / 1e9);
         let mut placed = Vec::new();
         for (i, note) in
             notes.iter().enumerate().filter(|(_, note)| (note.every - every_s).abs() < 1e-9 && every_s > 0.0)
         {
+            let Some(period_s) = period_s else {
+                placed.extend(note.steps().into_iter().map(|step| Placed { by_cycles_s: step.t, step }));
+                continue;
+            };
             // Cycles of a note are spread evenly over its time: where releases were skipped there are fewer of them.
             let served = notes.get(i + 1).map(|next| next.cycles.saturating_sub(note.cycles));
             let length_s = note.every * (note.max.len() / 2) as f64;
@@ -60,7 +122,16 @@ impl Trends {
                 Placed { step, by_cycles_s }
             }));
         }
-        (!placed.is_empty()).then_some(Self { placed, every_s })
+        let is_placed = notes.iter().all(|note| note.is_placed());
+        (!placed.is_empty()).then_some(Self { placed, every_s, is_placed })
+    }
+
+    /// Steps of which it is not known when in them the largest value was; as long as most of them are apart.
+    fn unplaced(steps: Vec<Step>) -> Option<Self> {
+        let mut apart: Vec<f64> = steps.windows(2).map(|pair| pair[1].t - pair[0].t).filter(|s| *s > 0.0).collect();
+        let every_s = if apart.is_empty() { return None } else { median(&mut apart) };
+        let placed = steps.into_iter().map(|step| Placed { by_cycles_s: step.t, step }).collect();
+        Some(Self { placed, every_s, is_placed: false })
     }
 
     /// By how much the axes part in the run, in seconds.
@@ -81,6 +152,7 @@ impl Trends {
         let together = (last + 1).div_ceil(MOST_STEPS);
         let step_s = self.every_s * together as f64;
         let mut grid = Grid::empty(step_s, from_s, last / together + 1);
+        grid.is_placed = self.is_placed;
         for placed in &self.placed {
             let at_s = place(placed) - from_s;
             let i = ((at_s / self.every_s).round() as usize / together).min(grid.max.len() - 1);
@@ -94,7 +166,7 @@ impl Trends {
 impl Grid {
     pub(super) fn empty(step_s: f64, from_s: f64, n: usize) -> Self {
         let nothing = || vec![f64::NAN; n];
-        Self { step_s, from_s, p50: nothing(), p90: nothing(), max: nothing(), worst_at: nothing(), filled: 0 }
+        Self { step_s, from_s, p50: nothing(), p90: nothing(), max: nothing(), worst_at: nothing(), is_placed: true, filled: 0 }
     }
 
     fn put(&mut self, i: usize, step: &Step, worst_at: f64) {
@@ -114,9 +186,12 @@ impl Grid {
         self.max.len()
     }
 
-    /// The largest value of all.
-    pub(super) fn largest(&self) -> f64 {
-        self.max.iter().copied().fold(0.0, f64::max)
+    /// Takes the largest value of a step out, and with it what the slowest tenth is lifted by, where that is wanted.
+    pub(super) fn forget_largest(&mut self, step: usize, and_tenth: bool) {
+        self.max[step] = f64::NAN;
+        if and_tenth {
+            self.p90[step] = f64::NAN;
+        }
     }
 
     /// Takes steps out, all their figures.
@@ -146,12 +221,6 @@ pub(super) fn standardised(series: &[f64], clip: f64) -> (Vec<f64>, Vec<f64>) {
     )
 }
 
-/// Where a series is at least `low` and below `high`, made comparable in the same way.
-pub(super) fn indicated(series: &[f64], low: f64, high: f64) -> (Vec<f64>, Vec<f64>) {
-    let within = |v: &f64| if v.is_nan() { f64::NAN } else { f64::from(u8::from((low..high).contains(v))) };
-    centred(series.iter().map(within).collect())
-}
-
 /// Mean 0 and variance 1.
 fn centred(mut values: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
     let present: Vec<f64> = values.iter().map(|v| if v.is_nan() { 0.0 } else { 1.0 }).collect();
@@ -163,22 +232,6 @@ fn centred(mut values: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
         *value = if value.is_nan() { 0.0 } else { (*value - mean) * scale };
     }
     (values, present)
-}
-
-/// Levels of a series that shares of its points reach; equal ones once.
-pub(super) fn levels(series: &[f64], shares: &[f64]) -> Vec<f64> {
-    let mut sorted: Vec<f64> = series.iter().copied().filter(|v| !v.is_nan()).collect();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let n = sorted.len();
-    let least = 4.0;
-    let of_share = |share: &f64| {
-        let reached = share * n as f64;
-        (reached >= least && n > 0).then(|| sorted[n - (reached as usize).clamp(1, n)])
-    };
-    let mut levels: Vec<f64> =
-        shares.iter().filter_map(of_share).filter(|level| Some(level) != sorted.first()).collect();
-    levels.dedup();
-    levels
 }
 
 /// The middle one; NaN of nothing. Changes the order.

@@ -1,0 +1,177 @@
+//! Modes of single cycles: found by when the largest value of each step was, whatever the period is in steps.
+
+use super::comes::{self, Comes};
+use super::events::{self, Event, LEAST_EVENTS, Measured};
+use super::pairs;
+use super::series::{Grid, median};
+use super::spectrum;
+
+/// A period is also tried at these multiples and parts of it.
+const MULTIPLES: std::ops::RangeInclusive<usize> = 2..=12;
+/// How often a period may turn out to be a part or a multiple.
+const MOST_CHANGES: usize = 4;
+/// Candidates of a set whose multiples are tried.
+const MOST_CANDIDATES: usize = 2;
+/// Modes of one set.
+const MOST_PER_SET: usize = 4;
+const MOST_PASSES: usize = 3;
+/// Modes of single cycles of one run.
+const MOST: usize = 12;
+/// A set with this part of the steps may show what is faster than steps.
+const DENSE: f64 = 0.25;
+/// Fewer instants than this have no spectrum.
+const LEAST_DENSE: usize = 32;
+/// Instants that wander are brought together by so many.
+const CHUNK: usize = 64;
+/// What lies so many units beside a mode's place is the mode.
+const BESIDE: f64 = 1.2;
+/// What is at least this part of a mode's size, at its place, is the mode.
+const SAME_SIZE: f64 = 0.5;
+
+/// A mode of single cycles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Single {
+    pub(super) comes: Comes,
+    /// How much larger than the step's median the mode's values are, in nanoseconds.
+    pub(super) size_ns: f64,
+    /// Periods in which it was; for what is faster than steps, steps whose largest value it made.
+    pub(super) seen: u64,
+    /// Periods that could have shown it; steps as above.
+    pub(super) periods: u64,
+    /// When it was first, in seconds from the grid's begin.
+    pub(super) first_s: f64,
+}
+
+/// All of them. The largest values that they made are taken out of the grid.
+pub(super) fn all(grid: &mut Grid, release_s: f64) -> Vec<Single> {
+    let mut found: Vec<Single> = Vec::new();
+    let (mut events, mut measured) = events::of(grid, release_s);
+    // Again after a find: beside what comes every five seconds, what comes every hour does not stand out.
+    for _ in 0..MOST_PASSES {
+        let before = found.len();
+        for set in events::sets(&events) {
+            for _ in 0..MOST_PER_SET {
+                let Some(comes) = clearest(&events, set, &measured).filter(|_| found.len() < MOST) else { break };
+                let (single, steps) = counted(&events, set, comes, &measured);
+                for step in steps {
+                    measured.has[step] = false;
+                    grid.forget_largest(step, comes.period_s > 2.0 * grid.step_s);
+                }
+                events.retain(|event| measured.has[event.step]);
+                found.push(single);
+            }
+        }
+        if found.len() == before {
+            break;
+        }
+    }
+    found
+}
+
+/// The mode of a set that stands out most.
+fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Comes> {
+    let times = events::times(events, set);
+    if times.len() < LEAST_EVENTS {
+        return None;
+    }
+    let mut tried: Vec<Comes> = Vec::new();
+    let is_dense = times.len() >= LEAST_DENSE && times.len() as f64 >= DENSE * measured.steps() as f64;
+    if is_dense && measured.unit_s < measured.step_s {
+        tried.extend(spectrum::periods(&times, measured).into_iter().filter_map(|period_s| fast(&times, period_s, measured)));
+    }
+    tried.extend(pairs::periods(&times, measured).into_iter().filter_map(|candidate| {
+        let period_s = pairs::refined(&times, candidate, measured);
+        comes::at(&times, period_s, measured).or_else(|| comes::at(&times, candidate.period_s, measured))
+    }));
+    tried.sort_unstable_by(|a, b| a.ln_chance.total_cmp(&b.ln_chance));
+    tried.truncate(MOST_CANDIDATES);
+    let own = tried.into_iter().map(|comes| own_period(&times, comes, measured));
+    own.min_by(|a, b| a.ln_chance.total_cmp(&b.ln_chance)).filter(Comes::is_real)
+}
+
+/// What a period of the spectrum comes to: over the whole run, or where it wanders, stretch by stretch.
+fn fast(times: &[f64], period_s: f64, measured: &Measured) -> Option<Comes> {
+    let (exact_s, _) = spectrum::refined(times, period_s, measured);
+    let whole = comes::at(times, exact_s, measured);
+    if whole.is_some_and(|whole| whole.is_real()) || exact_s >= measured.step_s || times.len() < 4 * CHUNK {
+        return whole;
+    }
+    let mut wandering = comes::at(&spectrum::brought_together(times, exact_s, CHUNK), exact_s, measured)?;
+    // Each stretch has had a phase of its own to choose.
+    let chosen = (times.len() / CHUNK) as f64 * (wandering.period_s / wandering.width_s).ln();
+    wandering.ln_chance = (wandering.ln_chance + chosen).min(0.0);
+    Some(wandering)
+}
+
+/// A mode agrees with parts of its period, where it is missing from most, and with multiples, where it is there several
+/// times. Its own period is where one narrow part holds all of it, which is where that is least by chance.
+fn own_period(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
+    let mut best = polished(times, comes, measured);
+    for _ in 0..MOST_CHANGES {
+        let here = best;
+        for m in MULTIPLES {
+            for period_s in [here.period_s * m as f64, here.period_s / m as f64] {
+                if !(measured.shortest_s * 0.95..=measured.longest_s * 1.1).contains(&period_s) {
+                    continue;
+                }
+                let other = comes::at(times, period_s, measured).filter(|other| other.ln_chance < best.ln_chance);
+                best = other.unwrap_or(best);
+            }
+        }
+        if best == here {
+            break;
+        }
+        best = polished(times, best, measured);
+    }
+    best
+}
+
+/// The same with the period that fits the instants in it best (least squares over their numbers).
+fn polished(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
+    let place = |t: f64| {
+        let turn = ((t - comes.from_s) / comes.period_s).floor();
+        (turn, t - comes.from_s - turn * comes.period_s)
+    };
+    let inside: Vec<(f64, f64)> = times.iter().map(|t| place(*t)).filter(|(_, off)| *off <= comes.width_s).collect();
+    let n = inside.len().max(1) as f64;
+    let (turns, offs) = inside.iter().fold((0.0, 0.0), |(turns, offs), (turn, off)| (turns + turn, offs + off));
+    let (turn_mean, off_mean) = (turns / n, offs / n);
+    let (mut together, mut square) = (0.0, 0.0);
+    for (turn, off) in &inside {
+        together += (turn - turn_mean) * (off - off_mean);
+        square += (turn - turn_mean) * (turn - turn_mean);
+    }
+    let period_s = comes.period_s + if square > 0.0 { together / square } else { 0.0 };
+    let fitted = comes::at(times, period_s, measured).filter(|fitted| fitted.ln_chance <= comes.ln_chance);
+    fitted.unwrap_or(comes)
+}
+
+/// The mode counted among all events, whatever set it was found in; and the steps that it made the largest value of.
+fn counted(events: &[Event], set: (f64, f64), comes: Comes, measured: &Measured) -> (Single, Vec<usize>) {
+    // A disturbance between two releases is felt at the later one.
+    let (from_s, width_s) = (comes.from_s - BESIDE * measured.unit_s, comes.width_s + 2.0 * BESIDE * measured.unit_s);
+    let is_there = |event: &&Event| (event.at_s - from_s).rem_euclid(comes.period_s) <= width_s;
+    let at_place: Vec<&Event> = events.iter().filter(is_there).collect();
+    let sizes = |from: f64, to: f64| {
+        let of = at_place.iter().map(|event| event.late_ns).filter(|ns| (from..to).contains(ns));
+        of.collect::<Vec<f64>>()
+    };
+    let least_ns = SAME_SIZE * median(&mut sizes(set.0, set.1));
+    let its: Vec<&&Event> = at_place.iter().filter(|event| event.late_ns >= least_ns).collect();
+    let turn = |event: &Event| ((event.at_s - from_s) / comes.period_s).floor() as i64;
+    let is_fast = comes.period_s < measured.step_s;
+    let mut turns: Vec<i64> = its.iter().map(|event| turn(event)).collect();
+    turns.dedup();
+    let (seen, periods) = match is_fast {
+        true => (its.len(), measured.steps()),
+        false => (turns.len(), comes::windows(&comes, measured).count().max(turns.len())),
+    };
+    let single = Single {
+        comes,
+        size_ns: median(&mut sizes(least_ns, f64::INFINITY)),
+        seen: seen as u64,
+        periods: periods as u64,
+        first_s: its.first().map_or(0.0, |event| event.at_s),
+    };
+    (single, its.iter().map(|event| event.step).collect())
+}
