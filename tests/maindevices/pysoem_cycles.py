@@ -13,7 +13,7 @@ import time
 
 import pysoem
 
-from segment import FAR_END, INTERFACE, running
+from segment import FAR_END, INTERFACE, result_alone, running
 
 OP = 8
 # Words of the library's own, which are not ours.
@@ -94,6 +94,7 @@ def arguments():
 def main():
     given = arguments()
     onbeat, count, ring = given.onbeat, given.count, given.ring
+    write_result = result_alone()
     with running(onbeat, ring or "humanoid") as end:
         bus = getattr(pysoem, MAIN_DEVICE)()
         bus.open(INTERFACE, *([FAR_END] if ring else []))
@@ -104,7 +105,7 @@ def main():
         told |= cycles(bus, count, given.period_us / 1e6, cut(onbeat, "left ankle", count) if ring else {})
         bus.close()
         told["segment"] = end()
-    print(json.dumps(told))
+    write_result(told)
 
 
 main()
