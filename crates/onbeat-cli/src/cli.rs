@@ -208,6 +208,9 @@ pub(crate) struct BenchOptions {
     /// Loads; see `onbeat load --help`
     #[arg(long, default_value = "idle,paper", value_delimiter = ',', value_name = "LIST")]
     pub(crate) loads: Vec<Load>,
+    /// Directory that the loads' disk part writes in [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) load_dir: Option<PathBuf>,
     /// Cells take turns in short blocks, or run one after the other as in the paper
     #[arg(long, value_enum, default_value_t = Order::Interleaved, value_name = "ORDER")]
     pub(crate) order: Order,
@@ -256,7 +259,7 @@ pub(crate) struct LoadOptions {
     /// How long; 0 is until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
-    /// Where the disk load writes [default: the system's directory for temporary files]
+    /// Directory that the disk part writes in [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Serve a bench: events on standard output, end when standard input ends

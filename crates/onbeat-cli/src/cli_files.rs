@@ -156,7 +156,7 @@ pub(crate) struct GateOptions {
     /// Only under this load [default: all]
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Option<String>,
-    /// Write the result as JUnit XML
+    /// Write the result as JUnit XML, an error where there is none; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
     /// Print one JSON object and nothing else

@@ -71,6 +71,10 @@ pub(crate) enum Failure {
     Import { path: PathBuf, source: onbeat::import::Error },
     #[error("cannot watch for Ctrl-C: {0}")]
     Signals(io::Error),
+    #[error("cannot start a thread for {what}: {source}; the limit of threads (ulimit -u) may be reached")]
+    Thread { what: &'static str, source: io::Error },
+    #[error("cannot write to standard output: {0}; the result is incomplete")]
+    Output(io::Error),
     #[error("cannot find out where onbeat itself is: {0}; it starts itself for cells and loads")]
     Myself(io::Error),
     #[error("cannot print the result: {0}")]
@@ -81,6 +85,8 @@ pub(crate) enum Failure {
     RunFile(#[from] RunFileError),
     #[error("load {load}: {source}")]
     Load { load: Load, source: RunningError },
+    #[error("a load cannot write in {path}: {source}; name another directory by {option}")]
+    LoadPlace { path: PathBuf, option: &'static str, source: io::Error },
     #[error(transparent)]
     Supervise(#[from] onbeat::load::Error),
     #[error(transparent)]

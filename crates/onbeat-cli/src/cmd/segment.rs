@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onbeat::ethercat::carrier::{Beside, Interface, LOG_QUEUE, Pcap, serve};
 use onbeat::ethercat::sim::{Description, FaultLog, Happening, Link, Logged, Segment as Devices};
+use onbeat::input;
+use onbeat::probe::Interruptions;
 use onbeat::thread::Wanted;
 
 use super::{Failure, Verdict, segment_orders};
@@ -38,7 +40,6 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     let mut link = link_of(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let told = Told::begin(options, &link)?;
-    let place = Place::prepare(options, link.segment().is_ring())?;
     let mut capture = match &options.pcap {
         Some(path) => {
             let failed = |source| Failure::File { what: "write", path: path.clone(), source };
@@ -46,14 +47,10 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
         }
         None => None,
     };
-    if options.duration > 0 {
-        let over = Arc::clone(&interruptions);
-        let duration = Duration::from_nanos(options.duration);
-        std::thread::spawn(move || {
-            std::thread::sleep(duration);
-            over.stop.store(true, Ordering::Relaxed);
-        });
-    }
+    let begins = ends_after(options.duration, &interruptions)?;
+    // Interfaces are made last: from here on nothing fails that would leave them behind.
+    let place = Place::prepare(options, link.segment().is_ring())?;
+    drop(begins);
     let (control, orders) = segment_orders::open(&place.other_end).unzip();
     be_prompt(options.priority);
     advise(Tone::Plain, &wrapped(&place.tells(&link), 80));
@@ -74,6 +71,23 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
+/// A thread that ends the segment some time after what is returned here is dropped; a time of 0 has no end.
+fn ends_after(duration_ns: u64, interruptions: &Arc<Interruptions>) -> Result<Sender<()>, Failure> {
+    let (begins, waits) = channel::<()>();
+    if duration_ns > 0 {
+        let over = Arc::clone(interruptions);
+        let end = move || {
+            // Nothing is ever sent: it is the other end's going that is waited for.
+            let _ = waits.recv();
+            std::thread::sleep(Duration::from_nanos(duration_ns));
+            over.stop.store(true, Ordering::Relaxed);
+        };
+        let started = std::thread::Builder::new().name("onbeat-for".to_owned()).spawn(end);
+        started.map_err(|source| Failure::Thread { what: "the end of the segment", source })?;
+    }
+    Ok(begins)
+}
+
 /// The thread that writes what goes wrong, to a file and for people. Frames do not wait for it.
 struct Told {
     lines: SyncSender<Logged>,
@@ -91,7 +105,7 @@ impl Told {
         };
         let mut log = FaultLog::of(link.segment(), to);
         let (lines, waiting) = sync_channel::<Logged>(LOG_QUEUE);
-        let thread = std::thread::spawn(move || {
+        let write = move || {
             while let Ok(first) = waiting.recv() {
                 for line in std::iter::once(first).chain(waiting.try_iter()) {
                     log.record(&line)?;
@@ -103,7 +117,9 @@ impl Told {
                 log.flush()?;
             }
             Ok(())
-        });
+        };
+        let started = std::thread::Builder::new().name("onbeat-faults".to_owned()).spawn(write);
+        let thread = started.map_err(|source| Failure::Thread { what: "the log of faults", source })?;
         Ok(Self { lines, thread })
     }
 
@@ -133,7 +149,11 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     let description = if file == Path::new("humanoid") {
         Description::from_toml(Devices::HUMANOID)?
     } else if is_esi {
-        let bytes = std::fs::read(file).map_err(|source| Failure::File { what: "read", path: file.clone(), source })?;
+        let bytes = input::read(file, input::MOST_BYTES_BY_HAND).map_err(|source| Failure::File {
+            what: "read",
+            path: file.clone(),
+            source,
+        })?;
         Description::from_esi(&bytes, &file.display().to_string(), &options.device)?
     } else {
         Description::from_file(file)?
