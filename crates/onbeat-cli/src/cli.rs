@@ -15,7 +15,7 @@ use crate::cli_files::{
 use crate::cli_measure::Measure;
 use crate::cli_robot::Robot;
 use crate::cli_segment::Segment;
-use crate::units::time_ns;
+use crate::units::{loop_period_ns, time_ns};
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bench
@@ -131,7 +131,7 @@ const EXPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 #[command(next_help_heading = "The loop")]
 pub(crate) struct LoopOptions {
     /// Distance of two releases
-    #[arg(long, default_value = "1ms", value_parser = time_ns, value_name = "TIME")]
+    #[arg(long, default_value = "1ms", value_parser = loop_period_ns, value_name = "TIME")]
     pub(crate) period: u64,
     /// Work per cycle: the loop polls the clock that long, as a controller would compute
     #[arg(long, default_value = "0", value_parser = time_ns, value_name = "TIME")]
@@ -288,7 +288,7 @@ pub(crate) struct InjectOptions {
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<u32>,
     /// The loop's period
-    #[arg(long, default_value = "1ms", value_parser = time_ns, value_name = "TIME")]
+    #[arg(long, default_value = "1ms", value_parser = loop_period_ns, value_name = "TIME")]
     pub(crate) period: u64,
     /// With --pid: where the releases lie in each period of CLOCK_MONOTONIC (`phase_ns` of a run file)
     #[arg(long, default_value = "0us", value_parser = time_ns, value_name = "TIME", requires = "pid")]

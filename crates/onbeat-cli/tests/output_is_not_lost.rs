@@ -95,7 +95,8 @@ fn a_result_that_is_lost_gives_status_2_and_one_sentence() {
     let mut wrong = Vec::new();
     for (words, status, told) in each(dir.path(), full) {
         let sentences: Vec<&str> = told.lines().filter(|line| line.starts_with("onbeat: ")).collect();
-        let says = matches!(sentences[..], [one] if one.contains("cannot write to standard output: No space left on device"));
+        let says =
+            matches!(sentences[..], [one] if one.contains("cannot write to standard output: No space left on device"));
         if status != Some(2) || !says {
             wrong.push(format!("{words}: {status:?}: {told}"));
         }

@@ -61,6 +61,10 @@ pub(crate) enum Failure {
     NoProcess { pid: i32, source: io::Error },
     #[error("cannot {what} {path}: {source}")]
     File { what: &'static str, path: PathBuf, source: io::Error },
+    #[error(
+        "cannot write {path}: {source}; `onbeat report` writes the page elsewhere by --html FILE, and none by --brief"
+    )]
+    Page { path: PathBuf, source: io::Error },
     #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
     NoRun { path: PathBuf },
     #[error("{run} has no such cell; it has {cells}")]
@@ -92,7 +96,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Bench(#[from] BenchError),
     #[error(transparent)]
-    Page(#[from] PageError),
+    MadePage(#[from] PageError),
     #[error(transparent)]
     Inject(#[from] onbeat::inject::Error),
     #[error(transparent)]

@@ -286,8 +286,11 @@ impl Kept {
             Some(to) => (to.to_owned(), Name::Typed),
             None => (self.dir.join(PAGE), Name::Chosen),
         };
-        whole::stream(&to, name, |to| to.write_all(html.as_bytes()))?;
-        Ok(to)
+        let written = whole::stream(&to, name, |to| to.write_all(html.as_bytes()));
+        match written {
+            Err(Failure::File { path, source, .. }) if name == Name::Chosen => Err(Failure::Page { path, source }),
+            written => written.map(|()| to),
+        }
     }
 }
 
