@@ -240,6 +240,25 @@ fn a_page_that_cannot_be_written_says_how_to_do_without() {
     assert_eq!(left, ["a.onbeat.hlog", "report.html"]);
 }
 
+#[test]
+fn a_segment_that_cannot_write_its_capture_leaves_no_interfaces() {
+    let can = Command::new("unshare").args(["--net", "ip", "link", "add", "name", "a", "type", "veth"]).output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        println!("skipped: no network namespace with a veth pair can be made here; it takes root, unshare and ip");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for outlet in ["--pcap nowhere/a", "--log nowhere/a"] {
+        let line = format!("\"$0\" segment run humanoid --veth o0 --for 1s {outlet}; echo $?; ip -o link");
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", &line, env!("CARGO_BIN_EXE_onbeat")]).current_dir(dir.path());
+        let output = command.env("ONBEAT_STATE_DIR", dir.path().join("state")).output().unwrap();
+        let links = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(links.starts_with("2\n") && links.contains("lo:") && !links.contains("o0"), "{links}{}", told(&output));
+        assert!(told(&output).contains("nowhere/a"), "{}", told(&output));
+    }
+}
+
 // ---- inputs that are no files
 
 /// Commands that read a file, for which `FILE` stands.
@@ -365,7 +384,6 @@ fn where_no_thread_can_be_started_a_sentence_says_so() {
             let told = told(&output);
             assert!(!told.contains("panicked"), "{words:?} with {limit}: {told}");
             match output.status.code() {
-                // The kernel counts a process that has just ended for a moment more, so that where it begins to do is not sharp.
                 Some(0) => assert!(limit > 1, "{words:?} needs a thread"),
                 Some(2) => {
                     let sentences = told.lines().filter(|line| line.starts_with("onbeat: ")).count();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -39,18 +39,14 @@ pub(crate) fn run(command: &Segment) -> Result<Verdict, Failure> {
 fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     let mut link = link_of(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let told = Told::begin(options, &link)?;
-    let mut capture = match &options.pcap {
-        Some(path) => {
-            let failed = |source| Failure::File { what: "write", path: path.clone(), source };
-            Some(Pcap::begin(BufWriter::new(File::create(path).map_err(failed)?)).map_err(failed)?)
-        }
-        None => None,
-    };
-    let begins = ends_after(options.duration, &interruptions)?;
-    // Interfaces are made last: from here on nothing fails that would leave them behind.
     let place = Place::prepare(options, link.segment().is_ring())?;
-    drop(begins);
+    let (told, mut capture) = match outlets(options, &link, &interruptions) {
+        Ok(outlets) => outlets,
+        Err(why) => {
+            place.remove();
+            return Err(why);
+        }
+    };
     let (control, orders) = segment_orders::open(&place.other_end).unzip();
     be_prompt(options.priority);
     advise(Tone::Plain, &wrapped(&place.tells(&link), 80));
@@ -71,21 +67,30 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
-/// A thread that ends the segment some time after what is returned here is dropped; a time of 0 has no end.
-fn ends_after(duration_ns: u64, interruptions: &Arc<Interruptions>) -> Result<Sender<()>, Failure> {
-    let (begins, waits) = channel::<()>();
-    if duration_ns > 0 {
+/// Where a segment's faults and frames go; and the thread that ends it.
+fn outlets(
+    options: &SegmentRunOptions,
+    link: &Link,
+    interruptions: &Arc<Interruptions>,
+) -> Result<(Told, Option<Pcap<BufWriter<File>>>), Failure> {
+    let capture = match &options.pcap {
+        Some(path) => {
+            let failed = |source| Failure::File { what: "write", path: path.clone(), source };
+            Some(Pcap::begin(BufWriter::new(File::create(path).map_err(failed)?)).map_err(failed)?)
+        }
+        None => None,
+    };
+    if options.duration > 0 {
         let over = Arc::clone(interruptions);
+        let duration = Duration::from_nanos(options.duration);
         let end = move || {
-            // Nothing is ever sent: it is the other end's going that is waited for.
-            let _ = waits.recv();
-            std::thread::sleep(Duration::from_nanos(duration_ns));
+            std::thread::sleep(duration);
             over.stop.store(true, Ordering::Relaxed);
         };
         let started = std::thread::Builder::new().name("onbeat-for".to_owned()).spawn(end);
         started.map_err(|source| Failure::Thread { what: "the end of the segment", source })?;
     }
-    Ok(begins)
+    Ok((Told::begin(options, link)?, capture))
 }
 
 /// The thread that writes what goes wrong, to a file and for people. Frames do not wait for it.
@@ -209,8 +214,14 @@ impl Place {
                 return Err(Failure::LongName { name: name.clone(), most });
             }
             let mut interfaces = Vec::new();
-            for end in &ends {
-                interfaces.push(make_veth(end)?);
+            for (place, end) in ends.iter().enumerate() {
+                match make_veth(end) {
+                    Ok(interface) => interfaces.push(interface),
+                    Err(why) => {
+                        delete(&ends[..place]);
+                        return Err(why);
+                    }
+                }
             }
             return Ok(Self::at(interfaces, &ends, ends.clone()));
         }
@@ -241,10 +252,15 @@ impl Place {
 
     fn remove(self) {
         drop(self.interfaces);
-        for end in &self.made_veth {
-            if let Err(why) = ip(&["link", "delete", end]) {
-                advise(Tone::Careful, &why.to_string());
-            }
+        delete(&self.made_veth);
+    }
+}
+
+/// Takes pairs of interfaces away; one that stays is told.
+fn delete(pairs: &[String]) {
+    for end in pairs {
+        if let Err(why) = ip(&["link", "delete", end]) {
+            advise(Tone::Careful, &why.to_string());
         }
     }
 }
@@ -256,11 +272,19 @@ fn make_veth(name: &str) -> Result<Interface, Failure> {
     if Interface::open(&far).is_err() {
         ip(&["link", "add", "name", name, "type", "veth", "peer", "name", &far])?;
     }
-    for end in [name, &far] {
+    let opened = open_far_end(name, &far);
+    if opened.is_err() {
+        delete(std::slice::from_ref(&name.to_owned()));
+    }
+    opened
+}
+
+fn open_far_end(name: &str, far: &str) -> Result<Interface, Failure> {
+    for end in [name, far] {
         ip(&["link", "set", end, "up"])?;
     }
     wait_until_up(name)?;
-    Ok(Interface::open(&far)?)
+    Ok(Interface::open(far)?)
 }
 
 /// A new interface drops what is sent before the kernel has noticed its carrier, a moment after `up`.
