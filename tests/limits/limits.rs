@@ -236,7 +236,14 @@ fn a_probe_that_another_file_names_is_found() {
 }
 
 /// Rooms of the library, and those that stand later in the data flow or beside it, which they may not name.
-const ROOMS: [(&str, &[&str]); 13] = [
+const ROOMS: [(&str, &[&str]); 14] = [
+    (
+        "input",
+        &[
+            "host", "thread", "cause", "record", "import", "load", "probe", "inject", "tune", "bench", "ethercat",
+            "report", "robot",
+        ],
+    ),
     ("host", &["thread", "cause", "record", "import", "load", "probe", "tune", "bench", "report", "robot"]),
     ("thread", &["cause", "record", "import", "load", "probe", "tune", "bench", "report", "robot"]),
     ("cause", &["record", "import", "load", "probe", "inject", "tune", "bench", "report", "robot"]),

@@ -15,7 +15,7 @@ use crate::cli_files::{
 use crate::cli_measure::Measure;
 use crate::cli_robot::Robot;
 use crate::cli_segment::Segment;
-use crate::units::time_ns;
+use crate::units::{loop_period_ns, time_ns};
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bench
@@ -131,7 +131,7 @@ const EXPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 #[command(next_help_heading = "The loop")]
 pub(crate) struct LoopOptions {
     /// Distance of two releases
-    #[arg(long, default_value = "1ms", value_parser = time_ns, value_name = "TIME")]
+    #[arg(long, default_value = "1ms", value_parser = loop_period_ns, value_name = "TIME")]
     pub(crate) period: u64,
     /// Work per cycle: the loop polls the clock that long, as a controller would compute
     #[arg(long, default_value = "0", value_parser = time_ns, value_name = "TIME")]
@@ -212,6 +212,9 @@ pub(crate) struct BenchOptions {
     /// Loads; see `onbeat load --help`
     #[arg(long, default_value = "idle,paper", value_delimiter = ',', value_name = "LIST")]
     pub(crate) loads: Vec<Load>,
+    /// Directory that the loads' disk part writes in [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) load_dir: Option<PathBuf>,
     /// Cells take turns in short blocks, or run one after the other as in the paper
     #[arg(long, value_enum, default_value_t = Order::Interleaved, value_name = "ORDER")]
     pub(crate) order: Order,
@@ -260,7 +263,7 @@ pub(crate) struct LoadOptions {
     /// How long; 0 is until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
-    /// Where the disk load writes [default: the system's directory for temporary files]
+    /// Directory that the disk part writes in [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Serve a bench: events on standard output, end when standard input ends
@@ -289,7 +292,7 @@ pub(crate) struct InjectOptions {
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<u32>,
     /// The loop's period
-    #[arg(long, default_value = "1ms", value_parser = time_ns, value_name = "TIME")]
+    #[arg(long, default_value = "1ms", value_parser = loop_period_ns, value_name = "TIME")]
     pub(crate) period: u64,
     /// With --pid: where the releases lie in each period of CLOCK_MONOTONIC (`phase_ns` of a run file)
     #[arg(long, default_value = "0us", value_parser = time_ns, value_name = "TIME", requires = "pid")]

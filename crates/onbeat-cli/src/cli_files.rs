@@ -7,7 +7,7 @@ use onbeat::import::Format;
 use onbeat::record::Series;
 
 use crate::cmd::import::series;
-use crate::units::time_ns;
+use crate::units::{period_ns, time_ns};
 
 pub(crate) const IMPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   cyclictest -m -Sp90 -D 10m -h 1000 --json=ct.json; onbeat import ct.json
@@ -29,7 +29,7 @@ pub(crate) struct ImportOptions {
     #[arg(long = "as", value_parser = series, value_name = "SERIES")]
     pub(crate) series: Option<Series>,
     /// The loop's period, where the file does not tell; gives samples without times their places
-    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    #[arg(long, value_parser = period_ns, value_name = "TIME")]
     pub(crate) period: Option<u64>,
     /// The column of values in a CSV file: its name, or its number from 1
     #[arg(long, value_name = "COLUMN")]
@@ -156,7 +156,7 @@ pub(crate) struct GateOptions {
     /// Only under this load [default: all]
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Option<String>,
-    /// Write the result as JUnit XML
+    /// Write the result as JUnit XML, an error where there is none; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
     /// Print one JSON object and nothing else

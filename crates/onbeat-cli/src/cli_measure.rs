@@ -1,6 +1,8 @@
 //! `onbeat measure`, as clap reads it: a command per probe of the library, with its sentence, its defaults and its own
 //! options.
 
+use std::path::PathBuf;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use onbeat::bench::sweep::Steps;
@@ -49,6 +51,9 @@ pub(crate) struct MeasureOptions {
     /// What else the machine shall do meanwhile; see `onbeat load --help`
     #[arg(long, default_value = "idle", value_name = "LOAD")]
     pub(crate) load: Load,
+    /// Directory that the load's disk part writes in [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) load_dir: Option<PathBuf>,
     /// The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them
     #[arg(long, value_name = "FROM..TO/STEP", conflicts_with_all = ["load", "beside"])]
     pub(crate) load_sweep: Option<Steps>,
@@ -92,6 +97,8 @@ impl Measure {
     /// As for the command line.
     pub(crate) fn of_words(words: &[String]) -> Result<Self, clap::Error> {
         let command = Self::augment_subcommands(Command::new("measure").no_binary_name(true));
+        // What was typed last counts, also over what the other command says first.
+        let command = command.mut_subcommands(|probe| probe.args_override_self(true));
         Self::from_arg_matches(&command.try_get_matches_from(words)?)
     }
 }

@@ -22,13 +22,22 @@ use cli::{Cli, Colour, Command};
 use cmd::{Failure, Verdict};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => return told(&answer),
+    };
     match cli.color {
         Colour::Auto => {}
         Colour::Always => anstream::ColorChoice::Always.write_global(),
         Colour::Never => anstream::ColorChoice::Never.write_global(),
     }
-    match run(cli.command) {
+    ended(run(cli.command))
+}
+
+/// The exit status. A result that did not reach its reader is none, whatever it was.
+fn ended(ran: Result<Verdict, Failure>) -> ExitCode {
+    let arrived = term::finish().map_err(Failure::Output);
+    match ran.and_then(|verdict| arrived.map(|()| verdict)) {
         Ok(Verdict::Holds) => ExitCode::SUCCESS,
         Ok(Verdict::Broken) => ExitCode::from(1),
         Ok(Verdict::CannotTell) => ExitCode::from(2),
@@ -37,6 +46,18 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Help and version, which were asked for, go to standard output; why the words make no sense goes to standard error.
+fn told(answer: &clap::Error) -> ExitCode {
+    if !answer.use_stderr() {
+        term::put(|_| answer.print());
+        return ended(Ok(Verdict::Holds));
+    }
+    cmd::gate::not_understood(&answer.to_string());
+    // Nobody is left to be told when standard error cannot be written either.
+    let _ = answer.print();
+    ExitCode::from(2)
 }
 
 fn run(command: Command) -> Result<Verdict, Failure> {

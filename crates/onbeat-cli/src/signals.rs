@@ -27,7 +27,7 @@ pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
     let interruptions = Arc::new(Interruptions::default());
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGUSR1]).map_err(Failure::Signals)?;
     let seen = Arc::clone(&interruptions);
-    thread::spawn(move || {
+    let listen = move || {
         for signal in &mut signals {
             if signal == SIGCONT {
                 seen.continued.fetch_add(1, Ordering::Relaxed);
@@ -40,6 +40,8 @@ pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         }
-    });
+    };
+    let listening = thread::Builder::new().name("onbeat-signals".to_owned()).spawn(listen);
+    listening.map_err(|source| Failure::Thread { what: "Ctrl-C", source })?;
     Ok(interruptions)
 }

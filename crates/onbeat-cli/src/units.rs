@@ -9,6 +9,10 @@ pub(crate) enum UnitError {
     NotATime(String),
     #[error("`{0}` is longer than 10,000 hours")]
     TooLong(String),
+    #[error("`{0}` is shorter than 1 us, the shortest period of a loop")]
+    ShortPeriod(String),
+    #[error("`{0}` is no period; write the time from one sample to the next, such as 1ms")]
+    NoPeriod(String),
 }
 
 const UNITS: [(&str, f64); 9] = [
@@ -40,6 +44,25 @@ pub(crate) fn time_ns(text: &str) -> Result<u64, UnitError> {
     if ns > LONGEST_NS { Err(UnitError::TooLong(text.to_owned())) } else { Ok(ns as u64) }
 }
 
+/// Shorter than any clock is read, and so many a second that nobody could count them.
+const SHORTEST_PERIOD_NS: u64 = 1_000;
+
+/// A loop's period; 0 is refused where the loop is planned.
+pub(crate) fn loop_period_ns(text: &str) -> Result<u64, UnitError> {
+    match time_ns(text)? {
+        1..SHORTEST_PERIOD_NS => Err(UnitError::ShortPeriod(text.to_owned())),
+        ns => Ok(ns),
+    }
+}
+
+/// The period of samples that another program took.
+pub(crate) fn period_ns(text: &str) -> Result<u64, UnitError> {
+    match time_ns(text)? {
+        0 => Err(UnitError::NoPeriod(text.to_owned())),
+        ns => Ok(ns),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +73,15 @@ mod tests {
         for (text, ns) in typed {
             assert_eq!(time_ns(text), Ok(ns), "{text}");
         }
+    }
+
+    #[test]
+    fn a_period_has_a_length() {
+        assert_eq!(loop_period_ns("1us"), Ok(1000));
+        assert_eq!(loop_period_ns("0"), Ok(0), "refused later, in words of its own");
+        assert_eq!(loop_period_ns("999ns"), Err(UnitError::ShortPeriod("999ns".into())));
+        assert_eq!(period_ns("0s"), Err(UnitError::NoPeriod("0s".into())));
+        assert_eq!(period_ns("1ns"), Ok(1));
     }
 
     #[test]

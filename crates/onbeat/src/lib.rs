@@ -10,6 +10,7 @@
 //! | [`probe`] | set-up of one measurement, and the loop's run from first to last sample |
 //! | [`load`] | what else the machine is made to do meanwhile |
 //! | [`inject`] | causes of lateness made on purpose, each with its own log |
+//! | [`input`] | files that people name: regular ones, of a bounded size |
 //! | [`record`] | run files: their only writer and their only reader |
 //! | [`import`] | files of other tools become run files |
 //! | [`cause`] | why a cycle was late: flight recorder, classifier, export |
@@ -27,6 +28,7 @@ pub mod ethercat;
 pub mod host;
 pub mod import;
 pub mod inject;
+pub mod input;
 pub mod load;
 pub mod probe;
 pub mod record;

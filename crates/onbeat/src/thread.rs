@@ -8,6 +8,7 @@
 
 mod lockdown;
 mod memory;
+mod pasted;
 mod scheduling;
 mod usage;
 
@@ -17,6 +18,7 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 
 pub use lockdown::{LockdownError, Ports, lockdown};
+pub use pasted::{shell_line, shell_word};
 pub use scheduling::{run_as_ordinary, stay_off_cpu};
 pub use usage::Usage;
 
@@ -33,7 +35,7 @@ pub struct Grant {
     pub why_not: Option<String>,
     /// What going without costs.
     pub costs: Option<String>,
-    /// The line that would grant it.
+    /// The line that would grant it, as a shell takes it; what else there is to say stands behind a `#`.
     pub remedy: Option<String>,
 }
 
@@ -59,10 +61,11 @@ impl Grant {
     }
 }
 
-/// This program as it would be typed, for remedies that work when they are pasted.
+/// This program as it would be typed, for remedies that work when they are pasted; quoted where a shell needs that.
 #[must_use]
 pub fn this_program() -> String {
-    std::fs::read_link("/proc/self/exe").map_or_else(|_| "onbeat".to_owned(), |path| path.display().to_string())
+    let path = std::fs::read_link("/proc/self/exe");
+    path.map_or_else(|_| "onbeat".to_owned(), |path| shell_word(&path.display().to_string()))
 }
 
 /// Why something was not granted, what that costs, and what would change it.

@@ -273,6 +273,17 @@ fn a_full_disk_is_one_sentence_that_says_what_is_kept() {
     assert!(why.to_string().contains("/dev/full after 0 bytes: No space left on device"), "{why}");
 }
 
+#[test]
+fn a_link_in_the_place_of_a_run_file_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (precious, path) = (dir.path().join("precious"), dir.path().join("timer.onbeat.hlog"));
+    std::fs::write(&precious, "precious").unwrap();
+    std::os::unix::fs::symlink(&precious, &path).unwrap();
+    let why = RunWriter::create(&path, &header()).err().expect("a link is refused");
+    assert!(matches!(why, WriteError::Create { .. }) && why.to_string().contains("timer.onbeat.hlog"), "{why}");
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+}
+
 proptest! {
     /// Every slot of the grid is in exactly one place: counted, skipped, lost, warm-up, or excluded.
     #[test]

@@ -3,6 +3,7 @@ import { inWords, mainCause } from '../causes.ts';
 import { freshId, h, section } from '../dom.ts';
 import type { Spike } from '../hlog.ts';
 import { onClock, type Cell } from '../model.ts';
+import { shellWord } from '../shell.ts';
 import type { Store } from '../state.ts';
 import { count, moment, usCell, type Sec } from '../units.ts';
 import { STALLS } from '../words.ts';
@@ -61,7 +62,7 @@ const windowOf = ({ cell, spike }: Row): WindowNote | undefined => cell.file?.wi
 /** What writes the events around a spike to a file. */
 function command({ cell, spike }: Row): string {
   const of = cell.file?.run?.cell;
-  return `onbeat export RUN ${of ? `--cell ${of.tuning}/${of.load} ` : ''}--spike ${spike.number ?? 1} --perfetto FILE`;
+  return `onbeat export RUN ${of ? `--cell ${shellWord(`${of.tuning}/${of.load}`)} ` : ''}--spike ${spike.number ?? 1} --perfetto FILE`;
 }
 
 /** A row, and when it has causes the row under it that tells them; that one is filled when it is first opened. */

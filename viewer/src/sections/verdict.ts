@@ -1,6 +1,7 @@
 // The answer, and what it rests on.
 import { h } from '../dom.ts';
 import type { Report } from '../model.ts';
+import { shellWord } from '../shell.ts';
 import type { Outcome } from '../summary.ts';
 import { count, duration, held, human, sec } from '../units.ts';
 import { tuningWords } from '../words.ts';
@@ -50,7 +51,7 @@ export function verdictSection(report: Report): HTMLElement {
     ...grounds.map((ground) => h('p', { class: 'ground' }, held(ground))),
     best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best cell ', h('b', {}, best.tuning), ` under ${best.load}`, tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, '.') : null,
     single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, single.sentence) : null,
-    summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, word), ' ']))) : null,
+    summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, shellWord(word)), ' ']))) : null,
     h('dl', { class: 'facts' }, ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),
     host.length > 0 ? h('details', { class: 'host' },
       h('summary', {}, 'The computer', h('span', { class: 'muted' }, ` ${[summary.host['processor'], summary.host['kernel']].filter(Boolean).join(' · ')}`)),

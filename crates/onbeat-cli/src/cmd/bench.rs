@@ -15,13 +15,16 @@ use onbeat::report::units::{count, time_ns};
 use onbeat_rt::Wait;
 use onbeat_rt::cycle::Phase;
 
-use super::{Failure, ThreadChoice, Verdict, check_cpu, limit, repair_first, runs, setting, show, typed, verdict};
+use super::{
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, repair_first, runs, setting, show, typed, verdict,
+};
 use crate::cli::{BenchOptions, LoopOptions, Order, With};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Progress, Tone, advise};
 
 pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
     check_cpu(options.cpu)?;
+    load::look_at_place(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
     let plan = plan(&options);
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
     let busiest = if plan.tunings.iter().any(|tuning| tuning.spin) { plan.spin } else { Wait::Sleep };
@@ -29,14 +32,21 @@ pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
     setting(&options.looping, thread, 0).admit()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let dir = runs::create(&options.output.out)?;
+    let place = runs::create(&options.output.out)?;
     let myself = std::env::current_exe().map_err(Failure::Myself)?;
-    let processes = Myself { program: myself, looping: options.looping, with: options.with };
+    let processes =
+        Myself { program: myself, looping: options.looping, with: options.with, load_dir: options.load_dir };
     let mut view = View::new(&plan, options.output.json);
-    let conducted = conduct(&plan, &dir, &processes, &interruptions, &mut |happening| view.show(happening));
+    let conducted = conduct(&plan, &place.dir, &processes, &interruptions, &mut |happening| {
+        // Before that, the bench or one of its cells may still be refused.
+        if matches!(happening, Happening::Running { .. } | Happening::Block { .. }) {
+            place.begun();
+        }
+        view.show(happening);
+    });
     view.finish();
-    conducted?;
-    let kept = runs::read(&dir, None)?;
+    place.kept_if_begun(conducted.map_err(Failure::from))?;
+    let kept = runs::read(&place.dir, None)?;
     let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
     show::summary(&kept, extent, None)?;
     Ok(verdict(kept.summary.verdict.outcome))
@@ -68,6 +78,7 @@ struct Myself {
     program: PathBuf,
     looping: LoopOptions,
     with: Option<With>,
+    load_dir: Option<PathBuf>,
 }
 
 impl Processes for Myself {
@@ -97,6 +108,9 @@ impl Processes for Myself {
     fn load(&self, load: &Load) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["load", "--supervised"]).arg(load.to_string());
+        if let Some(dir) = &self.load_dir {
+            command.arg("--dir").arg(dir);
+        }
         command
     }
 }

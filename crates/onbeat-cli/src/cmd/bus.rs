@@ -22,7 +22,7 @@ use crate::cli_bus::{
 };
 use crate::cli_measure::Measure;
 use crate::signals::{self, OnUsr1};
-use crate::term::{Tone, advise, columns, say};
+use crate::term::{Tone, advise, columns, is_read, put, say};
 
 /// How often `--follow` looks for events, and a wait for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) enum BusFailure {
     #[error(transparent)]
     Up(#[from] BusError),
-    #[error("{0}")]
+    #[error("{0}; what stands behind -- is for `onbeat measure bus`, see `onbeat measure bus --help`")]
     Words(String),
     #[error("there is no device \"{device}\" on this bus; `onbeat bus info` lists them")]
     NoDevice { device: String },
@@ -109,8 +109,19 @@ fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
         ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name].map(str::to_owned).into();
     words.extend(options.interface.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
     words.extend(options.more.iter().cloned());
-    let measure = Measure::of_words(&words).map_err(|why| BusFailure::Words(why.to_string().trim_end().to_owned()))?;
-    super::measure::run(&measure)
+    match Measure::of_words(&words) {
+        Ok(measure) => super::measure::run(&measure),
+        // Help was asked for behind the two dashes.
+        Err(answer) if !answer.use_stderr() => {
+            put(|out| write!(out, "{answer}"));
+            Ok(Verdict::Holds)
+        }
+        Err(why) => {
+            let why = why.to_string();
+            let first = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            Err(BusFailure::Words(first.to_owned()).into())
+        }
+    }
 }
 
 fn state(named: &Named) -> Result<Verdict, Failure> {
@@ -237,7 +248,8 @@ fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
         } else {
             places.iter().for_each(|place| say(Tone::Plain, &values_line(&layout.devices[*place], &seen)));
         }
-        if round == options.count {
+        // Nothing is left to do when nobody reads it.
+        if round == options.count || !is_read() {
             break;
         }
         while begin.elapsed() < Duration::from_nanos(options.every) * round as u32 {
@@ -314,7 +326,7 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
             }
         }
         from = next;
-        if !options.follow || interruptions.stop.load(Ordering::Relaxed) {
+        if !options.follow || !is_read() || interruptions.stop.load(Ordering::Relaxed) {
             return Ok(Verdict::Holds);
         }
         client.check()?;

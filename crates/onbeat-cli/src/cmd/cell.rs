@@ -15,7 +15,15 @@ use super::{Failure, ThreadChoice, Verdict, setting};
 use crate::cli::{CellOptions, With};
 use crate::signals::{self, OnUsr1};
 
+/// What goes wrong is told to the bench alone, which tells people, once.
 pub(crate) fn run(options: CellOptions) -> Result<Verdict, Failure> {
+    match serve(options) {
+        Err(why) => failed(&why.to_string()),
+        served => served,
+    }
+}
+
+fn serve(options: CellOptions) -> Result<Verdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let cell = Cell { tuning: options.tuning, load: options.load.clone() };
     let mut header = probe::header(&super::typed(), "timer", options.started);
@@ -44,13 +52,10 @@ pub(crate) fn run(options: CellOptions) -> Result<Verdict, Failure> {
         },
     };
     let destination = Destination { path: &options.file, header, origin: Instant::from_ns(options.origin_ns) };
-    let run = match Run::open(destination, setting) {
-        Ok(run) => run,
-        Err(why) => return failed(&why.to_string()),
-    };
+    let run = Run::open(destination, setting)?;
     let served = Served { run, parts, load: options.load, interruptions, causes: options.causes };
-    served.serve(std::io::stdin(), std::io::stdout())?;
-    Ok(Verdict::Holds)
+    // It tells the bench itself how that ended.
+    Ok(served.serve(std::io::stdin(), std::io::stdout()).map_or(Verdict::CannotTell, |()| Verdict::Holds))
 }
 
 /// Makes controllers that walk the robot that ships.
@@ -65,7 +70,6 @@ fn walking(period_ns: u64) -> Result<Makes, Failure> {
     }))
 }
 
-/// Tells the bench, which tells people.
 fn failed(why: &str) -> Result<Verdict, Failure> {
     println_answer(&Answer::Failed(why.to_owned()))?;
     Ok(Verdict::CannotTell)

@@ -1,7 +1,6 @@
 //! `onbeat compare`: runs beside each other.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use onbeat::report::compare::{Comparison, Digest, SHARES};
@@ -12,7 +11,7 @@ use serde::Serialize;
 
 use super::runs::{self, RUN_FILE};
 use super::show::{self, letters};
-use super::{Failure, Verdict};
+use super::{Failure, Verdict, whole};
 use crate::cli_files::CompareOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
@@ -121,5 +120,5 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], compariso
     summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();
     summary.loads = summary.cells.iter().map(|cell| cell.load.clone()).collect::<BTreeSet<_>>().into_iter().collect();
     let html = runs::page_of(&Page { summary, comparison }, &files)?;
-    fs::write(to, html).map_err(|source| Failure::File { what: "write", path: to.to_owned(), source })
+    whole::write(to, html.as_bytes())
 }

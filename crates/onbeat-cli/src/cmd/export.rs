@@ -4,6 +4,7 @@ use std::path::Path;
 
 use onbeat::report::spikes;
 
+use super::spike::pasted;
 use super::{Failure, Verdict, export_formats, runs, show, spike, whole};
 use crate::cli::ExportOptions;
 use crate::term::{Tone, advise, say};
@@ -55,7 +56,7 @@ fn list(choice: &spike::Choice<'_>, runs: &[onbeat::record::RunFile]) -> Result<
     let title = format!("{} spikes, worst first; the events around {kept} are kept", all.len());
     show::table(&spikes::table(title, &all, show::letters()));
     if let Some(first) = all.iter().find(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept)) {
-        let line = format!("onbeat export {} {} --perfetto FILE", choice.run.display(), first.options());
+        let line = format!("onbeat export {} {} --perfetto FILE", pasted(choice.run), first.options());
         say(Tone::Faint, &format!("what ran around {}:  {line}", first.words()));
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! `onbeat gate`: a run passes or it does not, for machines.
 
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use onbeat::record::{LimitNote, Series};
 use onbeat::report::compare::{Digest, SHARES};
@@ -10,11 +12,87 @@ use onbeat::report::statistics::Share;
 use onbeat::report::{CellSummary, Outcome};
 
 use super::compare::{digest, names};
-use super::{Failure, Verdict};
+use super::{Failure, Verdict, whole};
 use crate::cli_files::GateOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
+    let junit = Results::begin(options.junit.as_deref())?;
+    match judged(options) {
+        Ok((gate, elapsed_s)) => {
+            junit.end(&gate, elapsed_s)?;
+            if options.json {
+                say(Tone::Plain, &serde_json::to_string(&gate)?);
+            } else if !junit.is_on_standard_output() {
+                tell(&gate, options.series);
+            }
+            Ok(super::verdict(Some(gate.outcome)))
+        }
+        Err(why) => {
+            junit.end(&cannot_run(&why.to_string()), 0.0)?;
+            Err(why)
+        }
+    }
+}
+
+/// Where the result is to go as JUnit XML.
+///
+/// Whoever reads the file afterwards must not take the one of an earlier gate for this one's. So it says from the beginning that
+/// the gate has not come to its end, and goes on saying so if it never does.
+struct Results<'o> {
+    to: Option<&'o Path>,
+}
+
+impl<'o> Results<'o> {
+    fn begin(to: Option<&'o Path>) -> Result<Self, Failure> {
+        // Into a pipe only one result can go.
+        if let Some(to) = to.filter(|to| whole::is_plain_file(to)) {
+            let unfinished = cannot_run("the gate did not come to its end; it was ended from outside, or failed");
+            whole::write(to, junit(&unfinished, 0.0).as_bytes())?;
+        }
+        Ok(Self { to })
+    }
+
+    fn end(&self, gate: &Gate, elapsed_s: f64) -> Result<(), Failure> {
+        self.to.map_or(Ok(()), |to| whole::write(to, junit(gate, elapsed_s).as_bytes()))
+    }
+
+    fn is_on_standard_output(&self) -> bool {
+        self.to.is_some_and(whole::is_standard_output)
+    }
+}
+
+/// A gate that could not look at its run: one check that decides nothing.
+fn cannot_run(why: &str) -> Gate {
+    let check = Check {
+        name: "the gate can be run".to_owned(),
+        of: "onbeat gate".to_owned(),
+        outcome: Outcome::NotEnoughSamples,
+        sentence: why.to_owned(),
+    };
+    Gate::of("onbeat gate", vec![check])
+}
+
+/// Words that make no command leave no result either: the file that they name as `--junit` says so.
+pub(crate) fn not_understood(why: &str) {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if !words.iter().any(|word| word == "gate") {
+        return;
+    }
+    let behind = words.iter().skip_while(|word| *word != JUNIT).nth(1).cloned();
+    let joined = words.iter().find_map(|word| {
+        Some(OsStr::from_bytes(word.as_bytes().strip_prefix(JUNIT.as_bytes())?.strip_prefix(b"=")?).to_owned())
+    });
+    let Some(to) = behind.or(joined).map(PathBuf::from).filter(|to| whole::is_plain_file(to)) else { return };
+    let first = why.lines().next().unwrap_or_default();
+    // The command has failed already, and says so.
+    let _ = whole::write(&to, junit(&cannot_run(first), 0.0).as_bytes());
+}
+
+const JUNIT: &str = "--junit";
+
+/// The gate, and how long its run took, in seconds.
+fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let limit = options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on: options.series });
     let paths: Vec<_> = std::iter::once(options.run.clone()).chain(options.baseline.clone()).collect();
     let names = names(&paths);
@@ -35,17 +113,7 @@ pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
         checks.extend(baseline_checks(&run, &cells, &Baseline { run: &base, series, share, no_worse_than }));
     }
     checks.extend(cut_off(&run, &cells));
-    let gate = Gate::of(&run.name, checks);
-    if let Some(to) = &options.junit {
-        let xml = junit(&gate, run.summary.elapsed_s);
-        fs::write(to, xml).map_err(|source| Failure::File { what: "write", path: to.clone(), source })?;
-    }
-    if options.json {
-        say(Tone::Plain, &serde_json::to_string(&gate)?);
-    } else {
-        tell(&gate, options.series);
-    }
-    Ok(super::verdict(Some(gate.outcome)))
+    Ok((Gate::of(&run.name, checks), run.summary.elapsed_s))
 }
 
 /// A run that was cut off has not shown what it was to show.

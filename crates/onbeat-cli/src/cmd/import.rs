@@ -1,12 +1,13 @@
 //! `onbeat import`: files of other tools become a run.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::Labels;
 use onbeat::import::{self, Asked, Format, Stream};
+use onbeat::input;
 use onbeat::record::{Cell, Series};
 use onbeat::report::imported::UNKNOWN;
 
@@ -18,19 +19,32 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
     for path in &options.files {
         sources.push((path.as_path(), read(path, &asked(options))?));
     }
-    let dir = match &options.to {
-        Some(to) => new_directory(to)?,
-        None => runs::create(&options.out)?,
-    };
-    let mut names = BTreeSet::new();
-    for (path, streams) in &sources {
-        for stream in streams {
-            write(stream, path, options, &mut Place { dir: &dir, names: &mut names })?;
+    let (dir, place) = match &options.to {
+        Some(to) => (new_directory(to)?, None),
+        None => {
+            let place = runs::create(&options.out)?;
+            (place.dir.clone(), Some(place))
         }
+    };
+    let written = write_all(&sources, options, &dir);
+    match &place {
+        Some(place) => place.kept_if_begun(written)?,
+        None => written?,
     }
     let kept = runs::read(&dir, None)?;
     show::summary(&kept, show::Extent { json: options.json, ..show::Extent::default() }, None)?;
     Ok(Verdict::Holds)
+}
+
+/// Files with their streams, each stream as a run file.
+fn write_all(sources: &[(&Path, Vec<Stream>)], options: &ImportOptions, dir: &Path) -> Result<(), Failure> {
+    let mut names = BTreeSet::new();
+    for (path, streams) in sources {
+        for stream in streams {
+            write(stream, path, options, &mut Place { dir, names: &mut names })?;
+        }
+    }
+    Ok(())
 }
 
 fn asked(options: &ImportOptions) -> Asked {
@@ -45,7 +59,7 @@ fn asked(options: &ImportOptions) -> Asked {
 
 fn read(path: &Path, asked: &Asked) -> Result<Vec<Stream>, Failure> {
     let failed = |source| Failure::Import { path: path.to_owned(), source };
-    let file = File::open(path).map_err(|source| Failure::File { what: "read", path: path.to_owned(), source })?;
+    let file = input::open(path).map_err(|source| Failure::File { what: "read", path: path.to_owned(), source })?;
     import::read(&mut BufReader::with_capacity(1 << 18, file), asked).map_err(failed)
 }
 
@@ -77,8 +91,14 @@ fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut Pl
     let path = place.dir.join(bare);
     // In place only when it is whole.
     let part = path.with_extension("part");
-    import::write(stream, &Labels { command: typed(), file, cell }, &part)?;
-    fs::rename(&part, &path).map_err(|source| Failure::File { what: "create", path, source })
+    let written = import::write(stream, &Labels { command: typed(), file, cell }, &part).map_err(Failure::from);
+    let moved = written.and_then(|_| {
+        fs::rename(&part, &path).map_err(|source| Failure::File { what: "create", path: path.clone(), source })
+    });
+    if moved.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    moved
 }
 
 /// A series by its tag, for the command line.

@@ -2,10 +2,11 @@
 
 use std::io::stdin;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use onbeat::load::{Options, Running, serve};
+use onbeat::load::{Load, Options, Running, check_directory, misses_the_disk, serve};
 
 use super::{Failure, Verdict, measure, repair_first};
 use crate::cli::LoadOptions;
@@ -27,16 +28,31 @@ fn carry(options: LoadOptions) -> Result<Verdict, Failure> {
     Ok(if carried.is_ok() { Verdict::Holds } else { Verdict::CannotTell })
 }
 
+/// Looks at the directory that loads are to write in, before anything is started; `option` is what names another one.
+pub(crate) fn look_at_place(loads: &[Load], typed: Option<&Path>, option: &'static str) -> Result<(), Failure> {
+    if let Some(path) = typed {
+        check_directory(path).map_err(|source| Failure::LoadPlace { path: path.to_owned(), option, source })?;
+    }
+    let place = typed.map_or_else(std::env::temp_dir, Path::to_owned);
+    if let Some(load) = loads.iter().find(|load| misses_the_disk(load, &place)) {
+        let sentence = format!(
+            "the disk part of the load {load} writes in {}, which is in memory, so no disk is loaded; {option} DIR names a \
+             directory on a disk",
+            place.display()
+        );
+        advise(Tone::Careful, &wrapped(&sentence, 80));
+    }
+    Ok(())
+}
+
 /// The load runs in a process of its own here too: it must lead a session, and what a shell starts cannot.
 fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
+    look_at_place(std::slice::from_ref(&options.load), options.dir.as_deref(), "--dir")?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let failed = |source| Failure::Load { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
-    let mut carrier = measure::carrier(&options.load)?;
-    if let Some(dir) = &options.dir {
-        carrier.arg("--dir").arg(dir);
-    }
+    let carrier = measure::carrier(&options.load, options.dir.as_deref())?;
     let mut running = Running::start(carrier).map_err(failed)?;
     let ends = (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));
     while !interruptions.stop.load(Ordering::Relaxed) && ends.is_none_or(|end| Instant::now() < end) {

@@ -20,7 +20,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::seconds::Lines;
 use super::so_far::SoFar;
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, repair_first, resume, runs, setting, show, sweep, typed, verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, repair_first, resume, runs, setting, show, sweep, typed,
+    verdict,
 };
 use crate::cli::LoopOptions;
 use crate::cli_measure::Measure;
@@ -30,6 +31,7 @@ use crate::term::{Progress, Tone, advise};
 pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let Measure { probe, options, .. } = measure;
     check_cpu(options.cpu)?;
+    load::look_at_place(std::slice::from_ref(&options.load), options.load_dir.as_deref(), "--load-dir")?;
     let mut life = options.beside.map(Life::of).transpose()?;
     repair_first()?;
     let on_usr1 = if options.load_sweep.is_some() { OnUsr1::Refuse } else { OnUsr1::Summary };
@@ -42,16 +44,16 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let mut lines = Lines::of(probe, &ready.0, options.output.json);
     let all = releases(options.duration, &options.looping);
     let past = if options.resume { resume::find(&options.output.out, probe.name, all)? } else { None };
-    let path = match &past {
-        Some(past) => past.path.clone(),
-        None => runs::create(&options.output.out)?.join(format!("{}{}", probe.name, runs::RUN_FILE)),
-    };
+    let place = if past.is_none() { Some(runs::create(&options.output.out)?) } else { None };
+    let new = place.as_ref().map(|place| place.dir.join(format!("{}{}", probe.name, runs::RUN_FILE)));
+    let path = past.as_ref().map(|past| past.path.clone()).or(new).unwrap_or_default();
     let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
     let progress = Progress::new(options.duration.saturating_sub(measured_ns) as f64 / 1e9, options.output.json);
     let (duration_ns, settling, zero) = (options.duration, Duration::ZERO, Zero::now());
     let one = One { measure, load: &options.load, duration_ns, path: &path, settling, zero };
     let mut summary = SoFar::of(path.clone(), &interruptions.summary);
     let ran = one.run(ready, past, &interruptions, &mut |recorder, elapsed_s| {
+        place.iter().for_each(runs::Place::begun);
         progress.above_if(&lines.since(recorder));
         if !summary.look(recorder) {
             progress.show(elapsed_s, so_far(recorder));
@@ -62,7 +64,10 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     });
     progress.finish();
     summary.end();
-    ran?;
+    match &place {
+        Some(place) => place.kept_if_begun(ran)?,
+        None => ran?,
+    };
     let kept = runs::read(&path, None)?;
     let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
     show::summary(&kept, extent, None)?;
@@ -126,7 +131,7 @@ impl One<'_> {
     ) -> Result<Header, Failure> {
         let Measure { probe, options, .. } = self.measure;
         let began = Monotonic.now();
-        let mut load = Beside::start(self.load)?;
+        let mut load = Beside::start(self.load, options.load_dir.as_deref())?;
         thread::sleep(self.settling);
         let origin = self.zero.at;
         let mut header = probe::header(&typed(), probe.name, self.zero.unix_s);
@@ -206,11 +211,12 @@ struct Beside {
 }
 
 impl Beside {
-    fn start(load: &Load) -> Result<Self, Failure> {
+    fn start(load: &Load, dir: Option<&Path>) -> Result<Self, Failure> {
         if load.is_idle() {
             return Ok(Self { load: load.clone(), running: None });
         }
-        let running = Running::start(carrier(load)?).map_err(|source| Failure::Load { load: load.clone(), source })?;
+        let running =
+            Running::start(carrier(load, dir)?).map_err(|source| Failure::Load { load: load.clone(), source })?;
         Ok(Self { load: load.clone(), running: Some(running) })
     }
 
@@ -244,8 +250,11 @@ impl Beside {
 }
 
 /// This binary again, as the process that carries a load.
-pub(crate) fn carrier(load: &Load) -> Result<Command, Failure> {
+pub(crate) fn carrier(load: &Load, dir: Option<&Path>) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe().map_err(Failure::Myself)?);
     command.args(["load", "--supervised"]).arg(load.to_string());
+    if let Some(dir) = dir {
+        command.arg("--dir").arg(dir);
+    }
     Ok(command)
 }

@@ -61,6 +61,10 @@ pub(crate) enum Failure {
     NoProcess { pid: i32, source: io::Error },
     #[error("cannot {what} {path}: {source}")]
     File { what: &'static str, path: PathBuf, source: io::Error },
+    #[error(
+        "cannot write {path}: {source}; `onbeat report` writes the page elsewhere by --html FILE, and none by --brief"
+    )]
+    Page { path: PathBuf, source: io::Error },
     #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
     NoRun { path: PathBuf },
     #[error("{run} has no such cell; it has {cells}")]
@@ -71,6 +75,10 @@ pub(crate) enum Failure {
     Import { path: PathBuf, source: onbeat::import::Error },
     #[error("cannot watch for Ctrl-C: {0}")]
     Signals(io::Error),
+    #[error("cannot start a thread for {what}: {source}; the limit of threads (ulimit -u) may be reached")]
+    Thread { what: &'static str, source: io::Error },
+    #[error("cannot write to standard output: {0}; the result is incomplete")]
+    Output(io::Error),
     #[error("cannot find out where onbeat itself is: {0}; it starts itself for cells and loads")]
     Myself(io::Error),
     #[error("cannot print the result: {0}")]
@@ -81,12 +89,14 @@ pub(crate) enum Failure {
     RunFile(#[from] RunFileError),
     #[error("load {load}: {source}")]
     Load { load: Load, source: RunningError },
+    #[error("a load cannot write in {path}: {source}; name another directory by {option}")]
+    LoadPlace { path: PathBuf, option: &'static str, source: io::Error },
     #[error(transparent)]
     Supervise(#[from] onbeat::load::Error),
     #[error(transparent)]
     Bench(#[from] BenchError),
     #[error(transparent)]
-    Page(#[from] PageError),
+    MadePage(#[from] PageError),
     #[error(transparent)]
     Inject(#[from] onbeat::inject::Error),
     #[error(transparent)]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use onbeat::input;
 use onbeat::record::{EndReason, Header, Past, RunFile, RunFileError};
 
 use super::Failure;
@@ -58,7 +59,7 @@ pub(crate) fn words(past: &Past) -> String {
 
 fn beginning(path: &Path) -> Option<Header> {
     let mut beginning = Vec::new();
-    fs::File::open(path).ok()?.take(BEGINNING_BYTES).read_to_end(&mut beginning).ok()?;
+    input::open(path).ok()?.take(BEGINNING_BYTES).read_to_end(&mut beginning).ok()?;
     Some(RunFile::parse(path, &beginning).ok()?.header)
 }
 

@@ -1,6 +1,5 @@
 //! `onbeat robot`: a robot moves, and is seen.
 
-use std::fs;
 use std::io::{BufRead, IsTerminal, stdin, stdout};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -13,6 +12,7 @@ use onbeat::ethercat::event::{Event, NO_DEVICE};
 use onbeat::ethercat::layout::Layout;
 use onbeat::ethercat::served::{Attending, Serving, serve};
 use onbeat::ethercat::sim::{Link, Segment};
+use onbeat::input;
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run};
 use onbeat::record::{Account, Recorder, RunFile, Series};
@@ -70,7 +70,11 @@ fn text_of(file: &Path) -> Result<String, Failure> {
     if file == Path::new("humanoid") {
         return Ok(Segment::HUMANOID.to_owned());
     }
-    fs::read_to_string(file).map_err(|source| Failure::File { what: "read", path: file.to_owned(), source })
+    input::text(file, input::MOST_BYTES_BY_HAND).map_err(|source| Failure::File {
+        what: "read",
+        path: file.to_owned(),
+        source,
+    })
 }
 
 fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, Failure> {
@@ -99,18 +103,17 @@ fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) ->
         TrajectoryWord::Sine => Trajectory::sine(joints)?,
         TrajectoryWord::Gait => Trajectory::gait(joints)?,
         TrajectoryWord::Csv(path) => {
-            let text = fs::read_to_string(&path).map_err(|source| Failure::File {
-                what: "read",
-                path: path.clone(),
-                source,
-            })?;
+            let failed = |source| Failure::File { what: "read", path: path.clone(), source };
+            let text = input::text(&path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
             Trajectory::csv(&text, joints).map_err(|source| Failure::Played { path, source })?
         }
         TrajectoryWord::Goal => {
             let place = GoalPlace::default();
             let names: Vec<String> = joints.joints.iter().map(|joint| joint.name.clone()).collect();
             let commanded = place.clone();
-            thread::spawn(move || follow_lines(&names, commanded));
+            let following = thread::Builder::new().name("onbeat-goals".to_owned());
+            let started = following.spawn(move || follow_lines(&names, commanded));
+            started.map_err(|source| Failure::Thread { what: "goals from standard input", source })?;
             Trajectory::goal(Box::new(place), joints)
         }
         TrajectoryWord::Commander => {
@@ -151,7 +154,8 @@ fn run_on<W: Wire + Send>(
     };
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let bus = Bus::bring_up(wire, Some(&layout), Options { mode, period_ns, follow_clock: true }, on)?;
-    let path = runs::create(&options.output.out)?.join(format!("robot{}", runs::RUN_FILE));
+    let place = runs::create(&options.output.out)?;
+    let path = place.dir.join(format!("robot{}", runs::RUN_FILE));
     let zero = Zero::now();
     let thread = ThreadChoice {
         cpu: options.cpu,
@@ -164,7 +168,8 @@ fn run_on<W: Wire + Send>(
     let mut header = probe::header(&typed(), "robot", zero.unix_s);
     header.series = vec![Series::ReleaseLatency];
     let destination = Destination { path: &path, header, origin: zero.at };
-    let mut run = Run::open(destination, setting(&options.looping, thread, duration_ns))?;
+    let opened = Run::open(destination, setting(&options.looping, thread, duration_ns)).map_err(Failure::from);
+    let mut run = place.kept_if_begun(opened)?;
     let (mut seen, mut robot, mut of_bus) = (slots::<Seen>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
     let (mut seen, mut robot, mut of_bus) = (over(&mut seen), over(&mut robot), over(&mut of_bus));
     let ((seen_in, seen_out), (robot_in, robot_out)) = (split(&mut seen), split(&mut robot));

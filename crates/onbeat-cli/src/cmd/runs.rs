@@ -1,5 +1,7 @@
 //! Where runs are kept: one directory each, and `latest`.
 
+use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::symlink;
@@ -7,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use onbeat::bench::conduct::BENCH_FILE;
+use onbeat::input;
 use onbeat::record::{RunFile, Series};
 use onbeat::report::page::page;
 use onbeat::report::verdict::Limit;
@@ -14,29 +17,66 @@ use onbeat::report::{Summary, imported};
 use serde::Serialize;
 
 use super::Failure;
+use super::whole::{self, Name};
+use crate::term::{Tone, advise};
 
 const TEMPLATE: &str = include_str!("../../assets/viewer.html");
 /// The ending of run files.
 pub(crate) const RUN_FILE: &str = ".onbeat.hlog";
 /// What holds a run file's header for certain.
 const BEGINNING_BYTES: u64 = 64 * 1024;
+/// What points at the run that began last.
+const LATEST: &str = "latest";
+/// The page of a run, beside its files.
+const PAGE: &str = "report.html";
+/// Names that are tried for a new `latest`, where others are taken.
+const MOST_NAMES: u32 = 100;
 /// Less free space than this would not hold a run.
 const LEAST_FREE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// A new directory below `out`, named after the time, and `latest` pointing at it.
-pub(crate) fn create(out: &Path) -> Result<PathBuf, Failure> {
+/// A run's directory that was made just now, and whether the run has begun in it.
+///
+/// Until it has, `latest` points at the run before, and a run that is refused leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    out: PathBuf,
+    /// Directories that were made for it, the innermost last.
+    made: Vec<PathBuf>,
+    has_begun: Cell<bool>,
+}
+
+/// A new directory below `out`, named after the time.
+pub(crate) fn create(out: &Path) -> Result<Place, Failure> {
+    let missing = out.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && fs::symlink_metadata(dir).is_err());
+    let mut made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+    made.reverse();
+    let dir = make_directory(out);
+    if dir.is_err() {
+        remove(&made);
+    }
+    let dir = dir?;
+    made.push(dir.clone());
+    Ok(Place { dir, out: out.to_owned(), made, has_begun: Cell::new(false) })
+}
+
+fn make_directory(out: &Path) -> Result<PathBuf, Failure> {
     let failed = |what, path: &Path| {
         let path = path.to_owned();
         move |source| Failure::File { what, path, source }
     };
     fs::create_dir_all(out).map_err(failed("create", out))?;
     check_space(out)?;
+    let latest = out.join(LATEST);
+    if fs::symlink_metadata(&latest).is_ok_and(|there| there.is_dir()) {
+        return Err(failed("point at the new run from", &latest)(io::ErrorKind::IsADirectory.into()));
+    }
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(':', "-");
     let mut name = now.clone();
-    let dir = loop {
+    loop {
         let dir = out.join(&name);
         match fs::create_dir(&dir) {
-            Ok(()) => break dir,
+            Ok(()) => return Ok(dir),
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
                 let next =
                     name.strip_prefix(&now).and_then(|n| n.trim_start_matches('.').parse().ok()).unwrap_or(1) + 1;
@@ -44,9 +84,53 @@ pub(crate) fn create(out: &Path) -> Result<PathBuf, Failure> {
             }
             Err(source) => return Err(failed("create", &dir)(source)),
         }
-    };
-    point_latest(out, &name).map_err(failed("point at the new run from", &out.join("latest")))?;
-    Ok(dir)
+    }
+}
+
+impl Place {
+    /// The run has begun: `latest` points at it from now on. Called again, it does nothing.
+    pub(crate) fn begun(&self) {
+        if !self.has_begun.replace(true)
+            && let Err(why) = point_latest(&self.out, self.dir.file_name().unwrap_or_default())
+        {
+            // The run is as good, and says itself where it is.
+            let latest = self.out.join(LATEST);
+            advise(Tone::Careful, &format!("cannot point at the new run from {}: {why}", latest.display()));
+        }
+    }
+
+    /// What came of the run. One that never began goes: run files without samples, and the directories that were made for it.
+    pub(crate) fn kept_if_begun<T>(&self, ran: Result<T, Failure>) -> Result<T, Failure> {
+        match ran {
+            Ok(done) => {
+                self.begun();
+                Ok(done)
+            }
+            Err(why) => {
+                if !self.has_begun.get() {
+                    self.withdraw();
+                }
+                Err(why)
+            }
+        }
+    }
+
+    fn withdraw(&self) {
+        // What holds samples stays, and its directory with it.
+        for file in run_files(&self.dir).unwrap_or_default() {
+            if RunFile::read(&file).is_ok_and(|run| run.entries.is_empty()) {
+                let _ = fs::remove_file(&file);
+            }
+        }
+        remove(&self.made);
+    }
+}
+
+/// Removes directories that are empty, the last one first.
+fn remove(made: &[PathBuf]) {
+    for dir in made.iter().rev() {
+        let _ = fs::remove_dir(dir);
+    }
 }
 
 /// The directory of a run that goes on; `latest` points at it.
@@ -54,8 +138,8 @@ pub(crate) fn take_up(out: &Path, file: &Path) -> Result<PathBuf, Failure> {
     check_space(out)?;
     let dir = file.parent().unwrap_or(out).to_owned();
     if let Some(name) = dir.file_name() {
-        let failed = |source| Failure::File { what: "point at the run from", path: out.join("latest"), source };
-        point_latest(out, &name.to_string_lossy()).map_err(failed)?;
+        let failed = |source| Failure::File { what: "point at the run from", path: out.join(LATEST), source };
+        point_latest(out, name).map_err(failed)?;
     }
     Ok(dir)
 }
@@ -75,10 +159,23 @@ fn check_space(out: &Path) -> Result<(), Failure> {
 }
 
 /// Replaced by renaming, so that `latest` always points somewhere.
-fn point_latest(out: &Path, name: &str) -> io::Result<()> {
-    let new = out.join(format!(".latest-{}", std::process::id()));
-    symlink(name, &new)?;
-    fs::rename(&new, out.join("latest"))
+fn point_latest(out: &Path, name: &OsStr) -> io::Result<()> {
+    for number in 0..MOST_NAMES {
+        let new = out.join(format!(".latest-{}-{number}", std::process::id()));
+        match symlink(name, &new) {
+            Ok(()) => {
+                let moved = fs::rename(&new, out.join(LATEST));
+                if moved.is_err() {
+                    let _ = fs::remove_file(&new);
+                }
+                return moved;
+            }
+            // A killed onbeat of this number may have left one.
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// All that is known of a run, from its files alone.
@@ -157,7 +254,7 @@ pub(crate) fn main_series(path: &Path) -> Series {
     let first = names_of(path).ok().and_then(|names| names.into_iter().find(|name| !name.ends_with(BENCH_FILE)));
     let told = first.and_then(|name| {
         let mut beginning = Vec::new();
-        fs::File::open(&name).ok()?.take(BEGINNING_BYTES).read_to_end(&mut beginning).ok()?;
+        input::open(&name).ok()?.take(BEGINNING_BYTES).read_to_end(&mut beginning).ok()?;
         RunFile::parse(&name, &beginning).ok()?.header.series.first().copied()
     });
     told.unwrap_or_default()
@@ -173,18 +270,27 @@ fn run_files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn text(path: &Path) -> Result<(String, String), Failure> {
-    let text =
-        fs::read_to_string(path).map_err(|source| Failure::File { what: "read", path: path.to_owned(), source })?;
+    let text = input::text(path, u64::MAX - 1).map_err(|source| Failure::File {
+        what: "read",
+        path: path.to_owned(),
+        source,
+    })?;
     Ok((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text))
 }
 
 impl Kept {
     /// Writes the page, beside the run files unless told otherwise, and says where it is.
     pub(crate) fn write_page(&self, to: Option<&Path>) -> Result<PathBuf, Failure> {
-        let to = to.map_or_else(|| self.dir.join("report.html"), Path::to_owned);
         let html = page_of(&self.summary, &self.files)?;
-        fs::write(&to, html).map_err(|source| Failure::File { what: "write", path: to.clone(), source })?;
-        Ok(to)
+        let (to, name) = match to {
+            Some(to) => (to.to_owned(), Name::Typed),
+            None => (self.dir.join(PAGE), Name::Chosen),
+        };
+        let written = whole::stream(&to, name, |to| to.write_all(html.as_bytes()));
+        match written {
+            Err(Failure::File { path, source, .. }) if name == Name::Chosen => Err(Failure::Page { path, source }),
+            written => written.map(|()| to),
+        }
     }
 }
 

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use onbeat::ethercat::carrier::{Beside, Interface, LOG_QUEUE, Pcap, serve};
 use onbeat::ethercat::sim::{Description, FaultLog, Happening, Link, Logged, Segment as Devices};
+use onbeat::input;
+use onbeat::probe::Interruptions;
 use onbeat::thread::Wanted;
 
 use super::{Failure, Verdict, segment_orders};
@@ -37,23 +39,14 @@ pub(crate) fn run(command: &Segment) -> Result<Verdict, Failure> {
 fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     let mut link = link_of(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let told = Told::begin(options, &link)?;
     let place = Place::prepare(options, link.segment().is_ring())?;
-    let mut capture = match &options.pcap {
-        Some(path) => {
-            let failed = |source| Failure::File { what: "write", path: path.clone(), source };
-            Some(Pcap::begin(BufWriter::new(File::create(path).map_err(failed)?)).map_err(failed)?)
+    let (told, mut capture) = match outlets(options, &link, &interruptions) {
+        Ok(outlets) => outlets,
+        Err(why) => {
+            place.remove();
+            return Err(why);
         }
-        None => None,
     };
-    if options.duration > 0 {
-        let over = Arc::clone(&interruptions);
-        let duration = Duration::from_nanos(options.duration);
-        std::thread::spawn(move || {
-            std::thread::sleep(duration);
-            over.stop.store(true, Ordering::Relaxed);
-        });
-    }
     let (control, orders) = segment_orders::open(&place.other_end).unzip();
     be_prompt(options.priority);
     advise(Tone::Plain, &wrapped(&place.tells(&link), 80));
@@ -74,6 +67,32 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
+/// Where a segment's faults and frames go; and the thread that ends it.
+fn outlets(
+    options: &SegmentRunOptions,
+    link: &Link,
+    interruptions: &Arc<Interruptions>,
+) -> Result<(Told, Option<Pcap<BufWriter<File>>>), Failure> {
+    let capture = match &options.pcap {
+        Some(path) => {
+            let failed = |source| Failure::File { what: "write", path: path.clone(), source };
+            Some(Pcap::begin(BufWriter::new(File::create(path).map_err(failed)?)).map_err(failed)?)
+        }
+        None => None,
+    };
+    if options.duration > 0 {
+        let over = Arc::clone(interruptions);
+        let duration = Duration::from_nanos(options.duration);
+        let end = move || {
+            std::thread::sleep(duration);
+            over.stop.store(true, Ordering::Relaxed);
+        };
+        let started = std::thread::Builder::new().name("onbeat-for".to_owned()).spawn(end);
+        started.map_err(|source| Failure::Thread { what: "the end of the segment", source })?;
+    }
+    Ok((Told::begin(options, link)?, capture))
+}
+
 /// The thread that writes what goes wrong, to a file and for people. Frames do not wait for it.
 struct Told {
     lines: SyncSender<Logged>,
@@ -91,7 +110,7 @@ impl Told {
         };
         let mut log = FaultLog::of(link.segment(), to);
         let (lines, waiting) = sync_channel::<Logged>(LOG_QUEUE);
-        let thread = std::thread::spawn(move || {
+        let write = move || {
             while let Ok(first) = waiting.recv() {
                 for line in std::iter::once(first).chain(waiting.try_iter()) {
                     log.record(&line)?;
@@ -103,7 +122,9 @@ impl Told {
                 log.flush()?;
             }
             Ok(())
-        });
+        };
+        let started = std::thread::Builder::new().name("onbeat-faults".to_owned()).spawn(write);
+        let thread = started.map_err(|source| Failure::Thread { what: "the log of faults", source })?;
         Ok(Self { lines, thread })
     }
 
@@ -133,7 +154,11 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     let description = if file == Path::new("humanoid") {
         Description::from_toml(Devices::HUMANOID)?
     } else if is_esi {
-        let bytes = std::fs::read(file).map_err(|source| Failure::File { what: "read", path: file.clone(), source })?;
+        let bytes = input::read(file, input::MOST_BYTES_BY_HAND).map_err(|source| Failure::File {
+            what: "read",
+            path: file.clone(),
+            source,
+        })?;
         Description::from_esi(&bytes, &file.display().to_string(), &options.device)?
     } else {
         Description::from_file(file)?
@@ -189,8 +214,14 @@ impl Place {
                 return Err(Failure::LongName { name: name.clone(), most });
             }
             let mut interfaces = Vec::new();
-            for end in &ends {
-                interfaces.push(make_veth(end)?);
+            for (place, end) in ends.iter().enumerate() {
+                match make_veth(end) {
+                    Ok(interface) => interfaces.push(interface),
+                    Err(why) => {
+                        delete(&ends[..place]);
+                        return Err(why);
+                    }
+                }
             }
             return Ok(Self::at(interfaces, &ends, ends.clone()));
         }
@@ -221,10 +252,15 @@ impl Place {
 
     fn remove(self) {
         drop(self.interfaces);
-        for end in &self.made_veth {
-            if let Err(why) = ip(&["link", "delete", end]) {
-                advise(Tone::Careful, &why.to_string());
-            }
+        delete(&self.made_veth);
+    }
+}
+
+/// Takes pairs of interfaces away; one that stays is told.
+fn delete(pairs: &[String]) {
+    for end in pairs {
+        if let Err(why) = ip(&["link", "delete", end]) {
+            advise(Tone::Careful, &why.to_string());
         }
     }
 }
@@ -236,11 +272,19 @@ fn make_veth(name: &str) -> Result<Interface, Failure> {
     if Interface::open(&far).is_err() {
         ip(&["link", "add", "name", name, "type", "veth", "peer", "name", &far])?;
     }
-    for end in [name, &far] {
+    let opened = open_far_end(name, &far);
+    if opened.is_err() {
+        delete(std::slice::from_ref(&name.to_owned()));
+    }
+    opened
+}
+
+fn open_far_end(name: &str, far: &str) -> Result<Interface, Failure> {
+    for end in [name, far] {
         ip(&["link", "set", end, "up"])?;
     }
     wait_until_up(name)?;
-    Ok(Interface::open(&far)?)
+    Ok(Interface::open(far)?)
 }
 
 /// A new interface drops what is sent before the kernel has noticed its carrier, a moment after `up`.

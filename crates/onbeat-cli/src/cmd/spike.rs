@@ -7,6 +7,7 @@ use onbeat::cause::{Explanation, perfetto};
 use onbeat::record::{RunFile, WindowFate, WindowNote};
 use onbeat::report::spikes::{self, Listed};
 use onbeat::report::units::{count, time_ns};
+use onbeat::thread::shell_word;
 
 use super::show;
 
@@ -20,10 +21,11 @@ pub(crate) enum NoSpike {
     #[error("{} is no bench and has no cells; leave out --cell", run.display())]
     NoCells { run: PathBuf },
     #[error(
-        "the spikes of a bench are numbered cell by cell: say --cell {first} --spike {number}, or another cell; --list shows all"
+        "the spikes of a bench are numbered cell by cell: say --cell {} --spike {number}, or another cell; --list shows all",
+        shell_word(first)
     )]
     WhichCell { first: String, number: u64 },
-    #[error("{what} does not exist; there are {of} spikes, and onbeat export {} --list shows them", run.display())]
+    #[error("{what} does not exist; there are {of} spikes, and onbeat export {} --list shows them", pasted(run))]
     NoSuchNumber { run: PathBuf, what: String, of: usize },
     #[error("the events around {what} are not kept: {why}{other}")]
     NotKept { what: String, why: &'static str, other: String },
@@ -31,6 +33,11 @@ pub(crate) enum NoSpike {
     NoneKept { run: PathBuf, of: usize, why: &'static str },
     #[error("{what}: {source}")]
     Edited { what: String, source: UnpackError },
+}
+
+/// A run as it is named in a line to be pasted.
+pub(crate) fn pasted(run: &Path) -> String {
+    shell_word(&run.display().to_string())
 }
 
 /// The form of a file about a spike.

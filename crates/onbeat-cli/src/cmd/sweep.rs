@@ -22,8 +22,19 @@ const ALLOWED_NETWORKED_NS: u64 = 1_000_000;
 const SETTLING: Duration = Duration::from_millis(300);
 
 pub(crate) fn run(measure: &Measure, steps: &Steps, interruptions: &Interruptions) -> Result<Verdict, Failure> {
-    let options = &measure.options;
-    let dir = runs::create(&options.output.out)?;
+    let place = runs::create(&measure.options.output.out)?;
+    place.kept_if_begun(measured(measure, steps, interruptions, &place))?;
+    shown(measure, &place.dir)
+}
+
+/// All steps, a run file each, and the sweep's own.
+fn measured(
+    measure: &Measure,
+    steps: &Steps,
+    interruptions: &Interruptions,
+    place: &runs::Place,
+) -> Result<(), Failure> {
+    let (options, dir) = (&measure.options, &place.dir);
     let zero = Zero::now();
     let header = probe::header(&typed(), measure.probe.name, zero.unix_s);
     let mut bench = RunWriter::create(&dir.join(BENCH_FILE), &header)?;
@@ -42,6 +53,7 @@ pub(crate) fn run(measure: &Measure, steps: &Steps, interruptions: &Interruption
         let began_s = number as f64 * each_ns as f64 / 1e9;
         let ready = made_ready(measure, each_ns)?;
         let opened = one.run(ready, None, interruptions, &mut |recorder, elapsed_s| {
+            place.begun();
             before = before.or_else(|| Busy::read().ok());
             progress.show(began_s + elapsed_s, format!("load {percent} %  {}", so_far(recorder)));
         })?;
@@ -54,7 +66,7 @@ pub(crate) fn run(measure: &Measure, steps: &Steps, interruptions: &Interruption
         bench.note(&Note::Step(step))?;
     }
     progress.finish();
-    shown(measure, &dir)
+    Ok(())
 }
 
 fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {

@@ -1,52 +1,182 @@
 //! Files that are written whole or not at all.
+//!
+//! What is written goes into a new file beside its place, and moves there when it is whole. Where the name was typed, a link is
+//! followed, as by any other program. A name that onbeat chose itself, in a directory that may be somebody else's, is never followed:
+//! a link that has been put there is replaced.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufWriter, Seek, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
 
-/// Writes a file beside its place and moves it there; `-` is standard output. What is no plain file, such as a pipe, is
-/// written as it is.
+use super::Failure;
+use crate::term;
+
+/// Names that are tried for the file beside a place, where others are taken.
+const MOST_NAMES: u32 = 100;
+
+/// Whose idea a file's name was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// The user's: links are followed, `-` is standard output, and what is no plain file, such as a pipe, is written as it is.
+    Typed,
+    /// onbeat's: what has this name is replaced.
+    Chosen,
+}
+
+/// Writes a file whose name was typed.
 pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |source| Failure::File { what: "write", path: to.to_owned(), source };
-    if to == Path::new("-") {
-        return match io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()) {
-            // A reader that has seen enough is no failure.
-            Err(why) if why.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => {
-                written.map_err(|source| Failure::File { what: "write", path: "standard output".into(), source })
-            }
-        };
+    stream(to, Name::Typed, |to| to.write_all(bytes))
+}
+
+/// Writes what `fill` gives.
+pub(crate) fn stream(
+    to: &Path,
+    name: Name,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    if name == Name::Typed && is_standard_output(to) {
+        term::put(fill);
+        return Ok(());
+    }
+    let written = match name {
+        Name::Typed => typed(to, fill),
+        Name::Chosen => Beside::of(to).and_then(|beside| beside.fill(fill)?.move_to_place()),
+    };
+    written.map_err(|source| Failure::File { what: "write", path: to.to_owned(), source })
+}
+
+/// Whether a typed name means standard output.
+pub(crate) fn is_standard_output(to: &Path) -> bool {
+    to.as_os_str() == "-"
+}
+
+/// Whether a typed name is that of a file that is there or can be made, and no pipe or device.
+pub(crate) fn is_plain_file(to: &Path) -> bool {
+    !is_standard_output(to) && fs::metadata(to).map_or(true, |there| there.is_file())
+}
+
+fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let there = fs::metadata(to).ok();
+    match &there {
+        Some(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        Some(there) if !there.is_file() => return filled(File::options().write(true).open(to)?, fill).map(|_| ()),
+        _ => {}
     }
     // What a link points at is replaced, not the link.
     let place = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
-    match fs::metadata(&place) {
-        Ok(there) if there.is_dir() => Err(failed(io::Error::from(io::ErrorKind::IsADirectory))),
-        Ok(there) if !there.is_file() => {
-            File::options().write(true).open(&place).and_then(|mut file| file.write_all(bytes)).map_err(failed)
+    let beside = match Beside::of(&place) {
+        Ok(beside) => beside,
+        // A file that may be written stands in a directory that may not.
+        Err(_) if there.is_some() => {
+            return filled(File::options().write(true).truncate(true).open(&place)?, fill).map(|_| ());
         }
-        _ => write_and_move(&place, bytes).map_err(failed),
+        Err(why) => return Err(why),
+    };
+    if let Some(there) = &there {
+        // Whose it is and who may read it stays so; of a file that another user made, as far as that is permitted.
+        let _ = fchown(&beside.file, Some(there.uid()), Some(there.gid()));
+        beside.file.set_permissions(Permissions::from_mode(there.mode() & 0o777))?;
     }
+    beside.fill(fill)?.move_to_place()
 }
 
-fn write_and_move(place: &Path, bytes: &[u8]) -> io::Result<()> {
-    let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    let beside: PathBuf = place.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = File::create(&beside).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, place)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
+fn filled(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<File> {
+    let mut out = BufWriter::with_capacity(1 << 18, file);
+    fill(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)
+}
+
+/// A new file in the directory of a place. The directory is opened once, so that everything happens in the same one, whatever is
+/// renamed meanwhile.
+struct Beside<'p> {
+    place: &'p Path,
+    name: &'p OsStr,
+    directory: rustix::fd::OwnedFd,
+    own: PathBuf,
+    file: File,
+}
+
+impl<'p> Beside<'p> {
+    fn of(place: &'p Path) -> io::Result<Self> {
+        let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        // Made here or not at all: what has the name already, a link above all, is somebody else's.
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        for number in 0..MOST_NAMES {
+            let own = PathBuf::from(format!(".onbeat-{}-{number}", std::process::id()));
+            match openat(&directory, &own, flags, Mode::from_raw_mode(0o666)) {
+                Ok(file) => return Ok(Self { place, name, directory, own, file: file.into() }),
+                Err(Errno::EXIST) => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
-    written
+
+    fn fill(mut self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
+        let written = self.file.try_clone().and_then(|file| filled(file, fill)).and_then(|file| file.sync_all());
+        match written {
+            Ok(()) => Ok(self),
+            Err(why) => {
+                self.remove();
+                Err(why)
+            }
+        }
+    }
+
+    fn move_to_place(mut self) -> io::Result<()> {
+        match renameat(&self.directory, &self.own, &self.directory, self.name) {
+            Ok(()) => Ok(()),
+            // A file that is a mount of its own, as in a container, can be written and not be replaced.
+            Err(Errno::BUSY | Errno::XDEV) => {
+                let copied = self.copy_into_place();
+                self.remove();
+                copied
+            }
+            Err(why) => {
+                self.remove();
+                Err(why.into())
+            }
+        }
+    }
+
+    fn copy_into_place(&mut self) -> io::Result<()> {
+        self.file.rewind()?;
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let mut options = File::options();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags);
+        let mut into = options.write(true).truncate(true).open(self.place)?;
+        io::copy(&mut self.file, &mut into).map(|_| ())
+    }
+
+    fn remove(&mut self) {
+        // It has no place any more; where it cannot be removed it is named after a process that has ended.
+        let _ = unlinkat(&self.directory, &self.own, AtFlags::empty());
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn chosen(to: &Path, bytes: &[u8]) -> Result<(), Failure> {
+        stream(to, Name::Chosen, |to| to.write_all(bytes))
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).expect("it is there");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("it is there").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
 
     #[test]
     fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
@@ -55,7 +185,7 @@ mod tests {
         write(&file, b"first, and longer").expect("there is room");
         write(&file, b"second").expect("there is room");
         assert_eq!(fs::read(&file).expect("it was written"), b"second");
-        assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 1);
+        assert_eq!(names(dir.path()), ["spike.txt"]);
     }
 
     #[test]
@@ -63,17 +193,69 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         assert!(write(dir.path(), b"x").is_err(), "a directory");
         assert!(write(&dir.path().join("no/such/place"), b"x").is_err());
-        assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 0);
+        let file = dir.path().join("file");
+        fs::write(&file, "whole").expect("there is room");
+        for name in [Name::Typed, Name::Chosen] {
+            let failed = stream(&file, name, |to| {
+                to.write_all(b"half")?;
+                Err(io::ErrorKind::StorageFull.into())
+            });
+            assert!(failed.is_err());
+            assert_eq!(fs::read(&file).expect("it is there"), b"whole");
+        }
+        assert_eq!(names(dir.path()), ["file"]);
     }
 
     #[test]
-    fn a_link_stays_a_link_to_the_new_bytes() {
+    fn a_typed_link_stays_a_link_to_the_new_bytes() {
         let dir = tempfile::tempdir().expect("a directory");
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         fs::write(&file, b"old").expect("there is room");
-        std::os::unix::fs::symlink(&file, &link).expect("there is room");
+        symlink(&file, &link).expect("there is room");
         write(&link, b"new").expect("there is room");
         assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
         assert_eq!(fs::read(&file).expect("it is there"), b"new");
+    }
+
+    #[test]
+    fn a_link_under_a_chosen_name_is_replaced_and_its_target_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, link) = (dir.path().join("file"), dir.path().join("report.html"));
+        fs::write(&file, b"precious").expect("there is room");
+        symlink(&file, &link).expect("there is room");
+        chosen(&link, b"new").expect("there is room");
+        assert!(fs::symlink_metadata(&link).expect("it is there").is_file());
+        assert_eq!(fs::read(&link).expect("it is there"), b"new");
+        assert_eq!(fs::read(&file).expect("it is there"), b"precious");
+    }
+
+    #[test]
+    fn a_link_under_the_name_beside_the_place_is_not_followed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("file");
+        fs::write(&file, b"precious").expect("there is room");
+        symlink(&file, dir.path().join(format!(".onbeat-{}-0", std::process::id()))).expect("there is room");
+        write(&dir.path().join("typed"), b"new").expect("another name is free");
+        chosen(&dir.path().join("chosen"), b"new").expect("another name is free");
+        assert_eq!(fs::read(&file).expect("it is there"), b"precious");
+        assert_eq!(names(dir.path()).len(), 4);
+    }
+
+    #[test]
+    fn who_may_read_a_typed_file_stays_so() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("file");
+        fs::write(&file, b"old").expect("there is room");
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).expect("it is ours");
+        write(&file, b"new").expect("there is room");
+        assert_eq!(fs::metadata(&file).expect("it is there").mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn a_name_as_long_as_names_may_be_can_be_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("n".repeat(255));
+        write(&file, b"bytes").expect("its own name fits");
+        assert_eq!(fs::read(&file).expect("it is there"), b"bytes");
     }
 }

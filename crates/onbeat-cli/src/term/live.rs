@@ -1,8 +1,6 @@
 //! Lines that are drawn over again in a terminal, below what scrolls.
 
-use std::io::{Write, stdout};
-
-use super::{Tone, say};
+use super::{Tone, put, say};
 
 /// Lines at the bottom of the terminal; where there is none, what is told is written as it comes.
 pub(crate) struct Live {
@@ -36,7 +34,7 @@ impl Live {
     pub(crate) fn clear(&mut self) {
         if self.lines > 0 {
             // Cursor up so many lines, then everything below is cleared (ECMA-48: CUU, ED).
-            let _ = write!(stdout(), "\x1b[{}A\x1b[J", self.lines);
+            put(|out| write!(out, "\x1b[{}A\x1b[J", self.lines));
             self.lines = 0;
         }
     }

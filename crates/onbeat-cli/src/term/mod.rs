@@ -1,6 +1,7 @@
 //! What people see in a terminal: results on standard output, progress and advice on standard error.
 
 mod live;
+mod output;
 mod progress;
 pub(crate) mod robot;
 
@@ -9,6 +10,7 @@ use std::io::Write;
 use anstyle::{AnsiColor, Style};
 
 pub(crate) use live::Live;
+pub(crate) use output::{finish, is_read, put, say};
 pub(crate) use progress::Progress;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -39,12 +41,6 @@ impl Tone {
             Self::Faint => FAINT,
         }
     }
-}
-
-/// Writes a line of results. A reader that has gone, as `head` does, is no error.
-pub(crate) fn say(tone: Tone, text: &str) {
-    let style = tone.style();
-    let _ = writeln!(anstream::stdout(), "{style}{text}{style:#}");
 }
 
 /// Writes a line of advice.

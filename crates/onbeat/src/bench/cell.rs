@@ -84,10 +84,17 @@ impl Served {
         answers: impl Write + 'static,
     ) -> Result<(), RunError> {
         let answers = Answers::to(answers);
+        let (orders, explanations, windows) = match listen(orders, &self.interruptions) {
+            Ok(heard) => heard,
+            Err(why) => {
+                let why = RunError::Thread(why);
+                answers.tell(&Answer::Failed(why.to_string()));
+                return Err(why);
+            }
+        };
         answers.tell(&Answer::Ready(self.run.grants().to_vec()));
         let Parts { mut body, figures, mut beside } = self.parts;
         self.run.recorder().count_also(figures);
-        let (orders, explanations, windows) = listen(orders, &self.interruptions);
         if self.causes {
             self.run.ask(Box::new(BenchAsWitness { answers: answers.clone(), explanations, windows }));
         }
@@ -104,12 +111,12 @@ impl Served {
 }
 
 /// Orders are read on a thread of their own: their end must stop a block that runs.
-fn listen(orders: impl io::Read + Send + 'static, interruptions: &Arc<Interruptions>) -> Heard {
+fn listen(orders: impl io::Read + Send + 'static, interruptions: &Arc<Interruptions>) -> io::Result<Heard> {
     let (blocks, ordered) = mpsc::channel();
     let (explanations, explained) = mpsc::channel();
     let (windows, around) = mpsc::channel();
     let interruptions = Arc::clone(interruptions);
-    thread::spawn(move || {
+    let hear = move || {
         for line in BufReader::new(orders).lines().map_while(Result::ok) {
             let heard = match serde_json::from_str(&line) {
                 Ok(Order::Block { index, releases }) => blocks.send((index, releases)).is_ok(),
@@ -122,8 +129,9 @@ fn listen(orders: impl io::Read + Send + 'static, interruptions: &Arc<Interrupti
             }
         }
         interruptions.stop.store(true, Ordering::Relaxed);
-    });
-    (ordered, explained, around)
+    };
+    thread::Builder::new().name("onbeat-orders".to_owned()).spawn(hear)?;
+    Ok((ordered, explained, around))
 }
 
 /// Runs blocks as they are ordered.
@@ -252,7 +260,7 @@ impl CellProcess {
         let orders = child.stdin.take();
         let output = child.stdout.take();
         let (sender, answers) = mpsc::channel();
-        thread::spawn(move || {
+        let listen = move || {
             for line in output.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok) {
                 if let Ok(answer) = serde_json::from_str::<Answer>(&line)
                     && sender.send(answer).is_err()
@@ -260,7 +268,13 @@ impl CellProcess {
                     break;
                 }
             }
-        });
+        };
+        if let Err(why) = thread::Builder::new().name("onbeat-answers".to_owned()).spawn(listen) {
+            // It has recorded nothing yet, and nobody would hear it.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(failed(why));
+        }
         let mut cell = Self { name: name.to_owned(), child, orders, answers, grants: Vec::new() };
         match cell.answer(None)? {
             Some(Answer::Ready(grants)) => cell.grants = grants,

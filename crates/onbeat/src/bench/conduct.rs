@@ -1,5 +1,6 @@
 //! Carries a schedule out: loads, shield, blocks, and everything put back at the end.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -134,6 +135,14 @@ pub enum BenchError {
     /// The time is too short.
     #[error(transparent)]
     TooShort(#[from] TooShort),
+    /// Two cells would have one run file.
+    #[error("{what} {name} is named twice; name it once, since each of its cells has one run file")]
+    Twice {
+        /// Tuning or load.
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
     /// A file could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -165,11 +174,23 @@ pub fn conduct(
     interruptions: &Interruptions,
     tell: &mut dyn FnMut(Happening),
 ) -> Result<(), BenchError> {
+    check_names("tuning", plan.tunings.iter().map(Tuning::to_string))?;
+    check_names("load", plan.loads.iter().map(Load::to_string))?;
     let schedule = schedule::plan(plan.tunings.len(), &real_loads(plan), plan.duration, plan.order, plan.seed)?;
     let mut conductor = Conductor::open(plan, dir, processes, interruptions, tell)?;
     let played = conductor.prepare(schedule).and_then(|schedule| conductor.play(&schedule));
     let closed = conductor.close();
     played.and(closed)
+}
+
+fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Result<(), BenchError> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name.clone()) {
+            return Err(BenchError::Twice { what, name });
+        }
+    }
+    Ok(())
 }
 
 /// Which of the loads really load, and need time to begin and to end.

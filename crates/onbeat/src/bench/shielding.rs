@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::load::kill_session;
-use crate::thread::{Grant, Refusal, this_program};
+use crate::thread::{Grant, Refusal, shell_line, this_program};
 use crate::tune::shield::Free;
 use crate::tune::{CpuList, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode, journal};
 
@@ -23,7 +23,7 @@ impl Shielding {
     /// with it by themselves, the journal only makes sure.
     pub(super) fn begin(directory: &Path, command: &[String]) -> Result<Self, TuneError> {
         let host = LiveHost::killing_sessions_by(kill_session);
-        let purpose = Purpose::new("bench", command.join(" "));
+        let purpose = Purpose::new("bench", shell_line(command));
         let (journal, words) = match Journal::begin(directory, &host, &purpose) {
             Ok(journal) => (Some(journal), Vec::new()),
             Err(why @ TuneError::Busy { .. }) => return Err(why),
@@ -106,6 +106,6 @@ fn refusal(why_not: String) -> Refusal {
     Refusal {
         why_not,
         costs,
-        remedy: format!("sudo {} bench    (on a machine with at least two CPUs)", this_program()),
+        remedy: format!("sudo {} bench    # on a machine with at least two CPUs", this_program()),
     }
 }

@@ -118,7 +118,7 @@ impl Explainer {
         let refused = || Refusal {
             why_not: self.meter.why_not().unwrap_or("no reason given").to_owned(),
             costs: "steal is known in ticks of 10 ms, throttling from events alone, and no system call of a culprit",
-            remedy: "sudo onbeat ..., on a kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF".to_owned(),
+            remedy: "sudo onbeat ...    # on a kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF".to_owned(),
         };
         let counters = match self.meter.source() {
             CounterSource::Bpf => Grant::given("steal counter", counters),

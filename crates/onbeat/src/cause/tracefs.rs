@@ -74,10 +74,10 @@ impl TraceError {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::NotPermitted { .. } => "sudo onbeat ...",
-            Self::PidNamespace => "start the container with the host's process numbers (docker run --pid=host ...)",
+            Self::PidNamespace => "docker run --pid=host ...    # start the container with the host's process numbers",
             Self::NoTracefs { .. } => "sudo mount -t tracefs tracefs /sys/kernel/tracing",
             Self::File { .. } | Self::NoMonotonicClock { .. } | Self::Format(_) => {
-                "a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING, Linux 4.10 or later"
+                "# it takes a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING, Linux 4.10 or later"
             }
         }
     }

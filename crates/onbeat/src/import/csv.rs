@@ -4,7 +4,7 @@
 //! are written tells how finely the source counted.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Seek, SeekFrom};
+use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::stream::{Part, Steps, Stream};
 use super::{Asked, Error, Format, to_ns};
@@ -67,7 +67,8 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
     let mut bytes = Vec::new();
     for number in 1.. {
         bytes.clear();
-        if file.read_until(b'\n', &mut bytes)? == 0 {
+        // A line without an end is cut where it is too long already.
+        if file.by_ref().take(2 * LONGEST_LINE as u64).read_until(b'\n', &mut bytes)? == 0 {
             break;
         }
         let text = std::str::from_utf8(&bytes).map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?.trim();

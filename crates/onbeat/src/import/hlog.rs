@@ -7,7 +7,7 @@
 //! Neighbouring intervals are put together as a run file keeps them ([`interval_ns_for`]); the largest value of each stays.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Seek, SeekFrom};
+use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::payload::{Decoder, Scale};
 use super::stream::{Part, Steps, Stream};
@@ -15,6 +15,8 @@ use super::{Asked, Error, Format};
 use crate::record::{Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Hlog;
+/// Longest line that is read, in bytes.
+const LONGEST_LINE: u64 = 16 << 20;
 const YEAR_S: f64 = 365.0 * 24.0 * 3600.0;
 /// Tags beyond this many would be files beyond this many.
 const MOST_TAGS: usize = 256;
@@ -120,8 +122,12 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
     let mut bytes = Vec::new();
     for number in 1.. {
         bytes.clear();
-        if file.read_until(b'\n', &mut bytes)? == 0 {
+        if file.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut bytes)? == 0 {
             return Ok(number - 1);
+        }
+        if bytes.len() as u64 > LONGEST_LINE {
+            let reason = format!("more than {} MiB, and no histogram is so long", LONGEST_LINE >> 20);
+            return Err(Error::line(FORMAT, number, reason));
         }
         let line = std::str::from_utf8(&bytes).map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?.trim();
         if !line.is_empty() && !line.starts_with('"') {

@@ -100,7 +100,9 @@ fn holds_the_cpu(event: &OwnedFd, descriptors: usize, loop_cpu: u32) -> bool {
     }
     let witness = Witness::default();
     thread::scope(|threads| {
-        let thread = threads.spawn(|| witness.stand(cpu));
+        let stands =
+            thread::Builder::new().name("onbeat-witness".to_owned()).spawn_scoped(threads, || witness.stand(cpu));
+        let Ok(thread) = stands else { return true };
         let mut list = list(event, descriptors);
         let mut shortest_ns = u64::MAX;
         // A busy machine takes its time to start the witness.

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{OFlags, fstatfs, fstatvfs};
+use rustix::fs::{OFlags, StatFs, fstatfs, fstatvfs, statfs};
 
 use super::bounds;
 use super::builtin::{BuiltIn, Desk};
 use super::event::Work;
+use super::spec::{Load, Part};
 
 /// A block, in bytes, as in the paper.
 const BLOCK: usize = 1_024_000;
@@ -72,10 +73,29 @@ impl Store for File {
     }
 
     fn is_in_memory(&self) -> bool {
-        // The kernel's field is signed on some targets, and never negative.
-        #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
-        fstatfs(self).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u64 & 0xffff_ffff)))
+        fstatfs(self).is_ok_and(|system| is_of_memory(&system))
     }
+}
+
+fn is_of_memory(system: &StatFs) -> bool {
+    // The kernel's field is signed on some targets, and never negative.
+    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    IN_MEMORY.contains(&(system.f_type as u64 & 0xffff_ffff))
+}
+
+/// Whether the load is to write a disk, and would write to memory in `directory` instead.
+#[must_use]
+pub fn misses_the_disk(load: &Load, directory: &Path) -> bool {
+    let writes = load.parts().iter().any(|part| matches!(part, Part::Disk | Part::Paper));
+    writes && statfs(directory).is_ok_and(|system| is_of_memory(&system))
+}
+
+/// Looks whether a load can write in `directory`, by a file without a name.
+///
+/// # Errors
+/// The system's answer, when it is not there, is no directory or cannot be written.
+pub fn check_directory(directory: &Path) -> Result<(), std::io::Error> {
+    nameless(directory).map(|_| ())
 }
 
 /// The part: one thread.

@@ -45,6 +45,7 @@ mod sched;
 mod spec;
 mod walk;
 
+pub use disk::{check_directory, misses_the_disk};
 pub use event::{Event, Happening, PartReport, Report, StopReason, Work};
 pub use process::{kill_session, session_identity};
 pub use run::{Error, Options, supervise};

@@ -69,6 +69,12 @@ pub enum RunningError {
     /// It could not start.
     #[error("{0}")]
     Failed(String),
+    /// Nobody could be started to listen to it.
+    #[error("cannot start a thread that listens to it: {why}; the limit of threads (ulimit -u) may be reached")]
+    Thread {
+        /// The system's answer.
+        why: std::io::Error,
+    },
     /// It said nothing for too long, and was killed.
     #[error("the load said nothing for {seconds} s and was ended by force ({killed} processes)")]
     Silent {
@@ -110,7 +116,7 @@ impl Running {
         let mut child = carrier.spawn().map_err(|why| RunningError::Spawn { program, why })?;
         let (send, lines) = channel();
         if let Some(output) = child.stdout.take() {
-            std::thread::spawn(move || {
+            let listen = move || {
                 for text in BufReader::new(output).lines().map_while(Result::ok) {
                     if let Ok(line) = serde_json::from_str(&text)
                         && send.send(line).is_err()
@@ -118,10 +124,14 @@ impl Running {
                         return;
                     }
                 }
-            });
+            };
+            if let Err(why) = std::thread::Builder::new().name("onbeat-listen".to_owned()).spawn(listen) {
+                // Nobody listens to it, so it must not begin; the end of its input ends it, by force if need be.
+                drop(Self::of(child, lines));
+                return Err(RunningError::Thread { why });
+            }
         }
-        let input = child.stdin.take();
-        let mut running = Self { child, input, lines, identity: None, events: Vec::new(), last: None };
+        let mut running = Self::of(child, lines);
         let is_start =
             |line: &Line| !matches!(line, Line::Event(event) if !matches!(event.what, Happening::Started { .. }));
         match running.wait_for(START_TIME, is_start)? {
@@ -131,6 +141,11 @@ impl Running {
                 Ok(running)
             }
         }
+    }
+
+    fn of(mut child: Child, lines: Receiver<Line>) -> Self {
+        let input = child.stdin.take();
+        Self { child, input, lines, identity: None, events: Vec::new(), last: None }
     }
 
     /// The session and start time of its process, for [`kill_session`] by a later start.

@@ -13,6 +13,9 @@ use super::{
     Note, Resume, Seconds, Series, SpikeNote, StepNote, Trend, WindowNote,
 };
 
+/// Longest run file that is read, in bytes; one of a month at 1 kHz is far shorter.
+const MOST_BYTES: u64 = 4 << 30;
+
 /// A file could not be read as a run file.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFileError {
@@ -126,7 +129,8 @@ impl RunFile {
     /// [`RunFileError`], with path and line. A last line that was cut off in the middle is no error.
     pub fn read(path: &Path) -> Result<Self, RunFileError> {
         let is_being_written = past::is_being_written(path);
-        let bytes = std::fs::read(path).map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
+        let bytes = crate::input::read(path, MOST_BYTES)
+            .map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
         let mut run = Self::parse(path, &bytes)?;
         run.goes_on = is_being_written && !run.is_complete();
         Ok(run)

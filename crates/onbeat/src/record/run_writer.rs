@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::{Counter, Histogram};
+use rustix::fs::OFlags;
 
 use super::encoder::Encoder;
 use super::{Header, Note, Past, Series, Trend, past};
@@ -66,12 +68,15 @@ pub struct RunWriter {
 }
 
 impl RunWriter {
-    /// Creates the file and writes its header.
+    /// Creates the file and writes its header. A link in its place is refused.
     ///
     /// # Errors
     /// [`WriteError`], with the path.
     pub fn create(path: &Path, header: &Header) -> Result<Self, WriteError> {
-        let file = File::create(path).map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
+        // The name is mostly onbeat's own choice, in a directory that may be somebody else's: a link is not followed.
+        let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+        let opened = File::options().write(true).create(true).truncate(true).custom_flags(no_link).open(path);
+        let file = opened.map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
         // A file that was made just now has no other writer; readers see by the lock that it grows.
         let _ = past::lock_of(&file);
         let mut writer = Self::on(file, path, header, 0);

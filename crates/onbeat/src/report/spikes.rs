@@ -7,6 +7,7 @@ use super::table::{Column, Entry, Row, Table};
 use super::units::{Letters, count, three_digits, time_ns};
 use crate::cause::Explanation;
 use crate::record::{RunFile, SpikeNote, WindowFate};
+use crate::thread::shell_word;
 
 /// Spikes that a summary's table shows.
 const SHOWN: usize = 5;
@@ -28,10 +29,10 @@ impl Listed<'_> {
         format!("spike {}{of}", self.spike.number)
     }
 
-    /// What it is called on a command line: `--spike 3`, `--cell PMC/paper --spike 3`.
+    /// What it is called on a command line, as a shell takes it: `--spike 3`, `--cell PMC/paper --spike 3`.
     #[must_use]
     pub fn options(&self) -> String {
-        let cell = self.cell.as_ref().map(|cell| format!("--cell {cell} ")).unwrap_or_default();
+        let cell = self.cell.as_ref().map(|cell| format!("--cell {} ", shell_word(cell))).unwrap_or_default();
         format!("{cell}--spike {}", self.spike.number)
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn bind(cpu: u32) -> Grant {
             let refusal = Refusal {
                 why_not: format!("{why}; this process may run on CPUs {}", allowed_cpus()),
                 costs: "the loop moves between CPUs and leaves its caches behind",
-                remedy: format!("taskset -c {cpu} onbeat ...    (or widen the process's cpuset)"),
+                remedy: format!("taskset -c {cpu} onbeat ...    # or widen the process's cpuset"),
             };
             Grant::refused("CPU affinity", wanted, refusal)
         }

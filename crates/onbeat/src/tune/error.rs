@@ -60,7 +60,7 @@ pub enum TuneError {
     },
     /// The journal could not be kept; then nothing is changed.
     #[error(
-        "cannot {doing} the journal {path}: {source}. Nothing is changed without it: make the directory writable or name another"
+        "cannot {doing} the journal {path}: {source}. Nothing is changed without it: make the directory writable, or name another one by the variable ONBEAT_STATE_DIR"
     )]
     Journal {
         /// What was tried: create, write, sync, read, remove, lock.

@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use ethercrab::subdevice_group::PreOp;
 use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDeviceGroup, Timeouts};
@@ -20,6 +21,8 @@ use crate::ethercat::setup::DeviceSetup;
 
 /// Most bytes of process data.
 const MOST_PROCESS_DATA: usize = 16_384;
+/// The kernel forgets a thread that has ended within this time, even on a busy machine.
+const FORGOTTEN_WITHIN: Duration = Duration::from_secs(1);
 /// ethercrab's frames on their way at once, and the longest that its receiver takes.
 type Storage = PduStorage<16, { PduStorage::element_size(1400) }>;
 
@@ -144,6 +147,7 @@ fn with_main_device<W: Wire, T>(
     let Ok((tx, rx, pdu_loop)) = storage.try_split() else {
         return Err(BusError::Panicked("its frames are in use".to_owned()));
     };
+    room_for_a_thread().map_err(BusError::Thread)?;
     // Lost frames are the pump's business; these bounds are for devices that never get ready.
     let timeouts = Timeouts { pdu: Duration::from_secs(10), eeprom: Duration::from_secs(2), ..Timeouts::default() };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
@@ -161,6 +165,19 @@ fn with_main_device<W: Wire, T>(
         return Err(BusError::NoDevices(on.to_owned()));
     }
     then(&mut pump, group, (&main_device, &tell))
+}
+
+/// The library's timers start a thread, and panic where none can be started. So one is tried before, and is gone when this returns.
+fn room_for_a_thread() -> std::io::Result<()> {
+    let tried = std::thread::Builder::new().spawn(rustix::thread::gettid)?;
+    let Ok(tid) = tried.join() else { return Ok(()) };
+    // It counts against the limit until the kernel has forgotten it, a moment after its end.
+    let entry = format!("/proc/self/task/{}", tid.as_raw_nonzero());
+    let until = Instant::now() + FORGOTTEN_WITHIN;
+    while Path::new(&entry).exists() && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 fn found(group: &Group, main_device: &MainDevice<'_>) -> Vec<Found> {

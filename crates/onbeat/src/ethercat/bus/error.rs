@@ -125,6 +125,11 @@ pub enum BusError {
         /// Frames sent again because no reply came.
         again: u64,
     },
+    /// The library that configures devices needs a thread, and none can be started.
+    #[error(
+        "cannot start a thread for the library that configures devices: {0}; the limit of threads (ulimit -u) may be reached"
+    )]
+    Thread(std::io::Error),
     /// The library that configures devices panicked: a bug in it.
     #[error("the library that configures devices broke down: {0}; the bus can be brought up anew")]
     Panicked(String),

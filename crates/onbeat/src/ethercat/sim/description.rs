@@ -25,6 +25,7 @@ use serde::de::IgnoredAny;
 use super::esi::{self, Choice, EsiError, Information};
 use super::fault_words::FaultWords;
 use super::setup_words::{StartupWords, Sync0Words};
+use crate::input;
 
 /// More than station addresses are good for here.
 const MOST_DEVICES: usize = 1024;
@@ -442,14 +443,14 @@ impl Description {
     pub fn from_file(path: &Path) -> Result<Self, DescriptionError> {
         let unread =
             |error: io::Error| DescriptionError::Unread { file: path.display().to_string(), why: error.to_string() };
-        let bytes = std::fs::read(path).map_err(unread)?;
+        let bytes = input::read(path, input::MOST_BYTES_BY_HAND).map_err(unread)?;
         if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xml")) {
             return Self::from_esi(&bytes, &path.display().to_string(), &[]);
         }
         let text = String::from_utf8(bytes)
             .map_err(|_| DescriptionError::Syntax(format!("{} is no text in UTF-8", path.display())))?;
         let beside = path.parent().unwrap_or(Path::new(""));
-        Self::from_toml_with(&text, |name| std::fs::read(beside.join(name)))
+        Self::from_toml_with(&text, |name| input::read(&beside.join(name), input::MOST_BYTES_BY_HAND))
     }
 }
 
