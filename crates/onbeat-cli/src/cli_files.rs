@@ -106,15 +106,20 @@ impl Unit {
 pub(crate) const COMPARE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat compare onbeat-runs/2026-11-20T08-00-00Z onbeat-runs/latest
   onbeat compare before after --html before-after.html
-  onbeat compare monday tuesday wednesday --json";
+  onbeat compare monday tuesday wednesday --json
+  onbeat compare onbeat-runs/latest --on response_time
+      the loads of one run of `measure PROBE --loads idle,paper`, or of a bench, beside each other";
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareOptions {
-    /// Runs: directories or run files; the first is what the others are held against
-    #[arg(required = true, num_args = 2.., value_name = "RUN")]
+    /// Runs: directories or run files; the first is what the others are held against. Of a single one, its loads
+    #[arg(required = true, num_args = 1.., value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// All series, not only the first one
-    #[arg(long)]
+    /// The series to show [default: what each run is about]
+    #[arg(long, value_parser = series, conflicts_with = "full", value_name = "SERIES")]
+    pub(crate) on: Option<Series>,
+    /// Show all series
+    #[arg(long, visible_alias = "all-series")]
     pub(crate) full: bool,
     /// Print one JSON object and nothing else
     #[arg(long)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use onbeat::bench::sweep::Steps;
-use onbeat::load::Load;
+use onbeat::load::{Load, LoadError};
 use onbeat::probe::{self, Choice, Description, Given, Kind, Value};
 use onbeat_rt::Wait;
 
@@ -54,8 +54,11 @@ pub(crate) struct MeasureOptions {
     /// Directory that the load's disk part writes in [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) load_dir: Option<PathBuf>,
-    /// The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them
-    #[arg(long, value_name = "FROM..TO/STEP", conflicts_with_all = ["load", "beside"])]
+    /// Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares
+    #[arg(long, value_delimiter = ',', value_parser = one_load, conflicts_with_all = ["load", "load_sweep"], value_name = "LIST")]
+    pub(crate) loads: Vec<Load>,
+    /// A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps
+    #[arg(long, value_name = "[LOAD:]FROM..TO/STEP", conflicts_with = "load")]
     pub(crate) load_sweep: Option<Steps>,
     /// With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a
     /// network in between, which decide nothing]
@@ -63,7 +66,7 @@ pub(crate) struct MeasureOptions {
     pub(crate) allowed_jitter: Option<u64>,
     /// Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the
     /// machine went down, a signal ended it), in the same file; without one a new run begins
-    #[arg(long, conflicts_with = "load_sweep")]
+    #[arg(long)]
     pub(crate) resume: bool,
     /// End when this process does
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
@@ -74,6 +77,11 @@ pub(crate) struct MeasureOptions {
     pub(crate) limit: LimitOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+}
+
+/// A load as typed; in a list of loads `none` says plainly what `idle` adds.
+fn one_load(text: &str) -> Result<Load, LoadError> {
+    if text.trim() == "none" { Ok(Load::IDLE) } else { text.parse() }
 }
 
 impl Subcommand for Measure {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use onbeat::report::compare::{Comparison, Digest, SHARES};
+use onbeat::report::compare::{Compared, Comparison, Digest, SHARES};
+use onbeat::report::compare_rows::{self, SeriesRows, Wanted};
 use onbeat::report::statistics::Share;
 use onbeat::report::verdict::Limit;
 use onbeat::report::{Overall, Summary, compare_tables};
@@ -21,16 +22,47 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     for ((path, name), place) in options.runs.iter().zip(&names).zip(0..) {
         digests.push(digest(path, name, place, None, &SHARES)?);
     }
+    let digests = comparable(digests, &options.runs)?;
+    let compared = compare_rows::rows(&digests, Wanted::All);
+    check_series(options, &digests)?;
     let comparison = Comparison::of(&digests);
+    let printed = Printed { comparison: &comparison, rows: &compared };
     if let Some(to) = &options.html {
-        write_page(to, options, &digests, &comparison)?;
+        write_page(to, options, &digests, &printed)?;
     }
     if options.json {
-        say(Tone::Plain, &serde_json::to_string(&comparison)?);
+        say(Tone::Plain, &serde_json::to_string(&printed)?);
     } else {
-        tell(&comparison, options);
+        tell(&comparison, &digests, options);
     }
     Ok(Verdict::Holds)
+}
+
+/// Runs as they are, or the loads of a single one.
+fn comparable(mut digests: Vec<Digest>, paths: &[PathBuf]) -> Result<Vec<Digest>, Failure> {
+    let Some(only) = digests.pop_if(|_| paths.len() == 1) else { return Ok(digests) };
+    let loads = only.by_load();
+    let cells: usize = loads.iter().map(|load| load.summary.cells.len()).sum();
+    if cells < 2 { Err(Failure::OneLoad { path: paths[0].clone() }) } else { Ok(loads) }
+}
+
+fn check_series(options: &CompareOptions, digests: &[Digest]) -> Result<(), Failure> {
+    let has = compare_rows::series_of(digests);
+    match options.on {
+        Some(series) if !has.contains(&series) => {
+            let has = has.iter().map(|series| series.tag()).collect::<Vec<_>>().join(", ");
+            Err(Failure::NoSeries { series: series.tag(), has })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A comparison as it is printed: with the rows of all series.
+#[derive(Serialize)]
+struct Printed<'c> {
+    #[serde(flatten)]
+    comparison: &'c Comparison,
+    rows: &'c [SeriesRows],
 }
 
 /// A run made small; its files are not kept.
@@ -45,9 +77,16 @@ pub(crate) fn digest(
     Ok(Digest::of(name, place, opened.summary, &opened.runs, shares))
 }
 
-fn tell(comparison: &Comparison, options: &CompareOptions) {
-    let all: Vec<_> = if options.full { comparison.cells.iter().collect() } else { comparison.main() };
-    for compared in all {
+fn tell(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {
+    let wanted = match (options.full, options.on) {
+        (true, _) => Wanted::All,
+        (false, Some(series)) => Wanted::One(series),
+        (false, None) => Wanted::Main,
+    };
+    for of_series in compare_rows::rows(digests, wanted) {
+        show::table(&compare_rows::table(digests, &of_series, letters()));
+    }
+    for compared in shown(comparison, wanted) {
         show::table(&compare_tables::figures(comparison, compared, letters()));
         compare_tables::ratios(comparison, compared, letters()).iter().for_each(show::table);
         compare_tables::causes(comparison, compared).iter().for_each(show::table);
@@ -61,6 +100,14 @@ fn tell(comparison: &Comparison, options: &CompareOptions) {
     }
     if let Some(to) = &options.html {
         say(Tone::Faint, &format!("report   {}", to.display()));
+    }
+}
+
+fn shown(comparison: &Comparison, wanted: Wanted) -> Vec<&Compared> {
+    match wanted {
+        Wanted::Main => comparison.main(),
+        Wanted::One(series) => comparison.cells.iter().filter(|compared| compared.series == series).collect(),
+        Wanted::All => comparison.cells.iter().collect(),
     }
 }
 
@@ -85,21 +132,26 @@ pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
 struct Page<'c> {
     #[serde(flatten)]
     summary: Summary,
-    comparison: &'c Comparison,
+    comparison: &'c Printed<'c>,
 }
 
 /// The page of all runs: their cells side by side, to be laid over each other.
-fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], comparison: &Comparison) -> Result<(), Failure> {
+fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], printed: &Printed<'_>) -> Result<(), Failure> {
     let Some(first) = digests.first() else { return Ok(()) };
+    let comparison = printed.comparison;
     let mut summary =
         Summary { cells: Vec::new(), effects: Vec::new(), causes: Vec::new(), limit: None, ..first.summary.clone() };
+    summary.sweep = None;
     comparison.schema.clone_into(&mut summary.schema);
     "compared".clone_into(&mut summary.order);
     summary.command = super::typed();
-    summary.elapsed_s = digests.iter().map(|digest| digest.summary.elapsed_s).sum();
+    // The loads of one run shared its time.
+    let runs = digests.iter().take(options.runs.len());
+    summary.elapsed_s = runs.map(|digest| digest.summary.elapsed_s).sum();
     summary.verdict = Overall { sentence: comparison.sentences.join("; "), ..Overall::default() };
-    let mut files = Vec::new();
-    for (place, (path, digest)) in options.runs.iter().zip(digests).enumerate() {
+    for (place, digest) in digests.iter().enumerate() {
+        // The loads of one run are in its one directory.
+        let of_path = place.min(options.runs.len() - 1) + 1;
         for grant in &digest.summary.ladder {
             if !summary.ladder.contains(grant) {
                 summary.ladder.push(grant.clone());
@@ -107,7 +159,7 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], compariso
         }
         for cell in &digest.summary.cells {
             let mut cell = cell.clone();
-            cell.file = cell.file.map(|file| format!("{}-{file}", place + 1));
+            cell.file = cell.file.map(|file| format!("{of_path}-{file}"));
             cell.tuning = match digest.summary.cells.len() {
                 1 => digest.name.clone(),
                 _ => format!("{} · {}", digest.name, cell.tuning),
@@ -115,10 +167,13 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], compariso
             cell.verdict = None;
             summary.cells.push(cell);
         }
-        files.extend(runs::texts(path)?.into_iter().map(|(name, text)| (format!("{}-{name}", place + 1), text)));
+    }
+    let mut files = Vec::new();
+    for (path, place) in options.runs.iter().zip(1..) {
+        files.extend(runs::texts(path)?.into_iter().map(|(name, text)| (format!("{place}-{name}"), text)));
     }
     summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();
     summary.loads = summary.cells.iter().map(|cell| cell.load.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    let html = runs::page_of(&Page { summary, comparison }, &files)?;
+    let html = runs::page_of(&Page { summary, comparison: printed }, &files)?;
     whole::write(to, html.as_bytes())
 }

@@ -67,7 +67,7 @@ fn cannot_run(why: &str) -> Gate {
     let check = Check {
         name: "the gate can be run".to_owned(),
         of: "onbeat gate".to_owned(),
-        outcome: Outcome::NotEnoughSamples,
+        outcome: Outcome::Inconclusive,
         sentence: why.to_owned(),
     };
     Gate::of("onbeat gate", vec![check])

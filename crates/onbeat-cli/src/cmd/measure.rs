@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use onbeat::load::{Load, Running};
 use onbeat::probe::description::Parts;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, RunError, Setting};
-use onbeat::record::{Account, Header, LoadEvent, Note, Past, Recorder};
+use onbeat::record::{Account, LoadEvent, Note, Past, Recorder};
 use onbeat::report::units::{Letters, time_ns};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
@@ -20,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::seconds::Lines;
 use super::so_far::SoFar;
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, repair_first, resume, runs, setting, show, sweep, typed,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, repair_first, resume, runs, setting, show, typed,
     verdict,
 };
 use crate::cli::LoopOptions;
@@ -31,13 +30,14 @@ use crate::term::{Progress, Tone, advise};
 pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let Measure { probe, options, .. } = measure;
     check_cpu(options.cpu)?;
-    load::look_at_place(std::slice::from_ref(&options.load), options.load_dir.as_deref(), "--load-dir")?;
+    for loads in [std::slice::from_ref(&options.load), &options.loads] {
+        load::look_at_place(loads, options.load_dir.as_deref(), "--load-dir")?;
+    }
     let mut life = options.beside.map(Life::of).transpose()?;
     repair_first()?;
-    let on_usr1 = if options.load_sweep.is_some() { OnUsr1::Refuse } else { OnUsr1::Summary };
-    let interruptions = signals::watch(on_usr1)?;
-    if let Some(steps) = &options.load_sweep {
-        return sweep::run(measure, steps, &interruptions);
+    let interruptions = signals::watch(OnUsr1::Summary)?;
+    if options.load_sweep.is_some() || !options.loads.is_empty() {
+        return loads::run(measure, life, &interruptions);
     }
     // Whatever cannot be run leaves no directory behind.
     let ready = made_ready(measure, options.duration)?;
@@ -49,8 +49,8 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let path = past.as_ref().map(|past| past.path.clone()).or(new).unwrap_or_default();
     let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
     let progress = Progress::new(options.duration.saturating_sub(measured_ns) as f64 / 1e9, options.output.json);
-    let (duration_ns, settling, zero) = (options.duration, Duration::ZERO, Zero::now());
-    let one = One { measure, load: &options.load, duration_ns, path: &path, settling, zero };
+    let (duration_ns, zero) = (options.duration, Zero::now());
+    let one = One { measure, load: &options.load, duration_ns, path: &path, zero };
     let mut summary = SoFar::of(path.clone(), &interruptions.summary);
     let ran = one.run(ready, past, &interruptions, &mut |recorder, elapsed_s| {
         place.iter().for_each(runs::Place::begun);
@@ -92,16 +92,14 @@ pub(crate) fn made_ready(measure: &Measure, duration_ns: u64) -> Result<(Setting
 }
 
 /// One run of a probe under one load, into one file.
-pub(crate) struct One<'m> {
-    pub(crate) measure: &'m Measure,
-    pub(crate) load: &'m Load,
+struct One<'m> {
+    measure: &'m Measure,
+    load: &'m Load,
     /// 0 for no end.
-    pub(crate) duration_ns: u64,
-    pub(crate) path: &'m Path,
-    /// From the load's start to the loop's.
-    pub(crate) settling: Duration,
+    duration_ns: u64,
+    path: &'m Path,
     /// The instant that stands as 0 in the file.
-    pub(crate) zero: Zero,
+    zero: Zero,
 }
 
 /// An instant by both clocks.
@@ -120,23 +118,20 @@ impl Zero {
 }
 
 impl One<'_> {
-    /// Measures. `watch` is called every 20 ms with the seconds since the start. What was granted stands in the header that is
-    /// handed back. With a past the run goes on in its file, for the releases that are left.
-    pub(crate) fn run(
+    /// Measures. `watch` is called every 20 ms with the seconds since the start. With a past the run goes on in its file, for the releases that are left.
+    fn run(
         &self,
         (setting, parts): (Setting, Parts),
         past: Option<Past>,
         interruptions: &Interruptions,
         watch: &mut dyn FnMut(&mut Recorder, f64),
-    ) -> Result<Header, Failure> {
+    ) -> Result<(), Failure> {
         let Measure { probe, options, .. } = self.measure;
         let began = Monotonic.now();
         let mut load = Beside::start(self.load, options.load_dir.as_deref())?;
-        thread::sleep(self.settling);
         let origin = self.zero.at;
         let mut header = probe::header(&typed(), probe.name, self.zero.unix_s);
         header.limit = limit(&options.limit, probe.series[0]);
-        let told = header.clone();
         let all = releases(self.duration_ns, &options.looping);
         let (index, left) = past.as_ref().map_or((0, all), |past| (past.next_block, resume::left(past, all)));
         let mut run = match past {
@@ -149,7 +144,6 @@ impl One<'_> {
             }
             None => Run::open(Destination { path: self.path, header, origin }, setting)?,
         };
-        let header = Header { grants: run.grants().to_vec(), ..told };
         if probe.line_a_second {
             run.recorder().keep_seconds();
         }
@@ -162,12 +156,12 @@ impl One<'_> {
         load.stop(run.recorder());
         ran?;
         let _: Account = run.close()?;
-        Ok(header)
+        Ok(())
     }
 }
 
 /// How many releases a duration holds; no end when it is 0.
-fn releases(duration_ns: u64, options: &LoopOptions) -> u64 {
+pub(crate) fn releases(duration_ns: u64, options: &LoopOptions) -> u64 {
     match duration_ns.checked_div(options.period) {
         Some(0) if duration_ns == 0 => u64::MAX,
         Some(releases) => releases.max(1),
@@ -188,7 +182,7 @@ pub(crate) fn so_far(recorder: &Recorder) -> String {
 }
 
 /// A process that a measurement ends with.
-struct Life(OwnedFd);
+pub(crate) struct Life(OwnedFd);
 
 impl Life {
     fn of(pid: i32) -> Result<Self, Failure> {
@@ -198,7 +192,7 @@ impl Life {
     }
 
     /// Whether it has ended. A descriptor of a process is readable from then on.
-    fn is_over(&mut self) -> bool {
+    pub(crate) fn is_over(&mut self) -> bool {
         let mut asked = [PollFd::new(&self.0, PollFlags::IN)];
         poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }

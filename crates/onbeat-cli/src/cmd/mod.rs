@@ -11,6 +11,7 @@ pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod inject;
 pub(crate) mod load;
+mod loads;
 pub(crate) mod measure;
 pub(crate) mod repair;
 pub(crate) mod report;
@@ -24,13 +25,13 @@ mod segment_orders;
 mod show;
 mod so_far;
 mod spike;
-mod sweep;
 mod whole;
 
 use std::io;
 use std::path::PathBuf;
 
 use onbeat::bench::conduct::BenchError;
+use onbeat::bench::turns::TurnsError;
 use onbeat::host;
 use onbeat::load::{Load, RunningError};
 use onbeat::probe::disturbed::DisturbError;
@@ -69,6 +70,12 @@ pub(crate) enum Failure {
     NoRun { path: PathBuf },
     #[error("{run} has no such cell; it has {cells}")]
     NoCell { run: String, cells: String },
+    #[error(
+        "{path} was measured under one load; `compare` takes two runs, or one with several loads (`measure PROBE --loads idle,paper`)"
+    )]
+    OneLoad { path: PathBuf },
+    #[error("none of the runs has the series {series}; they have {has}")]
+    NoSeries { series: &'static str, has: String },
     #[error("{path} is there already and not empty; choose another place with -o")]
     Taken { path: PathBuf },
     #[error("cannot import {path}: {source}")]
@@ -95,6 +102,14 @@ pub(crate) enum Failure {
     Supervise(#[from] onbeat::load::Error),
     #[error(transparent)]
     Bench(#[from] BenchError),
+    #[error(transparent)]
+    Turns(#[from] TurnsError),
+    #[error("the load {load} is listed twice; list each load once in --loads")]
+    LoadTwice { load: Load },
+    #[error(
+        "--allowed-jitter judges a sweep of the CPUs' share (0..100/10); of other sweeps the table shows the jitter"
+    )]
+    JitterOfGroups,
     #[error(transparent)]
     MadePage(#[from] PageError),
     #[error(transparent)]

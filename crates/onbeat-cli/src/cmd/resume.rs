@@ -5,6 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use onbeat::input;
+use onbeat::bench::conduct::BENCH_FILE;
+use onbeat::bench::turns::{Begun, TurnsPlan};
 use onbeat::record::{EndReason, Header, Past, RunFile, RunFileError};
 
 use super::Failure;
@@ -17,18 +19,7 @@ const BEGINNING_BYTES: u64 = 64 * 1024;
 
 /// The latest run below `out` of the same command that has not had all its `releases` yet.
 pub(crate) fn find(out: &Path, probe: &str, releases: u64) -> Result<Option<Past>, Failure> {
-    let command = without_option(&super::typed());
-    let entries = fs::read_dir(out).into_iter().flatten();
-    let dirs = entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let mut runs: Vec<(f64, PathBuf)> = dirs
-        .filter_map(|dir| {
-            let path = dir.path().join(format!("{probe}{RUN_FILE}"));
-            let header = beginning(&path)?;
-            (without_option(&header.command) == command).then_some((header.started_unix_s, path))
-        })
-        .collect();
-    runs.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (_, path) in runs {
+    for path in of_this_command(out, &format!("{probe}{RUN_FILE}")) {
         match Past::open(&path) {
             Ok(past) if is_unfinished(&past, releases) => return Ok(Some(past)),
             // Nothing was measured yet when it was cut off.
@@ -36,8 +27,40 @@ pub(crate) fn find(out: &Path, probe: &str, releases: u64) -> Result<Option<Past
             Err(why) => return Err(why.into()),
         }
     }
-    advise(Tone::Careful, &format!("no unfinished run of this command in {}: a new one begins", out.display()));
+    say_that_a_new_one_begins(out);
     Ok(None)
+}
+
+/// The directory of the latest run of the same command whose loads have not all had their share yet.
+pub(crate) fn find_turns(out: &Path, plan: &TurnsPlan) -> Result<Option<(PathBuf, Begun)>, Failure> {
+    for path in of_this_command(out, BENCH_FILE) {
+        let dir = path.parent().unwrap_or(out).to_owned();
+        if let Some(begun) = Begun::open(&dir, plan)? {
+            return Ok(Some((dir, begun)));
+        }
+    }
+    say_that_a_new_one_begins(out);
+    Ok(None)
+}
+
+/// Files of this name that the same command has made below `out`, the latest first.
+fn of_this_command(out: &Path, name: &str) -> Vec<PathBuf> {
+    let command = without_option(&super::typed());
+    let entries = fs::read_dir(out).into_iter().flatten();
+    let dirs = entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut runs: Vec<(f64, PathBuf)> = dirs
+        .filter_map(|dir| {
+            let path = dir.path().join(name);
+            let header = beginning(&path)?;
+            (without_option(&header.command) == command).then_some((header.started_unix_s, path))
+        })
+        .collect();
+    runs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    runs.into_iter().map(|(_, path)| path).collect()
+}
+
+fn say_that_a_new_one_begins(out: &Path) {
+    advise(Tone::Careful, &format!("no unfinished run of this command in {}: a new one begins", out.display()));
 }
 
 /// Releases that are still to come of `all`; no end where there is none.

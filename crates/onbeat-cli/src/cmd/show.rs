@@ -5,7 +5,7 @@ use std::path::Path;
 use onbeat::record::Series;
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
-use onbeat::report::{Outcome, Summary, bench_sentences, cautions, imported, probes, spikes, sweep, tables};
+use onbeat::report::{Outcome, Summary, bench_sentences, by_load, cautions, imported, probes, spikes, sweep, tables};
 
 use super::Failure;
 use super::runs::Kept;
@@ -82,6 +82,9 @@ pub(crate) fn in_brief(summary: &Summary) {
 
 fn short_tables(summary: &Summary) {
     summary.sweep.iter().for_each(|steps| table(&sweep::table(steps, letters())));
+    if by_load::is_by_load(summary) {
+        return by_loads(summary);
+    }
     for load in summary.loads.iter().filter(|_| summary.sweep.is_none()) {
         for series in shown_series(summary) {
             table(&tables::by_tuning_of(summary, load, series, letters()));
@@ -95,6 +98,21 @@ fn short_tables(summary: &Summary) {
     spikes::worst(summary, letters()).iter().for_each(table);
     // A bench says it beside the cells that it cost.
     if summary.cells.len() == 1 && summary.ladder.iter().any(|grant| !grant.granted) {
+        table(&tables::ladder(&summary.ladder));
+    }
+}
+
+/// One tuning: loads are the rows, and say how the limit came out under each.
+fn by_loads(summary: &Summary) {
+    for series in shown_series(summary) {
+        table(&by_load::table(summary, series, letters()));
+    }
+    for cell in &summary.cells {
+        let seconds = probes::by_second(cell, letters());
+        seconds.into_iter().for_each(|of| table(&Table { title: format!("{}, under {}", of.title, cell.load), ..of }));
+    }
+    spikes::worst(summary, letters()).iter().for_each(table);
+    if summary.ladder.iter().any(|grant| !grant.granted) {
         table(&tables::ladder(&summary.ladder));
     }
 }

@@ -1,7 +1,8 @@
 //! The main job: tunings × loads, in turns, each cell in a process of its own.
 //!
 //! [`Tuning`] and [`schedule`] say what runs when; [`cell`] is the process of one cell, from both ends; [`conduct`]
-//! carries the schedule out: loads, shield, blocks.
+//! carries the schedule out: loads, shield, blocks. [`turns`] is the same for one probe under several loads, in one
+//! process.
 //!
 //! Absent on purpose: figures. They come from the run files, in [`crate::report`].
 
@@ -11,6 +12,7 @@ pub mod schedule;
 mod shielding;
 pub mod sweep;
 mod tuning;
+pub mod turns;
 
 pub use tuning::{Tuning, TuningError};
 

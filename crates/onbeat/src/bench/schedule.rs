@@ -162,6 +162,87 @@ impl Pace {
     }
 }
 
+/// Loads that take turns for as long as they are let have blocks of this length, in seconds.
+const ENDLESS_BLOCK_S: f64 = 10.0;
+/// More rounds would cost a long run more starting and ending of loads than they tell it.
+const MOST_ROUNDS: u32 = 60;
+
+/// Rounds that make intervals around ratios possible, where blocks do not become shorter than a second for it.
+const ROUNDS_FOR_INTERVALS: u32 = 4;
+
+/// The length of a block, in releases, of `loads` loads that take turns with `releases` each: a round a minute, at most sixty of them, and
+/// at least four of blocks of a second, or two.
+#[must_use]
+pub fn releases_per_block(loads: usize, releases: u64, period_ns: u64) -> u64 {
+    let in_s = |seconds: f64| (seconds * 1e9 / period_ns.max(1) as f64) as u64;
+    if releases == u64::MAX {
+        return in_s(ENDLESS_BLOCK_S).max(1);
+    }
+    let share_s = releases as f64 * period_ns as f64 / 1e9;
+    let least = (share_s as u32).clamp(LEAST_ROUNDS, ROUNDS_FOR_INTERVALS);
+    let rounds = ((share_s * loads as f64 / ROUND_S).round().min(f64::from(MOST_ROUNDS)) as u32).max(least);
+    releases.div_ceil(u64::from(rounds)).max(in_s(SHORTEST_BLOCK_S)).clamp(1, releases.max(1))
+}
+
+/// What of each load's share is left, and whose turn it is.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    left: Vec<u64>,
+    block: u64,
+    order: Order,
+    rng: fastrand::Rng,
+    /// The rest of the round, the next one last.
+    round: Vec<usize>,
+}
+
+impl Shares {
+    /// Releases left of each load (`u64::MAX` for no end) in blocks of `block` releases; `seed` shuffles each round.
+    #[must_use]
+    pub fn new(left: Vec<u64>, block: u64, order: Order, seed: u64) -> Self {
+        let mut shares = Self { left, block, order, rng: fastrand::Rng::with_seed(seed), round: Vec::new() };
+        shares.begin_round();
+        // Where a run goes on, the load that has had least comes first: killed again and again, none is left behind.
+        shares.round.sort_by_key(|at| shares.left[*at]);
+        shares
+    }
+
+    fn begin_round(&mut self) {
+        self.round = (0..self.left.len()).filter(|at| self.left[*at] > 0).collect();
+        self.rng.shuffle(&mut self.round);
+    }
+
+    /// The next block: the load's place, and releases. `None` when all have had their share.
+    pub fn next_block(&mut self) -> Option<(usize, u64)> {
+        if self.order == Order::Sequential {
+            let at = self.left.iter().position(|left| *left > 0)?;
+            return Some((at, self.left[at]));
+        }
+        if self.round.is_empty() {
+            self.begin_round();
+        }
+        let at = self.round.pop()?;
+        let left = self.left[at];
+        // What would remain as less than half a block is part of this one: a part of a run that was killed leaves odd lengths.
+        let is_last = left < self.block.saturating_add(self.block / 2);
+        Some((at, if is_last { left } else { self.block }))
+    }
+
+    /// Takes a block off a load's share; `u64::MAX` takes all of it.
+    pub fn take(&mut self, at: usize, releases: u64) {
+        self.left[at] = match (self.left[at], releases) {
+            (_, u64::MAX) => 0,
+            (u64::MAX, _) => u64::MAX,
+            (left, releases) => left.saturating_sub(releases),
+        };
+    }
+
+    /// Whether a load has had its share.
+    #[must_use]
+    pub fn is_done(&self, at: usize) -> bool {
+        self.left[at] == 0
+    }
+}
+
 fn round(tunings: usize, loads: usize, order: Order, rng: &mut fastrand::Rng) -> Vec<Turn> {
     let turn = |load| {
         let blocks = match order {
@@ -241,7 +322,70 @@ mod tests {
         assert!(plan(9, &[false, true], enough, Order::Interleaved, 1).is_ok(), "{why}");
     }
 
+    fn played(mut shares: Shares) -> Vec<(usize, u64)> {
+        let mut blocks = Vec::new();
+        while let Some((at, releases)) = shares.next_block() {
+            shares.take(at, releases);
+            blocks.push((at, releases));
+        }
+        blocks
+    }
+
+    #[test]
+    fn loads_take_turns_in_rounds_of_a_minute() {
+        assert_eq!(releases_per_block(2, 1_000, 1_000_000), 500, "two rounds at least");
+        assert_eq!(releases_per_block(2, 5_000, 1_000_000), 1_250, "four where blocks are of a second");
+        assert_eq!(releases_per_block(2, 600_000, 1_000_000), 30_000, "20 minutes have twenty rounds");
+        assert_eq!(releases_per_block(2, 43_200_000, 1_000_000), 720_000, "a day has sixty");
+        assert_eq!(releases_per_block(3, 150, 1_000_000), 150, "shorter blocks would be starting and stopping");
+        assert_eq!(releases_per_block(3, u64::MAX, 1_000_000), 10_000, "without an end, ten seconds");
+    }
+
+    #[test]
+    fn a_load_at_a_stretch_comes_once_and_in_order() {
+        let shares = Shares::new(vec![700, 0, 1_000], 1_000, Order::Sequential, 1);
+        assert_eq!(played(shares), [(0, 700), (2, 1_000)]);
+    }
+
+    #[test]
+    fn the_load_that_has_had_least_comes_first_where_a_run_goes_on() {
+        for seed in 0..20 {
+            let blocks = played(Shares::new(vec![900, 1_500, 200], 300, Order::Interleaved, seed));
+            assert_eq!(blocks[..3].iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 0, 2]);
+        }
+    }
+
+    #[test]
+    fn a_share_without_end_is_never_used_up_but_by_the_probe_itself() {
+        let mut shares = Shares::new(vec![u64::MAX, u64::MAX], 1_000, Order::Interleaved, 1);
+        let first: Vec<(usize, u64)> = (0..4).filter_map(|_| shares.next_block()).collect();
+        first.iter().for_each(|(at, releases)| shares.take(*at, *releases));
+        assert!(first.iter().all(|(_, releases)| *releases == 1_000) && !shares.is_done(0));
+        shares.take(0, u64::MAX);
+        assert!(shares.is_done(0) && !shares.is_done(1));
+    }
+
     proptest! {
+        #[test]
+        fn loads_in_turns_get_their_shares_to_the_release(
+            left in prop::collection::vec(0_u64..50_000, 1..6), block in 1_u64..20_000, seed: u64,
+        ) {
+            let blocks = played(Shares::new(left.clone(), block, Order::Interleaved, seed));
+            let mut open = left.clone();
+            let mut turns = vec![0; left.len()];
+            for (at, releases) in &blocks {
+                prop_assert!(*releases <= block + block / 2 && *releases <= open[*at]);
+                open[*at] -= releases;
+                turns[*at] += 1;
+                // Nobody has a second turn before all others that have something left had their first.
+                let others = || (0..left.len()).filter(|other| open[*other] > 0).map(|other| turns[other]);
+                prop_assert!(others().all(|turns_of_other| turns[*at] <= turns_of_other + 1), "{:?}", blocks);
+            }
+            prop_assert!(open.iter().all(|left| *left == 0), "to the release: {:?}", open);
+            let again = played(Shares::new(left, block, Order::Interleaved, seed));
+            prop_assert_eq!(blocks, again, "the same seed is the same order");
+        }
+
         #[test]
         fn every_cell_gets_the_same_number_of_blocks_and_the_time_is_kept(
             tunings in 1_usize..12, loaded in prop::collection::vec(any::<bool>(), 1..4), seconds in 60_u64..2000,

@@ -1,37 +1,77 @@
-//! A sweep: one probe under a CPU load that rises step by step, and how busy the CPUs really were meanwhile.
+//! A sweep: one probe under a load that rises step by step, and how busy the CPUs really were meanwhile.
 //!
 //! After Mossige, Sampath and Rao (2007), figures 6 to 8: minimum, mean and maximum over the load. Their load came from
-//! `stress` with parameters adjusted by hand; here each step's share is asked for and read back.
+//! `stress` with parameters adjusted by hand; here each step's share of the CPUs is asked for and read back. Groups of tasks that
+//! wake each other can rise too; what they do to the CPUs is not asked for, and so not held against anything.
 
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use crate::load::Load;
+use crate::load::{Load, Part};
 
-/// The loads of a sweep, in percent of all CPUs, rising.
+/// What rises in a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rising {
+    /// The share of all CPUs that is busy, in percent.
+    Cpu,
+    /// Groups of tasks that wake each other.
+    Sched,
+}
+
+impl Rising {
+    const fn most(self) -> u16 {
+        match self {
+            Self::Cpu => 100,
+            Self::Sched => 1000,
+        }
+    }
+
+    /// The load of a step: idle for 0.
+    fn load(self, value: u16) -> Load {
+        let part = match self {
+            _ if value == 0 => return Load::IDLE,
+            Self::Cpu => Part::Cpu { percent: u8::try_from(value).unwrap_or(100) },
+            Self::Sched => Part::Sched { groups: value },
+        };
+        // Steps hold nothing beyond `most`, which every load of its kind can be.
+        Load::of(vec![part]).unwrap_or_default()
+    }
+}
+
+/// The loads of a sweep, rising.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
     typed: String,
-    percents: Vec<u8>,
+    rising: Rising,
+    values: Vec<u16>,
 }
 
 /// A sweep that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no sweep; write the first load, the last one and the step in percent, such as 0..100/10")]
+#[error(
+    "`{0}` is not a sweep; write the first load, the last one and the step in percent, such as 0..100/10, or groups of tasks \
+     that wake each other, such as sched:0..100/20"
+)]
 pub struct NoSweep(String);
 
 impl Steps {
-    /// In percent.
-    pub fn percents(&self) -> impl ExactSizeIterator<Item = u8> {
-        self.percents.iter().copied()
+    /// What rises.
+    #[must_use]
+    pub const fn rising(&self) -> Rising {
+        self.rising
     }
 
-    /// The load of a step: idle for 0.
+    /// Percent of the CPUs, or groups.
     #[must_use]
-    pub fn load(percent: u8) -> Load {
-        // Steps hold nothing above 100 %, which every share of the CPUs is made of.
-        if percent == 0 { Load::default() } else { format!("cpu={percent}%").parse().unwrap_or_default() }
+    pub fn values(&self) -> &[u16] {
+        &self.values
+    }
+
+    /// The load of each step: idle for 0.
+    #[must_use]
+    pub fn loads(&self) -> Vec<Load> {
+        self.values.iter().map(|value| self.rising.load(*value)).collect()
     }
 }
 
@@ -40,15 +80,19 @@ impl FromStr for Steps {
 
     fn from_str(text: &str) -> Result<Self, NoSweep> {
         let wrong = || NoSweep(text.to_owned());
-        let plain = text.replace('%', "");
-        let (range, step) = plain.split_once('/').unwrap_or((&plain, "10"));
+        let (rising, range) = match text.split_once(':') {
+            None | Some(("cpu", _)) => (Rising::Cpu, text.trim_start_matches("cpu:").replace('%', "")),
+            Some(("sched", range)) => (Rising::Sched, range.to_owned()),
+            Some(_) => return Err(wrong()),
+        };
+        let (range, step) = range.split_once('/').unwrap_or((&range, "10"));
         let (from, to) = range.split_once("..").ok_or_else(wrong)?;
-        let number = |text: &str| text.trim().parse::<u8>().map_err(|_| wrong());
+        let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
         let (from, to, step) = (number(from)?, number(to)?, number(step)?);
-        if from > to || to > 100 || step == 0 {
+        if from > to || to > rising.most() || step == 0 {
             return Err(wrong());
         }
-        Ok(Self { typed: text.to_owned(), percents: (from..=to).step_by(usize::from(step)).collect() })
+        Ok(Self { typed: text.to_owned(), rising, values: (from..=to).step_by(usize::from(step)).collect() })
     }
 }
 
@@ -96,26 +140,42 @@ impl Busy {
 mod tests {
     use super::*;
 
-    fn percents(text: &str) -> Vec<u8> {
-        text.parse::<Steps>().expect("a sweep").percents().collect()
+    fn values(text: &str) -> Vec<u16> {
+        text.parse::<Steps>().expect("a sweep").values
     }
 
     #[test]
     fn a_sweep_is_first_last_and_step() {
-        assert_eq!(percents("0..100/50"), [0, 50, 100]);
-        assert_eq!(percents("20%..60%/20%"), [20, 40, 60]);
-        assert_eq!(percents("0..100").len(), 11);
-        assert_eq!(percents("0..95/30"), [0, 30, 60, 90]);
-        for wrong in ["", "10", "50..10/5", "0..200/10", "0..100/0", "a..b/c"] {
+        assert_eq!(values("0..100/50"), [0, 50, 100]);
+        assert_eq!(values("20%..60%/20%"), [20, 40, 60]);
+        assert_eq!(values("cpu:20%..60%/20%"), [20, 40, 60]);
+        assert_eq!(values("0..100").len(), 11);
+        assert_eq!(values("0..95/30"), [0, 30, 60, 90]);
+        assert_eq!(values("sched:0..1000/500"), [0, 500, 1000]);
+        for wrong in [
+            "",
+            "10",
+            "50..10/5",
+            "0..200/10",
+            "0..100/0",
+            "a..b/c",
+            "sched:0..1001",
+            "disk:0..10",
+            "sched:5%..10%",
+            "cpu:",
+        ] {
             assert!(wrong.parse::<Steps>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_load_of_a_step_is_one_that_onbeat_load_knows() {
-        assert!(Steps::load(0).is_idle());
-        assert_eq!(Steps::load(40).to_string(), "cpu=40%");
-        assert_eq!(Steps::load(100).to_string(), "cpu");
+        let loads = |text: &str| {
+            let loads = text.parse::<Steps>().expect("a sweep").loads();
+            loads.iter().map(Load::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(loads("0..100/50"), ["idle", "cpu=50%", "cpu"]);
+        assert_eq!(loads("sched:0..20/10"), ["idle", "sched", "sched=20"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use onbeat_rt::sys::{Monotonic, Tick, tick};
 use onbeat_rt::{Clock, Consumer, End, Flow, Instant, OnOverrun, Outcome, Plan, PlanError, Sample, Slot, Wait, split};
 
 use super::causes::{self, Asking, LoopTid, Witness};
-use super::description::{Body, Parts, ProbeError};
+use super::description::{Beside, Body, Parts, ProbeError};
 use super::resume::{Onset, OtherRun, differences};
 use super::stall::{Rules, StallWatch};
 use super::surroundings::{self, Surroundings};
@@ -124,7 +124,7 @@ impl Setting {
         }
     }
 
-    fn timing(&self, phase_ns: u64) -> Timing {
+    pub(crate) fn timing(&self, phase_ns: u64) -> Timing {
         Timing {
             period_ns: self.period_ns,
             phase_ns,
@@ -334,8 +334,22 @@ impl Run {
         interruptions: &Interruptions,
         watch: &mut dyn FnMut(&mut Recorder),
     ) -> Result<Outcome, RunError> {
-        let Parts { mut body, figures, mut beside } = parts;
+        let Parts { body, figures, beside } = parts;
         self.recorder.count_also(figures);
+        self.probe_again(block, (body, beside), interruptions, watch)
+    }
+
+    /// Runs the same probe for a further block, prepared again; its figures go on with what they have seen so far.
+    ///
+    /// # Errors
+    /// As [`Run::block`].
+    pub fn probe_again(
+        &mut self,
+        block: &BlockPlan<'_>,
+        (mut body, mut beside): (Box<dyn Body>, Box<dyn Beside>),
+        interruptions: &Interruptions,
+        watch: &mut dyn FnMut(&mut Recorder),
+    ) -> Result<Outcome, RunError> {
         beside.start()?;
         let mut is_over = false;
         let ran = self.block(block, body.as_mut(), interruptions, &mut |recorder| {
@@ -354,6 +368,11 @@ impl Run {
             self.recorder.remark(sentence)?;
         }
         ran
+    }
+
+    /// Says in the closing line that somebody asked the run to end: it has blocks to come that it will not do.
+    pub const fn is_ended_early(&mut self) {
+        self.reason = EndReason::Asked;
     }
 
     /// Runs `body` for one block. `watch` is called about every 20 ms on the caller's thread.

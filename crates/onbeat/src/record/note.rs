@@ -417,7 +417,7 @@ pub struct SweepNote {
     pub allowed_jitter_ns: u64,
 }
 
-/// One load of a sweep, written when it is over.
+/// One load of a sweep: written when it begins, and again with what was reached when it, or a part of it, is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepNote {
     /// The load as typed.
@@ -426,6 +426,9 @@ pub struct StepNote {
     pub asked_percent: f64,
     /// How busy they were, the loop and everything else among it; `None` where that could not be read.
     pub reached_percent: Option<f64>,
+    /// For how long that was looked at, in seconds; 0 in files that do not tell.
+    #[serde(default)]
+    pub seconds: f64,
 }
 
 /// A limit as asked for.

@@ -10,7 +10,7 @@ use super::units::{Letters, count, listed, time_ns};
 #[must_use]
 pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if cells.is_empty() {
+    if cells.is_empty() && runs.len() > 1 {
         warnings.push("The runs have no series in common: nothing can be compared".to_owned());
     }
     let mut differ = |what: &str, of: &dyn Fn(&Digest) -> Option<String>, why: &str| {
@@ -28,7 +28,7 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         &probe,
         "they do not begin and end their measurement at the same instants",
     );
-    let loads = |run: &Digest| Some(run.summary.loads.join("+")).filter(|_| are_single(runs));
+    let loads = |run: &Digest| Some(run.summary.loads.join("+")).filter(|_| are_single(runs) && !run.is_of_load);
     differ("The loads differ", &loads, "so their effect and that of all else cannot be told apart");
     for run in runs {
         for cell in &run.summary.cells {
@@ -38,6 +38,14 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
     if cells.iter().any(|cell| cell.runs.iter().any(|figures| figures.ratios.iter().any(|ratio| ratio.low.is_none()))) {
         let why = "Ratios without an interval come from figures that fewer than ten samples, or fewer than four stretches of time, carry";
         warnings.push(why.to_owned());
+    }
+    if runs.iter().all(|run| run.is_of_load) {
+        // Loads that took turns saw the same background.
+        let in_turns = runs.iter().all(|run| run.summary.order == "interleaved");
+        let order = "The loads ran one after the other: what else the machine did meanwhile can look like a difference; \
+                     `onbeat measure PROBE --loads` takes turns";
+        warnings.extend((!in_turns && runs.len() > 1).then(|| order.to_owned()));
+        return warnings;
     }
     let order = "The runs were measured one after the other: what else the machines did meanwhile can look like a difference; \
                  `onbeat bench` takes turns";

@@ -33,8 +33,10 @@ pub struct Digest {
     /// Its summary.
     pub summary: Summary,
     /// What the loop's thread was given and how it waited, by name.
-    settings: BTreeMap<String, String>,
-    drawn: BTreeMap<(Cell, Series), BTreeMap<Share, Drawn>>,
+    pub(super) settings: BTreeMap<String, String>,
+    pub(super) drawn: BTreeMap<(Cell, Series), BTreeMap<Share, Drawn>>,
+    /// Whether it is the part of a run that was measured under one of its loads.
+    pub(super) is_of_load: bool,
 }
 
 impl Digest {
@@ -54,7 +56,7 @@ impl Digest {
         }
         let probe =
             files.iter().find(|file| file.bench.is_none()).map_or_else(String::new, |file| file.header.probe.clone());
-        Self { name: name.to_owned(), probe, settings: settings(files), summary, drawn }
+        Self { name: name.to_owned(), probe, settings: settings(files), summary, drawn, is_of_load: false }
     }
 
     /// The ratio of a percentile to that of another run's cell, with its interval where there are enough stretches.
@@ -130,11 +132,24 @@ pub struct Figures {
     pub count: u64,
     /// Smallest, in nanoseconds.
     pub min_ns: u64,
+    /// Mean, in nanoseconds.
+    pub mean_ns: f64,
+    /// Standard deviation (divided by n), in nanoseconds.
+    pub sd_ns: f64,
     /// Percentiles.
     pub percentiles: Vec<Percentile>,
     /// Largest, in nanoseconds.
     pub max_ns: u64,
-    /// Deadline misses; `None` where another tool measured and did not count them.
+    /// `max_ns - min_ns`.
+    pub jitter_ns: u64,
+    /// `(max - mean) / SD`; `None` when all samples are equal.
+    pub tail_ratio: Option<f64>,
+    /// Whether extremes, mean and SD come from histogram buckets and are as exact as these.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_buckets: bool,
+    /// Cycles that ended after the next release; `None` where another tool measured and did not count them.
+    pub overruns: Option<u64>,
+    /// Deadline misses; `None` as above.
     pub deadline_misses: Option<u64>,
     /// Skipped releases; `None` as above.
     pub skipped: Option<u64>,
@@ -257,6 +272,8 @@ fn key(run: &Digest, cell: &CellSummary, alone: bool) -> Key {
         // The name of an imported cell begins with its file's.
         Some(import) => (import.stream.clone(), cell.load.clone()),
         None if run.summary.cells.is_empty() => Key::default(),
+        // Loads are what is compared: each is a run of its own here.
+        None if run.is_of_load => (cell.tuning.clone(), String::new()),
         None => (cell.tuning.clone(), cell.load.clone()),
     }
 }
@@ -308,7 +325,8 @@ fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
 }
 
 impl Figures {
-    fn of(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
+    /// Of one cell; `None` where it has no sample of the series.
+    pub(super) fn of(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
         let of = cell.series.get(&series)?;
         let counted = |n: u64| cell.import.is_none().then_some(n);
         Some(Self {
@@ -317,8 +335,14 @@ impl Figures {
             load: cell.load.clone(),
             count: of.count,
             min_ns: of.min_ns,
+            mean_ns: of.mean_ns,
+            sd_ns: of.sd_ns,
             percentiles: SHARES.into_iter().filter_map(|share| of.percentile(share)).collect(),
             max_ns: of.max_ns,
+            jitter_ns: of.jitter_ns,
+            tail_ratio: of.tail_ratio,
+            from_buckets: of.from_buckets,
+            overruns: counted(cell.overruns),
             deadline_misses: counted(cell.deadline_misses),
             skipped: counted(cell.skipped),
             spikes: counted(cell.spike_count),
@@ -365,7 +389,9 @@ fn facts(run: &Digest) -> BTreeMap<String, String> {
     facts.extend(run.settings.clone());
     let mut tell = |name: &str, value: String| facts.insert(name.to_owned(), value);
     tell("measured by", run.probe.clone());
-    tell("loads", summary.loads.join(", "));
+    if !run.is_of_load {
+        tell("loads", summary.loads.join(", "));
+    }
     if summary.period_ns > 0 {
         tell("period", time_ns(summary.period_ns, Letters::Ascii));
     }

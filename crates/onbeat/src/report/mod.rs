@@ -12,7 +12,7 @@
 //! | [`causes`] | why spikes were late, counted |
 //! | [`spikes`] | which spikes there are, by number |
 //! | [`imported`] | what runs of other tools have come to |
-//! | [`compare`], [`comparable`], [`compare_tables`] | runs beside each other |
+//! | [`compare`], [`comparable`], [`compare_rows`], [`compare_tables`] | runs beside each other |
 //! | [`export`] | runs for other programs |
 //! | [`gate`], [`junit`] | whether a run passes, for machines |
 //! | [`effects`] | what each of P, M, C and S paid on its own |
@@ -21,6 +21,7 @@
 //! | [`enough`] | how long to measure |
 //! | [`normal`] | what mean and standard deviation leave out |
 //! | [`conclusions`] | these four together |
+//! | [`by_load`] | one tuning under several loads |
 //! | [`sweep`] | figures over rising load |
 //! | [`probes`] | what single probes have to say |
 //! | [`summary`], [`cell`] | all of it as one object |
@@ -34,11 +35,13 @@
 pub mod best;
 pub mod binomial;
 mod bootstrap;
+pub mod by_load;
 pub mod causes;
 pub mod cell;
 pub mod closing;
 pub mod comparable;
 pub mod compare;
+pub mod compare_rows;
 pub mod compare_tables;
 pub mod conclusions;
 mod contest;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::CellSummary;
 use super::table::{Column, Entry, Mark, Row, Table};
 use super::units::{Letters, count, listed, time_ns};
-use crate::record::{RunFile, Series};
+use crate::record::{RunFile, Series, StepNote};
 
 /// A load is reached when the CPUs were busy within so many points of what was asked.
 pub const WITHIN_POINTS: f64 = 5.0;
@@ -59,11 +59,11 @@ pub struct SweepStep {
 /// The sweep of a bench's file and its cells; `None` for a bench that is none.
 pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
     let asked = bench.bench.as_ref()?.sweep?;
-    let step = |note: &crate::record::StepNote| {
+    let step = |note: StepNote| {
         let cell = cells.iter().find(|cell| cell.load == note.load)?;
         let figures = cell.series.get(&asked.series)?;
         Some(SweepStep {
-            load: note.load.clone(),
+            load: note.load,
             asked_percent: note.asked_percent,
             reached_percent: note.reached_percent,
             is_reached: note
@@ -77,9 +77,28 @@ pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
             is_allowed: figures.jitter_ns <= asked.allowed_jitter_ns,
         })
     };
-    let steps: Vec<SweepStep> = bench.steps.iter().filter_map(step).collect();
+    let steps: Vec<SweepStep> = once_each(&bench.steps).into_iter().filter_map(step).collect();
     let sentence = sentence(asked.series, asked.allowed_jitter_ns, &steps)?;
     Some(Sweep { series: asked.series, allowed_jitter_ns: asked.allowed_jitter_ns, steps, sentence })
+}
+
+/// The notes of a load as one: what was reached in its parts, each counting as long as it was looked at.
+fn once_each(notes: &[StepNote]) -> Vec<StepNote> {
+    let mut steps: Vec<StepNote> = Vec::new();
+    for note in notes {
+        let Some(step) = steps.iter_mut().find(|step| step.load == note.load) else {
+            steps.push(note.clone());
+            continue;
+        };
+        step.reached_percent = match (step.reached_percent, note.reached_percent) {
+            (Some(earlier), Some(later)) if step.seconds + note.seconds > 0.0 => {
+                Some((earlier * step.seconds + later * note.seconds) / (step.seconds + note.seconds))
+            }
+            (earlier, later) => later.or(earlier),
+        };
+        step.seconds += note.seconds;
+    }
+    steps
 }
 
 fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<String> {
@@ -181,6 +200,29 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(sentence(Series::WriteInterval, 100_000, &[]), None);
+    }
+
+    #[test]
+    fn the_parts_of_a_step_count_as_long_as_they_were_looked_at() {
+        let note = |load: &str, reached_percent, seconds| StepNote {
+            load: load.to_owned(),
+            asked_percent: 50.0,
+            reached_percent,
+            seconds,
+        };
+        let steps = once_each(&[
+            note("idle", None, 0.0),
+            note("idle", Some(2.0), 9.0),
+            note("cpu=50%", None, 0.0),
+            note("cpu=50%", Some(40.0), 1.0),
+            note("cpu=50%", Some(52.0), 3.0),
+            note("cpu", None, 0.0),
+        ]);
+        let reached: Vec<(&str, Option<f64>)> =
+            steps.iter().map(|step| (step.load.as_str(), step.reached_percent)).collect();
+        assert_eq!(reached, [("idle", Some(2.0)), ("cpu=50%", Some(49.0)), ("cpu", None)]);
+        let old = [note("idle", Some(7.0), 0.0), note("idle", Some(9.0), 0.0)];
+        assert_eq!(once_each(&old)[0].reached_percent, Some(9.0), "files that do not tell: the later one");
     }
 
     #[test]

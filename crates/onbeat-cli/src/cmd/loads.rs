@@ -1,0 +1,212 @@
+//! `onbeat measure PROBE --loads idle,paper` and `--load-sweep 0..100/10`: one probe under several loads, a run file each.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use onbeat::bench::conduct::BENCH_FILE;
+use onbeat::bench::schedule::{Order, RAMP};
+use onbeat::bench::sweep::{Rising, Steps};
+use onbeat::bench::turns::{Begun, Conditions, Happening, TurnsPlan, conduct};
+use onbeat::load::Load;
+use onbeat::probe::description::Parts;
+use onbeat::probe::ports::Place;
+use onbeat::probe::{Given, Interruptions, Setting, Value};
+use onbeat::record::{Recorder, SweepNote};
+
+use super::measure::{Life, made_ready, releases, so_far};
+use super::resume::find_turns;
+use super::seconds::Lines;
+use super::so_far::SoFar;
+use super::{Failure, Verdict, limit, runs, show, typed, verdict};
+use crate::cli_measure::Measure;
+use crate::term::{Progress, Tone, advise, wrapped};
+
+/// Jitter that the paper allows to what stays on one machine, and to what goes through a network, in nanoseconds.
+const ALLOWED_LOCAL_NS: u64 = 100_000;
+const ALLOWED_NETWORKED_NS: u64 = 1_000_000;
+/// From the start of a sweep's load to the first release, so that it has begun.
+const SETTLING: Duration = Duration::from_millis(300);
+/// The order of the turns, as that of a bench when nothing else is said.
+const SEED: u64 = 1;
+
+pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interruptions) -> Result<Verdict, Failure> {
+    let options = &measure.options;
+    let (plan, parts) = plan(measure)?;
+    let found = if options.resume { find_turns(&options.output.out, &plan)? } else { None };
+    let left = found.as_ref().map_or_else(|| vec![plan.releases; plan.loads.len()], |(_, begun)| begun.left(&plan));
+    let (dir, place, begun) = match found {
+        Some((dir, begun)) => {
+            begun.check(&plan)?;
+            advise(Tone::Careful, &wrapped(&going_on(&dir, &begun, &plan), 80));
+            (runs::take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(begun))
+        }
+        None => {
+            let place = runs::create(&options.output.out)?;
+            (place.dir.clone(), Some(place), None)
+        }
+    };
+    if !options.output.json {
+        advise(Tone::Faint, &wrapped(&shares(&plan, &left), 80));
+    }
+    let myself = std::env::current_exe().map_err(Failure::Myself)?;
+    let carrier = |load: &Load| {
+        let mut command = Command::new(&myself);
+        command.args(["load", "--supervised"]).arg(load.to_string());
+        if let Some(dir) = &options.load_dir {
+            command.arg("--dir").arg(dir);
+        }
+        command
+    };
+    let progress = Progress::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
+    let lines = Lines::of(measure.probe, &plan.setting, options.output.json);
+    let summary = SoFar::of(dir.clone(), &interruptions.summary);
+    let mut view = View { progress, lines, summary, life, under: String::new() };
+    let mut tell = |happening: Happening<'_>| match happening {
+        Happening::Said(words) => view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80))),
+        Happening::Running { load, elapsed_s, recorder } => {
+            place.iter().for_each(runs::Place::begun);
+            view.look(load, elapsed_s, recorder);
+            if view.life.as_mut().is_some_and(Life::is_over) {
+                interruptions.stop.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    let conducted =
+        conduct(&plan, parts, begun, Conditions { dir: &dir, carrier: &carrier, interruptions, tell: &mut tell });
+    view.progress.finish();
+    view.summary.end();
+    match &place {
+        Some(place) => place.kept_if_begun(conducted.map_err(Failure::from))?,
+        None => conducted?,
+    }
+    shown(measure, &dir)
+}
+
+/// What people see meanwhile.
+struct View<'v> {
+    progress: Progress,
+    lines: Lines,
+    summary: SoFar<'v>,
+    life: Option<Life>,
+    /// The load whose lines a second stand last.
+    under: String,
+}
+
+impl View<'_> {
+    fn look(&mut self, load: &Load, elapsed_s: f64, recorder: &mut Recorder) {
+        let name = load.to_string();
+        let mut lines = self.lines.since(recorder);
+        if !lines.is_empty() && self.under != name {
+            lines.insert(0, format!("under {name}"));
+            self.under.clone_from(&name);
+        }
+        self.progress.above_if(&lines);
+        if !self.summary.look(recorder) {
+            self.progress.show(elapsed_s, format!("{name}  {}", so_far(recorder)));
+        }
+    }
+}
+
+/// What is asked for, and the probe made ready for the first block: whatever cannot be run leaves no directory behind.
+fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
+    let Measure { probe, options, given } = measure;
+    let loads = match &options.load_sweep {
+        Some(steps) => steps.loads(),
+        None => options.loads.clone(),
+    };
+    let mut seen = BTreeSet::new();
+    if let Some(load) = loads.iter().find(|load| !seen.insert(load.to_string())) {
+        return Err(Failure::LoadTwice { load: load.clone() });
+    }
+    let sweep = options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
+    let each_ns = options.duration / loads.len() as u64;
+    let (setting, parts): (Setting, Parts) = made_ready(measure, each_ns)?;
+    // A probe that ends by itself would be cut into pieces by turns.
+    let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
+    let is_rising = options.load_sweep.is_some();
+    let plan = TurnsPlan {
+        probe,
+        given: given.clone(),
+        setting,
+        loads,
+        releases: releases(each_ns, &options.looping),
+        order: if is_rising || ends_itself { Order::Sequential } else { Order::Interleaved },
+        seed: SEED,
+        limit: limit(&options.limit, probe.series[0]),
+        sweep,
+        settling: if is_rising { SETTLING } else { RAMP },
+        command: typed(),
+    };
+    Ok((plan, parts))
+}
+
+/// What a sweep of the CPUs' share is held against; groups of tasks have nothing to be held against.
+fn sweep_note(measure: &Measure, steps: &Steps) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
+    let allowed_ns = measure.options.allowed_jitter;
+    if steps.rising() != Rising::Cpu {
+        return if allowed_ns.is_some() { Err(Failure::JitterOfGroups) } else { Ok(None) };
+    }
+    let standard = if is_networked(&measure.given) { ALLOWED_NETWORKED_NS } else { ALLOWED_LOCAL_NS };
+    let allowed_jitter_ns = allowed_ns.unwrap_or(standard);
+    let asked = steps.values().iter().map(|percent| f64::from(*percent)).collect();
+    Ok(Some((SweepNote { series: measure.probe.series[0], allowed_jitter_ns }, asked)))
+}
+
+fn is_networked(given: &Given) -> bool {
+    given.0.iter().any(|(_, value)| matches!(value, Value::Place(Place::Udp(_))))
+}
+
+/// What each load gets, in words.
+fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
+    let loads = plan.loads.len();
+    let Some((each_s, blocks)) = plan.share_s().zip(plan.blocks()) else {
+        return match plan.order {
+            Order::Interleaved => {
+                let block = time(plan.seconds(plan.block_releases()));
+                format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
+            }
+            Order::Sequential => format!("{loads} loads, one after the other, each until the probe is done"),
+        };
+    };
+    let blocks = match (plan.order, blocks) {
+        (Order::Interleaved, 2..) => format!(" in {blocks} blocks, in turns"),
+        (Order::Interleaved, _) => " in one block, in random order".to_owned(),
+        (Order::Sequential, _) => ", one after the other".to_owned(),
+    };
+    let all = plan
+        .estimate_s(left)
+        .map_or_else(String::new, |s| format!("; about {} to go, loads start and end in between", runs::spoken(s)));
+    format!("{loads} loads get {} of measuring each{blocks}{all}", time(each_s))
+}
+
+fn time(seconds: f64) -> String {
+    onbeat::report::units::spoken(seconds)
+}
+
+/// What is resumed, and what of each load is left.
+fn going_on(dir: &Path, begun: &Begun, plan: &TurnsPlan) -> String {
+    let how = if begun.is_cut_off() { "was cut off" } else { "was ended early" };
+    let left = plan.loads.iter().zip(begun.left(plan)).filter(|(_, left)| *left > 0);
+    let words = left.map(|(load, left)| match left {
+        u64::MAX => load.to_string(),
+        left => format!("{load} {}", time(plan.seconds(left))),
+    });
+    let words: Vec<String> = words.collect();
+    let left = if words.is_empty() { "nothing but the closing lines".to_owned() } else { words.join(", ") };
+    format!("going on with {}, which {how}; left: {left}", dir.display())
+}
+
+fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
+    let kept = runs::read(dir, None)?;
+    let output = &measure.options.output;
+    let extent = show::Extent { json: output.json, verbose: output.verbose, ..show::Extent::default() };
+    show::summary(&kept, extent, None)?;
+    let judged = verdict(kept.summary.verdict.outcome);
+    let allowed = kept.summary.sweep.is_none_or(|sweep| sweep.steps.iter().all(|step| step.is_allowed));
+    // Without being asked for, what the paper allowed is shown and decides nothing.
+    let is_judge = measure.options.allowed_jitter.is_some();
+    Ok(if is_judge && !allowed && judged == Verdict::Holds { Verdict::Broken } else { judged })
+}

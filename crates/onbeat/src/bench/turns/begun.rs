@@ -1,0 +1,128 @@
+//! Loads that took turns and were killed, or ended early: what of each is there, and what is left.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
+
+use super::TurnsPlan;
+use crate::bench::conduct::BENCH_FILE;
+use crate::probe::RunError;
+use crate::probe::resume::{OtherRun, differences};
+use crate::record::{EndReason, Past, RunFile, RunFileError};
+
+/// A directory of loads in turns that has not had its whole time yet. Its files are locked: nobody else writes them.
+#[derive(Debug)]
+pub struct Begun {
+    /// The bench's own file.
+    pub(super) bench: Past,
+    /// The tuning that the loads run with.
+    pub(super) tuning: String,
+    /// The run of each load, in the plan's order; `None` where it has not had a turn.
+    pub(super) pasts: Vec<Option<Past>>,
+}
+
+impl Begun {
+    /// What `plan` has come to in `dir`; `None` when it is whole, or when nothing was measured before it was cut off.
+    ///
+    /// # Errors
+    /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
+    pub fn open(dir: &Path, plan: &TurnsPlan) -> Result<Option<Self>, RunFileError> {
+        let Some(bench) = past(&dir.join(BENCH_FILE))? else { return Ok(None) };
+        let Some(tuning) = RunFile::read(&bench.path)?.bench.and_then(|bench| bench.tunings.first().cloned()) else {
+            return Ok(None);
+        };
+        let runs = plan.file_names().into_iter().map(|name| past(&dir.join(name)));
+        let pasts = runs.collect::<Result<Vec<_>, _>>()?;
+        let begun = Self { bench, tuning, pasts };
+        let is_whole = begun.left(plan).iter().all(|left| *left == 0) && begun.bench.ended.is_some();
+        Ok((!is_whole).then_some(begun))
+    }
+
+    /// Releases that each load still gets.
+    #[must_use]
+    pub fn left(&self, plan: &TurnsPlan) -> Vec<u64> {
+        let left = |past: &Option<Past>| match past {
+            None => plan.releases,
+            // A probe that had done all it was to do ends before the releases do.
+            Some(past) if past.ended.is_some_and(|reason| reason != EndReason::Asked) => 0,
+            Some(_) if plan.releases == u64::MAX => u64::MAX,
+            Some(past) => plan.releases.saturating_sub(past.account.slots),
+        };
+        self.pasts.iter().map(left).collect()
+    }
+
+    /// Whether it was cut off, and did not end by itself.
+    #[must_use]
+    pub const fn is_cut_off(&self) -> bool {
+        self.bench.ended.is_none()
+    }
+
+    /// Refuses to make a run of two kinds, also where the loads that are left have no file yet.
+    ///
+    /// # Errors
+    /// [`RunError::OtherRun`] when the machine is not what it was.
+    pub fn check(&self, plan: &TurnsPlan) -> Result<(), RunError> {
+        let differences = differences(&self.bench.header, &plan.header(&Zero::of_past(&self.bench)));
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(OtherRun { path: self.bench.path.display().to_string(), differences }.into())
+    }
+}
+
+/// A file that is there and has its header.
+fn past(path: &Path) -> Result<Option<Past>, RunFileError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    match Past::open(path) {
+        Ok(past) => Ok(Some(past)),
+        // Cut off in the middle of its header: nothing was measured yet.
+        Err(RunFileError::Foreign { .. }) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// The instant that stands as 0 in all files.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Zero {
+    /// By the clock of the releases.
+    pub(super) at: Instant,
+    /// Seconds since 1970.
+    pub(super) unix_s: f64,
+    /// When this process began.
+    pub(super) began: Instant,
+    /// The file's time that stands for `at`.
+    from_s: f64,
+}
+
+impl Zero {
+    pub(super) fn now() -> Self {
+        let at = Monotonic.now();
+        Self { at, unix_s: unix_now_s(), began: at, from_s: 0.0 }
+    }
+
+    /// That of a bench which goes on. Where the machine was started since, its clock cannot tell; files that are made from
+    /// here on then have a zero of their own.
+    pub(super) fn of_past(bench: &Past) -> Self {
+        let (now, unix_s) = (Monotonic.now(), unix_now_s());
+        let since_s = unix_s - bench.header.started_unix_s;
+        let since_ns = (since_s * 1e9) as u64;
+        if since_s >= bench.last_t && since_ns <= now.as_ns() {
+            let at = Instant::from_ns(now.as_ns() - since_ns);
+            return Self { at, unix_s: bench.header.started_unix_s, began: now, from_s: 0.0 };
+        }
+        Self { at: now, unix_s, began: now, from_s: bench.last_t }
+    }
+
+    /// Seconds since the bench's file's start.
+    pub(super) fn seconds(&self, instant: Instant) -> f64 {
+        self.from_s + instant.ns_since(self.at) as f64 / 1e9
+    }
+}
+
+fn unix_now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

@@ -1,0 +1,417 @@
+//! One probe under several loads in turns: a run file per load, and a bench's own file beside them.
+//!
+//! The loads share one process and one tuning, so that no cell needs a process of its own: a load's run is opened before its
+//! first block, waits while others have their turn, and is closed when it has had its share. There is one loop at a time. Of what
+//! is written nothing is lost when the process is killed, and [`Begun`] says how to go on.
+
+mod begun;
+mod plan;
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, End, Outcome};
+
+use super::conduct::BENCH_FILE;
+use super::schedule::Shares;
+use super::sweep::Busy;
+use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
+use crate::load::{Event, Load, Running, RunningError};
+use crate::probe::description::Parts;
+use crate::probe::resume::OtherRun;
+use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, Witness};
+use crate::record::{
+    Account, Bench, EndReason, Header, LoadEvent, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError,
+};
+use crate::thread::Grant;
+pub use begun::Begun;
+use begun::Zero;
+pub use plan::TurnsPlan;
+
+/// What happens while it runs.
+pub enum Happening<'h> {
+    /// A block is under way.
+    Running {
+        /// Under which load.
+        load: &'h Load,
+        /// Seconds since this process began with the first block.
+        elapsed_s: f64,
+        /// Of the load's run.
+        recorder: &'h mut Recorder,
+    },
+    /// A word about a load.
+    Said(String),
+}
+
+/// It could not be done, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnsError {
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The bench's own file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A load failed.
+    #[error("load {load}: {source}")]
+    Load {
+        /// Which load.
+        load: String,
+        /// Why.
+        source: RunningError,
+    },
+}
+
+/// What it runs with.
+pub struct Conditions<'c> {
+    /// The directory of its files; it exists.
+    pub dir: &'c Path,
+    /// A command whose process carries a load ([`crate::load::serve`]).
+    pub carrier: &'c dyn Fn(&Load) -> Command,
+    /// Signals.
+    pub interruptions: &'c Interruptions,
+    /// Called with what happens.
+    pub tell: &'c mut dyn FnMut(Happening<'_>),
+}
+
+/// Measures, from the beginning or from where `begun` had come to. `parts` are the probe made ready for the first block.
+///
+/// When the interruptions ask to stop, it ends in good order: files closed, load ended.
+///
+/// # Errors
+/// [`TurnsError`]. What was recorded before stays, and the load has ended.
+pub fn conduct<'c>(
+    plan: &'c TurnsPlan,
+    parts: Parts,
+    begun: Option<Begun>,
+    conditions: Conditions<'c>,
+) -> Result<(), TurnsError> {
+    let mut conductor = Conductor::open(plan, parts, begun, conditions)?;
+    let played = conductor.play();
+    let closed = conductor.close(played.is_ok());
+    played.and(closed)
+}
+
+/// One load's place.
+struct Seat<'c> {
+    load: &'c Load,
+    path: PathBuf,
+    run: Option<Run>,
+    past: Option<Past>,
+    /// Blocks so far, those of a past among them.
+    blocks: u32,
+    /// Whether its run, which is open, has not had a block yet.
+    is_fresh: bool,
+    is_noted: bool,
+}
+
+struct Conductor<'c> {
+    plan: &'c TurnsPlan,
+    conditions: Conditions<'c>,
+    file: RunWriter,
+    zero: Zero,
+    seats: Vec<Seat<'c>>,
+    shares: Shares,
+    /// For the next block.
+    ready: Option<Parts>,
+    /// What the runs were granted, once one is open.
+    tuning: Option<String>,
+    explainer: Option<Rc<RefCell<Explainer>>>,
+    evidence: Vec<Grant>,
+}
+
+impl<'c> Conductor<'c> {
+    fn open(
+        plan: &'c TurnsPlan,
+        parts: Parts,
+        begun: Option<Begun>,
+        conditions: Conditions<'c>,
+    ) -> Result<Self, TurnsError> {
+        let files = plan.file_names().into_iter().map(|name| conditions.dir.join(name));
+        let seat =
+            |(load, path)| Seat { load, path, run: None, past: None, blocks: 0, is_fresh: false, is_noted: false };
+        let mut seats: Vec<Seat<'c>> = plan.loads.iter().zip(files).map(seat).collect();
+        let (zero, file, tuning, left) = match begun {
+            None => {
+                let zero = Zero::now();
+                let header = plan.header(&zero);
+                let file = RunWriter::create(&conditions.dir.join(BENCH_FILE), &header)?;
+                (zero, file, None, vec![plan.releases; plan.loads.len()])
+            }
+            Some(begun) => {
+                begun.check(plan)?;
+                let left = begun.left(plan);
+                let Begun { bench, tuning, pasts, .. } = begun;
+                let zero = Zero::of_past(&bench);
+                for (seat, past) in seats.iter_mut().zip(pasts) {
+                    seat.blocks = past.as_ref().map_or(0, |past| past.next_block);
+                    seat.is_noted = past.is_some();
+                    seat.past = past;
+                }
+                let t = bench.last_t;
+                let after = bench.ended;
+                let mut file = RunWriter::go_on(bench)?;
+                file.note(&Note::Resume(Resume { t, after, ..Resume::default() }))?;
+                (zero, file, Some(tuning), left)
+            }
+        };
+        let wanted = &plan.setting.thread;
+        let thread = LoopThread { tid: 0, cpu: wanted.cpu, fifo: wanted.fifo };
+        let (explainer, evidence) =
+            if plan.setting.causes { Explainer::open_or_say(thread) } else { (None, Vec::new()) };
+        Ok(Self {
+            shares: Shares::new(left, plan.block_releases(), plan.order, plan.seed),
+            plan,
+            conditions,
+            file,
+            zero,
+            seats,
+            ready: Some(parts),
+            tuning,
+            explainer: explainer.map(|explainer| Rc::new(RefCell::new(explainer))),
+            evidence,
+        })
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.conditions.interruptions.stop.load(Ordering::Relaxed)
+    }
+
+    fn play(&mut self) -> Result<(), TurnsError> {
+        while !self.is_stopped()
+            && let Some((at, releases)) = self.shares.next_block()
+        {
+            let outcome = self.turn(at, releases)?;
+            // A probe that had done all it was to do, and a loop that ended itself, have had their share.
+            let is_over = outcome.end != End::Complete && !self.is_stopped();
+            self.shares.take(at, if is_over { u64::MAX } else { outcome.slots });
+            if self.shares.is_done(at)
+                && let Some(run) = self.seats[at].run.take()
+            {
+                run.close()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One block of a load: its run, the probe, then the load itself.
+    fn turn(&mut self, at: usize, releases: u64) -> Result<Outcome, TurnsError> {
+        let mut run = match self.seats[at].run.take() {
+            Some(run) => run,
+            None => self.open_run(at)?,
+        };
+        let parts = match self.ready.take() {
+            Some(parts) => parts,
+            None => (self.plan.probe.open)(&mut self.plan.setting.clone(), &self.plan.given).map_err(RunError::from)?,
+        };
+        self.begin_step(at)?;
+        let load = self.seats[at].load;
+        let mut beside = if load.is_idle() { None } else { Some(self.start_load(load)?) };
+        let played = self.block(at, &mut run, (parts, releases), &mut beside);
+        if let Some(beside) = beside {
+            self.stop_load(load, beside, run.recorder())?;
+        }
+        self.seats[at].run = Some(run);
+        played
+    }
+
+    fn block(
+        &mut self,
+        at: usize,
+        run: &mut Run,
+        (parts, releases): (Parts, u64),
+        beside: &mut Option<Running>,
+    ) -> Result<Outcome, TurnsError> {
+        let seat = &mut self.seats[at];
+        let (load, name) = (seat.load, seat.load.to_string());
+        let block = BlockPlan { index: seat.blocks, load: &name, releases };
+        let is_fresh = std::mem::take(&mut seat.is_fresh);
+        seat.blocks += 1;
+        let (began, looked_from) = (self.zero.began, Monotonic.now());
+        let mut before = None;
+        let tell = &mut *self.conditions.tell;
+        let mut watch = |recorder: &mut Recorder| {
+            before = before.or_else(|| Busy::read().ok());
+            if let Some(running) = beside.as_mut() {
+                write_down(&running.events(), recorder, tell);
+            }
+            let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
+            tell(Happening::Running { load, elapsed_s, recorder });
+        };
+        let interruptions = self.conditions.interruptions;
+        let outcome = if is_fresh {
+            run.probe(&block, parts, interruptions, &mut watch)?
+        } else {
+            run.probe_again(&block, (parts.body, parts.beside), interruptions, &mut watch)?
+        };
+        if self.plan.sweep.is_some() {
+            let reached = Busy::read().ok().zip(before).and_then(|(after, before)| after.percent_since(before));
+            self.note_step(at, reached, Monotonic.now().ns_since(looked_from) as f64 / 1e9)?;
+        }
+        Ok(outcome)
+    }
+
+    /// The run of a load, a new one or a resumed one; the first one decides what stands in the bench's file.
+    fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
+        let Seat { path, past, is_fresh, .. } = &mut self.seats[at];
+        *is_fresh = true;
+        let mut header = self.plan.header(&self.zero);
+        header.limit = self.plan.limit;
+        header.grants.clone_from(&self.evidence);
+        // One flight recorder answers for all of them.
+        let setting = Setting { causes: false, ..self.plan.setting.clone() };
+        let of = header.clone();
+        let mut run = match past.take() {
+            Some(past) => Run::resume(past, header, setting)?,
+            None => Run::open(Destination { path, header, origin: self.zero.at }, setting)?,
+        };
+        let timing = self.plan.setting.timing(0);
+        let tuning = Header { grants: run.grants().to_vec(), timing: Some(timing), ..of }.tuning();
+        let path = path.display().to_string();
+        match &self.tuning {
+            None => {
+                self.file.note(&Note::Bench(Box::new(self.note(&tuning, run.grants()))))?;
+                self.tuning = Some(tuning);
+            }
+            Some(then) if *then != tuning => {
+                let differences = vec![format!("the tuning was {then} and is {tuning}")];
+                return Err(RunError::from(OtherRun { path, differences }).into());
+            }
+            Some(_) => {}
+        }
+        if let Some(explainer) = &self.explainer {
+            run.ask(Box::new(Shared(Rc::clone(explainer))));
+        }
+        if self.plan.probe.line_a_second {
+            run.recorder().keep_seconds();
+        }
+        Ok(run)
+    }
+
+    fn note(&self, tuning: &str, grants: &[Grant]) -> Bench {
+        let releases = self.plan.block_releases();
+        Bench {
+            tunings: vec![tuning.to_owned()],
+            loads: self.plan.loads.iter().map(Load::to_string).collect(),
+            order: self.plan.order.word().to_owned(),
+            blocks: self.plan.blocks().map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
+            block_s: self.plan.seconds(releases),
+            limit: self.plan.limit,
+            not_permitted: Vec::new(),
+            ladder: grants.to_vec(),
+            shield: Vec::new(),
+            sweep: self.plan.sweep.as_ref().map(|(note, _)| *note),
+        }
+    }
+
+    fn start_load(&mut self, load: &Load) -> Result<Running, TurnsError> {
+        let failed = |source| TurnsError::Load { load: load.to_string(), source };
+        let running = Running::start((self.conditions.carrier)(load)).map_err(failed)?;
+        std::thread::sleep(self.plan.settling);
+        Ok(running)
+    }
+
+    fn stop_load(&mut self, load: &Load, running: Running, recorder: &mut Recorder) -> Result<(), TurnsError> {
+        match running.stop() {
+            Ok((report, events)) => {
+                write_down(&events, recorder, &mut *self.conditions.tell);
+                let t = recorder.seconds(Monotonic.now());
+                let did: Vec<String> = report.parts.iter().map(ToString::to_string).collect();
+                let note = LoadEvent { t, load: load.to_string(), event: "report".into(), detail: did.join("; ") };
+                recorder.writer().note(&Note::Load(note))?;
+            }
+            Err(why) => (self.conditions.tell)(Happening::Said(format!("load {load}: {why}"))),
+        }
+        Ok(())
+    }
+
+    /// A step of a sweep begins: it stands in the bench's file from here on, whatever comes.
+    fn begin_step(&mut self, at: usize) -> Result<(), TurnsError> {
+        if self.plan.sweep.is_none() || std::mem::replace(&mut self.seats[at].is_noted, true) {
+            return Ok(());
+        }
+        self.note_step(at, None, 0.0)
+    }
+
+    fn note_step(&mut self, at: usize, reached_percent: Option<f64>, seconds: f64) -> Result<(), TurnsError> {
+        let asked = self.plan.sweep.iter().filter_map(|(_, asked)| asked.get(at)).copied().next();
+        let load = self.seats[at].load.to_string();
+        let step = StepNote { load, asked_percent: asked.unwrap_or_default(), reached_percent, seconds };
+        Ok(self.file.note(&Note::Step(step))?)
+    }
+
+    /// Ends everything, whatever went wrong before, and returns the first error.
+    fn close(mut self, is_whole: bool) -> Result<(), TurnsError> {
+        let mut closed = Ok(());
+        for at in 0..self.seats.len() {
+            let is_done = self.shares.is_done(at);
+            let has_closing_line = self.seats[at].past.as_ref().is_some_and(|past| past.ended.is_some());
+            // Killed between its last block and its closing line: nothing is left to do but to write that.
+            if is_whole && is_done && self.seats[at].past.is_some() && !has_closing_line {
+                let opened = self.open_run(at);
+                closed = closed.and(opened.map(|run| self.seats[at].run = Some(run)));
+            }
+            let Some(mut run) = self.seats[at].run.take() else { continue };
+            if !is_done {
+                run.is_ended_early();
+            }
+            closed = closed.and(run.close().map(drop).map_err(TurnsError::from));
+        }
+        let cost = self.explainer.as_ref().map_or_else(Cost::default, |explainer| explainer.borrow().cost());
+        let is_done = (0..self.seats.len()).all(|at| self.shares.is_done(at));
+        self.file.note(&Note::End(Account {
+            t: self.zero.seconds(Monotonic.now()),
+            reason: if is_done { EndReason::Complete } else { EndReason::Asked },
+            causes_cpu_ns: cost.cpu_ns,
+            causes_explained: cost.explained,
+            causes_slowest_ns: cost.slowest_ns,
+            causes_bytes: cost.bytes_held,
+            ..Account::default()
+        }))?;
+        self.file.sync()?;
+        closed
+    }
+}
+
+fn write_down(events: &[Event], recorder: &mut Recorder, tell: &mut dyn FnMut(Happening<'_>)) {
+    for event in events {
+        let t = recorder.seconds(Monotonic.now());
+        let note = LoadEvent { t, load: event.load.clone(), event: event.word().to_owned(), detail: event.to_string() };
+        if event.matters() {
+            tell(Happening::Said(note.detail.clone()));
+        }
+        // A file that cannot be written ends the run by itself.
+        let _ = recorder.writer().note(&Note::Load(note));
+    }
+}
+
+/// One flight recorder for the runs of all loads, of which one at a time has a loop.
+struct Shared(Rc<RefCell<Explainer>>);
+
+impl Witness for Shared {
+    fn follow(&mut self, thread: LoopThread) {
+        // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say so.
+        let _ = self.0.borrow_mut().follow(thread);
+    }
+
+    fn keep_watch(&mut self) {
+        self.0.borrow_mut().keep_watch();
+    }
+
+    fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
+        Some(self.0.borrow_mut().explain_facts(facts))
+    }
+
+    fn window(&mut self) -> Option<KeptWindow> {
+        self.0.borrow_mut().keep()
+    }
+
+    fn cost(&self) -> Cost {
+        // It is that of all loads together, and stands in the bench's own file.
+        Cost::default()
+    }
+}
