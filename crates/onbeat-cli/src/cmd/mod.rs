@@ -129,6 +129,8 @@ pub(crate) enum Failure {
     NoImageName,
     #[error("\"{0}\" is no goal; write JOINT=RAD, such as \"left knee=0.3\"")]
     NoGoal(String),
+    #[error("a period of {period_s} s is too long to stop a robot in time; take one of at most 1s")]
+    LongPeriod { period_s: f64 },
     #[error("the robot refused the goal: it is outside the travel of a joint")]
     GoalRefused,
     #[error(
