@@ -123,6 +123,28 @@ fn an_export_that_fails_leaves_the_one_before() {
     assert!(fs::read_to_string(dir.path().join("all.csv")).unwrap().contains("wakeup_latency"));
 }
 
+#[test]
+fn nothing_is_written_over_a_run() {
+    let dir = stage();
+    let file = "run/a.onbeat.hlog";
+    let before = fs::read_to_string(dir.path().join(file)).unwrap();
+    symlink(dir.path().join(file), dir.path().join("link")).unwrap();
+    for words in [
+        &["report", "run", "--html", file][..],
+        &["report", file, "--html", file],
+        &["compare", "run", "run", "--html", file],
+        &["gate", "run", "--limit", "1s", "--junit", file],
+        &["gate", "run", "--limit", "1s", "--junit", "link"],
+        &["export", "run", "--csv", file],
+        &["export", "run", "--json", "other.json", "--openmetrics", "./run/../run/a.onbeat.hlog"],
+    ] {
+        let told = refused(dir.path(), words);
+        assert!(told.contains("is a file of the run run") && told.contains("another place"), "{words:?}: {told}");
+    }
+    assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), before);
+    assert!(!dir.path().join("other.json").exists());
+}
+
 // ---- old results
 
 #[test]

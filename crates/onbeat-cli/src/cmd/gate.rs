@@ -12,11 +12,12 @@ use onbeat::report::statistics::Share;
 use onbeat::report::{CellSummary, Outcome};
 
 use super::compare::{digest, names};
-use super::{Failure, Verdict, whole};
+use super::{Failure, Verdict, runs, whole};
 use crate::cli_files::GateOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
+    std::iter::once(&options.run).chain(&options.baseline).try_for_each(|run| runs::spare(run, &options.junit))?;
     let junit = Results::begin(options.junit.as_deref())?;
     match judged(options) {
         Ok((gate, elapsed_s)) => {

@@ -65,6 +65,8 @@ pub(crate) enum Failure {
         "cannot write {path}: {source}; `onbeat report` writes the page elsewhere by --html FILE, and none by --brief"
     )]
     Page { path: PathBuf, source: io::Error },
+    #[error("{path} is a file of the run {run} itself; choose another place for what is to be written")]
+    OwnFile { path: PathBuf, run: PathBuf },
     #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
     NoRun { path: PathBuf },
     #[error("{run} has no such cell; it has {cells}")]
