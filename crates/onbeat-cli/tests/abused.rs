@@ -168,6 +168,9 @@ fn a_gate_that_cannot_run_leaves_no_old_result() {
             "{words:?}: {result}"
         );
     }
+    let own = fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap();
+    ended(dir.path(), &["gate", "run", "--limit", "10", "--junit", "run/a.onbeat.hlog"]);
+    assert_eq!(fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap(), own, "that is no result of a gate");
     let joined = ended(dir.path(), &["gate", "run", "--limit", "10", "--junit=other.xml"]);
     assert_eq!(joined.status.code(), Some(2));
     assert!(fs::read_to_string(dir.path().join("other.xml")).unwrap().contains("has no unit"));
