@@ -228,7 +228,8 @@ fn options_of_time(cli: &str) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     let lines: Vec<&str> = cli.lines().collect();
     for (line, next) in lines.iter().zip(&lines[1.min(lines.len())..]) {
-        if !line.contains("value_parser = time_ns") {
+        let parser = line.split_once("value_parser = ").and_then(|(_, rest)| rest.split([',', ')']).next());
+        if !parser.is_some_and(|parser| parser.ends_with("_ns")) {
             continue;
         }
         let named =

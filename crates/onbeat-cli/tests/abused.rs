@@ -123,6 +123,28 @@ fn an_export_that_fails_leaves_the_one_before() {
     assert!(fs::read_to_string(dir.path().join("all.csv")).unwrap().contains("wakeup_latency"));
 }
 
+#[test]
+fn nothing_is_written_over_a_run() {
+    let dir = stage();
+    let file = "run/a.onbeat.hlog";
+    let before = fs::read_to_string(dir.path().join(file)).unwrap();
+    symlink(dir.path().join(file), dir.path().join("link")).unwrap();
+    for words in [
+        &["report", "run", "--html", file][..],
+        &["report", file, "--html", file],
+        &["compare", "run", "run", "--html", file],
+        &["gate", "run", "--limit", "1s", "--junit", file],
+        &["gate", "run", "--limit", "1s", "--junit", "link"],
+        &["export", "run", "--csv", file],
+        &["export", "run", "--json", "other.json", "--openmetrics", "./run/../run/a.onbeat.hlog"],
+    ] {
+        let told = refused(dir.path(), words);
+        assert!(told.contains("is a file of the run run") && told.contains("another place"), "{words:?}: {told}");
+    }
+    assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), before);
+    assert!(!dir.path().join("other.json").exists());
+}
+
 // ---- old results
 
 #[test]
@@ -146,6 +168,9 @@ fn a_gate_that_cannot_run_leaves_no_old_result() {
             "{words:?}: {result}"
         );
     }
+    let own = fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap();
+    ended(dir.path(), &["gate", "run", "--limit", "10", "--junit", "run/a.onbeat.hlog"]);
+    assert_eq!(fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap(), own, "that is no result of a gate");
     let joined = ended(dir.path(), &["gate", "run", "--limit", "10", "--junit=other.xml"]);
     assert_eq!(joined.status.code(), Some(2));
     assert!(fs::read_to_string(dir.path().join("other.xml")).unwrap().contains("has no unit"));

@@ -18,6 +18,7 @@ use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     let names = names(&options.runs);
+    options.runs.iter().try_for_each(|run| runs::spare(run, &options.html))?;
     let mut digests = Vec::new();
     for ((path, name), place) in options.runs.iter().zip(&names).zip(0..) {
         digests.push(digest(path, name, place, None, &SHARES)?);

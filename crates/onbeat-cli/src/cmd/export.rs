@@ -17,6 +17,10 @@ enum Target<'o> {
 }
 
 pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
+    let formats = &options.formats;
+    let files =
+        [&formats.csv, &formats.json, &formats.parquet, &formats.openmetrics, &options.perfetto, &options.ftrace];
+    runs::spare(&options.run, files.into_iter().flatten())?;
     if options.formats.any() {
         export_formats::write(&options.run, &options.formats)?;
     }

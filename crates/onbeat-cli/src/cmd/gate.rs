@@ -1,9 +1,11 @@
 //! `onbeat gate`: a run passes or it does not, for machines.
 
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use onbeat::input;
 use onbeat::record::{LimitNote, Series};
 use onbeat::report::compare::{Digest, SHARES};
 use onbeat::report::gate::{Baseline, Check, Chosen, Gate, baseline_checks, limit_checks};
@@ -12,11 +14,12 @@ use onbeat::report::statistics::Share;
 use onbeat::report::{CellSummary, Outcome};
 
 use super::compare::{digest, names};
-use super::{Failure, Verdict, whole};
+use super::{Failure, Verdict, runs, whole};
 use crate::cli_files::GateOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
+    std::iter::once(&options.run).chain(&options.baseline).try_for_each(|run| runs::spare(run, &options.junit))?;
     let junit = Results::begin(options.junit.as_deref())?;
     match judged(options) {
         Ok((gate, elapsed_s)) => {
@@ -83,7 +86,12 @@ pub(crate) fn not_understood(why: &str) {
     let joined = words.iter().find_map(|word| {
         Some(OsStr::from_bytes(word.as_bytes().strip_prefix(JUNIT.as_bytes())?.strip_prefix(b"=")?).to_owned())
     });
-    let Some(to) = behind.or(joined).map(PathBuf::from).filter(|to| whole::is_plain_file(to)) else { return };
+    // Words that make no command may name anything there; only what looks like a result is replaced.
+    let may_replace = |to: &PathBuf| match input::read(to, input::MOST_BYTES_BY_HAND) {
+        Ok(bytes) => !whole::is_standard_output(to) && (bytes.is_empty() || bytes.starts_with(b"<?xml")),
+        Err(why) => why.kind() == ErrorKind::NotFound,
+    };
+    let Some(to) = behind.or(joined).map(PathBuf::from).filter(may_replace) else { return };
     let first = why.lines().next().unwrap_or_default();
     // The command has failed already, and says so.
     let _ = whole::write(&to, junit(&cannot_run(first), 0.0).as_bytes());

@@ -66,6 +66,8 @@ pub(crate) enum Failure {
         "cannot write {path}: {source}; `onbeat report` writes the page elsewhere by --html FILE, and none by --brief"
     )]
     Page { path: PathBuf, source: io::Error },
+    #[error("{path} is a file of the run {run} itself; choose another place for what is to be written")]
+    OwnFile { path: PathBuf, run: PathBuf },
     #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
     NoRun { path: PathBuf },
     #[error("{run} has no such cell; it has {cells}")]
@@ -144,6 +146,8 @@ pub(crate) enum Failure {
     NoImageName,
     #[error("\"{0}\" is no goal; write JOINT=RAD, such as \"left knee=0.3\"")]
     NoGoal(String),
+    #[error("a period of {period_s} s is too long to stop a robot in time; take one of at most 1s")]
+    LongPeriod { period_s: f64 },
     #[error("the robot refused the goal: it is outside the travel of a joint")]
     GoalRefused,
     #[error(

@@ -38,6 +38,8 @@ const DRAW_EVERY_NS: u64 = 250_000_000;
 const LINE_EVERY_NS: u64 = 1_000_000_000;
 /// Spikes in the live table.
 const SPIKES: usize = 3;
+/// A cycle is what stops a robot in order, so nobody may have to wait long for one.
+const LONGEST_PERIOD_NS: u64 = 1_000_000_000;
 /// A reply of the same cycle is waited for at most this part of the period.
 const REPLY_WITHIN: u64 = 2;
 
@@ -50,6 +52,9 @@ pub(crate) fn run(command: &Robot) -> Result<Verdict, Failure> {
 
 fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     check_cpu(options.cpu)?;
+    if options.looping.period > LONGEST_PERIOD_NS {
+        return Err(Failure::LongPeriod { period_s: options.looping.period as f64 / 1e9 });
+    }
     let text = text_of(&options.file)?;
     let layout = Layout::from_toml(&text)?;
     let joints = Joints::from_toml(&text, &layout, options.looping.period)?;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -208,7 +208,18 @@ fn names_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if path.is_dir() { run_files(path) } else { Ok(vec![path.to_owned()]) }
 }
 
-/// The same without the files' text. A bench's own file is not among the runs.
+/// Looks that what is written to `to` takes no file of the run's place: a run cannot be measured again.
+pub(crate) fn spare<'p>(run: &Path, to: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), Failure> {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    // What is wrong with the run is told when it is read.
+    let own: Vec<_> = names_of(run).unwrap_or_default().iter().filter_map(|file| identity(file)).collect();
+    match to.into_iter().find(|to| identity(to).is_some_and(|there| own.contains(&there))) {
+        Some(path) => Err(Failure::OwnFile { path: path.clone(), run: run.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// A run without the text of its files. A bench's own file is not among the runs.
 pub(crate) fn open(path: &Path, limit: Option<Limit>) -> Result<Opened, Failure> {
     let names = names_of(path)?;
     let dir = if path.is_dir() { path.to_owned() } else { path.parent().unwrap_or(Path::new(".")).to_owned() };

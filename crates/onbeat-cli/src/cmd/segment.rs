@@ -67,12 +67,14 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
+type Capture = Pcap<BufWriter<File>>;
+
 /// Where a segment's faults and frames go; and the thread that ends it.
 fn outlets(
     options: &SegmentRunOptions,
     link: &Link,
     interruptions: &Arc<Interruptions>,
-) -> Result<(Told, Option<Pcap<BufWriter<File>>>), Failure> {
+) -> Result<(Told, Option<Capture>), Failure> {
     let capture = match &options.pcap {
         Some(path) => {
             let failed = |source| Failure::File { what: "write", path: path.clone(), source };
