@@ -93,13 +93,24 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bus(Bus),
     /// Put back what an onbeat that was killed has left changed
-    Repair,
+    Repair(RepairOptions),
     /// One cell of a bench, in a process of its own
     #[command(hide = true)]
     Cell(Box<CellOptions>),
     /// Man pages and completions
     #[command(hide = true)]
     Generate(GenerateOptions),
+}
+
+/// What becomes of changes that are not as onbeat left them.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct RepairOptions {
+    /// Restore also settings that something else has changed since
+    #[arg(long, conflicts_with = "forget")]
+    pub(crate) force: bool,
+    /// Drop changes that cannot be undone from the record
+    #[arg(long)]
+    pub(crate) forget: bool,
 }
 
 const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m

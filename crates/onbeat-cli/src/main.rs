@@ -74,7 +74,7 @@ fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Robot(command) => cmd::robot::run(&command),
         Command::Segment(command) => cmd::segment::run(&command),
         Command::Bus(command) => cmd::bus::run(&command),
-        Command::Repair => cmd::repair::run(),
+        Command::Repair(options) => cmd::repair::run(options),
         Command::Cell(options) => cmd::cell::run(*options),
         Command::Generate(options) => cmd::generate::run(&options),
     }

@@ -4,12 +4,15 @@
 mod tune_fake;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use onbeat::tune::change::Kind;
-use onbeat::tune::repair::{Ending, undo};
+use onbeat::tune::repair::{Ending, repair_as, undo};
 use onbeat::tune::tasks::TaskId;
 use onbeat::tune::{HostFiles, Intent, Journal, Key, Outcome, Purpose, Repaired, TuneError, UndoMode, repair};
+use rustix::fs::Mode;
 use tune_fake::{Cgroups, Fake, OWN, World};
 
 const DEFAULT: &str = "/proc/irq/default_smp_affinity";
@@ -82,6 +85,91 @@ fn an_intent_is_on_disk_before_its_change_is_made() {
     let text = String::from_utf8(moments[0].journal.clone()).unwrap();
     assert!(text.ends_with("\"old\":\"ff\",\"new\":\"f7\"}}\n"), "{text}");
     assert!(fs::read_to_string(journal.path()).unwrap().contains("\"done\":{\"step\":1,\"read_back\":\"f7\"}"));
+}
+
+/// Each path below a directory with its mode.
+fn modes(directory: &Path) -> Vec<(String, u32)> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let name = |path: &Path| path.extension().unwrap_or(path.file_name().unwrap()).to_string_lossy().into_owned();
+    let mut all: Vec<_> = entries.map(|path| (name(&path), mode(&path))).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn journal_and_directories_are_their_users_alone_whatever_the_umask() {
+    if let Ok(umask) = std::env::var("ONBEAT_TEST_UMASK") {
+        // The mask belongs to the whole process: this one is made for it.
+        let directory = tempfile::tempdir().unwrap();
+        rustix::process::umask(Mode::from_raw_mode(umask.parse().unwrap()));
+        let journal = begin(&directory.path().join("state/journal"), &host());
+        assert_eq!(modes(directory.path()), [("state".to_owned(), 0o700)]);
+        assert_eq!(modes(&directory.path().join("state")), [("journal".to_owned(), 0o700)]);
+        let files = [("journal".to_owned(), 0o600), ("lock".to_owned(), 0o600)];
+        assert_eq!(modes(&directory.path().join("state/journal")), files);
+        return drop(journal);
+    }
+    for umask in [0o000_u32, 0o022, 0o777] {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "journal_and_directories_are_their_users_alone_whatever_the_umask"]);
+        let run = again.env("ONBEAT_TEST_UMASK", umask.to_string()).output().unwrap();
+        assert!(run.status.success(), "umask {umask:03o}: {}", String::from_utf8_lossy(&run.stdout));
+    }
+}
+
+#[test]
+fn what_others_can_write_is_not_played_and_the_rest_is() {
+    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
+    let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
+    let own = directory.path().join("20200101T000000Z-1-01.journal");
+    fs::write(&own, fs::read_to_string(&path).unwrap().replace(DEFAULT, WORK)).unwrap();
+    host.write(WORK, "f7").unwrap();
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(&own, 0o600);
+    for mode in [0o620, 0o602] {
+        set_mode(&path, mode);
+        let refused = repair(directory.path(), &host).unwrap_err().to_string();
+        assert!(
+            refused.contains(&format!("{} can be written by other users (mode {mode:04o})", path.display())),
+            "{refused}"
+        );
+        assert_eq!([DEFAULT, WORK].map(|path| host.read(path).unwrap()), ["f7\n", "ff\n"]);
+    }
+    set_mode(&path, 0o600);
+    set_mode(directory.path(), 0o777);
+    for refused in [
+        repair(directory.path(), &host).unwrap_err(),
+        Journal::begin(directory.path(), &host, &Purpose::new("bench", "onbeat bench")).unwrap_err(),
+    ] {
+        assert!(matches!(refused, TuneError::OpenToOthers { mode: 0o777, .. }), "{refused}");
+    }
+    assert_eq!(host.read(DEFAULT).unwrap(), "f7\n");
+    set_mode(directory.path(), 0o755);
+    assert!(repair(directory.path(), &host).unwrap()[0].is_settled(), "read by others is no harm");
+}
+
+#[test]
+fn a_journal_of_another_user_is_not_played() {
+    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
+    let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
+    if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+        return println!("skipped: only root can give a file to another user");
+    }
+    for (path, owner) in [(path.as_path(), 0), (directory.path(), 65_534)] {
+        let refused = repair(directory.path(), &host).unwrap_err();
+        let (given, is_foreign) =
+            (refused.to_string(), matches!(refused, TuneError::NotOwn { owner: 65_534, user: 0, .. }));
+        assert!(is_foreign && given.contains(&format!("{} belongs to ", path.display())), "{given}");
+        assert!(given.contains("(uid 65534), and this is root (uid 0)"), "{given}");
+        std::os::unix::fs::chown(directory.path(), Some(65_534), None).unwrap();
+        std::os::unix::fs::chown(path, Some(owner), None).unwrap();
+    }
+    assert_eq!(host.read(DEFAULT).unwrap(), "f7\n");
 }
 
 #[test]
@@ -173,6 +261,59 @@ fn what_somebody_else_changed_stays_and_stays_on_record_until_told() {
         }
         undo(directory.path(), &host, mode).unwrap();
         assert_eq!((host.read(DEFAULT).unwrap().trim(), journals(directory.path())), (after, 0));
+    }
+}
+
+#[test]
+fn what_is_dropped_from_the_record_is_said_and_nothing_is_left_to_do() {
+    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
+    host.write(DEFAULT, "0f").unwrap();
+    assert!(!repair(directory.path(), &host).unwrap()[0].is_settled());
+    let repaired = repair_as(directory.path(), &host, UndoMode::Forget).unwrap();
+    assert!(repaired[0].is_settled());
+    assert_eq!(
+        sentences(&repaired),
+        format!(
+            "dropped {DEFAULT} from the record: it is \"0f\" now, which onbeat did not write; before onbeat it was \"ff\""
+        )
+    );
+}
+
+#[test]
+fn after_a_cpu_went_offline_everything_is_put_back_as_far_as_there_are_cpus() {
+    let irq = |number: u32, action: &str, old: &str, new: &str| {
+        let key = Key::Irq { number, actions: vec![action.to_owned()], effective: "3".to_owned() };
+        Intent::new("irq.affinity", key, old, new)
+    };
+    let group = |path: &str, old: &str, new: &str| {
+        let path = format!("/sys/fs/cgroup{path}/cpuset.cpus");
+        Intent::new("shield.cpuset_v1", Key::File { path, kind: Kind::List, shown_in: None }, old, new)
+    };
+    // Of the loop's CPU 3 or of a housekeeping CPU: interrupt, pinned task, cpuset.
+    for (offline, online, narrowed) in [(3, "0-2", "0-2"), (1, "0,2-3", "2-3")] {
+        let (host, directory) = (host(), tempfile::tempdir().unwrap());
+        let pinned = affinity(111, 211, "3", "0-2");
+        let changes =
+            [irq(24, "eth0", "0-3", "0-2"), irq(26, "usb1", "3", "0-2"), pinned, group("/pods/a", "1-3", "1-2")];
+        host.world.borrow_mut().with_actions(26, &["usb1"]);
+        left_behind(directory.path(), &host, &changes);
+        host.world.borrow_mut().take_offline(offline);
+        let repaired = repair(directory.path(), &host).unwrap();
+        let said = sentences(&repaired);
+        assert!(repaired[0].is_settled() && journals(directory.path()) == 0, "{said}");
+        let cpus = |path: &str| host.read(path).unwrap().trim().to_owned();
+        assert_eq!(cpus("/proc/irq/24/smp_affinity_list"), "0-3", "{said}");
+        let bound = if offline == 3 { online } else { "3" };
+        assert_eq!(
+            (cpus("/proc/irq/26/smp_affinity_list"), host.mask(111)),
+            (bound.to_owned(), bound.to_owned()),
+            "{said}"
+        );
+        let group = if offline == 3 { "1-2" } else { narrowed };
+        assert_eq!(cpus("/sys/fs/cgroup/pods/a/cpuset.cpus"), group, "{said}");
+        assert!(said.contains(&format!("CPU {offline} is offline now")), "{said}");
+        assert!(repair(directory.path(), &host).unwrap().is_empty(), "once is enough");
     }
 }
 

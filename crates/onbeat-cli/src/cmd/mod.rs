@@ -257,7 +257,7 @@ const WARMUP_CYCLES: u64 = 10;
 
 /// What a killed onbeat has left is put back before anything else is done.
 pub(crate) fn repair_first() -> Result<(), Failure> {
-    for sentence in repair::put_back()?.0 {
+    for sentence in repair::put_back(onbeat::tune::UndoMode::Careful)?.0 {
         crate::term::advise(crate::term::Tone::Careful, &sentence);
     }
     Ok(())

@@ -5,13 +5,19 @@ use std::path::{Path, PathBuf};
 
 use onbeat::ethercat::control::remove_leftovers;
 use onbeat::load::kill_session;
-use onbeat::tune::{self, LiveHost, journal};
+use onbeat::tune::{self, LiveHost, UndoMode, journal};
 
 use super::{Failure, Verdict};
+use crate::cli::RepairOptions;
 use crate::term::{Tone, say};
 
-pub(crate) fn run() -> Result<Verdict, Failure> {
-    let (sentences, settled) = put_back()?;
+pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
+    let mode = match options {
+        RepairOptions { force: true, .. } => UndoMode::Force,
+        RepairOptions { forget: true, .. } => UndoMode::Forget,
+        RepairOptions { .. } => UndoMode::Careful,
+    };
+    let (sentences, settled) = put_back(mode)?;
     if sentences.is_empty() {
         say(Tone::Plain, "nothing to put back: no onbeat was stopped half-way");
     }
@@ -23,9 +29,9 @@ pub(crate) fn run() -> Result<Verdict, Failure> {
 
 /// What was done, in sentences, and whether nothing is left to do. Nothing is said while another onbeat is at work: that one
 /// looks after its own.
-pub(crate) fn put_back() -> Result<(Vec<String>, bool), Failure> {
+pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
-    let repaired = tune::repair(&journal_directory(), &host)?;
+    let repaired = tune::repair::repair_as(&journal_directory(), &host, mode)?;
     let finished: Vec<_> =
         repaired.iter().filter(|one| !matches!(one.ending, tune::repair::Ending::InUse { .. })).collect();
     let mut sentences: Vec<String> = finished.iter().flat_map(|one| one.sentences()).collect();

@@ -5,7 +5,7 @@
 //!
 //! | fault | made by | how |
 //! |---|---|---|
-//! | [`Fault::StopSignal`], [`Fault::ForcedMigration`] | two processes outside | signal, affinity |
+//! | [`Fault::StopSignal`], [`Fault::ForcedMigration`] | two processes outside | signal to the loop's thread, affinity |
 //! | [`Fault::EqualPriorityHog`] | a thread on the loop's CPU | polls the clock |
 //! | [`Fault::SoftirqFlood`], [`Fault::InterruptLoad`], [`Fault::KernelSection`] | a thread on the loop's CPU | one long piece of kernel work |
 //! | [`Fault::IpiStorm`] | a thread on another CPU | `membarrier(2)` |
@@ -41,6 +41,8 @@ use actor::{Actor, Disturb};
 use log::{Board, Dose};
 use outside::Outside;
 
+use crate::host::{Foreign, foreign, user_name};
+
 pub use fault::{Fault, Place, UnknownFault};
 pub use in_loop::{InLoop, LoopLog};
 pub use log::{Detail, Injected};
@@ -59,6 +61,22 @@ pub enum Error {
         fault: Fault,
         /// Why not, with the numbers and what would change it.
         reason: String,
+    },
+    /// The loop's process is somebody else's, or the kernel refuses to act on it.
+    #[error(
+        "{fault} to process {pid} is not permitted: it belongs to {}, and this is {}; run as that user, or with sudo",
+        user_name(*.owner),
+        user_name(*.user)
+    )]
+    NotPermitted {
+        /// The fault.
+        fault: Fault,
+        /// The process.
+        pid: i32,
+        /// Whose it is.
+        owner: u32,
+        /// The real user of this process.
+        user: u32,
     },
     /// The fault is made in the loop and was asked for beside it, or the other way round.
     #[error("{fault} is made {}", place_words(.fault.place()))]
@@ -117,6 +135,7 @@ impl Injector {
 
     fn dosed(plan: Plan, dose: Dose) -> Result<Self, Error> {
         plan.check()?;
+        check_owner(&plan)?;
         let board = Arc::new(Board::with_room_for(plan.count, plan.fault, dose));
         let disturber: Box<dyn Disturb> = match plan.fault {
             Fault::StopSignal | Fault::ForcedMigration => {
@@ -169,6 +188,17 @@ impl Injector {
             Work::Outside(outside) => outside.end(),
         }
         self.log()
+    }
+}
+
+/// A loop is disturbed by its owner and by root alone. Rights that a file capability gives to the program are not its user's.
+fn check_owner(plan: &Plan) -> Result<(), Error> {
+    let Plan { fault, target, .. } = *plan;
+    match foreign(target.pid) {
+        Some(Foreign { owner, user }) if fault.place() == Place::Beside => {
+            Err(Error::NotPermitted { fault, pid: target.pid, owner, user })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@
 //! own, which touch no thread-local state): they have no thread-local state of their own.
 #![allow(unsafe_code)]
 
+use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +21,14 @@ use std::thread::{self, JoinHandle};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::param::page_size;
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal, setsid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, getuid, pidfd_open, pidfd_send_signal, setsid,
+    test_kill_process, waitpid,
+};
 use rustix::thread::{ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity};
 
 use super::actor::{other_cpu, settle};
@@ -35,12 +41,25 @@ use crate::thread::Wanted;
 const START_NS: u64 = 30_000_000;
 /// The longest sleep, in nanoseconds: then the actor looks whether it is over.
 const PIECE_NS: u64 = 50_000_000;
+/// Between two looks whether the loop's thread has stopped, in nanoseconds.
+const LOOK_EVERY_NS: u64 = 10_000;
 const STACK_BYTES: usize = 64 * 1024;
 
 /// What is done to the target.
 enum Deed {
-    Stop { process: OwnedFd },
-    Move { thread: Pid, masks: Box<Masks>, from: u32, to: u32 },
+    /// `stat` shows the state of the loop's thread.
+    Stop {
+        process: OwnedFd,
+        stat: OwnedFd,
+        pid: i32,
+        tid: i32,
+    },
+    Move {
+        thread: Pid,
+        masks: Box<Masks>,
+        from: u32,
+        to: u32,
+    },
 }
 
 /// Where a thread may run: what it came with, and the other CPU.
@@ -55,18 +74,27 @@ impl Deed {
     }
 
     fn of_stopping(plan: &Plan) -> Result<Self, Error> {
-        let pid = plan.target.pid;
-        let process = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
+        let (pid, tid) = (plan.target.pid, plan.target.tid);
+        let process = Pid::from_raw(pid).ok_or(Errno::SRCH);
+        let process = process.and_then(|pid| test_kill_process(pid).map(|()| pid));
         let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        let process = process.map_err(|why| plan.impossible(format!("process {pid}: {why}")))?;
-        Ok(Self::Stop { process })
+        let process = process.map_err(|why| refusal(plan, why, &format!("process {pid}")))?;
+        let path = CString::new(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+        let stat = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let stat = stat.map_err(|why| refusal(plan, why, &format!("thread {tid} of process {pid}")))?;
+        Ok(Self::Stop { process, stat, pid, tid })
     }
 
     fn of_moving(plan: &Plan) -> Result<Self, Error> {
         let (tid, from) = (plan.target.tid, plan.target.cpu);
-        let thread = Pid::from_raw(tid).ok_or(rustix::io::Errno::SRCH);
-        let thread = thread.and_then(|tid| sched_getaffinity(Some(tid)).map(|home| (tid, home)));
-        let (thread, home) = thread.map_err(|why| plan.impossible(format!("thread {tid}: {why}")))?;
+        let thread = Pid::from_raw(tid).ok_or(Errno::SRCH);
+        let thread = thread.and_then(|tid| {
+            let home = sched_getaffinity(Some(tid))?;
+            // What it has already, to learn whether it can be given back.
+            sched_setaffinity(Some(tid), &home)?;
+            Ok((tid, home))
+        });
+        let (thread, home) = thread.map_err(|why| refusal(plan, why, &format!("thread {tid}")))?;
         let Some(to) = other_cpu(from) else {
             return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
         };
@@ -75,19 +103,71 @@ impl Deed {
         Ok(Self::Move { thread, masks: Box::new(Masks { home, away }), from, to })
     }
 
+    /// Does it. What is a stop already is left alone: continuing it would not be ours to do.
     fn commit(&self) -> bool {
         match self {
-            Self::Stop { process } => pidfd_send_signal(process, Signal::STOP).is_ok(),
+            Self::Stop { stat, .. } if has_stopped(stat) => false,
+            Self::Stop { pid, tid, .. } => stop_thread(*pid, *tid),
             Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.away).is_ok(),
+        }
+    }
+
+    /// From when on it has taken place for certain; `None` when it has not until `until`. `committed`: when it was done.
+    fn takes_place(&self, committed: Instant, until: Instant) -> Option<Instant> {
+        let Self::Stop { stat, .. } = self else { return Some(committed) };
+        while !has_stopped(stat) {
+            let next = Monotonic.now().plus_ns(LOOK_EVERY_NS);
+            if next >= until {
+                return None;
+            }
+            sleep_until(next);
+        }
+        Some(Monotonic.now())
+    }
+
+    /// Whether nobody else has ended it.
+    fn stands(&self) -> bool {
+        match self {
+            Self::Stop { stat, .. } => has_stopped(stat),
+            Self::Move { .. } => true,
         }
     }
 
     fn take_back(&self) -> bool {
         match self {
-            Self::Stop { process } => pidfd_send_signal(process, Signal::CONT).is_ok(),
+            Self::Stop { process, .. } => pidfd_send_signal(process, Signal::CONT).is_ok(),
             Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.home).is_ok(),
         }
     }
+}
+
+/// Why the target cannot be acted upon.
+fn refusal(plan: &Plan, why: Errno, what: &str) -> Error {
+    let Plan { fault, target, .. } = *plan;
+    match (why, crate::host::owner(target.pid)) {
+        (Errno::PERM | Errno::ACCESS, Some(owner)) => {
+            Error::NotPermitted { fault, pid: target.pid, owner, user: getuid().as_raw() }
+        }
+        _ => plan.impossible(format!("{what}: {why}")),
+    }
+}
+
+/// SIGSTOP to one thread, which stops itself and then its whole process.
+///
+/// Sent to the process, the kernel would leave it to the first thread: an ordinary one, which may wait for a CPU for long while the
+/// loop goes on (kernel/signal.c, `complete_signal`).
+fn stop_thread(pid: i32, tid: i32) -> bool {
+    // SAFETY: three numbers. On failure libc writes `errno` of the thread that waits for this process, which never reads it.
+    unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGSTOP) == 0 }
+}
+
+/// Whether a thread is stopped by a signal, by its `stat` file (proc(5)): `tid (name) state ...`, a name being at most 64 bytes long.
+fn has_stopped(stat: &OwnedFd) -> bool {
+    let mut text = [0; 128];
+    let Ok(read) = pread(stat, &mut text, 0) else { return false };
+    let text = text.get(..read).unwrap_or_default();
+    let end_of_name = text.iter().rposition(|byte| *byte == b')');
+    end_of_name.and_then(|end| text.get(end + 2)) == Some(&b'T')
 }
 
 /// What both processes and their starter share.
@@ -148,19 +228,27 @@ impl Stage {
             return None;
         }
         self.held.store(true, Ordering::SeqCst);
-        let committed = self.deed.commit();
-        if committed {
-            while Monotonic.now() < aim.until {
-                sleep_until(aim.until);
+        if !self.deed.commit() {
+            self.held.store(false, Ordering::SeqCst);
+            return None;
+        }
+        let began = self.deed.takes_place(at, aim.until);
+        if let Some(began) = began {
+            // A thread that did not get a CPU to stop on stands still for its time from then on.
+            let until = aim.until.max(began.plus_ns(self.plan.for_ns));
+            while Monotonic.now() < until {
+                sleep_until(until);
             }
         }
+        let stood = self.deed.stands();
         let taken_back = self.deed.take_back();
         self.held.store(false, Ordering::SeqCst);
         let figures = match &self.deed {
-            Deed::Stop { .. } => [u64::from(self.plan.target.pid.unsigned_abs()), 0],
+            Deed::Stop { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
             Deed::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
         };
-        (committed && taken_back).then(|| Done { at, ns: Monotonic.now().ns_since(at), figures })
+        let began = began.filter(|_| stood && taken_back)?;
+        Some(Done { at: began, ns: Monotonic.now().ns_since(began), figures })
     }
 }
 
@@ -249,11 +337,9 @@ impl Child {
 
     /// Waits for its end.
     fn bury(self) {
-        let mut status = 0;
-        // SAFETY: `status` is valid for the call. `__WALL` because the child has no exit signal (wait(2)).
-        while unsafe { libc::waitpid(self.pid.as_raw_nonzero().get(), &raw mut status, libc::__WALL) } == -1
-            && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
-        {}
+        // By rustix, which does not use `errno`. `__WALL` because the child has no exit signal (wait(2)).
+        let any = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+        while matches!(waitpid(Some(self.pid), any), Err(Errno::INTR)) {}
         // SAFETY: mapped by `start`, and the process on it has ended.
         let _ = unsafe { munmap(self.stack, STACK_BYTES) };
     }

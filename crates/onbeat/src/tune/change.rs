@@ -201,6 +201,18 @@ pub enum Outcome {
     },
     /// The thing itself is gone, and the change with it.
     Gone,
+    /// Put back as far as CPUs are online: with an offline one the kernel does not take the old value.
+    Narrowed {
+        /// The CPUs that it has now, as the setting writes them.
+        given: String,
+        /// The CPUs of the old value that are offline.
+        offline: CpuList,
+    },
+    /// It could not be put back, and was dropped from the record when asked for.
+    Forgotten {
+        /// Why not.
+        why: String,
+    },
     /// It could not be put back.
     Failed {
         /// The kernel's answer.
@@ -212,7 +224,21 @@ impl Outcome {
     /// Whether nothing is left to do for this change.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
-        matches!(self, Self::Restored | Self::Already | Self::Gone)
+        !matches!(self, Self::Changed { .. } | Self::Failed { .. })
+    }
+
+    /// Whether a journal that notes this word has nothing left to do for the change.
+    pub(super) fn is_word_of_settled(word: &str) -> bool {
+        matches!(word, "restored" | "already" | "gone" | "narrowed" | "forgotten")
+    }
+
+    /// Why a change is left as it is.
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::Changed { now } => format!("it is \"{now}\" now, which onbeat did not write"),
+            Self::Failed { reason } | Self::Forgotten { why: reason } => reason.clone(),
+            Self::Restored | Self::Already | Self::Gone | Self::Narrowed { .. } => String::new(),
+        }
     }
 
     pub(super) const fn word(&self) -> &'static str {
@@ -221,6 +247,8 @@ impl Outcome {
             Self::Already => "already",
             Self::Changed { .. } => "changed",
             Self::Gone => "gone",
+            Self::Narrowed { .. } => "narrowed",
+            Self::Forgotten { .. } => "forgotten",
             Self::Failed { .. } => "failed",
         }
     }
@@ -355,10 +383,29 @@ impl Intent {
         }
     }
 
-    /// Whether `value` is one that onbeat gave.
+    /// Whether `value` is one that onbeat gave, or what the kernel has made of one since a CPU went offline: cpusets lose that CPU, and
+    /// what has no other is sent to all that are left.
     #[must_use]
     pub fn is_ours(&self, value: &str, online: &CpuList) -> bool {
-        self.same(value, &self.new, online) || self.also.iter().any(|other| self.same(value, other, online))
+        let left_of = |given: &str| {
+            let left = self.cpus(given).filter(|given| !given.is_empty())?.and(online);
+            Some(if left.is_empty() { online.clone() } else { left })
+        };
+        let given = || std::iter::once(&self.new).chain(&self.also);
+        let now = self.cpus(value).map(|now| now.and(online)).filter(|now| !now.is_empty());
+        given().any(|given| self.same(value, given, online))
+            || now.is_some_and(|now| given().any(|given| left_of(given).as_ref() == Some(&now)))
+    }
+
+    /// The CPUs that a value names; `None` when this is no setting of CPUs.
+    fn cpus(&self, value: &str) -> Option<CpuList> {
+        match &self.key {
+            Key::File { kind: Kind::Mask, .. } => CpuList::parse_mask(value).ok(),
+            Key::File { kind: Kind::List, .. } | Key::Irq { .. } | Key::Affinity { .. } => {
+                CpuList::parse_list(value).ok()
+            }
+            _ => None,
+        }
     }
 
     /// Puts the old value back, after comparing.
@@ -395,7 +442,25 @@ impl Intent {
         match self.restore(host) {
             Ok(()) => Outcome::Restored,
             Err(error) if tasks::is_gone(&error) => Outcome::Gone,
-            Err(error) => failed(&error),
+            Err(error) => self.restore_to_online(host, &online).unwrap_or_else(|| failed(&error)),
+        }
+    }
+
+    /// Puts back what the old value has left without offline CPUs; all that are online where it has none left, as the kernel does with
+    /// what loses its last CPU. `None` when it names no offline CPU, or this is refused too.
+    fn restore_to_online(&self, host: &dyn HostFiles, online: &CpuList) -> Option<Outcome> {
+        let old = self.cpus(&self.old)?;
+        let (left, offline) = (old.and(online), old.minus(online));
+        if offline.is_empty() || online.is_empty() {
+            return None;
+        }
+        let left = if left.is_empty() { online.clone() } else { left };
+        let is_mask = matches!(self.key, Key::File { kind: Kind::Mask, .. });
+        let given = if is_mask { left.to_mask() } else { left.to_string() };
+        match self.key.set(host, &given) {
+            Ok(()) => Some(Outcome::Narrowed { given, offline }),
+            Err(error) if tasks::is_gone(&error) => Some(Outcome::Gone),
+            Err(_) => None,
         }
     }
 
@@ -413,7 +478,24 @@ impl Intent {
                 }
                 self.key.set(host, &self.old)
             }
+            Key::CgroupTask { hierarchy, .. } => self.send_back(host, &hierarchy.mount),
             key => key.set(host, &self.old),
+        }
+    }
+
+    /// Sends a task back to its cgroup, or to the next one above that has a CPU: a cpuset whose last CPU went offline takes no tasks,
+    /// and the kernel has sent there what was in it.
+    fn send_back(&self, host: &dyn HostFiles, mount: &str) -> io::Result<()> {
+        let mut home = self.old.as_str();
+        loop {
+            match (self.key.set(host, home), home.rsplit_once('/')) {
+                (Err(error), Some((above, _)))
+                    if Errno::from_io_error(&error) == Some(Errno::NOSPC) && above.starts_with(mount) =>
+                {
+                    home = above;
+                }
+                (answer, _) => return answer,
+            }
         }
     }
 

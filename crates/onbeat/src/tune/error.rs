@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::cpu_list::CpuList;
+use crate::host::user_name;
 
 /// An error of this room.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +31,7 @@ pub enum TuneError {
     },
     /// A file of the host could not be written.
     #[error(
-        "cannot write \"{value}\" to {path}: {source}. What was changed before is on record: \"onbeat tune undo\" puts it back"
+        "cannot write \"{value}\" to {path}: {source}. What was changed before is on record: `onbeat repair` puts it back"
     )]
     Write {
         /// Which file.
@@ -80,6 +81,30 @@ pub enum TuneError {
         /// How many changes can still be read.
         steps: usize,
     },
+    /// A journal or its directory belongs to another user.
+    #[error(
+        "{path} belongs to {}, and this is {}: nothing in it is put back, because anyone could have written it. Look at it, then delete it",
+        user_name(*.owner),
+        user_name(*.user)
+    )]
+    NotOwn {
+        /// The file or directory.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// The effective user of this process.
+        user: u32,
+    },
+    /// A journal or its directory can be written by the group or by everybody.
+    #[error(
+        "{path} can be written by other users (mode {mode:04o}): nothing in it is put back. Look at it, then: chmod go-w {path}"
+    )]
+    OpenToOthers {
+        /// The file or directory.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// Another onbeat is changing this host.
     #[error("another onbeat (pid {pid}, {what}) is changing this machine. Wait until it ends, or stop it: kill {pid}")]
     Busy {
@@ -90,7 +115,7 @@ pub enum TuneError {
     },
     /// Some changes could not be taken back, so the journal stays.
     #[error(
-        "{left} of {steps} changes are not taken back; they stay on record in {path}. See \"onbeat tune undo --force\""
+        "{left} of {steps} changes are not taken back; they stay on record in {path}. `onbeat repair` tries again and says why"
     )]
     NotAllUndone {
         /// How many are left.

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::change::{Intent, Outcome, UndoMode};
 use super::error::TuneError;
 use super::host_files::HostFiles;
+use super::private;
 use super::tasks::{self, TaskId};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -130,9 +131,10 @@ impl Journal {
     /// Locks the directory (made if need be) and begins a journal in it.
     ///
     /// # Errors
-    /// [`TuneError::Busy`] while another onbeat holds the lock, [`TuneError::Journal`] when the directory cannot be used.
+    /// [`TuneError::Busy`] while another onbeat holds the lock, [`TuneError::Journal`] when the directory cannot be used,
+    /// [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when others could have written to it.
     pub fn begin(directory: &Path, host: &dyn HostFiles, purpose: &Purpose) -> Result<Self, TuneError> {
-        fs::create_dir_all(directory).map_err(|source| journal_error("create", directory, source))?;
+        private::make_directory(directory)?;
         let owner = tasks::task(host, host.own_pid()).map(|own| own.id);
         let owner = owner.ok_or(TuneError::NoSuchTask { tid: host.own_pid() })?;
         let lock = Lock::take(directory, owner.tid, &purpose.what)?;
@@ -149,7 +151,7 @@ impl Journal {
         let new = path.with_extension(NEW);
         let create = |source| journal_error("create", &path, source);
         let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new).map_err(create)?;
+            private::open(&new, OpenOptions::new().write(true).create(true).truncate(true)).map_err(create)?;
         let line = json_line(&head);
         file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map_err(create)?;
         fs::rename(&new, &path).and_then(|()| sync_directory(directory)).map_err(create)?;
@@ -259,11 +261,15 @@ impl Journal {
         let mut resets_follow = false;
         for at in order {
             let entry = &mut self.entries[at];
-            let (key, outcome) = (&entry.intent.key, entry.intent.undo(host, mode));
+            let key = &entry.intent.key;
+            let outcome = match entry.intent.undo(host, mode) {
+                left if mode == UndoMode::Forget && !left.is_settled() => Outcome::Forgotten { why: left.why() },
+                outcome => outcome,
+            };
             resets_follow |= !outcome.is_settled() && key.resets_affinities();
             // A list put back now would be forgotten when the controller is switched off after all.
             let is_final = !(resets_follow && key.is_bounded_by_cpusets());
-            entry.settled = (outcome.is_settled() && is_final) || mode == UndoMode::Forget;
+            entry.settled = outcome.is_settled() && is_final;
             lines.push_str(&json_line(&Note::Undone { step: entry.step, outcome: outcome.word().to_owned() }));
             undone.push(Undone { intent: entry.intent.clone(), outcome });
         }
@@ -334,7 +340,7 @@ pub(super) struct Found {
 
 impl Found {
     pub(super) fn read(path: &Path) -> Result<Self, TuneError> {
-        let bytes = fs::read(path).map_err(|source| journal_error("read", path, source))?;
+        let bytes = private::read(path)?;
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.split_inclusive('\n');
         let mut found = Self {
@@ -360,7 +366,7 @@ impl Found {
     fn take(&mut self, note: Note) {
         match note {
             Note::Intent { step, intent } => self.entries.push(Entry { step, intent, settled: false }),
-            Note::Undone { step, outcome } if matches!(outcome.as_str(), "restored" | "already" | "gone") => {
+            Note::Undone { step, outcome } if Outcome::is_word_of_settled(&outcome) => {
                 if let Some(entry) = self.entries.iter_mut().find(|entry| entry.step == step) {
                     entry.settled = true;
                 }
@@ -377,7 +383,7 @@ impl Found {
     /// Opens it to be undone. The caller holds the lock.
     pub(super) fn reopen(self, head: &Head) -> Result<Journal, TuneError> {
         let open = |source| journal_error("write", &self.path, source);
-        let mut file = OpenOptions::new().append(true).open(&self.path).map_err(open)?;
+        let mut file = private::open(&self.path, OpenOptions::new().append(true)).map_err(open)?;
         if self.ends_torn {
             file.write_all(b"\n").map_err(open)?;
         }
@@ -397,7 +403,7 @@ impl Lock {
         let path = directory.join(LOCK);
         let error = |source| journal_error("lock", &path, source);
         let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(error)?;
+            private::open(&path, OpenOptions::new().write(true).create(true).truncate(false)).map_err(error)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(busy(&path)),

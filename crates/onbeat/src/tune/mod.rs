@@ -7,6 +7,7 @@
 //! | [`tasks`] | who runs here: tasks, told apart by number and start time |
 //! | [`change`] | one setting of the host: how to read, write and restore it |
 //! | [`journal`] | the list on disk that is written before anything is changed |
+//! | `private` | the journal is its user's alone |
 //! | [`mod@repair`] | what a dead onbeat left behind, put back |
 //! | [`shield`] | CPUs freed of everything but the loop; `shield_v1`, `shield_v2`, `affinity`, [`irq`] do its parts on the same `ground` |
 //!
@@ -24,6 +25,7 @@ mod ground;
 pub mod host_files;
 pub mod irq;
 pub mod journal;
+mod private;
 pub mod repair;
 pub mod shield;
 mod shield_v1;

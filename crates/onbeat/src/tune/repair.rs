@@ -11,6 +11,7 @@ use super::change::{Outcome, UndoMode};
 use super::error::TuneError;
 use super::host_files::HostFiles;
 use super::journal::{self, Found, Head, Lock, Undone};
+use super::private;
 use super::tasks;
 
 /// What became of one journal.
@@ -54,9 +55,18 @@ enum Which {
 /// While another onbeat holds the lock nothing is done, and the answer says who: it looks after the rest when it starts.
 ///
 /// # Errors
-/// [`TuneError::Journal`] when the directory cannot be used, [`TuneError::Headless`] when a journal cannot be judged.
+/// [`TuneError::Journal`] when the directory cannot be used, [`TuneError::Headless`] when a journal cannot be judged,
+/// [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when somebody else may have written it. Other journals are played all the same.
 pub fn repair(directory: &Path, host: &dyn HostFiles) -> Result<Vec<Repaired>, TuneError> {
-    match take_up(directory, host, Which::DeadOnes, UndoMode::Careful) {
+    repair_as(directory, host, UndoMode::Careful)
+}
+
+/// As [`repair`], with another way to deal with what somebody else has changed since, or what cannot be put back.
+///
+/// # Errors
+/// As [`repair`].
+pub fn repair_as(directory: &Path, host: &dyn HostFiles, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
+    match take_up(directory, host, Which::DeadOnes, mode) {
         Err(TuneError::Busy { pid, .. }) => {
             let ending = Ending::InUse { pid };
             Ok(vec![Repaired { path: directory.to_owned(), head: None, ending, damaged_lines: 0 }])
@@ -77,6 +87,7 @@ fn take_up(directory: &Path, host: &dyn HostFiles, which: Which, mode: UndoMode)
     if !directory.is_dir() {
         return Ok(Vec::new());
     }
+    private::check_directory(directory)?;
     let _lock = Lock::take(directory, host.own_pid(), "undo")?;
     let listed = journal::list(directory)?;
     for leftover in &listed.leftovers {
@@ -84,17 +95,19 @@ fn take_up(directory: &Path, host: &dyn HostFiles, which: Which, mode: UndoMode)
     }
     let boot_id = journal::boot_id(host)?;
     let mut repaired = Vec::new();
-    let mut headless = None;
+    let mut refused = None;
     for path in &listed.open {
         match settle(path, host, &boot_id, (which, mode)) {
             Ok(Some(one)) => repaired.push(one),
             Ok(None) => {}
-            // One journal that cannot be judged must not keep the others from being undone.
-            Err(error @ TuneError::Headless { .. }) => headless = Some(error),
+            // One journal that cannot be judged or trusted must not keep the others from being undone.
+            Err(error @ (TuneError::Headless { .. } | TuneError::NotOwn { .. } | TuneError::OpenToOthers { .. })) => {
+                refused = Some(error)
+            }
             Err(error) => return Err(error),
         }
     }
-    headless.map_or(Ok(repaired), Err)
+    refused.map_or(Ok(repaired), Err)
 }
 
 fn settle(
@@ -191,11 +204,18 @@ impl Repaired {
             match outcome {
                 Outcome::Changed { now } => sentences.push(format!(
                     "left {name} alone: it is \"{now}\" now, which onbeat did not write; before onbeat it was \"{old}\". \
-                     \"onbeat tune undo --force\" restores that, \"--forget\" drops the matter"
+                     `onbeat repair --force` restores that, `onbeat repair --forget` drops it from the record"
                 )),
-                Outcome::Failed { reason } => {
-                    sentences.push(format!("could not put back {name} to \"{old}\": {reason}. It stays on record"));
-                }
+                Outcome::Failed { reason } => sentences.push(format!(
+                    "could not put back {name} to \"{old}\": {reason}. It stays on record: `onbeat repair` tries again, \
+                     `onbeat repair --forget` drops it"
+                )),
+                Outcome::Narrowed { given, offline } => sentences.push(format!(
+                    "put back {name} to \"{given}\": before onbeat it was \"{old}\", and CPU {offline} is offline now"
+                )),
+                Outcome::Forgotten { why } => sentences.push(format!(
+                    "dropped {name} from the record: {why}; before onbeat it was \"{old}\""
+                )),
                 Outcome::Restored | Outcome::Already | Outcome::Gone => {}
             }
         }

@@ -245,6 +245,27 @@ impl World {
         all
     }
 
+    /// Other handlers for an interrupt.
+    pub fn with_actions(&mut self, number: u32, actions: &[&str]) {
+        self.irqs.get_mut(&number).unwrap().actions = actions.iter().map(|one| (*one).to_owned()).collect();
+    }
+
+    /// A CPU goes offline: cpusets of v1 lose it for good, and what has no other may use all that are left.
+    pub fn take_offline(&mut self, cpu: u32) {
+        let gone: CpuList = [cpu].into_iter().collect();
+        let online = self.online().minus(&gone);
+        self.files.insert("/sys/devices/system/cpu/online".to_owned(), format!("{online}\n"));
+        if self.cgroups == Cgroups::V1 {
+            self.regroup(|world| world.groups.values_mut().for_each(|group| group.cpus = group.cpus.minus(&gone)));
+        }
+        for task in self.tasks.values_mut().filter(|task| !task.mask.meets(&online)) {
+            task.mask = online.clone();
+        }
+        for irq in self.irqs.values_mut().filter(|irq| !irq.mask.meets(&online)) {
+            irq.mask = online.clone();
+        }
+    }
+
     fn possible(&self) -> CpuList {
         cpus(&self.files["/sys/devices/system/cpu/possible"])
     }
@@ -367,11 +388,16 @@ impl World {
     }
 
     fn write_irq(&mut self, number: u32, list: &str) -> Result<(), Errno> {
+        let online = self.online();
         let irq = self.irqs.get_mut(&number).ok_or(Errno::NOENT)?;
         if irq.managed {
             return Err(Errno::PERM);
         }
-        irq.mask = CpuList::parse_list(list).map_err(|_| Errno::INVAL)?;
+        let mask = CpuList::parse_list(list).map_err(|_| Errno::INVAL)?;
+        if !mask.meets(&online) {
+            return Err(Errno::INVAL);
+        }
+        irq.mask = mask;
         // As on x86: while the CPU it is sent to is still allowed, there is no point in moving it.
         if !irq.effective.meets(&irq.mask) {
             irq.effective = irq.mask.iter().take(1).collect();
@@ -597,9 +623,9 @@ impl HostFiles for Fake {
         self.before_a_change()?;
         let mut world = self.world.borrow_mut();
         let group = world.tasks.get(&tid).ok_or(Errno::SRCH)?.group.clone();
-        let granted = world.granted(&group).and(list);
+        let (granted, online) = (world.granted(&group).and(list), world.online());
         let task = world.tasks.get_mut(&tid).unwrap();
-        if granted.is_empty() || task.flags & 0x0400_0000 != 0 {
+        if !granted.meets(&online) || task.flags & 0x0400_0000 != 0 {
             return Err(Errno::INVAL.into());
         }
         (task.mask, task.user) = (granted, Some(list.clone()));
