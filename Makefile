@@ -65,8 +65,8 @@ KERNELS ?=
 
 test-kernels: ## the main job on Debian's kernels, in guests under QEMU's software emulation (half an hour)
 	@sh scripts/setup.sh kernels
-	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat --target-dir target/kernels/build -- -C target-feature=+crt-static
-	python3 tests/kernels/run.py --onbeat target/kernels/build/release/onbeat --work target/kernels $(KERNELS)
+	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
+	python3 tests/kernels/run.py --onbeat $(ONBEAT) --work target/kernels $(KERNELS)
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 20
