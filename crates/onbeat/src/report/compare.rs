@@ -21,6 +21,10 @@ pub const COMPARE_SCHEMA: &str = "onbeat.compare/1";
 pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
 /// How often stretches are drawn anew.
 const RESAMPLES: u32 = 1000;
+/// More stretches of time than this are put together, see [`super::bootstrap`].
+const MOST_STRETCHES: usize = 64;
+/// Points of the normal distribution that 2.5 % over 1, 2, 3 and 4 lie above.
+const Z_OF: [f64; 4] = [1.959_964, 2.241_403, 2.393_980, 2.497_705];
 /// Where the draws start; runs draw apart from each other, so that a run beside its own copy is not called certain.
 const SEED: u64 = 2009;
 
@@ -35,6 +39,8 @@ pub struct Digest {
     /// What the loop's thread was given and how it waited, by name.
     pub(super) settings: BTreeMap<String, String>,
     pub(super) drawn: BTreeMap<(Cell, Series), BTreeMap<Share, Drawn>>,
+    /// Into how many stretches of time each series falls.
+    pub(super) stretches: BTreeMap<(Cell, Series), usize>,
     /// Whether it is the part of a run that was measured under one of its loads.
     pub(super) is_of_load: bool,
 }
@@ -44,7 +50,7 @@ impl Digest {
     /// percentiles in `shares` get intervals.
     #[must_use]
     pub fn of(name: &str, place: u64, summary: Summary, files: &[RunFile], shares: &[Share]) -> Self {
-        let mut drawn = BTreeMap::new();
+        let (mut drawn, mut stretches_of) = (BTreeMap::new(), BTreeMap::new());
         let mut random = fastrand::Rng::with_seed(SEED + place);
         for file in files {
             for series in Series::ALL {
@@ -52,11 +58,14 @@ impl Digest {
                 let supported = shares.iter().filter(|share| share.is_supported_by(stretches.samples));
                 let of_share = supported.map(|share| (*share, Drawn::of(&stretches, *share, RESAMPLES, &mut random)));
                 drawn.insert((cell_of(file), series), of_share.collect());
+                let entries = file.entries.iter().filter(|entry| entry.series == series).count();
+                stretches_of.insert((cell_of(file), series), entries.min(MOST_STRETCHES));
             }
         }
         let probe =
             files.iter().find(|file| file.bench.is_none()).map_or_else(String::new, |file| file.header.probe.clone());
-        Self { name: name.to_owned(), probe, settings: settings(files), summary, drawn, is_of_load: false }
+        let (name, settings) = (name.to_owned(), settings(files));
+        Self { name, probe, settings, summary, drawn, stretches: stretches_of, is_of_load: false }
     }
 
     /// The ratio of a percentile to that of another run's cell, with its interval where there are enough stretches.
@@ -76,12 +85,45 @@ impl Digest {
             low: bounds.map(|(low, _)| low.exp()),
             high: bounds.map(|(_, high)| high.exp()),
             supported,
+            differs: false,
         })
+    }
+
+    /// The ratios of all percentiles to those of another run's cell. Which of them differ is judged for all of them together:
+    /// with an interval as wide as each of so many needs, for all to hold what they should in 95 of 100 comparisons
+    /// (Bonferroni).
+    #[must_use]
+    pub fn ratios_to(&self, base: &Self, cells: (&CellSummary, &CellSummary), series: Series) -> Vec<Ratio> {
+        let of_share = |share| self.ratio_to(base, cells, (series, share));
+        let mut ratios: Vec<Ratio> = SHARES.into_iter().filter_map(of_share).collect();
+        let looked_at = ratios.iter().filter(|ratio| ratio.low.is_some()).count();
+        let stretches = [(self, cells.0), (base, cells.1)]
+            .map(|(run, cell)| run.stretches.get(&(cell.cell(), series)).copied().unwrap_or(0));
+        let wider = wider_for(looked_at, stretches[0].min(stretches[1]));
+        for ratio in &mut ratios {
+            let leaves_out = |bound: f64| (bound.ln() - ratio.ratio.ln()) * wider + ratio.ratio.ln();
+            ratio.differs = ratio.low.is_some_and(|low| leaves_out(low) > 0.0)
+                || ratio.high.is_some_and(|high| leaves_out(high) < 0.0);
+        }
+        ratios
     }
 
     fn drawn_of(&self, cell: &CellSummary, (series, share): (Series, Share)) -> Option<&Drawn> {
         self.drawn.get(&(cell.cell(), series))?.get(&share)
     }
+}
+
+/// How much wider than a 95 % interval one must be that holds together with others, of figures from so many stretches of time:
+/// Student's t with the fewest degrees of freedom that there can be (Abramowitz and Stegun, 26.7.5).
+fn wider_for(intervals: usize, stretches: usize) -> f64 {
+    let freedom = stretches.saturating_sub(1).max(3) as f64;
+    let t = |z: f64| {
+        let first = (z.powi(3) + z) / 4.0;
+        let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+        let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+        z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
+    };
+    t(Z_OF[intervals.clamp(1, Z_OF.len()) - 1]) / t(Z_OF[0])
 }
 
 fn figure(cell: &CellSummary, series: Series, share: Share) -> Option<Percentile> {
@@ -101,14 +143,11 @@ pub struct Ratio {
     pub high: Option<f64>,
     /// Whether at least ten samples stand above both figures.
     pub supported: bool,
+    /// Whether it differs from 1, judged together with the other percentiles of the series.
+    pub differs: bool,
 }
 
 impl Ratio {
-    /// Whether the interval leaves out 1.
-    #[must_use]
-    pub fn is_visible(&self) -> bool {
-        self.low.is_some_and(|low| low > 1.0) || self.high.is_some_and(|high| high < 1.0)
-    }
 
     /// `x 1.23 (1.1 to 1.4)`.
     #[must_use]
@@ -206,7 +245,7 @@ impl Comparison {
     pub fn of(runs: &[Digest]) -> Self {
         let mut cells = Vec::new();
         for key in keys(runs) {
-            for series in Series::ALL {
+            for series in series_of(runs, &key) {
                 let compared = compared(runs, &key, series);
                 cells.extend(Some(compared).filter(|compared| compared.runs.len() > 1));
             }
@@ -238,29 +277,30 @@ impl Comparison {
             let [base, others @ ..] = compared.runs.as_slice() else { continue };
             let of = if compared.cell.is_empty() { String::new() } else { format!("{}: ", compared.cell) };
             for other in others {
-                let farthest = other.ratios.iter().rev().find(|ratio| ratio.low.is_some());
-                let (mine, base) = (&self.runs[other.run], &self.runs[base.run]);
-                let words = compared.series.words();
-                sentences.push(match farthest {
-                    None => format!(
-                        "{of}{mine} and {base} have too few stretches of time for an interval around their ratio"
-                    ),
-                    Some(ratio) if !ratio.is_visible() => {
-                        let none = if of.is_empty() { "No" } else { "no" };
-                        format!(
-                            "{of}{none} visible difference of {} {words} between {mine} and {base}: {}",
-                            ratio.metric,
-                            ratio.words()
-                        )
-                    }
-                    Some(ratio) => {
-                        format!("{of}{} {words} of {mine} is {} that of {base}", ratio.metric, ratio.words())
-                    }
-                });
+                let runs = (self.runs[other.run].as_str(), self.runs[base.run].as_str());
+                sentences.push(format!("{of}{}", difference(compared.series, runs, &other.ratios)));
             }
         }
         sentences
     }
+}
+
+/// Names what differs between two runs, with its size; or says of which percentiles nothing does.
+fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> String {
+    let words = series.words();
+    let sized = |ratio: &Ratio| format!("{} {}", ratio.metric, ratio.words());
+    let (differing, alike): (Vec<&Ratio>, Vec<&Ratio>) =
+        ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.differs);
+    if differing.is_empty() && alike.is_empty() {
+        return format!("{mine} and {base} have too few stretches of time for an interval around their ratio");
+    }
+    let same: Vec<String> = alike.iter().map(|ratio| sized(ratio)).collect();
+    if differing.is_empty() {
+        return format!("No visible difference of {words} between {mine} and {base}: {}", same.join(", "));
+    }
+    let named: Vec<String> = differing.iter().map(|ratio| sized(ratio)).collect();
+    let rest = if same.is_empty() { String::new() } else { format!("; no visible difference: {}", same.join(", ")) };
+    format!("The {words} of {mine} differs from that of {base}: {}{rest}", named.join(", "))
 }
 
 /// How a cell is known across runs.
@@ -292,6 +332,16 @@ fn keys(runs: &[Digest]) -> Vec<Key> {
     keys
 }
 
+/// All series, the one first that a cell's run is about.
+fn series_of(runs: &[Digest], wanted: &Key) -> Vec<Series> {
+    let alone = are_alone(runs);
+    let cells = runs.iter().flat_map(|run| run.summary.cells.iter().map(move |cell| (run, cell)));
+    let main = cells.filter(|(run, cell)| key(run, cell, alone) == *wanted).find_map(|(_, cell)| cell.main());
+    let main: Vec<Series> = main.map(|(series, _)| series).into_iter().collect();
+    let others = Series::ALL.into_iter().filter(|series| !main.contains(series)).collect::<Vec<_>>();
+    main.into_iter().chain(others).collect()
+}
+
 /// Whether each run has one cell: then they are compared whatever they are called.
 fn are_alone(runs: &[Digest]) -> bool {
     runs.iter().all(|run| run.summary.cells.len() == 1)
@@ -312,8 +362,7 @@ fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
         let mut figures = Figures::of(place, cell, series)?;
         let (of, base_cell) = base.filter(|(of, _)| *of != place).unzip();
         if let (Some(of), Some(base_cell)) = (of, base_cell) {
-            let ratio = |share| runs[place].ratio_to(&runs[of], (cell, base_cell), (series, share));
-            figures.ratios = SHARES.into_iter().filter_map(ratio).collect();
+            figures.ratios = runs[place].ratios_to(&runs[of], (cell, base_cell), series);
         }
         Some(figures)
     });

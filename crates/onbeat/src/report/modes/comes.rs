@@ -14,6 +14,8 @@ const OCTAVES: f64 = 16.0;
 const LEAST_SEEN: f64 = 0.5;
 /// A mode faster than steps must have made this share of the largest values, beyond what lies there by chance.
 const LEAST_SHARE: f64 = 0.3;
+/// A part of the period that chance fills more often than this tells nothing: small differences of what was measured would.
+const MOST_COVERED: f64 = 0.15;
 /// The narrowest part of a period that is looked at, in units, and by how much parts grow.
 const NARROWEST: f64 = 0.6;
 const WIDER: f64 = 2.0;
@@ -61,6 +63,9 @@ pub(super) fn at(times: &[f64], period_s: f64, measured: &Measured) -> Option<Co
         let mut comes = fullest(&phases, period_s, width_s);
         comes.n = n.max(comes.inside);
         let (usual, covered) = (width_s / period_s, covered(times, width_s, measured));
+        if period_s >= measured.step_s && covered > MOST_COVERED {
+            break;
+        }
         comes.ln_chance = ln_chance(&comes, (usual, covered), measured);
         if best.is_none_or(|best| comes.ln_chance < best.ln_chance) {
             let usual = share_of_time(&comes, measured);
