@@ -69,11 +69,16 @@ fn us(values: &[u64]) -> Vec<u64> {
 }
 
 /// A run file of these samples, as a probe called `name` writes it, and its summary.
-fn recorded(
+fn recorded(name: &str, of: Box<dyn Figures>, run: (Outcome, Vec<Sample>), delay_ns: u64) -> (RunFile, Summary) {
+    recorded_as(name, of, run, (delay_ns, "sleep"))
+}
+
+/// The same, with the wait of its header.
+fn recorded_as(
     name: &str,
     of: Box<dyn Figures>,
     (outcome, samples): (Outcome, Vec<Sample>),
-    delay_ns: u64,
+    (delay_ns, wait): (u64, &str),
 ) -> (RunFile, Summary) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
@@ -82,7 +87,7 @@ fn recorded(
         phase_ns: 0,
         deadline_ns: T,
         work_ns: 0,
-        wait: "sleep".into(),
+        wait: wait.into(),
         on_overrun: "skip".into(),
         cpu: None,
         priority: 0,
@@ -178,6 +183,58 @@ fn a_write_interval_runs_from_the_end_of_one_write_to_the_end_of_the_next() {
     // t_w = ((10 + 5) + (30 + 5) + (20 + 8) + (20 + 5)) / 4, jitter = 1020 - 993.
     assert!(cell.derived[0].contains("(max - min): 27 us"), "{:?}", cell.derived);
     assert!(cell.derived[0].ends_with("its write: 25.8 us"), "{:?}", cell.derived);
+}
+
+/// A loop without a grid: 1 ms of sleep, woken `late_us` late, with cycles of `work_us`.
+fn relative(late_us: u64, work_us: &[u64]) -> (Outcome, Vec<Sample>) {
+    let clock = MockClock::starting_at(Instant::from_ns(0), |_| late_us * US);
+    let plan = Plan {
+        period_ns: T,
+        first_release: Instant::from_ns(T),
+        deadline_ns: T,
+        releases: u64::MAX,
+        wait: Wait::Relative { margin_ns: 0 },
+        on_overrun: OnOverrun::SkipKeepPhase,
+    };
+    let mut task = |cycle: &Cycle| {
+        clock.spend(work_us[cycle.index as usize] * US);
+        if cycle.index as usize + 1 == work_us.len() { Flow::Stop } else { Flow::Continue }
+    };
+    let mut slots: Vec<Slot<Sample>> = (0..64).map(|_| Slot::empty()).collect();
+    let mut ring = Ring::over(&mut slots).unwrap();
+    let (mut hot, mut cold) = split(&mut ring);
+    let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
+    (outcome, std::iter::from_fn(|| cold.pop()).collect())
+}
+
+#[test]
+fn without_a_grid_average_minus_sleep_is_the_papers_t_w() {
+    // Periods of 1,000 + 15 + 2 us and 1,000 + 15 + 4 us: 1,018 us on average.
+    let run = relative(15, &[2, 4, 6]);
+    let (file, summary) = recorded_as("timer", Box::new(NoFigures), run, (0, "relative"));
+    assert_eq!(file.distribution(Series::ObservedPeriod).count(), 2);
+    let told = &summary.cells[0].derived[0];
+    assert!(
+        told.contains("sleep of 1,000.00 us per cycle, no grid: average observed period 1,018.00 us")
+            && told.ends_with("t_w = average - sleep: 18.00 us"),
+        "{told}"
+    );
+    assert_eq!((summary.cells[0].slots, summary.cells[0].skipped), (3, 0));
+}
+
+#[test]
+fn without_a_grid_t_w_of_writes_is_that_of_their_intervals() {
+    // From the end of one write to the end of the next: 1,000 + 15 + 4 us, and 1,000 + 15 + 6 us.
+    let run = relative(15, &[2, 4, 6]);
+    let (_, summary) = recorded_as("write", Box::new(Intervals), run, (0, "relative"));
+    let told = &summary.cells[0].derived[0];
+    assert!(told.contains("average write interval 1,020.00 us; t_w = average - sleep: 20.00 us"), "{told}");
+}
+
+#[test]
+fn on_the_grid_nothing_is_said_of_a_relative_sleep() {
+    let (_, summary) = recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
+    assert!(summary.cells[0].derived.is_empty(), "{:?}", summary.cells[0].derived);
 }
 
 #[test]

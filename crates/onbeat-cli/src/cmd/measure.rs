@@ -30,6 +30,7 @@ use crate::term::{Progress, Tone, advise};
 pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let Measure { probe, options, .. } = measure;
     check_cpu(options.cpu)?;
+    resume::admit(options)?;
     let mut life = options.beside.map(Life::of).transpose()?;
     repair_first()?;
     let on_usr1 = if options.load_sweep.is_some() { OnUsr1::Refuse } else { OnUsr1::Summary };
