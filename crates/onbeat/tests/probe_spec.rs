@@ -264,6 +264,10 @@ impl<L: Fn(Instant) -> u64> Edges for Given<'_, L> {
         self.next += 1;
         Arrival::Edge(Edge { index: self.next as u64 - 1, at })
     }
+
+    fn waiting(&mut self) -> Option<Edge> {
+        None
+    }
 }
 
 #[test]
@@ -276,7 +280,7 @@ fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
         Flow::Continue
     };
     let answers =
-        Answers { delay_ns: 200 * US, period_ns: 2 * MS, deadline_ns: 2 * MS, edges: u64::MAX, wait: Wait::Sleep };
+        Answers { delay_ns: 200 * US, period_ns: 2 * MS, deadline_ns: 2 * MS, edges: u64::MAX, wait: Wait::Sleep, on_overrun: OnOverrun::SkipKeepPhase };
     let mut slots: Vec<Slot<Sample>> = (0..8).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);

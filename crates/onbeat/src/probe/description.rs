@@ -139,6 +139,12 @@ impl Given {
         if let Some(Value::Word(word)) = self.get(name) { Some(word) } else { None }
     }
 
+    /// Whether it was given at all, or has a default.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
     /// Whether a switch was given.
     #[must_use]
     pub fn is_set(&self, name: &str) -> bool {
@@ -205,6 +211,7 @@ impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
             deadline_ns: plan.deadline_ns,
             edges: plan.releases,
             wait: plan.wait,
+            on_overrun: plan.on_overrun,
         };
         onbeat_rt::answer::run(&Monotonic, &answers, (&mut self.edges, &mut self.task), hot, stop)
     }
@@ -247,14 +254,40 @@ impl Beside for Alone {}
 pub enum ProbeError {
     /// The delay leaves no room.
     #[error(
-        "the answer to an edge begins {delay_us} us after it was taken up, and edges come every {period_us} us; \
-         shorten --delay to at most nine tenths of --period"
+        "the answer to an edge begins {delay_us} us after it was taken up{}, and edges come every {period_us} us; \
+         shorten --delay{} to at most nine tenths of --period",
+        if *work_us > 0.0 { format!(" and works for {work_us} us") } else { String::new() },
+        if *work_us > 0.0 { " and --work together" } else { "" }
     )]
     DelayTooLong {
         /// The delay, in microseconds.
         delay_us: f64,
+        /// Planned work of an answer, in microseconds.
+        work_us: f64,
         /// The distance of edges, in microseconds.
         period_us: f64,
+    },
+    /// Devices that are not through with one cycle when the next begins.
+    #[error(
+        "devices that take {delay_us} us for their own cycle are not through before the next frame, {period_us} us later; shorten \
+         --device-delay or lengthen --period"
+    )]
+    DeviceDelay {
+        /// The device delay, in microseconds.
+        delay_us: f64,
+        /// T, in microseconds.
+        period_us: f64,
+    },
+    /// A file does not describe a robot.
+    #[error(transparent)]
+    Robot(#[from] crate::robot::RobotError),
+    /// An option that this probe, asked like this, could not keep.
+    #[error("{option} has no meaning here: {why}; leave it out")]
+    NoMeaning {
+        /// As typed.
+        option: &'static str,
+        /// What is missing for it.
+        why: &'static str,
     },
     /// Something cannot be read from or written to in the way that was asked for.
     #[error("{place} cannot be {what}: {why}")]
@@ -296,6 +329,17 @@ pub enum ProbeError {
         if others.is_empty() { "and this machine has no GPIO chip".to_owned() } else { format!("this machine has {}", others.join(", ")) }
     )]
     NoChip {
+        /// What was asked for.
+        chip: PathBuf,
+        /// Chips that are there.
+        others: Vec<String>,
+    },
+    /// There is no PWM.
+    #[error(
+        "{chip} does not exist, {}; without hardware leave the option out: the default is a pipe",
+        if others.is_empty() { "and this machine has no PWM chip".to_owned() } else { format!("this machine has {}", others.join(", ")) }
+    )]
+    NoPwm {
         /// What was asked for.
         chip: PathBuf,
         /// Chips that are there.

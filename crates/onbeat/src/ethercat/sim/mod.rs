@@ -48,6 +48,7 @@ mod sync_channel;
 mod topology;
 
 pub use description::{Description, DescriptionError};
+pub(crate) use description::DeviceCycle;
 pub(crate) use eeprom::checksum;
 pub use esi::EsiError;
 pub use fault::Fault;

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use onbeat_rt::ring::Ring;
-use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Plan, Sample, Slot, Task, Wait, split};
+use onbeat_rt::cycle::Phase;
+use onbeat_rt::sys::{Monotonic, Tick};
+use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Sample, Slot, Task, Wait, split};
 
 use super::super::description::ProbeError;
-use super::super::run::{LEAD_NS, Setting};
+use super::super::run::{LEAD_NS, Setting, steady_tick};
 use super::{Input, Marks, Output, Place};
 use crate::thread::Wanted;
 
@@ -34,12 +35,18 @@ impl Generator {
         let (input, output) = match (input, stimulus) {
             (Place::Generator | Place::Pipe, None) => {
                 let (read, write) = super::watching::pipe()?;
-                (Input::of_bytes(read, &marks), Output::on(write, false))
+                (Input::of_bytes(read, &marks), Output::on_bytes(write))
             }
             (Place::Generator | Place::Pipe, Some(_)) => {
                 return Err(unfit("the generator feeds it directly; leave --stimulus out"));
             }
-            (Place::Gpio { .. }, None) => return Ok((Input::open(input, &marks, false)?, None)),
+            (Place::Gpio { .. }, None) => {
+                if matches!(setting.phase, Phase::At(_)) {
+                    let why = "the edges are somebody else's and come when they come";
+                    return Err(ProbeError::NoMeaning { option: "--phase", why });
+                }
+                return Ok((Input::open(input, &marks, false)?, None));
+            }
             (_, None) => {
                 return Err(unfit(
                     "the kernel does not tell when its edges came; say with --stimulus what onbeat's generator shall write to \
@@ -56,7 +63,8 @@ impl Generator {
         };
         let made = Made::default();
         let task = Box::new(Edging { marks, output, made: made.clone() });
-        Ok((input, Some(Self(Maker { task, fifo: setting.thread.fifo, period_ns: setting.period_ns, made }))))
+        let (fifo, period_ns, phase) = (setting.thread.fifo, setting.period_ns, Some(setting.phase));
+        Ok((input, Some(Self(Maker { task, fifo, period_ns, phase, made }))))
     }
 
     pub(super) fn start(self) -> Result<Running, ProbeError> {
@@ -69,6 +77,8 @@ struct Maker {
     task: Box<dyn Make>,
     fifo: Option<u32>,
     period_ns: u64,
+    /// Where its edges lie; `None` where that does not matter.
+    phase: Option<Phase>,
     made: Made,
 }
 
@@ -97,18 +107,24 @@ impl<T: Task + Send> Make for T {
 }
 
 impl Maker {
-    fn start(mut self, name: &'static str) -> Result<Running, ProbeError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let over = stop.clone();
-        let fifo = self.fifo;
-        let plan = Plan {
+    fn plan(&self, now: Instant, tick: Tick) -> Plan {
+        let earliest = now.plus_ns(3 * LEAD_NS);
+        Plan {
             period_ns: self.period_ns,
-            first_release: Monotonic.now().plus_ns(3 * LEAD_NS),
+            first_release: self.phase.map_or(earliest, |phase| phase.first_release(earliest, self.period_ns, tick)),
             deadline_ns: self.period_ns,
             releases: u64::MAX,
             wait: Wait::Sleep,
             on_overrun: OnOverrun::SkipKeepPhase,
-        };
+        }
+    }
+
+    fn start(mut self, name: &'static str) -> Result<Running, ProbeError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let over = stop.clone();
+        let fifo = self.fifo;
+        let tick = if self.phase == Some(Phase::AvoidTick) { steady_tick() } else { onbeat_rt::sys::tick() };
+        let plan = self.plan(Monotonic.now(), tick);
         let body = move || {
             // Its own lateness moves its edges and no figure: each edge is stamped when it is made.
             let _ = Wanted { fifo, cpu: None, lock_memory: false, dma_latency_us: None }.prepare_thread();
@@ -207,7 +223,7 @@ impl Commands {
         let last = if count == 0 { u64::MAX } else { count };
         let made = Made::default();
         let task = Box::new(Issuing { marks, inbox, made: made.clone(), last });
-        Self(Maker { task, fifo: setting.thread.fifo, period_ns, made })
+        Self(Maker { task, fifo: setting.thread.fifo, period_ns, phase: None, made })
     }
 
     pub(super) fn start(self) -> Result<Running, ProbeError> {
@@ -229,5 +245,26 @@ impl Task for Issuing {
         self.marks.set(index, at);
         self.inbox.put(index + 1, at.as_ns());
         if index + 1 == self.last { Flow::Stop } else { Flow::Continue }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_lie_at_the_phase_that_was_asked_for() {
+        let tick = Tick { every_ns: 4_000_000, offset_ns: 700_000 };
+        let maker = |phase| {
+            let marks = Marks::default();
+            let (_read, write) = super::super::watching::pipe().expect("a pipe");
+            let task = Box::new(Edging { marks, output: Output::on_bytes(write), made: Made::default() });
+            Maker { task, fifo: None, period_ns: 2_000_000, phase, made: Made::default() }
+        };
+        let now = Instant::from_ns(123_456_789);
+        let first = |phase| maker(phase).plan(now, tick).first_release;
+        assert_eq!(first(Some(Phase::At(250_000))).as_ns() % 2_000_000, 250_000);
+        assert_eq!(first(Some(Phase::AvoidTick)).as_ns() % 2_000_000, 950_000, "250 us behind the tick");
+        assert_eq!(first(None), now.plus_ns(3 * LEAD_NS));
     }
 }
