@@ -4,7 +4,9 @@
 //! accounts. What an option does to the nanosecond stands in the hot crate's tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use onbeat::probe::bus::{self, Still};
 use onbeat::probe::description::Parts;
@@ -66,9 +68,9 @@ impl Case {
         opened.unwrap_or_else(|why| panic!("{}: {why}", self.name()))
     }
 
-    fn run(&self, mut setting: Setting, releases: u64) -> (Outcome, Vec<Sample>) {
+    fn run(&self, mut setting: Setting, cycles: usize) -> (Outcome, Vec<Sample>) {
         let parts = self.open(&mut setting);
-        run(parts, &setting, releases)
+        run(parts, &setting, cycles)
     }
 }
 
@@ -90,10 +92,10 @@ fn setting() -> Setting {
     }
 }
 
-/// What the loop of a run would do, without the recorder.
-fn run(parts: Parts, setting: &Setting, releases: u64) -> (Outcome, Vec<Sample>) {
+/// What the loop of a run would do, without the recorder, until it has had so many cycles.
+fn run(parts: Parts, setting: &Setting, cycles: usize) -> (Outcome, Vec<Sample>) {
     let Parts { mut body, mut beside, .. } = parts;
-    let mut slots: Vec<Slot<Sample>> = (0..256).map(|_| Slot::empty()).collect();
+    let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
     beside.start().unwrap();
@@ -101,14 +103,24 @@ fn run(parts: Parts, setting: &Setting, releases: u64) -> (Outcome, Vec<Sample>)
         period_ns: setting.period_ns,
         first_release: Monotonic.now().plus_ns(5 * MS),
         deadline_ns: setting.deadline_ns,
-        releases,
+        releases: u64::MAX,
         wait: setting.wait,
         on_overrun: setting.on_overrun,
     };
-    let outcome = body.run(&plan, &mut hot, &AtomicBool::new(false));
+    let (stop, mut samples) = (AtomicBool::new(false), Vec::new());
+    let outcome = thread::scope(|threads| {
+        let running = threads.spawn(|| body.run(&plan, &mut hot, &stop));
+        while samples.len() < cycles && !running.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+            samples.extend(std::iter::from_fn(|| cold.pop()));
+        }
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap()
+    });
+    samples.extend(std::iter::from_fn(|| cold.pop()));
     drop(body);
     beside.end();
-    (outcome, std::iter::from_fn(|| cold.pop()).collect())
+    (outcome, samples)
 }
 
 fn assert_accounted(case: &Case, (outcome, samples): &(Outcome, Vec<Sample>)) {
@@ -176,7 +188,7 @@ fn every_probe_does_on_an_overrun_what_it_is_asked_to() {
                 asked.period_ns = 5 * T;
             }
             let parts = case.open(&mut asked);
-            run(parts, &Setting { period_ns: T, ..asked }, 16)
+            run(parts, &Setting { period_ns: T, ..asked }, 5)
         };
         let stopped = overrunning(OnOverrun::Stop);
         assert_accounted(&case, &stopped);

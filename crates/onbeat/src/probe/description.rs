@@ -10,7 +10,7 @@ use onbeat_rt::{Answers, Edges, Flow, Outcome, Plan, Producer, Sample, Task};
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-use super::ports::Place;
+use super::ports::{Made, Place};
 use super::run::Setting;
 use crate::ethercat::bus::BusError;
 use crate::ethercat::sim::DescriptionError;
@@ -201,6 +201,22 @@ pub struct OnEdges<E, T> {
     pub task: T,
     /// From taking an edge up to the release of its answer, in nanoseconds.
     pub delay_ns: u64,
+    /// How many edges were made, where onbeat makes them.
+    pub made: Option<Made>,
+}
+
+impl<E, T> OnEdges<E, T> {
+    /// Edges that were made and never answered are skipped releases, also those after the last answer. The latest one may be on its way.
+    fn with_unanswered(&self, outcome: Outcome, edges: u64) -> Outcome {
+        let made = self.made.as_ref().map_or(0, Made::get).saturating_sub(1).min(edges);
+        let unanswered = made.saturating_sub(outcome.slots);
+        Outcome {
+            slots: outcome.slots + unanswered,
+            skipped: outcome.skipped + unanswered,
+            skipped_at_end: outcome.skipped_at_end + unanswered,
+            ..outcome
+        }
+    }
 }
 
 impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
@@ -213,7 +229,8 @@ impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
             wait: plan.wait,
             on_overrun: plan.on_overrun,
         };
-        onbeat_rt::answer::run(&Monotonic, &answers, (&mut self.edges, &mut self.task), hot, stop)
+        let outcome = onbeat_rt::answer::run(&Monotonic, &answers, (&mut self.edges, &mut self.task), hot, stop);
+        self.with_unanswered(outcome, plan.releases)
     }
 
     fn has_ports(&self) -> bool {
@@ -369,4 +386,33 @@ pub enum ProbeError {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_rt::{End, Instant};
+
+    use super::*;
+
+    #[test]
+    fn edges_that_were_made_and_never_answered_are_skipped_releases() {
+        let answered = |slots, skipped| Outcome {
+            end: End::Asked,
+            slots,
+            cycles: slots - skipped,
+            skipped,
+            skipped_at_end: 0,
+            last_end: Instant::from_ns(0),
+        };
+        let made = Made::default();
+        (0..10).for_each(|_| _ = made.add());
+        let body = OnEdges { edges: (), task: (), delay_ns: 0, made: Some(made) };
+        let all = body.with_unanswered(answered(6, 1), u64::MAX);
+        // The tenth may still be on its way: nine less six.
+        assert_eq!((all.slots, all.cycles, all.skipped, all.skipped_at_end), (9, 5, 4, 3));
+        assert_eq!(body.with_unanswered(answered(0, 0), u64::MAX).skipped, 9, "none of them reached the loop");
+        assert_eq!(body.with_unanswered(answered(6, 1), 6), answered(6, 1), "the run was for six");
+        let from_outside = OnEdges { edges: (), task: (), delay_ns: 0, made: None };
+        assert_eq!(from_outside.with_unanswered(answered(6, 1), u64::MAX), answered(6, 1));
+    }
 }

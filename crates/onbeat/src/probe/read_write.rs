@@ -55,7 +55,7 @@ pub const READ_WRITE: Description = Description {
         let failures = Failures::default();
         let task = Answer { output, failures: failures.clone(), work_ns: setting.work_ns };
         Ok(Parts {
-            body: Box::new(OnEdges { edges, task, delay_ns }),
+            body: Box::new(OnEdges { edges, task, delay_ns, made: generator.as_ref().map(Generator::made) }),
             figures: Box::new(Reactions { delay_ns }),
             beside: Box::new(watching.counting(failures).fed_by(generator)),
         })

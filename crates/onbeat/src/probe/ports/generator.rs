@@ -67,6 +67,12 @@ impl Generator {
         Ok((input, Some(Self(Maker { task, fifo, period_ns, phase, made }))))
     }
 
+    /// How many edges it has made, at any time.
+    #[must_use]
+    pub fn made(&self) -> Made {
+        self.0.made.clone()
+    }
+
     pub(super) fn start(self) -> Result<Running, ProbeError> {
         self.0.start("onbeat-generator")
     }
@@ -84,7 +90,20 @@ struct Maker {
 
 /// What came of it so far: how many were made, and how many it was too late for.
 #[derive(Clone, Debug, Default)]
-struct Made(Arc<(AtomicU64, AtomicU64)>);
+pub struct Made(Arc<(AtomicU64, AtomicU64)>);
+
+impl Made {
+    /// One more; its number.
+    pub(in crate::probe) fn add(&self) -> u64 {
+        self.0.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Edges, or commands.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.0.load(Ordering::Relaxed)
+    }
+}
 
 impl std::fmt::Debug for Maker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -151,7 +170,7 @@ impl Running {
 
     /// How many it made.
     pub(super) fn made(&self) -> u64 {
-        self.made.0.0.load(Ordering::Relaxed)
+        self.made.get()
     }
 
     /// Ends it; how many edges it was too late for and left out.
@@ -179,7 +198,7 @@ struct Edging {
 
 impl Task for Edging {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
-        let index = self.made.0.0.fetch_add(1, Ordering::Relaxed);
+        let index = self.made.add();
         self.made.0.1.fetch_add(cycle.skipped, Ordering::Relaxed);
         self.marks.set(index, Monotonic.now());
         // One that does not go through is missing at the input, and counted there as skipped.
@@ -241,7 +260,7 @@ struct Issuing {
 impl Task for Issuing {
     fn cycle(&mut self, _: &Cycle) -> Flow {
         let at = Monotonic.now();
-        let index = self.made.0.0.fetch_add(1, Ordering::Relaxed);
+        let index = self.made.add();
         self.marks.set(index, at);
         self.inbox.put(index + 1, at.as_ns());
         if index + 1 == self.last { Flow::Stop } else { Flow::Continue }

@@ -27,7 +27,7 @@ use onbeat_rt::Instant;
 
 use super::description::{Choice, Kind};
 
-pub use generator::{Commands, Generator, Inbox};
+pub use generator::{Commands, Generator, Inbox, Made};
 pub use input::Input;
 pub use output::Output;
 pub use watching::{CommandMarks, Watching};
