@@ -10,15 +10,14 @@ use onbeat_rt::{Clock, Cycle, End, Flags, Flow, Instant, MockClock, OnOverrun, O
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-const TWO_MS: Answers =
-    Answers {
-        delay_ns: 200 * US,
-        period_ns: 2 * MS,
-        deadline_ns: 2 * MS,
-        edges: u64::MAX,
-        wait: Wait::Sleep,
-        on_overrun: OnOverrun::SkipKeepPhase,
-    };
+const TWO_MS: Answers = Answers {
+    delay_ns: 200 * US,
+    period_ns: 2 * MS,
+    deadline_ns: 2 * MS,
+    edges: u64::MAX,
+    wait: Wait::Sleep,
+    on_overrun: OnOverrun::SkipKeepPhase,
+};
 
 /// Edges at set instants, each taken up `read_ns` later, or as soon as the clock is past that.
 struct Script<'c, L: Fn(Instant) -> u64> {

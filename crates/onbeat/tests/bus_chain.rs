@@ -66,7 +66,10 @@ fn reactions(delay_us: u64, mode: Mode) -> (f64, f64) {
 fn assert_within((least, most): (f64, f64), predicted: f64) {
     // The phases are 0.05 apart, and devices are looked at every 0.01.
     let near = |value: f64, wanted: f64| (value - wanted).abs() < 0.051;
-    assert!(near(least, predicted) && near(most, predicted + 1.0), "{least} to {most}, predicted {predicted} and one more");
+    assert!(
+        near(least, predicted) && near(most, predicted + 1.0),
+        "{least} to {most}, predicted {predicted} and one more"
+    );
 }
 
 const SAME_CYCLE: Mode = Mode::SameCycle { reply_within_ns: MS / 2 };

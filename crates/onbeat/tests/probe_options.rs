@@ -30,7 +30,8 @@ struct Case {
 
 impl Case {
     fn all() -> Vec<Self> {
-        let mut all: Vec<Self> = probe::ALL.into_iter().map(|probe| Self { probe, with: &[("wire", "socket")] }).collect();
+        let mut all: Vec<Self> =
+            probe::ALL.into_iter().map(|probe| Self { probe, with: &[("wire", "socket")] }).collect();
         let chain = probe::ALL.into_iter().find(|probe| probe.name == "chain").unwrap();
         all.push(Self { probe: chain, with: &[("with", "bus"), ("wire", "socket")] });
         all
@@ -200,7 +201,12 @@ fn every_probe_does_on_an_overrun_what_it_is_asked_to() {
         if case.is_on_a_grid() {
             assert!(skipping.1[1..].iter().all(|sample| sample.skipped >= 3), "{}: {:?}", case.name(), skipping.1);
             let passed: Vec<bool> = catching_up.1.iter().take(4).map(|sample| sample.skipped > 0).collect();
-            assert_eq!(passed, [false, false, false, true], "{}: two in a row, then the rest is passed over", case.name());
+            assert_eq!(
+                passed,
+                [false, false, false, true],
+                "{}: two in a row, then the rest is passed over",
+                case.name()
+            );
         }
     }
 }

@@ -218,8 +218,11 @@ impl Wanted {
             let us = |ns: u64| ns as f64 / 1e3;
             return Err(ProbeError::DeviceDelay { delay_us: us(delay_ns), period_us: us(setting.period_ns) });
         }
-        let mode =
-            if is_same_cycle(given) { Mode::SameCycle { reply_within_ns: setting.period_ns / 2 } } else { Mode::Pipelined };
+        let mode = if is_same_cycle(given) {
+            Mode::SameCycle { reply_within_ns: setting.period_ns / 2 }
+        } else {
+            Mode::Pipelined
+        };
         let cable = match given.word(WIRE.name) {
             Some("interfaces") => Cable::Interfaces,
             Some("socket") => Cable::Socket,

@@ -53,7 +53,18 @@ pub const CHAIN: Description = Description {
   sudo onbeat measure chain --period 2ms --output gpio:gpiochip0/27 --observe gpio:gpiochip0/17 --cpu 1",
     series: &[Series::Chain, Series::Pickup],
     defaults: Defaults { duration: "0", ..Defaults::LOOP },
-    choices: &[OUTPUT, OBSERVE, COUNT, WITH, bus::DEVICES, bus::EXCHANGE, bus::SPIN, bus::WIRE, bus::CLOCK, bus::DEVICE_DELAY],
+    choices: &[
+        OUTPUT,
+        OBSERVE,
+        COUNT,
+        WITH,
+        bus::DEVICES,
+        bus::EXCHANGE,
+        bus::SPIN,
+        bus::WIRE,
+        bus::CLOCK,
+        bus::DEVICE_DELAY,
+    ],
     line_a_second: false,
     open: |setting, given| {
         if given.word(WITH.name) == Some("bus") {
@@ -69,11 +80,20 @@ pub const CHAIN: Description = Description {
         let commands = Commands::new(given.count(COUNT.name), setting, (marks.issued, inbox.clone()));
         let failures = Failures::default();
         let (written, work_ns) = (marks.written, setting.work_ns);
-        let task = Obey { inbox, served: 0, output, failures: failures.clone(), written, work_ns };
+        let passed_over = Failures::default();
+        let task = Obey {
+            inbox,
+            served: 0,
+            output,
+            failures: failures.clone(),
+            passed_over: passed_over.clone(),
+            written,
+            work_ns,
+        };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
-            figures: Box::new(Links { is_seen }),
-            beside: Box::new(watching.counting(failures).commanded_by(commands)),
+            figures: Box::new(Links { is_seen, every_ns: commands.every_ns() }),
+            beside: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
         })
     },
 };
@@ -85,6 +105,8 @@ struct Obey {
     served: u64,
     output: Output,
     failures: Failures,
+    /// Commands that a later one came before.
+    passed_over: Failures,
     /// When the write of each was begun.
     written: Marks,
     work_ns: u64,
@@ -97,7 +119,10 @@ impl Task for Obey {
         work(cycle.start, self.work_ns);
         // One that was issued after this cycle's start belongs to the next.
         if number > self.served && at_ns <= cycle.start.as_ns() {
+            let lost = number - self.served - 1;
             self.served = number;
+            (0..lost).for_each(|_| self.passed_over.count(false));
+            cycle.note_too(u32::try_from(lost).unwrap_or(u32::MAX));
             self.written.set(number - 1, Monotonic.now());
             self.failures.count(self.output.set((number - 1) as u8));
             let waited_ns = cycle.start.as_ns() - at_ns;
@@ -112,6 +137,8 @@ impl Task for Obey {
 pub struct Links {
     /// Whether somebody else sees the output and tells.
     pub is_seen: bool,
+    /// From one command to the next, in nanoseconds.
+    pub every_ns: u64,
 }
 
 impl Figures for Links {
@@ -126,7 +153,10 @@ impl Figures for Links {
         }
         count(Series::Pickup, waited_ns);
         if !self.is_seen {
-            count(Series::Chain, waited_ns + sample.execution_time_ns);
+            // Commands that this one came before have had no effect of their own: until this one's, at least.
+            for earlier in 0..=u64::from(sample.note_too) {
+                count(Series::Chain, waited_ns + sample.execution_time_ns + earlier * self.every_ns);
+            }
         }
     }
 }

@@ -219,8 +219,11 @@ impl Pins {
     fn is_ready(&self, segment: &Segment, sensor: usize, actor: usize) -> bool {
         let in_op = |device| segment.status(device).is_some_and(|status| status.al_state == OP);
         let (enabled, bits) = ENABLED;
-        let is_enabled =
-            || segment.value(actor, STATUSWORD, 0).is_some_and(|word| word.first().is_some_and(|low| low & bits == enabled));
+        let is_enabled = || {
+            segment
+                .value(actor, STATUSWORD, 0)
+                .is_some_and(|word| word.first().is_some_and(|low| low & bits == enabled))
+        };
         in_op(sensor) && in_op(actor) && (!self.is_drive || is_enabled())
     }
 

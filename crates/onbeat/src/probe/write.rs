@@ -8,8 +8,8 @@
 use onbeat_rt::{Cycle, Flow, Sample, Task};
 
 use super::description::{Defaults, Description, OnGrid, Parts};
-use super::timer::work;
 use super::ports::{Failures, OUTPUT, Output, Place, Watching};
+use super::timer::work;
 use crate::record::{Figures, Series};
 
 /// What it is.

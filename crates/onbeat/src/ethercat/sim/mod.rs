@@ -47,8 +47,8 @@ mod subdevice;
 mod sync_channel;
 mod topology;
 
-pub use description::{Description, DescriptionError};
 pub(crate) use description::DeviceCycle;
+pub use description::{Description, DescriptionError};
 pub(crate) use eeprom::checksum;
 pub use esi::EsiError;
 pub use fault::Fault;

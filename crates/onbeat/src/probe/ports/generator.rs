@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use onbeat_rt::ring::Ring;
 use onbeat_rt::cycle::Phase;
+use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::{Monotonic, Tick};
 use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Sample, Slot, Task, Wait, split};
 
@@ -243,6 +243,12 @@ impl Commands {
         let made = Made::default();
         let task = Box::new(Issuing { marks, inbox, made: made.clone(), last });
         Self(Maker { task, fifo: setting.thread.fifo, period_ns, phase: None, made })
+    }
+
+    /// From one to the next, in nanoseconds.
+    #[must_use]
+    pub const fn every_ns(&self) -> u64 {
+        self.0.period_ns
     }
 
     pub(super) fn start(self) -> Result<Running, ProbeError> {

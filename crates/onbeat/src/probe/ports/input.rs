@@ -52,7 +52,8 @@ impl Input {
                 return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
             }
             Place::Pwm { .. } => {
-                let why = "a PWM channel is an output; its effect is seen where a wire leads it, such as gpio:CHIP/LINE";
+                let why =
+                    "a PWM channel is an output; its effect is seen where a wire leads it, such as gpio:CHIP/LINE";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
             }
             Place::File(path) => file(path, place)?,

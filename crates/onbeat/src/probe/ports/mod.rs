@@ -70,7 +70,8 @@ pub const OUTPUT: Choice = Choice {
     kind: Kind::Place,
 };
 
-const FORMS: &str = "it is one of generator, pipe, gpio:CHIP/LINE, pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
+const FORMS: &str =
+    "it is one of generator, pipe, gpio:CHIP/LINE, pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
 
 impl FromStr for Place {
     type Err = String;
@@ -168,9 +169,15 @@ mod tests {
 
     #[test]
     fn a_place_reads_as_it_is_written() {
-        for text in
-            ["generator", "pipe", "file:/tmp/fifo", "serial:/dev/ttyS0", "udp:127.0.0.1:7000", "gpio:/dev/gpiochip0/17", "pwm:/sys/class/pwm/pwmchip0/1"]
-        {
+        for text in [
+            "generator",
+            "pipe",
+            "file:/tmp/fifo",
+            "serial:/dev/ttyS0",
+            "udp:127.0.0.1:7000",
+            "gpio:/dev/gpiochip0/17",
+            "pwm:/sys/class/pwm/pwmchip0/1",
+        ] {
             assert_eq!(text.parse::<Place>().map(|place| place.to_string()).as_deref(), Ok(text));
         }
         let short = "gpio:gpiochip1/LED".parse::<Place>().map(|place| place.to_string());

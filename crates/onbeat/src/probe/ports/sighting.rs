@@ -153,7 +153,10 @@ mod tests {
         let words = seeing.words(2);
         assert_eq!(words.len(), 1, "{words:?}");
         assert!(words[0].starts_with("the observer (SCHED_FIFO 91) saw 2 outputs"), "{words:?}");
-        assert!(words[0].contains("part of each figure: 20.0 us on average, 30.0 us for 99 %, 30.0 us at most"), "{words:?}");
+        assert!(
+            words[0].contains("part of each figure: 20.0 us on average, 30.0 us for 99 %, 30.0 us at most"),
+            "{words:?}"
+        );
     }
 
     #[test]
@@ -167,7 +170,8 @@ mod tests {
 
     #[test]
     fn commands_whose_effects_never_came_are_counted_in_the_figure_and_said() {
-        let mut seeing = seeing(&[seen(500, 10), Sighting { ns: 9_000_000, late_ns: None }, seen(700, 10)], false, true);
+        let mut seeing =
+            seeing(&[seen(500, 10), Sighting { ns: 9_000_000, late_ns: None }, seen(700, 10)], false, true);
         let mut counted = Vec::new();
         seeing.take(&mut |ns| counted.push(ns));
         // Three of five are accounted for; numbers 3 and 4 were issued at 3 and 4 ms and are given up at 10 ms.

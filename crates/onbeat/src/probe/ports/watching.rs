@@ -35,6 +35,7 @@ pub(super) fn pipe() -> Result<(OwnedFd, OwnedFd), ProbeError> {
 pub struct Watching {
     eye: Option<Eye>,
     failures: Failures,
+    passed_over: Failures,
     generator: Option<Generator>,
     commands: Option<Commands>,
     makers: Vec<Running>,
@@ -106,6 +107,12 @@ impl Watching {
         Self { failures, ..self }
     }
 
+    /// The same, with the commands that the loop never took up to tell of.
+    #[must_use]
+    pub fn passing_over(self, passed_over: Failures) -> Self {
+        Self { passed_over, ..self }
+    }
+
     /// The same, with an input to feed.
     #[must_use]
     pub fn fed_by(self, generator: Option<Generator>) -> Self {
@@ -168,6 +175,15 @@ impl Beside for Watching {
         if left_out > 0 {
             sentences
                 .push(format!("the generator was itself late and left {left_out} edges out; they are in no count"));
+        }
+        let passed_over = self.passed_over.get();
+        // Where somebody sees the output, the effects that never came are told there.
+        if self.seeing.is_none() && passed_over > 0 {
+            sentences.push(format!(
+                "{passed_over} of {made} commands ({:.3} %) were never taken up, because a later one came first; each counts with the time \
+                 until that one's write, so a limit sees it",
+                100.0 * passed_over as f64 / made.max(1) as f64
+            ));
         }
         sentences.extend(self.seeing.iter().flat_map(|seeing| seeing.words(made)));
         sentences
