@@ -83,6 +83,7 @@ pub const CHAIN: Description = Description {
         let passed_over = Failures::default();
         let task = Obey {
             inbox,
+            cold_cycles: setting.warmup,
             served: 0,
             output,
             failures: failures.clone(),
@@ -102,6 +103,8 @@ pub const CHAIN: Description = Description {
 #[derive(Debug)]
 struct Obey {
     inbox: Inbox,
+    /// Cycles that are still in no series.
+    cold_cycles: u64,
     served: u64,
     output: Output,
     failures: Failures,
@@ -115,6 +118,10 @@ struct Obey {
 impl Task for Obey {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let (number, at_ns) = self.inbox.latest();
+        match self.cold_cycles.checked_sub(1) {
+            Some(left) => self.cold_cycles = left,
+            None => self.inbox.open(),
+        }
         // A cycle reads its inputs when it starts, and writes its output when it has worked.
         work(cycle.start, self.work_ns);
         // One that was issued after this cycle's start belongs to the next.

@@ -210,13 +210,24 @@ impl Task for Edging {
 /// The latest command: its number, from 1, and when it was issued. Written by one thread, read by the loop, waited for by
 /// nobody. A number that was read twice alike has its own instant between, since commands are periods apart.
 #[derive(Clone, Debug, Default)]
-pub struct Inbox(Arc<(AtomicU64, AtomicU64)>);
+pub struct Inbox(Arc<(AtomicU64, AtomicU64, AtomicBool)>);
 
 impl Inbox {
     /// Issues command `number` at the instant `at_ns` of `CLOCK_MONOTONIC`.
     pub fn put(&self, number: u64, at_ns: u64) {
         self.0.1.store(at_ns, Ordering::Relaxed);
         self.0.0.store(number, Ordering::Release);
+    }
+
+    /// Tells that commands are served, and in series, from now on.
+    pub fn open(&self) {
+        self.0.2.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they are.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.2.load(Ordering::Relaxed)
     }
 
     /// The latest one: number and instant in nanoseconds; number 0 when there is none yet.
@@ -265,6 +276,10 @@ struct Issuing {
 
 impl Task for Issuing {
     fn cycle(&mut self, _: &Cycle) -> Flow {
+        // A loop that has not begun, or whose first cycles are in no series, is not commanded: it would be a late start that is measured.
+        if !self.inbox.is_open() {
+            return Flow::Continue;
+        }
         let at = Monotonic.now();
         let index = self.made.add();
         self.marks.set(index, at);
