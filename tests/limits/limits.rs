@@ -73,6 +73,7 @@ const UNSAFE_FILES: [(&str, &str); 24] = [
     ("crates/onbeat/src/inject/in_loop.rs", "pages taken and given back in a cycle"),
     ("crates/onbeat/src/inject/outside.rs", "a process that shares memory with the injector"),
     ("crates/onbeat/src/inject/softirq.rs", "a socket option that only libc has"),
+    ("crates/onbeat/src/probe/ports/stamped.rs", "the kernel's time stamps of datagrams"),
     ("crates/onbeat-rt/src/ring.rs", "slots shared by two threads"),
     ("crates/onbeat-rt/src/sys.rs", "clock reads and the sleep, without std"),
     ("crates/onbeat/src/load/leader.rs", "handlers of the signals that end a load"),

@@ -424,7 +424,9 @@ pub(crate) fn wait(text: &str) -> Result<Wait, String> {
         ("sleep", None) => Ok(Wait::Sleep),
         ("spin", margin) => Ok(Wait::SleepThenSpin { margin_ns: margin.unwrap_or(50_000) }),
         ("adaptive", cap) => Ok(Wait::Adaptive { cap_ns: cap.unwrap_or(300_000) }),
-        _ => Err("waits are sleep, spin[=50us] and adaptive[=300us]".to_owned()),
+        ("relative", None) => Ok(Wait::Relative { margin_ns: 0 }),
+        ("relative-spin", margin) => Ok(Wait::Relative { margin_ns: margin.unwrap_or(50_000) }),
+        _ => Err("waits are sleep, spin[=50us], adaptive[=300us], relative and relative-spin[=50us]".to_owned()),
     }
 }
 
@@ -465,6 +467,8 @@ mod tests {
     #[test]
     fn waits_policies_and_phases_are_read_as_typed() {
         assert_eq!(wait("spin"), Ok(Wait::SleepThenSpin { margin_ns: 50_000 }));
+        assert_eq!(wait("relative"), Ok(Wait::Relative { margin_ns: 0 }));
+        assert_eq!(wait("relative-spin"), Ok(Wait::Relative { margin_ns: 50_000 }));
         assert_eq!(wait("adaptive=100us"), Ok(Wait::Adaptive { cap_ns: 100_000 }));
         assert_eq!(overrun("catch-up=3"), Ok(OnOverrun::CatchUp { at_most: 3 }));
         assert_eq!(phase("250us"), Ok(Phase::At(250_000)));

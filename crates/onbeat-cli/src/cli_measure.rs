@@ -39,7 +39,8 @@ pub(crate) struct MeasureOptions {
     #[arg(long, default_value = "90", value_parser = clap::value_parser!(u32).range(0..=99), value_name = "N")]
     pub(crate) priority: u32,
     /// How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin
-    /// that follows the machine, never longer than this)
+    /// that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the
+    /// period after each cycle, as in the papers of 2007 and 2009)
     #[arg(long, default_value = "sleep", value_parser = wait, value_name = "WAIT")]
     pub(crate) wait: Wait,
     /// Leave out the flight recorder that finds out why cycles were late

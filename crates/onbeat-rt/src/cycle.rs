@@ -10,6 +10,9 @@
 //!    |------- response time --------|
 //! ```
 //!
+//! With [`Wait::Relative`] there is no grid: r_(k+1) = e_k + T, so nothing is ever passed over, and `slots = cycles`. The loop is for as
+//! long as the plan's releases would take on the grid, and runs fewer cycles than that.
+//!
 //! Absent on purpose: catching up without a limit, moving the phase to "now" after an overrun, and any way to start a
 //! thread or ask for a priority: that is cold work, `onbeat::thread`.
 
@@ -158,7 +161,8 @@ pub struct Plan {
     pub first_release: Instant,
     /// D, in nanoseconds after the release.
     pub deadline_ns: u64,
-    /// How many releases the grid has; `u64::MAX` for no end.
+    /// How many releases the grid has; `u64::MAX` for no end. Without a grid ([`Wait::Relative`]), the loop ends when that many
+    /// periods have passed.
     pub releases: u64,
     /// How to get to a release.
     pub wait: Wait,
@@ -197,11 +201,13 @@ pub enum PlanError {
 /// The first rule that is broken, with its numbers.
 pub const fn admit(period_ns: u64, wait: Wait, work_ns: u64) -> Result<(), PlanError> {
     let spin_ns = wait.longest_spin_ns();
+    // A relative sleep comes on top of the work.
+    let from_start_to_start_ns = period_ns as u128 + if wait.is_relative() { work_ns as u128 } else { 0 };
     if period_ns == 0 {
         Err(PlanError::NoPeriod)
     } else if spin_ns >= period_ns {
         Err(PlanError::SpinTooLong { spin_ns, period_ns })
-    } else if (spin_ns as u128 + work_ns as u128) * 10 > period_ns as u128 * 9 {
+    } else if (spin_ns as u128 + work_ns as u128) * 10 > from_start_to_start_ns * 9 {
         Err(PlanError::TooBusy { work_ns, spin_ns, period_ns })
     } else {
         Ok(())
@@ -253,7 +259,7 @@ pub fn run<C: Clock, T: Task>(
     let mut grid = Grid::new(plan);
     let mut now = clock.now();
     let end = loop {
-        if grid.next >= plan.releases {
+        if grid.is_over() {
             break End::Complete;
         }
         if stop.load(Ordering::Relaxed) {
@@ -302,15 +308,29 @@ struct Grid<'p> {
     burst: u32,
     /// What the task has steered by, in all.
     shift_ns: i64,
+    /// Where the next release lies when there is no grid.
+    relative: Option<Instant>,
 }
 
 impl<'p> Grid<'p> {
     const fn new(plan: &'p Plan) -> Self {
-        Self { plan, next: 0, skipped_before_next: 0, cycles: 0, skipped: 0, burst: 0, shift_ns: 0 }
+        let relative = if plan.wait.is_relative() { Some(plan.first_release) } else { None };
+        Self { plan, next: 0, skipped_before_next: 0, cycles: 0, skipped: 0, burst: 0, shift_ns: 0, relative }
+    }
+
+    /// Whether the plan's releases, or the time that they take on the grid, are over.
+    #[inline]
+    fn is_over(&self) -> bool {
+        let lasts_ns = self.plan.releases.saturating_mul(self.plan.period_ns);
+        let is_late = |release: Instant| release.ns_since(self.plan.first_release) >= lasts_ns;
+        self.relative.map_or(self.next >= self.plan.releases, is_late)
     }
 
     #[inline]
     const fn next_release(&self) -> Instant {
+        if let Some(release) = self.relative {
+            return release;
+        }
         let release = self.plan.first_release.plus_ns(self.next * self.plan.period_ns);
         Instant::from_ns(release.as_ns().saturating_add_signed(self.shift_ns))
     }
@@ -322,7 +342,8 @@ impl<'p> Grid<'p> {
         self.shift_ns += steered_ns;
         self.cycles += 1;
         self.next += 1;
-        let overrun = response_ns > self.plan.period_ns;
+        let overrun = self.relative.is_none() && response_ns > self.plan.period_ns;
+        self.relative = self.relative.map(|_| end.plus_ns(self.plan.period_ns));
         self.skipped_before_next = if overrun { self.pass_over(end) } else { 0 };
         if !overrun {
             self.burst = 0;

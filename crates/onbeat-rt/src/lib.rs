@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | `clock_gettime(CLOCK_MONOTONIC)` | [`sys::Monotonic::now`] | three times a cycle, answered by the vDSO without entering the kernel; a kernel without a vDSO clock source enters it |
 //! | `clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)` | [`sys::Monotonic`]'s `sleep_until` | once a cycle |
+//! | `clock_nanosleep(CLOCK_MONOTONIC, 0)` | [`sys::Monotonic`]'s `sleep_for` | once a cycle instead, with [`Wait::Relative`] only |
 //! | `write`, `ioctl(GPIO_V2_LINE_SET_VALUES)` | [`sys::Port`] | once a cycle, by a task that has an output |
 //! | `ppoll`, `read` | [`sys::Port`] | once a cycle, by a loop that answers edges of an input ([`answer`]) |
 //!
@@ -21,7 +22,7 @@
 //! # Absent on purpose
 //!
 //! No heap (`no_std`, no `alloc`: the compiler refuses), no logging, no strings, no `dyn`, no floating-point
-//! formatting, no relative sleep (it drifts), no wall clock (it jumps), no time stamp counter calibrated by ourselves
+//! formatting, no relative sleep (it drifts; the one exception, [`Wait::Relative`], reproduces measurements that were made with one), no wall clock (it jumps), no time stamp counter calibrated by ourselves
 //! (it is wrong by hundreds of ppm). Set-up that needs rights (priority, affinity, locked memory) is cold work and
 //! lives in `onbeat::thread`.
 //!

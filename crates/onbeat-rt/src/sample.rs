@@ -59,6 +59,9 @@ impl Flags {
     pub const NO_SLEEP: Self = Self(1 << 2);
     /// A signal ended the sleep early; it was taken up again.
     pub const INTERRUPTED: Self = Self(1 << 3);
+    /// The sleep was for a length of time, not until an instant: the kernel counted from when it was asked, a little later than
+    /// the loop did.
+    pub const RELATIVE: Self = Self(1 << 4);
 
     /// Both sets together.
     #[must_use]

@@ -6,7 +6,7 @@
 
 use crate::time::{Clock, Instant, Interrupted};
 
-/// `CLOCK_MONOTONIC`, read through the vDSO and slept on by absolute time.
+/// `CLOCK_MONOTONIC`, read through the vDSO and slept on by absolute time, or for a length of time where a wait asks for that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Monotonic;
 
@@ -18,14 +18,22 @@ impl Clock for Monotonic {
 
     #[inline]
     fn sleep_until(&self, wake_up: Instant) -> Result<(), Interrupted> {
-        let until = timespec(wake_up.as_ns());
-        // SAFETY: `until` is a valid timespec that lives across the call; an absolute sleep takes no remainder.
-        let answer = unsafe {
-            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, core::ptr::null_mut())
-        };
-        // clock_nanosleep returns the error number itself, never -1 (POSIX.1-2017).
-        if answer == 0 { Ok(()) } else { Err(Interrupted) }
+        nanosleep(wake_up.as_ns(), libc::TIMER_ABSTIME)
     }
+
+    #[inline]
+    fn sleep_for(&self, ns: u64) -> Result<(), Interrupted> {
+        nanosleep(ns, 0)
+    }
+}
+
+#[inline]
+fn nanosleep(ns: u64, flags: libc::c_int) -> Result<(), Interrupted> {
+    let time = timespec(ns);
+    // SAFETY: `time` is a valid timespec that lives across the call; the remainder is not asked for.
+    let answer = unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const time, core::ptr::null_mut()) };
+    // clock_nanosleep returns the error number itself, never -1 (POSIX.1-2017).
+    if answer == 0 { Ok(()) } else { Err(Interrupted) }
 }
 
 /// A prepared descriptor that a loop reads or writes. Whoever made it keeps it open as long as the loop runs.

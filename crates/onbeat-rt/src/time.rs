@@ -1,6 +1,6 @@
 //! Instants on one clock, and a clock that tests can script.
 //!
-//! Absent on purpose: a wall clock (it jumps) and relative sleeps (they drift).
+//! Absent on purpose: a wall clock (it jumps).
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -63,6 +63,12 @@ pub trait Clock {
     /// # Errors
     /// [`Interrupted`] when a signal arrived first.
     fn sleep_until(&self, wake_up: Instant) -> Result<(), Interrupted>;
+
+    /// Sleeps for `ns` nanoseconds from the call on. Repeated, it drifts: only [`Wait::Relative`](crate::Wait) uses it.
+    ///
+    /// # Errors
+    /// [`Interrupted`] when a signal arrived first.
+    fn sleep_for(&self, ns: u64) -> Result<(), Interrupted>;
 }
 
 impl<C: Clock> Clock for &C {
@@ -72,6 +78,10 @@ impl<C: Clock> Clock for &C {
 
     fn sleep_until(&self, wake_up: Instant) -> Result<(), Interrupted> {
         (**self).sleep_until(wake_up)
+    }
+
+    fn sleep_for(&self, ns: u64) -> Result<(), Interrupted> {
+        (**self).sleep_for(ns)
     }
 }
 
@@ -83,6 +93,7 @@ pub struct MockClock<L> {
     now_ns: Cell<u64>,
     ns_per_reading: u64,
     sleeps: Cell<u64>,
+    relative_sleeps: Cell<u64>,
     lateness_ns: L,
 }
 
@@ -91,7 +102,13 @@ impl<L: Fn(Instant) -> u64> MockClock<L> {
     /// whose readings cost nothing.
     #[must_use]
     pub const fn starting_at(start: Instant, lateness_ns: L) -> Self {
-        Self { now_ns: Cell::new(start.as_ns()), ns_per_reading: 0, sleeps: Cell::new(0), lateness_ns }
+        Self {
+            now_ns: Cell::new(start.as_ns()),
+            ns_per_reading: 0,
+            sleeps: Cell::new(0),
+            relative_sleeps: Cell::new(0),
+            lateness_ns,
+        }
     }
 
     /// The same clock, moving by `ns` at each reading, so that a polling wait comes to its end.
@@ -111,6 +128,12 @@ impl<L: Fn(Instant) -> u64> MockClock<L> {
     pub fn sleeps(&self) -> u64 {
         self.sleeps.get()
     }
+
+    /// How many of these sleeps were for a length of time, not until an instant.
+    #[must_use]
+    pub fn relative_sleeps(&self) -> u64 {
+        self.relative_sleeps.get()
+    }
 }
 
 impl<L: Fn(Instant) -> u64> Clock for MockClock<L> {
@@ -125,5 +148,10 @@ impl<L: Fn(Instant) -> u64> Clock for MockClock<L> {
             self.now_ns.set(wake_up.as_ns() + (self.lateness_ns)(wake_up));
         }
         Ok(())
+    }
+
+    fn sleep_for(&self, ns: u64) -> Result<(), Interrupted> {
+        self.relative_sleeps.set(self.relative_sleeps.get() + 1);
+        self.sleep_until(Instant::from_ns(self.now_ns.get() + ns))
     }
 }

@@ -5,7 +5,8 @@
 //! It always sleeps first when there is time for it: a loop that only polls starves the kernel's own threads, and is
 //! stopped for 50 ms by RT throttling or by the fair server.
 //!
-//! Absent on purpose: relative sleeps. The loop that uses this is [`crate::cycle`].
+//! Relative sleeps drift, and [`Wait::Relative`] is for one purpose: to repeat measurements that were made with them. The loop
+//! that uses this is [`crate::cycle`].
 
 use crate::sample::Flags;
 use crate::time::{Clock, Instant};
@@ -25,6 +26,13 @@ pub enum Wait {
         /// The longest margin, in nanoseconds. Later sleeps than this are no wake-up cost and are not learnt from.
         cap_ns: u64,
     },
+    /// Sleep for the period after each cycle's end, as Yoon, Song and Lee and Mossige, Sampath and Rao did. There is no grid then: each
+    /// release lies one period behind the end of the cycle before, and the loop is as much slower than its period as cycles
+    /// and wake-ups take.
+    Relative {
+        /// Sleep for this much less, then poll the clock, in nanoseconds; 0 for a sleep alone.
+        margin_ns: u64,
+    },
 }
 
 impl Wait {
@@ -33,9 +41,15 @@ impl Wait {
     pub const fn longest_spin_ns(self) -> u64 {
         match self {
             Self::Sleep => 0,
-            Self::SleepThenSpin { margin_ns } => margin_ns,
+            Self::SleepThenSpin { margin_ns } | Self::Relative { margin_ns } => margin_ns,
             Self::Adaptive { cap_ns } => cap_ns,
         }
+    }
+
+    /// Whether releases follow the ends of cycles instead of a grid.
+    #[must_use]
+    pub const fn is_relative(self) -> bool {
+        matches!(self, Self::Relative { .. })
     }
 }
 
@@ -65,7 +79,7 @@ pub struct Woken {
     pub sleep_latency_ns: u64,
     /// Nanoseconds spent polling.
     pub spun_ns: u64,
-    /// [`Flags::NO_SLEEP`] and [`Flags::INTERRUPTED`] when they apply.
+    /// [`Flags::NO_SLEEP`], [`Flags::INTERRUPTED`] and [`Flags::RELATIVE`] when they apply.
     pub flags: Flags,
 }
 
@@ -75,7 +89,7 @@ impl Waiter {
     pub fn new(wait: Wait) -> Self {
         let margin_ns = match wait {
             Wait::Sleep => 0,
-            Wait::SleepThenSpin { margin_ns } => margin_ns,
+            Wait::SleepThenSpin { margin_ns } | Wait::Relative { margin_ns } => margin_ns,
             Wait::Adaptive { cap_ns } => ADAPTIVE_START_NS.min(cap_ns),
         };
         Self { wait, margin_ns }
@@ -94,10 +108,18 @@ impl Waiter {
     pub fn wait<C: Clock>(&mut self, clock: &C, release: Instant, now: Instant) -> Woken {
         let wake_up = release.minus_ns(self.margin_ns);
         let slept = now < wake_up;
-        let mut flags = Flags::default().with_if(Flags::NO_SLEEP, !slept);
+        let mut flags = Flags::default()
+            .with_if(Flags::NO_SLEEP, !slept)
+            .with_if(Flags::RELATIVE, slept && self.wait.is_relative());
         if slept {
-            while clock.sleep_until(wake_up).is_err() {
+            let mut slept = match self.wait {
+                Wait::Relative { .. } => clock.sleep_for(wake_up.ns_since(now)),
+                _ => clock.sleep_until(wake_up),
+            };
+            // What is left of an interrupted sleep ends at its instant: another relative one would begin late.
+            while slept.is_err() {
                 flags = flags.with(Flags::INTERRUPTED);
+                slept = clock.sleep_until(wake_up);
             }
         }
         let woke = clock.now();
@@ -152,6 +174,22 @@ mod tests {
         assert!(woken.start >= at(MS) && woken.start.ns_since(at(MS)) < 20, "within one clock reading of the release");
         assert_eq!(woken.sleep_latency_ns, 23_020, "the sleep's own latency is kept: it is what the margin must cover");
         assert_eq!(clock.sleeps(), 1, "it really sleeps before it polls");
+    }
+
+    #[test]
+    fn a_relative_sleep_lasts_from_now_and_is_late_like_any_other() {
+        let clock = MockClock::starting_at(at(0), |_| 17_600);
+        let woken = Waiter::new(Wait::Relative { margin_ns: 0 }).wait(&clock, at(MS), at(0));
+        assert_eq!((woken.start, woken.sleep_latency_ns, woken.spun_ns), (at(MS + 17_600), 17_600, 0));
+        assert_eq!((clock.relative_sleeps(), clock.sleeps()), (1, 1));
+    }
+
+    #[test]
+    fn a_relative_sleep_that_spins_is_shorter_by_the_margin() {
+        let clock = MockClock::starting_at(at(0), |_| 17_600).ns_per_reading(20);
+        let woken = Waiter::new(Wait::Relative { margin_ns: 50_000 }).wait(&clock, at(MS), at(0));
+        assert!(woken.start >= at(MS) && woken.start.ns_since(at(MS)) < 20, "within one clock reading");
+        assert_eq!((woken.sleep_latency_ns, clock.relative_sleeps()), (17_620, 1));
     }
 
     #[test]

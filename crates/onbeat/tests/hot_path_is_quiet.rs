@@ -23,9 +23,20 @@ static ALLOCATOR: AllocDisabler = AllocDisabler;
 
 const CYCLES: u64 = 2000;
 const SIGSYS: i32 = 31;
+const RELATIVE: Wait = Wait::Relative { margin_ns: 50_000 };
 
 /// A 2 kHz loop with a spin, so that both parts of a wait are passed.
 fn run_loop(task: &mut (impl Task + Send), arm: fn(), around: fn(&mut dyn FnMut())) -> (Outcome, usize) {
+    run_loop_waiting(Wait::SleepThenSpin { margin_ns: 50_000 }, task, arm, around)
+}
+
+/// The same, with a wait of one's own.
+fn run_loop_waiting(
+    wait: Wait,
+    task: &mut (impl Task + Send),
+    arm: fn(),
+    around: fn(&mut dyn FnMut()),
+) -> (Outcome, usize) {
     let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -41,7 +52,7 @@ fn run_loop(task: &mut (impl Task + Send), arm: fn(), around: fn(&mut dyn FnMut(
                 first_release,
                 deadline_ns: period_ns,
                 releases: CYCLES,
-                wait: Wait::SleepThenSpin { margin_ns: 50_000 },
+                wait,
                 on_overrun: OnOverrun::SkipKeepPhase,
             };
             arm();
@@ -128,6 +139,12 @@ fn in_a_child_with_the_filter() {
     };
     let outcome = match std::env::var("ONBEAT_TEST_CHILD").unwrap_or_default().as_str() {
         "quiet" => run_loop(&mut quiet, arm, plainly).0,
+        "relative" => {
+            let outcome = run_loop_waiting(RELATIVE, &mut quiet, arm, plainly).0;
+            // Without a grid the loop ends by its time, with fewer cycles.
+            assert!(outcome.slots == outcome.cycles && outcome.cycles <= CYCLES && outcome.cycles > 1, "{outcome:?}");
+            return;
+        }
         "exchanges" => run_loop(&mut Exchanges::new("filter"), arm, plainly).0,
         "writes" => run_loop(&mut writes, with_ports, plainly).0,
         "writes without ports" => run_loop(&mut writes, arm, plainly).0,
@@ -141,6 +158,12 @@ fn in_a_child_with_the_filter() {
 #[test]
 fn the_loop_asks_the_kernel_for_nothing_but_sleep_and_time() {
     let status = child("quiet");
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn a_relative_sleep_asks_the_kernel_for_nothing_else_either() {
+    let status = child("relative");
     assert!(status.success(), "{status}");
 }
 
@@ -190,6 +213,10 @@ fn the_loop_allocates_nothing_and_an_allocation_would_be_seen() {
     };
     let (outcome, samples) = run_loop(&mut quiet, || {}, watched);
     assert_eq!(SEEN.load(Ordering::Relaxed), 0, "allocations in {} cycles", outcome.cycles);
+    assert_eq!(samples as u64, outcome.cycles);
+
+    let (outcome, samples) = run_loop_waiting(RELATIVE, &mut quiet, || {}, watched);
+    assert_eq!(SEEN.load(Ordering::Relaxed), 0, "allocations in {} cycles without a grid", outcome.cycles);
     assert_eq!(samples as u64, outcome.cycles);
 
     run_loop(&mut allocates_once, || {}, watched);

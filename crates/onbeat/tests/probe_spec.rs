@@ -28,6 +28,8 @@ use onbeat_rt::{
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const T: u64 = MS;
+/// What a probe leaves to be known besides its figures.
+const REMARK: &str = "the observer was 12 us late";
 
 /// Releases of a millisecond; sleep k returns `late_us[k]` late, cycle k works for what `work` says.
 fn on_the_grid(late_us: &[u64], work: impl Fn(&Cycle, &dyn Fn(u64))) -> (Outcome, Vec<Sample>) {
@@ -69,11 +71,16 @@ fn us(values: &[u64]) -> Vec<u64> {
 }
 
 /// A run file of these samples, as a probe called `name` writes it, and its summary.
-fn recorded(
+fn recorded(name: &str, of: Box<dyn Figures>, run: (Outcome, Vec<Sample>), delay_ns: u64) -> (RunFile, Summary) {
+    recorded_as(name, of, run, (delay_ns, "sleep"))
+}
+
+/// The same, with the wait of its header.
+fn recorded_as(
     name: &str,
     of: Box<dyn Figures>,
     (outcome, samples): (Outcome, Vec<Sample>),
-    delay_ns: u64,
+    (delay_ns, wait): (u64, &str),
 ) -> (RunFile, Summary) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
@@ -82,7 +89,7 @@ fn recorded(
         phase_ns: 0,
         deadline_ns: T,
         work_ns: 0,
-        wait: "sleep".into(),
+        wait: wait.into(),
         on_overrun: "skip".into(),
         cpu: None,
         priority: 0,
@@ -100,6 +107,7 @@ fn recorded(
         recorder.sample(sample, None).unwrap();
     }
     recorder.end_block(&outcome).unwrap();
+    recorder.remark(REMARK.to_owned()).unwrap();
     recorder.close(&Account::default()).unwrap();
     let run = RunFile::read(Path::new(&path)).unwrap();
     let summary = Summary::of_run(&run, None);
@@ -180,6 +188,81 @@ fn a_write_interval_runs_from_the_end_of_one_write_to_the_end_of_the_next() {
     assert!(cell.derived[0].ends_with("its write: 25.8 us"), "{:?}", cell.derived);
 }
 
+/// A loop without a grid: 1 ms of sleep, woken `late_us` late, with cycles of `work_us`.
+fn relative(late_us: u64, work_us: &[u64]) -> (Outcome, Vec<Sample>) {
+    let clock = MockClock::starting_at(Instant::from_ns(0), |_| late_us * US);
+    let plan = Plan {
+        period_ns: T,
+        first_release: Instant::from_ns(T),
+        deadline_ns: T,
+        releases: u64::MAX,
+        wait: Wait::Relative { margin_ns: 0 },
+        on_overrun: OnOverrun::SkipKeepPhase,
+    };
+    let mut task = |cycle: &Cycle| {
+        clock.spend(work_us[cycle.index as usize] * US);
+        if cycle.index as usize + 1 == work_us.len() { Flow::Stop } else { Flow::Continue }
+    };
+    let mut slots: Vec<Slot<Sample>> = (0..64).map(|_| Slot::empty()).collect();
+    let mut ring = Ring::over(&mut slots).unwrap();
+    let (mut hot, mut cold) = split(&mut ring);
+    let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
+    (outcome, std::iter::from_fn(|| cold.pop()).collect())
+}
+
+#[test]
+fn without_a_grid_average_minus_sleep_is_the_papers_t_w() {
+    // Periods of 1,000 + 15 + 2 us and 1,000 + 15 + 4 us: 1,018 us on average.
+    let run = relative(15, &[2, 4, 6]);
+    let (file, summary) = recorded_as("timer", Box::new(NoFigures), run, (0, "relative"));
+    assert_eq!(file.distribution(Series::ObservedPeriod).count(), 2);
+    let told = &summary.cells[0].derived[0];
+    assert!(
+        told.contains("sleep of 1,000.00 us per cycle, no grid: average observed period 1,018.00 us")
+            && told.ends_with("t_w = average - sleep: 18.00 us"),
+        "{told}"
+    );
+    assert_eq!((summary.cells[0].slots, summary.cells[0].skipped), (3, 0));
+}
+
+#[test]
+fn without_a_grid_t_w_of_writes_is_that_of_their_intervals() {
+    // From the end of one write to the end of the next: 1,000 + 15 + 4 us, and 1,000 + 15 + 6 us.
+    let run = relative(15, &[2, 4, 6]);
+    let (_, summary) = recorded_as("write", Box::new(Intervals), run, (0, "relative"));
+    let told = &summary.cells[0].derived[0];
+    assert!(told.contains("average write interval 1,020.00 us; t_w = average - sleep: 20.00 us"), "{told}");
+}
+
+#[test]
+fn on_the_grid_nothing_is_said_of_a_relative_sleep() {
+    let (_, summary) = recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
+    assert_eq!(summary.cells[0].derived, [REMARK], "and nothing else");
+}
+
+#[test]
+fn what_a_probe_leaves_to_be_known_is_said_beside_the_figures_and_once() {
+    let (_, summary) = recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
+    let said = onbeat::report::bench_sentences(&summary);
+    assert_eq!(said.iter().filter(|sentence| *sentence == REMARK).count(), 1, "{said:?}");
+    assert!(!summary.cells[0].notes.contains(&REMARK.to_owned()), "{:?}", summary.cells[0].notes);
+}
+
+#[test]
+fn edges_that_were_never_answered_are_said_with_their_share_and_are_over_a_limit() {
+    // Edges 1 and 2 never reached the loop.
+    let (outcome, mut samples) = on_the_grid(&[10, 10, 10, 10], |_, _| ());
+    samples.drain(1..3);
+    samples[1].skipped = 2;
+    let outcome = Outcome { cycles: 2, skipped: 2, ..outcome };
+    let (run, summary) = recorded("read-write", Box::new(Reactions { delay_ns: 0 }), (outcome, samples), 0);
+    let told = &summary.cells[0].derived[1];
+    assert!(told.starts_with("2 of 4 edges (50 %) were never answered") && told.contains("over any limit"), "{told}");
+    let limit = onbeat::record::LimitNote { limit_ns: 1_000_000 * MS, at: 99.0, on: Series::ReadWrite };
+    let judged = Summary::of_run(&run, Some(limit)).cells[0].verdict.clone().unwrap();
+    assert_eq!((judged.over, judged.releases), (2, 4), "{}", judged.sentence);
+}
+
 #[test]
 fn an_interval_across_lost_samples_is_none() {
     let (_, samples) = on_the_grid(&[1, 1, 1, 1], |_, _| ());
@@ -207,6 +290,10 @@ impl<L: Fn(Instant) -> u64> Edges for Given<'_, L> {
         self.next += 1;
         Arrival::Edge(Edge { index: self.next as u64 - 1, at })
     }
+
+    fn waiting(&mut self) -> Option<Edge> {
+        None
+    }
 }
 
 #[test]
@@ -218,8 +305,14 @@ fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
         clock.spend((3 + cycle.index) * US);
         Flow::Continue
     };
-    let answers =
-        Answers { delay_ns: 200 * US, period_ns: 2 * MS, deadline_ns: 2 * MS, edges: u64::MAX, wait: Wait::Sleep };
+    let answers = Answers {
+        delay_ns: 200 * US,
+        period_ns: 2 * MS,
+        deadline_ns: 2 * MS,
+        edges: u64::MAX,
+        wait: Wait::Sleep,
+        on_overrun: OnOverrun::SkipKeepPhase,
+    };
     let mut slots: Vec<Slot<Sample>> = (0..8).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -255,16 +348,31 @@ fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
         _ => (),
     };
     let run = on_the_grid(&[5, 5, 5, 5], work);
-    let unseen = figures(Links { is_seen: false }, &run.1);
+    let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
     assert_eq!((&unseen[&Series::Pickup], &unseen[&Series::Chain]), (&us(&[300, 450]), &us(&[306, 458])));
-    let seen = figures(Links { is_seen: true }, &run.1);
+    let seen = figures(Links { is_seen: true, every_ns: 7_618 * US }, &run.1);
     assert_eq!(seen.keys().collect::<Vec<_>>(), [&Series::Pickup], "whoever sees the output tells the rest");
-    let (_, summary) = recorded("chain", Box::new(Links { is_seen: false }), run, 0);
+    let (_, summary) = recorded("chain", Box::new(Links { is_seen: false, every_ns: 7_618 * US }), run, 0);
     assert!(
         summary.cells[0].derived[0].contains("0.31 at least, 0.38 on average, 0.46 at most"),
         "{:?}",
         summary.cells[0].derived
     );
+}
+
+#[test]
+fn a_command_that_was_never_taken_up_counts_until_the_later_one_has_its_effect() {
+    // Cycle 2 serves a command issued 300 us before its start; two earlier ones were never served.
+    let run = on_the_grid(&[5, 5, 5], |cycle, spend| {
+        if cycle.index == 2 {
+            cycle.note(300 * 1_000);
+            cycle.note_too(2);
+            spend(6);
+        }
+    });
+    let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
+    assert_eq!(unseen[&Series::Chain], us(&[306, 306 + 7_618, 306 + 2 * 7_618]));
+    assert_eq!(unseen[&Series::Pickup], us(&[300]));
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     for loads in [std::slice::from_ref(&options.load), &options.loads] {
         load::look_at_place(loads, options.load_dir.as_deref(), "--load-dir")?;
     }
+    resume::admit(options)?;
     let mut life = options.beside.map(Life::of).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;

@@ -7,15 +7,26 @@ use std::path::{Path, PathBuf};
 use onbeat::input;
 use onbeat::bench::conduct::BENCH_FILE;
 use onbeat::bench::turns::{Begun, TurnsPlan};
+use onbeat::probe::RunError;
 use onbeat::record::{EndReason, Header, Past, RunFile, RunFileError};
 
 use super::Failure;
 use super::runs::RUN_FILE;
+use crate::cli_measure::MeasureOptions;
 use crate::term::{Tone, advise};
 
 const OPTION: &str = "--resume";
 /// What holds a run file's header for certain.
 const BEGINNING_BYTES: u64 = 64 * 1024;
+
+/// A run without a grid has no number of releases that could be left.
+pub(crate) fn admit(options: &MeasureOptions) -> Result<(), Failure> {
+    if !(options.resume && options.wait.is_relative()) {
+        return Ok(());
+    }
+    let why = "it ends by its time, and how much of that is left is not counted";
+    Err(RunError::NoGrid { option: OPTION.to_owned(), why }.into())
+}
 
 /// The latest run below `out` of the same command that has not had all its `releases` yet.
 pub(crate) fn find(out: &Path, probe: &str, releases: u64) -> Result<Option<Past>, Failure> {

@@ -29,6 +29,9 @@ pub struct SpikeFacts {
     /// The instant the loop's timer was set to: the release minus the margin to spin.
     #[serde(with = "in_ns")]
     pub expiry: Instant,
+    /// The timer was set for a length of time; the kernel's `expiry` is then later by what setting it took.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub relative: bool,
     /// When the loop was done with the cycle before, if known.
     #[serde(skip)]
     pub entered_sleep: Option<Instant>,
@@ -63,6 +66,7 @@ impl SpikeFacts {
         Self {
             release: sample.release,
             expiry,
+            relative: sample.flags.has(Flags::RELATIVE),
             entered_sleep: None,
             start,
             end: start.plus_ns(sample.execution_time_ns),
@@ -72,6 +76,11 @@ impl SpikeFacts {
             cpu: None,
             prio: 120,
         }
+    }
+
+    /// Whether a timer that expires at `expires` is the loop's: a relative one expires before the loop starts.
+    pub(super) fn is_the_loops_timer(&self, expires: Instant) -> bool {
+        if self.relative { expires >= self.expiry && expires <= self.start } else { expires == self.expiry }
     }
 
     /// The stretches to explain. Of two, the smaller is left out when it is less than a quarter of the larger.

@@ -77,7 +77,7 @@ impl<'w> Judge<'w> {
         let events = window.in_order();
         let armed = events.iter().rev().find_map(|event| match event.what {
             What::TimerStart { timer, softexpires, .. } if event.tid == facts.tid && event.at <= facts.start => {
-                (softexpires == facts.expiry).then_some((event.at, timer, event.cpu))
+                facts.is_the_loops_timer(softexpires).then_some((event.at, timer, event.cpu))
             }
             _ => None,
         });

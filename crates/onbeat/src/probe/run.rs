@@ -42,6 +42,14 @@ pub enum RunError {
     /// The filter could not be installed.
     #[error(transparent)]
     Lockdown(#[from] LockdownError),
+    /// What it asks for has no meaning without a grid.
+    #[error("{option} has no meaning with --wait relative: {why}; leave one of them out")]
+    NoGrid {
+        /// As typed.
+        option: String,
+        /// What a relative sleep lacks.
+        why: &'static str,
+    },
     /// What the probe needs is not to be had.
     #[error(transparent)]
     Probe(#[from] ProbeError),
@@ -110,9 +118,24 @@ impl Setting {
     /// Checks what every loop must keep to.
     ///
     /// # Errors
-    /// [`RunError::Plan`].
+    /// [`RunError::Plan`], [`RunError::NoGrid`].
     pub fn admit(&self) -> Result<(), RunError> {
+        if self.wait.is_relative() {
+            self.admit_without_a_grid()?;
+        }
         onbeat_rt::cycle::admit(self.period_ns, self.wait, self.work_ns).map_err(RunError::Plan)
+    }
+
+    fn admit_without_a_grid(&self) -> Result<(), RunError> {
+        if let Phase::At(phase_ns) = self.phase {
+            let option = format!("--phase {}us", phase_ns as f64 / 1e3);
+            return Err(RunError::NoGrid { option, why: "each release follows the end of the cycle before" });
+        }
+        if self.on_overrun != OnOverrun::SkipKeepPhase {
+            let option = format!("--on-overrun {}", overrun_words(self.on_overrun));
+            return Err(RunError::NoGrid { option, why: "it passes no release over, however long a cycle takes" });
+        }
+        Ok(())
     }
 
     const fn recording(&self) -> Recording {
@@ -146,6 +169,8 @@ pub fn wait_words(wait: Wait) -> String {
         Wait::Sleep => "sleep".to_owned(),
         Wait::SleepThenSpin { margin_ns } => format!("spin={}us", margin_ns as f64 / 1000.0),
         Wait::Adaptive { cap_ns } => format!("adaptive={}us", cap_ns as f64 / 1000.0),
+        Wait::Relative { margin_ns: 0 } => "relative".to_owned(),
+        Wait::Relative { margin_ns } => format!("relative-spin={}us", margin_ns as f64 / 1000.0),
     }
 }
 
@@ -492,7 +517,7 @@ const fn reason(end: End) -> EndReason {
 }
 
 /// The tick's place, from the earliest of several: each is late by one interrupt's latency.
-fn steady_tick() -> Tick {
+pub(super) fn steady_tick() -> Tick {
     let first = tick();
     let half = first.every_ns / 2;
     // Distances from the first reading, turned around the grid so that early ones come before late ones.

@@ -107,7 +107,7 @@ impl Header {
             ("P", granted("real-time priority")),
             ("M", granted("locked memory")),
             ("C", granted("CPU shield")),
-            ("S", self.timing.as_ref().is_some_and(|timing| timing.wait != "sleep")),
+            ("S", self.timing.as_ref().is_some_and(|timing| !["sleep", "relative"].contains(&timing.wait.as_str()))),
         ];
         let letters: String = has.iter().filter(|(_, has)| *has).map(|(letter, _)| *letter).collect();
         if letters.is_empty() { "none".to_owned() } else { letters }
@@ -150,7 +150,7 @@ pub struct Timing {
     pub deadline_ns: u64,
     /// Planned work per cycle.
     pub work_ns: u64,
-    /// The wait, as typed: `sleep`, `spin=50us`, `adaptive`.
+    /// The wait, as typed: `sleep`, `spin=50us`, `adaptive=300us`, `relative`, `relative-spin=50us`.
     pub wait: String,
     /// The overrun policy, as typed: `skip`, `catch-up=3`, `stop`.
     pub on_overrun: String,

@@ -99,6 +99,9 @@ pub struct WindowNote {
     pub release_ns: u64,
     /// What the loop's timer was set to.
     pub expiry_ns: u64,
+    /// It was set for a length of time, and expires a little later than that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub relative: bool,
     /// `s_k`.
     pub start_ns: u64,
     /// `e_k`.
@@ -135,6 +138,7 @@ impl WindowNote {
             index,
             release_ns: facts.release.as_ns(),
             expiry_ns: facts.expiry.as_ns(),
+            relative: facts.relative,
             start_ns: facts.start.as_ns(),
             end_ns: facts.end.as_ns(),
             spun_ns: facts.spun_ns,
@@ -154,6 +158,7 @@ impl WindowNote {
         SpikeFacts {
             release: Instant::from_ns(self.release_ns),
             expiry: Instant::from_ns(self.expiry_ns),
+            relative: self.relative,
             entered_sleep: None,
             start: Instant::from_ns(self.start_ns),
             end: Instant::from_ns(self.end_ns),

@@ -1,13 +1,15 @@
 //! What single probes have to say beyond the figures of a loop: means of a reaction taken apart, a chain counted in cycles,
 //! and a run second by second.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::cell::CellSummary;
 use super::statistics::Statistics;
 use super::table::{Column, Row, Table};
-use super::units::{Letters, count, time_ns};
-use crate::record::{RunFile, Second, Seconds, Series};
+use super::units::{Letters, count, percent, time_ns};
+use crate::record::{RunFile, Second, Seconds, Series, Timing};
 
 /// How a series of seconds is spread: the rows of the tables that Xenomai's `latency` is reported with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -94,12 +96,35 @@ pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
     })
 }
 
+/// What a loop without a grid comes to: the average of its main interval, and that minus the sleep, as both papers have it.
+fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Option<String> {
+    if !timing.wait.starts_with("relative") {
+        return None;
+    }
+    let us = |ns: f64| {
+        let hundredths = (ns / 10.0).round() as i64;
+        let sign = if hundredths < 0 { "-" } else { "" };
+        format!("{sign}{}.{:02} us", count(hundredths.unsigned_abs() / 100), hundredths.unsigned_abs() % 100)
+    };
+    let (words, average) = [Series::WriteInterval, Series::ObservedPeriod]
+        .iter()
+        .find_map(|one| Some((one.words(), series.get(one)?.mean_ns)))?;
+    let sleep_ns = timing.period_ns as f64;
+    Some(format!(
+        "A relative sleep of {} per cycle, no grid: average {words} {}; t_w = average - sleep: {}",
+        us(sleep_ns),
+        us(average),
+        us(average - sleep_ns)
+    ))
+}
+
 /// What follows from the figures of a probe, as sentences.
 #[must_use]
-pub(super) fn derived(run: &RunFile, series: &std::collections::BTreeMap<Series, Statistics>) -> Vec<String> {
+pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let Some(timing) = &run.header.timing else { return Vec::new() };
     let told = |ns: f64| time_ns(ns.round() as u64, Letters::Ascii);
     let mut sentences = Vec::new();
+    sentences.extend(relative_sleep(timing, series));
     if let (Some(interval), Some(response)) = (series.get(&Series::WriteInterval), series.get(&Series::ResponseTime)) {
         sentences.push(format!(
             "Jitter of the write interval (max - min): {}; t_w, the mean time from a release to the return of its write: {}",
@@ -117,6 +142,16 @@ pub(super) fn derived(run: &RunFile, series: &std::collections::BTreeMap<Series,
             told(whole.mean_ns - timing.delay_ns as f64),
             told(write.mean_ns),
             told(read.mean_ns)
+        ));
+    }
+    let skipped = run.account().skipped;
+    if series.contains_key(&Series::ReadWrite) && skipped > 0 {
+        let answered = run.account().cycles;
+        sentences.push(format!(
+            "{} of {} edges ({}) were never answered; they are in no figure, and over any limit on the way from edge to output",
+            count(skipped),
+            count(skipped + answered),
+            percent(skipped as f64 / (skipped + answered) as f64)
         ));
     }
     if let (Some(chain), true) = (series.get(&Series::Chain), timing.period_ns > 0) {
