@@ -4,9 +4,9 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use onbeat::input;
 use onbeat::bench::conduct::BENCH_FILE;
 use onbeat::bench::turns::{Begun, TurnsPlan};
+use onbeat::input;
 use onbeat::probe::RunError;
 use onbeat::record::{EndReason, Header, Past, RunFile, RunFileError};
 

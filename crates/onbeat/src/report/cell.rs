@@ -292,7 +292,9 @@ fn warm_up(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Option<Strin
     let time = |ns: u64| super::units::time_ns(ns, super::units::Letters::Ascii);
     (warmup_worst_ns > kept_ns).then(|| {
         let (worst, cycles) = (time(warmup_worst_ns), count(warmup));
-        format!("{cycles} cycles of the warm-up are in no figure; the latest of them started {worst} behind its release")
+        format!(
+            "{cycles} cycles of the warm-up are in no figure; the latest of them started {worst} behind its release"
+        )
     })
 }
 

@@ -58,7 +58,7 @@ pub fn about(run: &RunFile) -> Vec<Series> {
     let has = |series: &Series| run.entries.iter().any(|entry| entry.series == *series && entry.counts.count() > 0);
     let mut about: Vec<Series> = match (&run.import, run.header.series.as_slice()) {
         (Some(_), _) => Series::ALL.into_iter().filter(has).collect(),
-        (None, []) => vec![Series::WakeupLatency],
+        (None, []) => vec![Series::ReleaseLatency],
         (None, series) => series.iter().copied().filter(has).collect(),
     };
     for series in BESIDE.into_iter().filter(has) {
@@ -135,9 +135,8 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
             .flat_map(|(cell, all)| words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>())
             .collect()
     };
-    let finds = |all: &Conclusions| {
-        !all.modes.found.is_empty() || all.others.iter().any(|other| !other.modes.found.is_empty())
-    };
+    let finds =
+        |all: &Conclusions| !all.modes.found.is_empty() || all.others.iter().any(|other| !other.modes.found.is_empty());
     let modes = told(&finds, &modes_of);
     let normal =
         told(&|all| !many && all.normal.is_some(), &|all| all.normal.iter().map(|n| n.sentence.clone()).collect());

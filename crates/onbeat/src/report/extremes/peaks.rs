@@ -36,7 +36,7 @@ fn of_seconds(run: &RunFile, series: Series) -> Stretches {
     if largest_ns.is_empty() {
         let whole = run.intervals.iter().filter(|interval| (interval.length - 1.0).abs() < 0.5);
         let largest = |interval: &crate::record::Interval| {
-            Some(((interval.t + 0.5) as u64, interval.series.get(&series)?.max_ns as f64))
+            Some(((interval.t + 0.5) as u64, interval.moments(series).max_ns as f64)).filter(|(_, ns)| *ns > 0.0)
         };
         largest_ns.extend(whole.filter_map(largest));
     }
