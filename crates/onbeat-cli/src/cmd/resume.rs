@@ -23,7 +23,8 @@ pub(crate) fn find(out: &Path, probe: &str, releases: u64) -> Result<Option<Past
     let mut runs: Vec<(f64, PathBuf)> = dirs
         .filter_map(|dir| {
             let path = dir.path().join(format!("{probe}{RUN_FILE}"));
-            let header = beginning(&path)?;
+            // A link may have been put there by somebody else, and would be written behind.
+            let header = fs::symlink_metadata(&path).is_ok_and(|file| file.is_file()).then(|| beginning(&path))??;
             (without_option(&header.command) == command).then_some((header.started_unix_s, path))
         })
         .collect();
