@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use onbeat::tune::{Journal, LiveHost, Purpose};
 
@@ -143,6 +144,34 @@ fn nothing_is_written_over_a_run() {
     }
     assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), before);
     assert!(!dir.path().join("other.json").exists());
+}
+
+#[test]
+fn a_run_behind_a_link_is_not_gone_on_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["measure", "timer", "--for", "1h", "--priority", "0", "--no-causes", "--out", "runs", "--resume"];
+    // Ended early, by the signal that Ctrl-C is, once it measures.
+    let begun = || {
+        let mut child = onbeat(dir.path(), &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let latest = dir.path().join("runs/latest");
+        let before = fs::read_link(&latest).ok();
+        // Where a run is gone on with although it should not be, `latest` stays, and the wait ends all the same.
+        let until = Instant::now() + Duration::from_secs(60);
+        while fs::read_link(&latest).ok() == before && child.try_wait().unwrap().is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        assert!(child.wait().unwrap().success());
+        fs::canonicalize(&latest).unwrap().join("timer.onbeat.hlog")
+    };
+    let run = begun();
+    let precious = dir.path().join("precious");
+    fs::rename(&run, &precious).unwrap();
+    symlink(&precious, &run).unwrap();
+    let before = fs::read(&precious).unwrap();
+    assert_ne!(begun(), run, "a new run begins");
+    assert_eq!(fs::read(&precious).unwrap(), before);
 }
 
 // ---- old results

@@ -62,7 +62,8 @@ fn of_this_command(out: &Path, name: &str) -> Vec<PathBuf> {
     let mut runs: Vec<(f64, PathBuf)> = dirs
         .filter_map(|dir| {
             let path = dir.path().join(name);
-            let header = beginning(&path)?;
+            // A link may have been put there by somebody else, and would be written behind.
+            let header = fs::symlink_metadata(&path).is_ok_and(|file| file.is_file()).then(|| beginning(&path))??;
             (without_option(&header.command) == command).then_some((header.started_unix_s, path))
         })
         .collect();
