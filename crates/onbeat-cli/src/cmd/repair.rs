@@ -59,3 +59,8 @@ pub(crate) fn journal_directory() -> PathBuf {
 pub(crate) fn state_directory() -> PathBuf {
     journal_directory().parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
+
+/// Whether a process has changes on record that are not undone.
+pub(crate) fn has_journal_of(pid: u32) -> bool {
+    journal::is_open(&journal_directory(), pid.cast_signed())
+}

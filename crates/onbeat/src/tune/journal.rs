@@ -473,6 +473,14 @@ fn free_path(directory: &Path, head: &Head) -> PathBuf {
     (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
 }
 
+/// Whether a journal of the process `pid` is open in a directory.
+#[must_use]
+pub fn is_open(directory: &Path, pid: i32) -> bool {
+    let owned =
+        |path: &PathBuf| Found::read(path).is_ok_and(|found| found.head.is_some_and(|head| head.owner.tid == pid));
+    list(directory).is_ok_and(|listed| listed.open.iter().any(owned))
+}
+
 fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }

@@ -4,6 +4,8 @@
 //! does there.
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
+mod offline;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -243,27 +245,6 @@ impl World {
         let others = self.tasks.iter().filter(|(tid, task)| task.pid != OWN && **tid <= 1_000);
         all.extend(others.map(|(tid, task)| format!("{tid} {}: {} in {}", task.comm, task.mask, task.group)));
         all
-    }
-
-    /// Other handlers for an interrupt.
-    pub fn with_actions(&mut self, number: u32, actions: &[&str]) {
-        self.irqs.get_mut(&number).unwrap().actions = actions.iter().map(|one| (*one).to_owned()).collect();
-    }
-
-    /// A CPU goes offline: cpusets of v1 lose it for good, and what has no other may use all that are left.
-    pub fn take_offline(&mut self, cpu: u32) {
-        let gone: CpuList = [cpu].into_iter().collect();
-        let online = self.online().minus(&gone);
-        self.files.insert("/sys/devices/system/cpu/online".to_owned(), format!("{online}\n"));
-        if self.cgroups == Cgroups::V1 {
-            self.regroup(|world| world.groups.values_mut().for_each(|group| group.cpus = group.cpus.minus(&gone)));
-        }
-        for task in self.tasks.values_mut().filter(|task| !task.mask.meets(&online)) {
-            task.mask = online.clone();
-        }
-        for irq in self.irqs.values_mut().filter(|irq| !irq.mask.meets(&online)) {
-            irq.mask = online.clone();
-        }
     }
 
     fn possible(&self) -> CpuList {
