@@ -19,4 +19,9 @@ export interface Estimate extends Level {
 }
 export interface Extremes { mission_s: number; estimate: Estimate | null; largest_ns: Ns; sentence: string }
 export interface Enough { at: number; period_ns: Ns; releases: number; seconds: number; over: number; sentence: string }
-export interface Conclusions { modes: Modes; normal: Normal | null; extremes: Extremes; enough: Enough | null }
+/** What can be concluded of one series; runs of before 0.2 name none and are about wake-up latency. */
+export interface OfSeries { series?: string; modes: Modes; normal: Normal | null; extremes: Extremes }
+export interface Conclusions extends OfSeries { enough: Enough | null; others?: OfSeries[] }
+
+/** The main series first. */
+export const eachSeries = (all: Conclusions): readonly OfSeries[] => [all, ...(all.others ?? [])];

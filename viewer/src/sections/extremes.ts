@@ -1,9 +1,10 @@
 // How late it may get in a longer time: the estimate with its interval where the fit holds, or why there is none.
 import { logMarks, line, smallChart, type Layer } from '../charts/small.ts';
-import type { Estimate, Extremes } from '../conclusions.ts';
+import { eachSeries, type Estimate, type Extremes } from '../conclusions.ts';
 import { h, section, svg } from '../dom.ts';
 import type { Report } from '../model.ts';
 import { duration, held, human, sec, tick, type Sec } from '../units.ts';
+import { seriesWord } from '../words.ts';
 
 const TIMES = [1, 3, 10, 30, 60, 180, 600, 1800, 3600, 10_800, 28_800, 86_400, 259_200, 604_800, 2_592_000, 7_776_000, 31_557_600];
 const days = (seconds: Sec): string => (seconds >= 172_800 ? `${Math.round(seconds / 86_400)} d` : duration(seconds));
@@ -37,11 +38,11 @@ function plot(name: string, { sentence, mission_s: mission }: Extremes, estimate
     ];
   };
   return smallChart({
-    title: name === '' ? 'Once in that time' : `Once in that time, ${name}`, lead: held(sentence), layers, xTitle: 'time', yTitle: 'wake-up latency exceeded once',
+    title: name === '' ? 'Once in that time' : `Once in that time, ${name}`, lead: held(sentence), layers, xTitle: 'time', yTitle: 'value exceeded once',
     x: { from, to, log: true, marks: TIMES.filter((at) => at >= from && at <= to).map((at) => ({ at, label: days(sec(at)) })) },
     y: { from: low, to: high, log: high / low > 3, marks: logMarks(low, high, tick) },
     key: [['seen', 'as seen in the run'], ['bell', 'estimate, with its 95 % interval'], ['begin', 'the mission']],
-    table: { caption: 'Wake-up latency exceeded once in a time', head: ['time', 'estimate', 'from', 'to'], rows: curve.map((level) => [days(sec(level.mission_s)), human(level.worst_ns), human(level.low_ns), human(level.high_ns)]) },
+    table: { caption: 'Value exceeded once in a time', head: ['time', 'estimate', 'from', 'to'], rows: curve.map((level) => [days(sec(level.mission_s)), human(level.worst_ns), human(level.low_ns), human(level.high_ns)]) },
   });
 }
 
@@ -49,11 +50,14 @@ export function extremesSection(report: Report): HTMLElement | null {
   const cells = report.cells.flatMap((cell) => (cell.figures.conclusions ? [{ name: cell.name, all: cell.figures.conclusions }] : []));
   if (cells.length === 0) return null;
   const many = cells.length > 1;
-  const shown = cells.filter(({ all }) => all.extremes.estimate !== null);
+  const shown = cells.flatMap(({ name, all }) => eachSeries(all).flatMap((of, place) => {
+    const words = [...(many ? [name] : []), ...(place > 0 ? [seriesWord(of.series ?? '').name.toLowerCase()] : [])];
+    return of.extremes.estimate === null ? [] : [{ name: words.join(', '), of: of.extremes, estimate: of.extremes.estimate }];
+  }));
   const refused = cells.filter(({ all }) => all.extremes.estimate === null);
   const enough = cells.map(({ all }) => all.enough).find((one) => one !== null);
-  return section('extremes', 'How late it may get', 'An estimate by extreme value theory, shown only where its fit holds. It carries on the tail that the run has seen; a cause that did not strike in the run is not in it, and it is no guarantee.',
-    ...shown.map(({ name, all }) => h('div', {}, plot(many ? name : '', all.extremes, all.extremes.estimate!), facts(all.extremes.estimate!))),
+  return section('extremes', 'Extrapolated worst case (EVT)', 'An estimate by extreme value theory, shown only where its fit holds. It carries on the tail that the run has seen; a cause that did not strike in the run is not in it, and it is no guarantee.',
+    ...shown.map(({ name, of, estimate }) => h('div', {}, plot(name, of, estimate), facts(estimate))),
     refused.length > 0 && !many ? h('p', { class: 'note' }, held(refused[0]!.all.extremes.sentence)) : null,
     refused.length > 0 && many ? h('details', {}, h('summary', {}, `${refused.length} cells without an estimate, and why`), h('dl', { class: 'pairs' }, ...refused.flatMap(({ name, all }) => [h('dt', {}, name), h('dd', {}, held(all.extremes.sentence))]))) : null,
     enough ? h('p', { class: 'note' }, held(enough.sentence)) : null);

@@ -1,8 +1,9 @@
 // What comes back at its time: each mode in a sentence, and the run laid over itself with its period.
 import { evenMarks, line, smallChart, timeMarks, type Layer } from '../charts/small.ts';
-import type { Mode } from '../conclusions.ts';
+import { eachSeries, type Mode } from '../conclusions.ts';
 import { h, section } from '../dom.ts';
 import type { Report } from '../model.ts';
+import { seriesWord } from '../words.ts';
 import { count, duration, held, human, ns, sec, tick, type Ns } from '../units.ts';
 
 type Curve = readonly (Ns | null)[];
@@ -17,7 +18,7 @@ export function curvesOf(mode: Mode): { name: string; words: string; values: Cur
   return CURVES.filter(([name]) => wanted.includes(name)).map(([name, words]) => ({ name, words, values: mode.phase[`${name}_ns`] })).filter(({ values }) => values.length > 0);
 }
 
-function phasePlot(mode: Mode): HTMLElement {
+function phasePlot(mode: Mode, series: string): HTMLElement {
   const curves = curvesOf(mode);
   const all = curves.flatMap(({ values }) => values.filter((value): value is Ns => value !== null));
   const [low, high] = [Math.min(...all), Math.max(...all)];
@@ -31,24 +32,27 @@ function phasePlot(mode: Mode): HTMLElement {
     ...curves.map(({ name, values }) => line(`curve ${name}`, values.map((value, i) => (value === null ? null : [x(at(i, values.length)), y(value / 1000)] as const)))),
   ];
   return smallChart({
-    title: `Every ${length(mode.period_s)}`, lead: held(`${mode.sentence}.`), layers, xTitle: 'time since it begins', yTitle: 'wake-up latency',
+    title: `Every ${length(mode.period_s)}${series === 'wake-up latency' ? '' : `, ${series}`}`, lead: held(`${mode.sentence}.`), layers, xTitle: 'time since it begins', yTitle: series,
     x: { from: -0.1 * mode.period_s, to: 0.9 * mode.period_s, log: false, marks: timeMarks(-0.1 * mode.period_s, 0.9 * mode.period_s, 6, (value) => (value === 0 ? '0' : value < 0 ? `−${length(-value)}` : length(value))) },
     y: { from, to, log: false, marks: evenMarks(from, to, 5, tick) },
     key: curves.map(({ name, words }) => [name, words] as const),
-    table: { caption: `Wake-up latency by place in a period of ${length(mode.period_s)}`, head: ['time since it begins', ...curves.map(({ words }) => words)],
+    table: { caption: `The ${series} by place in a period of ${length(mode.period_s)}`, head: ['time since it begins', ...curves.map(({ words }) => words)],
       rows: Array.from({ length: most }, (_, i) => [length(Math.abs(at(i, most))), ...curves.map(({ values }) => (values[i] === null || values[i] === undefined ? 'none' : human(values[i])))]) },
   });
 }
+
+const spoken = (tag = 'wakeup_latency'): string => seriesWord(tag).name.toLowerCase();
 
 export function modesSection(report: Report): HTMLElement | null {
   const cells = report.cells.filter((cell) => cell.figures.conclusions !== undefined);
   if (cells.length === 0) return null;
   const many = cells.length > 1;
-  const found = cells.filter((cell) => cell.figures.conclusions!.modes.found.length > 0);
+  const plots = cells.map((cell) => ({ cell, found: eachSeries(cell.figures.conclusions!).flatMap((of) => of.modes.found.map((mode) => phasePlot(mode, spoken(of.series)))) }));
+  const found = plots.filter((one) => one.found.length > 0);
   if (found.length === 0) {
     const sentences = new Set(cells.map((cell) => cell.figures.conclusions!.modes.sentence));
-    return section('modes', 'Modes', sentences.size === 1 ? held([...sentences][0]!) : `Nothing came back at its time in any of the ${count(cells.length)} cells, as far as their recordings can tell.`);
+    return section('modes', 'Periodic interference', sentences.size === 1 ? held([...sentences][0]!) : `No periodic interference found in any of the ${count(cells.length)} cells, as far as their recordings can show it.`);
   }
-  return section('modes', 'Modes', 'Disturbances that come back at their time. Each chart lays the run over itself with the period of one of them, so that what comes at the same place adds up and all else evens out.',
-    ...found.map((cell) => h('div', { class: 'smalls' }, many ? h('h3', { class: 'of' }, cell.name) : null, ...cell.figures.conclusions!.modes.found.map(phasePlot))));
+  return section('modes', 'Periodic interference', 'Disturbances that recur. Each chart lays the run over itself with the period of one of them, so that what comes at the same place adds up and all else evens out.',
+    ...found.map((one) => h('div', { class: 'smalls' }, many ? h('h3', { class: 'of' }, one.cell.name) : null, ...one.found)));
 }

@@ -4,13 +4,14 @@ import type { Normal } from '../conclusions.ts';
 import { h, section, svg } from '../dom.ts';
 import type { Cell, Report } from '../model.ts';
 import { count, held, human, tick } from '../units.ts';
+import { seriesWord } from '../words.ts';
 
 const FLOOR = 0.5;
 const digits = (value: number): string => String(Number(value.toPrecision(3)));
 
 function table(cells: readonly (readonly [Cell, Normal])[]): HTMLElement {
   const heads = ['samples', 'mean', 'SD', 'max', '(max − mean) / SD', 'of a normal one'];
-  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'How far the largest wake-up latency stands out' }, h('table', { class: 'list plain' },
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'How far the largest value stands out' }, h('table', { class: 'list plain' },
     h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'run'), ...heads.map((head) => h('th', { scope: 'col', class: 'number' }, head)))),
     h('tbody', {}, ...cells.map(([cell, normal]) => h('tr', {}, h('th', { scope: 'row' }, cell.name),
       ...[count(normal.count), human(normal.mean_ns), human(normal.sd_ns), human(normal.max_ns), digits(normal.tail_ratio), digits(normal.normal_tail_ratio)].map((text) => h('td', { class: 'number' }, text)))))));
@@ -18,6 +19,7 @@ function table(cells: readonly (readonly [Cell, Normal])[]): HTMLElement {
 
 /** Bins as rectangles, the normal distribution as a line; both by number of samples. */
 function plot(cell: Cell, normal: Normal, named: boolean): HTMLElement {
+  const series = seriesWord(cell.figures.conclusions?.series ?? 'wakeup_latency').name;
   const { from_ns: edges, count: counts, normal: expected } = normal.curve;
   const [low, high] = [edges[0]! / 1000, edges[edges.length - 1]! / 1000];
   const most = Math.max(...counts, ...expected);
@@ -27,7 +29,7 @@ function plot(cell: Cell, normal: Normal, named: boolean): HTMLElement {
     line('begin', [[x(normal.normal_max_ns / 1000), y(FLOOR)], [x(normal.normal_max_ns / 1000), y(most)]]),
   ];
   return smallChart({
-    title: named ? `Wake-up latency, ${cell.name}` : 'Wake-up latency and the normal distribution', lead: held(normal.sentence), layers, xTitle: 'wake-up latency', yTitle: 'samples',
+    title: named ? `${series}, ${cell.name}` : `${series} and the normal distribution`, lead: held(normal.sentence), layers, xTitle: series.toLowerCase(), yTitle: 'samples',
     x: { from: low, to: high, log: high / low > 4, marks: high / low > 4 ? logMarks(low, high, tick) : evenMarks(low, high, 6, tick) },
     y: { from: FLOOR, to: most * 1.6, log: true, marks: logMarks(1, most * 1.6, count) },
     key: [['bin', 'samples'], ['bell', 'normal distribution of the same mean and SD'], ['begin', 'where it would end']],
@@ -40,6 +42,6 @@ export function normalSection(report: Report): HTMLElement | null {
   if (cells.length === 0) return null;
   const best = report.summary.verdict?.best;
   const [cell, normal] = cells.find(([{ tuning, load }]) => best?.tuning === tuning && best.load === load) ?? cells[0]!;
-  return section('normal', 'Not normal', 'Mean and standard deviation describe a normal distribution and leave out the tail. How far the largest value stands out, in standard deviations, tells how much they leave out.',
+  return section('normal', 'Tail versus normal distribution', 'Mean and standard deviation describe a normal distribution and leave out the tail. How far the largest value stands out, in standard deviations, tells how much they leave out.',
     table(cells), plot(cell, normal, cells.length > 1));
 }

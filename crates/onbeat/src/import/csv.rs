@@ -311,7 +311,7 @@ impl Counting {
         let is_timed = extent.first_s.is_some() || self.period_s.is_some();
         let mut missing = Vec::new();
         if !is_timed {
-            missing.push("times of the samples: figures over time and their intervals cannot be made (--period tells their distance)".to_owned());
+            missing.push("times of the samples: figures over time and their intervals cannot be made (--period gives their distance)".to_owned());
         }
         if let Some(trend) = &mut self.trend {
             trend.close();
@@ -325,9 +325,9 @@ impl Counting {
             missing.push(format!("values finer than {} ns: the file has no more digits", self.resolution.step_ns));
         }
         if columns.series == Series::Recorded {
-            missing.push("what the values are: the file does not tell, and --as was not given".to_owned());
+            missing.push("what the values are: the file does not say, and --as was not given".to_owned());
         }
-        missing.push("skipped releases, the machine and the command: the file does not tell them".to_owned());
+        missing.push("skipped releases, the machine and the command: the file does not hold them".to_owned());
         let length = if is_timed { self.interval_s } else { 0.0 };
         let part = |(index, (cells, moments)): (u64, (BTreeMap<u64, u64>, Moments))| {
             let t = index as f64 * length;

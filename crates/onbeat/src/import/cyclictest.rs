@@ -146,7 +146,7 @@ impl Text {
         }
         let mut missing = missing(&resolution, max.is_some());
         missing.push(
-            "the machine, the start and the command: cyclictest's text does not tell them, its --json does".to_owned(),
+            "the machine, the start and the command: cyclictest's text does not hold them, its --json does".to_owned(),
         );
         if asked.unit_ns.is_none() {
             missing.push("the unit: microseconds were taken; cyclictest -N counts nanoseconds (--unit ns)".to_owned());

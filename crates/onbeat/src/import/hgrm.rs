@@ -54,9 +54,9 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
     }
     let missing = vec![
         "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
-        "values between two rows: they are known to lie between the rows' values, and percentiles there are told as the larger one"
+        "values between two rows: they are known to lie between the rows' values, and percentiles there are given as the larger one"
             .to_owned(),
-        "the machine, the start and the command: the text does not tell them".to_owned(),
+        "the machine, the start and the command: the text does not hold them".to_owned(),
     ];
     let resolution = [(part.series, resolution)].into();
     Ok(vec![Stream { resolution, parts: vec![part], missing, ..Stream::default() }])

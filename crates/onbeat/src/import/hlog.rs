@@ -91,14 +91,14 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
 
 fn missing(asked: &Asked, stream: &Stream, clock: &Clock) -> Vec<String> {
     let mut missing = vec![
-        "skipped releases, the machine and the command: an interval log does not tell them".to_owned(),
+        "skipped releases, the machine and the command: an interval log does not hold them".to_owned(),
         "order and times within an interval, and exact means: they are those of the histogram's cells".to_owned(),
     ];
     if asked.unit_ns.is_none() {
         missing.push("the unit: nanoseconds were taken, as HdrHistogram's writers have them (--unit)".to_owned());
     }
     if stream.parts.iter().any(|part| part.series == Series::Recorded) {
-        missing.push("what the values are: the log does not tell, and --as was not given".to_owned());
+        missing.push("what the values are: the log does not say, and --as was not given".to_owned());
     }
     if clock.start_s.is_none() {
         missing.push("the start: the log has no StartTime, its first stamp was taken".to_owned());

@@ -220,7 +220,7 @@ pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String>
     ];
     if resolution.beyond.is_some() {
         missing.push(
-            "the size of each sample beyond the histogram: percentiles that fall there are told as the maximum"
+            "the size of each sample beyond the histogram: percentiles that fall there are given as the maximum"
                 .to_owned(),
         );
     }
@@ -272,7 +272,7 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
                 .to_owned(),
         ];
         if beyond.is_some() {
-            stream.missing.push(format!("gaps beyond {} us: oslat counts them in its last bucket; percentiles that fall there are told as the maximum", last - 1));
+            stream.missing.push(format!("gaps beyond {} us: oslat counts them in its last bucket; percentiles that fall there are given as the maximum", last - 1));
         }
         stream.resolution.insert(part.series, resolution);
         stream.parts.push(part);

@@ -113,7 +113,7 @@ impl Text {
             missing: vec![
                 "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
                 "standard deviation: it is that of the histogram's cells".to_owned(),
-                "the machine, the start and the command: rtla's text does not tell them".to_owned(),
+                "the machine, the start and the command: rtla's text does not hold them".to_owned(),
             ],
             ..Stream::default()
         };
@@ -121,7 +121,7 @@ impl Text {
             let (resolution, part) = self.part(place, *series)?;
             if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
                 stream.missing.push(format!(
-                    "the size of each of {} {} samples beyond the histogram: percentiles that fall there are told as the maximum",
+                    "the size of each of {} {} samples beyond the histogram: percentiles that fall there are given as the maximum",
                     beyond.count,
                     series.words()
                 ));

@@ -29,7 +29,7 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         "they do not begin and end their measurement at the same instants",
     );
     let loads = |run: &Digest| Some(run.summary.loads.join("+")).filter(|_| are_single(runs) && !run.is_of_load);
-    differ("The loads differ", &loads, "so their effect and that of all else cannot be told apart");
+    differ("The loads differ", &loads, "so their effect cannot be separated from that of all else");
     for run in runs {
         for cell in &run.summary.cells {
             warnings.extend(too_few(run, cell));

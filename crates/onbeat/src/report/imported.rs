@@ -52,7 +52,7 @@ fn overall(cells: &[CellSummary], limit: Option<Limit>) -> Overall {
 
 fn judged(cells: &[CellSummary], limit: Limit) -> String {
     let decisive = cells.iter().filter_map(|cell| Some((cell, cell.verdict.as_ref()?))).max_by_key(|(_, v)| v.outcome);
-    let Some((cell, verdict)) = decisive else { return "not enough samples: there is none".to_owned() };
+    let Some((cell, verdict)) = decisive else { return "no samples".to_owned() };
     let words = limit_in_words(limit);
     let who = &cell.tuning;
     match verdict.outcome {
@@ -68,7 +68,7 @@ fn worst_in_words(cells: &[CellSummary]) -> String {
     let figures = cells.iter().filter_map(|cell| Some((cell, cell.main()?)));
     let worst = figures.max_by_key(|(_, (_, of))| of.max_ns);
     worst.map_or_else(
-        || "not enough samples: there is none".to_owned(),
+        || "no samples".to_owned(),
         |(cell, (series, of))| {
             let max = time_ns(of.max_ns, Letters::Ascii);
             format!("{}: {} at most {max} in {} samples", cell.tuning, series.words(), count(of.count))
@@ -92,25 +92,25 @@ pub fn notes(import: &Import) -> Vec<String> {
             ));
         }
     }
-    notes.extend(import.missing.iter().map(|what| format!("not told by {}: {what}", import.format)));
+    notes.extend(import.missing.iter().map(|what| format!("not in the file ({}): {what}", import.format)));
     notes
 }
 
-/// `wake-up latency was counted in cells of 1 us`.
+/// `wake-up latency: bucket width 1 us`.
 fn coarseness(series: Series, import: &Import) -> Option<String> {
     let resolution = import.resolution.get(&series)?;
     let words = series.words();
     if !resolution.upper_ends_ns.is_empty() {
-        return Some(format!("{words} was counted in {} uneven cells", resolution.upper_ends_ns.len()));
+        return Some(format!("{words}: {} buckets of uneven width", resolution.upper_ends_ns.len()));
     }
     let step = time_ns(resolution.step_ns, Letters::Ascii);
     match resolution.doubles_from {
         // An HdrHistogram with three digits from 1 ns is as fine as onbeat's own.
         Some(sub_buckets) if resolution.step_ns > 1 || sub_buckets < 2048 => {
             let up_to = time_ns(resolution.step_ns.saturating_mul(sub_buckets), Letters::Ascii);
-            Some(format!("{words} was counted in cells of {step}, wider beyond {up_to}"))
+            Some(format!("{words}: bucket width {step}, wider beyond {up_to}"))
         }
-        None if resolution.step_ns > 1 => Some(format!("{words} was counted in cells of {step}")),
+        None if resolution.step_ns > 1 => Some(format!("{words}: bucket width {step}")),
         _ => None,
     }
 }
@@ -134,7 +134,7 @@ pub fn sentences(cells: &[CellSummary]) -> Vec<String> {
         }
     }
     for import in cells.iter().filter_map(|cell| cell.import.as_ref()) {
-        tell(format!("Not told by {}: {}", import.format, import.missing.join("; ")));
+        tell(format!("Not in the file ({}): {}", import.format, import.missing.join("; ")));
     }
     told
 }

@@ -85,6 +85,8 @@ fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Co
         let period_s = pairs::refined(&times, candidate, measured);
         comes::at(&times, period_s, measured).or_else(|| comes::at(&times, candidate.period_s, measured))
     }));
+    // What chance does at least as well is at no multiple of its period a mode.
+    tried.retain(|comes| comes.ln_chance < 0.0);
     tried.sort_unstable_by(|a, b| a.ln_chance.total_cmp(&b.ln_chance));
     tried.truncate(MOST_CANDIDATES);
     let own = tried.into_iter().map(|comes| own_period(&times, comes, measured));
@@ -164,9 +166,10 @@ fn counted(events: &[Event], set: (f64, f64), comes: Comes, measured: &Measured)
     let is_fast = comes.period_s < measured.step_s;
     let mut turns: Vec<i64> = its.iter().map(|event| turn(event)).collect();
     turns.dedup();
-    let (seen, periods) = match is_fast {
-        true => (its.len(), measured.steps()),
-        false => (turns.len(), comes::windows(&comes, measured).count().max(turns.len())),
+    let (seen, periods) = if is_fast {
+        (its.len(), measured.steps())
+    } else {
+        (turns.len(), comes::windows(&comes, measured).count().max(turns.len()))
     };
     let single = Single {
         comes,
