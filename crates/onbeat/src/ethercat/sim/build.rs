@@ -168,6 +168,7 @@ impl Builder<'_> {
             chip,
             eeprom_ns: kind.eeprom_us.saturating_mul(1_000),
             state_ns: kind.state_us.saturating_mul(1_000),
+            delay_ns: self.description.delay_ns_of(kind),
             needs_outputs: kind.needs_outputs,
         }))
     }

@@ -159,6 +159,9 @@ pub struct Description {
     /// Of types that come from ESI files.
     #[serde(skip)]
     pub(crate) information: BTreeMap<String, Information>,
+    /// Device delay of all types instead of their own.
+    #[serde(skip)]
+    delay_ns: Option<u64>,
     #[serde(default)]
     pub(crate) types: BTreeMap<String, TypeTable>,
     #[serde(default)]
@@ -224,6 +227,9 @@ pub(crate) struct TypeTable {
     /// How long a change of the AL state takes.
     #[serde(default)]
     pub(crate) state_us: u64,
+    /// From a frame's passing to the device's own cycle.
+    #[serde(default)]
+    pub(crate) delay_us: u64,
     #[serde(default)]
     pub(crate) needs_outputs: bool,
     /// Objects of the outputs and of the inputs, where other ones than usual are wanted.
@@ -353,7 +359,38 @@ pub(crate) struct DeviceTable {
     pub(crate) sync0: Option<Sync0Words>,
 }
 
+/// When a device's model has its cycles, as far as it follows from the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceCycle {
+    /// From a frame's passing to the cycle, in ns.
+    pub(crate) delay_ns: u64,
+    /// A processor looks at the pins in that cycle; without one the inputs are the pins.
+    pub(crate) has_processor: bool,
+}
+
 impl Description {
+    /// The same devices, whose own cycles all begin so long after a frame has passed, in nanoseconds.
+    #[must_use]
+    pub fn with_device_delay(self, ns: u64) -> Self {
+        Self { delay_ns: Some(ns), ..self }
+    }
+
+    pub(crate) fn delay_ns_of(&self, kind: &TypeTable) -> u64 {
+        self.delay_ns.unwrap_or(kind.delay_us.saturating_mul(1_000))
+    }
+
+    /// When the device of this name has its cycles; `None` where pulses or a vendor's file decide.
+    pub(crate) fn cycle_of(&self, device: &str) -> Option<DeviceCycle> {
+        let table = self.devices.iter().find(|table| table.all_names().any(|name| name == device))?;
+        let kind = self.types.get(&table.kind)?;
+        if kind.esi.is_some() || table.sync0.or(kind.sync0).is_some() {
+            return None;
+        }
+        let delay_ns = self.delay_ns_of(kind);
+        let has_mailbox = kind.mailbox.map_or(!matches!(kind.kind, Some(KindWord::Digital)), |bytes| bytes > 0);
+        Some(DeviceCycle { delay_ns, has_processor: has_mailbox || delay_ns > 0 })
+    }
+
     /// What a segment's file says, see `docs/segment.md`.
     ///
     /// # Errors
@@ -412,6 +449,7 @@ impl Description {
         }
         let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let mut description = Self {
+            delay_ns: None,
             segment: SegmentTable { name, ..SegmentTable::default() },
             information: BTreeMap::new(),
             types: BTreeMap::new(),

@@ -64,6 +64,8 @@ pub(crate) struct Setup {
     pub(crate) inputs: Area,
     /// How long a change of state takes.
     pub(crate) state_ns: u64,
+    /// From a frame's passing to the cycle of the model that it asks for.
+    pub(crate) delay_ns: u64,
     /// OP is refused before outputs came.
     pub(crate) needs_outputs: bool,
 }
@@ -85,6 +87,8 @@ pub(crate) struct FirmwareFaults {
 pub(crate) struct Firmware {
     pending: Option<(u8, u64)>,
     stepped_ns: u64,
+    /// When the cycle that process data asked for is due; `u64::MAX` for none.
+    cycle_due_ns: u64,
     state: u8,
     error: bool,
     fresh_outputs: bool,
@@ -116,6 +120,7 @@ impl Firmware {
             error: false,
             pending: None,
             stepped_ns: 0,
+            cycle_due_ns: u64::MAX,
             fresh_outputs: false,
             outputs_seen: false,
         };
@@ -135,7 +140,7 @@ impl Firmware {
         self.model.power_on(&mut self.objects);
         (self.state, self.error, self.pending) = (INIT, false, None);
         (self.fresh_outputs, self.outputs_seen) = (false, false);
-        self.stepped_ns = now_ns;
+        (self.stepped_ns, self.cycle_due_ns) = (now_ns, u64::MAX);
     }
 
     fn remap(&mut self) {
@@ -200,7 +205,13 @@ impl Firmware {
         }
         let driven = if self.outputs.bytes() > 0 { event::OUTPUTS } else { event::INPUTS };
         let late = now_ns >= self.stepped_ns + if open { FREE_RUN_OPEN_NS } else { FREE_RUN_NS };
-        if late || (open && events & driven != 0 && now_ns > self.stepped_ns) {
+        let is_driven = open && events & driven != 0 && now_ns > self.stepped_ns;
+        // What comes before the processor is through belongs to the same cycle.
+        if is_driven && self.cycle_due_ns == u64::MAX {
+            self.cycle_due_ns = now_ns.saturating_add(self.setup.delay_ns);
+        }
+        if late || self.cycle_due_ns <= now_ns {
+            self.cycle_due_ns = u64::MAX;
             self.step(controller, now_ns);
         }
     }
@@ -233,7 +244,7 @@ impl Firmware {
     /// Something changed at the pins. Devices without a mailbox have no processor that would look at them once per cycle: their inputs
     /// are the pins.
     pub(crate) fn pins_changed(&self, controller: &mut Controller) {
-        if self.mailbox.is_none() && controller.sync0.is_none() {
+        if self.mailbox.is_none() && controller.sync0.is_none() && self.setup.delay_ns == 0 {
             self.show_inputs(controller);
         }
     }
@@ -242,7 +253,7 @@ impl Firmware {
         let open = self.state >= SAFEOP;
         let step = match controller.sync0.filter(|_| open) {
             Some(pulse) => controller.clock.when(pulse.next_ns, now_ns).max(now_ns + 1),
-            None => self.stepped_ns + if open { FREE_RUN_OPEN_NS } else { FREE_RUN_NS },
+            None => self.cycle_due_ns.min(self.stepped_ns + if open { FREE_RUN_OPEN_NS } else { FREE_RUN_NS }),
         };
         let pending = self.pending.map_or(u64::MAX, |(_, due_ns)| due_ns);
         let watchdog = if self.state == OP { controller.watchdog_until_ns } else { u64::MAX };

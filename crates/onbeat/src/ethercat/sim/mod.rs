@@ -47,6 +47,7 @@ mod subdevice;
 mod sync_channel;
 mod topology;
 
+pub(crate) use description::DeviceCycle;
 pub use description::{Description, DescriptionError};
 pub(crate) use eeprom::checksum;
 pub use esi::EsiError;

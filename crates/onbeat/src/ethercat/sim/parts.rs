@@ -39,6 +39,7 @@ pub(crate) struct Individual<'n> {
     pub(crate) chip: Chip,
     pub(crate) eeprom_ns: u64,
     pub(crate) state_ns: u64,
+    pub(crate) delay_ns: u64,
     pub(crate) needs_outputs: bool,
 }
 
@@ -50,6 +51,7 @@ impl Parts {
             outputs: self.outputs,
             inputs: self.inputs,
             state_ns: own.state_ns,
+            delay_ns: own.delay_ns,
             needs_outputs: own.needs_outputs,
         };
         let firmware = Firmware::new(setup, self.objects, self.model);

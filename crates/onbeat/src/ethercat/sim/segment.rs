@@ -228,6 +228,11 @@ impl Segment {
         }
     }
 
+    /// When some device has something to do next.
+    pub(crate) fn next_due(&self) -> Instant {
+        Instant::from_ns(self.next_due_ns)
+    }
+
     /// Puts together again what depends on registers and cables that changed.
     pub(crate) fn settle(&mut self, bits: u8) {
         if bits & touched::PORTS != 0 {

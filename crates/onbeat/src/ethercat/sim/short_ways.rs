@@ -10,7 +10,7 @@ use super::{Fault, Nic, Segment};
 
 /// A ring with every kind of device: a fork in it, one without a clock, two of a kind.
 const RING: &str = "[segment]\nname = \"ring\"\nring = true\n[types.drive]\nkind = \"drive\"\n[types.imu]\nkind = \"imu\"\n\
-    [types.contacts]\nkind = \"digital\"\nclock = false\n[types.fork]\nkind = \"coupler\"\nports = 4\n\
+    [types.contacts]\nkind = \"digital\"\nclock = false\ndelay_us = 300\n[types.fork]\nkind = \"coupler\"\nports = 4\n\
     [[devices]]\ntype = \"drive\"\nname = \"0\"\n[[devices]]\ntype = \"fork\"\nname = \"1\"\n\
     [[devices]]\ntype = \"contacts\"\nname = \"2\"\nafter = \"1\"\nport = 3\n\
     [[devices]]\ntype = \"imu\"\nname = \"3\"\nafter = \"1\"\nport = 1\n[[devices]]\ntype = \"drive\"\nname = \"4\"\n";
