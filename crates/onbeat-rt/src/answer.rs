@@ -10,11 +10,13 @@
 //! the edge to the loop stands in the sample's `note`. Edges are numbered where they are made; those that never reached
 //! the loop leave gaps, and `slots = cycles + skipped` holds as on the grid.
 //!
-//! Absent on purpose: a queue. An edge that comes while another one is being answered waits in the kernel's.
+//! Absent on purpose: a queue. An edge that comes while another one is being answered waits in the kernel's. When an answer ends after
+//! the next edge was due, the overrun policy says what becomes of those that have come meanwhile, as it does on the grid: they are
+//! passed over and counted, or answered back to back within a bound, or the loop ends.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cycle::{Cycle, End, Flow, Outcome, Task};
+use crate::cycle::{Cycle, End, Flow, OnOverrun, Outcome, Task};
 use crate::ring::Producer;
 use crate::sample::{Flags, Sample};
 use crate::time::{Clock, Instant};
@@ -44,6 +46,9 @@ pub enum Arrival {
 pub trait Edges {
     /// Waits for the next edge, a tenth of a second or so at most.
     fn next(&mut self) -> Arrival;
+
+    /// Takes an edge that has come already, without waiting for one.
+    fn waiting(&mut self) -> Option<Edge>;
 }
 
 /// How edges are answered.
@@ -59,6 +64,8 @@ pub struct Answers {
     pub edges: u64,
     /// How to get through the delay.
     pub wait: Wait,
+    /// What an answer that ends after the next edge was due does with the edges that have come meanwhile.
+    pub on_overrun: OnOverrun,
 }
 
 /// Answers edges until they end, and queues one sample per answer on `out`. `stop` is looked at once per edge, and
@@ -74,14 +81,14 @@ pub fn run<C: Clock, E: Edges, T: Task>(
     let mut account = Account::default();
     let mut now = clock.now();
     let end = loop {
-        if account.next >= answers.edges {
+        if account.slots() >= answers.edges {
             break End::Complete;
         }
         if stop.load(Ordering::Relaxed) {
             break End::Asked;
         }
-        let edge = match edges.next() {
-            Arrival::Edge(edge) if edge.index >= account.next => edge,
+        let edge = match account.held.take().map_or_else(|| edges.next(), Arrival::Edge) {
+            Arrival::Edge(edge) if edge.index >= account.slots() => edge,
             // A number that has been served already is no edge of this run.
             Arrival::Edge(_) | Arrival::Nothing => continue,
             Arrival::Over => break End::Complete,
@@ -99,6 +106,9 @@ pub fn run<C: Clock, E: Edges, T: Task>(
             .with_if(Flags::DEADLINE_MISS, taken_ns > answers.deadline_ns)
             .with_if(Flags::OVERRUN, taken_ns > answers.period_ns);
         out.push(crate::cycle::sample(&cycle, &woken, now, late));
+        if !account.close(late, answers.on_overrun, edges, now) {
+            break End::Overrun;
+        }
         if flow == Flow::Stop {
             break End::Task;
         }
@@ -111,6 +121,12 @@ pub fn run<C: Clock, E: Edges, T: Task>(
 struct Account {
     next: u64,
     cycles: u64,
+    /// Edges before this one were passed over, from `next` on.
+    passed: u64,
+    /// Answers in a row that caught up.
+    burst: u32,
+    /// An edge that came after the ones that were passed over.
+    held: Option<Edge>,
 }
 
 impl Account {
@@ -122,13 +138,41 @@ impl Account {
         skipped
     }
 
+    /// Edges that have passed, from the first on.
+    const fn slots(&self) -> u64 {
+        if self.passed > self.next { self.passed } else { self.next }
+    }
+
+    /// Does what an overrun asks for; whether the loop goes on.
+    fn close(&mut self, late: Flags, on_overrun: OnOverrun, edges: &mut impl Edges, end: Instant) -> bool {
+        match on_overrun {
+            _ if !late.has(Flags::OVERRUN) => self.burst = 0,
+            OnOverrun::Stop => return false,
+            OnOverrun::CatchUp { at_most } if self.burst < at_most => self.burst += 1,
+            _ => self.pass_over(edges, end),
+        }
+        true
+    }
+
+    /// Takes the edges that came before `end`, and answers none of them.
+    fn pass_over(&mut self, edges: &mut impl Edges, end: Instant) {
+        self.burst = 0;
+        while let Some(edge) = edges.waiting() {
+            if edge.at > end {
+                self.held = Some(edge);
+                return;
+            }
+            self.passed = self.slots().max(edge.index + 1);
+        }
+    }
+
     const fn outcome(&self, end: End, last_end: Instant) -> Outcome {
         Outcome {
             end,
-            slots: self.next,
+            slots: self.slots(),
             cycles: self.cycles,
-            skipped: self.next - self.cycles,
-            skipped_at_end: 0,
+            skipped: self.slots() - self.cycles,
+            skipped_at_end: self.slots() - self.next,
             last_end,
         }
     }

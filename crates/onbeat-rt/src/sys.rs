@@ -31,8 +31,7 @@ impl Clock for Monotonic {
 fn nanosleep(ns: u64, flags: libc::c_int) -> Result<(), Interrupted> {
     let time = timespec(ns);
     // SAFETY: `time` is a valid timespec that lives across the call; the remainder is not asked for.
-    let answer =
-        unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const time, core::ptr::null_mut()) };
+    let answer = unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const time, core::ptr::null_mut()) };
     // clock_nanosleep returns the error number itself, never -1 (POSIX.1-2017).
     if answer == 0 { Ok(()) } else { Err(Interrupted) }
 }

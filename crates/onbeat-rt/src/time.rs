@@ -102,7 +102,13 @@ impl<L: Fn(Instant) -> u64> MockClock<L> {
     /// whose readings cost nothing.
     #[must_use]
     pub const fn starting_at(start: Instant, lateness_ns: L) -> Self {
-        Self { now_ns: Cell::new(start.as_ns()), ns_per_reading: 0, sleeps: Cell::new(0), relative_sleeps: Cell::new(0), lateness_ns }
+        Self {
+            now_ns: Cell::new(start.as_ns()),
+            ns_per_reading: 0,
+            sleeps: Cell::new(0),
+            relative_sleeps: Cell::new(0),
+            lateness_ns,
+        }
     }
 
     /// The same clock, moving by `ns` at each reading, so that a polling wait comes to its end.

@@ -71,7 +71,11 @@ fn it_ends_when_the_plans_time_is_over_with_fewer_cycles_than_the_grid_would_hav
 fn a_cycle_that_outlasts_the_period_skips_nothing_and_is_no_overrun() {
     let (samples, outcome, _) = run(RELATIVE, 20, 0, &[0, 7_300 * US, 0]);
     assert!(samples[1].flags.has(Flags::DEADLINE_MISS) && !samples[1].flags.has(Flags::OVERRUN));
-    assert_eq!(samples[2].release, samples[1].release.plus_ns(7_300 * US + MS), "it sleeps for the period all the same");
+    assert_eq!(
+        samples[2].release,
+        samples[1].release.plus_ns(7_300 * US + MS),
+        "it sleeps for the period all the same"
+    );
     assert_eq!((outcome.skipped, outcome.slots), (0, outcome.cycles));
 }
 
@@ -102,11 +106,10 @@ fn a_spin_after_a_relative_sleep_ends_with_the_period_as_in_the_paper() {
 #[test]
 fn a_relative_sleep_comes_on_top_of_the_work() {
     assert_eq!(admit(MS, RELATIVE, 9 * MS), Ok(()), "nine tenths of ten milliseconds");
-    assert_eq!(admit(MS, RELATIVE, 9 * MS + 1).unwrap_err(), PlanError::TooBusy {
-        work_ns: 9 * MS + 1,
-        spin_ns: 0,
-        period_ns: MS
-    });
+    assert_eq!(
+        admit(MS, RELATIVE, 9 * MS + 1).unwrap_err(),
+        PlanError::TooBusy { work_ns: 9 * MS + 1, spin_ns: 0, period_ns: MS }
+    );
     assert!(matches!(admit(MS, Wait::Relative { margin_ns: MS }, 0), Err(PlanError::SpinTooLong { .. })));
 }
 
