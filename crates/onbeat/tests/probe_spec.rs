@@ -28,6 +28,8 @@ use onbeat_rt::{
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const T: u64 = MS;
+/// What a probe leaves to be known besides its figures.
+const REMARK: &str = "the observer was 12 us late";
 
 /// Releases of a millisecond; sleep k returns `late_us[k]` late, cycle k works for what `work` says.
 fn on_the_grid(late_us: &[u64], work: impl Fn(&Cycle, &dyn Fn(u64))) -> (Outcome, Vec<Sample>) {
@@ -105,6 +107,7 @@ fn recorded_as(
         recorder.sample(sample, None).unwrap();
     }
     recorder.end_block(&outcome).unwrap();
+    recorder.remark(REMARK.to_owned()).unwrap();
     recorder.close(&Account::default()).unwrap();
     let run = RunFile::read(Path::new(&path)).unwrap();
     let summary = Summary::of_run(&run, None);
@@ -234,7 +237,30 @@ fn without_a_grid_t_w_of_writes_is_that_of_their_intervals() {
 #[test]
 fn on_the_grid_nothing_is_said_of_a_relative_sleep() {
     let (_, summary) = recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
-    assert!(summary.cells[0].derived.is_empty(), "{:?}", summary.cells[0].derived);
+    assert_eq!(summary.cells[0].derived, [REMARK], "and nothing else");
+}
+
+#[test]
+fn what_a_probe_leaves_to_be_known_is_said_beside_the_figures_and_once() {
+    let (_, summary) = recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
+    let said = onbeat::report::bench_sentences(&summary);
+    assert_eq!(said.iter().filter(|sentence| *sentence == REMARK).count(), 1, "{said:?}");
+    assert!(!summary.cells[0].notes.contains(&REMARK.to_owned()), "{:?}", summary.cells[0].notes);
+}
+
+#[test]
+fn edges_that_were_never_answered_are_said_with_their_share_and_are_over_a_limit() {
+    // Edges 1 and 2 never reached the loop.
+    let (outcome, mut samples) = on_the_grid(&[10, 10, 10, 10], |_, _| ());
+    samples.drain(1..3);
+    samples[1].skipped = 2;
+    let outcome = Outcome { cycles: 2, skipped: 2, ..outcome };
+    let (run, summary) = recorded("read-write", Box::new(Reactions { delay_ns: 0 }), (outcome, samples), 0);
+    let told = &summary.cells[0].derived[1];
+    assert!(told.starts_with("2 of 4 edges (50 %) were never answered") && told.contains("over any limit"), "{told}");
+    let limit = onbeat::record::LimitNote { limit_ns: 1_000_000 * MS, at: 99.0, on: Series::ReadWrite };
+    let judged = Summary::of_run(&run, Some(limit)).cells[0].verdict.clone().unwrap();
+    assert_eq!((judged.over, judged.releases), (2, 4), "{}", judged.sentence);
 }
 
 #[test]
@@ -264,6 +290,10 @@ impl<L: Fn(Instant) -> u64> Edges for Given<'_, L> {
         self.next += 1;
         Arrival::Edge(Edge { index: self.next as u64 - 1, at })
     }
+
+    fn waiting(&mut self) -> Option<Edge> {
+        None
+    }
 }
 
 #[test]
@@ -275,8 +305,14 @@ fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
         clock.spend((3 + cycle.index) * US);
         Flow::Continue
     };
-    let answers =
-        Answers { delay_ns: 200 * US, period_ns: 2 * MS, deadline_ns: 2 * MS, edges: u64::MAX, wait: Wait::Sleep };
+    let answers = Answers {
+        delay_ns: 200 * US,
+        period_ns: 2 * MS,
+        deadline_ns: 2 * MS,
+        edges: u64::MAX,
+        wait: Wait::Sleep,
+        on_overrun: OnOverrun::SkipKeepPhase,
+    };
     let mut slots: Vec<Slot<Sample>> = (0..8).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -312,16 +348,31 @@ fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
         _ => (),
     };
     let run = on_the_grid(&[5, 5, 5, 5], work);
-    let unseen = figures(Links { is_seen: false }, &run.1);
+    let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
     assert_eq!((&unseen[&Series::Pickup], &unseen[&Series::Chain]), (&us(&[300, 450]), &us(&[306, 458])));
-    let seen = figures(Links { is_seen: true }, &run.1);
+    let seen = figures(Links { is_seen: true, every_ns: 7_618 * US }, &run.1);
     assert_eq!(seen.keys().collect::<Vec<_>>(), [&Series::Pickup], "whoever sees the output tells the rest");
-    let (_, summary) = recorded("chain", Box::new(Links { is_seen: false }), run, 0);
+    let (_, summary) = recorded("chain", Box::new(Links { is_seen: false, every_ns: 7_618 * US }), run, 0);
     assert!(
         summary.cells[0].derived[0].contains("0.31 at least, 0.38 on average, 0.46 at most"),
         "{:?}",
         summary.cells[0].derived
     );
+}
+
+#[test]
+fn a_command_that_was_never_taken_up_counts_until_the_later_one_has_its_effect() {
+    // Cycle 2 serves a command issued 300 us before its start; two earlier ones were never served.
+    let run = on_the_grid(&[5, 5, 5], |cycle, spend| {
+        if cycle.index == 2 {
+            cycle.note(300 * 1_000);
+            cycle.note_too(2);
+            spend(6);
+        }
+    });
+    let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
+    assert_eq!(unseen[&Series::Chain], us(&[306, 306 + 7_618, 306 + 2 * 7_618]));
+    assert_eq!(unseen[&Series::Pickup], us(&[300]));
 }
 
 #[test]

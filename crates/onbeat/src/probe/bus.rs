@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 use super::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
 use super::devices::{Cable, Devices, Quiet, World};
 use super::run::Setting;
+use super::timer::work;
 use crate::ethercat::bus::{Bus, BusError, InProcess, Mode, Options, Packets};
 use crate::ethercat::control::{Image, Sharing};
 use crate::ethercat::layout::Layout;
@@ -42,6 +43,14 @@ pub(super) const EXCHANGE: Choice = Choice {
     help: "pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the controller's turn",
     default: Some("pipelined"),
     kind: Kind::Word(&["pipelined", "same-cycle"]),
+};
+/// How long devices take for a cycle of their own.
+pub(super) const DEVICE_DELAY: Choice = Choice {
+    name: "device-delay",
+    help: "Simulated devices take their outputs and show their inputs this long after a frame has passed, as those with a processor do \
+           [default: `delay_us` of the file]",
+    default: None,
+    kind: Kind::Time,
 };
 /// How long the loop looks for a reply before it sleeps.
 pub(super) const SPIN: Choice = Choice {
@@ -93,7 +102,7 @@ pub const BUS: description::Description = description::Description {
   sudo onbeat measure bus --interface eth1 --devices robot.toml --clock reference",
     series: &[Series::ResponseTime, Series::RoundTrip, Series::DeviceInterval],
     defaults: Defaults::LOOP,
-    choices: &[DEVICES, INTERFACE, EXCHANGE, SPIN, WIRE, CLOCK, SERVE, SHARING],
+    choices: &[DEVICES, INTERFACE, EXCHANGE, SPIN, WIRE, CLOCK, DEVICE_DELAY, SERVE, SHARING],
     line_a_second: false,
     open: |setting, given| open(setting, given, None, Quiet),
 };
@@ -166,37 +175,88 @@ struct Wanted {
     cable: Cable,
     options: Options,
     spin_ns: u64,
+    work_ns: u64,
     cpu: Option<u32>,
 }
 
 /// The devices that are listed.
 pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
-    Ok(match given.name(DEVICES.name) {
+    let description = match given.name(DEVICES.name) {
         None | Some("humanoid") => Description::from_toml(Segment::HUMANOID)?,
         Some(path) => Description::from_file(Path::new(path))?,
+    };
+    Ok(if given.has(DEVICE_DELAY.name) {
+        description.with_device_delay(given.time_ns(DEVICE_DELAY.name))
+    } else {
+        description
     })
+}
+
+/// What a robot file says beside the devices.
+pub(super) fn text_of(given: &Given) -> Result<String, ProbeError> {
+    match given.name(DEVICES.name) {
+        None | Some("humanoid") => Ok(Segment::HUMANOID.to_owned()),
+        Some(path) => std::fs::read_to_string(path).map_err(|source| ProbeError::Open {
+            place: path.to_owned(),
+            what: "a robot's file",
+            source,
+            hint: "",
+        }),
+    }
+}
+
+/// Whether frames are answered in the same cycle.
+pub(super) fn is_same_cycle(given: &Given) -> bool {
+    given.word(EXCHANGE.name) == Some("same-cycle")
 }
 
 impl Wanted {
     fn of(setting: &Setting, given: &Given) -> Result<Self, ProbeError> {
         let description = described(given)?;
-        let same_cycle = given.word(EXCHANGE.name) == Some("same-cycle");
-        let mode =
-            if same_cycle { Mode::SameCycle { reply_within_ns: setting.period_ns / 2 } } else { Mode::Pipelined };
+        let delay_ns = given.time_ns(DEVICE_DELAY.name);
+        if delay_ns >= setting.period_ns {
+            let us = |ns: u64| ns as f64 / 1e3;
+            return Err(ProbeError::DeviceDelay { delay_us: us(delay_ns), period_us: us(setting.period_ns) });
+        }
+        let mode = if is_same_cycle(given) {
+            Mode::SameCycle { reply_within_ns: setting.period_ns / 2 }
+        } else {
+            Mode::Pipelined
+        };
         let cable = match given.word(WIRE.name) {
             Some("interfaces") => Cable::Interfaces,
             Some("socket") => Cable::Socket,
             _ => Cable::Any,
         };
         let follow_clock = given.word(CLOCK.name) == Some("reference");
+        if follow_clock && setting.wait.is_relative() {
+            let why = "with --wait relative there is no grid that could follow a clock";
+            return Err(ProbeError::NoMeaning { option: "--clock reference", why });
+        }
         Ok(Self {
             description,
             interface: given.name(INTERFACE.name).map(str::to_owned),
             cable,
             options: Options { mode, period_ns: setting.period_ns, follow_clock },
             spin_ns: given.time_ns(SPIN.name),
+            work_ns: setting.work_ns,
             cpu: setting.thread.cpu,
         })
+    }
+}
+
+/// A controller that takes as long as `--work` says.
+struct Working<'c> {
+    controller: &'c mut dyn Controller,
+    work_ns: u64,
+}
+
+impl Controller for Working<'_> {
+    fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        if self.work_ns > 0 {
+            work(Monotonic.now(), self.work_ns);
+        }
+        self.controller.step(cycle, inputs, outputs);
     }
 }
 
@@ -210,6 +270,8 @@ struct Rig {
     _devices: Option<Devices>,
     wire: String,
     is_same_cycle: bool,
+    /// Planned work per cycle.
+    work_ns: u64,
     follows_clock: bool,
     serving: Option<Serving>,
     /// Whether all devices have been in OP.
@@ -250,6 +312,7 @@ impl Rig {
             _devices: devices,
             wire,
             is_same_cycle: wanted.options.mode != Mode::Pipelined,
+            work_ns: wanted.work_ns,
             follows_clock: wanted.options.follow_clock,
             serving: None,
             was_up: false,
@@ -287,8 +350,9 @@ struct Cycles<'r> {
 
 impl Task for Cycles<'_> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        let work_ns = self.rig.work_ns;
         let Rig { bus, controller, is_same_cycle, serving, was_up, .. } = &mut *self.rig;
-        let seen = bus.cycle(cycle.release, cycle.dt_ns(), controller.as_mut());
+        let seen = bus.cycle(cycle.release, cycle.dt_ns(), &mut Working { controller: controller.as_mut(), work_ns });
         cycle.steer(bus.steering_ns());
         if let Some(serving) = serving {
             let took_ns = Monotonic.now().ns_since(cycle.start);
@@ -343,11 +407,12 @@ impl Beside for AfterBus {
         // Many cells say only what is out of the ordinary.
         if !is_of_bench || counts.answered * TOLD_BELOW.1 < counts.cycles * TOLD_BELOW.0 {
             sentences.push(format!(
-                "{} SubDevices were brought to SAFEOP with {frames} frames; of {} cycles {} had all frames back in time and {} another \
-                 working counter than the expected one; {} frames came late, {} were not ours",
+                "{} SubDevices were brought to SAFEOP with {frames} frames; of {} cycles {} had all frames back in time ({:.3} % had not \
+                 and have no round trip) and {} another working counter than the expected one; {} frames came late, {} were not ours",
                 bus.layout().devices.len(),
                 counts.cycles,
                 counts.answered,
+                100.0 * counts.cycles.saturating_sub(counts.answered) as f64 / counts.cycles.max(1) as f64,
                 counts.counter_off,
                 counts.late,
                 counts.unknown

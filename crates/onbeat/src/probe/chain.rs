@@ -4,13 +4,18 @@
 //! in its next cycle and writes it to its output; somebody else sees the output change. The way from the first to the last
 //! is what the robot feels, and it holds up to one period of waiting for the next cycle.
 
-use onbeat_rt::{Cycle, Flow, Sample, Task};
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::bus;
 use super::description::{Choice, Defaults, Description, Kind, OnGrid, Parts};
-use super::ports::{Commands, Failures, Inbox, Marks, OUTPUT, Output, Place, Watching};
+use super::ports::{CommandMarks, Commands, Failures, Inbox, Marks, OUTPUT, Output, Place, Watching};
 use super::reaction;
+use super::timer::work;
 use crate::record::{Figures, Series};
+
+/// Of `SCHED_FIFO`.
+const HIGHEST_PRIORITY: u32 = 99;
 
 const COUNT: Choice = Choice {
     name: "count",
@@ -28,8 +33,9 @@ const OBSERVE: Choice = Choice {
 
 const WITH: Choice = Choice {
     name: "with",
-    help: "What the loop's output is: a place (--output), or a bus of simulated devices, one of whose inputs changes and whose output \
-           follows (then --devices, --exchange, --wire, --clock as of `measure bus`)",
+    help: "What the loop's output is: a place (--output), or a bus of simulated devices: an input changes, and the set-point of a drive \
+           follows through the motion controller (without a drive, an output of the same device); then --devices, --exchange, \
+           --wire, --clock, --device-delay as of `measure bus`",
     default: Some("output"),
     kind: Kind::Word(&["output", "bus"]),
 };
@@ -41,28 +47,54 @@ pub const CHAIN: Description = Description {
     examples: "  onbeat measure chain
       1,000 commands through a loop of 1 ms, seen at the other end of a pipe
   sudo onbeat measure chain --with bus
-      1,000 changes at a sensor's input, through bus and controller, to an actuator's output
+      1,000 changes at a sensor's input, through bus and motion controller, to a drive's set-point
+  sudo onbeat measure chain --with bus --device-delay 500us
+      the same with devices that take half a cycle: 3 to 4 cycles, as the humanoid of 2009
   sudo onbeat measure chain --period 2ms --output gpio:gpiochip0/27 --observe gpio:gpiochip0/17 --cpu 1",
     series: &[Series::Chain, Series::Pickup],
     defaults: Defaults { duration: "0", ..Defaults::LOOP },
-    choices: &[OUTPUT, OBSERVE, COUNT, WITH, bus::DEVICES, bus::EXCHANGE, bus::SPIN, bus::WIRE, bus::CLOCK],
+    choices: &[
+        OUTPUT,
+        OBSERVE,
+        COUNT,
+        WITH,
+        bus::DEVICES,
+        bus::EXCHANGE,
+        bus::SPIN,
+        bus::WIRE,
+        bus::CLOCK,
+        bus::DEVICE_DELAY,
+    ],
     line_a_second: false,
     open: |setting, given| {
         if given.word(WITH.name) == Some("bus") {
             return reaction::open(setting, given, given.count(COUNT.name));
         }
-        let marks = Marks::default();
+        let marks = CommandMarks::default();
         let inbox = Inbox::default();
         let place = given.place(OUTPUT.name).unwrap_or(&Place::Pipe);
-        let (output, watching) = Watching::seeing(place, given.place(OBSERVE.name), &marks)?;
+        // One above the loop: whoever sees the output must not wait for who wrote it.
+        let fifo = setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY));
+        let (output, watching) = Watching::seeing(place, given.place(OBSERVE.name), &marks, fifo)?;
         let is_seen = watching.sees();
-        let commands = Commands::new(given.count(COUNT.name), setting, (marks, inbox.clone()));
+        let commands = Commands::new(given.count(COUNT.name), setting, (marks.issued, inbox.clone()));
         let failures = Failures::default();
-        let task = Obey { inbox, served: 0, output, failures: failures.clone() };
+        let (written, work_ns) = (marks.written, setting.work_ns);
+        let passed_over = Failures::default();
+        let task = Obey {
+            inbox,
+            cold_cycles: setting.warmup,
+            served: 0,
+            output,
+            failures: failures.clone(),
+            passed_over: passed_over.clone(),
+            written,
+            work_ns,
+        };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
-            figures: Box::new(Links { is_seen }),
-            beside: Box::new(watching.counting(failures).commanded_by(commands)),
+            figures: Box::new(Links { is_seen, every_ns: commands.every_ns() }),
+            beside: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
         })
     },
 };
@@ -71,17 +103,34 @@ pub const CHAIN: Description = Description {
 #[derive(Debug)]
 struct Obey {
     inbox: Inbox,
+    /// Cycles that are still in no series.
+    cold_cycles: u64,
     served: u64,
     output: Output,
     failures: Failures,
+    /// Commands that a later one came before.
+    passed_over: Failures,
+    /// When the write of each was begun.
+    written: Marks,
+    work_ns: u64,
 }
 
 impl Task for Obey {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let (number, at_ns) = self.inbox.latest();
-        // One that was issued after this cycle's start belongs to the next: a cycle reads its inputs when it starts.
+        match self.cold_cycles.checked_sub(1) {
+            Some(left) => self.cold_cycles = left,
+            None => self.inbox.open(),
+        }
+        // A cycle reads its inputs when it starts, and writes its output when it has worked.
+        work(cycle.start, self.work_ns);
+        // One that was issued after this cycle's start belongs to the next.
         if number > self.served && at_ns <= cycle.start.as_ns() {
+            let lost = number - self.served - 1;
             self.served = number;
+            (0..lost).for_each(|_| self.passed_over.count(false));
+            cycle.note_too(u32::try_from(lost).unwrap_or(u32::MAX));
+            self.written.set(number - 1, Monotonic.now());
             self.failures.count(self.output.set((number - 1) as u8));
             let waited_ns = cycle.start.as_ns() - at_ns;
             cycle.note(u32::try_from(waited_ns).unwrap_or(u32::MAX).max(1));
@@ -95,6 +144,8 @@ impl Task for Obey {
 pub struct Links {
     /// Whether somebody else sees the output and tells.
     pub is_seen: bool,
+    /// From one command to the next, in nanoseconds.
+    pub every_ns: u64,
 }
 
 impl Figures for Links {
@@ -109,7 +160,10 @@ impl Figures for Links {
         }
         count(Series::Pickup, waited_ns);
         if !self.is_seen {
-            count(Series::Chain, waited_ns + sample.execution_time_ns);
+            // Commands that this one came before have had no effect of their own: until this one's, at least.
+            for earlier in 0..=u64::from(sample.note_too) {
+                count(Series::Chain, waited_ns + sample.execution_time_ns + earlier * self.every_ns);
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use onbeat_rt::{Answers, Edges, Flow, Outcome, Plan, Producer, Sample, Task};
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-use super::ports::Place;
+use super::ports::{Made, Place};
 use super::run::Setting;
 use crate::ethercat::bus::BusError;
 use crate::ethercat::sim::DescriptionError;
@@ -139,6 +139,12 @@ impl Given {
         if let Some(Value::Word(word)) = self.get(name) { Some(word) } else { None }
     }
 
+    /// Whether it was given at all, or has a default.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
     /// Whether a switch was given.
     #[must_use]
     pub fn is_set(&self, name: &str) -> bool {
@@ -195,6 +201,22 @@ pub struct OnEdges<E, T> {
     pub task: T,
     /// From taking an edge up to the release of its answer, in nanoseconds.
     pub delay_ns: u64,
+    /// How many edges were made, where onbeat makes them.
+    pub made: Option<Made>,
+}
+
+impl<E, T> OnEdges<E, T> {
+    /// Edges that were made and never answered are skipped releases, also those after the last answer. The latest one may be on its way.
+    fn with_unanswered(&self, outcome: Outcome, edges: u64) -> Outcome {
+        let made = self.made.as_ref().map_or(0, Made::get).saturating_sub(1).min(edges);
+        let unanswered = made.saturating_sub(outcome.slots);
+        Outcome {
+            slots: outcome.slots + unanswered,
+            skipped: outcome.skipped + unanswered,
+            skipped_at_end: outcome.skipped_at_end + unanswered,
+            ..outcome
+        }
+    }
 }
 
 impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
@@ -205,8 +227,10 @@ impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
             deadline_ns: plan.deadline_ns,
             edges: plan.releases,
             wait: plan.wait,
+            on_overrun: plan.on_overrun,
         };
-        onbeat_rt::answer::run(&Monotonic, &answers, (&mut self.edges, &mut self.task), hot, stop)
+        let outcome = onbeat_rt::answer::run(&Monotonic, &answers, (&mut self.edges, &mut self.task), hot, stop);
+        self.with_unanswered(outcome, plan.releases)
     }
 
     fn has_ports(&self) -> bool {
@@ -247,14 +271,40 @@ impl Beside for Alone {}
 pub enum ProbeError {
     /// The delay leaves no room.
     #[error(
-        "the answer to an edge begins {delay_us} us after it was taken up, and edges come every {period_us} us; \
-         shorten --delay to at most nine tenths of --period"
+        "the answer to an edge begins {delay_us} us after it was taken up{}, and edges come every {period_us} us; \
+         shorten --delay{} to at most nine tenths of --period",
+        if *work_us > 0.0 { format!(" and works for {work_us} us") } else { String::new() },
+        if *work_us > 0.0 { " and --work together" } else { "" }
     )]
     DelayTooLong {
         /// The delay, in microseconds.
         delay_us: f64,
+        /// Planned work of an answer, in microseconds.
+        work_us: f64,
         /// The distance of edges, in microseconds.
         period_us: f64,
+    },
+    /// Devices that are not through with one cycle when the next begins.
+    #[error(
+        "devices that take {delay_us} us for their own cycle are not through before the next frame, {period_us} us later; shorten \
+         --device-delay or lengthen --period"
+    )]
+    DeviceDelay {
+        /// The device delay, in microseconds.
+        delay_us: f64,
+        /// T, in microseconds.
+        period_us: f64,
+    },
+    /// A file does not describe a robot.
+    #[error(transparent)]
+    Robot(#[from] crate::robot::RobotError),
+    /// An option that this probe, asked like this, could not keep.
+    #[error("{option} has no meaning here: {why}; leave it out")]
+    NoMeaning {
+        /// As typed.
+        option: &'static str,
+        /// What is missing for it.
+        why: &'static str,
     },
     /// Something cannot be read from or written to in the way that was asked for.
     #[error("{place} cannot be {what}: {why}")]
@@ -301,6 +351,17 @@ pub enum ProbeError {
         /// Chips that are there.
         others: Vec<String>,
     },
+    /// There is no PWM.
+    #[error(
+        "{chip} does not exist, {}; without hardware leave the option out: the default is a pipe",
+        if others.is_empty() { "and this machine has no PWM chip".to_owned() } else { format!("this machine has {}", others.join(", ")) }
+    )]
+    NoPwm {
+        /// What was asked for.
+        chip: PathBuf,
+        /// Chips that are there.
+        others: Vec<String>,
+    },
     /// A chip has no such line.
     #[error("{chip} has no line {line}; `gpioinfo` (Debian package gpiod) lists its {lines} lines")]
     NoLine {
@@ -325,4 +386,33 @@ pub enum ProbeError {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_rt::{End, Instant};
+
+    use super::*;
+
+    #[test]
+    fn edges_that_were_made_and_never_answered_are_skipped_releases() {
+        let answered = |slots, skipped| Outcome {
+            end: End::Asked,
+            slots,
+            cycles: slots - skipped,
+            skipped,
+            skipped_at_end: 0,
+            last_end: Instant::from_ns(0),
+        };
+        let made = Made::default();
+        (0..10).for_each(|_| _ = made.add());
+        let body = OnEdges { edges: (), task: (), delay_ns: 0, made: Some(made) };
+        let all = body.with_unanswered(answered(6, 1), u64::MAX);
+        // The tenth may still be on its way: nine less six.
+        assert_eq!((all.slots, all.cycles, all.skipped, all.skipped_at_end), (9, 5, 4, 3));
+        assert_eq!(body.with_unanswered(answered(0, 0), u64::MAX).skipped, 9, "none of them reached the loop");
+        assert_eq!(body.with_unanswered(answered(6, 1), 6), answered(6, 1), "the run was for six");
+        let from_outside = OnEdges { edges: (), task: (), delay_ns: 0, made: None };
+        assert_eq!(from_outside.with_unanswered(answered(6, 1), u64::MAX), answered(6, 1));
+    }
 }

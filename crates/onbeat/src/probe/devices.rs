@@ -26,7 +26,8 @@ const AT_ONCE_NS: u64 = 200_000;
 /// What happens to the devices from outside.
 pub trait World: Send {
     /// When it wants to be asked next.
-    fn next(&self) -> Option<Instant> {
+    fn next(&self, link: &Link) -> Option<Instant> {
+        let _ = link;
         None
     }
 
@@ -135,7 +136,7 @@ impl<W: World> Serving<W> {
         let mut buffer = [0; 1515];
         while !stop.load(Ordering::Relaxed) {
             let now = clock.now();
-            let next = [self.link.next_arrival(), self.world.next()].into_iter().flatten().min();
+            let next = [self.link.next_arrival(), self.world.next(&self.link)].into_iter().flatten().min();
             let wait_ns = next.map_or(LOOK_EVERY_NS, |at| at.ns_since(now).min(LOOK_EVERY_NS));
             match Interface::receive_from(std::slice::from_ref(&self.interface), 0, &mut buffer, wait_ns) {
                 Ok(Some((_, length))) => {

@@ -15,6 +15,7 @@ pub mod disturbed;
 pub mod hiccup;
 pub mod latency;
 pub mod ports;
+mod prediction;
 mod reaction;
 pub mod read_write;
 pub mod resume;

@@ -10,6 +10,7 @@ use onbeat_rt::{Cycle, Flow, Sample, Task};
 use super::description::{Choice, Defaults, Description, Kind, OnEdges, Parts, ProbeError};
 use super::ports::{Failures, Generator, OUTPUT, Output, Place, Watching};
 use super::run::Setting;
+use super::timer::work;
 use crate::record::{Figures, Series};
 
 const INPUT: Choice = Choice {
@@ -52,9 +53,9 @@ pub const READ_WRITE: Description = Description {
         let input = given.place(INPUT.name).unwrap_or(&Place::Generator);
         let (edges, generator) = Generator::feeding(input, given.place(STIMULUS.name), setting)?;
         let failures = Failures::default();
-        let task = Answer { output, failures: failures.clone() };
+        let task = Answer { output, failures: failures.clone(), work_ns: setting.work_ns };
         Ok(Parts {
-            body: Box::new(OnEdges { edges, task, delay_ns }),
+            body: Box::new(OnEdges { edges, task, delay_ns, made: generator.as_ref().map(Generator::made) }),
             figures: Box::new(Reactions { delay_ns }),
             beside: Box::new(watching.counting(failures).fed_by(generator)),
         })
@@ -62,11 +63,12 @@ pub const READ_WRITE: Description = Description {
 };
 
 fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
-    if delay_ns.saturating_mul(10) <= setting.period_ns.saturating_mul(9) {
+    if delay_ns.saturating_add(setting.work_ns).saturating_mul(10) <= setting.period_ns.saturating_mul(9) {
         return Ok(());
     }
     let us = |ns: u64| ns as f64 / 1e3;
-    Err(ProbeError::DelayTooLong { delay_us: us(delay_ns), period_us: us(setting.period_ns) })
+    let (delay_us, work_us) = (us(delay_ns), us(setting.work_ns));
+    Err(ProbeError::DelayTooLong { delay_us, work_us, period_us: us(setting.period_ns) })
 }
 
 /// Writes once per edge.
@@ -74,10 +76,12 @@ fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
 struct Answer {
     output: Output,
     failures: Failures,
+    work_ns: u64,
 }
 
 impl Task for Answer {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        work(cycle.start, self.work_ns);
         self.failures.count(self.output.set(cycle.index as u8));
         Flow::Continue
     }

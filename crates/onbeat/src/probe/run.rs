@@ -498,7 +498,7 @@ const fn reason(end: End) -> EndReason {
 }
 
 /// The tick's place, from the earliest of several: each is late by one interrupt's latency.
-fn steady_tick() -> Tick {
+pub(super) fn steady_tick() -> Tick {
     let first = tick();
     let half = first.every_ns / 2;
     // Distances from the first reading, turned around the grid so that early ones come before late ones.

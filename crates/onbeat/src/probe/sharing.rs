@@ -14,6 +14,7 @@ use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::description::{Beside, Choice, Defaults, Description, Kind, OnGrid, Parts, ProbeError};
 use super::run::Setting;
+use super::timer::work;
 use crate::ethercat::control::{BusSide, Client, ControlError, Image, Sharing, Snapshot};
 use crate::ethercat::layout::Layout;
 use crate::ethercat::step::BusCycle;
@@ -81,7 +82,8 @@ pub const SHARING_PROBE: Description = Description {
         let (bus, name) = image(sharing)?;
         let readers = Readers { name, count: readers, hold_ns: given.time_ns(HOLD.name), cpu: hog.map(|hog| hog.cpu) };
         let beside = Others::of(readers, hog);
-        let task = Exchanging { bus, inputs: vec![0; PART_BYTES], outputs: vec![0; PART_BYTES] };
+        let (inputs, outputs) = (vec![0; PART_BYTES], vec![0; PART_BYTES]);
+        let task = Exchanging { bus, inputs, outputs, work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: false }),
             figures: Box::new(Exchanges),
@@ -105,6 +107,7 @@ struct Exchanging {
     bus: BusSide,
     inputs: Vec<u8>,
     outputs: Vec<u8>,
+    work_ns: u64,
 }
 
 impl Task for Exchanging {
@@ -118,6 +121,7 @@ impl Task for Exchanging {
         cycle.note(u32::try_from(took_ns).unwrap_or(u32::MAX).max(1));
         // As a bus does behind its frame.
         self.bus.prepare();
+        work(cycle.start, self.work_ns);
         Flow::Continue
     }
 }

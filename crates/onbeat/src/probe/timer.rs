@@ -4,7 +4,7 @@
 //! planned work, the cycle polls the clock for that long, as a controller of that length would.
 
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Cycle, Flow, Task};
+use onbeat_rt::{Clock, Cycle, Flow, Instant, Task};
 
 use super::description::{Alone, Defaults, Description, OnGrid, Parts};
 use crate::record::{NoFigures, Series};
@@ -29,6 +29,14 @@ pub const TIMER: Description = Description {
     },
 };
 
+/// Polls the clock until work that began at `start` has taken `work_ns`, as a controller of that length would compute.
+pub(super) fn work(start: Instant, work_ns: u64) {
+    let until = start.plus_ns(work_ns);
+    while work_ns > 0 && Monotonic.now() < until {
+        core::hint::spin_loop();
+    }
+}
+
 /// A cycle that works for a set time.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
@@ -38,10 +46,7 @@ pub struct Timer {
 
 impl Task for Timer {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
-        let until = cycle.start.plus_ns(self.work_ns);
-        while self.work_ns > 0 && Monotonic.now() < until {
-            core::hint::spin_loop();
-        }
+        work(cycle.start, self.work_ns);
         Flow::Continue
     }
 }

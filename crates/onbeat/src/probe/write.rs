@@ -9,6 +9,7 @@ use onbeat_rt::{Cycle, Flow, Sample, Task};
 
 use super::description::{Defaults, Description, OnGrid, Parts};
 use super::ports::{Failures, OUTPUT, Output, Place, Watching};
+use super::timer::work;
 use crate::record::{Figures, Series};
 
 /// What it is.
@@ -24,11 +25,11 @@ pub const WRITE: Description = Description {
     defaults: Defaults { period: "500us", ..Defaults::LOOP },
     choices: &[OUTPUT],
     line_a_second: false,
-    open: |_, given| {
+    open: |setting, given| {
         let place = given.place(OUTPUT.name).unwrap_or(&Place::Pipe);
         let (output, watching) = Watching::of(place)?;
         let failures = Failures::default();
-        let task = Writer { output, failures: failures.clone(), mark: 0 };
+        let task = Writer { output, failures: failures.clone(), mark: 0, work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
             figures: Box::new(Intervals),
@@ -43,10 +44,12 @@ struct Writer {
     output: Output,
     failures: Failures,
     mark: u8,
+    work_ns: u64,
 }
 
 impl Task for Writer {
-    fn cycle(&mut self, _: &Cycle) -> Flow {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        work(cycle.start, self.work_ns);
         self.mark = self.mark.wrapping_add(1);
         self.failures.count(self.output.set(self.mark));
         Flow::Continue

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::CellSummary;
 use super::statistics::Statistics;
 use super::table::{Column, Row, Table};
-use super::units::{Letters, count, time_ns};
+use super::units::{Letters, count, percent, time_ns};
 use crate::record::{RunFile, Second, Seconds, Series, Timing};
 
 /// How a series of seconds is spread: the rows of the tables that Xenomai's `latency` is reported with.
@@ -142,6 +142,16 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
             told(whole.mean_ns - timing.delay_ns as f64),
             told(write.mean_ns),
             told(read.mean_ns)
+        ));
+    }
+    let skipped = run.account().skipped;
+    if series.contains_key(&Series::ReadWrite) && skipped > 0 {
+        let answered = run.account().cycles;
+        sentences.push(format!(
+            "{} of {} edges ({}) were never answered; they are in no figure, and over any limit on the way from edge to output",
+            count(skipped),
+            count(skipped + answered),
+            percent(skipped as f64 / (skipped + answered) as f64)
         ));
     }
     if let (Some(chain), true) = (series.get(&Series::Chain), timing.period_ns > 0) {

@@ -116,7 +116,12 @@ impl Summary {
     pub fn of_run(run: &RunFile, limit: Option<Limit>) -> Self {
         let cell = cell_of(run);
         let (tunings, loads) = (vec![cell.tuning.clone()], vec![cell.load.clone()]);
-        let cells = vec![cell::of_file(cell, run, limit)];
+        let mut only = cell::of_file(cell, run, limit);
+        // What else is to be known of one run stands beside its figures: what was never answered, how late an observer was.
+        let (beside, notes) = only.notes.into_iter().partition(|note| run.remarks.contains(note));
+        only.notes = notes;
+        only.derived.extend::<Vec<String>>(beside);
+        let cells = vec![only];
         let verdict = best::overall(&cells, &tunings, &loads, limit);
         Self {
             schema: MEASURE_SCHEMA.to_owned(),

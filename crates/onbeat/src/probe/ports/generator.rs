@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
+use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;
-use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Plan, Sample, Slot, Task, Wait, split};
+use onbeat_rt::sys::{Monotonic, Tick};
+use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Sample, Slot, Task, Wait, split};
 
 use super::super::description::ProbeError;
-use super::super::run::{LEAD_NS, Setting};
+use super::super::run::{LEAD_NS, Setting, steady_tick};
 use super::{Input, Marks, Output, Place};
 use crate::thread::Wanted;
 
@@ -34,12 +35,18 @@ impl Generator {
         let (input, output) = match (input, stimulus) {
             (Place::Generator | Place::Pipe, None) => {
                 let (read, write) = super::watching::pipe()?;
-                (Input::of_bytes(read, &marks), Output::on(write, false))
+                (Input::of_bytes(read, &marks), Output::on_bytes(write))
             }
             (Place::Generator | Place::Pipe, Some(_)) => {
                 return Err(unfit("the generator feeds it directly; leave --stimulus out"));
             }
-            (Place::Gpio { .. }, None) => return Ok((Input::open(input, &marks, false)?, None)),
+            (Place::Gpio { .. }, None) => {
+                if matches!(setting.phase, Phase::At(_)) {
+                    let why = "the edges are somebody else's and come when they come";
+                    return Err(ProbeError::NoMeaning { option: "--phase", why });
+                }
+                return Ok((Input::open(input, &marks, false)?, None));
+            }
             (_, None) => {
                 return Err(unfit(
                     "the kernel does not tell when its edges came; say with --stimulus what onbeat's generator shall write to \
@@ -56,7 +63,14 @@ impl Generator {
         };
         let made = Made::default();
         let task = Box::new(Edging { marks, output, made: made.clone() });
-        Ok((input, Some(Self(Maker { task, fifo: setting.thread.fifo, period_ns: setting.period_ns, made }))))
+        let (fifo, period_ns, phase) = (setting.thread.fifo, setting.period_ns, Some(setting.phase));
+        Ok((input, Some(Self(Maker { task, fifo, period_ns, phase, made }))))
+    }
+
+    /// How many edges it has made, at any time.
+    #[must_use]
+    pub fn made(&self) -> Made {
+        self.0.made.clone()
     }
 
     pub(super) fn start(self) -> Result<Running, ProbeError> {
@@ -69,12 +83,27 @@ struct Maker {
     task: Box<dyn Make>,
     fifo: Option<u32>,
     period_ns: u64,
+    /// Where its edges lie; `None` where that does not matter.
+    phase: Option<Phase>,
     made: Made,
 }
 
 /// What came of it so far: how many were made, and how many it was too late for.
 #[derive(Clone, Debug, Default)]
-struct Made(Arc<(AtomicU64, AtomicU64)>);
+pub struct Made(Arc<(AtomicU64, AtomicU64)>);
+
+impl Made {
+    /// One more; its number.
+    pub(in crate::probe) fn add(&self) -> u64 {
+        self.0.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Edges, or commands.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.0.load(Ordering::Relaxed)
+    }
+}
 
 impl std::fmt::Debug for Maker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -97,18 +126,24 @@ impl<T: Task + Send> Make for T {
 }
 
 impl Maker {
-    fn start(mut self, name: &'static str) -> Result<Running, ProbeError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let over = stop.clone();
-        let fifo = self.fifo;
-        let plan = Plan {
+    fn plan(&self, now: Instant, tick: Tick) -> Plan {
+        let earliest = now.plus_ns(3 * LEAD_NS);
+        Plan {
             period_ns: self.period_ns,
-            first_release: Monotonic.now().plus_ns(3 * LEAD_NS),
+            first_release: self.phase.map_or(earliest, |phase| phase.first_release(earliest, self.period_ns, tick)),
             deadline_ns: self.period_ns,
             releases: u64::MAX,
             wait: Wait::Sleep,
             on_overrun: OnOverrun::SkipKeepPhase,
-        };
+        }
+    }
+
+    fn start(mut self, name: &'static str) -> Result<Running, ProbeError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let over = stop.clone();
+        let fifo = self.fifo;
+        let tick = if self.phase == Some(Phase::AvoidTick) { steady_tick() } else { onbeat_rt::sys::tick() };
+        let plan = self.plan(Monotonic.now(), tick);
         let body = move || {
             // Its own lateness moves its edges and no figure: each edge is stamped when it is made.
             let _ = Wanted { fifo, cpu: None, lock_memory: false, dma_latency_us: None }.prepare_thread();
@@ -135,7 +170,7 @@ impl Running {
 
     /// How many it made.
     pub(super) fn made(&self) -> u64 {
-        self.made.0.0.load(Ordering::Relaxed)
+        self.made.get()
     }
 
     /// Ends it; how many edges it was too late for and left out.
@@ -163,7 +198,7 @@ struct Edging {
 
 impl Task for Edging {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
-        let index = self.made.0.0.fetch_add(1, Ordering::Relaxed);
+        let index = self.made.add();
         self.made.0.1.fetch_add(cycle.skipped, Ordering::Relaxed);
         self.marks.set(index, Monotonic.now());
         // One that does not go through is missing at the input, and counted there as skipped.
@@ -175,13 +210,24 @@ impl Task for Edging {
 /// The latest command: its number, from 1, and when it was issued. Written by one thread, read by the loop, waited for by
 /// nobody. A number that was read twice alike has its own instant between, since commands are periods apart.
 #[derive(Clone, Debug, Default)]
-pub struct Inbox(Arc<(AtomicU64, AtomicU64)>);
+pub struct Inbox(Arc<(AtomicU64, AtomicU64, AtomicBool)>);
 
 impl Inbox {
     /// Issues command `number` at the instant `at_ns` of `CLOCK_MONOTONIC`.
     pub fn put(&self, number: u64, at_ns: u64) {
         self.0.1.store(at_ns, Ordering::Relaxed);
         self.0.0.store(number, Ordering::Release);
+    }
+
+    /// Tells that commands are served, and in series, from now on.
+    pub fn open(&self) {
+        self.0.2.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they are.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.2.load(Ordering::Relaxed)
     }
 
     /// The latest one: number and instant in nanoseconds; number 0 when there is none yet.
@@ -207,7 +253,13 @@ impl Commands {
         let last = if count == 0 { u64::MAX } else { count };
         let made = Made::default();
         let task = Box::new(Issuing { marks, inbox, made: made.clone(), last });
-        Self(Maker { task, fifo: setting.thread.fifo, period_ns, made })
+        Self(Maker { task, fifo: setting.thread.fifo, period_ns, phase: None, made })
+    }
+
+    /// From one to the next, in nanoseconds.
+    #[must_use]
+    pub const fn every_ns(&self) -> u64 {
+        self.0.period_ns
     }
 
     pub(super) fn start(self) -> Result<Running, ProbeError> {
@@ -224,10 +276,35 @@ struct Issuing {
 
 impl Task for Issuing {
     fn cycle(&mut self, _: &Cycle) -> Flow {
+        // A loop that has not begun, or whose first cycles are in no series, is not commanded: it would be a late start that is measured.
+        if !self.inbox.is_open() {
+            return Flow::Continue;
+        }
         let at = Monotonic.now();
-        let index = self.made.0.0.fetch_add(1, Ordering::Relaxed);
+        let index = self.made.add();
         self.marks.set(index, at);
         self.inbox.put(index + 1, at.as_ns());
         if index + 1 == self.last { Flow::Stop } else { Flow::Continue }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_lie_at_the_phase_that_was_asked_for() {
+        let tick = Tick { every_ns: 4_000_000, offset_ns: 700_000 };
+        let maker = |phase| {
+            let marks = Marks::default();
+            let (_read, write) = super::super::watching::pipe().expect("a pipe");
+            let task = Box::new(Edging { marks, output: Output::on_bytes(write), made: Made::default() });
+            Maker { task, fifo: None, period_ns: 2_000_000, phase, made: Made::default() }
+        };
+        let now = Instant::from_ns(123_456_789);
+        let first = |phase| maker(phase).plan(now, tick).first_release;
+        assert_eq!(first(Some(Phase::At(250_000))).as_ns() % 2_000_000, 250_000);
+        assert_eq!(first(Some(Phase::AvoidTick)).as_ns() % 2_000_000, 950_000, "250 us behind the tick");
+        assert_eq!(first(None), now.plus_ns(3 * LEAD_NS));
     }
 }

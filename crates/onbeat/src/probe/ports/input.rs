@@ -1,7 +1,7 @@
 //! Something whose edges a loop takes up.
 
 use std::net::UdpSocket;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use onbeat_rt::sys::Port;
@@ -9,7 +9,7 @@ use onbeat_rt::{Arrival, Edge, Edges, Instant};
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::super::description::ProbeError;
-use super::{Marks, Place, gpio, serial};
+use super::{Marks, Place, gpio, serial, stamped};
 
 const INPUT: &str = "an input";
 /// How long a look for an edge may take before whoever looks may stop, in nanoseconds.
@@ -25,7 +25,9 @@ pub struct Input {
     port: Port,
     kind: Kind,
     next: u64,
-    _held: OwnedFd,
+    /// The kernel stamps what is received.
+    is_stamped: bool,
+    held: OwnedFd,
 }
 
 #[derive(Debug)]
@@ -49,20 +51,58 @@ impl Input {
                 let why = "it has no other end here; leave the option out";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
             }
+            Place::Pwm { .. } => {
+                let why =
+                    "a PWM channel is an output; its effect is seen where a wire leads it, such as gpio:CHIP/LINE";
+                return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
+            }
             Place::File(path) => file(path, place)?,
             Place::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
             Place::Udp(address) => UdpSocket::bind(address).map_err(|why| open(why, ""))?.into(),
             Place::Gpio { chip, line } => {
                 let wanted = if is_driven { gpio::Wanted::Both } else { gpio::Wanted::Rising };
                 let line = gpio::input(chip, line, place, wanted)?;
-                return Ok(Self { port: Port::on(line.as_raw_fd()), kind: Kind::Line, next: 0, _held: line.into() });
+                let port = Port::on(line.as_raw_fd());
+                return Ok(Self { port, kind: Kind::Line, next: 0, is_stamped: false, held: line.into() });
             }
         };
         Ok(Self::of_bytes(held, marks))
     }
 
     pub(super) fn of_bytes(held: OwnedFd, marks: &Marks) -> Self {
-        Self { port: Port::on(held.as_raw_fd()), kind: Kind::Bytes(marks.clone()), next: 0, _held: held }
+        let (port, kind) = (Port::on(held.as_raw_fd()), Kind::Bytes(marks.clone()));
+        Self { port, kind, next: 0, is_stamped: false, held }
+    }
+
+    /// The same place for an observer, who wants to know when the kernel received what he sees.
+    ///
+    /// # Errors
+    /// As [`Input::open`].
+    pub(super) fn observed(place: &Place, marks: &Marks) -> Result<Self, ProbeError> {
+        let input = Self::open(place, marks, true)?;
+        let socket =
+            if matches!(place, Place::Udp(_)) { input.held.try_clone().ok().map(UdpSocket::from) } else { None };
+        let is_stamped = socket.is_some_and(|socket| stamped::enable(&socket));
+        Ok(Self { is_stamped, ..input })
+    }
+
+    /// Whether the kernel tells when what is seen came.
+    pub(super) const fn tells_when(&self) -> bool {
+        self.is_stamped || self.is_line()
+    }
+
+    /// Waits for the next edge, as [`Edges::next`]; with the instant at which the kernel saw it, where it tells.
+    pub(super) fn next_seen(&mut self) -> (Arrival, Option<Instant>) {
+        if !self.is_stamped {
+            let arrival = self.next();
+            let at = if let Arrival::Edge(edge) = arrival { Some(edge.at).filter(|_| self.is_line()) } else { None };
+            return (arrival, at);
+        }
+        if !self.port.is_ready_within(LOOK_NS) {
+            return (Arrival::Nothing, None);
+        }
+        let Some((byte, at)) = stamped::receive(self.held.as_fd()) else { return (Arrival::Nothing, None) };
+        (self.numbered(byte).map_or(Arrival::Over, Arrival::Edge), at)
     }
 
     /// Whether its edges carry the kernel's time stamps.
@@ -76,9 +116,15 @@ impl Input {
         if self.port.read(&mut byte) != Ok(1) {
             return None;
         }
-        // Fewer than 256 edges are under way at a time, so the low bits tell which one it is.
-        let index = self.next + u64::from(byte[0].wrapping_sub(self.next as u8));
+        self.numbered(byte[0])
+    }
+
+    /// The edge whose low bits came.
+    fn numbered(&mut self, byte: u8) -> Option<Edge> {
         let Kind::Bytes(marks) = &self.kind else { return None };
+        // Fewer than 256 edges are under way at a time, so the low bits tell which one it is.
+        let index = self.next + u64::from(byte.wrapping_sub(self.next as u8));
+        self.next = index + 1;
         Some(Edge { index, at: marks.get(index) })
     }
 
@@ -95,19 +141,24 @@ fn line_edge(event: &[u8; LINE_EVENT]) -> Option<Edge> {
     Some(Edge { index: u64::from(number).saturating_sub(1), at: Instant::from_ns(at) })
 }
 
+impl Input {
+    fn take(&mut self) -> Option<Edge> {
+        let edge = if self.is_line() { self.event() } else { self.byte() };
+        self.next = edge.map_or(self.next, |edge| edge.index + 1);
+        edge
+    }
+}
+
 impl Edges for Input {
     fn next(&mut self) -> Arrival {
         if !self.port.is_ready_within(LOOK_NS) {
             return Arrival::Nothing;
         }
-        let edge = if self.is_line() { self.event() } else { self.byte() };
-        match edge {
-            Some(edge) => {
-                self.next = edge.index + 1;
-                Arrival::Edge(edge)
-            }
-            None => Arrival::Over,
-        }
+        self.take().map_or(Arrival::Over, Arrival::Edge)
+    }
+
+    fn waiting(&mut self) -> Option<Edge> {
+        if self.port.is_ready_within(0) { self.take() } else { None }
     }
 }
 

@@ -10,7 +10,10 @@ mod generator;
 mod gpio;
 mod input;
 mod output;
+mod pwm;
 mod serial;
+mod sighting;
+mod stamped;
 mod watching;
 
 use std::fmt;
@@ -24,10 +27,10 @@ use onbeat_rt::Instant;
 
 use super::description::{Choice, Kind};
 
-pub use generator::{Commands, Generator, Inbox};
+pub use generator::{Commands, Generator, Inbox, Made};
 pub use input::Input;
 pub use output::Output;
-pub use watching::Watching;
+pub use watching::{CommandMarks, Watching};
 
 /// Something to read from or write to, as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,13 @@ pub enum Place {
     Serial(PathBuf),
     /// `udp:HOST:PORT`.
     Udp(SocketAddr),
+    /// `pwm:CHIP/CHANNEL`: a channel's duty cycle.
+    Pwm {
+        /// The chip's directory.
+        chip: PathBuf,
+        /// The channel's number.
+        channel: u32,
+    },
     /// `gpio:CHIP/LINE`.
     Gpio {
         /// The chip's device.
@@ -55,12 +65,13 @@ pub enum Place {
 pub const OUTPUT: Choice = Choice {
     name: "output",
     help: "What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, \
-           udp:HOST:PORT",
+           udp:HOST:PORT, pwm:CHIP/CHANNEL (a quarter and three quarters of its period in turn)",
     default: Some("pipe"),
     kind: Kind::Place,
 };
 
-const FORMS: &str = "it is one of generator, pipe, gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT";
+const FORMS: &str =
+    "it is one of generator, pipe, gpio:CHIP/LINE, pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
 
 impl FromStr for Place {
     type Err = String;
@@ -77,6 +88,10 @@ impl FromStr for Place {
                     address.to_socket_addrs().map_err(|why| format!("`{address}` is no address and port: {why}"))?;
                 found.next().map(Self::Udp).ok_or_else(|| format!("`{address}` has no address"))
             }
+            ("pwm", at) => match at.rsplit_once('/').and_then(|(chip, channel)| Some((chip, channel.parse().ok()?))) {
+                Some((chip, channel)) if !chip.is_empty() => Ok(Self::Pwm { chip: pwm::directory(chip), channel }),
+                _ => Err(format!("`{at}` is not a chip and the number of a channel, such as pwm:pwmchip0/1")),
+            },
             ("gpio", at) => match at.rsplit_once('/') {
                 Some((chip, line)) if !chip.is_empty() && !line.is_empty() => {
                     let chip = if chip.starts_with('/') { chip.into() } else { PathBuf::from("/dev").join(chip) };
@@ -97,6 +112,7 @@ impl fmt::Display for Place {
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Serial(path) => write!(f, "serial:{}", path.display()),
             Self::Udp(address) => write!(f, "udp:{address}"),
+            Self::Pwm { chip, channel } => write!(f, "pwm:{}/{channel}", chip.display()),
             Self::Gpio { chip, line } => write!(f, "gpio:{}/{line}", chip.display()),
         }
     }
@@ -153,9 +169,15 @@ mod tests {
 
     #[test]
     fn a_place_reads_as_it_is_written() {
-        for text in
-            ["generator", "pipe", "file:/tmp/fifo", "serial:/dev/ttyS0", "udp:127.0.0.1:7000", "gpio:/dev/gpiochip0/17"]
-        {
+        for text in [
+            "generator",
+            "pipe",
+            "file:/tmp/fifo",
+            "serial:/dev/ttyS0",
+            "udp:127.0.0.1:7000",
+            "gpio:/dev/gpiochip0/17",
+            "pwm:/sys/class/pwm/pwmchip0/1",
+        ] {
             assert_eq!(text.parse::<Place>().map(|place| place.to_string()).as_deref(), Ok(text));
         }
         let short = "gpio:gpiochip1/LED".parse::<Place>().map(|place| place.to_string());
@@ -169,6 +191,8 @@ mod tests {
             ("gpio:17", "no chip and line"),
             ("udp:nowhere", "`nowhere`"),
             ("file:", "file:PATH"),
+            ("pwm:pwmchip0", "pwm:pwmchip0/1"),
+            ("pwm:pwmchip0/led", "number of a channel"),
         ] {
             let why = text.parse::<Place>().expect_err("no place");
             assert!(why.contains(part), "{text}: {why}");

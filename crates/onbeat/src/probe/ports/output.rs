@@ -10,7 +10,7 @@ use onbeat_rt::sys::Port;
 use rustix::fs::OFlags;
 
 use super::super::description::ProbeError;
-use super::{Place, gpio, serial};
+use super::{Place, gpio, pwm, serial};
 
 const OUTPUT: &str = "an output";
 
@@ -18,8 +18,19 @@ const OUTPUT: &str = "an output";
 #[derive(Debug)]
 pub struct Output {
     port: Port,
-    is_line: bool,
+    form: Form,
     _held: OwnedFd,
+}
+
+/// How an edge is written.
+#[derive(Debug)]
+enum Form {
+    /// As a byte.
+    Byte,
+    /// As the level of a GPIO line.
+    Level,
+    /// As one of two texts.
+    Text([Box<[u8]>; 2]),
 }
 
 impl Output {
@@ -32,26 +43,41 @@ impl Output {
         let held: OwnedFd = match place {
             Place::Pipe => return Ok(None),
             Place::Generator => {
-                let why = "a generator makes edges and takes none; an output is one of pipe, gpio:CHIP/LINE, serial:DEVICE, \
-                           file:PATH, udp:HOST:PORT";
+                let why = "a generator makes edges and takes none; an output is one of pipe, gpio:CHIP/LINE, \
+                           pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: OUTPUT, why });
             }
             Place::File(path) => file(path).map_err(|why| open(why, "; a FIFO wants a reader first"))?.into(),
             Place::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
             Place::Udp(address) => udp(*address).map_err(|why| open(why, ""))?.into(),
-            Place::Gpio { chip, line } => gpio::output(chip, line, place)?.into(),
+            Place::Gpio { chip, line } => {
+                return Ok(Some(Self::on(gpio::output(chip, line, place)?.into(), Form::Level)));
+            }
+            Place::Pwm { chip, channel } => {
+                let pwm::Channel { duty_cycle, texts } = pwm::open(chip, *channel, place)?;
+                return Ok(Some(Self::on(duty_cycle.into(), Form::Text(texts))));
+            }
         };
-        Ok(Some(Self::on(held, matches!(place, Place::Gpio { .. }))))
+        Ok(Some(Self::on_bytes(held)))
     }
 
-    pub(super) fn on(held: OwnedFd, is_line: bool) -> Self {
-        Self { port: Port::on(held.as_raw_fd()), is_line, _held: held }
+    pub(super) fn on_bytes(held: OwnedFd) -> Self {
+        Self::on(held, Form::Byte)
     }
 
-    /// Writes the edge of number `mark`: that byte, or its last bit on a line. Tells whether it went through.
+    fn on(held: OwnedFd, form: Form) -> Self {
+        Self { port: Port::on(held.as_raw_fd()), form, _held: held }
+    }
+
+    /// Writes the edge of number `mark`: that byte, or by its last bit a level or a duty cycle. Tells whether it went through.
     #[must_use]
     pub fn set(&self, mark: u8) -> bool {
-        let done = if self.is_line { self.port.set_line(mark & 1 == 0) } else { self.port.write(&[mark]) };
+        let is_even = mark & 1 == 0;
+        let done = match &self.form {
+            Form::Byte => self.port.write(&[mark]),
+            Form::Level => self.port.set_line(is_even),
+            Form::Text(texts) => self.port.write(&texts[usize::from(is_even)]),
+        };
         done.is_ok()
     }
 }

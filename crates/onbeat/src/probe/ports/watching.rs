@@ -3,17 +3,19 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Arrival, Clock, Edges, Flow};
+use onbeat_rt::{Arrival, Clock, Flow, Instant};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::super::description::{Beside, ProbeError};
 use super::generator::{Commands, Generator, Running};
+use super::sighting::{Observer, Seeing, Sighting};
 use super::{Failures, Input, Marks, Output, Place};
 use crate::record::{Recorder, Series};
+use crate::thread::Wanted;
 
 /// Looks that are taken after the last command, for its effect to be seen.
 const LOOKS_AFTER: u32 = 25;
@@ -33,13 +35,22 @@ pub(super) fn pipe() -> Result<(OwnedFd, OwnedFd), ProbeError> {
 pub struct Watching {
     eye: Option<Eye>,
     failures: Failures,
+    passed_over: Failures,
     generator: Option<Generator>,
     commands: Option<Commands>,
     makers: Vec<Running>,
-    told: Option<Receiver<u64>>,
-    seen: u64,
+    seeing: Option<Seeing>,
     /// Looks until a loop whose commands are all issued ends; `None` for one that has no commands.
     looks_left: Option<u32>,
+}
+
+/// When commands were issued, and when the loop began to write each out.
+#[derive(Clone, Debug, Default)]
+pub struct CommandMarks {
+    /// Issued.
+    pub issued: Marks,
+    /// Its write begun.
+    pub written: Marks,
 }
 
 /// An output, and the other end of a pipe.
@@ -48,7 +59,7 @@ fn opened(place: &Place, marks: &Marks) -> Result<(Output, Option<Input>), Probe
         return Ok((output, None));
     }
     let (read, write) = pipe()?;
-    Ok((Output::on(write, false), Some(Input::of_bytes(read, marks))))
+    Ok((Output::on_bytes(write), Some(Input::of_bytes(read, marks))))
 }
 
 impl Watching {
@@ -62,30 +73,44 @@ impl Watching {
         Ok((output, Self { eye, ..Self::default() }))
     }
 
-    /// An output whose effect is seen where `observe` says, or at the other end of the pipe: from the instant that `marks`
-    /// tells of an edge to the instant at which it is seen is counted as [`Series::Chain`].
+    /// An output whose effect is seen where `observe` says, or at the other end of the pipe, by a thread of priority `fifo`: from the
+    /// instant at which a command was issued to the one at which its effect is seen is counted as [`Series::Chain`].
     ///
     /// # Errors
     /// [`ProbeError`].
-    pub fn seeing(place: &Place, observe: Option<&Place>, marks: &Marks) -> Result<(Output, Self), ProbeError> {
-        let watched = observe.map(|place| Input::open(place, marks, true)).transpose()?;
-        let (output, other_end) = opened(place, marks)?;
+    pub fn seeing(
+        place: &Place,
+        observe: Option<&Place>,
+        marks: &CommandMarks,
+        fifo: Option<u32>,
+    ) -> Result<(Output, Self), ProbeError> {
+        let watched = observe.map(|place| Input::observed(place, &marks.issued)).transpose()?;
+        let (output, other_end) = opened(place, &marks.issued)?;
+        let Some(input) = watched.or(other_end) else { return Ok((output, Self::default())) };
         let (tell, told) = channel();
-        let eye = watched.or(other_end).map(|input| Eye::on(input, Some((marks.clone(), tell))));
-        let told = eye.is_some().then_some(told);
-        Ok((output, Self { eye, told, ..Self::default() }))
+        let tells_when = input.tells_when();
+        let watch = Watch { marks: marks.clone(), tell, fifo, is_granted: Arc::default() };
+        let observer = Observer { fifo, is_granted: watch.is_granted.clone(), tells_when };
+        let seeing = Seeing::of(told, marks.issued.clone(), observer);
+        Ok((output, Self { eye: Some(Eye::on(input, Some(watch))), seeing: Some(seeing), ..Self::default() }))
     }
 
     /// Whether somebody sees the output.
     #[must_use]
     pub const fn sees(&self) -> bool {
-        self.told.is_some()
+        self.seeing.is_some()
     }
 
     /// The same, with the loop's failed writes to tell of.
     #[must_use]
     pub fn counting(self, failures: Failures) -> Self {
         Self { failures, ..self }
+    }
+
+    /// The same, with the commands that the loop never took up to tell of.
+    #[must_use]
+    pub fn passing_over(self, passed_over: Failures) -> Self {
+        Self { passed_over, ..self }
     }
 
     /// The same, with an input to feed.
@@ -117,17 +142,23 @@ impl Beside for Watching {
     }
 
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        for ns in self.told.iter().flat_map(Receiver::try_iter) {
-            self.seen += 1;
-            recorder.count(Series::Chain, ns);
+        if let Some(seeing) = &mut self.seeing {
+            seeing.take(&mut |ns| recorder.count(Series::Chain, ns));
         }
         let Some(looks) = &mut self.looks_left else { return Flow::Continue };
         if !self.makers.iter().all(Running::is_finished) {
             return Flow::Continue;
         }
         let made: u64 = self.makers.iter().map(Running::made).sum();
-        *looks = if self.seen >= made { 0 } else { looks.saturating_sub(1) };
-        if *looks == 0 { Flow::Stop } else { Flow::Continue }
+        let accounted = self.seeing.as_ref().map_or(0, Seeing::accounted);
+        *looks = if accounted >= made { 0 } else { looks.saturating_sub(1) };
+        if *looks > 0 {
+            return Flow::Continue;
+        }
+        if let Some(seeing) = &mut self.seeing {
+            seeing.give_up(made, Monotonic.now(), &mut |ns| recorder.count(Series::Chain, ns));
+        }
+        Flow::Stop
     }
 
     fn end(&mut self) -> Vec<String> {
@@ -145,10 +176,16 @@ impl Beside for Watching {
             sentences
                 .push(format!("the generator was itself late and left {left_out} edges out; they are in no count"));
         }
-        if self.told.is_some() && self.seen < made {
-            let unseen = made - self.seen;
-            sentences.push(format!("{unseen} of {made} commands were not seen at the output; they are in no figure"));
+        let passed_over = self.passed_over.get();
+        // Where somebody sees the output, the effects that never came are told there.
+        if self.seeing.is_none() && passed_over > 0 {
+            sentences.push(format!(
+                "{passed_over} of {made} commands ({:.3} %) were never taken up, because a later one came first; each counts with the time \
+                 until that one's write, so a limit sees it",
+                100.0 * passed_over as f64 / made.max(1) as f64
+            ));
         }
+        sentences.extend(self.seeing.iter().flat_map(|seeing| seeing.words(made)));
         sentences
     }
 }
@@ -157,33 +194,66 @@ impl Beside for Watching {
 #[derive(Debug)]
 struct Eye {
     input: Option<Input>,
-    tell: Option<(Marks, Sender<u64>)>,
+    watch: Option<Watch>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What an eye that observes is given.
+#[derive(Debug)]
+struct Watch {
+    marks: CommandMarks,
+    tell: Sender<Sighting>,
+    /// Its priority; `None` for an ordinary thread.
+    fifo: Option<u32>,
+    is_granted: Arc<AtomicBool>,
+}
+
+impl Watch {
+    fn prepare(&self) {
+        if self.fifo.is_some() {
+            let wanted = Wanted { fifo: self.fifo, cpu: None, lock_memory: false, dma_latency_us: None };
+            let all_granted = wanted.prepare_thread().iter().all(|grant| grant.granted);
+            self.is_granted.store(all_granted, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells of an edge, and of commands before it, from `next` on, whose effects never came.
+    fn tell(&self, next: u64, index: u64, (at, now): (Option<Instant>, Instant)) {
+        let seen = at.unwrap_or(now);
+        let late_ns = now.ns_since(at.unwrap_or_else(|| self.marks.written.get(index)));
+        let from_issue = |index: u64| seen.ns_since(self.marks.issued.get(index));
+        // Whoever listened may be gone; the edge was seen all the same.
+        for lost in next..index {
+            let _ = self.tell.send(Sighting { ns: from_issue(lost), late_ns: None });
+        }
+        let _ = self.tell.send(Sighting { ns: from_issue(index), late_ns: Some(late_ns) });
+    }
 }
 
 impl Eye {
     const NAME: &'static str = "onbeat-eye";
 
-    fn on(input: Input, tell: Option<(Marks, Sender<u64>)>) -> Self {
-        Self { input: Some(input), tell, stop: Arc::default(), thread: None }
+    fn on(input: Input, watch: Option<Watch>) -> Self {
+        Self { input: Some(input), watch, stop: Arc::default(), thread: None }
     }
 
     fn open(&mut self) -> Result<(), ProbeError> {
         let Some(mut input) = self.input.take() else { return Ok(()) };
-        let (tell, stop) = (self.tell.take(), self.stop.clone());
+        let (watch, stop) = (self.watch.take(), self.stop.clone());
         let body = move || {
+            watch.iter().for_each(Watch::prepare);
+            let mut next = 0;
             while !stop.load(Ordering::Relaxed) {
-                let edge = match input.next() {
-                    Arrival::Edge(edge) => edge,
-                    Arrival::Nothing => continue,
-                    Arrival::Over => break,
+                let (edge, at) = match input.next_seen() {
+                    (Arrival::Edge(edge), at) => (edge, at),
+                    (Arrival::Nothing, _) => continue,
+                    (Arrival::Over, _) => break,
                 };
-                let seen = if input.is_line() { edge.at } else { Monotonic.now() };
-                if let Some((marks, tell)) = &tell {
-                    // Whoever listened may be gone; the edge was seen all the same.
-                    let _ = tell.send(seen.ns_since(marks.get(edge.index)));
+                if let Some(watch) = &watch {
+                    watch.tell(next, edge.index, (at, Monotonic.now()));
                 }
+                next = edge.index + 1;
             }
         };
         let spawned = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);

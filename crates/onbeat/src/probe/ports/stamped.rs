@@ -1,0 +1,113 @@
+//! When the kernel received a datagram: an observer that is late is then not late in the figure.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
+
+/// A stamp further back than this is none: the wall clock, by which the kernel stamps, was set meanwhile.
+const LONGEST_BACK: Duration = Duration::from_secs(10);
+/// How often it is tried whether the kernel stamps, and how long each datagram waits for its reading.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Asks the kernel to stamp what a socket receives (`SO_TIMESTAMPNS`, socket(7)); whether it does.
+///
+/// The kernel switches its stamps on some time after it was asked, and until then gives the instant of the reading instead. So datagrams
+/// are sent here until one is older than its reading.
+pub(super) fn enable(socket: &UdpSocket) -> bool {
+    let on: libc::c_int = 1;
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the option takes an int, which lives across the call; the descriptor is open as long as the socket is borrowed.
+    let answer = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, (&raw const on).cast(), length)
+    };
+    let stamps = answer == 0 && (0..TRIES).any(|_| stamps_when_it_comes(socket).unwrap_or(false));
+    while receive(socket.as_fd()).is_some() {}
+    stamps
+}
+
+fn stamps_when_it_comes(socket: &UdpSocket) -> io::Result<bool> {
+    let address = socket.local_addr()?;
+    let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
+    UdpSocket::bind(any)?.send_to(&[0], address)?;
+    thread::sleep(PAUSE);
+    let stamp = receive(socket.as_fd()).and_then(|(_, at)| at);
+    Ok(stamp.is_some_and(|at| Monotonic.now().ns_since(at) >= PAUSE.as_nanos() as u64))
+}
+
+/// Takes a datagram of one byte, with the instant at which the kernel received it; `None` when there is none.
+pub(super) fn receive(socket: BorrowedFd<'_>) -> Option<(u8, Option<Instant>)> {
+    let mut byte = 0_u8;
+    // Whole words, so that the kernel's headers are aligned in it.
+    let mut control = [0_u64; 16];
+    let mut into = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    // SAFETY: all-zero is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut into;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: buffer and control data live across the call, with the lengths that are told.
+    let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    (length == 1).then(|| (byte, stamp(&message).and_then(on_the_loops_clock)))
+}
+
+/// The stamp, by the wall clock.
+fn stamp(message: &libc::msghdr) -> Option<SystemTime> {
+    // SAFETY: the kernel has just filled `message`, whose control data are still there.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: the kernel's macros give headers within the control data.
+        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
+        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
+            // SAFETY: behind a header of this kind stands a timespec; it need not be aligned.
+            let at: libc::timespec = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
+            let (seconds, ns) = (u64::try_from(at.tv_sec).ok()?, u32::try_from(at.tv_nsec).ok()?);
+            return Some(SystemTime::UNIX_EPOCH + Duration::new(seconds, ns));
+        }
+        // SAFETY: as above.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    None
+}
+
+/// The same instant by `CLOCK_MONOTONIC`, from how long ago it was; early by what came between the readings of two clocks.
+fn on_the_loops_clock(stamp: SystemTime) -> Option<Instant> {
+    let pairs = (0..3).map(|_| {
+        let (before, wall) = (Monotonic.now(), SystemTime::now());
+        (Monotonic.now().ns_since(before), before, wall)
+    });
+    let (_, now, wall) = pairs.min_by_key(|(apart_ns, ..)| *apart_ns)?;
+    let ago = wall.duration_since(stamp).ok().filter(|ago| *ago < LONGEST_BACK)?;
+    Some(now.minus_ns(ago.as_nanos() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_carries_the_instant_at_which_it_came_however_late_it_is_looked_at() {
+        let observer = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        assert!(enable(&observer), "this kernel stamps");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let before = Monotonic.now();
+        sender.send_to(&[42], observer.local_addr().expect("bound")).expect("sent");
+        // On the loopback it has been received when it was sent.
+        let after = Monotonic.now();
+        std::thread::sleep(Duration::from_millis(20));
+        let (byte, at) = receive(observer.as_fd()).expect("a datagram");
+        let at = at.expect("a stamp");
+        assert_eq!(byte, 42);
+        // Two clocks are read one after the other on each side, and whatever came between them is in the difference.
+        assert!(Monotonic.now().ns_since(at) >= 20_000_000, "it came before it was waited for");
+        assert!(at.as_ns() + 10_000_000_000 > before.as_ns() && at <= Monotonic.now(), "{before:?} {at:?} {after:?}");
+        assert_eq!(receive(observer.as_fd()), None, "there was one");
+    }
+}
