@@ -430,6 +430,17 @@ pub(crate) fn wait(text: &str) -> Result<Wait, String> {
     }
 }
 
+/// The waits of a loop that moves something: it keeps its grid.
+pub(crate) fn wait_on_the_grid(text: &str) -> Result<Wait, String> {
+    match wait(text) {
+        Ok(wait) if wait.is_relative() => Err(
+            "a relative sleep drifts, and a robot keeps its grid; waits are sleep, spin[=50us] and adaptive[=300us]"
+                .to_owned(),
+        ),
+        parsed => parsed,
+    }
+}
+
 fn overrun(text: &str) -> Result<OnOverrun, String> {
     match text.split_once('=') {
         None if text == "skip" => Ok(OnOverrun::SkipKeepPhase),
@@ -467,6 +478,8 @@ mod tests {
     #[test]
     fn waits_policies_and_phases_are_read_as_typed() {
         assert_eq!(wait("spin"), Ok(Wait::SleepThenSpin { margin_ns: 50_000 }));
+        assert!(wait_on_the_grid("relative-spin=20us").is_err_and(|why| why.contains("keeps its grid")));
+        assert_eq!(wait_on_the_grid("spin"), wait("spin"));
         assert_eq!(wait("relative"), Ok(Wait::Relative { margin_ns: 0 }));
         assert_eq!(wait("relative-spin"), Ok(Wait::Relative { margin_ns: 50_000 }));
         assert_eq!(wait("adaptive=100us"), Ok(Wait::Adaptive { cap_ns: 100_000 }));

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::{LoopOptions, OutputOptions, wait};
+use crate::cli::{LoopOptions, OutputOptions, wait_on_the_grid};
 use crate::units::time_ns;
 
 pub(crate) const ROBOT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -116,7 +116,7 @@ pub(crate) struct RobotRunOptions {
     #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
     /// How the loop waits for a release: sleep, spin=TIME, adaptive=TIME
-    #[arg(long, default_value = "sleep", value_parser = wait, value_name = "WAIT")]
+    #[arg(long, default_value = "sleep", value_parser = wait_on_the_grid, value_name = "WAIT")]
     pub(crate) wait: onbeat_rt::Wait,
     /// Do not look for the causes of spikes
     #[arg(long)]

@@ -80,7 +80,9 @@ impl Input {
     /// As [`Input::open`].
     pub(super) fn observed(place: &Place, marks: &Marks) -> Result<Self, ProbeError> {
         let input = Self::open(place, marks, true)?;
-        let is_stamped = matches!(place, Place::Udp(_)) && stamped::enable(input.held.as_fd());
+        let socket =
+            if matches!(place, Place::Udp(_)) { input.held.try_clone().ok().map(UdpSocket::from) } else { None };
+        let is_stamped = socket.is_some_and(|socket| stamped::enable(&socket));
         Ok(Self { is_stamped, ..input })
     }
 

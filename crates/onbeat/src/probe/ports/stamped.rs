@@ -1,7 +1,10 @@
 //! When the kernel received a datagram: an observer that is late is then not late in the figure.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use onbeat_rt::sys::Monotonic;
@@ -9,16 +12,33 @@ use onbeat_rt::{Clock, Instant};
 
 /// A stamp further back than this is none: the wall clock, by which the kernel stamps, was set meanwhile.
 const LONGEST_BACK: Duration = Duration::from_secs(10);
+/// How often it is tried whether the kernel stamps, and how long each datagram waits for its reading.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Asks the kernel to stamp what a socket receives (`SO_TIMESTAMPNS`, socket(7)); whether it does.
-pub(super) fn enable(socket: BorrowedFd<'_>) -> bool {
+///
+/// The kernel switches its stamps on some time after it was asked, and until then gives the instant of the reading instead. So datagrams
+/// are sent here until one is older than its reading.
+pub(super) fn enable(socket: &UdpSocket) -> bool {
     let on: libc::c_int = 1;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the option takes an int, which lives across the call; the descriptor is open as long as it is borrowed.
+    // SAFETY: the option takes an int, which lives across the call; the descriptor is open as long as the socket is borrowed.
     let answer = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, (&raw const on).cast(), length)
     };
-    answer == 0
+    let stamps = answer == 0 && (0..TRIES).any(|_| stamps_when_it_comes(socket).unwrap_or(false));
+    while receive(socket.as_fd()).is_some() {}
+    stamps
+}
+
+fn stamps_when_it_comes(socket: &UdpSocket) -> io::Result<bool> {
+    let address = socket.local_addr()?;
+    let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
+    UdpSocket::bind(any)?.send_to(&[0], address)?;
+    thread::sleep(PAUSE);
+    let stamp = receive(socket.as_fd()).and_then(|(_, at)| at);
+    Ok(stamp.is_some_and(|at| Monotonic.now().ns_since(at) >= PAUSE.as_nanos() as u64))
 }
 
 /// Takes a datagram of one byte, with the instant at which the kernel received it; `None` when there is none.
@@ -70,15 +90,12 @@ fn on_the_loops_clock(stamp: SystemTime) -> Option<Instant> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
-    use std::os::fd::AsFd;
-
     use super::*;
 
     #[test]
     fn a_datagram_carries_the_instant_at_which_it_came_however_late_it_is_looked_at() {
         let observer = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        assert!(enable(observer.as_fd()), "this kernel stamps");
+        assert!(enable(&observer), "this kernel stamps");
         let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let before = Monotonic.now();
         sender.send_to(&[42], observer.local_addr().expect("bound")).expect("sent");
