@@ -4,6 +4,7 @@
 //! does there.
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
+mod cpusets;
 mod offline;
 
 use std::cell::{Cell, RefCell};
@@ -143,17 +144,6 @@ impl World {
 
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
-        self
-    }
-
-    /// A v2 host where nobody uses cpusets, as systemd leaves it: the root does not hand the controller on.
-    pub fn without_cpusets(mut self) -> Self {
-        let pins: Vec<(i32, Option<CpuList>)> =
-            self.tasks.iter().map(|(tid, task)| (*tid, task.user.clone())).collect();
-        self.switch_cpusets(false);
-        for (tid, pin) in pins.into_iter().filter_map(|(tid, pin)| Some((tid, pin?))) {
-            self.tasks.get_mut(&tid).unwrap().mask = pin;
-        }
         self
     }
 
@@ -317,32 +307,6 @@ impl World {
         }
         self.regroup(|world| world.groups.get_mut(path).unwrap().cpus = list);
         Ok(())
-    }
-
-    /// Every task below the root changes its cpuset by it. Switched off, the children's own settings are gone for good.
-    fn switch_cpusets(&mut self, on: bool) {
-        if self.cpuset_on == on {
-            return;
-        }
-        self.regroup(|world| {
-            world.cpuset_on = on;
-            if !on {
-                // A new cpuset has no list of its own.
-                for (_, group) in world.groups.iter_mut().filter(|(path, _)| *path != MOUNT) {
-                    (group.cpus, group.partition) = (CpuList::default(), "member".to_owned());
-                }
-            }
-        });
-        for tid in self.tasks.keys().copied().collect::<Vec<_>>() {
-            if self.tasks[&tid].group != MOUNT {
-                self.settle(tid);
-            }
-        }
-    }
-
-    fn is_populated(&self, path: &str) -> bool {
-        let down = format!("{path}/");
-        self.tasks.values().any(|task| task.group == path || task.group.starts_with(&down))
     }
 
     fn attach(&mut self, path: &str, tid: i32) -> Result<(), Errno> {
