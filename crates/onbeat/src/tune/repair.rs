@@ -102,7 +102,7 @@ fn take_up(directory: &Path, host: &dyn HostFiles, which: Which, mode: UndoMode)
             Ok(None) => {}
             // One journal that cannot be judged or trusted must not keep the others from being undone.
             Err(error @ (TuneError::Headless { .. } | TuneError::NotOwn { .. } | TuneError::OpenToOthers { .. })) => {
-                refused = Some(error)
+                refused = Some(error);
             }
             Err(error) => return Err(error),
         }
