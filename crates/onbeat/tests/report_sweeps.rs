@@ -36,7 +36,17 @@ fn missed(planted: Planted) -> Option<String> {
 
 #[test]
 fn a_late_cycle_every_so_often_is_found_in_an_hour_whatever_its_period_is_in_steps() {
-    let named = [(0.37, 250), (0.5, 250), (0.77, 250), (1.1, 250), (1.37, 250), (1.5, 250), (1.8, 250), (2.74, 250), (1.37, 5000)];
+    let named = [
+        (0.37, 250),
+        (0.5, 250),
+        (0.77, 250),
+        (1.1, 250),
+        (1.37, 250),
+        (1.5, 250),
+        (1.8, 250),
+        (2.74, 250),
+        (1.37, 5000),
+    ];
     let missed: Vec<String> = named
         .into_iter()
         .zip(1..)

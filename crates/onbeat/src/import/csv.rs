@@ -315,7 +315,10 @@ impl Counting {
         if let Some(trend) = &mut self.trend {
             trend.close();
         } else if is_timed {
-            missing.push("the order of the samples: their times go back, so that nothing can be looked for that recurs".to_owned());
+            missing.push(
+                "the order of the samples: their times go back, so that nothing can be looked for that recurs"
+                    .to_owned(),
+            );
         }
         if self.resolution.step_ns > 1 {
             missing.push(format!("values finer than {} ns: the file has no more digits", self.resolution.step_ns));

@@ -145,7 +145,6 @@ pub struct Ratio {
 }
 
 impl Ratio {
-
     /// `x 1.23 (1.1 to 1.4)`.
     #[must_use]
     pub fn words(&self) -> String {

@@ -135,9 +135,8 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
             .flat_map(|(cell, all)| words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>())
             .collect()
     };
-    let finds = |all: &Conclusions| {
-        !all.modes.found.is_empty() || all.others.iter().any(|other| !other.modes.found.is_empty())
-    };
+    let finds =
+        |all: &Conclusions| !all.modes.found.is_empty() || all.others.iter().any(|other| !other.modes.found.is_empty());
     let modes = told(&finds, &modes_of);
     let normal =
         told(&|all| !many && all.normal.is_some(), &|all| all.normal.iter().map(|n| n.sentence.clone()).collect());

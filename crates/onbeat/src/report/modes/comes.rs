@@ -177,5 +177,7 @@ pub(super) fn windows<'m>(comes: &Comes, measured: &'m Measured) -> impl Iterato
     let Comes { period_s, from_s, width_s, .. } = *comes;
     let first = ((-from_s - width_s) / period_s).ceil() as i64;
     let last = ((measured.span_s() - from_s) / period_s) as i64;
-    (first..=last).map(move |turn| from_s + turn as f64 * period_s).filter(move |from| measured.at(from + width_s / 2.0))
+    (first..=last)
+        .map(move |turn| from_s + turn as f64 * period_s)
+        .filter(move |from| measured.at(from + width_s / 2.0))
 }

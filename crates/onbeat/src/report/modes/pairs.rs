@@ -103,7 +103,8 @@ pub(super) fn refined(times: &[f64], candidate: Candidate, measured: &Measured) 
             while j < times.len() && times[j] < t + apart_s - candidate.within_s {
                 j += 1;
             }
-            let within = times[j..].iter().map(|other| other - t - apart_s).take_while(|off| *off <= candidate.within_s);
+            let within =
+                times[j..].iter().map(|other| other - t - apart_s).take_while(|off| *off <= candidate.within_s);
             off.extend(within.min_by(|a, b| a.abs().total_cmp(&b.abs())));
         }
         let room = 1.0 - apart_s / span_s;

@@ -58,7 +58,8 @@ impl Recorded {
             return Some(Self { levels, largest: None });
         }
         let steps = of_intervals(run, series);
-        let largest = Trends::unplaced(of_maxima(run, series, &steps)).filter(|largest| largest.placed.len() > steps.len());
+        let largest =
+            Trends::unplaced(of_maxima(run, series, &steps)).filter(|largest| largest.placed.len() > steps.len());
         Some(Self { levels: Trends::unplaced(steps)?, largest })
     }
 }
@@ -166,7 +167,16 @@ impl Trends {
 impl Grid {
     pub(super) fn empty(step_s: f64, from_s: f64, n: usize) -> Self {
         let nothing = || vec![f64::NAN; n];
-        Self { step_s, from_s, p50: nothing(), p90: nothing(), max: nothing(), worst_at: nothing(), is_placed: true, filled: 0 }
+        Self {
+            step_s,
+            from_s,
+            p50: nothing(),
+            p90: nothing(),
+            max: nothing(),
+            worst_at: nothing(),
+            is_placed: true,
+            filled: 0,
+        }
     }
 
     fn put(&mut self, i: usize, step: &Step, worst_at: f64) {

@@ -77,7 +77,9 @@ fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Co
     let mut tried: Vec<Comes> = Vec::new();
     let is_dense = times.len() >= LEAST_DENSE && times.len() as f64 >= DENSE * measured.steps() as f64;
     if is_dense && measured.unit_s < measured.step_s {
-        tried.extend(spectrum::periods(&times, measured).into_iter().filter_map(|period_s| fast(&times, period_s, measured)));
+        tried.extend(
+            spectrum::periods(&times, measured).into_iter().filter_map(|period_s| fast(&times, period_s, measured)),
+        );
     }
     tried.extend(pairs::periods(&times, measured).into_iter().filter_map(|candidate| {
         let period_s = pairs::refined(&times, candidate, measured);

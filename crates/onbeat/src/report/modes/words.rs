@@ -57,7 +57,8 @@ pub(super) fn in_all(modes: &Modes) -> String {
         ),
         [one] => format!("One disturbance recurs: {}.", one.sentence),
         many => {
-            let each: Vec<&str> = many.iter().map(|mode| mode.sentence.split(", ").next().unwrap_or_default()).collect();
+            let each: Vec<&str> =
+                many.iter().map(|mode| mode.sentence.split(", ").next().unwrap_or_default()).collect();
             format!("{} disturbances recur: {}.", many.len(), each.join("; "))
         }
     }
@@ -67,7 +68,9 @@ pub(super) fn in_all(modes: &Modes) -> String {
 pub(super) fn without_a_trend(run: &RunFile, series: Series) -> String {
     let why = match &run.import {
         Some(import) => format!("its source ({}) gives no times of its samples", import.format),
-        None => format!("this file holds no trend of the {} (recorded by onbeat {})", series.words(), run.header.version),
+        None => {
+            format!("this file holds no trend of the {} (recorded by onbeat {})", series.words(), run.header.version)
+        }
     };
     format!("Periodic interference cannot be looked for: {why}.")
 }
