@@ -64,12 +64,20 @@ fn an_interval_log_keeps_its_trend_and_shows_what_recurs_in_it() {
     let run = imported(&interval_log(7200, 23), &asked);
     let all = concluded(&run);
     assert_eq!((all.series, all.modes.steps), (Series::Hiccup, 7200));
-    assert!(all.modes.found.len() == 1 && (all.modes.found[0].period_s / 23.0 - 1.0).abs() < 0.01, "{}", all.modes.sentence);
+    assert!(
+        all.modes.found.len() == 1 && (all.modes.found[0].period_s / 23.0 - 1.0).abs() < 0.01,
+        "{}",
+        all.modes.sentence
+    );
     let sentence = &all.modes.found[0].sentence;
     assert!(sentence.starts_with("+4.9") && sentence.contains("in single samples every 23 s"), "{sentence}");
     assert!(!sentence.contains("cycle"), "no loop is known: {sentence}");
     let still = concluded(&imported(&interval_log(600, 1_000_000), &asked));
-    assert!(still.modes.sentence.starts_with("No periodic interference found: nothing in 600 steps of 1 s"), "{}", still.modes.sentence);
+    assert!(
+        still.modes.sentence.starts_with("No periodic interference found: nothing in 600 steps of 1 s"),
+        "{}",
+        still.modes.sentence
+    );
 }
 
 #[test]
@@ -82,7 +90,12 @@ fn samples_with_times_show_what_recurs_between_their_steps() {
     let all = concluded(&imported(&text, &Asked::default()));
     assert_eq!(all.modes.found.len(), 1, "{}", all.modes.sentence);
     assert!((all.modes.found[0].period_s / 0.137 - 1.0).abs() < 0.001, "{}", all.modes.sentence);
-    let backwards: String = text.lines().take(1).chain(text.lines().skip(1).collect::<Vec<_>>().into_iter().rev()).map(|line| format!("{line}\n")).collect();
+    let backwards: String = text
+        .lines()
+        .take(1)
+        .chain(text.lines().skip(1).collect::<Vec<_>>().into_iter().rev())
+        .map(|line| format!("{line}\n"))
+        .collect();
     assert!(imported(&backwards, &Asked::default()).trends.is_empty());
 }
 
@@ -97,7 +110,9 @@ fn equal_samples_with_times_have_no_modes() {
 
 #[test]
 fn imports_without_times_say_so_and_no_nonsense() {
-    for name in ["cyclictest.json", "cyclictest-h.txt", "oslat.json", "rtla-timerlat.txt", "rtla-osnoise.txt", "stress-ng.log"] {
+    for name in
+        ["cyclictest.json", "cyclictest-h.txt", "oslat.json", "rtla-timerlat.txt", "rtla-osnoise.txt", "stress-ng.log"]
+    {
         let said = sections(&imported(&fixture(name), &Asked::default()));
         assert!(said.contains("Periodic interference cannot be looked for: its source ("), "{name}: {said}");
         assert!(said.contains("No estimate of the worst case: its source ("), "{name}: {said}");
@@ -114,7 +129,11 @@ fn other_series_of_a_run_are_looked_at_as_well() {
     let all = concluded(&Day::at(10 * MS).seconds(900).seeded(1).recorded(late));
     assert_eq!(all.series, Series::WakeupLatency);
     let response = all.others.iter().find(|other| other.series == Series::ResponseTime).unwrap();
-    assert!(response.modes.found.iter().any(|mode| (mode.period_s / 60.0 - 1.0).abs() < 0.01), "{}", response.modes.sentence);
+    assert!(
+        response.modes.found.iter().any(|mode| (mode.period_s / 60.0 - 1.0).abs() < 0.01),
+        "{}",
+        response.modes.sentence
+    );
     assert!(response.normal.as_ref().unwrap().sentence.contains("response time"));
     assert!(response.extremes.largest_ns > 400e3);
 }

@@ -131,7 +131,11 @@ fn a_minute_without_a_mode_has_none() {
     for seed in 0..10 {
         let modes = modes::of_run(&Day::at(MS).seconds(60).seeded(seed).recorded(|_, _| 0));
         assert_eq!(modes.found.len(), 0, "seed {seed}: {:#?}", sentences(&modes));
-        assert!(modes.sentence.starts_with("No periodic interference found: nothing in 600 steps of 100 ms recurs"), "{}", modes.sentence);
+        assert!(
+            modes.sentence.starts_with("No periodic interference found: nothing in 600 steps of 100 ms recurs"),
+            "{}",
+            modes.sentence
+        );
     }
 }
 
@@ -191,7 +195,10 @@ fn skipped_releases_tell_time_from_cycle_count_in_one_run() {
 #[test]
 fn what_cannot_be_looked_for_is_said() {
     let short = modes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0));
-    assert_eq!(short.sentence, "Periodic interference cannot be looked for: the run has 10 steps of 100 ms, and at least 16 are needed.");
+    assert_eq!(
+        short.sentence,
+        "Periodic interference cannot be looked for: the run has 10 steps of 100 ms, and at least 16 are needed."
+    );
     let mut old = Day::at(MS).seconds(1).recorded(|_, _| 0);
     old.trends.clear();
     old.entries.clear();
