@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use onbeat::tune::{Free, Journal, Mechanism, Purpose, Report, Scope, Shield, TuneError, UndoMode, Wish, repair};
+use rustix::io::Errno;
 use tune_fake::{Cgroups, Fake, LOOP, Moment, OWN, World, cpus};
 
 const KINDS: [Cgroups; 3] = [Cgroups::V1, Cgroups::V2, Cgroups::None];
@@ -30,6 +31,11 @@ fn worlds() -> Vec<(String, World)> {
                     let world = World::new(cgroups).with(|world| {
                         (world.remembers_user_masks, world.partitions) = (remembers_user_masks, partitions);
                     });
+                    if cgroups == Cgroups::V2 {
+                        worlds.push((format!("{name}, no cpusets in use"), world.clone().without_cpusets()));
+                        let lenient = world.clone().with(|world| world.keeps_a_list = false);
+                        worlds.push((format!("{name}, lists can be emptied"), lenient));
+                    }
                     worlds.push((name, world));
                 }
             }
@@ -141,6 +147,20 @@ fn a_loop_of_a_whole_process_gets_the_partition_the_kernel_agrees_to() {
 }
 
 #[test]
+fn a_populated_cgroup_without_a_list_of_cpus_is_never_given_one() {
+    // It could not be taken back: kernels up to 6.12 answer ENOSPC to an empty list while there are tasks in the group.
+    for (name, world) in worlds() {
+        for free in frees() {
+            let host = Fake::of(world.clone());
+            let before: Vec<String> = host.settings().into_iter().filter(|line| line.contains("CpuList({})")).collect();
+            raised(&host, &free);
+            let after = host.settings();
+            assert!(before.iter().all(|line| after.contains(line)), "{name}, {free:?}: {before:#?} {after:#?}");
+        }
+    }
+}
+
+#[test]
 fn the_mechanism_follows_what_is_mounted() {
     let of = |cgroups| raised(&Fake::of(World::new(cgroups)), &[Free::Thread(LOOP)]).mechanism;
     assert_eq!(KINDS.map(of), [Mechanism::CpusetV1, Mechanism::CpusetV2, Mechanism::AffinityOnly]);
@@ -210,6 +230,40 @@ fn a_thread_admitted_later_may_use_the_cpu() {
         let undone = shield.dismantle(&host, &mut journal).unwrap();
         assert!(undone.iter().all(|one| one.outcome.is_settled()), "{name}: {undone:?}");
         journal.close().unwrap();
+    }
+}
+
+#[test]
+fn cpusets_that_somebody_switches_off_meanwhile_are_switched_on_again() {
+    // systemd does so when it starts a unit and no unit asks for the controller.
+    for free in frees() {
+        let host = Fake::of(World::new(Cgroups::V2).without_cpusets());
+        let (before, directory) = (host.settings(), tempfile::tempdir().unwrap());
+        let mut journal = begin(directory.path(), &host);
+        let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &free).unwrap();
+        shield.raise(&host, &mut journal).unwrap();
+        let switch_off =
+            || onbeat::tune::HostFiles::write(&host, "/sys/fs/cgroup/cgroup.subtree_control", "-cpuset").unwrap();
+        switch_off();
+        shield.lower(&host, &mut journal).unwrap();
+        let report = shield.raise(&host, &mut journal).unwrap();
+        assert_eq!((report.left, host.mask(100)), (vec![], "0-2".to_owned()), "{free:?}");
+        switch_off();
+        let undone = shield.dismantle(&host, &mut journal).unwrap();
+        assert!(undone.iter().all(|one| one.outcome.is_settled()), "{free:?}: {undone:?}");
+        journal.close().unwrap();
+        assert_eq!(host.settings(), before, "{free:?}");
+    }
+}
+
+#[test]
+fn a_cgroup_that_has_tasks_of_its_own_cannot_hand_cpusets_on_and_affinities_do_it() {
+    for refusal in [Errno::BUSY, Errno::OPNOTSUPP] {
+        let host =
+            Fake::of(World::new(Cgroups::V2).without_cpusets().with(|world| world.refuses_controllers = Some(refusal)));
+        let report = raised(&host, &[Free::Process(OWN)]);
+        assert_eq!((report.mechanism, report.left), (Mechanism::AffinityOnly, vec![]), "{refusal}");
+        assert!(report.notes[0].contains("cpusets cannot be used here"), "{:?}", report.notes);
     }
 }
 

@@ -59,12 +59,13 @@ impl Affinities {
             }
             // Where its interrupt is sent, there it goes; only what it has now must not be forgotten.
             let follows = task.follows_interrupt();
+            let open = if follows { open.clone() } else { cpus.given_back(open) };
             let off = || CpuList::kept_off(&open.and(&cpus.online), &cpus.rt, &cpus.hk);
             let shielded = if follows { open.clone() } else { off() };
             let on_the_way = [&cpus.online, &cpus.hk, &cpus.possible].map(ToString::to_string);
             let key = Key::Affinity { task: task.id, follows };
             intents.push(Intent::new(ID, key, open.to_string(), shielded.to_string()).also(on_the_way));
-            self.held.insert(task.id, Held { open: open.clone(), shielded, follows });
+            self.held.insert(task.id, Held { open, shielded, follows });
         }
         ground.record(intents)
     }

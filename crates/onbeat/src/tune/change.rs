@@ -247,6 +247,11 @@ impl Key {
         matches!(self, Self::Affinity { .. } | Self::Born { .. })
     }
 
+    /// Putting it back gives every task another cpuset, and kernels before 6.2 forget the tasks' own lists then.
+    pub(super) const fn resets_affinities(&self) -> bool {
+        matches!(self, Self::Controller { .. })
+    }
+
     /// Which thing it is, in words.
     #[must_use]
     pub fn name(&self) -> String {

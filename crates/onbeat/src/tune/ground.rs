@@ -22,6 +22,8 @@ pub(super) struct Cpus {
     pub(super) online: CpuList,
     /// With those that could still be switched on: what a task that was never confined may use.
     pub(super) possible: CpuList,
+    /// Tasks stand in cpusets, which show them no CPU that is offline.
+    in_cpusets: bool,
 }
 
 impl Cpus {
@@ -52,7 +54,8 @@ impl Cpus {
         if hk.is_empty() {
             return Err(TuneError::NoHousekeeping { rt: rt.clone(), online });
         }
-        Ok(Self { rt: rt.clone(), hk, online, possible })
+        let in_cpusets = cpuset.is_some();
+        Ok(Self { rt: rt.clone(), hk, online, possible, in_cpusets })
     }
 
     /// Whether two lists allow the same, as far as CPUs are there.
@@ -63,6 +66,12 @@ impl Cpus {
     /// Lists that a loop's task gives itself once it is free to: all of the shielded CPUs, or one of them.
     pub(super) fn pins_of_a_loop(&self) -> Vec<String> {
         std::iter::once(self.rt.to_string()).chain(self.rt.iter().map(|cpu| cpu.to_string())).collect()
+    }
+
+    /// The list that a task gets back which shows `list` now. All CPUs of a cpuset are its own choice hardly ever; given back
+    /// as such they would keep it off CPUs that are switched on later.
+    pub(super) fn given_back(&self, list: &CpuList) -> CpuList {
+        if self.in_cpusets && self.is_all(list) { self.possible.clone() } else { list.clone() }
     }
 
     /// Whether a task with this list is not confined at all.

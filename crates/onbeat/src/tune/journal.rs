@@ -256,10 +256,14 @@ impl Journal {
         order.retain(|&at| !self.entries[at].settled && chosen(&self.entries[at]));
         order.sort_by_key(|&at| self.entries[at].intent.key.is_bounded_by_cpusets());
         let (mut undone, mut lines) = (Vec::new(), String::new());
+        let mut resets_follow = false;
         for at in order {
             let entry = &mut self.entries[at];
-            let outcome = entry.intent.undo(host, mode);
-            entry.settled = outcome.is_settled() || mode == UndoMode::Forget;
+            let (key, outcome) = (&entry.intent.key, entry.intent.undo(host, mode));
+            resets_follow |= !outcome.is_settled() && key.resets_affinities();
+            // A list put back now would be forgotten when the controller is switched off after all.
+            let is_final = !(resets_follow && key.is_bounded_by_cpusets());
+            entry.settled = (outcome.is_settled() && is_final) || mode == UndoMode::Forget;
             lines.push_str(&json_line(&Note::Undone { step: entry.step, outcome: outcome.word().to_owned() }));
             undone.push(Undone { intent: entry.intent.clone(), outcome });
         }

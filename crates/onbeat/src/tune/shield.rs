@@ -212,7 +212,7 @@ impl Shield {
             }
             // A group of v2 is narrowed with all that is in it, so a scope smaller than the machine cannot use it.
             Some(v2) if self.who.covers_machine() => {
-                self.placement = Placement::V2(ShieldV2::prepare(&mut ground, v2)?);
+                self.placement = Placement::V2(ShieldV2::prepare(&mut ground, &mut self.affinities, v2)?);
             }
             _ => {}
         }
@@ -494,8 +494,12 @@ fn take_refused(refused: &mut Vec<(TaskId, String)>, kept: Vec<(TaskId, Kept)>) 
     }
 }
 
-/// Whether the host says that this cgroup tree is not ours to change, as in containers.
+/// Whether the host says that this cgroup tree is not ours to change, as in containers: `EBUSY` where the root that is
+/// mounted has tasks of its own, `EOPNOTSUPP` where it is threaded.
 fn is_closed_to_us(error: &TuneError) -> bool {
     let TuneError::Write { source, .. } = error else { return false };
-    matches!(Errno::from_io_error(source), Some(Errno::ROFS | Errno::ACCESS | Errno::PERM))
+    matches!(
+        Errno::from_io_error(source),
+        Some(Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::BUSY | Errno::OPNOTSUPP)
+    )
 }

@@ -1,9 +1,13 @@
 //! The shield where cpusets are part of the unified hierarchy (cgroup v2), process by process.
 //!
-//! The loop's processes live in `onbeat-loop`. Raising the shield narrows the other groups at the top; when the loop is
-//! whole processes, their group then becomes a partition, `isolated` if the kernel agrees, else `root`, and the kernel
-//! keeps everything else off by itself. Single threads cannot have a partition of their own: what else their process runs
-//! is kept off thread by thread.
+//! The loop's processes live in `onbeat-loop`. Raising the shield narrows the other groups at the top that have a list of
+//! CPUs of their own; when the loop is whole processes, their group then becomes a partition, `isolated` if the kernel
+//! agrees, else `root`, and the kernel keeps everything else off by itself. Single threads cannot have a partition of their
+//! own: what else their process runs is kept off thread by thread.
+//!
+//! A group without a list of its own is never given one: up to 6.12 the kernel refuses to make `cpuset.cpus` empty again
+//! while there are tasks in the group or below it (ENOSPC, `validate_change` in kernel/cgroup/cpuset.c). A partition takes
+//! its CPUs from such groups without a write to them; where there is none, their tasks are kept off one by one.
 //!
 //! On 6.12 the fair server of a CPU cannot be changed while it is in a partition (EBUSY): set it before the shield is
 //! raised and restore it after.
@@ -32,17 +36,17 @@ pub(super) struct ShieldV2 {
 }
 
 impl ShieldV2 {
-    pub(super) fn prepare(ground: &mut Ground<'_>, hierarchy: &Hierarchy) -> Result<Self, TuneError> {
+    pub(super) fn prepare(
+        ground: &mut Ground<'_>,
+        affinities: &mut Affinities,
+        hierarchy: &Hierarchy,
+    ) -> Result<Self, TuneError> {
         let mount = &hierarchy.mount;
         let group = format!("{mount}/onbeat-loop");
         if ground.host.directories(&group).is_ok() {
             return Err(TuneError::CgroupExists { path: group });
         }
-        let control = format!("{mount}/cgroup.subtree_control");
-        if !ground.read(&control)?.split_whitespace().any(|name| name == "cpuset") {
-            let key = Key::Controller { path: control, name: "cpuset".to_owned() };
-            ground.change(&Intent::new(ID, key, "off", "on"))?;
-        }
+        switch_on(ground, affinities, hierarchy)?;
         let key = Key::CgroupDir { path: group.clone(), home: mount.clone(), version: CgroupVersion::V2 };
         ground.change(&Intent::new(ID, key, "absent", "present"))?;
         let mut shield = Self {
@@ -94,6 +98,8 @@ impl ShieldV2 {
         affinities: &mut Affinities,
         ordinary: &CpuList,
     ) -> Result<(), TuneError> {
+        // systemd switches controllers off that none of its units asks for, whenever it starts one.
+        switch_on(ground, affinities, &self.hierarchy)?;
         note_pins(ground, affinities, ordinary)?;
         let others = self.others_to_narrow(ground);
         self.others.record(ground, &others)?;
@@ -119,13 +125,14 @@ impl ShieldV2 {
         self.others.back(ground)
     }
 
-    /// Lets the loop's group use every CPU.
+    /// Lets the loop's group use every CPU. It has tasks, so its list cannot be made empty again.
     fn open_group(&mut self, ground: &Ground<'_>) -> Result<(), TuneError> {
         self.partition.back(ground)?;
-        if !CpuList::parse_list(&ground.read(&format!("{}/cpuset.cpus", self.group))?)?.is_empty() {
-            ground.write(&format!("{}/cpuset.cpus", self.group), "\n")?;
+        match ground.write(&format!("{}/cpuset.cpus", self.group), &ground.cpus.online.to_string()) {
+            // Somebody has switched the controller off: the group has every CPU already.
+            Err(TuneError::Write { source, .. }) if tasks::is_gone(&source) => Ok(()),
+            written => written,
         }
-        Ok(())
     }
 
     fn raise_partition(&mut self, ground: &mut Ground<'_>) -> Result<(), TuneError> {
@@ -169,7 +176,10 @@ impl ShieldV2 {
             let file = format!("{path}/cpuset.cpus");
             let Ok(old) = ground.host.read(&file) else { continue };
             let allowed = CpuList::parse_list(&old).unwrap_or_default();
-            let left = if allowed.is_empty() { ground.cpus.hk.clone() } else { allowed.minus(&ground.cpus.rt) };
+            let left = allowed.minus(&ground.cpus.rt);
+            if allowed.is_empty() {
+                continue;
+            }
             if left.is_empty() {
                 let note = format!("{path} has no other CPU than {}, so it is left as it is", old.trim());
                 if !self.notes.contains(&note) {
@@ -182,6 +192,20 @@ impl ShieldV2 {
         }
         wanted
     }
+}
+
+/// Has the root hand cpusets on to its children, unless it does.
+fn switch_on(ground: &mut Ground<'_>, affinities: &mut Affinities, hierarchy: &Hierarchy) -> Result<(), TuneError> {
+    let control = format!("{}/cgroup.subtree_control", hierarchy.mount);
+    if ground.read(&control)?.split_whitespace().any(|name| name == "cpuset") {
+        return Ok(());
+    }
+    // Every task gets another cpuset by it, and kernels before 6.2 forget its own list then.
+    note_pins(ground, affinities, &ground.cpus.online.clone())?;
+    let key = Key::Controller { path: control, name: "cpuset".to_owned() };
+    ground.change(&Intent::new(ID, key, "off", "on"))?;
+    affinities.widen(ground.host, ground.cpus);
+    Ok(())
 }
 
 /// Puts the tasks on record that are confined further than the shield does: kernels before 6.2 forget that when a group's

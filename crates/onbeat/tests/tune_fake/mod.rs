@@ -4,6 +4,8 @@
 //! does there.
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
+mod cpusets;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -62,6 +64,10 @@ pub struct World {
     pub tasks: BTreeMap<i32, FakeTask>,
     pub root: bool,
     pub remembers_user_masks: bool,
+    /// A cgroup of v2 that has tasks, in it or below, keeps some list of CPUs once it has one: `ENOSPC`, as in 6.1 and 6.12.
+    pub keeps_a_list: bool,
+    /// What switching a controller on is answered with, as where the mounted root has tasks of its own.
+    pub refuses_controllers: Option<Errno>,
     /// The partitions this kernel agrees to.
     pub partitions: Vec<&'static str>,
     /// The cgroup tree cannot be written, as in a container.
@@ -113,6 +119,8 @@ impl World {
             tasks: BTreeMap::new(),
             root: true,
             remembers_user_masks: true,
+            keeps_a_list: true,
+            refuses_controllers: None,
             partitions: vec!["isolated", "root"],
             read_only_cgroups: false,
             cgroups,
@@ -243,7 +251,7 @@ impl World {
 
     /// The CPUs a group grants its tasks.
     fn granted(&self, path: &str) -> CpuList {
-        if path == MOUNT {
+        if path == MOUNT || !self.cpuset_on {
             return self.possible().minus(&self.partition());
         }
         let own = &self.groups[path];
@@ -292,6 +300,9 @@ impl World {
             } else if list.is_empty() && self.tasks.values().any(|task| task.group == path) {
                 return Err(Errno::NOSPC);
             }
+        } else if self.keeps_a_list && list.is_empty() && !self.groups[path].cpus.is_empty() && self.is_populated(path)
+        {
+            return Err(Errno::NOSPC);
         }
         self.regroup(|world| world.groups.get_mut(path).unwrap().cpus = list);
         Ok(())
@@ -378,7 +389,10 @@ impl World {
                 self.attach(group, text.parse().map_err(|_| Errno::INVAL)?)
             }
             "cgroup.subtree_control" => {
-                self.cpuset_on = text == "+cpuset";
+                if let Some(refusal) = self.refuses_controllers {
+                    return Err(refusal);
+                }
+                self.switch_cpusets(text == "+cpuset");
                 Ok(())
             }
             "cpuset.cpus.partition" => {
