@@ -6,7 +6,7 @@ ONBEAT := target/release/onbeat
 # What `make bench` passes on, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help fuzz inject-live causes bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
+.PHONY: help test-kernels fuzz inject-live causes bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,14 @@ inject-live: ## every fault of the injector takes place as logged (wants a quiet
 
 causes: build ## plants each cause and prints what it was named (wants a quiet machine)
 	$(CARGO) bench --locked -p onbeat-cli --bench causes -- $(ARGS)
+
+# Kernels, cgroups and more: make test-kernels KERNELS="--kernels 6.1 --cgroups v2"; see docs/kernels.md.
+KERNELS ?=
+
+test-kernels: ## the main job on Debian's kernels, in guests under QEMU's software emulation (half an hour)
+	@sh scripts/setup.sh kernels
+	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
+	python3 tests/kernels/run.py --onbeat $(ONBEAT) --work target/kernels $(KERNELS)
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 20

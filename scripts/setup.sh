@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a command needs and the machine lacks, when it may; names them when it may not.
-# usage: setup.sh bench|test
+# usage: setup.sh bench|test|kernels
 set -eu
 
 # program, or command, that shows it is there:package that brings it:what for
@@ -15,11 +15,18 @@ node:nodejs:the page
 npm:npm:the page
 chromium:chromium:looking at the page
 python3 -c 'import ensurepip':python3-venv:reading spikes and exports with Python"
+# busybox must be the static one: it is the first program of the guests
+kernels_wants="$bench_wants
+qemu-system-x86_64:qemu-system-x86:the guests
+command -v busybox && ! ldd \$(command -v busybox):busybox-static:the shell in the guests
+strip:binutils:a small binary in the guests
+python3:python3:the guests' runner"
 
 case "${1:-}" in
     bench) wants=$bench_wants ;;
     test) wants=$test_wants ;;
-    *) echo "usage: $0 bench|test" >&2; exit 2 ;;
+    kernels) wants=$kernels_wants ;;
+    *) echo "usage: $0 bench|test|kernels" >&2; exit 2 ;;
 esac
 
 if ! command -v cargo >/dev/null 2>&1; then
