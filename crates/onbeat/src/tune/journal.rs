@@ -261,7 +261,6 @@ impl Journal {
         let mut resets_follow = false;
         for at in order {
             let entry = &mut self.entries[at];
-<<<<<<< HEAD
             let key = &entry.intent.key;
             let outcome = match entry.intent.undo(host, mode) {
                 left if mode == UndoMode::Forget && !left.is_settled() => Outcome::Forgotten { why: left.why() },
@@ -271,13 +270,6 @@ impl Journal {
             // A list put back now would be forgotten when the controller is switched off after all.
             let is_final = !(resets_follow && key.is_bounded_by_cpusets());
             entry.settled = outcome.is_settled() && is_final;
-=======
-            let (key, outcome) = (&entry.intent.key, entry.intent.undo(host, mode));
-            resets_follow |= !outcome.is_settled() && key.resets_affinities();
-            // A list put back now would be forgotten when the controller is switched off after all.
-            let is_final = !(resets_follow && key.is_bounded_by_cpusets());
-            entry.settled = (outcome.is_settled() && is_final) || mode == UndoMode::Forget;
->>>>>>> kernels
             lines.push_str(&json_line(&Note::Undone { step: entry.step, outcome: outcome.word().to_owned() }));
             undone.push(Undone { intent: entry.intent.clone(), outcome });
         }

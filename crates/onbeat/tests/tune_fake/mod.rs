@@ -5,10 +5,7 @@
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
 mod cpusets;
-<<<<<<< HEAD
 mod offline;
-=======
->>>>>>> kernels
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
