@@ -39,6 +39,22 @@ fn a_system_call_with_interrupts_off_held_the_timer_back() {
 }
 
 #[test]
+fn a_relative_sleep_ends_a_little_later_than_the_loop_counts_and_its_timer_is_known_all_the_same() {
+    let late = |relative| {
+        let mut world = World::asleep_beside(idle());
+        world.on(1, 103, 0, What::IdleEntry { state: 2 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
+        // The kernel counted from 3 us after the loop had read its clock, and nothing else tells when the loop went to sleep.
+        (world.facts.relative, world.facts.expiry, world.facts.release) = (relative, us(997), us(997));
+        world.facts.entered_sleep = None;
+        world.explained()
+    };
+    let explanation = late(true);
+    assert_eq!(main_of(&explanation), (Kind::LateIdleExit, none()));
+    assert_eq!(us_of(&explanation, Kind::OwnOverrun), 0, "the loop had its timer set in time");
+    assert!(us_of(&late(false), Kind::OwnOverrun) > 0, "what a timer that is not the loop's would come to");
+}
+
+#[test]
 fn user_code_cannot_have_held_the_timer_back() {
     let mut world = World::asleep_beside(dd());
     world.on(1, 150, 7, What::SyscallExit { number: libc::SYS_write, result: 0 });
