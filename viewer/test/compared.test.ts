@@ -3,14 +3,17 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
 import type { Browser } from 'playwright-core';
-import { beside, type Comparison } from '../src/comparison.ts';
+import { beside, rowsOf, type Comparison, type Row } from '../src/comparison.ts';
 import { CHROMIUM, launch, NO_CHROMIUM, pages } from './browser.ts';
 import { cellSummary, filled, HOST, LADDER, runFile } from './fixture.ts';
 
 const root = process.env['VIEWER_ROOT']!;
 const ratio = (metric: string, value: number, low: number | null, high: number | null): Comparison['cells'][0]['runs'][0]['ratios'][0] => ({ metric, ratio: value, low, high, supported: low !== null });
+const row = (run: number, load: string, more: Partial<Row> = {}): Row =>
+  ({ run, tuning: 'P', load, count: 60_000, min_ns: 18_300, mean_ns: 34_000, sd_ns: 8_000, max_ns: 394_000, jitter_ns: 375_700, tail_ratio: 45, overruns: 3, skipped: 17, ...more });
 const comparison: Comparison = {
   runs: ['monday', 'tuesday'],
+  rows: [{ series: 'wakeup_latency', rows: [row(0, 'idle'), row(1, 'paper', { overruns: null, skipped: null, tail_ratio: 411.4 })] }],
   cells: [
     { cell: '', series: 'wakeup_latency', runs: [{ run: 0, ratios: [] }, { run: 1, ratios: [ratio('p50', 1.4, 1.2, 1.6), ratio('p99', 0.7, 0.4, 1.3), ratio('p99.99', 3.1, null, null)] }] },
     { cell: '', series: 'observed_period', runs: [{ run: 0, ratios: [] }, { run: 1, ratios: [ratio('p50', 1, 0.99, 1.01)] }] },
@@ -40,6 +43,19 @@ test('each run but the first has its ratios to the first, series by series', () 
   assert.deepEqual(beside(comparison, 'execution_time'), []);
 });
 
+test('rows are named by run, and by load and tuning only where these tell them apart', () => {
+  assert.deepEqual(rowsOf(comparison, 'wakeup_latency').head, ['run', 'load']);
+  assert.deepEqual(rowsOf(comparison, 'wakeup_latency').rows.map(({ names }) => names), [['monday', 'idle'], ['tuesday', 'paper']]);
+  assert.deepEqual(rowsOf(comparison, 'execution_time').rows, []);
+  const rows = (of: Row[]): Comparison => ({ ...comparison, rows: [{ series: 'hiccup', rows: of }] });
+  assert.deepEqual(rowsOf(rows([row(0, 'idle'), row(1, 'idle')]), 'hiccup').head, ['run']);
+  assert.deepEqual(rowsOf(rows([row(0, 'idle'), row(0, 'idle', { tuning: 'none' })]), 'hiccup').head, ['run', 'tuning']);
+  const loads = { ...rows([row(0, 'idle'), row(1, 'paper')]), runs: ['idle', 'paper'] };
+  assert.deepEqual([rowsOf(loads, 'hiccup').head, rowsOf(loads, 'hiccup').rows.map(({ names }) => names)], [['load'], [['idle'], ['paper']]]);
+  const { rows: _, ...older } = comparison;
+  assert.deepEqual(rowsOf(older, 'wakeup_latency').rows, [], 'pages of an older onbeat have none');
+});
+
 describe('a comparison in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : false }, () => {
   let browser: Browser;
   let site: ReturnType<typeof pages>;
@@ -59,10 +75,12 @@ describe('a comparison in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIU
         assert.equal(await page.locator('#verdict .badge').count(), 0, 'a comparison has no verdict');
         assert.match(await page.locator('#verdict h1').innerText(), /×\s1\.40/);
         const section = await page.locator('#compared').innerText();
-        for (const words of ['tuesday', 'longer', 'not distinguishable', 'fewer than ten samples', 'PREEMPT_RT', 'not told', 'The loads differ']) assert.ok(section.includes(words), `${words} in ${section}`);
+        for (const words of ['tuesday', 'longer', 'not distinguishable', 'fewer than ten samples', 'PREEMPT_RT', 'not told', 'The loads differ', '60,000', '394', '411', 'does not count it']) assert.ok(section.includes(words), `${words} in ${section}`);
         assert.equal(await page.locator('#compared svg[role=img]').count(), 3);
         assert.doesNotMatch(await page.locator('#causes').innerText(), /one after the other/, 'a warning is no cause');
+        assert.equal(await page.locator('#compared table.by-run tbody tr').count(), 2);
         await page.getByRole('radio', { name: 'Observed period' }).check({ force: true });
+        assert.equal(await page.locator('#compared table.by-run').count(), 0, 'rows are of the series that is shown');
         assert.equal(await page.locator('#compared svg[role=img]').count(), 1, 'ratios are of the series that is shown');
         assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= width);
         await page.evaluate(readFileSync(createRequire(`${root}/package.json`).resolve('axe-core/axe.min.js'), 'utf8'));

@@ -1,8 +1,8 @@
 // Runs beside each other: ratios of percentiles with their intervals, what differed, and what stands against comparing them.
-import { beside, type Beside, type Ratio } from '../comparison.ts';
+import { beside, rowsOf, type Beside, type Ratio, type Row, type Rows } from '../comparison.ts';
 import { h, section } from '../dom.ts';
 import type { Store } from '../state.ts';
-import { held } from '../units.ts';
+import { count, held, human, ns } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import { forest, ratioBounds, reading, scale, times, type Span } from './effects.ts';
 
@@ -29,6 +29,21 @@ function ratios(found: readonly Beside[]): HTMLElement[] {
       ...own.map((ratio) => row(ratio, bounds)), scale(bounds))));
 }
 
+const FIGURES: readonly [string, (row: Row) => string][] = [
+  ['samples', (row) => count(row.count)], ['min', (row) => human(ns(row.min_ns))], ['avg', (row) => human(ns(row.mean_ns))], ['SD', (row) => human(ns(row.sd_ns))],
+  ['max', (row) => human(ns(row.max_ns))], ['jitter', (row) => human(ns(row.jitter_ns))], ['overruns', (row) => (row.overruns === null ? '–' : count(row.overruns))],
+  ['skipped', (row) => (row.skipped === null ? '–' : count(row.skipped))], ['tail', (row) => (row.tail_ratio === null ? '–' : row.tail_ratio.toPrecision(3))],
+];
+
+/** A row per run and cell. */
+function table({ head, rows }: Rows): HTMLElement {
+  const unknown = rows.some(({ figures }) => figures.overruns === null);
+  return h('div', {}, h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Figures by run' }, h('table', { class: 'list plain by-run' },
+    h('thead', {}, h('tr', {}, ...[...head, ...FIGURES.map(([name]) => name)].map((name) => h('th', { scope: 'col' }, name)))),
+    h('tbody', {}, ...rows.map(({ names: [name, ...more], figures }) => h('tr', {}, h('th', { scope: 'row' }, name ?? ''), ...more.map((word) => h('td', {}, word)), ...FIGURES.map(([, of]) => h('td', {}, of(figures)))))))),
+    h('p', { class: 'note' }, `Jitter is max − min, tail is (max − avg) / SD, both over all samples.${unknown ? ' –: the tool that recorded the run does not count it.' : ''}`));
+}
+
 /** The section of a page that `onbeat compare` wrote; `null` on others. */
 export function comparedSection(store: Store): { element: HTMLElement; redraw: () => void } | null {
   const comparison = store.report.summary.comparison;
@@ -44,7 +59,8 @@ export function comparedSection(store: Store): { element: HTMLElement; redraw: (
     h('h3', { class: 'of' }, 'What stands against comparing them'), h('ul', { class: 'warnings' }, ...warnings.map((warning) => h('li', {}, held(`${warning.replaceAll('`', '')}.`)))));
   const redraw = (): void => {
     const found = beside(comparison, store.state.tag);
-    holder.replaceChildren(...(found.length > 0 ? ratios(found) : [h('p', { class: 'lead' }, `No two of the runs have ${seriesWord(store.state.tag).name.toLowerCase()}.`)]));
+    const figures = rowsOf(comparison, store.state.tag);
+    holder.replaceChildren(...(figures.rows.length > 0 ? [table(figures)] : []), ...(found.length > 0 ? ratios(found) : [h('p', { class: 'lead' }, `No two of the runs have ${seriesWord(store.state.tag).name.toLowerCase()}.`)]));
   };
   return { element, redraw };
 }

@@ -27,12 +27,12 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     let compared = compare_rows::rows(&digests, Wanted::All);
     check_series(options, &digests)?;
     let comparison = Comparison::of(&digests);
-    let told = Told { comparison: &comparison, rows: &compared };
+    let printed = Printed { comparison: &comparison, rows: &compared };
     if let Some(to) = &options.html {
-        write_page(to, options, &digests, &told)?;
+        write_page(to, options, &digests, &printed)?;
     }
     if options.json {
-        say(Tone::Plain, &serde_json::to_string(&told)?);
+        say(Tone::Plain, &serde_json::to_string(&printed)?);
     } else {
         tell(&comparison, &digests, options);
     }
@@ -60,7 +60,7 @@ fn check_series(options: &CompareOptions, digests: &[Digest]) -> Result<(), Fail
 
 /// A comparison as it is printed: with the rows of all series.
 #[derive(Serialize)]
-struct Told<'c> {
+struct Printed<'c> {
     #[serde(flatten)]
     comparison: &'c Comparison,
     rows: &'c [SeriesRows],
@@ -133,20 +133,22 @@ pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
 struct Page<'c> {
     #[serde(flatten)]
     summary: Summary,
-    comparison: &'c Told<'c>,
+    comparison: &'c Printed<'c>,
 }
 
 /// The page of all runs: their cells side by side, to be laid over each other.
-fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], told: &Told<'_>) -> Result<(), Failure> {
+fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], printed: &Printed<'_>) -> Result<(), Failure> {
     let Some(first) = digests.first() else { return Ok(()) };
-    let comparison = told.comparison;
+    let comparison = printed.comparison;
     let mut summary =
         Summary { cells: Vec::new(), effects: Vec::new(), causes: Vec::new(), limit: None, ..first.summary.clone() };
     summary.sweep = None;
     comparison.schema.clone_into(&mut summary.schema);
     "compared".clone_into(&mut summary.order);
     summary.command = super::typed();
-    summary.elapsed_s = digests.iter().map(|digest| digest.summary.elapsed_s).sum();
+    // The loads of one run shared its time.
+    let runs = digests.iter().take(options.runs.len());
+    summary.elapsed_s = runs.map(|digest| digest.summary.elapsed_s).sum();
     summary.verdict = Overall { outcome: None, best: None, sentence: comparison.sentences.join("; ") };
     for (place, digest) in digests.iter().enumerate() {
         // The loads of one run are in its one directory.
@@ -173,6 +175,6 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], told: &To
     }
     summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();
     summary.loads = summary.cells.iter().map(|cell| cell.load.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    let html = runs::page_of(&Page { summary, comparison: told }, &files)?;
+    let html = runs::page_of(&Page { summary, comparison: printed }, &files)?;
     fs::write(to, html).map_err(|source| Failure::File { what: "write", path: to.to_owned(), source })
 }

@@ -13,7 +13,6 @@ mod shielding;
 pub mod sweep;
 mod tuning;
 pub mod turns;
-mod turns_begun;
 
 pub use tuning::{Tuning, TuningError};
 

@@ -155,16 +155,20 @@ const ENDLESS_BLOCK_S: f64 = 10.0;
 /// More rounds would cost a long run more starting and ending of loads than they tell it.
 const MOST_ROUNDS: u32 = 60;
 
-/// The length of a block, in releases, of `loads` loads that take turns and get so many releases each: a round a minute, between two
-/// and sixty of them.
+/// Rounds that make intervals around ratios possible, where blocks do not become shorter than a second for it.
+const ROUNDS_FOR_INTERVALS: u32 = 4;
+
+/// The length of a block, in releases, of `loads` loads that take turns with `releases` each: a round a minute, at most sixty of them, and
+/// at least four of blocks of a second, or two.
 #[must_use]
 pub fn releases_per_block(loads: usize, releases: u64, period_ns: u64) -> u64 {
     let in_s = |seconds: f64| (seconds * 1e9 / period_ns.max(1) as f64) as u64;
     if releases == u64::MAX {
         return in_s(ENDLESS_BLOCK_S).max(1);
     }
-    let total_s = releases as f64 * period_ns as f64 / 1e9 * loads as f64;
-    let rounds = ((total_s / ROUND_S).round().min(f64::from(MOST_ROUNDS)) as u32).max(LEAST_ROUNDS);
+    let share_s = releases as f64 * period_ns as f64 / 1e9;
+    let least = (share_s as u32).clamp(LEAST_ROUNDS, ROUNDS_FOR_INTERVALS);
+    let rounds = ((share_s * loads as f64 / ROUND_S).round().min(f64::from(MOST_ROUNDS)) as u32).max(least);
     releases.div_ceil(u64::from(rounds)).max(in_s(SHORTEST_BLOCK_S)).clamp(1, releases.max(1))
 }
 
@@ -183,18 +187,26 @@ impl Shares {
     /// Releases left of each load (`u64::MAX` for no end) in blocks of `block` releases; `seed` shuffles each round.
     #[must_use]
     pub fn new(left: Vec<u64>, block: u64, order: Order, seed: u64) -> Self {
-        Self { left, block, order, rng: fastrand::Rng::with_seed(seed), round: Vec::new() }
+        let mut shares = Self { left, block, order, rng: fastrand::Rng::with_seed(seed), round: Vec::new() };
+        shares.begin_round();
+        // Where a run goes on, the load that has had least comes first: killed again and again, none is left behind.
+        shares.round.sort_by_key(|at| shares.left[*at]);
+        shares
+    }
+
+    fn begin_round(&mut self) {
+        self.round = (0..self.left.len()).filter(|at| self.left[*at] > 0).collect();
+        self.rng.shuffle(&mut self.round);
     }
 
     /// The next block: the load's place, and releases. `None` when all have had their share.
     pub fn next_block(&mut self) -> Option<(usize, u64)> {
-        let waiting = |left: &[u64]| (0..left.len()).filter(|at| left[*at] > 0).collect::<Vec<_>>();
         if self.order == Order::Sequential {
-            return waiting(&self.left).first().map(|at| (*at, self.left[*at]));
+            let at = self.left.iter().position(|left| *left > 0)?;
+            return Some((at, self.left[at]));
         }
         if self.round.is_empty() {
-            self.round = waiting(&self.left);
-            self.rng.shuffle(&mut self.round);
+            self.begin_round();
         }
         let at = self.round.pop()?;
         let left = self.left[at];
@@ -293,7 +305,8 @@ mod tests {
 
     #[test]
     fn loads_take_turns_in_rounds_of_a_minute() {
-        assert_eq!(releases_per_block(2, 5_000, 1_000_000), 2_500, "two rounds at least");
+        assert_eq!(releases_per_block(2, 1_000, 1_000_000), 500, "two rounds at least");
+        assert_eq!(releases_per_block(2, 5_000, 1_000_000), 1_250, "four where blocks are of a second");
         assert_eq!(releases_per_block(2, 600_000, 1_000_000), 30_000, "20 minutes have twenty rounds");
         assert_eq!(releases_per_block(2, 43_200_000, 1_000_000), 720_000, "a day has sixty");
         assert_eq!(releases_per_block(3, 150, 1_000_000), 150, "shorter blocks would be starting and stopping");
@@ -304,6 +317,14 @@ mod tests {
     fn a_load_at_a_stretch_comes_once_and_in_order() {
         let shares = Shares::new(vec![700, 0, 1_000], 1_000, Order::Sequential, 1);
         assert_eq!(played(shares), [(0, 700), (2, 1_000)]);
+    }
+
+    #[test]
+    fn the_load_that_has_had_least_comes_first_where_a_run_goes_on() {
+        for seed in 0..20 {
+            let blocks = played(Shares::new(vec![900, 1_500, 200], 300, Order::Interleaved, seed));
+            assert_eq!(blocks[..3].iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 0, 2]);
+        }
     }
 
     #[test]

@@ -339,7 +339,7 @@ impl Run {
         self.probe_again(block, (body, beside), interruptions, watch)
     }
 
-    /// Runs the same probe for a further block, made ready anew; its figures go on with what they have seen so far.
+    /// Runs the same probe for a further block, prepared again; its figures go on with what they have seen so far.
     ///
     /// # Errors
     /// As [`Run::block`].

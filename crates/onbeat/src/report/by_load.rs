@@ -25,7 +25,7 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
     let main = summary.cells.iter().find_map(|cell| cell.main()).map(|(main, _)| main);
     let limit = summary.limit.filter(|_| main == Some(series));
     let mut columns = vec![Column::words("load")];
-    let heads = ["samples", "min", "avg", "SD", "p99", "p99.9", "max", "jitter", "overruns", "skipped"];
+    let heads = ["samples", "min", "avg", "p99", "p99.9", "max", "jitter", "skipped"];
     columns.extend(heads.map(Column::figures));
     if limit.is_some() {
         columns.extend([Column::figures("over"), Column::words("verdict")]);
@@ -83,12 +83,10 @@ fn figures(cell: &CellSummary, series: Series, columns: usize) -> Vec<Entry> {
         count(of.count).into(),
         us(of.min_ns as f64).into(),
         us(of.mean_ns).into(),
-        us(of.sd_ns).into(),
         percentile(Share::P99),
         percentile(Share::P99_9),
         us(of.max_ns as f64).into(),
         us(of.jitter_ns as f64).into(),
-        count(cell.overruns).into(),
         count(cell.skipped).into(),
     ]
 }

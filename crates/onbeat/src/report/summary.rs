@@ -163,9 +163,10 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     sentences.extend(summary.causes.iter().cloned());
     sentences.extend(super::spikes::windows_in_words(summary));
     if summary.order == "sequential" && summary.sweep.is_none() {
-        let why =
-            "Tunings ran one after the other: a change of what else the machine did meanwhile looks like an effect";
-        sentences.push(why.to_owned());
+        let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
+        sentences.push(format!(
+            "{what} ran one after the other: a change of what else the machine did meanwhile looks like an effect"
+        ));
     }
     let cell_names = |is: fn(&CellSummary) -> bool| -> Vec<String> {
         summary

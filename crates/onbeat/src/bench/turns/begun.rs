@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::conduct::BENCH_FILE;
-use super::turns::TurnsPlan;
+use super::TurnsPlan;
+use crate::bench::conduct::BENCH_FILE;
 use crate::probe::RunError;
 use crate::probe::resume::{OtherRun, differences};
 use crate::record::{EndReason, Past, RunFile, RunFileError};

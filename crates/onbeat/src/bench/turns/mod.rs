@@ -4,119 +4,33 @@
 //! first block, waits while others have their turn, and is closed when it has had its share. There is one loop at a time. Of what
 //! is written nothing is lost when the process is killed, and [`Begun`] says how to go on.
 
+mod begun;
+mod plan;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, End, Outcome};
 
 use super::conduct::BENCH_FILE;
-use super::schedule::{Order, Shares, releases_per_block};
+use super::schedule::Shares;
 use super::sweep::Busy;
-pub use super::turns_begun::Begun;
-use super::turns_begun::Zero;
 use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
 use crate::load::{Event, Load, Running, RunningError};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
-use crate::probe::{self, BlockPlan, Description, Destination, Given, Interruptions, Run, RunError, Setting, Witness};
+use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, Witness};
 use crate::record::{
-    Account, Bench, Cell, EndReason, Header, LimitNote, LoadEvent, Note, Past, Recorder, Resume, RunWriter, StepNote,
-    SweepNote, WriteError,
+    Account, Bench, EndReason, Header, LoadEvent, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError,
 };
 use crate::thread::Grant;
-
-/// What is to be measured, under what, and for how long.
-#[derive(Clone, Debug)]
-pub struct TurnsPlan {
-    /// The probe.
-    pub probe: &'static Description,
-    /// Its options.
-    pub given: Given,
-    /// How its loop runs.
-    pub setting: Setting,
-    /// Loads in the order asked for, each once.
-    pub loads: Vec<Load>,
-    /// Releases that each load gets; `u64::MAX` for no end.
-    pub releases: u64,
-    /// In turns, or each load at a stretch.
-    pub order: Order,
-    /// Shuffles the turns.
-    pub seed: u64,
-    /// The limit to judge by.
-    pub limit: Option<LimitNote>,
-    /// What a sweep looks at, when it is one, and how busy the CPUs should be under each load, in percent.
-    pub sweep: Option<(SweepNote, Vec<f64>)>,
-    /// From a load's start to the loop's.
-    pub settling: Duration,
-    /// The command as typed.
-    pub command: Vec<String>,
-}
-
-impl TurnsPlan {
-    /// The run file of each load. Loads whose names look the same in a file's name are told apart by a fingerprint.
-    #[must_use]
-    pub fn file_names(&self) -> Vec<String> {
-        /// Names beyond this are shortened; file systems end at 255 bytes.
-        const LONGEST: usize = 120;
-        let plain = |load: &Load| Cell { tuning: self.probe.name.to_owned(), load: load.to_string() }.file_name();
-        let all: Vec<String> = self.loads.iter().map(plain).collect();
-        let is_fit = |name: &String| name.len() <= LONGEST && all.iter().filter(|other| *other == name).count() == 1;
-        let named = all.iter().zip(&self.loads).map(|(name, load)| {
-            if is_fit(name) { name.clone() } else { format!("{}-{}.onbeat.hlog", self.probe.name, load.file_name()) }
-        });
-        named.collect()
-    }
-
-    /// What each load gets, in seconds; `None` for no end.
-    #[must_use]
-    pub fn share_s(&self) -> Option<f64> {
-        (self.releases < u64::MAX).then(|| self.seconds(self.releases))
-    }
-
-    /// The length of a block in releases; `u64::MAX` for no end.
-    #[must_use]
-    pub fn block_releases(&self) -> u64 {
-        match self.order {
-            Order::Interleaved => releases_per_block(self.loads.len(), self.releases, self.setting.period_ns),
-            Order::Sequential => self.releases,
-        }
-    }
-
-    /// Blocks of each load; `None` for no end.
-    #[must_use]
-    pub fn blocks(&self) -> Option<u64> {
-        (self.releases < u64::MAX).then(|| self.releases.div_ceil(self.block_releases()))
-    }
-
-    /// How long it takes about, in seconds, when each load has so many releases left: loads begin and end, and a block is prepared.
-    #[must_use]
-    pub fn estimate_s(&self, left: &[u64]) -> Option<f64> {
-        const PER_BLOCK_S: f64 = 0.15;
-        const END_OF_LOAD_S: f64 = 0.5;
-        let of = |(load, left): (&Load, &u64)| {
-            let blocks = left.div_ceil(self.block_releases()) as f64;
-            let begin_and_end_s = if load.is_idle() { 0.0 } else { self.settling.as_secs_f64() + END_OF_LOAD_S };
-            self.seconds(*left) + blocks * (begin_and_end_s + PER_BLOCK_S)
-        };
-        let has_end = left.iter().all(|left| *left < u64::MAX);
-        has_end.then(|| self.loads.iter().zip(left).map(of).sum())
-    }
-
-    /// The time that so many releases take, in seconds.
-    #[must_use]
-    pub fn seconds(&self, releases: u64) -> f64 {
-        releases as f64 * self.setting.period_ns as f64 / 1e9
-    }
-
-    pub(super) fn header(&self, zero: &Zero) -> Header {
-        probe::header(&self.command, self.probe.name, zero.unix_s)
-    }
-}
+pub use begun::Begun;
+use begun::Zero;
+pub use plan::TurnsPlan;
 
 /// What happens while it runs.
 pub enum Happening<'h> {
@@ -160,7 +74,7 @@ pub struct Conditions<'c> {
     pub carrier: &'c dyn Fn(&Load) -> Command,
     /// Signals.
     pub interruptions: &'c Interruptions,
-    /// Told what happens.
+    /// Called with what happens.
     pub tell: &'c mut dyn FnMut(Happening<'_>),
 }
 
@@ -341,7 +255,7 @@ impl<'c> Conductor<'c> {
         Ok(outcome)
     }
 
-    /// The run of a load, anew or from where it had come to, and what stands in the bench's file from the first one on.
+    /// The run of a load, a new one or a resumed one; the first one decides what stands in the bench's file.
     fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
         let Seat { path, past, is_fresh, .. } = &mut self.seats[at];
         *is_fresh = true;
@@ -430,7 +344,7 @@ impl<'c> Conductor<'c> {
         Ok(self.file.note(&Note::Step(step))?)
     }
 
-    /// Ends everything, whatever went wrong before; the first thing that goes wrong here is told.
+    /// Ends everything, whatever went wrong before, and returns the first error.
     fn close(mut self, is_whole: bool) -> Result<(), TurnsError> {
         let mut closed = Ok(());
         for at in 0..self.seats.len() {

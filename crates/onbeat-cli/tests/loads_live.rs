@@ -1,0 +1,279 @@
+//! One probe under several loads in turns: shares to the release, killed and resumed, ended by Ctrl-C, read as a bench.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use onbeat::record::{EndReason, RunFile, Series};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A word in the environment of everything that a run starts, and of nothing else on this machine.
+const MARK: &str = "ONBEAT_TEST_LOADS";
+
+fn onbeat(out: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+    command.env("ONBEAT_STATE_DIR", out.join("state")).env(MARK, out);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn measure(out: &Path, words: &[&str]) -> Command {
+    let mut command = onbeat(out);
+    command.args(["measure", "timer", "--no-causes", "--json", "--out"]).arg(out.join("runs")).args(words);
+    command
+}
+
+/// Standard error, each line of words joined where it was wrapped.
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn latest(out: &Path) -> PathBuf {
+    out.join("runs/latest")
+}
+
+/// The run files of the loads, by load; without the bench's own.
+fn runs(out: &Path) -> BTreeMap<String, RunFile> {
+    let files = fs::read_dir(latest(out)).into_iter().flatten().flatten().map(|entry| entry.path());
+    let runs =
+        files.filter(|path| path.to_string_lossy().ends_with(".onbeat.hlog") && !path.ends_with("bench.onbeat.hlog"));
+    runs.filter_map(|path| {
+        let run = RunFile::read(&path).ok()?;
+        let load = run.blocks.first()?.load.clone();
+        Some((load, run))
+    })
+    .collect()
+}
+
+fn bench(out: &Path) -> RunFile {
+    RunFile::read(&latest(out).join("bench.onbeat.hlog")).unwrap()
+}
+
+/// Intervals of all runs together.
+fn intervals(out: &Path) -> usize {
+    runs(out).values().map(|run| run.intervals.len()).sum()
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..1_200 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never {what}");
+}
+
+/// Everything alive that carries the mark: the run and its loads.
+fn alive(out: &Path) -> Vec<String> {
+    let wanted = format!("{MARK}={}", out.display());
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let marked = processes.filter(|process| {
+        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        environment.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes())
+    });
+    marked
+        .filter_map(|process| {
+            let words = fs::read(process.join("cmdline")).ok()?;
+            let words = String::from_utf8_lossy(&words).replace('\0', " ");
+            // A process that is only waiting to be collected has no words left.
+            (!words.is_empty()).then(|| format!("{} {words}", process.display()))
+        })
+        .collect()
+}
+
+fn nothing_is_left_alive(out: &Path) {
+    for _ in 0..200 {
+        if alive(out).is_empty() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("alive: {:?}", alive(out));
+}
+
+/// Every slot of a closed run is in one place, and there are as many as its share.
+fn has_its_share(run: &RunFile, share: u64) {
+    let end = run.end.clone().unwrap();
+    assert_eq!((end.slots, end.reason), (share, EndReason::Complete), "{}", run.path.display());
+    assert_eq!(end.slots, end.cycles + end.skipped + end.lost);
+    let kept = run.distribution(Series::WakeupLatency).count() + run.distribution(Series::SkippedLatency).count();
+    assert_eq!(end.slots, kept + end.lost + end.warmup + end.excluded);
+    assert!(run.entries.is_sorted_by_key(|entry| entry.t) && run.blocks.is_sorted_by_key(|block| block.t));
+    assert_eq!(
+        run.blocks.iter().map(|block| block.index).collect::<Vec<_>>(),
+        (0..run.blocks.len() as u32).collect::<Vec<_>>()
+    );
+}
+
+fn directories(out: &Path) -> usize {
+    let dirs = fs::read_dir(out.join("runs")).unwrap().flatten();
+    dirs.filter(|dir| dir.file_type().unwrap().is_dir()).count()
+}
+
+#[test]
+fn loads_take_turns_and_the_directory_reads_as_a_bench() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let measured =
+        measure(out, &["--loads", "none,cpu=20%,disk", "--for", "3s", "--limit", "1h", "--at", "90"]).output().unwrap();
+    let said = said(&measured);
+    let summary: Value = serde_json::from_slice(&measured.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
+    let loads = ["idle", "cpu=20%", "disk"];
+    let cells = summary["cells"].as_array().unwrap();
+    assert_eq!(cells.iter().map(|cell| cell["load"].as_str().unwrap()).collect::<Vec<_>>(), loads);
+    let runs = runs(out);
+    assert_eq!(runs.len(), 3);
+    for load in loads {
+        has_its_share(&runs[load], 1_000);
+        assert_eq!(runs[load].blocks.len(), 2, "{load}: two rounds");
+        let reports = runs[load].loads.iter().filter(|event| event.event == "report").count();
+        assert_eq!(reports, if load == "idle" { 0 } else { 2 }, "{load} began and ended with each block");
+    }
+    // In turns: each load has had its first block before any has its second.
+    let starts = |block: usize| runs.values().map(move |run| run.blocks[block].t);
+    let last_of_first_round = starts(0).fold(0.0, f64::max);
+    assert!(starts(1).all(|second| second > last_of_first_round), "one zero of time for all files");
+    let bench = bench(out);
+    let note = bench.bench.clone().unwrap();
+    assert_eq!((note.order.as_str(), note.blocks, note.loads), ("interleaved", 2, loads.map(str::to_owned).to_vec()));
+    assert_eq!(note.tunings.len(), 1);
+    assert_eq!(bench.end.unwrap().reason, EndReason::Complete);
+    let dir = latest(out);
+    let dir = dir.to_str().unwrap();
+    let read = |words: &[&str]| {
+        let ran = onbeat(out).args(words).output().unwrap();
+        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    };
+    let report = read(&["report", dir]);
+    assert!(report.lines().any(|line| line.starts_with("cpu=20%") && line.trim_end().ends_with("holds")), "{report}");
+    let compared: Value = serde_json::from_str(&read(&["compare", dir, "--json"])).unwrap();
+    assert_eq!(compared["runs"], serde_json::json!(loads));
+    let rows = compared["rows"].as_array().unwrap();
+    let of = rows.iter().find(|rows| rows["series"] == "wakeup_latency").unwrap();
+    let counts: Vec<u64> = of["rows"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).collect();
+    assert_eq!(counts, loads.map(|load| runs[load].distribution(Series::WakeupLatency).count()));
+    read(&["gate", dir, "--limit", "1h", "--at", "90"]);
+    assert!(read(&["export", dir, "--csv", "-"]).contains("cpu=20%"));
+}
+
+#[test]
+fn loads_killed_twice_have_their_shares_in_the_end() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let words = ["--loads", "idle,cpu=20%", "--for", "10s", "--resume"];
+    for wanted in [1, 4] {
+        let mut killed = measure(out, &words).spawn().unwrap();
+        wait_until("so many intervals", || intervals(out) >= wanted);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        nothing_is_left_alive(out);
+    }
+    let kept: u64 = runs(out).values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
+    let whole = measure(out, &words).output().unwrap();
+    let said = said(&whole);
+    assert!(said.contains("going on with") && said.contains("which was cut off; left: "), "{said}");
+    assert!(whole.status.success(), "{said}");
+    let runs = runs(out);
+    for load in ["idle", "cpu=20%"] {
+        has_its_share(&runs[load], 5_000);
+    }
+    let now: u64 = runs.values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
+    assert!(kept > 0 && now > kept, "what was recorded is there still");
+    assert_eq!((directories(out), bench(out).resumes.len()), (1, 2));
+    let again = measure(out, &words).output().unwrap();
+    assert!(said(&again).contains("a new one begins"), "a whole run is not resumed");
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn ctrl_c_ends_all_loads_with_what_is_there_and_sigusr1_shows_them_before() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let words = ["--loads", "idle,cpu=20%", "--for", "12s", "--resume"];
+    let run = measure(out, &words).spawn().unwrap();
+    wait_until("an interval", || intervals(out) >= 1);
+    let before = intervals(out);
+    signal(&run, Signal::USR1);
+    // What is under way is written out for the summary; the second one comes later, so that the signal was seen by then.
+    wait_until("two more", || intervals(out) >= before + 2);
+    signal(&run, Signal::INT);
+    let ended = run.wait_with_output().unwrap();
+    let said = said(&ended);
+    assert!(said.contains("by load"), "the summary so far, of all loads: {said}");
+    let summary: Value = serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
+    assert_eq!(summary["cells"].as_array().unwrap().len(), 2);
+    nothing_is_left_alive(out);
+    let before = runs(out);
+    let bench = bench(out);
+    let unfinished = before.values().filter(|run| run.end.clone().unwrap().slots < 6_000);
+    assert!(unfinished.clone().count() > 0 && bench.end.unwrap().reason == EndReason::Asked);
+    assert!(unfinished.clone().all(|run| run.end.clone().unwrap().reason == EndReason::Asked));
+    let whole = measure(out, &words).output().unwrap();
+    let said = said(&whole);
+    assert!(whole.status.success() && said.contains("which was ended early; left: "), "{said}");
+    let runs = runs(out);
+    ["idle", "cpu=20%"].into_iter().for_each(|load| has_its_share(&runs[load], 6_000));
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let words = ["--load-sweep", "0..20/10", "--for", "9s", "--resume"];
+    let mut killed = measure(out, &words).spawn().unwrap();
+    wait_until("a second step with an interval", || {
+        runs(out).get("cpu=10%").is_some_and(|run| !run.intervals.is_empty())
+    });
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    nothing_is_left_alive(out);
+    let cut = onbeat(out).args(["report", "--json"]).arg(latest(out)).output().unwrap();
+    let cut: Value = serde_json::from_slice(&cut.stdout).unwrap();
+    assert_eq!(cut["sweep"]["steps"].as_array().unwrap().len(), 2, "the step that was under way is there");
+    let was_whole = runs(out)["cpu=10%"].account().slots >= 3_000;
+    let whole = measure(out, &words).output().unwrap();
+    let said = said(&whole);
+    assert!(whole.status.success() && said.contains("going on with"), "{said}");
+    let summary: Value = serde_json::from_slice(&whole.stdout).unwrap();
+    let steps = summary["sweep"]["steps"].as_array().unwrap();
+    let loads: Vec<&str> = steps.iter().map(|step| step["load"].as_str().unwrap()).collect();
+    assert_eq!(loads, ["idle", "cpu=10%", "cpu=20%"]);
+    // Killed between its last cycle and what was reached, nobody can know that any more.
+    let is_known = |step: &Value| step["reached_percent"].is_number() || (was_whole && step["load"] == "cpu=10%");
+    assert!(steps.iter().all(is_known), "{steps:?}");
+    let runs = runs(out);
+    loads.iter().for_each(|load| has_its_share(&runs[*load], 3_000));
+    assert_eq!(directories(out), 1);
+}
+
+#[test]
+fn another_kernel_is_refused_before_a_load_begins() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let words = ["--loads", "idle,cpu=20%", "--for", "1h", "--resume"];
+    let mut killed = measure(out, &words).spawn().unwrap();
+    wait_until("an interval", || intervals(out) >= 1);
+    let second = measure(out, &words).output().unwrap();
+    let said = said(&second);
+    assert!(second.status.code() == Some(2) && said.contains("is being written by a run that goes on"), "{said}");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let file = latest(out).join("bench.onbeat.hlog");
+    let text = fs::read_to_string(&file).unwrap();
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    fs::write(&file, text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1)).unwrap();
+    let other = measure(out, &words).output().unwrap();
+    let said = said(&other);
+    assert!(other.status.code() == Some(2) && said.contains(&format!("kernel was 2.6.18 and is {kernel}")), "{said}");
+    assert_eq!(directories(out), 1);
+}

@@ -1,0 +1,160 @@
+//! What is to be measured under several loads: shares, blocks, files.
+
+use std::time::Duration;
+
+use super::begun::Zero;
+use crate::bench::schedule::{Order, releases_per_block};
+use crate::load::Load;
+use crate::probe::{self, Description, Given, Setting};
+use crate::record::{Cell, Header, LimitNote, SweepNote};
+
+/// What is to be measured, under what, and for how long.
+#[derive(Clone, Debug)]
+pub struct TurnsPlan {
+    /// The probe.
+    pub probe: &'static Description,
+    /// Its options.
+    pub given: Given,
+    /// How its loop runs.
+    pub setting: Setting,
+    /// Loads in the order asked for, each once.
+    pub loads: Vec<Load>,
+    /// Releases per load; `u64::MAX` for no end.
+    pub releases: u64,
+    /// In turns, or each load at a stretch.
+    pub order: Order,
+    /// Shuffles the turns.
+    pub seed: u64,
+    /// The limit to judge by.
+    pub limit: Option<LimitNote>,
+    /// What a sweep looks at, when it is one, and how busy the CPUs should be under each load, in percent.
+    pub sweep: Option<(SweepNote, Vec<f64>)>,
+    /// From a load's start to the loop's.
+    pub settling: Duration,
+    /// The command as typed.
+    pub command: Vec<String>,
+}
+
+impl TurnsPlan {
+    /// The run file of each load. Loads whose names look the same in a file's name get a fingerprint.
+    #[must_use]
+    pub fn file_names(&self) -> Vec<String> {
+        /// Names beyond this are shortened; file systems end at 255 bytes.
+        const LONGEST: usize = 120;
+        let plain = |load: &Load| Cell { tuning: self.probe.name.to_owned(), load: load.to_string() }.file_name();
+        let all: Vec<String> = self.loads.iter().map(plain).collect();
+        let is_fit = |name: &String| name.len() <= LONGEST && all.iter().filter(|other| *other == name).count() == 1;
+        let named = all.iter().zip(&self.loads).map(|(name, load)| {
+            if is_fit(name) { name.clone() } else { format!("{}-{}.onbeat.hlog", self.probe.name, load.file_name()) }
+        });
+        named.collect()
+    }
+
+    /// What each load gets, in seconds; `None` for no end.
+    #[must_use]
+    pub fn share_s(&self) -> Option<f64> {
+        (self.releases < u64::MAX).then(|| self.seconds(self.releases))
+    }
+
+    /// The length of a block in releases; `u64::MAX` for no end.
+    #[must_use]
+    pub fn block_releases(&self) -> u64 {
+        match self.order {
+            Order::Interleaved => releases_per_block(self.loads.len(), self.releases, self.setting.period_ns),
+            Order::Sequential => self.releases,
+        }
+    }
+
+    /// Blocks of each load; `None` for no end.
+    #[must_use]
+    pub fn blocks(&self) -> Option<u64> {
+        (self.releases < u64::MAX).then(|| self.releases.div_ceil(self.block_releases()))
+    }
+
+    /// An estimate of the time that is left, in seconds, from the releases that each load has left: blocks are prepared, loads begin and
+    /// end. `None` for no end.
+    #[must_use]
+    pub fn estimate_s(&self, left: &[u64]) -> Option<f64> {
+        const PER_BLOCK_S: f64 = 0.15;
+        const END_OF_LOAD_S: f64 = 0.5;
+        let of = |(load, left): (&Load, &u64)| {
+            let blocks = left.div_ceil(self.block_releases()) as f64;
+            let begin_and_end_s = if load.is_idle() { 0.0 } else { self.settling.as_secs_f64() + END_OF_LOAD_S };
+            self.seconds(*left) + blocks * (begin_and_end_s + PER_BLOCK_S)
+        };
+        let has_end = left.iter().all(|left| *left < u64::MAX);
+        has_end.then(|| self.loads.iter().zip(left).map(of).sum())
+    }
+
+    /// The time that a number of releases takes, in seconds.
+    #[must_use]
+    pub fn seconds(&self, releases: u64) -> f64 {
+        releases as f64 * self.setting.period_ns as f64 / 1e9
+    }
+
+    pub(super) fn header(&self, zero: &Zero) -> Header {
+        probe::header(&self.command, self.probe.name, zero.unix_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::ALL;
+    use crate::record::SpikeLimit;
+    use crate::thread::Wanted;
+    use onbeat_rt::cycle::Phase;
+    use onbeat_rt::{OnOverrun, Wait};
+
+    fn plan(loads: &[&str], releases: u64, order: Order) -> TurnsPlan {
+        TurnsPlan {
+            probe: ALL[0],
+            given: Given::default(),
+            setting: Setting {
+                period_ns: 1_000_000,
+                deadline_ns: 1_000_000,
+                work_ns: 0,
+                delay_ns: 0,
+                wait: Wait::Sleep,
+                on_overrun: OnOverrun::SkipKeepPhase,
+                phase: Phase::AvoidTick,
+                thread: Wanted::default(),
+                warmup: 10,
+                interval_ns: 1_000_000_000,
+                spike_limit: SpikeLimit::TenTimesMedian,
+                causes: false,
+                lockdown: false,
+            },
+            loads: loads.iter().map(|load| load.parse().unwrap()).collect(),
+            releases,
+            order,
+            seed: 1,
+            limit: None,
+            sweep: None,
+            settling: Duration::from_secs(1),
+            command: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_load_has_a_file_of_its_own() {
+        let long = format!("run:{}", "x".repeat(300));
+        let names = plan(&["idle", "cpu=50%", "run:a b", "run:a/b", &long], 1, Order::Interleaved).file_names();
+        assert_eq!(names[..2], ["timer-idle.onbeat.hlog", "timer-cpu=50%.onbeat.hlog"]);
+        let different: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(different.len(), names.len(), "{names:?}");
+        assert!(names.iter().all(|name| name.len() <= 120 && !name.contains('/')), "{names:?}");
+    }
+
+    #[test]
+    fn the_estimate_is_of_what_is_left_and_of_loads_that_begin_and_end() {
+        let turns = plan(&["idle", "cpu"], 4_000, Order::Interleaved);
+        assert_eq!((turns.blocks(), turns.share_s()), (Some(4), Some(4.0)));
+        let whole = turns.estimate_s(&[4_000, 4_000]).unwrap();
+        assert!((whole - (8.0 + 8.0 * 0.15 + 4.0 * 1.5)).abs() < 1e-9, "{whole}");
+        assert_eq!(turns.estimate_s(&[0, 0]), Some(0.0));
+        let endless = plan(&["idle", "cpu"], u64::MAX, Order::Interleaved);
+        assert_eq!((endless.blocks(), endless.share_s(), endless.estimate_s(&[u64::MAX, 0])), (None, None, None));
+        assert_eq!(plan(&["idle", "cpu"], 4_000, Order::Sequential).blocks(), Some(1));
+    }
+}
