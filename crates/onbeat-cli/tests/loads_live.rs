@@ -29,7 +29,7 @@ fn measure(out: &Path, words: &[&str]) -> Command {
 }
 
 /// Standard error, each line of words joined where it was wrapped.
-fn said(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -122,7 +122,7 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     let out = out.path();
     let measured =
         measure(out, &["--loads", "none,cpu=20%,disk", "--for", "3s", "--limit", "1h", "--at", "90"]).output().unwrap();
-    let said = said(&measured);
+    let said = stderr_of(&measured);
     let summary: Value = serde_json::from_slice(&measured.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
     let loads = ["idle", "cpu=20%", "disk"];
     let cells = summary["cells"].as_array().unwrap();
@@ -177,7 +177,7 @@ fn loads_killed_twice_have_their_shares_in_the_end() {
     }
     let kept: u64 = runs(out).values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
     let whole = measure(out, &words).output().unwrap();
-    let said = said(&whole);
+    let said = stderr_of(&whole);
     assert!(said.contains("going on with") && said.contains("which was cut off; left: "), "{said}");
     assert!(whole.status.success(), "{said}");
     let runs = runs(out);
@@ -188,7 +188,7 @@ fn loads_killed_twice_have_their_shares_in_the_end() {
     assert!(kept > 0 && now > kept, "what was recorded is there still");
     assert_eq!((directories(out), bench(out).resumes.len()), (1, 2));
     let again = measure(out, &words).output().unwrap();
-    assert!(said(&again).contains("a new one begins"), "a whole run is not resumed");
+    assert!(stderr_of(&again).contains("a new one begins"), "a whole run is not resumed");
 }
 
 fn signal(child: &Child, signal: Signal) {
@@ -208,7 +208,7 @@ fn ctrl_c_ends_all_loads_with_what_is_there_and_sigusr1_shows_them_before() {
     wait_until("two more", || intervals(out) >= before + 2);
     signal(&run, Signal::INT);
     let ended = run.wait_with_output().unwrap();
-    let said = said(&ended);
+    let said = stderr_of(&ended);
     assert!(said.contains("by load"), "the summary so far, of all loads: {said}");
     let summary: Value = serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
     assert_eq!(summary["cells"].as_array().unwrap().len(), 2);
@@ -219,7 +219,7 @@ fn ctrl_c_ends_all_loads_with_what_is_there_and_sigusr1_shows_them_before() {
     assert!(unfinished.clone().count() > 0 && bench.end.unwrap().reason == EndReason::Asked);
     assert!(unfinished.clone().all(|run| run.end.clone().unwrap().reason == EndReason::Asked));
     let whole = measure(out, &words).output().unwrap();
-    let said = said(&whole);
+    let said = stderr_of(&whole);
     assert!(whole.status.success() && said.contains("which was ended early; left: "), "{said}");
     let runs = runs(out);
     ["idle", "cpu=20%"].into_iter().for_each(|load| has_its_share(&runs[load], 6_000));
@@ -242,7 +242,7 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
     assert_eq!(cut["sweep"]["steps"].as_array().unwrap().len(), 2, "the step that was under way is there");
     let was_whole = runs(out)["cpu=10%"].account().slots >= 3_000;
     let whole = measure(out, &words).output().unwrap();
-    let said = said(&whole);
+    let said = stderr_of(&whole);
     assert!(whole.status.success() && said.contains("going on with"), "{said}");
     let summary: Value = serde_json::from_slice(&whole.stdout).unwrap();
     let steps = summary["sweep"]["steps"].as_array().unwrap();
@@ -264,7 +264,7 @@ fn another_kernel_is_refused_before_a_load_begins() {
     let mut killed = measure(out, &words).spawn().unwrap();
     wait_until("an interval", || intervals(out) >= 1);
     let second = measure(out, &words).output().unwrap();
-    let said = said(&second);
+    let said = stderr_of(&second);
     assert!(second.status.code() == Some(2) && said.contains("is being written by a run that goes on"), "{said}");
     killed.kill().unwrap();
     killed.wait().unwrap();
@@ -273,7 +273,7 @@ fn another_kernel_is_refused_before_a_load_begins() {
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     fs::write(&file, text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1)).unwrap();
     let other = measure(out, &words).output().unwrap();
-    let said = said(&other);
+    let said = stderr_of(&other);
     assert!(other.status.code() == Some(2) && said.contains(&format!("kernel was 2.6.18 and is {kernel}")), "{said}");
     assert_eq!(directories(out), 1);
 }
