@@ -1,0 +1,90 @@
+//! Runs of one process that take turns: each keeps its own account, and its probe's figures go on over its blocks.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use onbeat::probe::description::{Alone, OnGrid, Parts};
+use onbeat::probe::timer::Timer;
+use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, Setting};
+use onbeat::record::{EndReason, Figures, RunFile, Series, SpikeLimit, interval_ns_for};
+use onbeat::thread::Wanted;
+use onbeat_rt::cycle::Phase;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, OnOverrun, Sample, Wait};
+
+const MS: u64 = 1_000_000;
+const WARM_UP: u64 = 10;
+
+/// Counts the samples it has seen, and says so as its figure.
+struct Seen(u64);
+
+impl Figures for Seen {
+    fn series(&self) -> &'static [Series] {
+        &[Series::Hiccup]
+    }
+
+    fn of(&mut self, _: &Sample, _: Option<&Sample>, count: &mut dyn FnMut(Series, u64)) {
+        self.0 += 1;
+        count(Series::Hiccup, self.0);
+    }
+}
+
+fn setting() -> Setting {
+    Setting {
+        period_ns: MS,
+        deadline_ns: MS,
+        work_ns: 0,
+        delay_ns: 0,
+        wait: Wait::Sleep,
+        on_overrun: OnOverrun::SkipKeepPhase,
+        phase: Phase::At(0),
+        thread: Wanted { fifo: None, cpu: None, lock_memory: false, dma_latency_us: None },
+        warmup: WARM_UP,
+        interval_ns: interval_ns_for(0),
+        spike_limit: SpikeLimit::TenTimesMedian,
+        causes: false,
+        lockdown: false,
+    }
+}
+
+fn parts() -> Parts {
+    Parts {
+        body: Box::new(OnGrid { task: Timer { work_ns: 0 }, has_ports: false }),
+        figures: Box::new(Seen(0)),
+        beside: Box::new(Alone),
+    }
+}
+
+#[test]
+fn runs_that_take_turns_keep_their_accounts_and_figures_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Monotonic.now();
+    let paths = ["idle", "paper"].map(|load| dir.path().join(format!("{load}.onbeat.hlog")));
+    let mut runs = paths.each_ref().map(|path| {
+        let header = probe::header(&["onbeat".into()], "timer", 0.0);
+        Run::open(Destination { path, header, origin }, setting()).unwrap()
+    });
+    let none = Interruptions::default();
+    for index in 0..3 {
+        for (run, load) in runs.iter_mut().zip(["idle", "paper"]) {
+            let block = BlockPlan { index, load, releases: 60 + u64::from(index) };
+            if index == 0 {
+                run.probe(&block, parts(), &none, &mut |_| {}).unwrap();
+            } else {
+                let Parts { body, beside, .. } = parts();
+                run.probe_again(&block, (body, beside), &none, &mut |_| {}).unwrap();
+            }
+        }
+    }
+    let [mut first, second] = runs;
+    first.is_ended_early();
+    let accounts = [first.close().unwrap(), second.close().unwrap()];
+    assert_eq!(accounts.each_ref().map(|account| account.reason), [EndReason::Asked, EndReason::Complete]);
+    for (account, path) in accounts.iter().zip(&paths) {
+        assert_eq!((account.slots, account.slots), (60 + 61 + 62, account.cycles + account.skipped + account.lost));
+        let file = RunFile::read(path).unwrap();
+        assert_eq!(file.blocks.len(), 3);
+        let kept = file.moments(Series::WakeupLatency).n + file.moments(Series::SkippedLatency).n;
+        assert_eq!(kept + account.excluded + account.warmup + account.lost, account.slots);
+        let seen = file.moments(Series::Hiccup);
+        assert_eq!(seen.max_ns, seen.n, "the figures have seen the samples of all blocks, and of this run only");
+    }
+}
