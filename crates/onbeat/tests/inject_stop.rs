@@ -1,5 +1,5 @@
 //! A stop is logged when the loop's thread stood still, and only then.
-#![allow(unsafe_code, clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::print_stdout, clippy::exit, unsafe_code, clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
