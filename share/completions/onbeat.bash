@@ -158,7 +158,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__bench)
-            opts="-h --for --tunings --loads --order --cpu --priority --with --spin --no-causes --seed --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --color --help"
+            opts="-h --for --tunings --loads --load-dir --order --cpu --priority --with --spin --no-causes --seed --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -173,6 +173,10 @@ _onbeat() {
                     return 0
                     ;;
                 --loads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -237,7 +241,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -592,12 +596,16 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__compare)
-            opts="-h --full --json --html --color --help"
+            opts="-h --on --all-series --full --json --html --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --html)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -880,7 +888,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__measure__subcmd__bus)
-            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --period --priority --for --devices --interface --exchange --spin --wire --clock --serve --sharing --color --help"
+            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-dir --loads --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --period --priority --for --devices --interface --exchange --spin --wire --clock --device-delay --serve --sharing --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -895,6 +903,14 @@ _onbeat() {
                     return 0
                     ;;
                 --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -943,7 +959,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -986,6 +1002,10 @@ _onbeat() {
                     COMPREPLY=($(compgen -W "own reference" -- "${cur}"))
                     return 0
                     ;;
+                --device-delay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --serve)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1006,7 +1026,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__measure__subcmd__chain)
-            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --period --priority --for --output --observe --count --with --devices --exchange --spin --wire --clock --color --help"
+            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-dir --loads --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --period --priority --for --output --observe --count --with --devices --exchange --spin --wire --clock --device-delay --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1021,6 +1041,14 @@ _onbeat() {
                     return 0
                     ;;
                 --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1069,7 +1097,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1124,6 +1152,10 @@ _onbeat() {
                     COMPREPLY=($(compgen -W "own reference" -- "${cur}"))
                     return 0
                     ;;
+                --device-delay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -1136,7 +1168,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__measure__subcmd__hiccup)
-            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --period --priority --for --color --help"
+            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-dir --loads --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --period --priority --for --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1151,6 +1183,14 @@ _onbeat() {
                     return 0
                     ;;
                 --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1199,7 +1239,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1230,7 +1270,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__measure__subcmd__latency)
-            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --period --priority --for --color --help"
+            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-dir --loads --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --period --priority --for --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1245,6 +1285,14 @@ _onbeat() {
                     return 0
                     ;;
                 --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1293,7 +1341,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1324,7 +1372,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__measure__subcmd__read__subcmd__write)
-            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --period --priority --for --input --output --stimulus --delay --color --help"
+            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-dir --loads --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --period --priority --for --input --output --stimulus --delay --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1339,6 +1387,14 @@ _onbeat() {
                     return 0
                     ;;
                 --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1387,7 +1443,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1434,7 +1490,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__measure__subcmd__sharing)
-            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --period --priority --for --sharing --readers --hold --hog --color --help"
+            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-dir --loads --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --period --priority --for --sharing --readers --hold --hog --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1449,6 +1505,14 @@ _onbeat() {
                     return 0
                     ;;
                 --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1497,7 +1561,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1540,7 +1604,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__measure__subcmd__timer)
-            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --period --priority --for --color --help"
+            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-dir --loads --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --period --priority --for --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1555,6 +1619,14 @@ _onbeat() {
                     return 0
                     ;;
                 --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1603,7 +1675,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1634,7 +1706,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__measure__subcmd__write)
-            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --period --priority --for --output --color --help"
+            opts="-h --cpu --wait --no-causes --no-lock-memory --load --load-dir --loads --load-sweep --allowed-jitter --resume --beside --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --period --priority --for --output --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1649,6 +1721,14 @@ _onbeat() {
                     return 0
                     ;;
                 --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1697,7 +1777,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1732,7 +1812,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__repair)
-            opts="-h --color --help"
+            opts="-h --force --forget --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1765,7 +1845,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main wakeup period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
                     return 0
                     ;;
                 --mission)
@@ -1828,7 +1908,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__robot__subcmd__run)
-            opts="-h --trajectory --interface --simulate --same-cycle --name --for --priority --cpu --wait --no-causes --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --out --json --color --help"
+            opts="-h --trajectory --interface --simulate --same-cycle --name --for --priority --cpu --wait --no-causes --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --out --json --verbose --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -47,6 +47,7 @@ complete -c onbeat -n "__fish_onbeat_needs_command" -f -a "generate" -d 'Man pag
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l for -d 'Total time, with starting and stopping of loads' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l tunings -d 'Tunings: P maximum priority, M memory locked, C CPU shielded, S sleep then spin; any letters of these, or none' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l loads -d 'Loads; see `onbeat load --help`' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l load-dir -d 'Directory that the loads\' disk part writes in [default: the system\'s directory for temporary files]' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l order -d 'Cells take turns in short blocks, or run one after the other as in the paper' -r -f -a "interleaved\t''
 sequential\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l cpu -d 'The CPU that C shields [default: the one with the fewest device interrupts so far]' -r
@@ -63,8 +64,8 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l spikes-over -d '
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
@@ -74,6 +75,7 @@ never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l no-causes -d 'Leave out the flight recorder that finds out why cycles were late'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
@@ -88,9 +90,11 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_se
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "bus" -d 'From a release to the end of a cycle that exchanges process data with the devices of an EtherCAT segment'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -f -a "sharing" -d 'From asking for the exchange of a process image that others read to having it'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l load-dir -d 'Directory that the load\'s disk part writes in [default: the system\'s directory for temporary files]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l loads -d 'Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l load-sweep -d 'A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l beside -d 'End when this process does' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
@@ -101,8 +105,8 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
@@ -117,11 +121,14 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l load-dir -d 'Directory that the load\'s disk part writes in [default: the system\'s directory for temporary files]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l loads -d 'Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l load-sweep -d 'A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l beside -d 'End when this process does' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
@@ -132,8 +139,8 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
@@ -148,11 +155,14 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l load-dir -d 'Directory that the load\'s disk part writes in [default: the system\'s directory for temporary files]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l loads -d 'Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l load-sweep -d 'A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l beside -d 'End when this process does' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
@@ -163,8 +173,8 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
@@ -179,11 +189,14 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l load-dir -d 'Directory that the load\'s disk part writes in [default: the system\'s directory for temporary files]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l loads -d 'Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l load-sweep -d 'A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l beside -d 'End when this process does' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
@@ -194,15 +207,15 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l output -d 'What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l output -d 'What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT, pwm:CHIP/CHANNEL (a quarter and three quarters of its period in turn)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -211,11 +224,14 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l load-dir -d 'Directory that the load\'s disk part writes in [default: the system\'s directory for temporary files]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l loads -d 'Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l load-sweep -d 'A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l beside -d 'End when this process does' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
@@ -226,8 +242,8 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
@@ -235,7 +251,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l input -d 'Where edges come from: generator (a thread on another CPU, every period), gpio:CHIP/LINE (rising edges with the kernel\'s time stamps), and with --stimulus serial:DEVICE, file:FIFO, udp:HOST:PORT' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l output -d 'What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l output -d 'What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT, pwm:CHIP/CHANNEL (a quarter and three quarters of its period in turn)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l stimulus -d 'What the generator writes to, when the input is at the other end of a cable, a FIFO or a socket' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l delay -d 'From taking an edge up to the write that answers it' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
@@ -246,11 +262,14 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l load-dir -d 'Directory that the load\'s disk part writes in [default: the system\'s directory for temporary files]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l loads -d 'Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l load-sweep -d 'A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l beside -d 'End when this process does' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
@@ -261,18 +280,18 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l for -d 'How long to measure; 0 is until Ctrl-C, or until the probe is done' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l output -d 'What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l output -d 'What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, udp:HOST:PORT, pwm:CHIP/CHANNEL (a quarter and three quarters of its period in turn)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l observe -d 'Where the output\'s effect is seen: gpio:CHIP/LINE with the kernel\'s time stamps, or udp:HOST:PORT, serial:DEVICE, file:FIFO [default: the other end of the pipe; for another output the return of the write]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l count -d 'How many commands are issued, one every seven to eight periods; 0 for no end but --for' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l with -d 'What the loop\'s output is: a place (--output), or a bus of simulated devices, one of whose inputs changes and whose output follows (then --devices, --exchange, --wire, --clock as of `measure bus`)' -r -f -a "output\t''
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l with -d 'What the loop\'s output is: a place (--output), or a bus of simulated devices: an input changes, and the set-point of a drive follows through the motion controller (without a drive, an output of the same device); then --devices, --exchange, --wire, --clock, --device-delay as of `measure bus`' -r -f -a "output\t''
 bus\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l devices -d 'File that lists the devices, see docs/segment.md; `humanoid` ships with onbeat and has 59' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l exchange -d 'pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the controller\'s turn' -r -f -a "pipelined\t''
@@ -283,6 +302,7 @@ interfaces\t''
 socket\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l clock -d 'reference: releases follow the reference clock of the segment; own: they follow this computer\'s' -r -f -a "own\t''
 reference\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l device-delay -d 'Simulated devices take their outputs and show their inputs this long after a frame has passed, as those with a processor do [default: `delay_us` of the file]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -291,11 +311,14 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l load-dir -d 'Directory that the load\'s disk part writes in [default: the system\'s directory for temporary files]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l loads -d 'Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l load-sweep -d 'A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l beside -d 'End when this process does' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
@@ -306,8 +329,8 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
@@ -324,6 +347,7 @@ interfaces\t''
 socket\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l clock -d 'reference: releases follow the reference clock of the segment; own: they follow this computer\'s' -r -f -a "own\t''
 reference\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l device-delay -d 'Simulated devices take their outputs and show their inputs this long after a frame has passed, as those with a processor do [default: `delay_us` of the file]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l serve -d 'Shares the process image under this name: `onbeat bus state --name NAME`, and a process that owns the outputs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l sharing -d 'How those who share the image keep out of each other\'s way' -r -f -a "wait-free\t''
 pi\t''
@@ -336,11 +360,14 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l load-sweep -d 'The same under a CPU load that rises step by step, such as 0..100/10 (percent of all CPUs); --for is for all of them' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l load-dir -d 'Directory that the load\'s disk part writes in [default: the system\'s directory for temporary files]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l loads -d 'Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l load-sweep -d 'A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l allowed-jitter -d 'With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a network in between, which decide nothing]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l beside -d 'End when this process does' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l work -d 'Work per cycle: the loop polls the clock that long, as a controller would compute' -r
@@ -351,8 +378,8 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
@@ -372,10 +399,11 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l resume -d 'Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the machine went down, a signal ended it), in the same file; without one a new run begins'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l hog -d 'A thread of half the loop\'s priority takes four fifths of the loop\'s CPU, and one reader runs there too: without priority inheritance the loop waits for the hog. Without --cpu, the last CPU is taken'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l for -d 'How long; 0 is until Ctrl-C' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l dir -d 'Where the disk load writes [default: the system\'s directory for temporary files]' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l dir -d 'Directory that the disk part writes in [default: the system\'s directory for temporary files]' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -397,8 +425,8 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l carried -d 'Thi
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: wake-up latency, or what its probe measures'
-wakeup\t'Wake-up latency: release to start'
+complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
+release\t'Release latency: release to start, skipped releases among them'
 period\t'Observed period: start to start'
 response\t'Response time: release to end of work'"
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l mission -d 'For how long the worst is to be estimated, up to a hundred times the run [default: ten times the run]' -r
@@ -433,11 +461,12 @@ always\t''
 never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l on -d 'The series to show [default: what each run is about]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l html -d 'Write a page with all runs, to be laid over each other' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l full -d 'All series, not only the first one'
+complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l full -l all-series -d 'Show all series'
 complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand compare" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l spike -d 'The spike of this number, as --list and the report show it [default: the worst one whose events are kept]' -r
@@ -456,12 +485,12 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand export" -l list -d 'List t
 complete -c onbeat -n "__fish_onbeat_using_subcommand export" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l limit -d 'The longest time that is still good' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l at -d 'How many samples must keep the limit, and the percentile that is held against the baseline, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l series -d 'The series: wakeup_latency, observed_period, response_time, hiccup, gap, ...' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l series -d 'The series: release_latency, observed_period, response_time, hiccup, gap, ...' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l baseline -d 'A run that this one may not be worse than' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l no-worse-than -d 'The largest ratio to the baseline that is still good' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l tuning -d 'Only this tuning of a bench, or this stream of an imported run [default: a bench\'s best tuning; all streams]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l load -d 'Only under this load [default: all]' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l junit -d 'Write the result as JUnit XML' -r -F
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l junit -d 'Write the result as JUnit XML, an error where there is none; - is standard output' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -496,6 +525,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_sub
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l no-causes -d 'Do not look for the causes of spikes'
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l json -d 'Print one JSON object and nothing else'
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from goal" -l for -d 'How long to go on commanding once the robot follows; 0 is not at all. The joints stay there afterwards' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from goal" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
@@ -614,6 +644,8 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subco
 complete -c onbeat -n "__fish_onbeat_using_subcommand repair" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand repair" -l force -d 'Restore also settings that something else has changed since'
+complete -c onbeat -n "__fish_onbeat_using_subcommand repair" -l forget -d 'Drop changes that cannot be undone from the record'
 complete -c onbeat -n "__fish_onbeat_using_subcommand repair" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l file -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand cell" -l tuning -r
