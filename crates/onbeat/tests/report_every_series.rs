@@ -127,7 +127,7 @@ fn imports_without_times_say_so_and_no_nonsense() {
 fn other_series_of_a_run_are_looked_at_as_well() {
     let late = |second: f64, _| if second % 60.0 < 6.0 { 400 * US } else { 0 };
     let all = concluded(&Day::at(10 * MS).seconds(900).seeded(1).recorded(late));
-    assert_eq!(all.series, Series::WakeupLatency);
+    assert_eq!(all.series, Series::ReleaseLatency);
     let response = all.others.iter().find(|other| other.series == Series::ResponseTime).unwrap();
     assert!(
         response.modes.found.iter().any(|mode| (mode.period_s / 60.0 - 1.0).abs() < 0.01),

@@ -230,7 +230,7 @@ fn a_run_file_is_enough_for_an_estimate_and_its_curve() {
     let estimate = told.estimate.expect("an exponential tail");
     let truth = 20_000.0 + 15_000.0 * (100.0 * MISSION_S).ln();
     assert!((estimate.low_ns..=estimate.high_ns).contains(&truth), "{}", told.sentence);
-    assert!(told.sentence.starts_with("In 8 h the worst wake-up latency is estimated at "), "{}", told.sentence);
+    assert!(told.sentence.starts_with("In 8 h the worst release latency is estimated at "), "{}", told.sentence);
     assert!(told.sentence.ends_with("a cause that did not strike in the run is not in it."), "{}", told.sentence);
     assert!(estimate.curve.len() > 5 && estimate.curve.windows(2).all(|pair| pair[0].worst_ns < pair[1].worst_ns));
     assert!((told.largest_ns - estimate.observed[0].ns).abs() < 1.0);

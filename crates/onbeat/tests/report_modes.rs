@@ -203,7 +203,7 @@ fn what_cannot_be_looked_for_is_said() {
     old.trends.clear();
     old.entries.clear();
     let sentence = modes::of_run(&old).sentence;
-    assert!(sentence.contains("holds no trend of the wake-up latency"), "{sentence}");
+    assert!(sentence.contains("holds no trend of the release latency"), "{sentence}");
 }
 
 #[test]

@@ -60,7 +60,8 @@ fn verdict(summary: &Summary) -> Line {
     } else {
         String::new()
     };
-    let words = limit_in_words(limit);
+    // There is room for few words beside the counts.
+    let words = limit_in_words(limit).replace("of release latency", "of releases");
     let text = match outcome {
         Outcome::Pass => format!("PASS: {words}{who}{figures}"),
         Outcome::Fail => format!("FAIL: not {words}{who}{figures}"),
