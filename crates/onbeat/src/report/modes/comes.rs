@@ -14,6 +14,8 @@ const OCTAVES: f64 = 16.0;
 const LEAST_SEEN: f64 = 0.5;
 /// A mode faster than steps must have made this share of the largest values, beyond what lies there by chance.
 const LEAST_SHARE: f64 = 0.3;
+/// And the largest value of this share of the steps.
+const LEAST_IN_STEPS: f64 = 0.25;
 /// A part of the period that chance fills more often than this tells nothing: small differences of what was measured would.
 const MOST_COVERED: f64 = 0.15;
 /// The narrowest part of a period that is looked at, in units, and by how much parts grow.
@@ -166,7 +168,10 @@ fn ln_chance(comes: &Comes, (usual, covered): (f64, f64), measured: &Measured) -
 
 fn is_often_there(comes: &Comes, usual: f64, measured: &Measured) -> bool {
     if comes.period_s < measured.step_s {
-        return (comes.inside as f64 / comes.n as f64 - usual) / (1.0 - usual) >= LEAST_SHARE;
+        // Some of the largest values, of one size, agree with parts of a slower mode's period too.
+        let in_steps = comes.inside as f64 / measured.steps().max(1) as f64;
+        let of_set = (comes.inside as f64 / comes.n as f64 - usual) / (1.0 - usual);
+        return of_set >= LEAST_SHARE && in_steps >= LEAST_IN_STEPS;
     }
     let could = windows(comes, measured).count();
     could >= LEAST_PERIODS && comes.inside as f64 >= LEAST_SEEN * could as f64
