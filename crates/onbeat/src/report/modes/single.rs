@@ -74,13 +74,14 @@ fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Co
     if times.len() < LEAST_EVENTS {
         return None;
     }
-    let mut tried: Vec<Comes> = Vec::new();
     let is_dense = times.len() >= LEAST_DENSE && times.len() as f64 >= DENSE * measured.steps() as f64;
-    if is_dense && measured.unit_s < measured.step_s {
-        tried.extend(
-            spectrum::periods(&times, measured).into_iter().filter_map(|period_s| fast(&times, period_s, measured)),
-        );
-    }
+    let rapid: Vec<f64> = if is_dense && measured.unit_s < measured.step_s {
+        let periods = spectrum::periods(&times, measured).into_iter();
+        periods.map(|period_s| spectrum::refined(&times, period_s, measured)).collect()
+    } else {
+        Vec::new()
+    };
+    let mut tried: Vec<Comes> = rapid.iter().filter_map(|period_s| comes::at(&times, *period_s, measured)).collect();
     tried.extend(pairs::periods(&times, measured).into_iter().filter_map(|candidate| {
         let period_s = pairs::refined(&times, candidate, measured);
         comes::at(&times, period_s, measured).or_else(|| comes::at(&times, candidate.period_s, measured))
@@ -90,21 +91,21 @@ fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Co
     tried.sort_unstable_by(|a, b| a.ln_chance.total_cmp(&b.ln_chance));
     tried.truncate(MOST_CANDIDATES);
     let own = tried.into_iter().map(|comes| own_period(&times, comes, measured));
-    own.min_by(|a, b| a.ln_chance.total_cmp(&b.ln_chance)).filter(Comes::is_real)
+    let clearest = own.min_by(|a, b| a.ln_chance.total_cmp(&b.ln_chance)).filter(Comes::is_real);
+    clearest.or_else(|| rapid.iter().find_map(|period_s| wandering(&times, *period_s, measured)))
 }
 
-/// What a period of the spectrum comes to: over the whole run, or where it wanders, stretch by stretch.
-fn fast(times: &[f64], period_s: f64, measured: &Measured) -> Option<Comes> {
-    let (exact_s, _) = spectrum::refined(times, period_s, measured);
-    let whole = comes::at(times, exact_s, measured);
-    if whole.is_some_and(|whole| whole.is_real()) || exact_s >= measured.step_s || times.len() < 4 * CHUNK {
-        return whole;
+/// What a period of the spectrum comes to where it wanders in the course of the run: each stretch of instants has a phase of its
+/// own.
+fn wandering(times: &[f64], period_s: f64, measured: &Measured) -> Option<Comes> {
+    if period_s >= measured.step_s || times.len() < 4 * CHUNK {
+        return None;
     }
-    let mut wandering = comes::at(&spectrum::brought_together(times, exact_s, CHUNK), exact_s, measured)?;
-    // Each stretch has had a phase of its own to choose.
-    let chosen = (times.len() / CHUNK) as f64 * (wandering.period_s / wandering.width_s).ln();
-    wandering.ln_chance = (wandering.ln_chance + chosen).min(0.0);
-    Some(wandering)
+    let mut comes = comes::at(&spectrum::brought_together(times, period_s, CHUNK), period_s, measured)?;
+    // Each stretch has had a phase to choose.
+    let chosen = (times.len() / CHUNK) as f64 * (comes.period_s / comes.width_s).ln();
+    comes.ln_chance = (comes.ln_chance + chosen).min(0.0);
+    Some(comes).filter(Comes::is_real)
 }
 
 /// A mode agrees with parts of its period, where it is missing from most, and with multiples, where it is there several

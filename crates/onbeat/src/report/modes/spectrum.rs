@@ -67,9 +67,8 @@ fn power(times: &[f64], bin_s: f64, (stretch_s, span_s): (f64, f64), n: usize) -
     sums
 }
 
-/// The same period as exactly as pairs of instants further and further apart tell it, while these still agree; and how
-/// far apart that was, in seconds.
-pub(super) fn refined(times: &[f64], period_s: f64, measured: &Measured) -> (f64, f64) {
+/// The same period as exactly as pairs of instants further and further apart tell it, while these still agree.
+pub(super) fn refined(times: &[f64], period_s: f64, measured: &Measured) -> f64 {
     let mut frequency = 1.0 / period_s;
     let (mut apart_s, mut first) = (2.0 * measured.step_s, None);
     while apart_s < 0.9 * measured.span_s() {
@@ -87,12 +86,12 @@ pub(super) fn refined(times: &[f64], period_s: f64, measured: &Measured) -> (f64
         let agreement = f64::hypot(sine, cosine) / f64::max(n, 1.0);
         // How well instants agree on a frequency (Rayleigh, 1880); three standard deviations of chance are too little.
         if n < 8.0 || agreement < 0.5 * *first.get_or_insert(agreement) || agreement < 3.0 / n.sqrt() {
-            return (1.0 / frequency, apart_s / 2.0);
+            break;
         }
         frequency -= f64::atan2(sine, cosine) / TAU / (distance_s / n);
         apart_s *= 2.0;
     }
-    (1.0 / frequency, measured.span_s())
+    1.0 / frequency
 }
 
 /// Instants with the phase that each stretch of `chunk` of them has taken off: for what wanders in the course of a run.
