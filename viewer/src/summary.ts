@@ -16,6 +16,8 @@ export interface CellSummary {
   blocks: number; slots: number; cycles: number; skipped: number; overruns: number; deadline_misses: number; lost: number;
   spike_count: number; page_faults?: number; involuntary_switches?: number; cpu_share?: number | null;
   series: Record<string, SeriesFigures>; verdict: CellVerdict | null; spikes: Spike[]; notes: string[];
+  /** Where another tool recorded it: misses, overruns and skipped releases are not known then. */
+  import?: { format: string } | null;
   /** What the run is about, the main series first; absent for release latency. */
   about?: string[];
   /** Exact figures second by second, spread over the run. */

@@ -71,7 +71,7 @@ fn eighteen_cells_with_every_figure_and_every_slot() {
             assert!(cell["why_not"].as_str().is_some_and(|why| !why.is_empty()));
             continue;
         }
-        for series in ["wakeup_latency", "observed_period", "execution_time", "response_time"] {
+        for series in ["release_latency", "observed_period", "execution_time", "response_time"] {
             check_series(&format!("{} {} {series}", cell["tuning"], cell["load"]), &cell["series"][series]);
         }
         for count in ["slots", "cycles", "skipped", "overruns", "deadline_misses", "lost"] {
@@ -101,7 +101,7 @@ fn a_robot_on_its_bus_runs_in_every_cell() {
     let cells = summary["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 2);
     for cell in cells.iter().filter(|cell| cell["permitted"] == true) {
-        check_series("with a bus", &cell["series"]["wakeup_latency"]);
+        check_series("with a bus", &cell["series"]["release_latency"]);
         let intervals = &cell["series"]["device_interval"];
         assert!(number(&intervals["count"]) > 0.0, "the devices' clock was read: {cell}");
         let notes = cell["notes"].as_array().unwrap();

@@ -152,13 +152,13 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
         String::from_utf8_lossy(&ran.stdout).into_owned()
     };
     let report = read(&["report", dir]);
-    assert!(report.lines().any(|line| line.starts_with("cpu=20%") && line.trim_end().ends_with("holds")), "{report}");
+    assert!(report.lines().any(|line| line.starts_with("cpu=20%") && line.trim_end().ends_with("PASS")), "{report}");
     let compared: Value = serde_json::from_str(&read(&["compare", dir, "--json"])).unwrap();
     assert_eq!(compared["runs"], serde_json::json!(loads));
     let rows = compared["rows"].as_array().unwrap();
-    let of = rows.iter().find(|rows| rows["series"] == "wakeup_latency").unwrap();
+    let of = rows.iter().find(|rows| rows["series"] == "release_latency").unwrap();
     let counts: Vec<u64> = of["rows"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).collect();
-    assert_eq!(counts, loads.map(|load| runs[load].distribution(Series::WakeupLatency).count()));
+    assert_eq!(counts, loads.map(|load| runs[load].distribution(Series::ReleaseLatency).count()));
     read(&["gate", dir, "--limit", "1h", "--at", "90"]);
     assert!(read(&["export", dir, "--csv", "-"]).contains("cpu=20%"));
 }

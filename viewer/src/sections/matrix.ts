@@ -109,7 +109,8 @@ function table(caption: string, columns: readonly { head: HTMLTableCellElement; 
 function countRows(cells: readonly Cell[]): HTMLElement[] {
   const shown = cells.filter((cell) => cell.figures.permitted);
   const result = COUNTS.map(([name, of], i) => h('tr', { class: i === 0 ? 'first counts' : 'counts' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, name),
-    ...shown.map(({ figures }) => h('td', { class: of(figures) > 0 && name !== 'releases' ? 'some' : null }, count(of(figures))))));
+    ...shown.map(({ figures }) => h('td', { class: of(figures) > 0 && name !== 'releases' ? 'some' : null },
+      figures.import && name !== 'releases' ? '–' : count(of(figures))))));
   if (!cells.some((cell) => cell.figures.verdict)) return result;
   result.push(h('tr', { class: 'first counts' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, 'limit'), ...shown.map(({ figures }) => {
     const verdict = figures.verdict;
