@@ -208,7 +208,7 @@ fn percentile_text_is_that_of_java_row_by_row(java: &Java) {
     let done = onbeat().arg("export").arg(&path).arg("--hgrm").arg(dir.path().join("text")).output().unwrap();
     assert!(done.status.success(), "{}", words(&done.stderr));
     let ours = std::fs::read_dir(dir.path().join("text")).unwrap().map(|entry| entry.unwrap().path());
-    let ours = ours.into_iter().find(|path| path.to_string_lossy().contains("wakeup_latency")).unwrap();
+    let ours = ours.into_iter().find(|path| path.to_string_lossy().contains("release_latency")).unwrap();
     let rows = |text: &str| -> Vec<(f64, f64, u64)> {
         let numbers = |line: &str| -> Option<(f64, f64, u64)> {
             let mut words = line.split_whitespace();
@@ -217,7 +217,7 @@ fn percentile_text_is_that_of_java_row_by_row(java: &Java) {
         text.lines().filter_map(numbers).collect()
     };
     let ours = rows(&std::fs::read_to_string(ours).unwrap());
-    let theirs = rows(&words(&java.run("percentiles", &[path, PathBuf::from("wakeup_latency")]).stdout));
+    let theirs = rows(&words(&java.run("percentiles", &[path, PathBuf::from(tag_of(Series::ReleaseLatency))]).stdout));
     assert!(theirs.len() > 20);
     for (p, value, count) in theirs.iter().map(|(value, p, count)| (*p, *value, *count)) {
         let own = ours.iter().find(|(_, own, _)| (own - p).abs() < 1e-9);

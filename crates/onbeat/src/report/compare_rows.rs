@@ -44,9 +44,15 @@ pub fn rows(runs: &[Digest], wanted: Wanted) -> Vec<SeriesRows> {
         Wanted::One(one) => one == series,
         Wanted::All => true,
     };
+    // Another tool's run knows served releases only: beside one, all runs stand by what they have in common.
+    let mains: BTreeSet<Series> = cells().filter_map(|(_, cell)| Some(cell.main()?.0)).collect();
+    let are_mixed = mains.contains(&Series::ReleaseLatency) && mains.contains(&Series::WakeupLatency);
+    let in_common = |main: Series| {
+        if are_mixed && main == Series::ReleaseLatency { Series::WakeupLatency } else { main }
+    };
     let of_series = |series: Series| {
         let of = |(run, cell): (usize, &super::CellSummary)| {
-            let main = cell.main().map(|(main, _)| main);
+            let main = cell.main().map(|(main, _)| in_common(main));
             is_wanted(series, main).then(|| Figures::of(run, cell, series)).flatten()
         };
         SeriesRows { series, rows: cells().filter_map(of).collect() }
@@ -103,11 +109,12 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
         title: format!("{} by {}, {}", of.series.words(), labels.heads()[0], letters.microseconds()),
         columns,
         rows: of.rows.iter().map(row).collect(),
-        legend: legend(runs, &of.rows),
+        legend: legend(runs, of),
     }
 }
 
-fn legend(runs: &[Digest], rows: &[Figures]) -> Vec<String> {
+fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
+    let rows = &of.rows;
     let names = |is: fn(&Figures) -> bool| -> Vec<String> {
         let runs_of: BTreeSet<usize> = rows.iter().filter(|row| is(row)).map(|row| row.run).collect();
         runs_of.into_iter().map(|run| runs[run].name.clone()).collect()
@@ -119,6 +126,9 @@ fn legend(runs: &[Digest], rows: &[Figures]) -> Vec<String> {
     }
     if rows.iter().any(|row| row.tail_ratio.is_none()) {
         legend.push("- no tail: all samples are equal".to_owned());
+    }
+    if of.series == Series::WakeupLatency && rows.iter().any(|row| row.skipped.is_some_and(|skipped| skipped > 0)) {
+        legend.push("of served releases only: skipped ones stand in their column and in release latency".to_owned());
     }
     let coarse = names(|row| row.from_buckets);
     if !coarse.is_empty() {

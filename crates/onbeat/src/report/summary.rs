@@ -168,12 +168,6 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     sentences.extend(effects::in_one_line(&summary.effects));
     sentences.extend(summary.causes.iter().cloned());
     sentences.extend(super::spikes::windows_in_words(summary));
-    if summary.order == "sequential" && summary.sweep.is_none() {
-        let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
-        sentences.push(format!(
-            "{what} ran one after the other: a change of what else the machine did meanwhile looks like an effect"
-        ));
-    }
     sentences.extend(cautions(summary));
     sentences
 }
@@ -182,6 +176,7 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
 #[must_use]
 pub fn cautions(summary: &Summary) -> Vec<String> {
     let mut sentences = refusals(&summary.cells);
+    sentences.extend(one_after_the_other(summary));
     let cell_names = |is: fn(&CellSummary) -> bool| -> Vec<String> {
         summary
             .cells
@@ -202,6 +197,14 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
     );
     told(cell_names(|cell| cell.lost > 0), "Samples were lost");
     sentences
+}
+
+/// What an order that takes no turns leaves open.
+fn one_after_the_other(summary: &Summary) -> Option<String> {
+    let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
+    (summary.order == "sequential" && summary.sweep.is_none()).then(|| {
+        format!("{what} ran one after the other: a change of what else the machine did meanwhile looks like an effect")
+    })
 }
 
 /// Each reason once, with the tunings that it kept from running.
