@@ -104,12 +104,17 @@ fn rounded_time(seconds: f64) -> String {
     }
 }
 
-/// What the best tuning changes against none, under the load where its tail is largest; nothing where the two cannot be told apart.
+/// What the best tuning changes against none, under the load where none's tail is largest; nothing where the two cannot be told apart.
 fn effect(summary: &Summary) -> Option<Line> {
     let Overall { best, ties, .. } = &summary.verdict;
     let is_apart = !ties.iter().any(|tie| tie == "none");
     let best = best.as_ref().filter(|best| best.tuning != "none" && is_apart)?;
-    let (with, without) = (summary.cell(&best.tuning, &best.load)?, summary.cell("none", &best.load)?);
+    let tail_ns = |cell: &CellSummary| {
+        cell.main().and_then(|(_, of)| of.percentiles.iter().rfind(|p| p.supported).map(|p| p.value_ns))
+    };
+    let of_none = summary.cells.iter().filter(|cell| cell.tuning == "none" && cell.main().is_some());
+    let without = of_none.max_by_key(|cell| tail_ns(cell))?;
+    let with = summary.cell(&best.tuning, &without.load)?;
     let ((_, with_figures), (_, figures)) = (with.main()?, without.main()?);
     let supported = |p: f64| {
         let of = |all: &super::Statistics| all.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9).copied();
@@ -123,7 +128,7 @@ fn effect(summary: &Summary) -> Option<Line> {
         "effect",
         format!(
             "{}: p{p} {} -> {}; missed or skipped {} -> {}",
-            best.load,
+            without.load,
             time(from_ns),
             time(to_ns),
             late(without),
