@@ -172,7 +172,7 @@ pub struct Block {
     pub t: f64,
     /// The load that ran meanwhile.
     pub load: String,
-    /// Of so many releases at its start, cycles that were on time are in no series: they ran with cold caches.
+    /// Of this number of releases at its start, cycles that were on time are in no series: they ran with cold caches.
     pub warmup: u64,
 }
 

@@ -17,10 +17,10 @@ pub struct Overall {
     pub outcome: Option<Outcome>,
     /// The best tuning, and the load under which its tail is largest; `None` when no cell has samples.
     pub best: Option<Cell>,
-    /// Tunings that cannot be told apart from the best one.
+    /// Tunings that cannot be distinguished from the best one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ties: Vec<String>,
-    /// How many times as long a bench would tell the nearest of them apart; `None` without ties, or where no time would.
+    /// How many times as long a bench would distinguish the nearest of them; `None` without ties, or where no time would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_longer: Option<f64>,
     /// All of it in words.
@@ -47,7 +47,7 @@ pub fn stalls(cells: &[CellSummary]) -> BTreeMap<Stall, u64> {
 ///
 /// A tuning is as good as its worst cell: it passes only if it passes under every load asked for. Among tunings with the same
 /// outcome the one with the fewest late releases over all loads wins, then the one with the smallest tail of its worst load at the
-/// highest percentile that all cells support, then the one with the fewest letters. Those that cannot be told apart from it are named.
+/// highest percentile that all cells support, then the one with the fewest letters. Those that cannot be distinguished from it are named.
 #[must_use]
 pub fn overall(
     cells: &[CellSummary],
@@ -129,7 +129,7 @@ fn compared(ranking: &Ranking<'_>) -> String {
         return format!("{} is best: {figure}{ties}", winner.tuning);
     };
     if winner.tuning == "none" && ranking.ties.len() + 1 == ranking.candidates.len() {
-        return format!("No tuning can be told apart from none: {figure}");
+        return format!("No tuning is distinguishable from none: {figure}");
     }
     if winner.tuning == "none" {
         return format!("No tuning is better than none: {figure}{ties}");
@@ -152,11 +152,11 @@ fn alone(cell: &CellSummary, figure: &str) -> String {
     format!("{figure}, at most {} in {releases} releases{skipped}", time_ns(worst, Letters::Ascii))
 }
 
-/// `; PC and PMCS cannot be told apart from it`.
+/// `; PC and PMCS cannot be distinguished from it`.
 fn ties_in_words(ranking: &Ranking<'_>) -> String {
     match ranking.ties.as_slice() {
         [] => String::new(),
-        ties => format!("; {} cannot be told apart from it", listed(&names(ranking, ties))),
+        ties => format!("; {} cannot be distinguished from it", listed(&names(ranking, ties))),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::record::SpikeNote;
 
 /// What a text has room for behind its label in a terminal of 80 columns.
 const WIDTH: usize = 70;
-/// Nobody waits longer than this to tell two tunings apart, in seconds.
+/// Nobody waits longer than this to distinguish two tunings, in seconds.
 const LONGEST_S: f64 = 86_400.0;
 
 /// One line.
@@ -87,10 +87,10 @@ fn best(summary: &Summary) -> Option<Line> {
     let decide = decide.map(|needed_s| format!("; --for {} would", rounded_time(needed_s)));
     let text = match ties.as_slice() {
         [] => format!("{} (tail and late releases over all loads)", best.tuning),
-        _ if all_tie => format!("none stands out{}", decide.unwrap_or_default().replace("would", "would tell")),
+        _ if all_tie => format!("none stands out{}", decide.unwrap_or_default().replace("would", "would show one")),
         ties => {
             let names = if ties.len() > 4 { format!("{} others", ties.len()) } else { listed(ties) };
-            format!("{}; {names} cannot be told apart from it{}", best.tuning, decide.unwrap_or_default())
+            format!("{}; {names} cannot be distinguished from it{}", best.tuning, decide.unwrap_or_default())
         }
     };
     Some(line("best", text))
@@ -104,7 +104,7 @@ fn rounded_time(seconds: f64) -> String {
     }
 }
 
-/// What the best tuning changes against none, under the load where none's tail is largest; nothing where the two cannot be told apart.
+/// What the best tuning changes against none, under the load where none's tail is largest; nothing where the two cannot be distinguished.
 fn effect(summary: &Summary) -> Option<Line> {
     let Overall { best, ties, .. } = &summary.verdict;
     let is_apart = !ties.iter().any(|tie| tie == "none");
@@ -166,7 +166,7 @@ fn in_short(advice: &str) -> String {
     short.trim().to_owned()
 }
 
-/// What would tell the best tuning and its ties apart, in a sentence; nothing without ties.
+/// What would distinguish the best tuning from its ties, in a sentence; nothing without ties.
 #[must_use]
 pub fn to_decide(summary: &Summary) -> Option<String> {
     let Overall { best, ties, times_longer, .. } = &summary.verdict;
@@ -175,16 +175,16 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
     let needed_s = times_longer.map(|times| times * summary.elapsed_s);
     Some(match needed_s {
         Some(needed_s) if needed_s <= LONGEST_S => format!(
-            "To tell {} and {names} apart, measure for {}: onbeat bench --for {}",
+            "To distinguish {} from {names}, measure for {}: onbeat bench --for {}",
             best.tuning,
             spoken(needed_s),
             rounded_time(needed_s)
         ),
         Some(needed_s) => format!(
-            "{} and {names} differ so little that {} days would be needed to tell them apart: choose by what they cost",
+            "{} and {names} differ so little that {} days would be needed to distinguish them: choose by what they cost",
             best.tuning,
             three_digits(needed_s / 86_400.0)
         ),
-        None => format!("{} and {names} have too few stretches of time to be told apart: measure longer", best.tuning),
+        None => format!("{} and {names} have too few stretches of time to be distinguished: measure longer", best.tuning),
     })
 }

@@ -1,4 +1,4 @@
-//! Which tuning is best, over all loads of a bench, and which ones cannot be told apart from it.
+//! Which tuning is best, over all loads of a bench, and which ones cannot be distinguished from it.
 //!
 //! Tunings are ranked by outcome, then by how many releases were too late (over the limit or, without one, deadline misses and
 //! skipped releases), then by the tail of their worst load. A tuning that is behind the leader by no more than chance explains stays
@@ -47,11 +47,11 @@ pub(super) struct Ranking<'c> {
     pub(super) candidates: Vec<Candidate<'c>>,
     /// The place of the best one.
     pub(super) winner: usize,
-    /// Places of those that cannot be told apart from it; not the winner's own.
+    /// Places of those that cannot be distinguished from it; not the winner's own.
     pub(super) ties: Vec<usize>,
     /// The percentile that tails were compared by.
     pub(super) share: Share,
-    /// How many times as long a run would tell the nearest tie apart, as its interval shrinks with the root of time.
+    /// How many times as long a run would distinguish the nearest tie, as its interval shrinks with the root of time.
     pub(super) times_longer: Option<f64>,
 }
 
@@ -157,7 +157,7 @@ impl<'c> Candidate<'c> {
         }
     }
 
-    /// How many times as long a run would tell the two tails apart; `None` where they are equal, or without intervals.
+    /// How many times as long a run would distinguish the two tails; `None` where they are equal, or without intervals.
     fn times_longer(&self, other: &Self) -> Option<f64> {
         let (own, others) = (self.tail.as_ref()?, other.tail.as_ref()?);
         let behind = (own.ln - others.ln).abs();
