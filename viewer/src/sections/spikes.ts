@@ -81,7 +81,7 @@ function rowsOf(row: Row, columns: readonly (typeof COLUMNS)[number][], open: Se
   };
   if (open.has(key)) fill();
   const main = mainCause(causes);
-  const words = (of: Key): string => (of === 'number' ? (spike.number === undefined ? '–' : count(spike.number)) : of === 'at' ? moment(at) : of === 'cell' ? cell.name : of === 'latency' ? usCell(spike.wakeup_latency_ns, false)
+  const words = (of: Key): string => (of === 'number' ? (spike.number === undefined ? '–' : count(spike.number)) : of === 'at' ? moment(spike.t) : of === 'cell' ? cell.name : of === 'latency' ? usCell(spike.wakeup_latency_ns, false)
     : of === 'execution' ? usCell(spike.execution_time_ns, false) : of === 'skipped' ? count(spike.skipped) : of === 'stall' ? stallWord(spike.stall) : causeWords(spike));
   const tr = h('tr', {}, ...columns.map(({ key: of, numeric }) => h('td', { class: numeric ? 'number' : of === 'cause' ? 'cause' : null },
     of === 'cause' && main !== null ? h('button', { type: 'button', class: 'more', 'data-why': key, 'aria-expanded': String(open.has(key)), 'aria-controls': id, onclick: toggle },

@@ -260,7 +260,7 @@ impl Recorder {
     #[must_use]
     pub fn is_spike(&self, sample: &Sample) -> bool {
         let is_counted = !self.warms_up(sample) && !self.excluded.touches_cycle(sample);
-        is_counted && self.tally.lateness_of(sample) > self.tally.limit_so_far_ns()
+        is_counted && self.tally.is_spike(self.tally.lateness_of(sample))
     }
 
     /// Whether the file would keep what the CPUs did around a spike, as far as is known before its interval ends.

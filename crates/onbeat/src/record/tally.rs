@@ -39,7 +39,6 @@ pub(super) struct Tally {
     counted: Vec<Counted>,
     /// Of served releases; their histogram is that of all releases without the skipped ones.
     wakeup: Moments,
-    lateness: IntervalCounts,
     worst: Vec<Spike>,
     keeping: Keeping,
     spike_limit: SpikeLimit,
@@ -67,7 +66,6 @@ impl Tally {
         let mut tally = Self {
             counted: Vec::from(counted),
             wakeup: Moments::default(),
-            lateness: empty_interval(Series::ReleaseLatency),
             worst: Vec::with_capacity(SPIKES_KEPT + 1),
             keeping: Keeping::default(),
             spike_limit,
@@ -110,6 +108,10 @@ impl Tally {
 
     /// Counts what a sample says by itself: its own figures, its flags, and its place among the worst.
     pub(super) fn sample(&mut self, sample: &Sample, t: f64, why: Why) {
+        // By the limit as it is before the sample. What was explained was a spike when it was asked about: one number for both.
+        let lateness_ns = self.lateness_of(sample);
+        self.interval.spikes += u64::from(why.explanation.is_some() || self.is_spike(lateness_ns));
+
         self.wakeup.add(sample.wakeup_latency_ns);
         self.count(Series::ReleaseLatency, sample.wakeup_latency_ns);
         self.count(Series::ExecutionTime, sample.execution_time_ns);
@@ -120,8 +122,6 @@ impl Tally {
         self.interval.cycles += 1;
         self.interval.overruns += u64::from(sample.flags.has(Flags::OVERRUN));
         self.interval.deadline_misses += u64::from(sample.flags.has(Flags::DEADLINE_MISS));
-        let lateness_ns = self.lateness_ns(sample.wakeup_latency_ns, sample.execution_time_ns);
-        self.lateness.saturating_record(lateness_ns.clamp(1, LONGEST_NS));
         let Why { stall, explanation, window } = why;
         if let Some(explanation) = &explanation {
             self.count_cause(lateness_ns, explanation);
@@ -154,6 +154,16 @@ impl Tally {
             (SpikeLimit::Above(ns), _) | (SpikeLimit::TenTimesMedian, Some(ns)) => ns,
             (SpikeLimit::TenTimesMedian, None) => self.spike_limit_ns(),
         }
+    }
+
+    /// Whether a cycle that is as late as this is a spike, as far as is known before its interval ends.
+    pub(super) fn is_spike(&self, lateness_ns: u64) -> bool {
+        let may_be = match self.spike_limit {
+            SpikeLimit::Above(ns) => lateness_ns > ns,
+            // Most cycles are below what any limit is; a median costs more than that to know.
+            SpikeLimit::TenTimesMedian => lateness_ns > LEAST_SPIKE_NS,
+        };
+        may_be && lateness_ns > self.limit_so_far_ns()
     }
 
     pub(super) fn lateness_of(&self, sample: &Sample) -> u64 {
@@ -201,10 +211,9 @@ impl Tally {
         // The limit by which samples were looked at as they came, so that every spike was one when it happened.
         let limit_ns = self.limit_so_far_ns();
         self.last_limit_ns = Some(self.spike_limit_ns());
-        let spikes = if self.lateness.is_empty() { 0 } else { self.lateness.count_between(limit_ns + 1, LONGEST_NS) };
+        let spikes = self.interval.spikes;
         self.interval.t = t;
         self.interval.length = length;
-        self.interval.spikes = spikes;
         let exact = self.counted.iter().filter(|counted| counted.series != Series::ReleaseLatency);
         let exact =
             exact.map(|counted| (counted.series, counted.moments)).chain([(Series::WakeupLatency, self.wakeup)]);
@@ -270,7 +279,6 @@ impl Tally {
             counted.moments = Moments::default();
         }
         self.wakeup = Moments::default();
-        self.lateness.reset();
         self.worst.clear();
     }
 }

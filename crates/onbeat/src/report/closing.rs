@@ -185,6 +185,8 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
             best.tuning,
             three_digits(needed_s / 86_400.0)
         ),
-        None => format!("{} and {names} have too few stretches of time to be distinguished: measure longer", best.tuning),
+        None => {
+            format!("{} and {names} have too few stretches of time to be distinguished: measure longer", best.tuning)
+        }
     })
 }
