@@ -67,7 +67,7 @@ function command({ cell, spike }: Row): string {
 
 /** A row, and when it has causes the row under it that tells them; that one is filled when it is first opened. */
 function rowsOf(row: Row, columns: readonly (typeof COLUMNS)[number][], open: Set<string>): HTMLElement[] {
-  const { cell, spike, at } = row;
+  const { cell, spike } = row;
   const causes = spike.causes ?? [];
   const key = `${cell.key}/${keyOf(spike)}`;
   const id = freshId('why');
