@@ -41,7 +41,9 @@ export function verdictSection(report: Report): HTMLElement {
   const best = verdict?.best;
   const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: the figures below are read off the histograms.' : 'No limit was asked for, so there is no verdict; the figures stand for themselves.');
   // The first clause is the answer; what it rests on is read after it.
-  const [headline = '', ...rest] = (summary.comparison ? title.replace(/\bx (?=\d)/g, '×\u00a0') : title).split('; ');
+  // The badge above says the outcome.
+  const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
+  const [headline = '', ...rest] = (summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer).split('; ');
   const derived = report.cells.length === 1 ? report.cells[0]!.figures.derived ?? [] : [];
   const grounds = [...(rest.length > 0 ? [rest.join('; ')] : []), ...derived];
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
@@ -49,7 +51,7 @@ export function verdictSection(report: Report): HTMLElement {
     verdict?.outcome ? badge(verdict.outcome) : null,
     h('h1', { id: 'verdict-title' }, held(headline)),
     ...grounds.map((ground) => h('p', { class: 'ground' }, held(ground))),
-    best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best cell ', h('b', {}, best.tuning), ` under ${best.load}`, tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, '.') : null,
+    best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best tuning ', h('b', {}, best.tuning), `, worst under ${best.load}`, tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, '.') : null,
     single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, single.sentence) : null,
     summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, shellWord(word)), ' ']))) : null,
     h('dl', { class: 'facts' }, ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),
