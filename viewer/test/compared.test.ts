@@ -13,7 +13,7 @@ const row = (run: number, load: string, more: Partial<Row> = {}): Row =>
   ({ run, tuning: 'P', load, count: 60_000, min_ns: 18_300, mean_ns: 34_000, sd_ns: 8_000, max_ns: 394_000, jitter_ns: 375_700, tail_ratio: 45, overruns: 3, skipped: 17, ...more });
 const comparison: Comparison = {
   runs: ['monday', 'tuesday'],
-  rows: [{ series: 'wakeup_latency', rows: [row(0, 'idle'), row(1, 'paper', { overruns: null, skipped: null, tail_ratio: 411.4 })] }],
+  rows: [{ series: 'release_latency', rows: [row(0, 'idle'), row(1, 'paper', { overruns: null, skipped: null, tail_ratio: 411.4 })] }],
   cells: [
     { cell: '', series: 'release_latency', runs: [{ run: 0, ratios: [] }, { run: 1, ratios: [ratio('p50', 1.4, 1.2, 1.6), ratio('p99', 0.7, 0.4, 1.3), ratio('p99.99', 3.1, null, null)] }] },
     { cell: '', series: 'observed_period', runs: [{ run: 0, ratios: [] }, { run: 1, ratios: [ratio('p50', 1, 0.99, 1.01)] }] },
