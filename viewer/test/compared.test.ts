@@ -44,8 +44,8 @@ test('each run but the first has its ratios to the first, series by series', () 
 });
 
 test('rows are named by run, and by load and tuning only where these tell them apart', () => {
-  assert.deepEqual(rowsOf(comparison, 'wakeup_latency').head, ['run', 'load']);
-  assert.deepEqual(rowsOf(comparison, 'wakeup_latency').rows.map(({ names }) => names), [['monday', 'idle'], ['tuesday', 'paper']]);
+  assert.deepEqual(rowsOf(comparison, 'release_latency').head, ['run', 'load']);
+  assert.deepEqual(rowsOf(comparison, 'release_latency').rows.map(({ names }) => names), [['monday', 'idle'], ['tuesday', 'paper']]);
   assert.deepEqual(rowsOf(comparison, 'execution_time').rows, []);
   const rows = (of: Row[]): Comparison => ({ ...comparison, rows: [{ series: 'hiccup', rows: of }] });
   assert.deepEqual(rowsOf(rows([row(0, 'idle'), row(1, 'idle')]), 'hiccup').head, ['run']);
@@ -53,7 +53,7 @@ test('rows are named by run, and by load and tuning only where these tell them a
   const loads = { ...rows([row(0, 'idle'), row(1, 'paper')]), runs: ['idle', 'paper'] };
   assert.deepEqual([rowsOf(loads, 'hiccup').head, rowsOf(loads, 'hiccup').rows.map(({ names }) => names)], [['load'], [['idle'], ['paper']]]);
   const { rows: _, ...older } = comparison;
-  assert.deepEqual(rowsOf(older, 'wakeup_latency').rows, [], 'pages of an older onbeat have none');
+  assert.deepEqual(rowsOf(older, 'release_latency').rows, [], 'pages of an older onbeat have none');
 });
 
 describe('a comparison in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : false }, () => {
