@@ -396,7 +396,15 @@ impl Found {
 
 /// The lock on a directory of journals, held until dropped.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    /// Closing the file is not enough: a process that another thread is just starting shares it until it runs its own program,
+    /// and would hold the lock for that moment.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
 
 impl Lock {
     pub(super) fn take(directory: &Path, pid: i32, what: &str) -> Result<Self, TuneError> {
