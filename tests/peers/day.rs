@@ -75,14 +75,18 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 /// What the bytes of a run file are.
 fn composition(path: &Path) -> Result<String, Failure> {
     let text = fs::read_to_string(path).map_err(Failure::system("read the run file"))?;
-    let megabytes = |begins: &str| {
-        let bytes: usize = text.lines().filter(|line| line.starts_with(begins)).map(|line| line.len() + 1).sum();
+    let megabytes = |is: &dyn Fn(&str) -> bool| {
+        let bytes: usize = text.lines().filter(|line| is(line)).map(|line| line.len() + 1).sum();
         bytes as f64 / 1e6
     };
-    let kinds = ["interval", "maxima", "spike"].map(|kind| megabytes(&format!("#[onbeat: {{\"{kind}\"")));
+    let is_histogram = |line: &str| line.starts_with("Tag=") || line.starts_with(|first: char| first.is_ascii_digit());
+    let kinds = ["interval", "maxima", "spike"].map(|kind| {
+        let note = format!("#[onbeat: {{\"{kind}\"");
+        megabytes(&|line| line.starts_with(&note))
+    });
     Ok(format!(
         "The run file is {:.2} MB of histograms, {:.2} MB of intervals' moments, {:.2} MB of maxima, {:.2} MB of spikes.",
-        megabytes("Tag="),
+        megabytes(&is_histogram),
         kinds[0],
         kinds[1],
         kinds[2]
@@ -123,7 +127,7 @@ fn audit(run: &RunFile, told: &Told, hours: u64) -> Result<(), Failure> {
     even("periods", told.cycles - 1, run.distribution(Series::ObservedPeriod).count())?;
     even("the worst wake-up latency", told.worst_ns, run.moments(Series::WakeupLatency).max_ns)?;
     let seconds: usize =
-        run.maxima.iter().filter_map(|note| note.series.get(&Series::WakeupLatency)).map(Vec::len).sum();
+        run.maxima.iter().filter_map(|note| note.series.get(&Series::ReleaseLatency)).map(Vec::len).sum();
     even("seconds with a maximum", slots * PERIOD_NS / 1_000_000_000, seconds as u64)
 }
 
