@@ -55,7 +55,7 @@ fn told(answer: &clap::Error) -> ExitCode {
         return ended(Ok(Verdict::Holds));
     }
     cmd::gate::not_understood(&answer.to_string());
-    // Nobody is left to be told when standard error cannot be written either.
+    // Nothing is left to report to when standard error cannot be written either.
     let _ = answer.print();
     ExitCode::from(2)
 }

@@ -44,7 +44,7 @@ pub(crate) fn time_ns(text: &str) -> Result<u64, UnitError> {
     if ns > LONGEST_NS { Err(UnitError::TooLong(text.to_owned())) } else { Ok(ns as u64) }
 }
 
-/// Shorter than any clock is read, and so many a second that nobody could count them.
+/// Shorter than any reading of the clock; more releases a second than can be counted.
 const SHORTEST_PERIOD_NS: u64 = 1_000;
 
 /// A loop's period; 0 is refused where the loop is planned.

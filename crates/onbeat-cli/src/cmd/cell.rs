@@ -15,7 +15,7 @@ use super::{Failure, ThreadChoice, Verdict, setting};
 use crate::cli::{CellOptions, With};
 use crate::signals::{self, OnUsr1};
 
-/// What goes wrong is told to the bench alone, which tells people, once.
+/// What goes wrong is reported to the bench alone, which reports it to people once.
 pub(crate) fn run(options: CellOptions) -> Result<Verdict, Failure> {
     match serve(options) {
         Err(why) => failed(&why.to_string()),

@@ -40,7 +40,7 @@ pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
 
 /// Where the result is to go as JUnit XML.
 ///
-/// Whoever reads the file afterwards must not take the one of an earlier gate for this one's. So it says from the beginning that
+/// A later reader of the file must not take the one of an earlier gate for this one's. So it says from the beginning that
 /// the gate has not come to its end, and goes on saying so if it never does.
 struct Results<'o> {
     to: Option<&'o Path>,

@@ -211,7 +211,7 @@ fn names_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// Looks that what is written to `to` takes no file of the run's place: a run cannot be measured again.
 pub(crate) fn spare<'p>(run: &Path, to: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), Failure> {
     let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-    // What is wrong with the run is told when it is read.
+    // What is wrong with the run is reported when it is read.
     let own: Vec<_> = names_of(run).unwrap_or_default().iter().filter_map(|file| identity(file)).collect();
     match to.into_iter().find(|to| identity(to).is_some_and(|there| own.contains(&there))) {
         Some(path) => Err(Failure::OwnFile { path: path.clone(), run: run.to_owned() }),

@@ -258,7 +258,7 @@ impl Place {
     }
 }
 
-/// Takes pairs of interfaces away; one that stays is told.
+/// Removes pairs of interfaces; one that stays is reported.
 fn delete(pairs: &[String]) {
     for end in pairs {
         if let Err(why) = ip(&["link", "delete", end]) {
