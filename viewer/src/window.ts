@@ -36,7 +36,11 @@ class Walk {
   readonly stretches: Stretch[] = [];
   private open: Open[] = [];
   private running: { from: number; tid: number; name: string; prio: number } | null = null;
-  constructor(private readonly begin: number) {}
+  /** Where the events begin, or begin again behind a gap. */
+  private begin: number;
+  constructor(begin: number) {
+    this.begin = begin;
+  }
 
   event(at: number, name: string, fields: string): void {
     const edge = /^(.*)_(entry|exit)$/.exec(name);
@@ -82,9 +86,20 @@ class Walk {
     this.stretches.push({ lane, from, to, name, detail: details.join(', '), tid: null });
   }
 
+  /** Events are missing from here to there. Every lane ends: nobody knows what ran in between. */
+  gap(from: number, to: number): void {
+    this.stop(from);
+    this.begin = to;
+  }
+
+  private stop(at: number): void {
+    if (this.running !== null) this.ran(at, '');
+    this.running = null;
+    for (const one of this.open.splice(0)) this.close(one, at);
+  }
+
   ended(to: number): Stretch[] {
-    if (this.running !== null) this.ran(to, '');
-    for (const one of this.open) this.close(one, to);
+    this.stop(to);
     return this.stretches.sort((a, b) => a.from - b.from || b.to - a.to);
   }
 }
@@ -99,7 +114,7 @@ export function timeline(note: WindowNote): Timeline {
   const absolute = (text: string): number => since(text.slice(0, -9) || '0', text.slice(-9));
   let [from, to] = [0, note.end_ns - note.expiry_ns];
   const gaps: Gap[] = [];
-  let walk: Walk | null = null;
+  const events: { at: number; name: string; fields: string }[] = [];
   for (const line of text.split('\n')) {
     const words = line.split(' ');
     if (line.startsWith('# window: ')) [from, to] = [absolute(words[2]!), absolute(words[3]!)];
@@ -107,11 +122,24 @@ export function timeline(note: WindowNote): Timeline {
     else if (!line.startsWith('#')) {
       const match = LINE.exec(line);
       if (match === null || Number(match[1]) !== note.cpu) continue;
-      walk ??= new Walk(from);
-      walk.event(since(match[2]!, match[3]!), match[4]!, match[5]!);
+      events.push({ at: since(match[2]!, match[3]!), name: match[4]!, fields: match[5]! });
     }
   }
-  return { from, to, start: note.start_ns - note.expiry_ns, end: note.end_ns - note.expiry_ns, release: note.release_ns - note.expiry_ns, stretches: walk?.ended(to) ?? [], gaps };
+  return { from, to, start: note.start_ns - note.expiry_ns, end: note.end_ns - note.expiry_ns, release: note.release_ns - note.expiry_ns, stretches: stretchesOf(events, gaps, from, to), gaps };
+}
+
+function stretchesOf(events: readonly { at: number; name: string; fields: string }[], gaps: readonly Gap[], from: number, to: number): Stretch[] {
+  const walk = new Walk(from);
+  const ahead = [...gaps].sort((a, b) => a.from - b.from);
+  for (const { at, name, fields } of events) {
+    while (ahead.length > 0 && ahead[0]!.to <= at) {
+      const gap = ahead.shift()!;
+      walk.gap(gap.from, gap.to);
+    }
+    walk.event(at, name, fields);
+  }
+  for (const gap of ahead) walk.gap(gap.from, gap.to);
+  return walk.ended(to);
 }
 
 /** The stretch to look at from `at` within a lane: the shortest one around it, or else the nearest within `reach`. */

@@ -194,6 +194,19 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     });
   });
 
+  test('a spike has the time that the terminal prints: seconds since its recording began, wherever its block stands', async () => {
+    const made = runFile({ tuning: 'P', load: 'idle', interval: 1, start: 1e9, dice: 4, cell: true, tags: ['wakeup_latency'], blocks: [{ t: 0, seconds: 3, load: 'idle' }, { t: 70, seconds: 3, load: 'idle' }] });
+    const worst = { t: 71.2345, index: 4200, block: 1, wakeup_latency_ns: 300e6, execution_time_ns: 21e3, skipped: 0, stall: null };
+    const text = `${made.text}#[onbeat: ${JSON.stringify({ spike: worst })}]\n`;
+    await opened('empty.html', {}, async (page) => {
+      await page.locator('#files').setInputFiles([{ name: 'P-idle.onbeat.hlog', mimeType: 'text/plain', buffer: Buffer.from(text) }]);
+      const row = page.locator('#spikes tbody tr', { hasText: '300,000' });
+      await row.waitFor();
+      const column = (await page.locator('#spikes thead th').allInnerTexts()).findIndex((name) => name.startsWith('at, s'));
+      assert.equal(await row.locator('td').nth(column).innerText(), '71.234');
+    });
+  });
+
   test('causes stand by cell, by number or by lateness, with a table and advice', async () => {
     await opened('bench.html', {}, async (page) => {
       assert.match(await page.locator('#causes').innerText(), /Under idle, 62 spikes[\s\S]+lateness has a name[\s\S]+keep other threads off this CPU/);

@@ -43,6 +43,21 @@ test('missing events are told, those of other CPUs are not', () => {
   assert.deepEqual(gaps, [{ from: -1_000_000, to: -500_000, count: 12 }, { from: -400_000, to: -300_000, count: null }]);
 });
 
+test('lanes end where events were dropped, and begin where they come again', () => {
+  // A task and a softirq are open when the events stop; a switch away from another task is the first thing seen afterwards.
+  const { stretches } = timeline(of(['# lost: 1 5000500000 5001000000 12',
+    line(100, change(['onbeat-loop', 100, 9, 'S'], ['dd', 7, 120]), 100), line(400, 'softirq_entry: vec=4 [action=BLOCK]'),
+    line(1300, change(['cc1', 8, 120, 'R+'], ['onbeat-loop', 100, 9]), 8), line(1400, change(['onbeat-loop', 100, 9, 'S'], ['swapper/1', 0, 120]), 100)]));
+  assert.deepEqual(stretches.map(({ lane, name, from, to }) => [lane, name, from, to]), [
+    ['tasks', 'onbeat-loop', -3_000_000, -900_000], ['tasks', 'dd', -900_000, -500_000], ['softirqs', 'BLOCK', -600_000, -500_000],
+    ['tasks', 'cc1', 0, 300_000], ['tasks', 'onbeat-loop', 300_000, 400_000], ['idle', 'idle', 400_000, 1_500_000]]);
+});
+
+test('after a last gap nothing is drawn', () => {
+  const { stretches } = timeline(of(['# lost: 1 5001000000 5002500000 -', line(100, change(['onbeat-loop', 100, 9, 'S'], ['dd', 7, 120]), 100)]));
+  assert.deepEqual(stretches.map(({ name, from, to }) => [name, from, to]), [['onbeat-loop', -3_000_000, -900_000], ['dd', -900_000, 0]]);
+});
+
 test('instants beyond a hundred days of uptime keep their nanoseconds', () => {
   const day = 86_400 * 200;
   const [one] = timeline(of([`  dd-7       [001] ..... ${day + 5}.000000001: irq_handler_entry: irq=1 name=a`, `  dd-7       [001] ..... ${day + 5}.000000004: irq_handler_exit: irq=1 ret=handled`], { expiry_ns: (day + 5) * 1e9 })).stretches;

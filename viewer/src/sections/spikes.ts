@@ -5,7 +5,7 @@ import type { Spike } from '../hlog.ts';
 import { onClock, type Cell } from '../model.ts';
 import { shellWord } from '../shell.ts';
 import type { Store } from '../state.ts';
-import { count, moment, usCell, type Sec } from '../units.ts';
+import { count, usCell, type Sec } from '../units.ts';
 import { STALLS } from '../words.ts';
 import { around } from './around.ts';
 import { causeKey } from './swatches.ts';
@@ -16,14 +16,17 @@ interface Row { cell: Cell; spike: Spike; at: Sec }
 type Key = 'number' | 'at' | 'cell' | 'latency' | 'cause' | 'execution' | 'skipped' | 'stall';
 
 const COLUMNS: readonly { key: Key; name: string; numeric: boolean }[] = [
-  { key: 'number', name: 'spike', numeric: true }, { key: 'latency', name: 'wake-up latency, µs', numeric: true }, { key: 'cause', name: 'cause', numeric: false }, { key: 'at', name: 'when', numeric: true }, { key: 'cell', name: 'cell', numeric: false },
+  { key: 'number', name: 'spike', numeric: true }, { key: 'latency', name: 'wake-up latency, µs', numeric: true }, { key: 'cause', name: 'cause', numeric: false }, { key: 'at', name: 'at, s', numeric: true }, { key: 'cell', name: 'cell', numeric: false },
   { key: 'execution', name: 'execution time, µs', numeric: true }, { key: 'skipped', name: 'skipped before', numeric: true }, { key: 'stall', name: 'stall', numeric: false },
 ];
 
 const KEY: Readonly<Record<Key, (row: Row) => number | string>> = {
-  number: (row) => row.spike.number ?? 0, at: (row) => row.at, cell: (row) => row.cell.name, latency: (row) => row.spike.wakeup_latency_ns, cause: (row) => causeWords(row.spike), execution: (row) => row.spike.execution_time_ns,
+  number: (row) => row.spike.number ?? 0, at: (row) => row.spike.t, cell: (row) => row.cell.name, latency: (row) => row.spike.wakeup_latency_ns, cause: (row) => causeWords(row.spike), execution: (row) => row.spike.execution_time_ns,
   skipped: (row) => row.spike.skipped, stall: (row) => stallWord(row.spike.stall),
 };
+
+/** When a spike was, as the terminal and `onbeat export --list` print it, so that one is found by the other. */
+const at = ({ t }: Spike): string => t.toFixed(3);
 
 const stallWord = (stall: string | null): string => (stall === null ? '–' : STALLS[stall] ?? stall.replaceAll('_', ' '));
 
@@ -81,7 +84,7 @@ function rowsOf(row: Row, columns: readonly (typeof COLUMNS)[number][], open: Se
   };
   if (open.has(key)) fill();
   const main = mainCause(causes);
-  const words = (of: Key): string => (of === 'number' ? (spike.number === undefined ? '–' : count(spike.number)) : of === 'at' ? moment(spike.t) : of === 'cell' ? cell.name : of === 'latency' ? usCell(spike.wakeup_latency_ns, false)
+  const words = (of: Key): string => (of === 'number' ? (spike.number === undefined ? '–' : count(spike.number)) : of === 'at' ? at(spike) : of === 'cell' ? cell.name : of === 'latency' ? usCell(spike.wakeup_latency_ns, false)
     : of === 'execution' ? usCell(spike.execution_time_ns, false) : of === 'skipped' ? count(spike.skipped) : of === 'stall' ? stallWord(spike.stall) : causeWords(spike));
   const tr = h('tr', {}, ...columns.map(({ key: of, numeric }) => h('td', { class: numeric ? 'number' : of === 'cause' ? 'cause' : null },
     of === 'cause' && main !== null ? h('button', { type: 'button', class: 'more', 'data-why': key, 'aria-expanded': String(open.has(key)), 'aria-controls': id, onclick: toggle },

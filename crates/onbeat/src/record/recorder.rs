@@ -259,8 +259,15 @@ impl Recorder {
     /// Whether a sample is a spike, as far as is known before its interval ends, and worth an explanation.
     #[must_use]
     pub fn is_spike(&self, sample: &Sample) -> bool {
+        let lateness_ns = self.tally.lateness_of(sample);
         let is_counted = !self.warms_up(sample) && !self.excluded.touches_cycle(sample);
-        is_counted && self.tally.is_spike(self.tally.lateness_of(sample))
+        if !is_counted || !self.tally.may_be_spike(lateness_ns) {
+            return false;
+        }
+        // The first sample of an interval is counted by the limit of that interval, which is not yet in force.
+        let begins_interval = sample.release.ns_since(self.interval_start) >= self.recording.interval_ns;
+        let limit_ns = if begins_interval { self.tally.limit_of_next_ns() } else { self.tally.limit_so_far_ns() };
+        lateness_ns > limit_ns
     }
 
     /// Whether the file would keep what the CPUs did around a spike, as far as is known before its interval ends.

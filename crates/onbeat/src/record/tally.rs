@@ -110,7 +110,9 @@ impl Tally {
     pub(super) fn sample(&mut self, sample: &Sample, t: f64, why: Why) {
         // By the limit as it is before the sample. What was explained was a spike when it was asked about: one number for both.
         let lateness_ns = self.lateness_of(sample);
-        self.interval.spikes += u64::from(why.explanation.is_some() || self.is_spike(lateness_ns));
+        let is_spike =
+            why.explanation.is_some() || self.may_be_spike(lateness_ns) && lateness_ns > self.limit_so_far_ns();
+        self.interval.spikes += u64::from(is_spike);
 
         self.wakeup.add(sample.wakeup_latency_ns);
         self.count(Series::ReleaseLatency, sample.wakeup_latency_ns);
@@ -136,7 +138,9 @@ impl Tally {
             causes: explanation.map(|explanation| explanation.causes).unwrap_or_default(),
             ..SpikeNote::default()
         };
-        self.keep_if_among_worst(lateness_ns, || Spike { lateness_ns, note: note(), window });
+        if is_spike {
+            self.keep_if_among_worst(lateness_ns, || Spike { lateness_ns, note: note(), window });
+        }
     }
 
     fn count_cause(&mut self, lateness_ns: u64, explanation: &Explanation) {
@@ -156,14 +160,17 @@ impl Tally {
         }
     }
 
-    /// Whether a cycle that is as late as this is a spike, as far as is known before its interval ends.
-    pub(super) fn is_spike(&self, lateness_ns: u64) -> bool {
-        let may_be = match self.spike_limit {
+    /// The limit of the next interval, if this one ended now. An interval without a served release says nothing of the median.
+    pub(super) fn limit_of_next_ns(&self) -> u64 {
+        if self.wakeup.n > 0 { self.spike_limit_ns() } else { self.limit_so_far_ns() }
+    }
+
+    /// Whether a cycle can be a spike at all. A median costs more than this to know, and most cycles are below every limit.
+    pub(super) const fn may_be_spike(&self, lateness_ns: u64) -> bool {
+        match self.spike_limit {
             SpikeLimit::Above(ns) => lateness_ns > ns,
-            // Most cycles are below what any limit is; a median costs more than that to know.
             SpikeLimit::TenTimesMedian => lateness_ns > LEAST_SPIKE_NS,
-        };
-        may_be && lateness_ns > self.limit_so_far_ns()
+        }
     }
 
     pub(super) fn lateness_of(&self, sample: &Sample) -> u64 {
@@ -208,9 +215,7 @@ impl Tally {
             writer.interval(counted.series, &counted.counts, t, length)?;
         }
 
-        // The limit by which samples were looked at as they came, so that every spike was one when it happened.
-        let limit_ns = self.limit_so_far_ns();
-        self.last_limit_ns = Some(self.spike_limit_ns());
+        self.last_limit_ns = Some(self.limit_of_next_ns());
         let spikes = self.interval.spikes;
         self.interval.t = t;
         self.interval.length = length;
@@ -221,14 +226,13 @@ impl Tally {
         let block = self.interval.block;
         writer.note(&super::Note::Interval(Box::new(std::mem::take(&mut self.interval))))?;
         self.interval.block = block;
-        self.write_spikes(writer, limit_ns)?;
+        self.write_spikes(writer)?;
         self.empty();
         Ok(spikes)
     }
 
-    fn write_spikes(&mut self, writer: &mut RunWriter, limit_ns: u64) -> Result<(), WriteError> {
+    fn write_spikes(&mut self, writer: &mut RunWriter) -> Result<(), WriteError> {
         let block = self.interval.block;
-        self.worst.retain(|spike| spike.lateness_ns > limit_ns);
         // The worst come first, so that it is theirs to be kept.
         for Spike { lateness_ns, note, window } in &mut self.worst {
             note.block = block;
