@@ -119,6 +119,6 @@ export function explained(cells: readonly { name: string; figures: Pick<CellSumm
     const told = figures.causes !== undefined && Object.keys(figures.causes).length > 0 ? figures.causes : file ? countsOfFile(file) : countKept(figures.spikes);
     const all = Object.values(told);
     const lookedAt = all.reduce((sum, one) => sum + one.spikes, 0);
-    return lookedAt === 0 ? [] : [{ name, counts: told, spikes: Math.max(figures.spike_count, lookedAt), lookedAt, lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)) }];
+    return lookedAt === 0 ? [] : [{ name, counts: told, spikes: Math.max(figures.spike_count ?? 0, lookedAt), lookedAt, lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)) }];
   });
 }

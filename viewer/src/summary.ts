@@ -13,8 +13,8 @@ export type Outcome = 'PASS' | 'FAIL' | 'INCONCLUSIVE';
 export interface CellVerdict { outcome: Outcome; over: number; releases: number; needed: number | null; sentence: string }
 export interface CellSummary {
   tuning: string; load: string; file: string | null; permitted: boolean; why_not: string | null; complete: boolean;
-  blocks: number; slots: number; cycles: number; skipped: number; overruns: number; deadline_misses: number; lost: number;
-  spike_count: number; page_faults?: number; involuntary_switches?: number; cpu_share?: number | null;
+  blocks: number; slots: number; cycles: number; skipped: number | null; overruns: number | null; deadline_misses: number | null; lost: number;
+  spike_count: number | null; page_faults?: number; involuntary_switches?: number; cpu_share?: number | null;
   series: Record<string, SeriesFigures>; verdict: CellVerdict | null; spikes: Spike[]; notes: string[];
   /** Where another tool recorded it: misses, overruns and skipped releases are not known then. */
   import?: { format: string } | null;

@@ -152,7 +152,7 @@ fn a_stop_in_the_warm_up_is_in_every_figure() {
         let (summary, _, all_of_none, _) = bench(stopped_at, Some(limit()));
         let none = summary.cell("none", "paper").unwrap();
         assert_figures(none.main().unwrap().1, &all_of_none);
-        assert_eq!(none.skipped, STOPPED, "stopped at {stopped_at}");
+        assert_eq!(none.skipped, Some(STOPPED), "stopped at {stopped_at}");
         assert_eq!(none.verdict.as_ref().unwrap().over, STOPPED + 1);
         assert_eq!(none.verdict.as_ref().unwrap().outcome, Outcome::Fail);
     }

@@ -97,6 +97,13 @@ fn skipped_releases_stand_in_their_run_and_what_a_source_does_not_count_is_a_das
         text.contains("the tool that recorded foreign does not count it") && text.contains("all samples are equal")
     );
     assert!(text.contains("load") && row.contains("unknown"), "loads differ, so they stand there: {text}");
+
+    // A program that reads the JSON must not take what nobody counted for none.
+    let json = |run: &Digest| serde_json::to_value(&run.summary.cells[0]).unwrap();
+    for count in ["skipped", "overruns", "deadline_misses", "spike_count"] {
+        assert!(json(&digests[0])[count].is_u64(), "{count}");
+        assert!(json(&digests[1])[count].is_null(), "{count}");
+    }
 }
 
 #[test]
@@ -105,7 +112,7 @@ fn a_day_of_four_systems_stands_in_one_table_of_80_columns() {
     for (digest, name) in digests.iter_mut().zip(["windows", "osx", "ubuntu", "rt"]) {
         digest.name = name.to_owned();
         let cell = &mut digest.summary.cells[0];
-        (cell.overruns, cell.skipped) = (1_234, 12_345);
+        (cell.overruns, cell.skipped) = (Some(1_234), Some(12_345));
         for of in cell.series.values_mut() {
             (of.count, of.min_ns, of.max_ns, of.jitter_ns) = (80_304_595, 54_321, 17_170_000, 17_115_679);
             (of.mean_ns, of.sd_ns, of.tail_ratio) = (550_000.0, 370_000.0, Some(44.918_9));

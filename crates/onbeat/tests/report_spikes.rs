@@ -74,7 +74,7 @@ fn every_place_says_the_same_number_of_spikes() {
     let cell = &summary.cells[0];
 
     // Account and causes.
-    assert_eq!(cell.spike_count, all);
+    assert_eq!(cell.spike_count, Some(all));
     assert_eq!(cell.causes.values().map(|of| of.spikes).sum::<u64>(), all);
 
     // Terminal.

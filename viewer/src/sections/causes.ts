@@ -59,7 +59,7 @@ function remedies(all: Counts, kinds: readonly string[]): HTMLElement {
 }
 
 function nothing(report: Report): string {
-  const spikes = report.cells.reduce((sum, cell) => sum + cell.figures.spike_count, 0);
+  const spikes = report.cells.reduce((sum, cell) => sum + (cell.figures.spike_count ?? 0), 0);
   return spikes === 0 ? 'No sample went beyond the spike limit, so there is nothing to explain.'
     : 'Nobody looked: these recordings hold no causes, because the flight recorder was switched off, not permitted, or not there yet.';
 }

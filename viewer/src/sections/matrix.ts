@@ -64,9 +64,13 @@ function figureCell(row: Row, figures: SeriesFigures | undefined, tag: string, p
   return cell;
 }
 
-const COUNTS: readonly (readonly [string, (cell: CellSummary) => number])[] = [
-  ['misses', (c) => c.deadline_misses], ['overruns', (c) => c.overruns], ['skipped', (c) => c.skipped], ['lost', (c) => c.lost], ['releases', (c) => c.slots],
+const COUNTS: readonly (readonly [string, (cell: CellSummary) => number | null])[] = [
+  ['misses', (c) => c.deadline_misses], ['overruns', (c) => c.overruns], ['skipped', (c) => c.skipped], ['lost', (c) => (c.import ? null : c.lost)], ['releases', (c) => c.slots],
 ];
+
+/** A count, or a dash where the tool that recorded did not count it. */
+const counted = (of: number | null): string => (of === null ? '–' : count(of));
+const someClass = (name: string, of: number | null): string | null => ((of ?? 0) > 0 && name !== 'releases' ? 'some' : null);
 
 function columnHead(cell: Cell, store: Store): HTMLTableCellElement {
   const { figures } = cell;
@@ -109,8 +113,7 @@ function table(caption: string, columns: readonly { head: HTMLTableCellElement; 
 function countRows(cells: readonly Cell[]): HTMLElement[] {
   const shown = cells.filter((cell) => cell.figures.permitted);
   const result = COUNTS.map(([name, of], i) => h('tr', { class: i === 0 ? 'first counts' : 'counts' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, name),
-    ...shown.map(({ figures }) => h('td', { class: of(figures) > 0 && name !== 'releases' ? 'some' : null },
-      figures.import && name !== 'releases' ? '–' : count(of(figures))))));
+    ...shown.map(({ figures }) => h('td', { class: someClass(name, of(figures)) }, counted(of(figures))))));
   if (!cells.some((cell) => cell.figures.verdict)) return result;
   result.push(h('tr', { class: 'first counts' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, 'limit'), ...shown.map(({ figures }) => {
     const verdict = figures.verdict;
@@ -153,7 +156,7 @@ function singleTable(store: Store): HTMLElement[] {
     const tags = Object.keys(cell.figures.series);
     const columns = tags.map((tag) => ({ head: h('th', { scope: 'col' }, h('span', { class: 'column' }, seriesWord(tag).name)), cell, tag }));
     return h('div', {}, table('Figures of the run, µs', columns, period, shadesFor(tags), false),
-      h('dl', { class: 'facts counts' }, ...COUNTS.map(([name, of]) => h('div', {}, h('dt', {}, name), h('dd', { class: of(cell.figures) > 0 && name !== 'releases' ? 'some' : null }, count(of(cell.figures)))))));
+      h('dl', { class: 'facts counts' }, ...COUNTS.map(([name, of]) => h('div', {}, h('dt', {}, name), h('dd', { class: someClass(name, of(cell.figures)) }, counted(of(cell.figures)))))));
   });
 }
 

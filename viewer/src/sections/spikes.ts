@@ -99,7 +99,7 @@ export function spikesSection(store: Store): { element: HTMLElement; redraw: () 
   const many = report.cells.length > 1;
   const looked = report.cells.some((cell) => knownSpikes(cell).some((spike) => spike.causes?.length));
   const open = new Set<string>();
-  const total = report.cells.reduce((s, cell) => s + cell.figures.spike_count, 0);
+  const total = report.cells.reduce((s, cell) => s + (cell.figures.spike_count ?? 0), 0);
   const element = section('spikes', 'Worst spikes', total === 0 ? 'No sample went beyond the spike limit.'
     : `${count(total)} samples went beyond the spike limit. The worst of them are kept with what is known about each.${looked ? ' Choose a cause to see all that made that cycle late, and what ran around it.' : ''}`,
   many && total > 0 ? h('label', { class: 'tick' }, h('input', { type: 'checkbox', onchange: (event) => { everything = (event.target as HTMLInputElement).checked; redraw(); } }), ' of all cells, not only the selected ones') : null,

@@ -170,9 +170,9 @@ fn short_ratio(times: f64) -> String {
 }
 
 fn skipped_in_words(cell: &CellSummary) -> Option<String> {
-    let rate = cell.skipped as f64 / cell.slots.max(1) as f64;
-    (cell.skipped > 0)
-        .then(|| format!("skipped {} of {} releases ({})", count(cell.skipped), count(cell.slots), percent(rate)))
+    let skipped = cell.skipped.filter(|skipped| *skipped > 0)?;
+    let rate = skipped as f64 / cell.slots.max(1) as f64;
+    Some(format!("skipped {} of {} releases ({})", count(skipped), count(cell.slots), percent(rate)))
 }
 
 /// What the other tunings came to.

@@ -87,7 +87,7 @@ fn figures(cell: &CellSummary, series: Series, columns: usize) -> Vec<Entry> {
         percentile(Share::P99_9),
         us(of.max_ns as f64).into(),
         us(of.jitter_ns as f64).into(),
-        count(cell.skipped).into(),
+        cell.skipped.map_or_else(|| NO_FIGURE.to_owned(), count).into(),
     ]
 }
 

@@ -39,7 +39,7 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
     for load in loads {
         let of_load: Vec<&CellSummary> = cells.iter().filter(|cell| cell.load == *load).collect();
         let causes = merged(of_load.iter().map(|cell| &cell.causes));
-        let spikes: u64 = of_load.iter().map(|cell| cell.spike_count).sum();
+        let spikes: u64 = of_load.iter().filter_map(|cell| cell.spike_count).sum();
         let kept: Vec<&SpikeNote> = of_load.iter().flat_map(|cell| &cell.spikes).collect();
         sentences.extend(in_words(&causes, spikes, &kept).map(|words| format!("Under {load}, {words}")));
         // What helps under one load is said once.

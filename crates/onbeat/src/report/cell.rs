@@ -45,19 +45,19 @@ pub struct CellSummary {
     pub slots: u64,
     /// Cycles run.
     pub cycles: u64,
-    /// Releases passed over.
-    pub skipped: u64,
+    /// Releases passed over; `None` where another tool recorded and nobody counted them, as the three below.
+    pub skipped: Option<u64>,
     /// Cycles that ended after the next release.
-    pub overruns: u64,
+    pub overruns: Option<u64>,
     /// Cycles that ended after their deadline.
-    pub deadline_misses: u64,
+    pub deadline_misses: Option<u64>,
     /// Samples that found no room between loop and recorder.
     pub lost: u64,
     /// Slots in no series because something around the loop changed while they were under way.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excluded: u64,
     /// Samples beyond the spike limit.
-    pub spike_count: u64,
+    pub spike_count: Option<u64>,
     /// Page faults of the loop's thread; `None` when the run was cut off before it told.
     pub page_faults: Option<u64>,
     /// Times the loop's thread was made to leave the CPU; `None` as above.
@@ -115,6 +115,11 @@ impl CellSummary {
         Cell { tuning: self.tuning.clone(), load: self.load.clone() }
     }
 
+    /// Releases that were skipped or whose cycle missed its deadline; 0 where nobody counted them.
+    pub(super) fn late_or_skipped(&self) -> u64 {
+        self.deadline_misses.unwrap_or(0) + self.skipped.unwrap_or(0)
+    }
+
     /// What it is about and the figures of that: wake-up latency, unless its probe or another tool measured something else.
     #[must_use]
     pub fn main(&self) -> Option<(Series, &Statistics)> {
@@ -152,6 +157,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         super::imported::mark_beyond(&mut series, import);
     }
     let notes = notes(run, &series);
+    let counted = |number: u64| run.import.is_none().then_some(number);
     CellSummary {
         tuning: cell.tuning,
         load: cell.load,
@@ -163,12 +169,12 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         blocks: run.blocks.len() as u64,
         slots: account.slots,
         cycles: account.cycles,
-        skipped: account.skipped,
-        overruns: per_interval(|interval| interval.overruns),
-        deadline_misses: per_interval(|interval| interval.deadline_misses),
+        skipped: counted(account.skipped),
+        overruns: counted(per_interval(|interval| interval.overruns)),
+        deadline_misses: counted(per_interval(|interval| interval.deadline_misses)),
         lost: account.lost,
         excluded: account.excluded,
-        spike_count: per_interval(|interval| interval.spikes),
+        spike_count: counted(per_interval(|interval| interval.spikes)),
         page_faults: run.end.as_ref().map(|end| end.page_faults),
         involuntary_switches: run.end.as_ref().map(|end| end.involuntary_switches),
         cpu_share: share_of_slots(run, |end| end.cpu_ns),

@@ -123,7 +123,7 @@ fn effect(summary: &Summary) -> Option<Line> {
     };
     let (p, from_ns, to_ns) = [99.99, 99.9, 99.0, 90.0, 50.0].into_iter().find_map(supported)?;
     let time = |ns: u64| time_ns(ns, Letters::Ascii);
-    let late = |cell: &CellSummary| percent((cell.deadline_misses + cell.skipped) as f64 / cell.slots.max(1) as f64);
+    let late = |cell: &CellSummary| percent(cell.late_or_skipped() as f64 / cell.slots.max(1) as f64);
     Some(line(
         "effect",
         format!(

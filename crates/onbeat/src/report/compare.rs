@@ -379,7 +379,6 @@ impl Figures {
     /// Of one cell; `None` where it has no sample of the series.
     pub(super) fn of(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
         let of = cell.series.get(&series)?;
-        let counted = |n: u64| cell.import.is_none().then_some(n);
         Some(Self {
             run,
             tuning: cell.tuning.clone(),
@@ -393,10 +392,10 @@ impl Figures {
             jitter_ns: of.jitter_ns,
             tail_ratio: of.tail_ratio,
             from_buckets: of.from_buckets,
-            overruns: counted(cell.overruns),
-            deadline_misses: counted(cell.deadline_misses),
-            skipped: counted(cell.skipped),
-            spikes: counted(cell.spike_count),
+            overruns: cell.overruns,
+            deadline_misses: cell.deadline_misses,
+            skipped: cell.skipped,
+            spikes: cell.spike_count,
             causes: cell.causes.iter().map(|(kind, count)| (*kind, count.spikes)).collect(),
             ratios: Vec::new(),
         })

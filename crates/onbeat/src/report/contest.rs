@@ -192,7 +192,7 @@ impl Late {
         for cell in cells {
             let (of_cell, out_of) = match (&cell.verdict, limit) {
                 (Some(verdict), Some(_)) => (verdict.over + verdict.unsure, verdict.releases),
-                _ => (cell.deadline_misses + cell.skipped, cell.slots),
+                _ => (cell.late_or_skipped(), cell.slots),
             };
             (late, all) = (late + of_cell, all + out_of);
         }

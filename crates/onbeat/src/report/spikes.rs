@@ -58,7 +58,7 @@ pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
     let all =
         summary.cells.iter().flat_map(|cell| cell.spikes.iter().map(move |spike| Listed { cell: name(cell), spike }));
     let all = worst_first(all.collect());
-    let total: u64 = summary.cells.iter().map(|cell| cell.spike_count).sum();
+    let total: u64 = summary.cells.iter().filter_map(|cell| cell.spike_count).sum();
     let title = match total {
         0 => return None,
         total if total > SHOWN as u64 => format!("the worst {SHOWN} of {} spikes", count(total)),
@@ -114,7 +114,8 @@ pub const fn why_no_window(spike: &SpikeNote) -> &'static str {
 #[must_use]
 pub fn windows_in_words(summary: &Summary) -> Option<String> {
     let sum = |of: fn(&super::CellSummary) -> u64| summary.cells.iter().map(of).sum::<u64>();
-    let (kept, bytes, all) = (sum(|cell| cell.windows), sum(|cell| cell.window_bytes), sum(|cell| cell.spike_count));
+    let (kept, bytes, all) =
+        (sum(|cell| cell.windows), sum(|cell| cell.window_bytes), sum(|cell| cell.spike_count.unwrap_or(0)));
     let looked_at: u64 = summary.cells.iter().flat_map(|cell| cell.causes.values()).map(|count| count.spikes).sum();
     let kib = three_digits(bytes as f64 / 1024.0);
     let all = all.max(looked_at);

@@ -109,8 +109,7 @@ fn figures(cell: &CellSummary, (series, unit): (Series, Unit)) -> Vec<Entry> {
     };
     let mut entries = vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), plain(of.sd_ns)];
     entries.extend([Share::P50, Share::P99, Share::P99_9, Share::P99_99].map(percentile));
-    let is_counted = cell.import.is_none();
-    let counted = |n: u64| Entry::from(if is_counted { unit.whole(n) } else { NO_FIGURE.to_owned() });
+    let counted = |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), |n| unit.whole(n)));
     entries.extend([cell.deadline_misses, cell.skipped].map(counted));
     entries
 }
