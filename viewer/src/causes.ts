@@ -1,6 +1,6 @@
 // Why cycles were late: words and advice of each cause (the same as `onbeat::cause`), which one gives a spike its name,
 // and how many spikes each cell has of each.
-import type { Cause, CauseCount, RunFile, Spike } from './hlog.ts';
+import type { Cause, CauseCount, Culprit, RunFile, Spike } from './hlog.ts';
 import type { Cell } from './model.ts';
 import type { CellSummary } from './summary.ts';
 import { ns, type Ns } from './units.ts';
@@ -39,13 +39,39 @@ export const CAUSES: readonly CauseWord[] = TABLE.map(([kind, words, letters, hu
 export const causeWord = (kind: string): CauseWord =>
   CAUSES.find((word) => word.kind === kind) ?? { kind, words: kind.replaceAll('_', ' '), letters: '·', hue: 'black', pattern: 'dots', advice: '' };
 
-const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by' };
+export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by' };
+
+/** The program that a thread belongs to, as `Culprit::program` in Rust: its name without the number that distinguishes its threads. */
+export function program({ name, tid }: Culprit): string {
+  if (tid === undefined) return name;
+  if (name.startsWith('kworker/')) return 'kworker';
+  return /^(.+)[/.:_#-]\d+$/.exec(name)?.[1] ?? name;
+}
+
+const who = (culprit: Culprit): string => `${program(culprit)}${culprit.system_call ? `/${culprit.system_call}` : ''}`;
 
 /** A cause in words: "kernel section in dd/write", "softirq NET_RX". */
 export function inWords({ kind, culprit }: Cause): string {
   const { words } = causeWord(kind);
-  if (!culprit?.name) return words;
-  return `${words}${LINKS[kind] ?? ''} ${culprit.name}${culprit.system_call ? `/${culprit.system_call}` : ''}`;
+  return culprit?.name ? `${words}${LINKS[kind] ?? ''} ${who(culprit)}` : words;
+}
+
+/** What would remove it, as `Cause::advice` in Rust: what helps against one softirq or one thread does nothing against another. */
+export function adviceAgainst({ kind, culprit }: Pick<Cause, 'kind' | 'culprit'>): string {
+  const name = culprit?.name ?? '';
+  if (kind === 'softirq' && (name === 'TIMER' || name === 'HRTIMER')) return 'timers of other threads expire on this CPU: keep those threads off it (tuning C)';
+  if (kind === 'softirq' && name === 'RCU') return 'keep other threads off this CPU (tuning C); boot with rcu_nocbs=CPU to run RCU callbacks elsewhere';
+  if (kind === 'softirq' && name === 'SCHED') return 'the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)';
+  if (kind === 'hard_irq' && name.startsWith('timer ')) return 'the timer was set on this CPU: keep the threads that set it off this CPU (tuning C)';
+  if (kind === 'hard_irq' && name !== '' && !name.includes('(irq ')) return 'an interrupt of the CPU\'s own, which cannot be moved: keep other threads off this CPU (tuning C)';
+  if (kind === 'preempted' && culprit?.prio !== undefined && culprit.prio < 0) return 'a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)';
+  return causeWord(kind).advice;
+}
+
+/** Who made most of these spikes late, where that is known. */
+export function mostFrequent({ culprits }: CauseCount): { name: string; spikes: number } | null {
+  const [most] = Object.entries(culprits ?? {}).sort(([a, x], [b, y]) => y.spikes - x.spikes || y.worst_ns - x.worst_ns || (a < b ? 1 : -1));
+  return most === undefined ? null : { name: most[0], spikes: most[1].spikes };
 }
 
 /** Who it was, as the kernel has it: "dd [17594], nice 0", "irq/24-nvme [88], real-time priority 50"; null when nobody is known. */
@@ -60,19 +86,31 @@ export function thread({ culprit }: Cause): string | null {
 export const ordered = (causes: readonly Cause[]): Cause[] =>
   [...causes].sort((a, b) => Number(a.kind === 'unexplained') - Number(b.kind === 'unexplained') || b.ns - a.ns);
 
+/** Times added up by key, longest first; equal ones in their order. */
+function totals<K>(times: readonly (readonly [K, number])[]): [K, number][] {
+  const sums = new Map<K, number>();
+  for (const [key, time] of times) sums.set(key, (sums.get(key) ?? 0) + time);
+  return [...sums].sort(([, a], [, b]) => b - a);
+}
+
 /**
- * The cause that gives the spike its name, as `Explanation::main` decides, so that this list agrees with the counts: the
- * longest one that has a name; what every wake-up costs only when no other has a quarter of the lateness; time without a
- * name only when it is the longest and more than half of all.
+ * The cause that gives the spike its name, as `Explanation::main` decides, so that this list agrees with the counts: kinds are
+ * compared by all of their time, and within the kind programs by all of theirs. What every wake-up costs gives the name only
+ * when no other kind has a quarter of the lateness; time without a name only when it is the longest and more than half of all.
  */
 export function mainCause(causes: readonly Cause[] | undefined): Cause | null {
   const list = ordered(causes ?? []);
   const all = list.reduce((sum, cause) => sum + cause.ns, 0);
-  const withName = list.filter(({ kind }) => kind !== 'unexplained');
-  const named = withName.find(({ kind, ns: size }) => kind !== 'wake_up_path' && size >= Math.floor(all / 4)) ?? withName[0];
-  const rest = list.find(({ kind }) => kind === 'unexplained');
-  if (named === undefined || rest === undefined) return named ?? rest ?? null;
-  return rest.ns > all / 2 && rest.ns > named.ns ? rest : named;
+  const kinds = totals(list.map((cause) => [cause.kind, cause.ns] as const));
+  const withName = kinds.filter(([kind]) => kind !== 'unexplained');
+  const named = withName.find(([kind, size]) => kind !== 'wake_up_path' && size >= Math.floor(all / 4)) ?? withName[0];
+  const rest = kinds.find(([kind]) => kind === 'unexplained');
+  const chosen = named === undefined || rest === undefined ? named ?? rest : rest[1] > all / 2 && rest[1] > named[1] ? rest : named;
+  if (chosen === undefined) return null;
+  const ofKind = list.filter(({ kind }) => kind === chosen[0]);
+  const programOf = ({ culprit }: Cause): string | null => (culprit === undefined ? null : program(culprit));
+  const [longest] = totals(ofKind.map((cause) => [programOf(cause), cause.ns] as const));
+  return ofKind.find((cause) => programOf(cause) === longest![0]) ?? null;
 }
 
 /** Spikes by main cause. */
@@ -84,9 +122,15 @@ export function joinCounts(all: Iterable<Counts | undefined>): Counts {
   for (const counts of all) {
     for (const [kind, one] of Object.entries(counts ?? {})) {
       const old = sum[kind] ?? { spikes: 0, worst_ns: ns(0), lateness_ns: ns(0), accounted_ns: ns(0) };
+      const culprits = { ...old.culprits };
+      for (const [name, { spikes, worst_ns }] of Object.entries(one.culprits ?? {})) {
+        const known = culprits[name] ?? { spikes: 0, worst_ns: ns(0) };
+        culprits[name] = { spikes: known.spikes + spikes, worst_ns: ns(Math.max(known.worst_ns, worst_ns)) };
+      }
       sum[kind] = {
         spikes: old.spikes + one.spikes, worst_ns: ns(Math.max(old.worst_ns, one.worst_ns)),
         lateness_ns: ns(old.lateness_ns + one.lateness_ns), accounted_ns: ns(old.accounted_ns + one.accounted_ns),
+        ...(Object.keys(culprits).length > 0 ? { culprits } : {}),
       };
     }
   }
@@ -100,7 +144,8 @@ export function countKept(spikes: readonly Spike[]): Counts {
     if (main === null) return undefined;
     const sum = (of: readonly Cause[]): Ns => ns(of.reduce((all, cause) => all + cause.ns, 0));
     const late = sum(spike.causes!);
-    return { [main.kind]: { spikes: 1, worst_ns: late, lateness_ns: late, accounted_ns: sum(spike.causes!.filter(({ kind }) => kind !== 'unexplained')) } };
+    const culprits = main.culprit ? { culprits: { [who(main.culprit)]: { spikes: 1, worst_ns: late } } } : {};
+    return { [main.kind]: { spikes: 1, worst_ns: late, lateness_ns: late, accounted_ns: sum(spike.causes!.filter(({ kind }) => kind !== 'unexplained')), ...culprits } };
   }));
 }
 

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { CAUSES, causeWord, countKept, explained, inWords, joinCounts, mainCause, ordered, thread } from '../src/causes.ts';
+import { adviceAgainst, CAUSES, causeWord, countKept, explained, inWords, joinCounts, mainCause, mostFrequent, ordered, program, thread } from '../src/causes.ts';
 import { deriveSummary } from '../src/derive.ts';
-import { readText, type Cause, type Spike } from '../src/hlog.ts';
+import { readText, type Cause, type CauseCount, type Spike } from '../src/hlog.ts';
 import { buildReport } from '../src/model.ts';
 import { accounted, kindsOf } from '../src/sections/causes.ts';
 import { causeWords, knownSpikes, sorted } from '../src/sections/spikes.ts';
-import { ns, sec } from '../src/units.ts';
+import { ns, sec, type Ns } from '../src/units.ts';
 import { bench, runFile } from './fixture.ts';
 
 const cause = (kind: string, size: number, culprit?: Cause['culprit']): Cause => ({ kind, ns: ns(size), evidence: '', ...(culprit ? { culprit } : {}) });
@@ -25,6 +25,33 @@ test('words and advice are the same as the command’s', () => {
   assert.deepEqual([words.length, advice.length], [all.length, all.length]);
   for (const [kind, text] of words) assert.equal(causeWord(kind).words, text);
   for (const [kind, text] of advice) assert.equal(causeWord(kind).advice, text);
+});
+
+test('advice against one culprit is the command’s', () => {
+  const source = readFileSync(`${process.env['VIEWER_ROOT']}/../crates/onbeat/src/cause/kind.rs`, 'utf8').replace(/\\\n\s+/g, '');
+  const own = [.../fn advice\(&self\)[\s\S]+?\n    }/.exec(source)![0].matchAll(/=>[\s{]*"([^"]+)"/g)].map(([, text]) => text!);
+  const against = (kind: string, culprit: Cause['culprit']): string => adviceAgainst(cause(kind, 1, culprit));
+  const here = [against('softirq', { name: 'HRTIMER' }), against('softirq', { name: 'RCU' }), against('softirq', { name: 'SCHED' }),
+    against('hard_irq', { name: 'timer tick_nohz_handler' }), against('hard_irq', { name: 'reschedule interrupt' }), against('preempted', { name: 'hog', prio: -1 })];
+  assert.deepEqual(here, own);
+  assert.equal(against('softirq', { name: 'NET_RX' }), causeWord('softirq').advice);
+  assert.equal(against('hard_irq', { name: 'virtio1-req.0 (irq 36)' }), causeWord('hard_irq').advice);
+});
+
+test('a program of many threads weighs more than the longest single thread, and a kind by all of its time', () => {
+  const many = Array.from({ length: 656 }, (_, i) => cause('preempted', 165_000, { name: 'hackbench', tid: 1000 + i }));
+  assert.equal(inWords(mainCause([cause('preempted', 12_000_000, { name: 'kdamond.0', tid: 80 }), ...many])!), 'preempted by hackbench');
+  const divided = [cause('kernel_section', 40, { name: 'dd', tid: 7 }), cause('softirq', 35, { name: 'NET_RX' }), cause('softirq', 25, { name: 'TIMER' })];
+  assert.equal(inWords(mainCause(divided)!), 'softirq NET_RX');
+  assert.deepEqual(['kdamond.0', 'ksoftirqd/1', 'kworker/u8:3-events', 'irq/24-nvme', 'stress-ng-cpu', 'python3', 'rcuc/12', '7'].map((name) => program({ name, tid: 1 })),
+    ['kdamond', 'ksoftirqd', 'kworker', 'irq/24-nvme', 'stress-ng-cpu', 'python3', 'rcuc', '7']);
+});
+
+test('culprits add up, and the one of most spikes is named', () => {
+  const one = (culprits: Record<string, { spikes: number; worst_ns: Ns }>): CauseCount => ({ spikes: 9, worst_ns: ns(9), lateness_ns: ns(9), accounted_ns: ns(9), culprits });
+  const sum = joinCounts([{ softirq: one({ NET_RX: { spikes: 5, worst_ns: ns(7) }, TIMER: { spikes: 4, worst_ns: ns(9) } }) }, { softirq: one({ TIMER: { spikes: 3, worst_ns: ns(2) } }) }]);
+  assert.deepEqual(mostFrequent(sum['softirq']!), { name: 'TIMER', spikes: 7 });
+  assert.equal(sum['softirq']!.culprits!['TIMER']!.worst_ns, 9);
 });
 
 test('no two causes look alike or share their letters', () => {

@@ -1,7 +1,7 @@
 // Why it was late: causes by cell, and what would remove each.
-import { CAUSES, causeWord, explained, joinCounts, type Counts, type Explained } from '../causes.ts';
+import { adviceAgainst, CAUSES, causeWord, explained, inWords, joinCounts, LINKS, mainCause, mostFrequent, type Counts, type Explained } from '../causes.ts';
 import { choice, h, section } from '../dom.ts';
-import type { CauseCount } from '../hlog.ts';
+import type { CauseCount, Spike } from '../hlog.ts';
 import type { Report } from '../model.ts';
 import { count, held, human, percent } from '../units.ts';
 import { causeKey, dividedBar } from './swatches.ts';
@@ -49,11 +49,15 @@ function hiddenTable(cells: readonly Explained[], kinds: readonly string[]): HTM
 }
 
 /** The key to the bars, and against each cause its remedy. */
-function remedies(all: Counts, kinds: readonly string[]): HTMLElement {
+function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[]): HTMLElement {
   return h('ul', { class: 'remedies' }, ...kinds.map((kind) => {
-    const { words, advice } = causeWord(kind);
     const one = all[kind]!;
-    return h('li', {}, causeKey(kind), h('div', {}, h('b', {}, words), h('span', { class: 'muted' }, held(` ${spikesWord(one.spikes)}, worst ${human(one.worst_ns)}`)),
+    const most = mostFrequent(one);
+    // Priorities are not counted with culprits; a kept spike of this one has its own.
+    const kept = most === null ? undefined : spikes.map((spike) => mainCause(spike.causes)).find((main) => main?.kind === kind && inWords(main).endsWith(` ${most.name}`));
+    const advice = adviceAgainst(kept ?? { kind });
+    const by = most === null ? '' : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${LINKS[kind]?.trim() ?? 'of'} ${most.name}`;
+    return h('li', {}, causeKey(kind), h('div', {}, h('b', {}, causeWord(kind).words), h('span', { class: 'muted' }, held(` ${spikesWord(one.spikes)}${by}, worst ${human(one.worst_ns)}`)),
       advice ? h('p', {}, advice) : null));
   }));
 }
@@ -69,10 +73,11 @@ export function causesSection(report: Report): HTMLElement {
   const cells = explained(report.cells);
   if (cells.length === 0) return section('causes', 'Why it was late', nothing(report));
   const all = joinCounts(cells.map(({ counts }) => counts));
+  const kept = report.cells.flatMap(({ figures }) => figures.spikes);
   const holder = h('div');
   const draw = (measure: Measure): void => {
     const kinds = kindsOf(all, measure);
-    holder.replaceChildren(chart(cells, kinds, measure), hiddenTable(cells, kinds), remedies(all, kinds));
+    holder.replaceChildren(chart(cells, kinds, measure), hiddenTable(cells, kinds), remedies(all, kinds, kept));
   };
   draw('spikes');
   const lookedAt = cells.reduce((sum, cell) => sum + cell.lookedAt, 0);

@@ -1,5 +1,5 @@
 // One spike's causes: how its lateness divides among them, and what shows each.
-import { causeWord, inWords, ordered, thread } from '../causes.ts';
+import { adviceAgainst, causeWord, inWords, ordered, thread } from '../causes.ts';
 import { h } from '../dom.ts';
 import type { Cause } from '../hlog.ts';
 import { count, held, human, ns, percent } from '../units.ts';
@@ -17,7 +17,7 @@ function item(cause: Cause, all: number): HTMLElement {
     h('b', {}, inWords(cause)), ' ', held(human(cause.ns)), h('span', { class: 'muted' }, held(`, ${share(all > 0 ? cause.ns / all : 0)}`)),
     cause.evidence ? h('p', {}, held(cause.evidence)) : null,
     who && !cause.evidence.includes(who) ? h('p', { class: 'muted' }, who) : null,
-    causeWord(cause.kind).advice ? h('p', { class: 'muted' }, `Against it: ${causeWord(cause.kind).advice}`) : null));
+    adviceAgainst(cause) ? h('p', { class: 'muted' }, `Against it: ${adviceAgainst(cause)}`) : null));
 }
 
 /** The rest of a long list: how many, how much together, and the list itself when it is opened. */

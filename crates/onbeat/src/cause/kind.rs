@@ -97,7 +97,17 @@ impl CauseKind {
         }
     }
 
-    /// What would remove it, naming the tuning.
+    /// What stands between the kind and who did it: "kernel section **in** dd/write", "preempted **by** stress-ng".
+    #[must_use]
+    pub const fn link(self) -> &'static str {
+        match self {
+            Self::KernelSection | Self::InterruptsOff => " in",
+            Self::Preempted => " by",
+            _ => "",
+        }
+    }
+
+    /// What would remove it, naming the tuning, when nothing is known of who did it; see [`Cause::advice`].
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
@@ -157,6 +167,33 @@ pub struct Culprit {
     pub system_call: Option<String>,
 }
 
+impl Culprit {
+    /// The program that a thread belongs to: its name without the number that distinguishes its threads (`kdamond.0`,
+    /// `ksoftirqd/1`, `kworker/u8:3`). What is no thread (an interrupt, a softirq) is its own.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        if self.tid.is_none() {
+            return &self.name;
+        }
+        if self.name.starts_with("kworker/") {
+            return "kworker";
+        }
+        let without_digits = self.name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let has_number = without_digits.len() < self.name.len();
+        match without_digits.strip_suffix(['/', '.', ':', '-', '_', '#']) {
+            Some(program) if has_number && !program.is_empty() => program,
+            _ => &self.name,
+        }
+    }
+
+    /// The program and the system call it was in: `dd/write`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let call = self.system_call.as_ref().map(|call| format!("/{call}")).unwrap_or_default();
+        format!("{}{call}", self.program())
+    }
+}
+
 /// One cause of a spike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
@@ -178,15 +215,34 @@ impl Cause {
         let kind = self.kind.words();
         match &self.culprit {
             None => kind.to_owned(),
-            Some(culprit) => {
-                let link = match self.kind {
-                    CauseKind::KernelSection | CauseKind::InterruptsOff => " in",
-                    CauseKind::Preempted => " by",
-                    _ => "",
-                };
-                let call = culprit.system_call.as_ref().map(|call| format!("/{call}")).unwrap_or_default();
-                format!("{kind}{link} {}{call}", culprit.name)
+            Some(culprit) => format!("{kind}{} {}", self.kind.link(), culprit.words()),
+        }
+    }
+
+    /// What would remove it. What helps against one softirq or one thread does nothing against another.
+    #[must_use]
+    pub fn advice(&self) -> &'static str {
+        let Some(culprit) = &self.culprit else { return self.kind.advice() };
+        match (self.kind, culprit.name.as_str(), culprit.prio) {
+            (CauseKind::Softirq, "TIMER" | "HRTIMER", _) => {
+                "timers of other threads expire on this CPU: keep those threads off it (tuning C)"
             }
+            (CauseKind::Softirq, "RCU", _) => {
+                "keep other threads off this CPU (tuning C); boot with rcu_nocbs=CPU to run RCU callbacks elsewhere"
+            }
+            (CauseKind::Softirq, "SCHED", _) => {
+                "the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)"
+            }
+            (CauseKind::HardIrq, name, _) if name.starts_with("timer ") => {
+                "the timer was set on this CPU: keep the threads that set it off this CPU (tuning C)"
+            }
+            (CauseKind::HardIrq, name, _) if !name.contains("(irq ") => {
+                "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)"
+            }
+            (CauseKind::Preempted, _, Some(..0)) => {
+                "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)"
+            }
+            _ => self.kind.advice(),
         }
     }
 }
@@ -212,17 +268,107 @@ impl Explanation {
         Self { lateness_ns, accounted_ns, causes }
     }
 
-    /// The cause that gives the spike its name: the longest one with a name; [`CauseKind::Unexplained`] only when most of
-    /// the lateness is. What every wake-up costs gives it only when no other cause has a quarter of the lateness.
+    /// The cause that gives the spike its name. Kinds are compared by all of their time, and within the kind programs by all
+    /// of theirs: the longest kind with a name; [`CauseKind::Unexplained`] only when most of the lateness is. What every
+    /// wake-up costs gives it only when no other kind has a quarter of the lateness.
     #[must_use]
     pub fn main(&self) -> Option<&Cause> {
-        let unexplained = self.causes.iter().find(|cause| cause.kind == CauseKind::Unexplained);
-        let mut named = self.causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
-        let is_more = |cause: &&Cause| cause.kind != CauseKind::WakeUpPath && cause.ns >= self.lateness_ns / 4;
-        let named = named.clone().find(is_more).or_else(|| named.next());
-        match (named, unexplained) {
-            (Some(named), Some(rest)) if rest.ns > self.lateness_ns / 2 && rest.ns > named.ns => Some(rest),
-            (named, rest) => named.or(rest),
+        let kinds = totals(self.causes.iter().map(|cause| (cause.kind, cause.ns)));
+        let (rest, named): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|(kind, _)| *kind == CauseKind::Unexplained);
+
+        let is_more = |(kind, ns): &&(CauseKind, u64)| *kind != CauseKind::WakeUpPath && *ns >= self.lateness_ns / 4;
+        let named = named.iter().find(is_more).or_else(|| named.first());
+        let (kind, _) = match (named, rest.first()) {
+            (Some(named), Some(rest)) if rest.1 > self.lateness_ns / 2 && rest.1 > named.1 => *rest,
+            (named, rest) => *named.or(rest)?,
+        };
+
+        let program = |cause: &Cause| cause.culprit.as_ref().map(|culprit| culprit.program().to_owned());
+        let of_kind = || self.causes.iter().filter(|cause| cause.kind == kind);
+        let programs = totals(of_kind().map(|cause| (program(cause), cause.ns)));
+        let (longest, _) = programs.first()?;
+        of_kind().filter(|cause| program(cause) == *longest).reduce(|a, b| if b.ns > a.ns { b } else { a })
+    }
+}
+
+/// Times added up by key, longest first; equal ones in their order.
+fn totals<K: PartialEq>(times: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64)> {
+    let mut sums: Vec<(K, u64)> = Vec::new();
+    for (key, ns) in times {
+        match sums.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, sum)) => *sum += ns,
+            None => sums.push((key, ns)),
         }
+    }
+    sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(name: &str, tid: u32) -> Culprit {
+        Culprit { name: name.to_owned(), tid: Some(tid), prio: Some(120), system_call: None }
+    }
+
+    fn cause(kind: CauseKind, ns: u64, culprit: Option<Culprit>) -> Cause {
+        Cause { kind, ns, evidence: String::new(), culprit }
+    }
+
+    #[test]
+    fn a_program_of_many_threads_weighs_more_than_the_longest_single_thread() {
+        let many = (0..656).map(|n| cause(CauseKind::Preempted, 165_000, Some(thread("hackbench", 1_000 + n))));
+        let one = cause(CauseKind::Preempted, 12_000_000, Some(thread("kdamond.0", 80)));
+        let explanation = Explanation::of_causes(std::iter::once(one).chain(many).collect());
+        assert_eq!(explanation.main().unwrap().words(), "preempted by hackbench");
+    }
+
+    #[test]
+    fn a_kind_is_weighed_by_all_of_its_time() {
+        let explanation = Explanation::of_causes(vec![
+            cause(CauseKind::KernelSection, 40, Some(thread("dd", 7))),
+            cause(CauseKind::Softirq, 35, Some(Culprit { name: "NET_RX".to_owned(), ..Culprit::default() })),
+            cause(CauseKind::Softirq, 25, Some(Culprit { name: "TIMER".to_owned(), ..Culprit::default() })),
+        ]);
+        assert_eq!(explanation.main().unwrap().words(), "softirq NET_RX");
+    }
+
+    #[test]
+    fn threads_of_one_program_share_its_name() {
+        let names = [
+            "kdamond.0",
+            "ksoftirqd/1",
+            "kworker/u8:3-events",
+            "irq/24-nvme",
+            "stress-ng-cpu",
+            "python3",
+            "rcuc/12",
+            "7",
+        ];
+        let programs: Vec<String> = names.iter().map(|name| thread(name, 1).program().to_owned()).collect();
+        assert_eq!(
+            programs,
+            ["kdamond", "ksoftirqd", "kworker", "irq/24-nvme", "stress-ng-cpu", "python3", "rcuc", "7"]
+        );
+        let interrupt = Culprit { name: "virtio1-req.0".to_owned(), ..Culprit::default() };
+        assert_eq!(interrupt.program(), "virtio1-req.0", "no thread");
+    }
+
+    #[test]
+    fn advice_fits_who_did_it() {
+        let advice = |kind, name: &str, prio| {
+            let culprit = Culprit { name: name.to_owned(), prio, ..Culprit::default() };
+            cause(kind, 1, Some(culprit)).advice()
+        };
+        assert!(advice(CauseKind::Softirq, "NET_RX", None).contains("device's interrupt"));
+        for softirq in ["TIMER", "RCU", "SCHED"] {
+            assert!(!advice(CauseKind::Softirq, softirq, None).contains("device's interrupt"), "{softirq}");
+        }
+        assert!(advice(CauseKind::HardIrq, "virtio1-req.0 (irq 36)", None).contains("smp_affinity_list"));
+        assert!(!advice(CauseKind::HardIrq, "timer tick_nohz_handler", None).contains("smp_affinity_list"));
+        assert!(!advice(CauseKind::HardIrq, "reschedule interrupt", None).contains("smp_affinity_list"));
+        assert!(advice(CauseKind::Preempted, "hog", Some(40)).contains("tuning P"));
+        assert!(!advice(CauseKind::Preempted, "hog", Some(-1)).contains("tuning P"), "no priority precedes a deadline");
     }
 }

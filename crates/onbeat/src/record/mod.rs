@@ -35,8 +35,8 @@ pub use histogram::{Counts, LONGEST_NS, empty_counts};
 pub use imported::Import;
 pub use moments::Moments;
 pub use note::{
-    Account, Bench, Block, CauseCount, Cell, CellNotPermitted, EndReason, Header, Interval, LimitNote, LoadEvent,
-    Maxima, Note, Remark, SpikeNote, Stall, StepNote, SweepNote, Timing,
+    Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason, Header, Interval, LimitNote,
+    LoadEvent, Maxima, Note, Remark, SpikeNote, Stall, StepNote, SweepNote, Timing,
 };
 pub use past::{Past, Resume};
 pub use recorder::{Progress, Recorder, Recording, interval_ns_for};

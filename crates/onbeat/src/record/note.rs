@@ -215,7 +215,7 @@ pub struct Interval {
 }
 
 /// Spikes with one main cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseCount {
     /// How many.
     pub spikes: u64,
@@ -226,18 +226,55 @@ pub struct CauseCount {
     pub lateness_ns: u64,
     /// What of it the causes account for, in nanoseconds.
     pub accounted_ns: u64,
+    /// By who did it, as in `dd/write` or `NET_RX`. At most [`Self::CULPRITS`] of them in an interval; the spikes of others are
+    /// those that are missing here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub culprits: BTreeMap<String, CulpritCount>,
+}
+
+/// Spikes of one culprit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CulpritCount {
+    /// How many.
+    pub spikes: u64,
+    /// The largest lateness among them, in nanoseconds.
+    pub worst_ns: u64,
 }
 
 impl CauseCount {
+    /// Culprits that an interval keeps of a kind.
+    pub const CULPRITS: usize = 16;
+
     /// Both together.
     #[must_use]
-    pub fn merged(self, other: Self) -> Self {
+    pub fn merged(mut self, other: &Self) -> Self {
+        for (name, of_culprit) in &other.culprits {
+            self.add_culprit(name, *of_culprit, usize::MAX);
+        }
         Self {
             spikes: self.spikes + other.spikes,
             worst_ns: self.worst_ns.max(other.worst_ns),
             lateness_ns: self.lateness_ns + other.lateness_ns,
             accounted_ns: self.accounted_ns + other.accounted_ns,
+            culprits: self.culprits,
         }
+    }
+
+    /// Counts spikes of a culprit, when it is known already or fewer than `most` are.
+    pub(super) fn add_culprit(&mut self, name: &str, of: CulpritCount, most: usize) {
+        if self.culprits.len() >= most && !self.culprits.contains_key(name) {
+            return;
+        }
+        let known = self.culprits.entry(name.to_owned()).or_default();
+        known.spikes += of.spikes;
+        known.worst_ns = known.worst_ns.max(of.worst_ns);
+    }
+
+    /// Who made most of these spikes late, where that is known.
+    #[must_use]
+    pub fn most_frequent(&self) -> Option<(&str, CulpritCount)> {
+        let most = self.culprits.iter().max_by_key(|(_, of)| (of.spikes, of.worst_ns))?;
+        Some((most.0, *most.1))
     }
 }
 

@@ -4,7 +4,10 @@ use onbeat_rt::{Flags, Sample};
 
 use super::histogram::{IntervalCounts, empty_interval};
 use super::window::{Keeping, WindowFate};
-use super::{CauseCount, Interval, LONGEST_NS, Moments, RunWriter, Series, SpikeNote, Stall, WindowNote, WriteError};
+use super::{
+    CauseCount, CulpritCount, Interval, LONGEST_NS, Moments, RunWriter, Series, SpikeNote, Stall, WindowNote,
+    WriteError,
+};
 use crate::cause::{CauseKind, Explanation, KeptWindow};
 
 /// Spikes kept per interval.
@@ -144,11 +147,16 @@ impl Tally {
     }
 
     fn count_cause(&mut self, lateness_ns: u64, explanation: &Explanation) {
-        let kind = explanation.main().map_or(CauseKind::Unexplained, |cause| cause.kind);
-        let Explanation { lateness_ns: explained_ns, accounted_ns, .. } = *explanation;
-        let counted = CauseCount { spikes: 1, worst_ns: lateness_ns, lateness_ns: explained_ns, accounted_ns };
-        let all = self.interval.causes.entry(kind).or_default();
-        *all = all.merged(counted);
+        let main = explanation.main();
+        let all = self.interval.causes.entry(main.map_or(CauseKind::Unexplained, |cause| cause.kind)).or_default();
+        all.spikes += 1;
+        all.worst_ns = all.worst_ns.max(lateness_ns);
+        all.lateness_ns += explanation.lateness_ns;
+        all.accounted_ns += explanation.accounted_ns;
+        if let Some(culprit) = main.and_then(|cause| cause.culprit.as_ref()) {
+            let one = CulpritCount { spikes: 1, worst_ns: lateness_ns };
+            all.add_culprit(&culprit.words(), one, CauseCount::CULPRITS);
+        }
     }
 
     /// From which lateness on a sample is a spike: by the median of the interval before, in the first interval by its own

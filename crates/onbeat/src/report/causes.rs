@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::cell::CellSummary;
 use super::units::{Letters, count, listed, percent, three_digits, time_ns};
-use crate::cause::{Cause, CauseKind};
+use crate::cause::{CauseKind, Explanation};
 use crate::record::{CauseCount, RunFile, SpikeNote};
 
 /// Spikes by their main cause.
@@ -26,7 +26,7 @@ pub fn merged<'c>(all: impl IntoIterator<Item = &'c Causes>) -> Causes {
     let mut sum = Causes::new();
     for (kind, count) in all.into_iter().flatten() {
         let entry = sum.entry(*kind).or_default();
-        *entry = entry.merged(*count);
+        *entry = std::mem::take(entry).merged(count);
     }
     sum
 }
@@ -41,9 +41,9 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
         let causes = merged(of_load.iter().map(|cell| &cell.causes));
         let spikes: u64 = of_load.iter().filter_map(|cell| cell.spike_count).sum();
         let kept: Vec<&SpikeNote> = of_load.iter().flat_map(|cell| &cell.spikes).collect();
-        sentences.extend(in_words(&causes, spikes, &kept).map(|words| format!("Under {load}, {words}")));
+        sentences.extend(in_words(&causes, spikes).map(|words| format!("Under {load}, {words}")));
         // What helps under one load is said once.
-        let new = advice(&causes).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
+        let new = advice(&causes, &kept).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
         sentences.extend(new);
     }
     sentences.extend(cost(cells));
@@ -73,17 +73,14 @@ fn cost(cells: &[CellSummary]) -> Option<String> {
 
 /// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); 98.2 % of their lateness is accounted for`.
 #[must_use]
-pub fn in_words(causes: &Causes, spikes: u64, kept: &[&SpikeNote]) -> Option<String> {
+pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
     let looked_at: u64 = causes.values().map(|count| count.spikes).sum();
     if looked_at == 0 {
         return None;
     }
-    let mut by_number: Vec<(CauseKind, CauseCount)> = causes.iter().map(|(kind, count)| (*kind, *count)).collect();
+    let mut by_number: Vec<(CauseKind, &CauseCount)> = causes.iter().map(|(kind, count)| (*kind, count)).collect();
     by_number.sort_by_key(|(_, count)| std::cmp::Reverse(count.spikes));
-    let told = by_number.iter().take(TOLD).map(|(kind, of_kind)| {
-        let who = worst_of(*kind, kept).map_or_else(|| kind.words().to_owned(), Cause::words);
-        format!("{} {who} (worst {})", count(of_kind.spikes), time_ns(of_kind.worst_ns, Letters::Ascii))
-    });
+    let told = by_number.iter().take(TOLD).map(|(kind, of_kind)| one_in_words(*kind, of_kind));
     let mut told: Vec<String> = told.collect();
     let others: u64 = by_number.iter().skip(TOLD).map(|(_, count)| count.spikes).sum();
     if others > 0 {
@@ -102,25 +99,48 @@ pub fn in_words(causes: &Causes, spikes: u64, kept: &[&SpikeNote]) -> Option<Str
 }
 
 fn share(causes: &Causes) -> String {
-    let all = causes.values().fold(CauseCount::default(), |sum, count| sum.merged(*count));
+    let all = causes.values().fold(CauseCount::default(), CauseCount::merged);
     percent(all.accounted_ns as f64 / all.lateness_ns.max(1) as f64)
 }
 
-/// The main cause of the worst kept spike of a kind.
-pub(super) fn worst_of<'s>(kind: CauseKind, kept: &[&'s SpikeNote]) -> Option<&'s Cause> {
-    let main = |spike: &'s SpikeNote| spike.causes.iter().max_by_key(|cause| cause.ns);
-    let of_kind = kept.iter().filter_map(|spike| Some((spike.wakeup_latency_ns, main(spike)?)));
-    of_kind.filter(|(_, cause)| cause.kind == kind).max_by_key(|(late_ns, _)| *late_ns).map(|(_, cause)| cause)
+/// `9 softirq NET_RX (worst 3.7 ms)`, or `9 softirq (7 NET_RX; worst 3.7 ms)` where others made some of them late.
+fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
+    let number = count(of_kind.spikes);
+    let worst = time_ns(of_kind.worst_ns, Letters::Ascii);
+    match of_kind.most_frequent() {
+        None => format!("{number} {} (worst {worst})", kind.words()),
+        Some((who, most)) if most.spikes == of_kind.spikes => {
+            format!("{number} {}{} {who} (worst {worst})", kind.words(), kind.link())
+        }
+        Some((who, most)) => {
+            let link = kind.link().trim_start();
+            let space = if link.is_empty() { "" } else { " " };
+            format!("{number} {} ({} {link}{space}{who}; worst {worst})", kind.words(), count(most.spikes))
+        }
+    }
+}
+
+/// What would remove a cause, by who made most of its spikes late when one of those was kept.
+pub(super) fn remedy(kind: CauseKind, of_kind: &CauseCount, kept: &[&SpikeNote]) -> &'static str {
+    let Some((who, _)) = of_kind.most_frequent() else { return kind.advice() };
+    let mains = kept.iter().filter_map(|spike| Explanation::of_causes(spike.causes.clone()).main().cloned());
+    let mut of_who = mains
+        .filter(|cause| cause.kind == kind && cause.culprit.as_ref().is_some_and(|culprit| culprit.words() == who));
+    of_who.next().map_or_else(|| kind.advice(), |cause| cause.advice())
 }
 
 /// What would remove the most frequent cause that has a name, and the one of the worst spike when that is another.
-fn advice(causes: &Causes) -> Vec<String> {
+fn advice(causes: &Causes, kept: &[&SpikeNote]) -> Vec<String> {
     let named = || causes.iter().filter(|(kind, _)| **kind != CauseKind::Unexplained);
-    let most = named().max_by_key(|(_, count)| count.spikes).map(|(kind, _)| *kind);
-    let worst = named().max_by_key(|(_, count)| count.worst_ns).map(|(kind, _)| *kind);
-    let of = |kind: CauseKind, which: &str| format!("Against {}{which}: {}", kind.words(), kind.advice());
+    let most = named().max_by_key(|(_, count)| count.spikes);
+    let worst = named().max_by_key(|(_, count)| count.worst_ns);
+    let of = |(kind, count): (&CauseKind, &CauseCount), which: &str| {
+        format!("Against {}{which}: {}", kind.words(), remedy(*kind, count, kept))
+    };
     match (most, worst) {
-        (Some(most), Some(worst)) if most != worst => vec![of(most, ", the most frequent"), of(worst, ", the worst")],
+        (Some(most), Some(worst)) if most.0 != worst.0 => {
+            vec![of(most, ", the most frequent"), of(worst, ", the worst")]
+        }
         (Some(most), _) => vec![of(most, "")],
         (None, _) => Vec::new(),
     }
@@ -129,9 +149,46 @@ fn advice(causes: &Causes) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::{Cause, Culprit};
+    use crate::record::CulpritCount;
 
     fn counted(spikes: u64, worst_ns: u64) -> CauseCount {
-        CauseCount { spikes, worst_ns, lateness_ns: spikes * worst_ns, accounted_ns: spikes * worst_ns * 98 / 100 }
+        let lateness_ns = spikes * worst_ns;
+        CauseCount { spikes, worst_ns, lateness_ns, accounted_ns: lateness_ns * 98 / 100, ..CauseCount::default() }
+    }
+
+    fn by(mut count: CauseCount, culprits: &[(&str, u64)]) -> CauseCount {
+        for (name, spikes) in culprits {
+            count.culprits.insert((*name).to_owned(), CulpritCount { spikes: *spikes, worst_ns: count.worst_ns });
+        }
+        count
+    }
+
+    #[test]
+    fn a_culprit_is_credited_with_its_own_spikes_only() {
+        let all = Causes::from([(CauseKind::Softirq, by(counted(9, 3_700_000), &[("NET_RX", 9)]))]);
+        assert!(in_words(&all, 9).unwrap().starts_with("9 spikes: 9 softirq NET_RX (worst 3.7 ms);"));
+
+        let most = by(counted(9, 3_700_000), &[("hackbench", 7), ("kdamond", 1)]);
+        let causes = Causes::from([(CauseKind::Preempted, most)]);
+        assert!(in_words(&causes, 9).unwrap().starts_with("9 spikes: 9 preempted (7 by hackbench; worst 3.7 ms);"));
+    }
+
+    #[test]
+    fn the_remedy_is_that_of_the_culprit_of_most_spikes() {
+        let softirq = |name: &str| Cause {
+            kind: CauseKind::Softirq,
+            ns: 1_000,
+            evidence: String::new(),
+            culprit: Some(Culprit { name: name.to_owned(), ..Culprit::default() }),
+        };
+        let spike = |name: &str| SpikeNote { causes: vec![softirq(name)], ..SpikeNote::default() };
+        let kept = [spike("NET_RX"), spike("TIMER")];
+        let kept: Vec<&SpikeNote> = kept.iter().collect();
+        let of = |culprits| remedy(CauseKind::Softirq, &by(counted(9, 1_000), culprits), &kept);
+        assert_eq!(of(&[("TIMER", 8), ("NET_RX", 1)]), softirq("TIMER").advice());
+        assert_eq!(of(&[("NET_RX", 8), ("TIMER", 1)]), softirq("NET_RX").advice());
+        assert_ne!(softirq("TIMER").advice(), softirq("NET_RX").advice());
     }
 
     #[test]
@@ -142,13 +199,13 @@ mod tests {
             (CauseKind::Unexplained, counted(1, 300_000)),
         ]);
         assert_eq!(
-            in_words(&causes, 17, &[]).as_deref(),
+            in_words(&causes, 17).as_deref(),
             Some(
                 "17 spikes: 9 steal (worst 3.7 ms), 5 kernel section (worst 1.2 ms), 1 unexplained (worst 300 us) and 2 \
                  not looked at; 98 % of their lateness is accounted for"
             )
         );
-        assert!(matches!(&advice(&causes)[..], [one] if one.starts_with("Against steal: ")));
+        assert!(matches!(&advice(&causes, &[])[..], [one] if one.starts_with("Against steal: ")));
     }
 
     #[test]
@@ -157,7 +214,7 @@ mod tests {
             (CauseKind::HypervisorSteal, counted(9, 300_000)),
             (CauseKind::RtThrottling, counted(1, 50_000_000)),
         ]);
-        let advice = advice(&causes);
+        let advice = advice(&causes, &[]);
         assert!(advice[0].starts_with("Against steal, the most frequent: "), "{advice:?}");
         assert!(advice[1].starts_with("Against RT throttling, the worst: "), "{advice:?}");
     }
@@ -179,6 +236,6 @@ mod tests {
 
     #[test]
     fn where_nobody_looked_nothing_is_told() {
-        assert_eq!(in_words(&Causes::new(), 17, &[]), None);
+        assert_eq!(in_words(&Causes::new(), 17), None);
     }
 }

@@ -8,7 +8,6 @@ use super::cell::CellSummary;
 use super::summary::Summary;
 use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words};
-use crate::cause::{Cause, CauseKind};
 use crate::record::SpikeNote;
 
 /// What a text has room for behind its label in a terminal of 80 columns.
@@ -145,18 +144,24 @@ fn cause(summary: &Summary) -> Vec<Line> {
     let named = [("", of_best), (" in all cells", all)].into_iter().find_map(|(whose, cells)| {
         let causes = causes::merged(cells.iter().map(|cell| &cell.causes));
         let kept: Vec<&SpikeNote> = cells.iter().flat_map(|cell| &cell.spikes).collect();
-        top(&causes, &kept).map(|(kind, words)| (kind, format!("{words}{whose}")))
+        top(&causes, &kept).map(|(words, remedy)| (format!("{words}{whose}"), remedy))
     });
-    let Some((kind, words)) = named else { return Vec::new() };
-    vec![line("cause", words), line("remedy", in_short(kind.advice()))]
+    let Some((words, remedy)) = named else { return Vec::new() };
+    vec![line("cause", words), line("remedy", in_short(remedy))]
 }
 
-fn top(causes: &Causes, kept: &[&SpikeNote]) -> Option<(CauseKind, String)> {
+/// The cause of most spikes: by who did it where one culprit made more than half of them late, with its own spikes only.
+fn top(causes: &Causes, kept: &[&SpikeNote]) -> Option<(String, &'static str)> {
     let (kind, of_kind) = causes.iter().max_by_key(|(_, count)| count.spikes)?;
-    let spikes: u64 = causes.values().map(|count| count.spikes).sum();
-    let who = causes::worst_of(*kind, kept).map_or_else(|| kind.words().to_owned(), Cause::words);
-    let worst = time_ns(of_kind.worst_ns, Letters::Ascii);
-    Some((*kind, format!("{who}: {} of {} spikes, worst {worst}", count(of_kind.spikes), count(spikes))))
+    let all = count(causes.values().map(|count| count.spikes).sum());
+    let in_words = |who: String, spikes: u64, worst_ns: u64| {
+        format!("{who}: {} of {all} spikes, worst {}", count(spikes), time_ns(worst_ns, Letters::Ascii))
+    };
+    let words = match of_kind.most_frequent().filter(|(_, of)| of.spikes * 2 > of_kind.spikes) {
+        Some((who, of)) => in_words(format!("{}{} {who}", kind.words(), kind.link()), of.spikes, of.worst_ns),
+        None => in_words(kind.words().to_owned(), of_kind.spikes, of_kind.worst_ns),
+    };
+    Some((words, causes::remedy(*kind, of_kind, kept)))
 }
 
 /// The first of the remedies; without what stands behind a comma where there is no room for it.
