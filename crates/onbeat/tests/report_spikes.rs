@@ -23,7 +23,7 @@ fn late_ns(index: u64) -> u64 {
         // The first interval begins with a median that its end does not have.
         0..60 => return if index % 20 == 7 { 100 * US } else { 30 * US },
         // A sample that begins an interval: a spike by the limit of one interval, and none by that of the one before.
-        _ if index % INTERVAL == 0 => return 300 * US,
+        _ if index.is_multiple_of(INTERVAL) => return 300 * US,
         _ => {}
     }
     if index % 23 == 7 { median + index * 7_919 % 700 * US } else { median }
