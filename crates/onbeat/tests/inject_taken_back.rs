@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
@@ -26,7 +27,8 @@ struct Sleeper(Child);
 
 impl Sleeper {
     fn new() -> Self {
-        Self(Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap())
+        // In a group of its own: the kernel hangs up a stopped member of a group that has lost its shell.
+        Self(Command::new("sleep").arg("1000").process_group(0).stdin(Stdio::null()).spawn().unwrap())
     }
 
     fn pid(&self) -> i32 {
