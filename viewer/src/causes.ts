@@ -15,6 +15,8 @@ const TABLE: readonly (readonly [kind: string, words: string, letters: string, h
   ['hypervisor_steal', 'steal', 'St', 'vermilion', 'solid', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal'],
   ['hypervisor_pause', 'hypervisor pause', 'Hp', 'vermilion', 'dots', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal'],
   ['rt_throttling', 'RT throttling', 'Rt', 'purple', 'solid', 'leave a tenth of the CPU to others; kernel.sched_rt_runtime_us=-1 removes the limit for good'],
+  ['cpu_quota', 'CPU quota', 'Cq', 'purple', 'dots', 'give the loop a real-time priority (tuning P), which no quota holds back, or raise cpu.max of its cgroup'],
+  ['cgroup_freezer', 'cgroup freezer', 'Fz', 'green', 'dots', 'nothing to tune: somebody froze the loop\'s cgroup'],
   ['fair_server', 'fair server', 'Fs', 'purple', 'hatch', 'leave a tenth of the CPU to others, or move ordinary threads off this CPU (tuning C); debugfs sched/fair_server/cpuN/runtime=0 switches it off'],
   ['hard_irq', 'interrupt handler', 'Ih', 'orange', 'solid', 'move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)'],
   ['softirq', 'softirq', 'Sq', 'orange', 'hatch', 'move the device\'s interrupt, and with it its softirqs, to another CPU (tuning C); a PREEMPT_RT kernel runs them in threads'],
@@ -24,6 +26,8 @@ const TABLE: readonly (readonly [kind: string, words: string, letters: string, h
   ['late_idle_exit', 'late idle exit', 'Id', 'sky', 'solid', 'bound the idle states: /dev/cpu_dma_latency 0, or idle=poll for this CPU; or spin before the release (tuning S)'],
   ['late_timer', 'late timer interrupt', 'Ti', 'sky', 'hatch', 'on a virtual machine the host delivers timers late: pin its CPUs; else spin before the release (tuning S)'],
   ['own_overrun', 'own overrun', 'Ov', 'yellow', 'solid', 'shorten the work of a cycle or lengthen the period'],
+  ['lock_wait', 'waited for a lock', 'Lk', 'blue', 'dots', 'share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)'],
+  ['own_wait', 'waited in its work', 'Wt', 'yellow', 'dots', 'do not wait inside a cycle: ask in one cycle and read in the next (--exchange pipelined)'],
   ['page_fault', 'page fault', 'Pf', 'yellow', 'hatch', 'lock and touch all memory beforehand (tuning M: mlockall)'],
   ['migration', 'CPU migration', 'Mi', 'green', 'hatch', 'bind the loop to one CPU (--cpu, tuning C)'],
   ['frequency_change', 'frequency change', 'Fq', 'sky', 'dots', 'fix the frequency: governor performance'],
@@ -39,7 +43,7 @@ export const CAUSES: readonly CauseWord[] = TABLE.map(([kind, words, letters, hu
 export const causeWord = (kind: string): CauseWord =>
   CAUSES.find((word) => word.kind === kind) ?? { kind, words: kind.replaceAll('_', ' '), letters: '·', hue: 'black', pattern: 'dots', advice: '' };
 
-export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by' };
+export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by', lock_wait: ' held by', own_wait: ' in' };
 
 /** The program that a thread belongs to, as `Culprit::program` in Rust: its name without the number that distinguishes its threads. */
 export function program({ name, tid }: Culprit): string {

@@ -3,11 +3,11 @@
 
 mod cause_world;
 
-use cause_world::{DL_TASK, LOOP, RT_PERIOD, TICK, World, idle, looper, main_of, thread, us, us_of};
+use cause_world::{DL_TASK, LOOP, RT_PERIOD, TICK, TIMER, WAKE_UP, World, idle, looper, main_of, thread, us, us_of};
 use onbeat::cause::classify::{SpikeFacts, stalls};
 use onbeat::cause::counters::CounterSource;
-use onbeat::cause::event::{Label, Thread, Vector, What};
-use onbeat::cause::kind::CauseKind as Kind;
+use onbeat::cause::event::{Label, State, Thread, Vector, What};
+use onbeat::cause::kind::{CauseKind as Kind, Explanation};
 
 fn dd() -> Thread {
     thread(7, 120, "dd")
@@ -216,6 +216,127 @@ fn work_that_took_longer_than_planned_is_the_loops_own() {
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
     let explanation = world.explained();
     assert_eq!((main_of(&explanation).0, explanation.lateness_ns), (Kind::OwnOverrun, 800_000));
+}
+
+/// An ordinary loop that leaves the CPU at 1050 µs though it wants to run, and gets it back 60 ms later.
+fn held_back(by: Thread, throttled_us: Option<u64>) -> Explanation {
+    let mut world = World::asleep_beside(dd());
+    world.facts.prio = 120;
+    world.counters.is_guest = true;
+    world.counters.throttled_ns = throttled_us.map(|us| us * 1_000);
+    world.timer_interrupt(1001, 5).loop_runs(1010, dd()).worked(100, 60_100);
+    world.switch(1050, looper(), 0, by);
+    world.switch(61_050, by, 0, looper());
+    world.explained()
+}
+
+#[test]
+fn an_ordinary_loop_ran_out_of_its_cpu_quota() {
+    for throttled_us in [Some(59_000), None] {
+        let explanation = held_back(idle(), throttled_us);
+        assert_eq!(main_of(&explanation), (Kind::CpuQuota, none()), "{throttled_us:?}");
+        assert_eq!(us_of(&explanation, Kind::CpuQuota), 60_000);
+    }
+    let explanation = held_back(dd(), Some(59_000));
+    assert_eq!(main_of(&explanation).0, Kind::CpuQuota, "others use the time that the quota leaves");
+    assert!(explanation.main().unwrap().evidence.contains("throttled for 59.0 ms"));
+}
+
+#[test]
+fn a_wait_that_the_kernel_did_not_count_is_no_quota() {
+    for counted in [Some(0), Some(5_000)] {
+        assert_ne!(main_of(&held_back(idle(), counted)).0, Kind::CpuQuota, "{counted:?}");
+        assert_eq!(main_of(&held_back(dd(), counted)), (Kind::Preempted, "dd".to_owned()), "{counted:?}");
+    }
+    assert_eq!(main_of(&held_back(dd(), None)), (Kind::Preempted, "dd".to_owned()));
+}
+
+#[test]
+fn a_loop_that_woke_on_an_idle_cpu_is_held_by_its_quota_only_where_the_kernel_counted_it() {
+    let plant = |throttled_ns| {
+        let mut world = World::asleep_beside(idle());
+        world.facts.prio = 120;
+        world.counters.throttled_ns = throttled_ns;
+        world.timer_interrupt(1001, 5).loop_runs(41_000, idle());
+        main_of(&world.explained()).0
+    };
+    assert_eq!(plant(Some(39_000_000)), Kind::CpuQuota);
+    assert_ne!(plant(None), Kind::CpuQuota);
+}
+
+#[test]
+fn a_frozen_loop_sleeps_on_although_its_timer_fired() {
+    for running in [idle(), dd()] {
+        let mut world = World::asleep_beside(running);
+        world.counters.is_guest = true;
+        world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
+        world.on(1, 1002, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+        world.on(1, 1003, 0, What::TimerExpireExit { timer: TIMER });
+        world.on(1, 1005, 0, What::VectorExit(Vector::LocalTimer));
+        world.on(0, 31_000, 55, What::Waking { thread: looper(), target_cpu: 1 });
+        world.loop_runs(31_008, running);
+        let explanation = world.explained();
+        assert_eq!(main_of(&explanation), (Kind::CgroupFreezer, none()));
+        assert!(us_of(&explanation, Kind::CgroupFreezer) >= 29_900);
+    }
+}
+
+#[test]
+fn a_sleep_that_is_begun_again_after_the_thaw_was_frozen_all_the_same() {
+    let mut world = World::asleep_beside(dd());
+    world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+    world.on(1, 1003, 0, What::TimerExpireExit { timer: TIMER });
+    world.on(1, 1005, 0, What::VectorExit(Vector::LocalTimer));
+    world.on(0, 31_000, 55, What::Waking { thread: looper(), target_cpu: 1 });
+    world.switch(31_005, dd(), 0, looper());
+    world.timer_set(31_010, 1000);
+    world.switch(31_012, looper(), 1, dd());
+    world.timer_interrupt(31_014, 4).loop_runs(31_020, dd());
+    assert_eq!(main_of(&world.explained()), (Kind::CgroupFreezer, none()));
+}
+
+#[test]
+fn a_late_timer_is_no_freezer() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(31_000, 5).loop_runs(31_010, idle());
+    assert_ne!(main_of(&world.explained()).0, Kind::CgroupFreezer);
+}
+
+/// The loop sleeps in a system call of its own work until `waker` wakes it.
+fn waits(call: i64, waker: u32) -> World {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(10, 900);
+    world.switch(1020, looper(), 1, dd());
+    let reading = world.reading(1020, 0);
+    (reading.prev, reading.next, reading.prev_syscall) = (LOOP, 7, Some(call));
+    world.on(0, 1850, waker, What::Waking { thread: looper(), target_cpu: 1 });
+    world.switch(1855, dd(), 0, looper());
+    world
+}
+
+#[test]
+fn a_lock_is_named_with_its_holder_and_who_kept_the_holder_off() {
+    let holder = thread(31, 120, "reader");
+    let mut world = waits(libc::SYS_futex, 31);
+    let named = world.explained();
+    assert_eq!(main_of(&named).0, Kind::LockWait);
+    assert_eq!(us_of(&named, Kind::LockWait), 830);
+
+    world.on(0, 1100, 31, What::Switch { prev: holder, prev_state: State(0), next: thread(40, 120, "hog") });
+    world.on(0, 1800, 40, What::Switch { prev: thread(40, 120, "hog"), prev_state: State(0), next: holder });
+    let explanation = world.explained();
+    let main = explanation.main().unwrap();
+    assert_eq!(main.words(), "waited for a lock held by reader");
+    assert!(main.evidence.contains("hog") && main.evidence.contains("kept the holder off"), "{}", main.evidence);
+}
+
+#[test]
+fn a_wait_for_a_reply_is_no_work_to_be_shortened() {
+    let explanation = waits(libc::SYS_ppoll, 12).explained();
+    assert_eq!(explanation.main().unwrap().words(), "waited in its work in ppoll");
+    assert_eq!(us_of(&explanation, Kind::OwnWait), 830);
+    assert_eq!(us_of(&explanation, Kind::OwnOverrun), 55, "what it did itself beyond the plan");
 }
 
 #[test]

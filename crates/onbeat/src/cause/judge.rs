@@ -50,8 +50,6 @@ enum Mode {
     Unknown,
 }
 
-/// A timer's function that let real-time threads on again ran this shortly before.
-const RELEASED_WITHIN_NS: u64 = 300_000;
 /// A thread on the CPU that the loop was sent to makes room within this time of its interrupt, in nanoseconds; on the
 /// virtual machines measured it takes 15 to 25 µs.
 const SENT_NS: u64 = 50_000;
@@ -68,19 +66,25 @@ pub(super) struct Judge<'w> {
     /// When the loop's timer was set, and which it is.
     armed: Option<(Instant, u64, u32)>,
     /// When that timer's function began, and on which CPU.
-    fired: Option<(Instant, u32)>,
+    pub(super) fired: Option<(Instant, u32)>,
     moved: bool,
 }
 
 impl<'w> Judge<'w> {
     pub(super) fn new(facts: &'w SpikeFacts, window: &'w Window, counters: &'w Counters) -> Self {
         let events = window.in_order();
-        let armed = events.iter().rev().find_map(|event| match event.what {
+        let armed = |event: &&Event| match event.what {
             What::TimerStart { timer, softexpires, .. } if event.tid == facts.tid && event.at <= facts.start => {
                 facts.is_the_loops_timer(softexpires).then_some((event.at, timer, event.cpu))
             }
             _ => None,
-        });
+        };
+        // A sleep that a freezer or a signal interrupts sets its timer again, to the same instant: the first one counts. Of relative
+        // timers only the last is known to be the sleep's.
+        let armed = match facts.relative {
+            false => events.iter().find_map(armed),
+            true => events.iter().rev().find_map(armed),
+        };
         let fired = armed.and_then(|(set, timer, _)| {
             events.iter().find_map(|event| match event.what {
                 What::TimerExpireEntry { timer: fired, .. } if fired == timer && event.at >= set => {
@@ -157,15 +161,17 @@ impl<'w> Judge<'w> {
         for slice in self.timeline.between(cpu, part.from, part.to) {
             let (kind, culprit, remark) = match span.own {
                 Own::Running => self.while_running(&slice, part.kind),
-                Own::Asleep if part.kind == PartKind::Running => {
-                    (Verdict::OwnWork, None, Some("the cycle's own work slept".to_owned()))
+                Own::Asleep if part.kind == PartKind::Running => self.while_waiting(span),
+                Own::Asleep | Own::Blocked if part.kind == PartKind::WakeUp && self.is_frozen(&slice, span) => {
+                    let remark = "its timer had fired, and nothing woke it".to_owned();
+                    (Verdict::Cause(CauseKind::CgroupFreezer), None, Some(remark))
                 }
                 Own::Asleep => self.while_asleep(&slice, cpu),
                 Own::Ready => {
                     idle_ns += if matches!(slice.doing, Doing::Idle(_)) { slice.to.ns_since(slice.from) } else { 0 };
                     self.while_ready(&slice, span, refusal.as_ref(), idle_ns)
                 }
-                Own::Blocked => self.while_blocked(span),
+                Own::Blocked => self.while_blocked(span, part.kind),
                 Own::Stopped => self.while_stopped(span),
                 Own::Unknown => (
                     Verdict::Cause(CauseKind::Unexplained),
@@ -234,9 +240,8 @@ impl<'w> Judge<'w> {
                 let remark = "its new CPU had to be interrupted first".to_owned();
                 (Verdict::Cause(CauseKind::Migration), Some(thread_culprit(&thread, None)), Some(remark))
             }
-            Doing::Thread(thread) if thread.prio <= self.facts.prio || !self.is_real_time() => {
-                (Verdict::Cause(CauseKind::Preempted), Some(thread_culprit(&thread, None)), None)
-            }
+            Doing::Thread(thread) if thread.prio <= self.facts.prio || !self.is_real_time() => refused_by(None)
+                .unwrap_or_else(|| (Verdict::Cause(CauseKind::Preempted), Some(thread_culprit(&thread, None)), None)),
             Doing::Thread(thread) => refused_by(Some(thread_culprit(&thread, None))).unwrap_or_else(|| {
                 let number = match self.mode(&thread, span.cpu, slice.to) {
                     Mode::Syscall(number) => Some(number),
@@ -257,16 +262,6 @@ impl<'w> Judge<'w> {
                 }
             }),
             _ => cause(CauseKind::Unexplained),
-        }
-    }
-
-    fn while_blocked(&self, span: &OwnSpan) -> Judged {
-        let faulted = self.own_events(span.from.minus_ns(RELEASED_WITHIN_NS), span.from);
-        let faulted = faulted.filter(|event| matches!(event.what, What::PageFault { .. })).count() > 0;
-        if faulted {
-            (Verdict::Cause(CauseKind::PageFault), None, Some("the page had to be read from a device".to_owned()))
-        } else {
-            (Verdict::OwnWork, None, Some("the loop waited inside the kernel (state D)".to_owned()))
         }
     }
 
@@ -328,7 +323,7 @@ impl<'w> Judge<'w> {
     }
 
     /// When the interrupt around `at` on the timer's CPU was entered.
-    fn interrupt_at(&self, at: Instant) -> Option<Instant> {
+    pub(super) fn interrupt_at(&self, at: Instant) -> Option<Instant> {
         let cpu = self.fired.map(|(_, cpu)| cpu);
         self.timeline.between(cpu, at, at.plus_ns(1)).first()?.interrupt
     }
@@ -337,7 +332,7 @@ impl<'w> Judge<'w> {
         self.facts.prio < 100
     }
 
-    fn thread_named(&self, tid: u32) -> Option<Thread> {
+    pub(super) fn thread_named(&self, tid: u32) -> Option<Thread> {
         self.events.iter().find_map(|event| match event.what {
             What::Switch { prev, .. } if prev.tid == tid => Some(prev),
             What::Switch { next, .. } if next.tid == tid => Some(next),
@@ -389,23 +384,26 @@ impl<'w> Judge<'w> {
     }
 }
 
-type Judged = (Verdict, Option<Culprit>, Option<String>);
+pub(super) type Judged = (Verdict, Option<Culprit>, Option<String>);
 
 const fn cause(kind: CauseKind) -> Judged {
     (Verdict::Cause(kind), None, None)
 }
 
-fn named(name: &str) -> Culprit {
+pub(super) fn named(name: &str) -> Culprit {
     Culprit { name: name.to_owned(), ..Culprit::default() }
 }
 
-fn thread_culprit(thread: &Thread, syscall: Option<i64>) -> Culprit {
-    let number = |number: i64| syscalls::name(number).map_or_else(|| format!("system call {number}"), str::to_owned);
+pub(super) fn syscall_name(number: i64) -> String {
+    syscalls::name(number).map_or_else(|| format!("system call {number}"), str::to_owned)
+}
+
+pub(super) fn thread_culprit(thread: &Thread, syscall: Option<i64>) -> Culprit {
     Culprit {
         name: thread.name.text().into_owned(),
         tid: Some(thread.tid),
         prio: Some(thread.prio),
-        system_call: syscall.map(number),
+        system_call: syscall.map(syscall_name),
     }
 }
 

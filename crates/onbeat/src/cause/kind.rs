@@ -13,6 +13,10 @@ pub enum CauseKind {
     HypervisorPause,
     /// The scheduler held all real-time threads back: their runtime of this second was used up.
     RtThrottling,
+    /// A CPU quota of the loop's cgroup was used up (`cpu.max`); only ordinary threads are held back by it.
+    CpuQuota,
+    /// The cgroup freezer held the loop: its timer fired and nothing woke it.
+    CgroupFreezer,
     /// The scheduler gave ordinary threads their 5 % of the CPU (Linux 6.12 and later).
     FairServer,
     /// An interrupt handler ran.
@@ -31,6 +35,10 @@ pub enum CauseKind {
     LateTimer,
     /// The loop itself was not done: it went to sleep after the instant to wake up at, or its work took longer than planned.
     OwnOverrun,
+    /// The loop waited for a lock in its own work.
+    LockWait,
+    /// The loop waited in its own work for something else: a reply, a device, another thread.
+    OwnWait,
     /// Memory that was not present was touched.
     PageFault,
     /// The loop was moved to another CPU.
@@ -49,10 +57,12 @@ pub enum CauseKind {
 
 impl CauseKind {
     /// All of them, [`Self::Unexplained`] last.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::HypervisorSteal,
         Self::HypervisorPause,
         Self::RtThrottling,
+        Self::CpuQuota,
+        Self::CgroupFreezer,
         Self::FairServer,
         Self::HardIrq,
         Self::Softirq,
@@ -62,6 +72,8 @@ impl CauseKind {
         Self::LateIdleExit,
         Self::LateTimer,
         Self::OwnOverrun,
+        Self::LockWait,
+        Self::OwnWait,
         Self::PageFault,
         Self::Migration,
         Self::FrequencyChange,
@@ -78,6 +90,8 @@ impl CauseKind {
             Self::HypervisorSteal => "steal",
             Self::HypervisorPause => "hypervisor pause",
             Self::RtThrottling => "RT throttling",
+            Self::CpuQuota => "CPU quota",
+            Self::CgroupFreezer => "cgroup freezer",
             Self::FairServer => "fair server",
             Self::HardIrq => "interrupt handler",
             Self::Softirq => "softirq",
@@ -87,6 +101,8 @@ impl CauseKind {
             Self::LateIdleExit => "late idle exit",
             Self::LateTimer => "late timer interrupt",
             Self::OwnOverrun => "own overrun",
+            Self::LockWait => "waited for a lock",
+            Self::OwnWait => "waited in its work",
             Self::PageFault => "page fault",
             Self::Migration => "CPU migration",
             Self::FrequencyChange => "frequency change",
@@ -101,8 +117,9 @@ impl CauseKind {
     #[must_use]
     pub const fn link(self) -> &'static str {
         match self {
-            Self::KernelSection | Self::InterruptsOff => " in",
+            Self::KernelSection | Self::InterruptsOff | Self::OwnWait => " in",
             Self::Preempted => " by",
+            Self::LockWait => " held by",
             _ => "",
         }
     }
@@ -121,6 +138,10 @@ impl CauseKind {
                 "leave a tenth of the CPU to others, or move ordinary threads off this CPU (tuning C); \
                  debugfs sched/fair_server/cpuN/runtime=0 switches it off"
             }
+            Self::CpuQuota => {
+                "give the loop a real-time priority (tuning P), which no quota holds back, or raise cpu.max of its cgroup"
+            }
+            Self::CgroupFreezer => "nothing to tune: somebody froze the loop's cgroup",
             Self::HardIrq => "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)",
             Self::Softirq => {
                 "move the device's interrupt, and with it its softirqs, to another CPU (tuning C); \
@@ -140,6 +161,10 @@ impl CauseKind {
                 "on a virtual machine the host delivers timers late: pin its CPUs; else spin before the release (tuning S)"
             }
             Self::OwnOverrun => "shorten the work of a cycle or lengthen the period",
+            Self::LockWait => {
+                "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)"
+            }
+            Self::OwnWait => "do not wait inside a cycle: ask in one cycle and read in the next (--exchange pipelined)",
             Self::PageFault => "lock and touch all memory beforehand (tuning M: mlockall)",
             Self::Migration => "bind the loop to one CPU (--cpu, tuning C)",
             Self::FrequencyChange => "fix the frequency: governor performance",

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use onbeat_rt::Instant;
 
 use super::counters::{CounterSource, Counters, ProcfsSteal};
+use super::quota::Quota;
 use super::switch_watch::SwitchWatch;
 use crate::host;
 
@@ -18,6 +19,7 @@ pub(super) struct Meter {
     why_not: Option<String>,
     procfs: ProcfsSteal,
     smi: Option<(File, u64)>,
+    quota: Quota,
     is_guest: bool,
     has_fair_server: bool,
 }
@@ -31,10 +33,12 @@ impl Meter {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let is_guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
         let has_fair_server = host::kernel_is_at_least(6, 12);
-        Self { watch, why_not, procfs: ProcfsSteal::default(), smi: smi_counter(cpu), is_guest, has_fair_server }
+        let (smi, quota) = (smi_counter(cpu), Quota::of_thread(tid));
+        Self { watch, why_not, procfs: ProcfsSteal::default(), smi, quota, is_guest, has_fair_server }
     }
 
     pub(super) fn follow(&mut self, tid: u32) {
+        self.quota = Quota::of_thread(tid);
         let refused = self.watch.as_ref().and_then(|watch| watch.follow(tid).err());
         if let Some(why) = refused {
             self.give_up(&why.to_string());
@@ -71,7 +75,8 @@ impl Meter {
             Some(now.wrapping_sub(std::mem::replace(before, now)) & u64::from(u32::MAX))
         });
         let (is_guest, has_fair_server) = (self.is_guest, self.has_fair_server);
-        Counters { source: self.source(), readings, is_guest, smi, has_fair_server }
+        let throttled_ns = self.quota.throttled_ns();
+        Counters { source: self.source(), readings, is_guest, smi, has_fair_server, throttled_ns }
     }
 
     pub(super) fn bytes_held(&self) -> u64 {

@@ -24,6 +24,7 @@ mod meter;
 pub mod page;
 pub mod perfetto;
 mod protobuf;
+mod quota;
 mod refusal;
 mod settle;
 mod switch_watch;
@@ -31,6 +32,7 @@ pub mod syscalls;
 pub mod timeline;
 pub mod tracefs;
 mod unseen;
+mod waits;
 pub mod window;
 
 pub use classify::{SpikeFacts, explain, stalls};

@@ -29,7 +29,7 @@ impl Judge<'_> {
     /// Whether a rule of the scheduler held the loop back in this span of waiting.
     pub(super) fn refusal(&self, span: &OwnSpan) -> Option<Refusal> {
         if !self.is_real_time() {
-            return None;
+            return self.quota(span);
         }
         let throttled =
             self.counters.between(span.cpu, span.from, span.to).find(|reading| reading.rt_throttled == Some(true));
@@ -69,6 +69,27 @@ impl Judge<'_> {
             )
         };
         Some(Refusal { from, kind, evidence: evidence.to_owned() })
+    }
+
+    /// A CPU quota held an ordinary loop back: the kernel counted half of the wait or more. Where it does not count, the CPU must
+    /// have gone idle while the loop wanted to run; a CPU that slept already may just be slow to wake.
+    fn quota(&self, span: &OwnSpan) -> Option<Refusal> {
+        let waited_ns = span.to.ns_since(span.from);
+        let refusal = |from, evidence| Some(Refusal { from, kind: CauseKind::CpuQuota, evidence });
+        match self.counters.throttled_ns {
+            Some(ns) if ns > 0 && ns >= waited_ns / 2 && waited_ns >= LEAST_REFUSAL_NS => {
+                let ms = ns as f64 / 1e6;
+                refusal(
+                    span.from,
+                    format!("the loop's cgroup was throttled for {ms:.1} ms since the spike before (cpu.stat)"),
+                )
+            }
+            Some(_) => None,
+            None => {
+                let (from, _) = self.other_chosen(span).filter(|(_, idles)| *idles)?;
+                refusal(from, "the CPU went idle while the loop wanted to run".to_owned())
+            }
+        }
     }
 
     /// The rule that was at work already when the loop woke: an ordinary thread had the CPU, or nobody, though another

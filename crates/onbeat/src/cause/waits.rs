@@ -1,0 +1,80 @@
+//! A loop that sleeps where it should not: in its own work, for a page of memory, or because it was frozen.
+
+use onbeat_rt::Instant;
+
+use super::classify::PartKind;
+use super::event::{Thread, What};
+use super::judge::{Judge, Judged, Verdict, named, syscall_name, thread_culprit};
+use super::kind::CauseKind;
+use super::settle::ORDINARY_STEP_NS;
+use super::timeline::{OwnSpan, Slice};
+
+/// A page fault comes this shortly before the sleep for its page, in nanoseconds.
+const FAULTED_WITHIN_NS: u64 = 300_000;
+/// A wake-up follows its timer's function within this time, in nanoseconds, unless the CPU itself was taken away.
+const FROZEN_NS: u64 = 200_000;
+
+impl Judge<'_> {
+    /// Whether the loop slept on although its own timer's function ran: only a freezer takes a thread's wake-up away.
+    pub(super) fn is_frozen(&self, slice: &Slice, span: &OwnSpan) -> bool {
+        self.fired.is_some_and(|(fired, _)| {
+            slice.from >= fired && span.to.ns_since(fired) > FROZEN_NS && !self.is_on_its_way(fired, span)
+        })
+    }
+
+    /// Whether the timer's interrupt was still under way when the span ended: the wake-up comes a little after its function began.
+    fn is_on_its_way(&self, fired: Instant, span: &OwnSpan) -> bool {
+        self.interrupt_at(fired).is_some_and(|entered| self.interrupt_at(span.to.minus_ns(1)) == Some(entered))
+    }
+
+    /// The loop sleeps in its own work: for a lock, or for whatever else the system call waits for.
+    pub(super) fn while_waiting(&self, span: &OwnSpan) -> Judged {
+        let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.from.plus_ns(ORDINARY_STEP_NS));
+        let left = self.counters.between(span.cpu, from, to).find(|reading| reading.prev == self.facts.tid);
+        let call = left.and_then(|reading| reading.prev_syscall);
+        let waker = self.events.iter().rev().find_map(|event| match event.what {
+            What::Waking { thread, .. } if thread.tid == self.facts.tid && event.at <= span.to => Some(event.tid),
+            _ => None,
+        });
+        let waker = waker.filter(|tid| *tid != 0).and_then(|tid| self.thread_named(tid));
+
+        if call == Some(libc::SYS_futex) {
+            let kept_off = waker.and_then(|holder| self.kept_off(holder.tid, span));
+            let remark = kept_off.map_or_else(
+                || "the loop slept in futex until the holder let go".to_owned(),
+                |other| format!("the loop slept in futex, and {other} kept the holder off its CPU"),
+            );
+            let holder = waker.map(|holder| thread_culprit(&holder, None));
+            return (Verdict::Cause(CauseKind::LockWait), holder, Some(remark));
+        }
+        let by = waker.map_or_else(|| "an interrupt".to_owned(), |waker| waker.to_string());
+        let call = call.map(|number| named(&syscall_name(number)));
+        (Verdict::Cause(CauseKind::OwnWait), call, Some(format!("the loop slept in its own work until {by} woke it")))
+    }
+
+    /// Who took the CPU from a thread that wanted to run on, in this span.
+    fn kept_off(&self, tid: u32, span: &OwnSpan) -> Option<Thread> {
+        self.events.iter().find_map(|event| match event.what {
+            What::Switch { prev, prev_state, next }
+                if prev.tid == tid && event.at >= span.from && event.at < span.to =>
+            {
+                prev_state.is_runnable().then_some(next)
+            }
+            _ => None,
+        })
+    }
+
+    pub(super) fn while_blocked(&self, span: &OwnSpan, part: PartKind) -> Judged {
+        let faulted = self.own_events(span.from.minus_ns(FAULTED_WITHIN_NS), span.from);
+        let faulted = faulted.filter(|event| matches!(event.what, What::PageFault { .. })).count() > 0;
+        if faulted {
+            (Verdict::Cause(CauseKind::PageFault), None, Some("the page had to be read from a device".to_owned()))
+        } else if part == PartKind::Running {
+            let remark = "the loop waited inside the kernel (state D)".to_owned();
+            (Verdict::Cause(CauseKind::OwnWait), None, Some(remark))
+        } else {
+            let remark = "the loop waited inside the kernel (state D), and no page fault shows why".to_owned();
+            (Verdict::Cause(CauseKind::Unexplained), None, Some(remark))
+        }
+    }
+}
