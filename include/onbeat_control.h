@@ -34,9 +34,9 @@
 
 /* ---- what lies in the memory ---- */
 
-#define ONBEAT_ABI 2u
+#define ONBEAT_ABI 3u
 #define ONBEAT_SLOTS 4u
-#define ONBEAT_CYCLE_BYTES 48u
+#define ONBEAT_CYCLE_BYTES 56u
 #define ONBEAT_EVENT_BYTES 32u
 #define ONBEAT_GOAL_HEAD 3u /* words of a goal before its bits: whose it is, when it was made, flags */
 #define ONBEAT_LAST_GOAL 1u /* flag: whoever gave it leaves, and is not missed */
@@ -135,6 +135,13 @@ struct onbeat_cycle {
     uint16_t fresh; /* not 0: all inputs are new */
     uint16_t in_op;
     uint32_t devices;
+    /* What the robot is about; zeros where the bus process moves no joints. */
+    uint8_t phase;         /* enum onbeat_phase */
+    uint8_t rung;          /* enum onbeat_rung */
+    uint8_t stopped_by;    /* enum onbeat_stop */
+    uint8_t has_robot;     /* not 0: this and the others mean something */
+    uint16_t stop_device;  /* drive of the joint that led to a safe stop, 0xFFFF for none */
+    uint16_t misses;       /* in the bucket of the miss ladder */
 };
 
 struct onbeat_event {

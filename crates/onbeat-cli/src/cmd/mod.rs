@@ -150,6 +150,8 @@ pub(crate) enum Failure {
     LongPeriod { period_s: f64 },
     #[error("the robot refused the goal: it is outside the travel of a joint")]
     GoalRefused,
+    #[error("{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it")]
+    SafelyStopped { name: String, why: String, pid: u32 },
     #[error(
         "the robot did not look at the goal within {within_s} s: it is not running, or safely stopped; `onbeat robot run` says which"
     )]

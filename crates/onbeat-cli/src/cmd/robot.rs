@@ -258,11 +258,11 @@ impl Screen<'_> {
     /// Takes in what has come out of the loop, and shows it when it is time.
     fn look(&mut self, recorder: &mut Recorder) {
         while let Some(event) = self.robot.pop() {
-            self.tell(&words::robot_event(&event, &self.name_of_joint(event.joint)));
+            self.tell(&words::event(&event.on_bus(&[]), &self.name_of_joint(event.joint)));
         }
         while let Some(event) = self.bus.pop() {
             let device = self.layout.devices.get(usize::from(event.device)).filter(|_| event.device != NO_DEVICE);
-            self.tell(&words::bus_event(&event, device.map_or("", |device| device.name.as_str())));
+            self.tell(&words::event(&event, device.map_or("", |device| device.name.as_str())));
         }
         let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
         let progress = recorder.progress();
