@@ -137,6 +137,20 @@ impl EventKind {
         Self::CommanderLost,
     ];
 
+    /// Its name in small letters, with blanks.
+    #[must_use]
+    pub fn words(self) -> String {
+        let name = format!("{self:?}");
+        let mut words = String::new();
+        for letter in name.chars() {
+            if letter.is_ascii_uppercase() && !words.is_empty() {
+                words.push(' ');
+            }
+            words.push(letter.to_ascii_lowercase());
+        }
+        words
+    }
+
     /// The kind of a number, as other processes write it.
     #[must_use]
     pub fn from_number(number: u16) -> Option<Self> {
@@ -167,9 +181,11 @@ pub struct Event {
 impl Event {
     /// Whether it says that something is wrong. The others report what was asked for, or that something is right again.
     #[must_use]
-    pub const fn is_fault(&self) -> bool {
+    pub const fn is_alarm(&self) -> bool {
         match self.kind {
             EventKind::RungChanged => self.new > self.old,
+            // The bit above an AL state is its error.
+            EventKind::StateChanged => self.new & 0x1f > 0x10 || self.new & 0x0f < self.old & 0x0f,
             EventKind::BusUp
             | EventKind::BusDown
             | EventKind::DeviceFound

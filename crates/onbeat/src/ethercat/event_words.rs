@@ -34,7 +34,7 @@ fn al_state(state: u16) -> String {
 
 /// AL status codes and the like; nothing where there is none.
 fn with_code(code: u32) -> String {
-    if code == 0 { String::new() } else { format!(", AL status code 0x{code:04x}") }
+    if code == 0 { String::new() } else { format!(" (AL status code 0x{code:04x})") }
 }
 
 /// Why a robot is in a safe stop: `by` is the number in the event or in the image, `joint` the joint that led to it, `code` the misses, or
@@ -111,6 +111,7 @@ impl Event {
             EventKind::Emergency => format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}"),
             EventKind::WorkingCounterOff => format!("working counter {new} where {old} is expected"),
             EventKind::WorkingCounterBack => format!("working counter right again after {code} cycles"),
+            EventKind::FrameLost if code <= 1 => "no reply in time".to_owned(),
             EventKind::FrameLost => format!("no reply in time, {code} in a row"),
             EventKind::FrameLate => "a reply came after its deadline".to_owned(),
             EventKind::FrameUnknown => format!("a frame of {code} bytes came that was not sent, or was damaged"),

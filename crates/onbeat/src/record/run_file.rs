@@ -9,7 +9,7 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::past;
 use super::{
-    Account, Bench, Block, Counts, Distribution, ExclusionNote, Header, Import, Interval, LoadEvent, Maxima, Moments,
+    Account, Bench, Block, Counts, Distribution, EventNote, EventsLeftOut, ExclusionNote, Header, Import, Interval, LoadEvent, Maxima, Moments,
     Note, Resume, Seconds, Series, SpikeNote, StepNote, Trend, WindowNote,
 };
 
@@ -108,6 +108,10 @@ pub struct RunFile {
     pub steps: Vec<StepNote>,
     /// Stretches that are in no series, because something around the loop changed.
     pub exclusions: Vec<ExclusionNote>,
+    /// What happened on the bus, and to the robot on it.
+    pub events: Vec<EventNote>,
+    /// How many events have no note; known when the run has ended.
+    pub events_left_out: EventsLeftOut,
     /// What else is to be known, as sentences.
     pub remarks: Vec<String>,
     /// Where the run was gone on with.
@@ -333,6 +337,8 @@ impl Parser<'_> {
             Note::Maxima(maxima) => run.maxima.push(maxima),
             Note::Step(step) => run.steps.push(step),
             Note::Exclusion(exclusion) => run.exclusions.push(exclusion),
+            Note::Event(event) => run.events.push(event),
+            Note::EventsLeftOut(left_out) => run.events_left_out.add(&left_out),
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
@@ -430,6 +436,8 @@ impl RunFile {
             loads: Vec::new(),
             steps: Vec::new(),
             exclusions: Vec::new(),
+            events: Vec::new(),
+            events_left_out: EventsLeftOut::default(),
             remarks: Vec::new(),
             seconds: Vec::new(),
             resumes: Vec::new(),
