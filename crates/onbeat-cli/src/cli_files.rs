@@ -136,7 +136,7 @@ pub(crate) const GATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       all of the ratio's 95 % interval must be at most 1.2";
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("asked").required(true).multiple(true).args(["limit", "baseline"]))]
+#[command(group = clap::ArgGroup::new("asked").required(true).multiple(true).args(["limit", "limit_on", "baseline"]))]
 pub(crate) struct GateOptions {
     /// A run's directory, or one run file
     pub(crate) run: PathBuf,

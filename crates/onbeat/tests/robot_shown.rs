@@ -188,6 +188,24 @@ impl Controller for Handed {
 }
 
 #[test]
+fn every_exchange_of_a_bus_whose_outputs_others_own_is_counted() {
+    let (file, name, clock) = (two(LOST), name(), clock());
+    let layout = Layout::from_toml(&file).unwrap();
+    let image = Image::create(&name, &layout, Settings::default()).unwrap();
+    let (controller, mut serving, _attending) = serve(image, None);
+    let mut handed = Handed(controller);
+    let mut world = World::of(&file, &clock, OPTIONS);
+    let client = Client::open(&name).unwrap();
+    for cycles in 1..=50 {
+        let cycle = world.cycle(&mut handed);
+        serving.after(&mut world.bus, &cycle, (1, 1), |_| {});
+        let stats = client.stats();
+        let exchange = stats.times(Timed::Exchange);
+        assert!(exchange.count() == cycles && exchange.max_ns() > 0, "{cycles}: {exchange:?}");
+    }
+}
+
+#[test]
 fn a_controller_on_a_bus_that_is_served_is_shown_too_and_every_exchange_is_counted() {
     let (file, name, clock) = (two(LOST), name(), clock());
     let layout = Layout::from_toml(&file).unwrap();

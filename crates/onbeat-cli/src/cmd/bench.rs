@@ -16,7 +16,8 @@ use onbeat_rt::Wait;
 use onbeat_rt::cycle::Phase;
 
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, repair_first, runs, setting, show, typed, verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, repair_first, runs, setting, show, typed,
+    verdict,
 };
 use crate::cli::{BenchOptions, LoopOptions, Order, With};
 use crate::signals::{self, OnUsr1};

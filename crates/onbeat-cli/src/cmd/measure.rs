@@ -19,8 +19,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::seconds::Lines;
 use super::so_far::SoFar;
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, most_alarms, repair_first, resume, runs, setting, show, typed,
-    verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, most_alarms, repair_first, resume, runs, setting,
+    show, typed, verdict,
 };
 use crate::cli::LoopOptions;
 use crate::cli_measure::Measure;

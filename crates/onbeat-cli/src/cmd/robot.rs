@@ -15,10 +15,10 @@ use onbeat::ethercat::sim::{Link, Segment};
 use onbeat::input;
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run};
-use onbeat::record::{Account, Recorder, RunFile, Series};
+use onbeat::record::{Account, Header, Recorder, RunFile, Series};
 use onbeat::robot::{
-    Commanded, GoalPlace, LoopView, MotionController, Orders, Outlets, Phase, Reason, Robot as Joints,
-    RobotEvent, RobotTask, RobotView, Rung, Seen, SpikeView, Trajectory,
+    Commanded, GoalPlace, LoopView, MotionController, Orders, Outlets, Phase, Reason, Robot as Joints, RobotEvent,
+    RobotTask, RobotView, Rung, Seen, SpikeView, Trajectory,
 };
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
@@ -172,11 +172,7 @@ fn run_on<W: Wire + Send>(
         causes: !options.no_causes,
     };
     let duration_ns = if options.duration == 0 { u64::MAX } else { options.duration };
-    let mut header = probe::header(&typed(), "robot", zero.unix_s);
-    header.series = vec![Series::ReleaseLatency];
-    header.limit = limit(&options.limit, Series::ReleaseLatency);
-    header.most_alarms = most_alarms(&options.limit);
-    let destination = Destination { path: &path, header, origin: zero.at };
+    let destination = Destination { path: &path, header: header(options, zero), origin: zero.at };
     let opened = Run::open(destination, setting(&options.looping, thread, duration_ns)).map_err(Failure::from);
     let mut run = place.kept_if_begun(opened)?;
     let (mut seen, mut robot, mut of_bus) = (slots::<Seen>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
@@ -225,6 +221,15 @@ fn run_on<W: Wire + Send>(
     ran?;
     let _: Account = run.close()?;
     screen.conclude(options)
+}
+
+fn header(options: &RobotRunOptions, zero: Zero) -> Header {
+    Header {
+        series: vec![Series::ReleaseLatency],
+        limit: limit(&options.limit, Series::ReleaseLatency),
+        most_alarms: most_alarms(&options.limit),
+        ..probe::header(&typed(), "robot", zero.unix_s)
+    }
 }
 
 /// The two ends of an image: in the loop, and beside it.

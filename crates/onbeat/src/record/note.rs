@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EventNote, EventsLeftOut, ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend, WindowFate, WindowNote};
+use super::{
+    EventNote, EventsLeftOut, ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend, WindowFate, WindowNote,
+};
 use crate::cause::{Cause, CauseKind};
 use crate::host::Host;
 use crate::thread::Grant;

@@ -9,8 +9,8 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::past;
 use super::{
-    Account, Bench, Block, Counts, Distribution, EventNote, EventsLeftOut, ExclusionNote, Header, Import, Interval, LoadEvent, Maxima, Moments,
-    Note, Resume, Seconds, Series, SpikeNote, StepNote, Trend, WindowNote,
+    Account, Bench, Block, Counts, Distribution, EventNote, EventsLeftOut, ExclusionNote, Header, Import, Interval,
+    LoadEvent, Maxima, Moments, Note, Resume, Seconds, Series, SpikeNote, StepNote, Trend, WindowNote,
 };
 
 /// Longest run file that is read, in bytes; one of a month at 1 kHz is far shorter.

@@ -140,10 +140,16 @@ fn incident(event: &EventNote, after: &[EventNote]) -> String {
     let device = event.device.as_deref().unwrap_or_default();
     match (event.kind, end) {
         (EventKind::DeviceLost, Some(end)) => {
-            format!("{device} did not answer from {:.3} s on, back in OP after {:.3} s", event.t, f64::from(end.code) / 1e6)
+            format!(
+                "{device} did not answer from {:.3} s on, back in OP after {:.3} s",
+                event.t,
+                f64::from(end.code) / 1e6
+            )
         }
         (EventKind::DeviceLost, None) => format!("{device} did not answer from {:.3} s on", event.t),
-        (_, Some(end)) => format!("{} at {:.3} s, right again after {} cycles", event.sentence, event.t, count(end.code.into())),
+        (_, Some(end)) => {
+            format!("{} at {:.3} s, right again after {} cycles", event.sentence, event.t, count(end.code.into()))
+        }
         (_, None) => format!("{} from {:.3} s on", event.sentence, event.t),
     }
 }
@@ -209,7 +215,10 @@ mod tests {
         };
         let outcome = |alarms, lost, most| judge(Some(&events(alarms, lost)), most).outcome;
         assert_eq!(judge(None, 0).outcome, Outcome::Pass);
-        assert_eq!((outcome(0, 0, 0), outcome(1, 0, 0), outcome(1, 0, 1)), (Outcome::Pass, Outcome::Fail, Outcome::Pass));
+        assert_eq!(
+            (outcome(0, 0, 0), outcome(1, 0, 0), outcome(1, 0, 1)),
+            (Outcome::Pass, Outcome::Fail, Outcome::Pass)
+        );
         assert_eq!((outcome(0, 1, 0), outcome(1, 1, 0)), (Outcome::Inconclusive, Outcome::Fail));
         assert_eq!(judge(Some(&events(2, 0)), 0).sentence, "2 alarms of bus and robot, 0 allowed");
     }
