@@ -34,8 +34,9 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
         load::look_at_place(loads, options.load_dir.as_deref(), "--load-dir")?;
     }
     resume::admit(options)?;
-    // Only probes with devices have a bus.
-    if most_alarms(&options.limit).is_some() && !measure.given.has("devices") {
+    // Only probes with devices have a bus, and `chain` only when it is asked for.
+    let has_bus = measure.given.has("devices") && measure.given.word("with") != Some("output");
+    if most_alarms(&options.limit).is_some() && !has_bus {
         let what = format!("measure {}", probe.name);
         return Err(Failure::NoEvents { what, instead: "measure the probe `bus`" });
     }

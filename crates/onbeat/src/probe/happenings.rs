@@ -84,3 +84,45 @@ impl Inbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ethercat::event::{EventKind, NO_DEVICE};
+
+    fn event(cycle: u64) -> Event {
+        Event { at_ns: cycle, cycle, kind: EventKind::FrameLate, device: NO_DEVICE, old: 0, new: 0, code: 0 }
+    }
+
+    fn cycles(inbox: &Inbox) -> Vec<u64> {
+        inbox.between.lock().unwrap().events.iter().map(|event| event.cycle).collect()
+    }
+
+    #[test]
+    fn events_come_over_in_order_whoever_holds_the_lock_meanwhile() {
+        let (mut outbox, inbox) = happenings(&Layout::default());
+        outbox.put(event(1));
+        {
+            let _held = inbox.between.lock().unwrap();
+            outbox.hand_over();
+        }
+        assert_eq!(cycles(&inbox), [] as [u64; 0], "the loop does not wait");
+        outbox.put(event(2));
+        outbox.hand_over();
+        assert_eq!(cycles(&inbox), [1, 2]);
+        outbox.put(event(3));
+        outbox.hand_over();
+        assert_eq!(cycles(&inbox), [1, 2], "what was not taken yet is not overtaken");
+        inbox.between.lock().unwrap().events.clear();
+        outbox.hand_over();
+        assert_eq!(cycles(&inbox), [3]);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let (mut outbox, inbox) = happenings(&Layout::default());
+        (0..ROOM as u64 + 5).for_each(|cycle| outbox.put(event(cycle)));
+        outbox.hand_over();
+        assert_eq!((cycles(&inbox).len(), inbox.between.lock().unwrap().lost), (ROOM, 5));
+    }
+}

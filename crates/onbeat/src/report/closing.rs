@@ -5,6 +5,7 @@
 use super::best::Overall;
 use super::causes::{self, Causes};
 use super::cell::CellSummary;
+use super::events::alarms_in_words;
 use super::summary::Summary;
 use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words};
@@ -63,8 +64,8 @@ fn verdict(summary: &Summary) -> Line {
     if let Some((alarms, outcome)) = judged.zip(*outcome)
         && (summary.limit.is_none() || alarms.outcome == outcome && outcome != Outcome::Pass)
     {
-        let (found, most) = (count(alarms.alarms), count(alarms.most));
-        let text = format!("{}: {found} alarms of bus and robot, {most} allowed", outcome.words());
+        let (found, most) = (alarms_in_words(alarms.alarms), count(alarms.most));
+        let text = format!("{}: {found}, {most} allowed", outcome.words());
         return Line { outcome: Some(outcome), ..line("verdict", text) };
     }
     let Some((limit, outcome)) = summary.limit.zip(*outcome) else {

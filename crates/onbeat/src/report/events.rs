@@ -81,7 +81,8 @@ pub fn judge(events: Option<&Events>, most: u64) -> AlarmVerdict {
     AlarmVerdict { outcome, alarms, most, sentence }
 }
 
-fn alarms_in_words(alarms: u64) -> String {
+/// How many, as the subject of a sentence.
+pub(super) fn alarms_in_words(alarms: u64) -> String {
     match alarms {
         0 => "no alarm of bus or robot".to_owned(),
         1 => "1 alarm of bus or robot".to_owned(),
