@@ -139,6 +139,12 @@ pub(super) mod phase {
     pub(in super::super) const ABANDONED: u32 = 4;
 }
 
+// As `include/onbeat_control.h` asserts them; its header ends before the padding.
+const _: () = assert!(size_of::<Header>() == 256 && std::mem::offset_of!(Header, goals_at) == 224);
+const _: () = assert!(size_of::<Live>() == 768 && std::mem::offset_of!(Live, answer) == 704);
+const _: () = assert!(size_of::<Request>() == 1088 && std::mem::offset_of!(Request, data) == 48);
+const _: () = assert!(size_of::<super::stats::Block>() == 19_328);
+
 // SAFETY: `repr(C)`, atomics only.
 unsafe impl Shared for Header {}
 // SAFETY: as above.
