@@ -97,6 +97,23 @@ fn a_nuisance_does_not_make_the_file_grow_and_hides_no_other_kind() {
 }
 
 #[test]
+fn an_event_of_a_later_version_is_passed_over_and_anything_else_that_cannot_be_read_is_not() {
+    let header = Header { schema: Header::SCHEMA.to_owned(), ..header(&["onbeat".to_owned()], "bus", 0.0) };
+    let first = serde_json::to_string(&onbeat::record::Note::Run(Box::new(header))).unwrap();
+    let read = |note: &str| {
+        let text = format!("#[onbeat: {first}]\n#[onbeat: {note}]\n");
+        RunFile::parse(std::path::Path::new("bus.onbeat.hlog"), text.as_bytes()).map(|run| run.events.len())
+    };
+    let event = |kind: &str| {
+        format!(
+            r#"{{"event":{{"t":1.0,"cycle":1,"kind":"{kind}","old":0,"new":0,"code":0,"alarm":true,"sentence":"it"}}}}"#
+        )
+    };
+    assert_eq!((read(&event("device_lost")).unwrap(), read(&event("of_the_future")).unwrap()), (1, 0));
+    assert!(read(r#"{"block":{"index":"none"}}"#).is_err());
+}
+
+#[test]
 fn a_limit_on_alarms_decides_alone_and_beside_a_limit_on_latency() {
     let run_of = |events: &[Event]| run(events, 0, Some(0));
     let (bad, good) = (run_of(&switched_off()), run_of(&[event(1, EventKind::BusUp, NO_DEVICE, 2)]));

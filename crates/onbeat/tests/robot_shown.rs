@@ -1,4 +1,4 @@
-//! What other processes see of a robot: whoever waits for cycles learns of a safe stop, with its reason and its joint, in the cycle in
+//! What other processes see of a robot: a client that waits for cycles learns of a safe stop, with its reason and its joint, in the cycle in
 //! which it happens or in the next one; by its events and by the words beside the cycle.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 

@@ -80,7 +80,7 @@ impl Robot {
         Ok(Self { seen: client.snapshot(), client })
     }
 
-    /// Nobody commands a robot in a safe stop: whoever waits for it to move is told why it does not.
+    /// A robot in a safe stop follows no goal, and says why.
     fn check(&mut self) -> Result<(), Failure> {
         match self.client.read(&mut self.seen) {
             // It has just begun.

@@ -406,10 +406,11 @@ impl Parser<'_> {
     }
 }
 
-/// Only a note whose kind is unknown is passed over: one of a known kind that cannot be read holds figures of the run.
+/// Only a note whose kind is unknown is passed over: one of a known kind that cannot be read holds figures of the run. Events hold none, and
+/// later versions know more kinds of them.
 fn is_of_a_later_kind(json: &str) -> bool {
     let note: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(json).ok();
-    note.is_some_and(|note| note.keys().all(|kind| !Note::KINDS.contains(&kind.as_str())))
+    note.is_some_and(|note| note.keys().all(|kind| kind.starts_with("event") || !Note::KINDS.contains(&kind.as_str())))
 }
 
 impl RunFile {

@@ -60,8 +60,7 @@ fn events(summary: &Summary) -> Option<Line> {
 
 fn verdict(summary: &Summary) -> Line {
     let Overall { outcome, best, .. } = &summary.verdict;
-    let judged = summary.cells.iter().filter_map(|cell| cell.alarms.as_ref()).max_by_key(|alarms| alarms.outcome);
-    if let Some((alarms, outcome)) = judged.zip(*outcome)
+    if let Some(((_, alarms), outcome)) = summary.most_alarming().zip(*outcome)
         && (summary.limit.is_none() || alarms.outcome == outcome && outcome != Outcome::Pass)
     {
         let (found, most) = (alarms_in_words(alarms.alarms), count(alarms.most));

@@ -9,7 +9,7 @@ use super::verdict::Outcome;
 use crate::ethercat::event::EventKind;
 use crate::record::{EventNote, EventsLeftOut, RunFile};
 
-/// Incidents that are told one by one.
+/// Incidents that are listed one by one.
 const TOLD: usize = 5;
 /// Events that a summary lists of a cell: the first. All that were kept stand in the run file.
 const LISTED: usize = 200;

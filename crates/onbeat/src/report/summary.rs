@@ -11,7 +11,7 @@ use super::best::{self, Overall};
 use super::causes;
 use super::cell::{self, CellSummary};
 use super::effects::{self, Effect};
-use super::events;
+use super::events::{self, AlarmVerdict};
 use super::sweep::{self, Sweep};
 use super::verdict::{Limit, Outcome};
 use crate::host::Host;
@@ -160,10 +160,7 @@ impl Summary {
         for cell in self.cells.iter_mut().filter(|cell| cell.file.is_some()) {
             cell.alarms = Some(events::judge(cell.events.as_deref(), most));
         }
-        let best = self.verdict.best.as_ref().map(|best| best.tuning.as_str());
-        let is_judged = |cell: &&CellSummary| best.is_none_or(|best| cell.tuning == best);
-        let judged = self.cells.iter().filter(is_judged).filter_map(|cell| Some((cell, cell.alarms.as_ref()?)));
-        let worst = judged.max_by_key(|(_, alarms)| (alarms.outcome, alarms.alarms));
+        let worst = self.most_alarming();
         let outcome = worst.map_or(Outcome::Inconclusive, |(_, alarms)| alarms.outcome);
         let sentence = worst.map_or("no cell was run".to_owned(), |(cell, alarms)| match self.cells.len() {
             1 => alarms.sentence.clone(),
@@ -173,6 +170,14 @@ impl Summary {
         *of_samples = format!("{}: {sentence}. {of_samples}", outcome.words());
         *of_limit = Some(of_limit.map_or(outcome, |of_limit| of_limit.max(outcome)));
         self
+    }
+
+    /// The cell that decides a limit on alarms: of the best tuning's, the one with most.
+    pub(super) fn most_alarming(&self) -> Option<(&CellSummary, &AlarmVerdict)> {
+        let best = self.verdict.best.as_ref().map(|best| best.tuning.as_str());
+        let is_judged = |cell: &&CellSummary| best.is_none_or(|best| cell.tuning == best);
+        let judged = self.cells.iter().filter(is_judged).filter_map(|cell| Some((cell, cell.alarms.as_ref()?)));
+        judged.max_by_key(|(_, alarms)| (alarms.outcome, alarms.alarms))
     }
 
     /// The cell of a tuning and a load.
