@@ -1,4 +1,4 @@
-/* The control interface of onbeat for C: a bus's process image in shared memory.
+/* The control interface of onbeat for C and C++: a bus's process image in shared memory.
  *
  * Everything is in this file; there is nothing to link. It is for images that are shared wait-free, which is the default: a reader
  * never holds up the bus, and needs no system call. Images behind a lock (--sharing pi, plain) are refused, because a mutex belongs
@@ -7,10 +7,11 @@
  *     struct onbeat_control bus;
  *     if (onbeat_control_open(&bus, "onbeat") != ONBEAT_OK) ...
  *     struct onbeat_cycle cycle;
- *     uint8_t *inputs = malloc(bus.input_bytes), *outputs = malloc(bus.output_bytes);
- *     if (onbeat_control_read(&bus, &cycle, inputs, outputs) == ONBEAT_OK) ...
+ *     while (onbeat_control_wait(&bus, 100) >= 0)
+ *         if (onbeat_control_read(&bus, &cycle, NULL, NULL) == ONBEAT_OK && cycle.rung == ONBEAT_SAFE_STOP) ...
  *
- * C11 with <stdatomic.h> (lock-free 64-bit atomics), Linux. A handle is for one thread; open another one for the next.
+ * C11 or C++17 with POSIX 2008 and the __atomic builtins of GCC and Clang, Linux. A handle is for one thread; open another one for the
+ * next. A whole client: crates/onbeat/tests/control_c/client.c.
  */
 #ifndef ONBEAT_CONTROL_H
 #define ONBEAT_CONTROL_H
@@ -18,7 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,31 +29,40 @@
 #include <time.h>
 #include <unistd.h>
 
+/* C++ has neither _Atomic nor <stdatomic.h> before C++23: words are plain, and read and written by builtins in both languages. */
 #ifdef __cplusplus
-#error "This header is C11; include it in a C file and call that from C++."
+#define ONBEAT_ALIGNED alignas(64)
+#define ONBEAT_ASSERT static_assert
+#else
+#define ONBEAT_ALIGNED _Alignas(64)
+#define ONBEAT_ASSERT _Static_assert
 #endif
 
 /* ---- what lies in the memory ---- */
 
-#define ONBEAT_ABI 2u
+#define ONBEAT_ABI 3u
 #define ONBEAT_SLOTS 4u
-#define ONBEAT_CYCLE_BYTES 48u
+#define ONBEAT_CYCLE_BYTES 56u
 #define ONBEAT_EVENT_BYTES 32u
 #define ONBEAT_GOAL_HEAD 3u /* words of a goal before its bits: whose it is, when it was made, flags */
 #define ONBEAT_LAST_GOAL 1u /* flag: whoever gave it leaves, and is not missed */
 #define ONBEAT_MOST_JOINTS 256u
 #define ONBEAT_PID_BITS 22
+#define ONBEAT_REQUESTS 16u
+#define ONBEAT_REQUEST_BYTES 1024u /* of an SDO transfer */
+#define ONBEAT_BUCKETS 592u
+#define ONBEAT_NO_DEVICE_PLACE 0xFFFFu /* an event of no device */
 
 /* At offset 0. Constant once `magic` is there, but for `state`. */
 struct onbeat_header {
-    _Atomic uint64_t magic;         /*   0: "ONBEATCI" */
+    uint64_t magic;                 /*   0: "ONBEATCI" */
     uint32_t abi;                   /*   8: ONBEAT_ABI */
     uint32_t sharing;               /*  12: 0 wait-free, 1 pi, 2 plain */
     uint64_t total_bytes;           /*  16 */
     uint64_t layout_hash;           /*  24: fingerprint of the device table */
     uint64_t generation;            /*  32: bus processes that have had the name, each killed before the next */
     uint64_t bus;                   /*  40: the bus process, see onbeat_process */
-    _Atomic uint32_t state;         /*  48: 1 running, 2 ended in order, 3 taken over */
+    uint32_t state;                 /*  48: 1 running, 2 ended in order, 3 taken over */
     uint32_t waking;                /*  52: 1 when the bus wakes those who wait */
     uint32_t devices;               /*  56 */
     uint32_t values;                /*  60 */
@@ -77,18 +87,18 @@ struct onbeat_header {
 
 /* At `live_at`: words with a cache line each. */
 struct onbeat_live {
-    _Alignas(64) _Atomic uint64_t image;   /* publications of the image; the bus writes */
-    _Alignas(64) _Atomic uint64_t outputs; /* publications of the wanted outputs; their owner writes */
-    _Alignas(64) _Atomic uint64_t events;  /* events so far; the bus writes */
-    _Alignas(64) _Atomic uint64_t owner;   /* process that owns the outputs, 0 for none */
-    _Alignas(64) _Atomic uint64_t left;    /* owner that left in order last */
-    _Alignas(64) _Atomic uint32_t wake;    /* counts up when there is a new image and somebody waits */
-    _Alignas(64) _Atomic uint32_t waiting; /* not 0 when somebody waits */
-    _Alignas(64) _Atomic uint64_t orders;  /* SDO requests so far */
-    _Alignas(64) _Atomic uint64_t goals;   /* publications of goals; the commander writes */
-    _Alignas(64) _Atomic uint64_t commander;      /* process that commands the joints, 0 for none */
-    _Alignas(64) _Atomic uint64_t commander_left; /* commander that left in order last */
-    _Alignas(64) _Atomic uint64_t answer;  /* of the goal that was looked at last: its number * 4 + enum onbeat_answer */
+    ONBEAT_ALIGNED uint64_t image;          /* publications of the image; the bus writes */
+    ONBEAT_ALIGNED uint64_t outputs;        /* publications of the wanted outputs; their owner writes */
+    ONBEAT_ALIGNED uint64_t events;         /* events so far; the bus writes */
+    ONBEAT_ALIGNED uint64_t owner;          /* process that owns the outputs, 0 for none */
+    ONBEAT_ALIGNED uint64_t left;           /* owner that left in order last */
+    ONBEAT_ALIGNED uint32_t wake;           /* counts up when there is a new image and somebody waits */
+    ONBEAT_ALIGNED uint32_t waiting;        /* not 0 when somebody waits */
+    ONBEAT_ALIGNED uint64_t orders;         /* SDO requests so far */
+    ONBEAT_ALIGNED uint64_t goals;          /* publications of goals; the commander writes */
+    ONBEAT_ALIGNED uint64_t commander;      /* process that commands the joints, 0 for none */
+    ONBEAT_ALIGNED uint64_t commander_left; /* commander that left in order last */
+    ONBEAT_ALIGNED uint64_t answer; /* of the goal that was looked at last: its number * 4 + enum onbeat_answer */
 };
 
 /* At `table_at`, one per device. */
@@ -135,26 +145,134 @@ struct onbeat_cycle {
     uint16_t fresh; /* not 0: all inputs are new */
     uint16_t in_op;
     uint32_t devices;
+    /* What the robot is about; zeros where the bus process moves no joints. */
+    uint8_t phase;         /* enum onbeat_phase */
+    uint8_t rung;          /* enum onbeat_rung */
+    uint8_t stopped_by;    /* enum onbeat_stop */
+    uint8_t has_robot;     /* not 0: this and the others mean something */
+    uint16_t stop_device;  /* drive of the joint that led to a safe stop, 0xFFFF for none */
+    uint16_t misses;       /* in the bucket of the miss ladder */
 };
 
 struct onbeat_event {
     uint64_t at_ns;
     uint64_t cycle;
-    uint16_t kind; /* docs/control.md */
-    uint16_t device; /* 0xFFFF for none */
+    uint16_t kind;   /* enum onbeat_event_kind */
+    uint16_t device; /* place of the device, 0xFFFF for none */
     uint16_t old_value;
     uint16_t new_value;
     uint32_t code;
     uint32_t spare;
 };
 
-_Static_assert(sizeof(struct onbeat_header) == 232, "header");
-_Static_assert(sizeof(struct onbeat_live) == 768, "live");
-_Static_assert(sizeof(struct onbeat_joint) == 32, "joint");
-_Static_assert(sizeof(struct onbeat_device) == 128, "device");
-_Static_assert(sizeof(struct onbeat_value) == 16, "value");
-_Static_assert(sizeof(struct onbeat_cycle) == ONBEAT_CYCLE_BYTES, "cycle");
-_Static_assert(sizeof(struct onbeat_event) == ONBEAT_EVENT_BYTES, "event");
+/* At `requests_at`, ONBEAT_REQUESTS of them: one SDO transfer each, from asking to having the answer. */
+struct onbeat_request {
+    ONBEAT_ALIGNED uint64_t holder; /* process that asks; 0 when the record is free */
+    uint32_t phase;                 /* 0 idle, 1 asked, 2 taken, 3 answered, 4 abandoned */
+    uint32_t spare;
+    uint64_t order;   /* requests are served in this order */
+    uint64_t target;  /* device in bits 0-15, index 16-31, entry 32-39, complete access 40, write 41 */
+    uint64_t length;  /* bytes of `data` */
+    uint64_t outcome; /* 0 done, else in bits 32-: 1 abort with its code in bits 0-31, 2 no mailbox, 3 no reply, 4 not possible, 5 too long */
+    uint64_t data[ONBEAT_REQUEST_BYTES / 8];
+};
+
+/* Times of one kind: buckets of 1 ns below 16 ns, then 16 per power of two. */
+struct onbeat_histogram {
+    ONBEAT_ALIGNED uint64_t count;
+    uint64_t sum, max, spare;
+    uint64_t buckets[ONBEAT_BUCKETS];
+};
+
+/* At `stats_at`. */
+struct onbeat_stats {
+    ONBEAT_ALIGNED uint64_t counters[16]; /* by enum onbeat_counter */
+    struct onbeat_histogram timed[4];     /* by enum onbeat_timed */
+};
+
+ONBEAT_ASSERT(sizeof(struct onbeat_header) == 232 && offsetof(struct onbeat_header, goals_at) == 224, "header");
+ONBEAT_ASSERT(sizeof(struct onbeat_live) == 768 && offsetof(struct onbeat_live, answer) == 704, "live");
+ONBEAT_ASSERT(sizeof(struct onbeat_joint) == 32, "joint");
+ONBEAT_ASSERT(sizeof(struct onbeat_device) == 128, "device");
+ONBEAT_ASSERT(sizeof(struct onbeat_value) == 16, "value");
+ONBEAT_ASSERT(sizeof(struct onbeat_cycle) == ONBEAT_CYCLE_BYTES && offsetof(struct onbeat_cycle, phase) == 48, "cycle");
+ONBEAT_ASSERT(sizeof(struct onbeat_event) == ONBEAT_EVENT_BYTES, "event");
+ONBEAT_ASSERT(sizeof(struct onbeat_request) == 1088 && offsetof(struct onbeat_request, data) == 48, "request");
+ONBEAT_ASSERT(sizeof(struct onbeat_histogram) == 4800 && sizeof(struct onbeat_stats) == 19328, "statistics");
+
+/* ---- what numbers mean ---- */
+
+/* Kinds of events; what their values mean: docs/control.md. */
+enum onbeat_event_kind {
+    ONBEAT_EVENT_BUS_UP = 1,
+    ONBEAT_EVENT_BUS_DOWN = 2,
+    ONBEAT_EVENT_BUS_RESTARTED = 3,
+    ONBEAT_EVENT_DEVICE_LOST = 4,
+    ONBEAT_EVENT_DEVICE_FOUND = 5,
+    ONBEAT_EVENT_DEVICE_BACK = 6,
+    ONBEAT_EVENT_WRONG_DEVICE = 7,
+    ONBEAT_EVENT_STATE_CHANGED = 8,
+    ONBEAT_EVENT_EMERGENCY = 9,
+    ONBEAT_EVENT_WORKING_COUNTER_OFF = 10,
+    ONBEAT_EVENT_WORKING_COUNTER_BACK = 11,
+    ONBEAT_EVENT_FRAME_LOST = 12,
+    ONBEAT_EVENT_FRAME_LATE = 13,
+    ONBEAT_EVENT_FRAME_UNKNOWN = 14,
+    ONBEAT_EVENT_CLOCK_LOCKED = 15,
+    ONBEAT_EVENT_CLOCK_UNLOCKED = 16,
+    ONBEAT_EVENT_OWNER_TAKEN = 17,
+    ONBEAT_EVENT_OWNER_LEFT = 18,
+    ONBEAT_EVENT_OWNER_DIED = 19,
+    ONBEAT_EVENT_OUTPUTS_STALE = 20,
+    ONBEAT_EVENT_LIBRARY_FAILED = 21,
+    ONBEAT_EVENT_FROZEN = 22,
+    ONBEAT_EVENT_STATE_REFUSED = 23,
+    ONBEAT_EVENT_READER_DIED = 24,
+    ONBEAT_EVENT_SDO_REFUSED = 25,
+    ONBEAT_EVENT_COMMANDER_TAKEN = 26,
+    ONBEAT_EVENT_COMMANDER_LEFT = 27,
+    ONBEAT_EVENT_COMMANDER_DIED = 28,
+    ONBEAT_EVENT_RUNG_CHANGED = 35,
+    ONBEAT_EVENT_SAFE_STOP = 36,
+    ONBEAT_EVENT_PHASE_CHANGED = 37,
+    ONBEAT_EVENT_JOINT_DOWN = 38,
+    ONBEAT_EVENT_JOINT_BACK = 39,
+    ONBEAT_EVENT_GOAL_REFUSED = 40,
+    ONBEAT_EVENT_GOAL_OLD = 41,
+    ONBEAT_EVENT_GOAL_BACK = 42,
+    ONBEAT_EVENT_RESET_DONE = 43,
+    ONBEAT_EVENT_RESET_REFUSED = 44,
+    ONBEAT_EVENT_COMMANDER_LOST = 45
+};
+
+/* What the robot is about. */
+enum onbeat_phase {
+    ONBEAT_WAITING = 0,
+    ONBEAT_ENABLING = 1,
+    ONBEAT_RUNNING = 2,
+    ONBEAT_STOPPING = 3,
+    ONBEAT_DISABLING = 4,
+    ONBEAT_AT_REST = 5
+};
+
+/* How far up the miss ladder it is. */
+enum onbeat_rung { ONBEAT_RUN = 0, ONBEAT_HOLD = 1, ONBEAT_DEGRADE = 2, ONBEAT_SAFE_STOP = 3 };
+
+/* Why it is in a safe stop. */
+enum onbeat_stop { ONBEAT_NOT_STOPPED = 0, ONBEAT_BY_MISSES = 1, ONBEAT_BY_JOINT = 2, ONBEAT_BY_COMMANDER = 3 };
+
+/* Statistics: what is counted, and what is timed in ns. */
+enum onbeat_counter {
+    ONBEAT_CYCLES = 0,
+    ONBEAT_FRAMES_LOST = 1,
+    ONBEAT_FRAMES_LATE = 2,
+    ONBEAT_FRAMES_UNKNOWN = 3,
+    ONBEAT_WORKING_COUNTER_ERRORS = 4,
+    ONBEAT_STATE_CHANGES = 5,
+    ONBEAT_RESTARTS = 6,
+    ONBEAT_STALE_CYCLES = 7
+};
+enum onbeat_timed { ONBEAT_WAKEUP_LATENCY = 0, ONBEAT_ROUND_TRIP = 1, ONBEAT_EXCHANGE = 2, ONBEAT_EXECUTION_TIME = 3 };
 
 /* ---- what can be done with it ---- */
 
@@ -172,7 +290,15 @@ enum onbeat_result {
     ONBEAT_OWNED = -10,     /* another process owns the outputs */
     ONBEAT_NOT_OWNER = -11, /* this process does not own the outputs, or does not command the joints */
     ONBEAT_NO_GOALS = -12,  /* nothing on this bus follows goals */
-    ONBEAT_COMMANDED = -13  /* another process commands the joints */
+    ONBEAT_COMMANDED = -13, /* another process commands the joints */
+    ONBEAT_NO_SUCH_DEVICE = -14,
+    ONBEAT_BUSY = -15,         /* as many SDO transfers are under way as there may be */
+    ONBEAT_NO_ANSWER = -16,    /* the bus did not answer in time; the request is dropped */
+    ONBEAT_SDO_ABORT = -17,    /* the device refused, with an abort code */
+    ONBEAT_SDO_NO_MAILBOX = -18,
+    ONBEAT_SDO_NO_REPLY = -19, /* the device did not answer in time */
+    ONBEAT_SDO_NOT_POSSIBLE = -20,
+    ONBEAT_SDO_TOO_LONG = -21 /* more bytes than there is room for */
 };
 
 /* What became of a goal. */
@@ -189,11 +315,29 @@ struct onbeat_control {
     struct onbeat_live *live;
     const struct onbeat_device *devices;
     const struct onbeat_value *values;
-    _Atomic uint64_t *states; /* a word per device: AL state in bits 0-15, AL status code in 16-31, then 1 present, 2 lost, 3 wrong */
+    uint64_t *states; /* a word per device: AL state in bits 0-15, AL status code in 16-31, then 1 present, 2 lost, 3 wrong */
     const struct onbeat_joint *joints;
+    struct onbeat_stats *stats;
+    struct onbeat_request *requests;
     uint32_t device_count, input_bytes, output_bytes, event_count, joint_count;
     uint64_t me;
+    uint64_t seen; /* publication that was read last */
 };
+
+/* Words that several processes read and write. */
+static inline uint64_t onbeat_load(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+static inline uint64_t onbeat_look(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
+static inline void onbeat_store(uint64_t *word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
+static inline void onbeat_put(uint64_t *word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELAXED); }
+
+/* Exchanges `*was` for `value`, or puts what is there into `*was`. Whether it did. */
+static inline int onbeat_swap(uint64_t *word, uint64_t *was, uint64_t value) {
+    return __atomic_compare_exchange_n(word, was, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static inline int onbeat_swap_phase(uint32_t *phase, uint32_t was, uint32_t value) {
+    return __atomic_compare_exchange_n(phase, &was, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
 
 /* Number of a process by its word, and whether the very same one still runs. */
 static inline uint32_t onbeat_process_pid(uint64_t process) { return (uint32_t)(process & ((1u << ONBEAT_PID_BITS) - 1)); }
@@ -261,10 +405,11 @@ static inline int onbeat_control_open(struct onbeat_control *bus, const char *na
     void *base = mmap(NULL, bus->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     if (base == MAP_FAILED) return ONBEAT_SYSTEM;
-    bus->base = base;
-    struct onbeat_header *header = bus->header = base;
+    bus->base = (uint8_t *)base;
+    struct onbeat_header *header = bus->header = (struct onbeat_header *)base;
     int result = ONBEAT_OK;
-    if (memcmp(&(uint64_t){atomic_load_explicit(&header->magic, memory_order_acquire)}, "ONBEATCI", 8) != 0 || header->abi != ONBEAT_ABI) {
+    uint64_t magic = onbeat_load(&header->magic);
+    if (memcmp(&magic, "ONBEATCI", 8) != 0 || header->abi != ONBEAT_ABI) {
         result = ONBEAT_VERSION;
     } else if (header->sharing != 0) {
         result = ONBEAT_LOCKED;
@@ -276,7 +421,7 @@ static inline int onbeat_control_open(struct onbeat_control *bus, const char *na
         size_t table = (size_t)header->devices * sizeof(struct onbeat_device) + (size_t)header->values * sizeof(struct onbeat_value);
         bus->joint_count = header->joints;
         size_t goals = bus->joint_count ? ONBEAT_SLOTS * onbeat_goal_slot_words(bus) * 8 : 0;
-        size_t ends[8] = {
+        size_t ends[10] = {
             header->live_at + sizeof(struct onbeat_live),
             header->table_at + table,
             header->states_at + (size_t)header->devices * 8,
@@ -285,8 +430,10 @@ static inline int onbeat_control_open(struct onbeat_control *bus, const char *na
             header->events_at + (size_t)header->events * (8 + ONBEAT_EVENT_BYTES),
             header->joints_at + (size_t)header->joints * sizeof(struct onbeat_joint),
             header->goals_at + goals,
+            header->stats_at + sizeof(struct onbeat_stats),
+            header->requests_at + ONBEAT_REQUESTS * sizeof(struct onbeat_request),
         };
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < 10; i++)
             if (ends[i] > bus->bytes || header->total_bytes > bus->bytes || !header->events) result = ONBEAT_SPOILT;
     }
     if (result == ONBEAT_OK && !onbeat_process_is_alive(header->bus)) result = ONBEAT_DIED;
@@ -298,14 +445,16 @@ static inline int onbeat_control_open(struct onbeat_control *bus, const char *na
     bus->devices = (const struct onbeat_device *)(bus->base + header->table_at);
     bus->values = (const struct onbeat_value *)(bus->devices + header->devices);
     bus->joints = (const struct onbeat_joint *)(bus->base + header->joints_at);
-    bus->states = (_Atomic uint64_t *)(bus->base + header->states_at);
+    bus->stats = (struct onbeat_stats *)(bus->base + header->stats_at);
+    bus->requests = (struct onbeat_request *)(bus->base + header->requests_at);
+    bus->states = (uint64_t *)(bus->base + header->states_at);
     bus->me = onbeat_process((uint32_t)getpid());
     return ONBEAT_OK;
 }
 
 /* Whether the bus runs. No system call; a killed bus is noticed by onbeat_control_is_alive. */
 static inline int onbeat_control_check(const struct onbeat_control *bus) {
-    return atomic_load_explicit(&bus->header->state, memory_order_acquire) == 1 ? ONBEAT_OK : ONBEAT_ENDED;
+    return __atomic_load_n(&bus->header->state, __ATOMIC_ACQUIRE) == 1 ? ONBEAT_OK : ONBEAT_ENDED;
 }
 
 /* The same, and looks for the bus process. Call it when there was no new cycle for a while. */
@@ -315,10 +464,10 @@ static inline int onbeat_control_is_alive(const struct onbeat_control *bus) {
     return onbeat_control_check(bus) == ONBEAT_OK ? ONBEAT_DIED : ONBEAT_ENDED;
 }
 
-static inline void onbeat_words_out(void *into, size_t bytes, _Atomic uint64_t *words) {
-    uint8_t *to = into;
+static inline void onbeat_words_out(void *into, size_t bytes, const uint64_t *words) {
+    uint8_t *to = (uint8_t *)into;
     for (; bytes > 0; words++) {
-        uint64_t word = atomic_load_explicit(words, memory_order_relaxed);
+        uint64_t word = onbeat_look(words);
         size_t part = bytes < 8 ? bytes : 8;
         memcpy(to, &word, part);
         to += part;
@@ -329,63 +478,101 @@ static inline void onbeat_words_out(void *into, size_t bytes, _Atomic uint64_t *
 /* Reads the newest cycle, of one piece; `inputs` and `outputs` have room for all of them, or are NULL. `cycle` may be NULL too. */
 static inline int onbeat_control_read(struct onbeat_control *bus, struct onbeat_cycle *cycle, void *inputs, void *outputs) {
     size_t slot_words = onbeat_slot_words(bus, 1);
-    _Atomic uint64_t *words = (_Atomic uint64_t *)(bus->base + bus->header->image_at);
+    uint64_t *words = (uint64_t *)(bus->base + bus->header->image_at);
     if (onbeat_control_check(bus) != ONBEAT_OK) return ONBEAT_ENDED;
     for (int tries = 0; tries < 1000; tries++) {
-        uint64_t number = atomic_load_explicit(&bus->live->image, memory_order_acquire);
+        uint64_t number = onbeat_load(&bus->live->image);
         if (number == 0) return ONBEAT_NO_CYCLE;
-        _Atomic uint64_t *slot = words + (number % ONBEAT_SLOTS) * slot_words;
-        if (atomic_load_explicit(slot, memory_order_acquire) != 2 * number) continue;
-        _Atomic uint64_t *at = slot + 1;
+        uint64_t *slot = words + (number % ONBEAT_SLOTS) * slot_words;
+        if (onbeat_load(slot) != 2 * number) continue;
+        uint64_t *at = slot + 1;
         if (cycle) onbeat_words_out(cycle, ONBEAT_CYCLE_BYTES, at);
         at += ONBEAT_CYCLE_BYTES / 8;
         if (inputs) onbeat_words_out(inputs, bus->input_bytes, at);
         at += (bus->input_bytes + 7u) / 8u;
         if (outputs) onbeat_words_out(outputs, bus->output_bytes, at);
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load_explicit(slot, memory_order_relaxed) == 2 * number) return ONBEAT_OK;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (onbeat_look(slot) == 2 * number) {
+            bus->seen = number;
+            return ONBEAT_OK;
+        }
     }
     return ONBEAT_OVERTAKEN;
+}
+
+static inline void onbeat_sleep(uint64_t ns) {
+    struct timespec time;
+    time.tv_sec = (time_t)(ns / 1000000000u);
+    time.tv_nsec = (long)(ns % 1000000000u);
+    nanosleep(&time, NULL);
+}
+
+static inline uint64_t onbeat_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Waits for a newer cycle than the one that was read last. 1: there is one; 0: there was none within the time; below 0: there will be
+ * none, enum onbeat_result says why. It looks every 50 us, so that the bus wakes nobody. */
+static inline int onbeat_control_wait(struct onbeat_control *bus, uint32_t timeout_ms) {
+    const uint64_t began = onbeat_now(), look_every = 50000, quiet = 100000000;
+    uint64_t looked = began;
+    for (;;) {
+        int result = onbeat_control_check(bus);
+        if (result != ONBEAT_OK) return result;
+        if (onbeat_load(&bus->live->image) > bus->seen) return 1;
+        uint64_t now = onbeat_now();
+        if (now - looked >= quiet) {
+            result = onbeat_control_is_alive(bus);
+            if (result != ONBEAT_OK) return result;
+            looked = now;
+        }
+        if (now - began >= (uint64_t)timeout_ms * 1000000u) break;
+        onbeat_sleep(look_every);
+    }
+    int result = onbeat_control_is_alive(bus);
+    return result == ONBEAT_OK ? 0 : result;
 }
 
 /* Takes the outputs for this process. ONBEAT_OWNED: `*owner` (may be NULL) is the process id of whom they belong to. */
 static inline int onbeat_control_claim(struct onbeat_control *bus, uint32_t *owner) {
     if (onbeat_control_is_alive(bus) != ONBEAT_OK) return onbeat_control_is_alive(bus);
     uint64_t me = bus->me;
-    atomic_compare_exchange_strong(&bus->live->left, &me, 0);
-    uint64_t now = atomic_load_explicit(&bus->live->owner, memory_order_acquire);
+    onbeat_swap(&bus->live->left, &me, 0);
+    uint64_t now = onbeat_load(&bus->live->owner);
     for (;;) {
         if (now && onbeat_process_is_alive(now)) {
             if (owner) *owner = onbeat_process_pid(now);
             return ONBEAT_OWNED;
         }
-        if (atomic_compare_exchange_strong(&bus->live->owner, &now, bus->me)) return ONBEAT_OK;
+        if (onbeat_swap(&bus->live->owner, &now, bus->me)) return ONBEAT_OK;
     }
 }
 
 static inline void onbeat_publish_outputs(struct onbeat_control *bus, uint64_t from, const void *outputs) {
-    uint64_t number = atomic_load_explicit(&bus->live->outputs, memory_order_relaxed) + 1;
-    _Atomic uint64_t *slot = (_Atomic uint64_t *)(bus->base + bus->header->outputs_at) + (number % ONBEAT_SLOTS) * onbeat_slot_words(bus, 0);
-    atomic_store_explicit(slot, 2 * number - 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(slot + 1, from, memory_order_relaxed);
-    const uint8_t *bytes = outputs;
+    uint64_t number = onbeat_look(&bus->live->outputs) + 1;
+    uint64_t *slot = (uint64_t *)(bus->base + bus->header->outputs_at) + (number % ONBEAT_SLOTS) * onbeat_slot_words(bus, 0);
+    onbeat_put(slot, 2 * number - 1);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    onbeat_put(slot + 1, from);
+    const uint8_t *bytes = (const uint8_t *)outputs;
     for (size_t left = outputs ? bus->output_bytes : 0, place = 2; left > 0; place++) {
         uint64_t word = 0;
         size_t part = left < 8 ? left : 8;
         memcpy(&word, bytes, part);
-        atomic_store_explicit(slot + place, word, memory_order_relaxed);
+        onbeat_put(slot + place, word);
         bytes += part;
         left -= part;
     }
-    atomic_store_explicit(slot, 2 * number, memory_order_release);
-    atomic_store_explicit(&bus->live->outputs, number, memory_order_release);
+    onbeat_store(slot, 2 * number);
+    onbeat_store(&bus->live->outputs, number);
 }
 
 /* Sets all outputs; the bus takes them in its next cycle. Refresh them in each cycle, else they give way to safe ones. */
 static inline int onbeat_control_write(struct onbeat_control *bus, const void *outputs) {
     if (onbeat_control_check(bus) != ONBEAT_OK) return ONBEAT_ENDED;
-    if (atomic_load_explicit(&bus->live->owner, memory_order_relaxed) != bus->me) return ONBEAT_NOT_OWNER;
+    if (onbeat_look(&bus->live->owner) != bus->me) return ONBEAT_NOT_OWNER;
     onbeat_publish_outputs(bus, bus->me, outputs);
     return ONBEAT_OK;
 }
@@ -393,10 +580,10 @@ static inline int onbeat_control_write(struct onbeat_control *bus, const void *o
 /* Gives the outputs up. A process that ends without it loses them too, and is told as dead. */
 static inline void onbeat_control_release(struct onbeat_control *bus) {
     uint64_t me = bus->me;
-    if (atomic_load_explicit(&bus->live->owner, memory_order_relaxed) != me) return;
+    if (onbeat_look(&bus->live->owner) != me) return;
     onbeat_publish_outputs(bus, 0, NULL);
-    atomic_store_explicit(&bus->live->left, me, memory_order_release);
-    atomic_compare_exchange_strong(&bus->live->owner, &me, 0);
+    onbeat_store(&bus->live->left, me);
+    onbeat_swap(&bus->live->owner, &me, 0);
 }
 
 /* ---- goals: where the joints of a robot should be ---- */
@@ -416,40 +603,38 @@ static inline int onbeat_commander_claim(struct onbeat_control *bus, uint32_t *c
     if (alive != ONBEAT_OK) return alive;
     if (!bus->joint_count) return ONBEAT_NO_GOALS;
     uint64_t me = bus->me;
-    atomic_compare_exchange_strong(&bus->live->commander_left, &me, 0);
-    uint64_t now = atomic_load_explicit(&bus->live->commander, memory_order_acquire);
+    onbeat_swap(&bus->live->commander_left, &me, 0);
+    uint64_t now = onbeat_load(&bus->live->commander);
     for (;;) {
         if (now && onbeat_process_is_alive(now)) {
             if (commander) *commander = onbeat_process_pid(now);
             return ONBEAT_COMMANDED;
         }
-        if (atomic_compare_exchange_strong(&bus->live->commander, &now, bus->me)) return ONBEAT_OK;
+        if (onbeat_swap(&bus->live->commander, &now, bus->me)) return ONBEAT_OK;
     }
 }
 
 static inline uint64_t onbeat_publish_goal(struct onbeat_control *bus, uint64_t flags, const uint64_t *which, const double *rad) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    uint64_t at_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    uint64_t at_ns = onbeat_now();
     size_t slot_words = onbeat_goal_slot_words(bus), bits = onbeat_goal_bits(bus);
-    _Atomic uint64_t *words = (_Atomic uint64_t *)(bus->base + bus->header->goals_at);
-    uint64_t before = atomic_load_explicit(&bus->live->goals, memory_order_relaxed), number = before + 1;
-    const _Atomic uint64_t *old = words + (before % ONBEAT_SLOTS) * slot_words + 1 + ONBEAT_GOAL_HEAD;
-    _Atomic uint64_t *slot = words + (number % ONBEAT_SLOTS) * slot_words, *to = slot + 1 + ONBEAT_GOAL_HEAD;
-    atomic_store_explicit(slot, 2 * number - 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(slot + 1, bus->me, memory_order_relaxed);
-    atomic_store_explicit(slot + 2, at_ns, memory_order_relaxed);
-    atomic_store_explicit(slot + 3, flags, memory_order_relaxed);
+    uint64_t *words = (uint64_t *)(bus->base + bus->header->goals_at);
+    uint64_t before = onbeat_look(&bus->live->goals), number = before + 1;
+    const uint64_t *old = words + (before % ONBEAT_SLOTS) * slot_words + 1 + ONBEAT_GOAL_HEAD;
+    uint64_t *slot = words + (number % ONBEAT_SLOTS) * slot_words, *to = slot + 1 + ONBEAT_GOAL_HEAD;
+    onbeat_put(slot, 2 * number - 1);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    onbeat_put(slot + 1, bus->me);
+    onbeat_put(slot + 2, at_ns);
+    onbeat_put(slot + 3, flags);
     for (size_t i = 0; i < bits + bus->joint_count; i++) {
         uint64_t word;
-        if (!rad) word = atomic_load_explicit(old + i, memory_order_relaxed);
+        if (!rad) word = onbeat_look(old + i);
         else if (i >= bits) memcpy(&word, rad + (i - bits), 8);
         else word = which ? which[i] : ~(uint64_t)0;
-        atomic_store_explicit(to + i, word, memory_order_relaxed);
+        onbeat_put(to + i, word);
     }
-    atomic_store_explicit(slot, 2 * number, memory_order_release);
-    atomic_store_explicit(&bus->live->goals, number, memory_order_release);
+    onbeat_store(slot, 2 * number);
+    onbeat_store(&bus->live->goals, number);
     return number;
 }
 
@@ -457,7 +642,7 @@ static inline uint64_t onbeat_publish_goal(struct onbeat_control *bus, uint64_t 
  * before it is `goal_age_us` old. `*number` (may be NULL) is its number. Waits for nobody. */
 static inline int onbeat_commander_give(struct onbeat_control *bus, const uint64_t *which, const double *rad, uint64_t *number) {
     if (onbeat_control_check(bus) != ONBEAT_OK) return ONBEAT_ENDED;
-    if (atomic_load_explicit(&bus->live->commander, memory_order_relaxed) != bus->me) return ONBEAT_NOT_OWNER;
+    if (onbeat_look(&bus->live->commander) != bus->me) return ONBEAT_NOT_OWNER;
     uint64_t given = onbeat_publish_goal(bus, 0, which, rad);
     if (number) *number = given;
     return ONBEAT_OK;
@@ -465,7 +650,7 @@ static inline int onbeat_commander_give(struct onbeat_control *bus, const uint64
 
 /* What became of the goal that was looked at last, and its number (may be NULL); 0 before the first. */
 static inline int onbeat_commander_answer(const struct onbeat_control *bus, uint64_t *number) {
-    uint64_t word = atomic_load_explicit(&bus->live->answer, memory_order_acquire);
+    uint64_t word = onbeat_load(&bus->live->answer);
     if (number) *number = word >> 2;
     return (int)(word & 3);
 }
@@ -473,20 +658,23 @@ static inline int onbeat_commander_answer(const struct onbeat_control *bus, uint
 /* Leaves: the joints stay where the last goal wants them. A process that ends without it is missed, and the robot comes to a safe stop. */
 static inline void onbeat_commander_release(struct onbeat_control *bus) {
     uint64_t me = bus->me;
-    if (atomic_load_explicit(&bus->live->commander, memory_order_relaxed) != me) return;
-    uint64_t newest = atomic_load_explicit(&bus->live->goals, memory_order_relaxed);
-    const _Atomic uint64_t *slot = (const _Atomic uint64_t *)(bus->base + bus->header->goals_at) + (newest % ONBEAT_SLOTS) * onbeat_goal_slot_words(bus);
+    if (onbeat_look(&bus->live->commander) != me) return;
+    uint64_t newest = onbeat_look(&bus->live->goals);
+    const uint64_t *slot = (const uint64_t *)(bus->base + bus->header->goals_at) + (newest % ONBEAT_SLOTS) * onbeat_goal_slot_words(bus);
     /* The same goal once more: the one before may not have been looked at yet. */
-    if (newest && atomic_load_explicit(slot + 1, memory_order_relaxed) == me) onbeat_publish_goal(bus, ONBEAT_LAST_GOAL, NULL, NULL);
-    atomic_store_explicit(&bus->live->commander_left, me, memory_order_release);
-    atomic_compare_exchange_strong(&bus->live->commander, &me, 0);
+    if (newest && onbeat_look(slot + 1) == me) onbeat_publish_goal(bus, ONBEAT_LAST_GOAL, NULL, NULL);
+    onbeat_store(&bus->live->commander_left, me);
+    onbeat_swap(&bus->live->commander, &me, 0);
 }
+
+/* Events so far; the next one has the number after it. */
+static inline uint64_t onbeat_control_events(const struct onbeat_control *bus) { return onbeat_load(&bus->live->events); }
 
 /* Reads event number `*next` (the first one is 1) and moves on. 1: there was one; 0: there is none yet. Events that were overwritten
  * before they were read are passed over and added to `*missed` (may be NULL). */
 static inline int onbeat_control_event(struct onbeat_control *bus, uint64_t *next, struct onbeat_event *event, uint64_t *missed) {
     for (;;) {
-        uint64_t newest = atomic_load_explicit(&bus->live->events, memory_order_acquire);
+        uint64_t newest = onbeat_load(&bus->live->events);
         if (*next == 0) *next = 1;
         if (*next > newest) return 0;
         uint64_t oldest = newest + 2 > bus->event_count ? newest + 2 - bus->event_count : 1;
@@ -495,14 +683,141 @@ static inline int onbeat_control_event(struct onbeat_control *bus, uint64_t *nex
             *next = oldest;
         }
         uint64_t number = (*next)++;
-        _Atomic uint64_t *slot = (_Atomic uint64_t *)(bus->base + bus->header->events_at) + (number % bus->event_count) * (1 + ONBEAT_EVENT_BYTES / 8);
-        if (atomic_load_explicit(slot, memory_order_acquire) == 2 * number) {
+        uint64_t *slot = (uint64_t *)(bus->base + bus->header->events_at) + (number % bus->event_count) * (1 + ONBEAT_EVENT_BYTES / 8);
+        if (onbeat_load(slot) == 2 * number) {
             onbeat_words_out(event, ONBEAT_EVENT_BYTES, slot + 1);
-            atomic_thread_fence(memory_order_acquire);
-            if (atomic_load_explicit(slot, memory_order_relaxed) == 2 * number) return 1;
+            __atomic_thread_fence(__ATOMIC_ACQUIRE);
+            if (onbeat_look(slot) == 2 * number) return 1;
         }
         if (missed) *missed += 1;
     }
+}
+
+/* ---- devices: their states, their objects ---- */
+
+/* Place of the device of this name, -1 when there is none. */
+static inline int onbeat_device_find(const struct onbeat_control *bus, const char *name) {
+    for (uint32_t i = 0; i < bus->device_count; i++)
+        if (strncmp(bus->devices[i].name, name, sizeof bus->devices[i].name) == 0) return (int)i;
+    return -1;
+}
+
+/* AL state of a device (1 INIT, 2 PREOP, 4 SAFEOP, 8 OP, 0 never read); `*status` (may be NULL) is its AL status code, `*presence` (may be
+ * NULL) 1 present, 2 lost, 3 another device in its place. */
+static inline uint16_t onbeat_device_state(const struct onbeat_control *bus, uint32_t device, uint16_t *status, uint32_t *presence) {
+    uint64_t word = device < bus->device_count ? onbeat_load(bus->states + device) : 0;
+    if (status) *status = (uint16_t)(word >> 16);
+    if (presence) *presence = (uint32_t)(word >> 32);
+    return (uint16_t)word;
+}
+
+static inline void onbeat_request_free(struct onbeat_request *request) {
+    __atomic_store_n(&request->phase, 0u, __ATOMIC_RELAXED);
+    onbeat_store(&request->holder, 0);
+}
+
+/* Whether the bus answers a request within the time. */
+static inline int onbeat_request_wait(struct onbeat_control *bus, struct onbeat_request *request, uint32_t timeout_ms) {
+    uint64_t began = onbeat_now(), looked = began;
+    while (__atomic_load_n(&request->phase, __ATOMIC_ACQUIRE) != 3u) {
+        uint64_t now = onbeat_now();
+        if (now - looked >= 100000000u) {
+            int result = onbeat_control_is_alive(bus);
+            if (result != ONBEAT_OK) return result;
+            looked = now;
+        }
+        if (now - began >= (uint64_t)timeout_ms * 1000000u) return ONBEAT_NO_ANSWER;
+        onbeat_sleep(500000);
+    }
+    return ONBEAT_OK;
+}
+
+/* One transfer; `write` bytes of `data` are written, or, when `room` is not NULL, at most `*room` are read and `*room` is how many. */
+static inline int onbeat_request(struct onbeat_control *bus, uint64_t target, void *data, size_t write, size_t *room, uint32_t timeout_ms, uint32_t *abort_code) {
+    struct onbeat_request *request = NULL;
+    int result = onbeat_control_is_alive(bus);
+    if (result != ONBEAT_OK) return result;
+    if ((target & 0xFFFFu) >= bus->device_count) return ONBEAT_NO_SUCH_DEVICE;
+    if (write > ONBEAT_REQUEST_BYTES) return ONBEAT_SDO_TOO_LONG;
+    for (uint32_t i = 0; i < ONBEAT_REQUESTS && !request; i++) {
+        uint64_t nobody = 0;
+        if (onbeat_swap(&bus->requests[i].holder, &nobody, bus->me)) request = &bus->requests[i];
+    }
+    if (!request) return ONBEAT_BUSY;
+    onbeat_put(&request->target, target);
+    for (size_t at = 0; at < write; at += 8) {
+        uint64_t word = 0;
+        memcpy(&word, (const uint8_t *)data + at, write - at < 8 ? write - at : 8);
+        onbeat_put(request->data + at / 8, word);
+    }
+    onbeat_put(&request->length, write);
+    onbeat_put(&request->order, __atomic_fetch_add(&bus->live->orders, 1u, __ATOMIC_RELAXED));
+    __atomic_store_n(&request->phase, 1u, __ATOMIC_RELEASE);
+    result = onbeat_request_wait(bus, request, timeout_ms);
+    /* Given up: the bus has not taken it yet, or has it and frees the record when it answers, or has just answered. */
+    if (result != ONBEAT_OK && !onbeat_swap_phase(&request->phase, 1, 0) && onbeat_swap_phase(&request->phase, 2, 4)) return result;
+    if (result == ONBEAT_OK) {
+        uint64_t outcome = onbeat_look(&request->outcome), length = onbeat_look(&request->length);
+        const int results[6] = {ONBEAT_OK, ONBEAT_SDO_ABORT, ONBEAT_SDO_NO_MAILBOX, ONBEAT_SDO_NO_REPLY, ONBEAT_SDO_NOT_POSSIBLE, ONBEAT_SDO_TOO_LONG};
+        result = results[outcome >> 32 < 6 ? outcome >> 32 : 5];
+        if (abort_code) *abort_code = (uint32_t)outcome;
+        if (result == ONBEAT_OK && room && length > *room) result = ONBEAT_SDO_TOO_LONG;
+        if (result == ONBEAT_OK && room) onbeat_words_out(data, *room = (size_t)length, request->data);
+    }
+    onbeat_request_free(request);
+    return result;
+}
+
+static inline uint64_t onbeat_target(uint16_t device, uint16_t index, uint8_t entry, uint64_t flags) {
+    return (uint64_t)device | (uint64_t)index << 16 | (uint64_t)entry << 32 | flags << 40;
+}
+
+/* Reads an object of a device by SDO: `*bytes` is the room in `data`, and how many there are then. ONBEAT_SDO_ABORT: `*abort_code` (may be
+ * NULL) says why. It takes some cycles, and waits no longer than the time. */
+static inline int onbeat_sdo_read(struct onbeat_control *bus, uint16_t device, uint16_t index, uint8_t entry, void *data, size_t *bytes, uint32_t timeout_ms,
+                                  uint32_t *abort_code) {
+    return onbeat_request(bus, onbeat_target(device, index, entry, 0), data, 0, bytes, timeout_ms, abort_code);
+}
+
+/* Writes an object, as onbeat_sdo_read reads one. */
+static inline int onbeat_sdo_write(struct onbeat_control *bus, uint16_t device, uint16_t index, uint8_t entry, const void *data, size_t bytes,
+                                   uint32_t timeout_ms, uint32_t *abort_code) {
+    return onbeat_request(bus, onbeat_target(device, index, entry, 2), (void *)(uintptr_t)data, bytes, NULL, timeout_ms, abort_code);
+}
+
+/* ---- statistics ---- */
+
+/* Times of one kind since the bus process began; percentiles are upper ends of buckets a sixteenth wide. */
+struct onbeat_times {
+    uint64_t count, max_ns, p50_ns, p99_ns, p999_ns;
+    double mean_ns;
+};
+
+static inline uint64_t onbeat_control_counter(const struct onbeat_control *bus, enum onbeat_counter which) { return onbeat_look(&bus->stats->counters[which]); }
+
+/* The value that a share of the times (0 to 1) does not exceed, of `count`; 0 of none. */
+static inline uint64_t onbeat_quantile(const struct onbeat_histogram *of, uint64_t count, double share) {
+    double wanted = (double)count * share;
+    uint64_t rank = (uint64_t)wanted, below = 0, max = onbeat_look(&of->max);
+    if ((double)rank < wanted || rank == 0) rank++;
+    for (uint64_t bucket = 0; bucket < ONBEAT_BUCKETS; bucket++) {
+        below += onbeat_look(of->buckets + bucket);
+        if (below < rank) continue;
+        uint64_t octave = bucket >> 4, upper = octave ? ((17 + (bucket & 15)) << (octave - 1)) - 1 : bucket;
+        return upper < max ? upper : max;
+    }
+    return 0;
+}
+
+static inline void onbeat_control_times(const struct onbeat_control *bus, enum onbeat_timed which, struct onbeat_times *times) {
+    const struct onbeat_histogram *of = &bus->stats->timed[which];
+    times->count = 0;
+    for (uint32_t bucket = 0; bucket < ONBEAT_BUCKETS; bucket++) times->count += onbeat_look(of->buckets + bucket);
+    times->max_ns = onbeat_look(&of->max);
+    times->mean_ns = times->count ? (double)onbeat_look(&of->sum) / (double)times->count : 0.0;
+    times->p50_ns = onbeat_quantile(of, times->count, 0.5);
+    times->p99_ns = onbeat_quantile(of, times->count, 0.99);
+    times->p999_ns = onbeat_quantile(of, times->count, 0.999);
 }
 
 #endif

@@ -8,6 +8,7 @@ bench_wants="cc:build-essential:linking
 hackbench:rt-tests:the load of the paper
 ping:iputils-ping:the load of the paper"
 test_wants="$bench_wants
+c++:g++:the control header in C++
 stress-ng:stress-ng:tests of loads
 java:default-jdk-headless:reading run files with Java
 mvn:maven:reading run files with Java

@@ -102,6 +102,7 @@ fn make_bench(dir: &Path) -> Result<(), Failure> {
         blocks: BLOCKS,
         block_s: CYCLES_PER_BLOCK as f64 * PERIOD_NS as f64 / 1e9,
         limit: None,
+        most_alarms: None,
         not_permitted: Vec::new(),
         ladder: Vec::new(),
         shield: Vec::new(),

@@ -39,6 +39,8 @@ export interface LoadNote { t: Sec; load: string; event: string; detail: string 
 export interface MaximaNote { t: Sec; every: Sec; series: Record<string, Ns[]> }
 /** A stretch that is in no figure, because something around the loop changed. */
 export interface ExclusionNote { t: Sec; length: Sec; what: string; sentence: string; samples: number }
+/** Something that happened on the bus, or to the robot on it; an alarm says that something is wrong. */
+export interface EventNote { t: Sec; cycle: number; kind: string; device?: string; old: number; new: number; code: number; alarm: boolean; sentence: string }
 /** From `t` on the run was gone on with; `unmeasured_s` before it nothing was measured. */
 export interface ResumeNote { t: Sec; unmeasured_s: Sec }
 export interface EndNote { t: Sec; reason: string; slots: number; cycles: number; skipped: number; lost: number }
@@ -89,7 +91,7 @@ export class Line {
 /** A run file as it was read. */
 export interface RunFile {
   name: string; startUnix: number; run: RunNote | null; blocks: Block[]; series: Map<string, Line[]>;
-  intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; windows: WindowNote[]; loads: LoadNote[]; exclusions: ExclusionNote[];
+  intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; windows: WindowNote[]; loads: LoadNote[]; exclusions: ExclusionNote[]; events: EventNote[];
   resumes: ResumeNote[]; end: EndNote | null; bench: Record<string, unknown> | null; problems: string[];
 }
 
@@ -98,7 +100,7 @@ export interface Unpacked { files: RunFile[]; summary: Summary | null }
 
 const newFile = (name: string): RunFile => ({
   name, startUnix: 0, run: null, blocks: [], series: new Map(), intervals: [], maxima: [], spikes: [], windows: [], loads: [],
-  exclusions: [], resumes: [], end: null, bench: null, problems: [],
+  exclusions: [], events: [], resumes: [], end: null, bench: null, problems: [],
 });
 
 const NOTE = '#[onbeat: ';
@@ -157,6 +159,7 @@ function applyNote(file: RunFile, note: Record<string, unknown>): void {
       case 'window': file.windows.push(value as WindowNote); break;
       case 'load': file.loads.push(value as LoadNote); break;
       case 'exclusion': file.exclusions.push(value as ExclusionNote); break;
+      case 'event': file.events.push(value as EventNote); break;
       case 'resume': file.resumes.push(value as ResumeNote); break;
       case 'end': file.end = value as EndNote; break;
       case 'bench': file.bench = value as Record<string, unknown>; break;

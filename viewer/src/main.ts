@@ -14,6 +14,7 @@ import { SERIES, seriesWord } from './words.ts';
 import { causesSection } from './sections/causes.ts';
 import { comparedSection } from './sections/compared.ts';
 import { effectsSection } from './sections/effects.ts';
+import { eventsSection } from './sections/events.ts';
 import { extremesSection } from './sections/extremes.ts';
 import { ladderSection } from './sections/ladder.ts';
 import { matrixSection } from './sections/matrix.ts';
@@ -59,7 +60,7 @@ function show({ files, summary }: Unpacked): void {
   page.replaceChildren(
     verdictSection(report),
     ...(report.summary.derived && report.summary.ladder.length === 0 ? [] : [ladderSection(report.summary.ladder)]),
-    ...[sweepSection(report.summary.sweep), secondsSection(report)].filter((part) => part !== null),
+    ...[sweepSection(report.summary.sweep), secondsSection(report), eventsSection(report)].filter((part) => part !== null),
     bar.element, ...(compared ? [compared.element] : []), matrix.element,
     ...(report.kind === 'bench' && report.summary.sweep === undefined ? [effectsSection(report.summary.effects)] : []),
     causesSection(report),

@@ -1,7 +1,7 @@
 // The summary as `onbeat bench --json` prints it (docs/format.md). The page shows these figures and computes none of them.
 import type { Comparison } from './comparison.ts';
 import type { Conclusions } from './conclusions.ts';
-import type { CauseCount, Grant, Spike } from './hlog.ts';
+import type { CauseCount, EventNote, Grant, Spike } from './hlog.ts';
 import type { Low } from './histogram.ts';
 import type { Ns } from './units.ts';
 
@@ -26,6 +26,8 @@ export interface CellSummary {
   derived?: string[];
   /** Spikes by main cause. */
   causes?: Record<string, CauseCount>;
+  /** What happened on its bus and to the robot on it; alarms say that something is wrong. */
+  events?: { alarms: Record<string, number>; others: Record<string, number>; lost: number; left_out: number; incidents: string[]; listed: EventNote[] };
   /** What can be concluded beyond the figures. */
   conclusions?: Conclusions;
 }
@@ -38,6 +40,8 @@ export interface Summary {
   host: Record<string, string | number>; ladder: Grant[]; limit: Limit | null; order: string; tunings: string[]; loads: string[];
   period_ns: Ns; cells: CellSummary[]; effects: Effect[];
   verdict: { outcome: Outcome | null; best: { tuning: string; load: string } | null; sentence: string } | null;
+  /** How many alarms of bus and robot there may be, when that has a limit. */
+  most_alarms?: number;
   /** Over rising load, when it is a sweep. */
   sweep?: Sweep;
   /** What made cycles late, in sentences. */

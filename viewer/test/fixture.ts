@@ -293,6 +293,26 @@ export function hour(seconds = 3600, interval = 6, conclusions: Conclusions = co
   return `#[onbeat: {"file":"timer.onbeat.hlog"}]\n${made.text}${holes}#[onbeat: ${JSON.stringify({ summary })}]\n`;
 }
 
+/** A bus for a minute, on which a drive was switched off for half a second. */
+export function switchedOff(): string {
+  const made = runFile({ tuning: 'P', load: 'idle', interval: 1, start: 1_763_900_000, dice: 11, cell: false, tags: ['wakeup_latency', 'response_time'], blocks: [{ t: 0, seconds: 60, load: 'idle' }] });
+  const event = (t: number, kind: string, device: string | undefined, alarm: boolean, sentence: string): object => ({ t, cycle: Math.round(t * 1000), kind, ...(device ? { device } : {}), old: 0, new: 0, code: 0, alarm, sentence });
+  const listed = [
+    event(0.05, 'bus_up', undefined, false, 'all 59 devices are in OP'),
+    event(20.001, 'working_counter_off', undefined, true, 'working counter 168 where 171 is expected'),
+    event(20.002, 'device_lost', 'left knee', true, 'left knee does not answer'),
+    event(20.522, 'device_back', 'left knee', false, 'left knee is back in OP after 0.520 s'),
+  ];
+  const cell = cellSummary('P', 'idle', made, 1);
+  cell['file'] = 'bus.onbeat.hlog';
+  cell['events'] = { alarms: { working_counter_off: 1, device_lost: 1 }, others: { bus_up: 1, device_back: 1 }, lost: 0, left_out: 0, incidents: ['left knee did not answer from 20.002 s on, back in OP after 0.520 s'], listed };
+  const sentence = 'FAIL: 2 alarms of bus and robot, 0 allowed: left knee did not answer from 20.002 s on, back in OP after 0.520 s';
+  const summary = { schema: 'onbeat.measure/1', version: '0.1.0', command: ['onbeat', 'measure', 'bus', '--limit-on', 'events=0'], started_unix_s: 1_763_900_000, elapsed_s: 60, host: HOST, ladder: LADDER.slice(0, 2),
+    limit: null, most_alarms: 0, order: 'single', tunings: ['P'], loads: ['idle'], period_ns: PERIOD, cells: [cell], effects: [], verdict: { outcome: 'FAIL', best: null, sentence } };
+  const notes = listed.map((note) => `#[onbeat: ${JSON.stringify({ event: note })}]\n`).join('');
+  return `#[onbeat: {"file":"bus.onbeat.hlog"}]\n${made.text}${notes}#[onbeat: ${JSON.stringify({ summary })}]\n`;
+}
+
 /** The template, filled as the command does it. */
 export function filled(text: string): string {
   const template = readFileSync(`${process.env['VIEWER_ROOT']}/../crates/onbeat-cli/assets/viewer.html`, 'utf8');

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { CHROMIUM, launch, NO_CHROMIUM, pages } from './browser.ts';
-import { bench, filled, hour, runFile } from './fixture.ts';
+import { bench, filled, hour, runFile, switchedOff } from './fixture.ts';
 
 const root = process.env['VIEWER_ROOT']!;
 const template = readFileSync(`${root}/../crates/onbeat-cli/assets/viewer.html`, 'utf8');
@@ -40,7 +40,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   before(async () => {
     browser = await launch();
-    site = pages({ 'bench.html': filled(bench(3, 5)), 'unwatched.html': filled(bench(2, 3, false)), 'hour.html': filled(hour(600)), 'empty.html': template, 'PM-idle.onbeat.hlog': dropped, 'crowd.onbeat.hlog': crowd });
+    site = pages({ 'bench.html': filled(bench(3, 5)), 'unwatched.html': filled(bench(2, 3, false)), 'hour.html': filled(hour(600)), 'bus.html': filled(switchedOff()), 'empty.html': template, 'PM-idle.onbeat.hlog': dropped, 'crowd.onbeat.hlog': crowd });
     writeFileSync(fileURLToPath(site.url('broken.html')), template.replace('@@DATA@@', 'H4sIAAAAAAAAA0tMSk4BAMJBJDUGAAAA'.slice(0, 20)));
   });
   after(async () => { await browser?.close(); site?.done(); });
@@ -63,7 +63,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     return result;
   }
 
-  for (const name of ['bench.html', 'unwatched.html', 'hour.html', 'empty.html']) {
+  for (const name of ['bench.html', 'unwatched.html', 'hour.html', 'bus.html', 'empty.html']) {
     for (const dark of [false, true]) {
       test(`${name} has no accessibility violation, ${dark ? 'dark' : 'light'}`, async () => {
         const axe = readFileSync(createRequire(`${root}/package.json`).resolve('axe-core/axe.min.js'), 'utf8');
@@ -83,7 +83,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   for (const width of [360, 390, 768, 1280]) {
     test(`the body never scrolls sideways at ${width} px`, async () => {
-      for (const name of ['bench.html', 'hour.html']) {
+      for (const name of ['bench.html', 'hour.html', 'bus.html']) {
         await opened(name, { width }, async (page) => {
           if (await page.locator('#spikes .more').count() > 0) await page.locator('#spikes .more').first().click();
           assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= width);
@@ -104,6 +104,22 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       assert.equal(await page.locator('.plot canvas').count(), 4);
       assert.equal(await page.locator('figure table').count(), 4);
     });
+  });
+
+  test('what happened on the bus is told, first what was wrong, then event by event', async () => {
+    await opened('bus.html', {}, async (page) => {
+      assert.match(await page.locator('#verdict').innerText(), /FAIL[\s\S]*2 alarms of bus and robot, 0 allowed/);
+      const events = page.locator('#events');
+      assert.match(await events.locator('.lead').innerText(), /^2 events say that something was wrong\. 0 allowed\.$/);
+      assert.deepEqual(await events.locator('li').allInnerTexts(), ['left knee did not answer from 20.002 s on, back in OP after 0.520 s']);
+      await events.locator('summary').click();
+      const rows = await events.locator('tbody tr').allInnerTexts();
+      assert.equal(rows.length, 4);
+      assert.match(rows[2]!, /device lost[\s\S]*left knee does not answer/);
+      assert.deepEqual(await events.locator('tbody b').allInnerTexts(), ['working counter off', 'device lost']);
+      assert.match(await page.locator('#maxima').innerText(), /Triangles at the top/);
+    });
+    await opened('hour.html', {}, async (page) => assert.equal(await page.locator('#events').count(), 0, 'nothing happened'));
   });
 
   test('figures in the matrix are the summary’s', async () => {

@@ -179,22 +179,41 @@ pub(crate) struct LimitOptions {
     /// How many of the releases must keep it, in percent
     #[arg(long, default_value = "99.99", value_parser = percent, value_name = "PERCENT", requires = "limit")]
     pub(crate) at: f64,
-    /// What the limit is on
-    #[arg(long, value_enum, default_value_t = LimitOn::Main, requires = "limit", value_name = "SERIES")]
-    pub(crate) limit_on: LimitOn,
+    /// What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot,
+    /// which needs no --limit
+    #[arg(long, value_delimiter = ',', value_parser = limit_on, value_name = "SERIES|events=N")]
+    #[arg(requires_ifs = [("main", "limit"), ("release", "limit"), ("wakeup", "limit"), ("period", "limit"), ("response", "limit")])]
+    pub(crate) limit_on: Vec<LimitOn>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitOn {
-    /// What the run is about: release latency, or what its probe measures
+    /// What the run is about: release latency, or what its probe measures.
     Main,
-    /// Release latency: release to start, skipped releases among them
-    #[value(alias = "wakeup")]
+    /// From a release to its start, skipped releases among them.
     Release,
-    /// Observed period: start to start
+    /// From start to start.
     Period,
-    /// Response time: release to end of work
+    /// From a release to the end of its work.
     Response,
+    /// How many alarms of bus and robot there may be.
+    Events(u64),
+}
+
+fn limit_on(text: &str) -> Result<LimitOn, String> {
+    match text {
+        "main" => Ok(LimitOn::Main),
+        "release" | "wakeup" => Ok(LimitOn::Release),
+        "period" => Ok(LimitOn::Period),
+        "response" => Ok(LimitOn::Response),
+        _ => most_alarms(text).map(LimitOn::Events),
+    }
+}
+
+/// `events=0`.
+pub(crate) fn most_alarms(text: &str) -> Result<u64, String> {
+    let number = text.strip_prefix("events=").and_then(|number| number.parse().ok());
+    number.ok_or_else(|| format!("`{text}` is none of main, release, period, response, events=N"))
 }
 
 /// Where results go.

@@ -136,7 +136,7 @@ pub(crate) const GATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       all of the ratio's 95 % interval must be at most 1.2";
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("asked").required(true).multiple(true).args(["limit", "baseline"]))]
+#[command(group = clap::ArgGroup::new("asked").required(true).multiple(true).args(["limit", "limit_on", "baseline"]))]
 pub(crate) struct GateOptions {
     /// A run's directory, or one run file
     pub(crate) run: PathBuf,
@@ -149,6 +149,9 @@ pub(crate) struct GateOptions {
     /// The series: release_latency, observed_period, response_time, hiccup, gap, ...
     #[arg(long, default_value = "release_latency", value_parser = series, value_name = "SERIES")]
     pub(crate) series: Series,
+    /// events=N: at most so many alarms of bus and robot
+    #[arg(long, value_parser = crate::cli::most_alarms, value_name = "events=N")]
+    pub(crate) limit_on: Option<u64>,
     /// A run that this one may not be worse than
     #[arg(long, value_name = "RUN")]
     pub(crate) baseline: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::{LoopOptions, OutputOptions, wait_on_the_grid};
+use crate::cli::{LimitOptions, LoopOptions, OutputOptions, wait_on_the_grid};
 use crate::units::time_ns;
 
 pub(crate) const ROBOT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -53,7 +53,7 @@ pub(crate) struct GoalOptions {
 
 const ENDS: &str = "Ctrl-C brings all joints to rest and takes their power away; a second one ends the process at once, and the devices'
 watchdogs stop them. After a safe stop, `kill -USR1` resets. Exit status: 0 it ended at rest in order, 1 it was in a safe stop
-or a joint was down, 2 it could not run.";
+or a joint was down, or a limit is broken, 2 it could not run.";
 
 /// A trajectory as people type it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +123,8 @@ pub(crate) struct RobotRunOptions {
     pub(crate) no_causes: bool,
     #[command(flatten)]
     pub(crate) looping: LoopOptions,
+    #[command(flatten)]
+    pub(crate) limit: LimitOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
 }

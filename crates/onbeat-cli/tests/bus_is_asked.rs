@@ -102,7 +102,8 @@ fn events_are_told_in_order_and_as_they_come() {
     bus.push(&event(EventKind::DeviceLost, 0));
     let lines = told(&name, &["events"]);
     let first = lines.lines().next().unwrap();
-    assert!(first.contains("1.500000 s") && first.contains("state_changed") && first.contains("8 -> 4"), "{first}");
+    assert!(first.contains("1.500000 s") && first.contains("state_changed"), "{first}");
+    assert!(first.ends_with("left knee went from OP to SAFEOP (AL status code 0x001b)"), "{first}");
     assert_eq!(lines.lines().count(), 2);
     assert_eq!(json(&name, &["events", "--from", "2"])["event"]["kind"], "device_lost");
     let mut following = Command::new(env!("CARGO_BIN_EXE_onbeat"));

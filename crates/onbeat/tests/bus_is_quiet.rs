@@ -6,8 +6,12 @@ mod bus_world;
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
 use bus_world::{Idle, MS, OPTIONS, World, clock};
 use onbeat::ethercat::bus::{Bus, Wire};
+use onbeat::ethercat::control::{Image, Settings};
 use onbeat::ethercat::event::EventKind;
+use onbeat::ethercat::layout::Layout;
+use onbeat::ethercat::served::serve;
 use onbeat::ethercat::sim::{Fault, Segment};
+use onbeat::robot::{MotionController, Robot, Trajectory};
 use onbeat_rt::time::{Clock, Instant};
 
 #[global_allocator]
@@ -80,4 +84,55 @@ fn no_memory_is_asked_for(text: &str) {
     assert_eq!(violation_count(), 0);
     assert!(lost > 0 && back == lost && emergencies == 1, "{lost} lost, {back} back, {emergencies} emergencies");
     assert!(bus.is_up());
+}
+
+/// Two joints, of which one freezes while both swing: events, a safe stop, and power off.
+const TWO: &str = r#"
+    [segment]
+    [types.joint]
+    kind = "drive"
+    [[devices]]
+    type = "joint"
+    names = ["left knee", "right knee"]
+    [robot]
+    on_fault = "robot"
+    soft_start_ms = 100
+    [[joints]]
+    match = "*"
+    amplitude_rad = 0.4
+    frequency_hz = 1.0
+    [[faults]]
+    kind = "freeze"
+    device = "right knee"
+    at_ms = 1500
+"#;
+
+#[test]
+fn no_memory_is_asked_for_by_what_others_see_of_a_robot() {
+    let clock = clock();
+    let World { bus, .. } = World::of(TWO, &clock, OPTIONS);
+    let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();
+    let layout = Layout::from_toml(TWO).unwrap();
+    let robot = Robot::from_toml(TWO, &layout, MS).unwrap();
+    let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
+    let name = format!("test-quiet-{}", std::process::id());
+    let mut image = Image::create(&name, &layout, Settings::default()).unwrap();
+    image.keep_outputs().unwrap();
+    let (mut controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
+    reset_violation_count();
+    let (mut release, mut of_robot, mut stops) = (clock.now(), 0, 0);
+    assert_no_alloc(|| {
+        for _ in 0..3_000 {
+            release = release.plus_ns(MS);
+            let _ = clock.sleep_until(release);
+            let cycle = bus.cycle(release, MS, controller.as_mut());
+            serving.after(&mut bus, &cycle, (1, 1), |_| {});
+            while let Some(event) = controller.take_event() {
+                of_robot += 1;
+                stops += u32::from(event.kind == EventKind::SafeStop);
+            }
+        }
+    });
+    assert_eq!(violation_count(), 0);
+    assert!(stops == 1 && of_robot > 6, "{of_robot} events of the robot, {stops} safe stops");
 }

@@ -33,6 +33,7 @@ fn begin(path: &Path) -> Recorder {
         timing: None,
         grants: Vec::new(),
         limit: None,
+        most_alarms: None,
     };
     Recorder::new(RunWriter::create(path, &header).unwrap(), Instant::from_ns(0), recording())
 }

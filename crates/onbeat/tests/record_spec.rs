@@ -27,6 +27,7 @@ fn header() -> Header {
         timing: None,
         grants: Vec::new(),
         limit: None,
+        most_alarms: None,
     }
 }
 

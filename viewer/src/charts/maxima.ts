@@ -4,6 +4,7 @@ import { thinned } from '../a11y.ts';
 import { h } from '../dom.ts';
 import { valuesAt } from '../histogram.ts';
 import { extent, onClock, peaks, placed, type Cell, type Peak } from '../model.ts';
+import type { EventNote } from '../hlog.ts';
 import type { Store } from '../state.ts';
 import { ink, seriesStyle } from '../theme.ts';
 import { duration, human, moment, ns, sec, toUs, type Sec } from '../units.ts';
@@ -174,9 +175,25 @@ export function holesInWords(cells: readonly Cell[]): string {
   const some = (holes: (cell: Cell) => number): boolean => cells.some((cell) => holes(cell) > 0);
   return [
     some(({ file }) => file?.exclusions.length ?? 0) ? 'Hatched: left out, because something around the loop changed (see the notes).' : '',
+    some((cell) => alarmsIn(cell).length) ? 'Triangles at the top: bus or robot say that something is wrong (see the events).' : '',
     some(({ file }) => file?.resumes.length ?? 0) ? 'Dashed line: the run was gone on with here.' : '',
   ].filter((words) => words !== '').join(' ');
 }
+
+/** Triangles at the head of the plot where bus or robot say that something is wrong. */
+function drawAlarms(u: uPlot, store: Store, cells: readonly Cell[]): void {
+  clipped(u, (ctx) => {
+    for (const cell of cells) {
+      for (const { t } of alarmsIn(cell)) {
+        const block = cell.file!.blocks.findLast((one) => one.t <= t + 1e-6) ?? cell.file!.blocks[0];
+        const x = u.valToPos(onClock(store.report, cell.file!, block, t, store.state.clock), 'x', true);
+        marker(ctx, 'down', x, u.bbox.top + 7 * devicePixelRatio, 4 * devicePixelRatio, ink('bad'), false);
+      }
+    }
+  });
+}
+
+const alarmsIn = ({ file }: Cell): readonly EventNote[] => (file?.events ?? []).filter(({ alarm }) => alarm);
 
 /** Crosses at the foot of the plot where samples were lost between the loop and the recorder. */
 function drawLost(u: uPlot, store: Store, cells: readonly Cell[]): void {
@@ -233,6 +250,7 @@ export function maxima(store: Store, setRange: (range: readonly [number, number]
       }));
       drawHoles(u, store, cells);
       drawLost(u, store, cells);
+      drawAlarms(u, store, cells);
     },
     below: legend(curves.some(({ by }) => by > 1) ? `Each step is the largest of up to ${duration(sec(Math.max(...curves.map(({ steps }) => steps[0]!.to - steps[0]!.from))))}; zoom in for finer ones.` : '', holesInWords(cells)),
     describe: (index) => {

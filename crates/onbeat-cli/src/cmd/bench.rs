@@ -16,7 +16,8 @@ use onbeat_rt::Wait;
 use onbeat_rt::cycle::Phase;
 
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, repair_first, runs, setting, show, typed, verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, repair_first, runs, setting, show, typed,
+    verdict,
 };
 use crate::cli::{BenchOptions, LoopOptions, Order, With};
 use crate::signals::{self, OnUsr1};
@@ -25,6 +26,9 @@ use crate::term::{Progress, Tone, advise};
 pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
     check_cpu(options.cpu)?;
     load::look_at_place(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
+    if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
+        return Err(Failure::NoEvents { what: "bench".to_owned(), instead: "add --with bus" });
+    }
     let plan = plan(&options);
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
     let busiest = if plan.tunings.iter().any(|tuning| tuning.spin) { plan.spin } else { Wait::Sleep };
@@ -63,6 +67,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         },
         seed: options.seed,
         limit: limit(&options.limit, Series::ReleaseLatency),
+        most_alarms: most_alarms(&options.limit),
         period_ns: options.looping.period,
         cpu: options.cpu.unwrap_or_else(bench::quietest_cpu),
         priority: options.priority,

@@ -8,9 +8,10 @@ use onbeat::ethercat::bus::{self as ethercat, BusError, InProcess, Packets, Scan
 use onbeat::ethercat::control::{
     Client, Counter, Device, Events, Presence, SdoAction, SdoFailure, Snapshot, Stats, Timed,
 };
-use onbeat::ethercat::event::{Event, NO_DEVICE};
+use onbeat::ethercat::event::Event;
 use onbeat::ethercat::layout::{DeviceLayout, MappedValue};
 use onbeat::ethercat::sim::{Link, Segment};
+use onbeat::ethercat::step::RobotState;
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
 use onbeat_rt::sys::Monotonic;
@@ -137,6 +138,7 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
             "cycle": cycle.map(|cycle| cycle.cycle),
             "working_counter": cycle.map(|cycle| cycle.working_counter),
             "expected_working_counter": cycle.map(|cycle| cycle.expected),
+            "robot": state.robot.map(|robot| robot_json(&robot, &client.layout().devices)),
             "events": state.events, "layout_hash": format!("{:016x}", state.layout_hash),
         }))?;
         return Ok(Verdict::Holds);
@@ -152,6 +154,11 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
     };
     let (owner, commander) = (named(state.owner), named(state.commander));
     say(Tone::Head, &format!("{}: {}, {} of {} devices in OP", state.name, state.segment, state.in_op, state.devices));
+    let robot = state.robot.map(|robot| robot.words(name_of(robot.device, &client.layout().devices)));
+    if let Some(words) = robot {
+        let tone = if state.robot.is_some_and(|robot| robot.is_stopped()) { Tone::Bad } else { Tone::Plain };
+        say(tone, &format!("  robot: {words}"));
+    }
     for line in [
         format!("  {cycle}"),
         format!("  outputs belong to {owner}; joints are commanded by {commander}"),
@@ -160,6 +167,15 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
         say(Tone::Plain, &line);
     }
     Ok(Verdict::Holds)
+}
+
+fn robot_json(robot: &RobotState, devices: &[DeviceLayout]) -> Value {
+    let name = name_of(robot.device, devices);
+    let joint = (!name.is_empty()).then_some(name);
+    json!({
+        "phase": robot.phase, "rung": robot.rung, "stopped_by": robot.stopped_by, "stopped_joint": joint, "misses": robot.misses,
+        "safe_stop": robot.is_stopped(), "sentence": robot.words(name),
+    })
 }
 
 fn al_words(state: u16) -> String {
@@ -320,7 +336,8 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
         }
         for (number, event) in events {
             if options.named.json {
-                print_json(&json!({ "number": number, "event": event }))?;
+                let sentence = event.sentence(name_of(event.device, &layout.devices));
+                print_json(&json!({ "number": number, "event": event, "sentence": sentence }))?;
             } else {
                 say(Tone::Plain, &event_line(number, &event, &layout.devices));
             }
@@ -334,23 +351,15 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
     }
 }
 
+/// Name of a device by its place; empty for none.
+fn name_of(device: u16, devices: &[DeviceLayout]) -> &str {
+    devices.get(usize::from(device)).map_or("", |device| device.name.as_str())
+}
+
 fn event_line(number: u64, event: &Event, devices: &[DeviceLayout]) -> String {
     let kind = serde_json::to_value(event.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
-    let device = match event.device {
-        NO_DEVICE => String::new(),
-        place => devices.get(usize::from(place)).map_or_else(|| place.to_string(), |device| device.name.clone()),
-    };
-    let change =
-        if (event.old, event.new) == (0, 0) { String::new() } else { format!(" {} -> {}", event.old, event.new) };
-    let at_s = event.at_ns as f64 / 1e9;
-    let line = format!(
-        "{number:>6} {at_s:14.6} s  cycle {:>9}  {:20} {device}{change}  code {} (0x{:x})",
-        event.cycle,
-        kind.unwrap_or_default(),
-        event.code,
-        event.code
-    );
-    line.trim_end().to_owned()
+    let (at_s, sentence) = (event.at_ns as f64 / 1e9, event.sentence(name_of(event.device, devices)));
+    format!("{number:>6} {at_s:14.6} s  cycle {:>9}  {:20} {sentence}", event.cycle, kind.unwrap_or_default())
 }
 
 // ---- statistics

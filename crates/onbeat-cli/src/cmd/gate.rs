@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use onbeat::input;
 use onbeat::record::{LimitNote, Series};
 use onbeat::report::compare::{Digest, SHARES};
-use onbeat::report::gate::{Baseline, Check, Chosen, Gate, baseline_checks, limit_checks};
+use onbeat::report::gate::{Baseline, Check, Chosen, Gate, alarm_checks, baseline_checks, limit_checks};
 use onbeat::report::junit::junit;
 use onbeat::report::statistics::Share;
 use onbeat::report::{CellSummary, Outcome};
@@ -120,6 +120,7 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
         let (series, no_worse_than) = (options.series, options.no_worse_than);
         checks.extend(baseline_checks(&run, &cells, &Baseline { run: &base, series, share, no_worse_than }));
     }
+    checks.extend(options.limit_on.iter().flat_map(|most| alarm_checks(&run.name, &cells, *most)));
     checks.extend(cut_off(&run, &cells));
     Ok((Gate::of(&run.name, checks), run.summary.elapsed_s))
 }

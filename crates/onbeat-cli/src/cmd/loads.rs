@@ -20,7 +20,7 @@ use super::measure::{Life, made_ready, releases, so_far};
 use super::resume::find_turns;
 use super::seconds::Lines;
 use super::so_far::SoFar;
-use super::{Failure, Verdict, limit, runs, show, typed, verdict};
+use super::{Failure, Verdict, limit, most_alarms, runs, show, typed, verdict};
 use crate::cli_measure::Measure;
 use crate::term::{Progress, Tone, advise, wrapped};
 
@@ -136,6 +136,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         order: if is_rising || ends_itself { Order::Sequential } else { Order::Interleaved },
         seed: SEED,
         limit: limit(&options.limit, probe.series[0]),
+        most_alarms: most_alarms(&options.limit),
         sweep,
         settling: if is_rising { SETTLING } else { RAMP },
         command: typed(),

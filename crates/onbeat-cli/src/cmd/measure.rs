@@ -19,8 +19,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::seconds::Lines;
 use super::so_far::SoFar;
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, repair_first, resume, runs, setting, show, typed,
-    verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, loads, most_alarms, repair_first, resume, runs, setting,
+    show, typed, verdict,
 };
 use crate::cli::LoopOptions;
 use crate::cli_measure::Measure;
@@ -34,6 +34,12 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
         load::look_at_place(loads, options.load_dir.as_deref(), "--load-dir")?;
     }
     resume::admit(options)?;
+    // Only probes with devices have a bus, and `chain` only when it is asked for.
+    let has_bus = measure.given.has("devices") && measure.given.word("with") != Some("output");
+    if most_alarms(&options.limit).is_some() && !has_bus {
+        let what = format!("measure {}", probe.name);
+        return Err(Failure::NoEvents { what, instead: "measure the probe `bus`" });
+    }
     let mut life = options.beside.map(Life::of).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
@@ -133,6 +139,7 @@ impl One<'_> {
         let origin = self.zero.at;
         let mut header = probe::header(&typed(), probe.name, self.zero.unix_s);
         header.limit = limit(&options.limit, probe.series[0]);
+        header.most_alarms = most_alarms(&options.limit);
         let all = releases(self.duration_ns, &options.looping);
         let (index, left) = past.as_ref().map_or((0, all), |past| (past.next_block, resume::left(past, all)));
         let mut run = match past {

@@ -146,10 +146,14 @@ pub(crate) enum Failure {
     NoImageName,
     #[error("\"{0}\" is no goal; write JOINT=RAD, such as \"left knee=0.3\"")]
     NoGoal(String),
+    #[error("`{what}` has no bus whose events could be counted; leave --limit-on events=N out, or {instead}")]
+    NoEvents { what: String, instead: &'static str },
     #[error("a period of {period_s} s is too long to stop a robot in time; take one of at most 1s")]
     LongPeriod { period_s: f64 },
     #[error("the robot refused the goal: it is outside the travel of a joint")]
     GoalRefused,
+    #[error("{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it")]
+    SafelyStopped { name: String, why: String, pid: u32 },
     #[error(
         "the robot did not look at the goal within {within_s} s: it is not running, or safely stopped; `onbeat robot run` says which"
     )]
@@ -199,13 +203,26 @@ pub(crate) fn typed() -> Vec<String> {
 
 /// The limit that was asked for; `main` is the series that the run is about.
 pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
-    let on = match options.limit_on {
-        LimitOn::Main => main,
-        LimitOn::Release => Series::ReleaseLatency,
-        LimitOn::Period => Series::ObservedPeriod,
-        LimitOn::Response => Series::ResponseTime,
+    let series = |on: &LimitOn| match on {
+        LimitOn::Main => Some(main),
+        LimitOn::Release => Some(Series::ReleaseLatency),
+        LimitOn::Period => Some(Series::ObservedPeriod),
+        LimitOn::Response => Some(Series::ResponseTime),
+        LimitOn::Events(_) => None,
     };
+    let on = options.limit_on.iter().rev().find_map(series).unwrap_or(main);
     options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on })
+}
+
+/// How many alarms of bus and robot there may be, when that was asked for.
+pub(crate) fn most_alarms(options: &LimitOptions) -> Option<u64> {
+    let most = |on: &LimitOn| if let LimitOn::Events(most) = on { Some(*most) } else { None };
+    options.limit_on.iter().rev().find_map(most)
+}
+
+/// Both limits, for a run that is read again.
+pub(crate) fn asked(options: &LimitOptions, main: Series) -> runs::Asked {
+    runs::Asked { limit: limit(options, main), most_alarms: most_alarms(options) }
 }
 
 pub(crate) fn check_cpu(cpu: Option<u32>) -> Result<(), Failure> {

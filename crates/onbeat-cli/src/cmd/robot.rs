@@ -8,17 +8,17 @@ use std::thread;
 use onbeat::cause::{Cause, Explanation};
 use onbeat::ethercat::bus::{Bus, InProcess, Mode, Options, Packets, Wire};
 use onbeat::ethercat::control::{BusSide, Image, Settings};
-use onbeat::ethercat::event::{Event, NO_DEVICE};
+use onbeat::ethercat::event::Event;
 use onbeat::ethercat::layout::Layout;
 use onbeat::ethercat::served::{Attending, Serving, serve};
 use onbeat::ethercat::sim::{Link, Segment};
 use onbeat::input;
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run};
-use onbeat::record::{Account, Recorder, RunFile, Series};
+use onbeat::record::{Account, Header, Recorder, RunFile, Series};
 use onbeat::robot::{
-    Commanded, GoalPlace, LoopView, MotionController, NO_JOINT, Orders, Outlets, Phase, Reason, Robot as Joints,
-    RobotEvent, RobotTask, RobotView, Rung, Seen, SpikeView, Trajectory,
+    Commanded, GoalPlace, LoopView, MotionController, Orders, Outlets, Phase, Reason, Robot as Joints, RobotEvent,
+    RobotTask, RobotView, Rung, Seen, SpikeView, Trajectory,
 };
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
@@ -26,7 +26,9 @@ use onbeat_rt::{Clock, Consumer, Instant, Slot, split};
 use serde_json::json;
 
 use super::measure::Zero;
-use super::{Failure, ThreadChoice, Verdict, check_cpu, repair_first, runs, setting, show, typed};
+use super::{
+    Failure, ThreadChoice, Verdict, check_cpu, limit, most_alarms, repair_first, runs, setting, show, typed, verdict,
+};
 use crate::cli_robot::{Robot, RobotRunOptions, TrajectoryWord};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Live, Tone, advise, robot as words};
@@ -170,9 +172,7 @@ fn run_on<W: Wire + Send>(
         causes: !options.no_causes,
     };
     let duration_ns = if options.duration == 0 { u64::MAX } else { options.duration };
-    let mut header = probe::header(&typed(), "robot", zero.unix_s);
-    header.series = vec![Series::ReleaseLatency];
-    let destination = Destination { path: &path, header, origin: zero.at };
+    let destination = Destination { path: &path, header: header(options, zero), origin: zero.at };
     let opened = Run::open(destination, setting(&options.looping, thread, duration_ns)).map_err(Failure::from);
     let mut run = place.kept_if_begun(opened)?;
     let (mut seen, mut robot, mut of_bus) = (slots::<Seen>(8), slots::<RobotEvent>(1024), slots::<Event>(1024));
@@ -192,6 +192,7 @@ fn run_on<W: Wire + Send>(
         seen: seen_out,
         robot: robot_out,
         bus: bus_out,
+        events_lost: 0,
         view: None,
         was_down: false,
         spikes: Vec::new(),
@@ -222,6 +223,15 @@ fn run_on<W: Wire + Send>(
     screen.conclude(options)
 }
 
+fn header(options: &RobotRunOptions, zero: Zero) -> Header {
+    Header {
+        series: vec![Series::ReleaseLatency],
+        limit: limit(&options.limit, Series::ReleaseLatency),
+        most_alarms: most_alarms(&options.limit),
+        ..probe::header(&typed(), "robot", zero.unix_s)
+    }
+}
+
 /// The two ends of an image: in the loop, and beside it.
 fn served(image: BusSide) -> (Serving, Attending) {
     let (_, serving, attending) = serve(image, None);
@@ -245,6 +255,8 @@ struct Screen<'s> {
     seen: Consumer<'s, Seen>,
     robot: Consumer<'s, RobotEvent>,
     bus: Consumer<'s, Event>,
+    /// Events that found no room in the two rings so far.
+    events_lost: u64,
     view: Option<RobotView>,
     was_down: bool,
     spikes: Vec<SpikeView>,
@@ -258,12 +270,15 @@ impl Screen<'_> {
     /// Takes in what has come out of the loop, and shows it when it is time.
     fn look(&mut self, recorder: &mut Recorder) {
         while let Some(event) = self.robot.pop() {
-            self.tell(&words::robot_event(&event, &self.name_of_joint(event.joint)));
+            let joint = self.joints.joints.get(usize::from(event.joint)).map_or("", |joint| &joint.name);
+            self.happened(&event.on_bus(&[]), joint, recorder);
         }
         while let Some(event) = self.bus.pop() {
-            let device = self.layout.devices.get(usize::from(event.device)).filter(|_| event.device != NO_DEVICE);
-            self.tell(&words::bus_event(&event, device.map_or("", |device| device.name.as_str())));
+            let device = self.layout.devices.get(usize::from(event.device)).map_or("", |device| &device.name);
+            self.happened(&event, device, recorder);
         }
+        let lost = self.robot.lost() + self.bus.lost();
+        recorder.lose_events(lost - std::mem::replace(&mut self.events_lost, lost));
         let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
         let progress = recorder.progress();
         self.was_down |= seen.status.joints().iter().any(|joint| joint.reason != Reason::None);
@@ -304,9 +319,10 @@ impl Screen<'_> {
         }
     }
 
-    fn name_of_joint(&self, joint: u16) -> String {
-        let named = self.joints.joints.get(usize::from(joint)).filter(|_| joint != NO_JOINT);
-        named.map_or(String::new(), |joint| joint.name.clone())
+    /// On the screen, and in the run file; one that cannot be written ends the run by itself.
+    fn happened(&mut self, event: &Event, device: &str, recorder: &mut Recorder) {
+        self.tell(&words::event(event, device));
+        let _ = recorder.event(event, device);
     }
 
     fn end(&mut self) {
@@ -329,7 +345,7 @@ impl Screen<'_> {
             show::summary(&kept, show::Extent::default(), None)?;
         }
         let in_order = view.phase == Phase::AtRest && view.rung != Rung::SafeStop && !self.was_down;
-        Ok(if in_order { Verdict::Holds } else { Verdict::Broken })
+        Ok(if in_order { verdict(kept.summary.verdict.outcome) } else { Verdict::Broken })
     }
 }
 

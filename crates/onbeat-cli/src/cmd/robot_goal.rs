@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat::ethercat::control::{Client, Commander, GoalAnswer};
+use onbeat::ethercat::control::{Client, Commander, ControlError, GoalAnswer, Snapshot};
+use onbeat::ethercat::event_words::stop_reason;
+use onbeat::ethercat::step::RobotState;
 
 use super::{Failure, Verdict};
 use crate::cli_robot::GoalOptions;
@@ -21,7 +23,8 @@ const LONGEST: Duration = Duration::from_millis(50);
 
 pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     let goals = options.goals.iter().map(|word| parsed(word)).collect::<Result<Vec<_>, _>>()?;
-    let client = Client::open(&options.name)?;
+    let mut robot = Robot::open(&options.name)?;
+    let client = &robot.client;
     let mut commander = client.command()?;
     for (joint, rad) in &goals {
         commander.set(joint, *rad)?;
@@ -31,6 +34,7 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     let is_over = || interruptions.stop.load(Ordering::Relaxed);
     let first = commander.give()?;
     let began = Instant::now();
+    robot.check()?;
     while !is_followed(&commander, first)? {
         if is_over() {
             return Ok(Verdict::CannotTell);
@@ -38,13 +42,13 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
         if began.elapsed() > SEEN_WITHIN {
             return Err(Failure::GoalNotSeen { within_s: SEEN_WITHIN.as_secs() });
         }
-        refresh(&client, &mut commander, every)?;
+        robot.refresh(&mut commander, every)?;
     }
     let words: Vec<String> = goals.iter().map(|(joint, rad)| format!("{joint} {rad} rad")).collect();
     say(Tone::Plain, &format!("{} follows: {}", options.name, words.join(", ")));
     let (began, lasting) = (Instant::now(), Duration::from_nanos(options.duration));
     while began.elapsed() < lasting && !is_over() {
-        refresh(&client, &mut commander, every.min(lasting.saturating_sub(began.elapsed())))?;
+        robot.refresh(&mut commander, every.min(lasting.saturating_sub(began.elapsed())))?;
     }
     Ok(Verdict::Holds)
 }
@@ -64,9 +68,37 @@ fn is_followed(commander: &Commander, first: u64) -> Result<bool, Failure> {
     }
 }
 
-fn refresh(client: &Client, commander: &mut Commander, after: Duration) -> Result<(), Failure> {
-    sleep(after);
-    client.check()?;
-    commander.give()?;
-    Ok(())
+/// The robot that is commanded, as it is seen through its image.
+struct Robot {
+    client: Client,
+    seen: Snapshot,
+}
+
+impl Robot {
+    fn open(name: &str) -> Result<Self, Failure> {
+        let client = Client::open(name)?;
+        Ok(Self { seen: client.snapshot(), client })
+    }
+
+    /// A robot in a safe stop follows no goal, and says why.
+    fn check(&mut self) -> Result<(), Failure> {
+        match self.client.read(&mut self.seen) {
+            // It has just begun.
+            Err(ControlError::NoCycleYet { .. }) => return Ok(()),
+            read => read?,
+        }
+        let Some(stopped) = self.seen.robot.filter(RobotState::is_stopped) else { return Ok(()) };
+        let layout = self.client.layout();
+        let joint = layout.devices.get(usize::from(stopped.device)).map_or("", |device| device.name.as_str());
+        let why = stop_reason(stopped.stopped_by.into(), joint, 0);
+        let state = self.client.state();
+        Err(Failure::SafelyStopped { name: state.name, why, pid: state.pid })
+    }
+
+    fn refresh(&mut self, commander: &mut Commander, after: Duration) -> Result<(), Failure> {
+        sleep(after);
+        self.check()?;
+        commander.give()?;
+        Ok(())
+    }
 }

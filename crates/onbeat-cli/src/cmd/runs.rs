@@ -192,14 +192,29 @@ pub(crate) struct Opened {
     pub(crate) runs: Vec<RunFile>,
 }
 
-/// Reads a run's directory, or one run file, and judges it by `limit`, or else by the one it was given.
-pub(crate) fn read(path: &Path, limit: Option<Limit>) -> Result<Kept, Failure> {
-    read_for(path, limit, None)
+/// What a run is to be judged by; where nothing is asked for, by what it was given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    /// The limit on a series.
+    pub(crate) limit: Option<Limit>,
+    /// How many alarms of bus and robot there may be.
+    pub(crate) most_alarms: Option<u64>,
+}
+
+impl From<Option<Limit>> for Asked {
+    fn from(limit: Option<Limit>) -> Self {
+        Self { limit, most_alarms: None }
+    }
+}
+
+/// Reads a run's directory, or one run file, and judges it by `asked`, or else by the limits it was given.
+pub(crate) fn read(path: &Path, asked: impl Into<Asked>) -> Result<Kept, Failure> {
+    read_for(path, asked, None)
 }
 
 /// The same, with the worst estimated for a mission of so many nanoseconds.
-pub(crate) fn read_for(path: &Path, limit: Option<Limit>, mission_ns: Option<u64>) -> Result<Kept, Failure> {
-    let Opened { dir, mut summary, runs } = open(path, limit)?;
+pub(crate) fn read_for(path: &Path, asked: impl Into<Asked>, mission_ns: Option<u64>) -> Result<Kept, Failure> {
+    let Opened { dir, mut summary, runs } = open(path, asked)?;
     summary.conclude(&runs, mission_ns.map(|ns| ns as f64 / 1e9));
     Ok(Kept { dir, summary, files: texts(path)? })
 }
@@ -220,7 +235,8 @@ pub(crate) fn spare<'p>(run: &Path, to: impl IntoIterator<Item = &'p PathBuf>) -
 }
 
 /// A run without the text of its files. A bench's own file is not among the runs.
-pub(crate) fn open(path: &Path, limit: Option<Limit>) -> Result<Opened, Failure> {
+pub(crate) fn open(path: &Path, asked: impl Into<Asked>) -> Result<Opened, Failure> {
+    let Asked { limit, most_alarms } = asked.into();
     let names = names_of(path)?;
     let dir = if path.is_dir() { path.to_owned() } else { path.parent().unwrap_or(Path::new(".")).to_owned() };
     let mut runs = names.iter().map(|name| RunFile::read(name)).collect::<Result<Vec<_>, _>>()?;
@@ -228,14 +244,20 @@ pub(crate) fn open(path: &Path, limit: Option<Limit>) -> Result<Opened, Failure>
     let summary = match (bench, runs.len()) {
         (Some(place), _) => {
             let bench = runs.remove(place);
-            let asked = bench.bench.as_ref().and_then(|bench| bench.limit);
-            Summary::of_bench_against(&bench, &runs, limit.or(asked))
+            let note = bench.bench.as_ref();
+            let given = note.and_then(|bench| bench.limit);
+            let most_alarms = most_alarms.or(note.and_then(|bench| bench.most_alarms));
+            Summary::of_bench_against(&bench, &runs, limit.or(given)).with_most_alarms(most_alarms)
         }
         (None, _) if !runs.is_empty() && runs.iter().all(|run| run.import.is_some()) => {
             let summary = imported::summary(&runs, limit);
             summary.ok_or_else(|| Failure::NoRun { path: path.to_owned() })?
         }
-        (None, 1) => Summary::of_run(&runs[0], limit.or(runs[0].header.limit)),
+        (None, 1) => {
+            let header = &runs[0].header;
+            let most_alarms = most_alarms.or(header.most_alarms);
+            Summary::of_run(&runs[0], limit.or(header.limit)).with_most_alarms(most_alarms)
+        }
         (None, _) => return Err(Failure::NoRun { path: path.to_owned() }),
     };
     Ok(Opened { dir, summary, runs })

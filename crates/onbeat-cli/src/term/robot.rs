@@ -1,8 +1,9 @@
 //! A robot in a terminal: pure functions from a view to lines.
 
 use onbeat::ethercat::event::Event;
+use onbeat::ethercat::event_words::{PHASES, RUNGS, stop_reason};
 use onbeat::report::units::{Letters, count, percent, time_ns};
-use onbeat::robot::{DeviceView, JointState, JointView, Phase, Reason, RobotEvent, RobotEventKind, RobotView, Rung};
+use onbeat::robot::{DeviceView, JointState, JointView, Phase, Reason, RobotView, Rung, StopReason};
 
 use super::Tone;
 
@@ -10,11 +11,6 @@ use super::Tone;
 const HEAD: usize = 10;
 /// A joint's name.
 const NAME: usize = 22;
-
-/// Phases and rungs in words, by their numbers.
-const PHASES: [&str; 6] =
-    ["waiting for devices", "enabling drives", "running", "stopping", "disabling drives", "at rest"];
-const RUNGS: [&str; 4] = ["run", "hold", "degrade", "safe stop"];
 
 const fn phase(phase: Phase) -> &'static str {
     PHASES[phase as usize]
@@ -140,6 +136,11 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         count(of_loop.spikes),
     );
     let mut lines = vec![(tone(view), cut(&first))];
+    if view.stopped_by != StopReason::None {
+        let joint = view.stopped_joint.as_deref().unwrap_or_default();
+        let why = stop_reason(view.stopped_by as u16, joint, 0);
+        lines.push((Tone::Bad, cut(&format!("{:HEAD$}{why}", "stopped"))));
+    }
     lines.extend([second, third, fourth].iter().map(|line| (Tone::Plain, cut(line))));
     let told = [
         ("safe stops", counts.safe_stops),
@@ -234,43 +235,9 @@ pub(crate) fn line(view: &RobotView, letters: Letters) -> String {
     )
 }
 
-/// What happened to a robot, as a line.
-pub(crate) fn robot_event(event: &RobotEvent, joint: &str) -> String {
-    let told = match event.kind {
-        RobotEventKind::RungChanged => {
-            let (old, new) = (RUNGS[usize::from(event.old) % 4], RUNGS[usize::from(event.new) % 4]);
-            format!("miss ladder: {old} to {new}, misses {}", event.code)
-        }
-        RobotEventKind::PhaseChanged => {
-            format!("{} to {}", PHASES[usize::from(event.old) % 6], PHASES[usize::from(event.new) % 6])
-        }
-        RobotEventKind::JointDown => {
-            let why = ["", "its drive has a fault", "its drive left operation", "its following error was too large"];
-            let why = why.get(event.code as usize).copied().unwrap_or("its drive could not be enabled");
-            format!("{joint} is down: {why}, statusword {:#06x}", event.new)
-        }
-        RobotEventKind::JointBack => format!("{joint} is back"),
-        RobotEventKind::GoalRefused => {
-            format!("a goal was refused, it held no number or was outside a travel; {} so far", event.code)
-        }
-        RobotEventKind::GoalOld => "the latest goal is too old; joints stay".to_owned(),
-        RobotEventKind::GoalBack => "goals are young again".to_owned(),
-        RobotEventKind::CommanderLost => "whoever commands is lost; safe stop".to_owned(),
-        RobotEventKind::ResetDone => "reset".to_owned(),
-        RobotEventKind::ResetRefused => format!("reset refused: misses {}", event.code),
-    };
-    format!("cycle {}: {told}", event.cycle)
-}
-
-/// What happened on the bus, as a line.
-pub(crate) fn bus_event(event: &Event, device: &str) -> String {
-    let kind = serde_json::to_value(event.kind).ok();
-    let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or_default().replace('_', " ");
-    let states =
-        if event.old == 0 && event.new == 0 { String::new() } else { format!(" {} to {}", event.old, event.new) };
-    let code = if event.code == 0 { String::new() } else { format!(", code {}", event.code) };
-    let device = if device.is_empty() { String::new() } else { format!(" {device}:") };
-    format!("cycle {}:{device} {kind}{states}{code}", event.cycle)
+/// What happened to a robot or on its bus, as a line; `device` is the name of the joint or device, empty for none.
+pub(crate) fn event(event: &Event, device: &str) -> String {
+    format!("cycle {}: {}", event.cycle, event.sentence(device))
 }
 
 /// The first 80 columns.
@@ -335,7 +302,7 @@ other devices         8 digital, 3 imu
     fn what_is_wrong_comes_first_with_its_reason() {
         let mut view = humanoid();
         (view.rung, view.phase, view.misses[0]) = (Rung::SafeStop, Phase::AtRest, 10);
-        (view.counts.safe_stops, view.counts.joints_down) = (1, 2);
+        (view.stopped_by, view.counts.safe_stops, view.counts.joints_down) = (StopReason::Misses, 1, 2);
         let place = |view: &RobotView, name: &str| view.devices.iter().position(|device| device.name == name).unwrap();
         let (imu, knee, jaw) = (place(&view, "head imu"), place(&view, "left knee"), place(&view, "jaw"));
         view.devices[imu].al_state = None;
@@ -347,6 +314,7 @@ other devices         8 digital, 3 imu
             text(&view, 3),
             "\
 humanoid: at rest, safe stop   12.000 s at 100 %   misses 10 of 10
+stopped   missed cycles
 bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 1
           period 1 ms   round trip 12.3 us, longest 45.6 us
 loop      latest wake-up 0 ns   deadline misses 0   skipped 0   spikes 0

@@ -17,9 +17,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cost, Explanation, KeptWindow, LoopThread, SpikeFacts};
-use crate::probe::description::{Body, Parts};
+use crate::probe::description::{Beside, Body, Parts};
 use crate::probe::{BlockPlan, Interruptions, Run, RunError, Witness};
-use crate::record::Progress;
+use crate::record::{Progress, Recorder};
 use crate::thread::Grant;
 
 /// What the bench tells a cell.
@@ -99,7 +99,7 @@ impl Served {
             self.run.ask(Box::new(BenchAsWitness { answers: answers.clone(), explanations, windows }));
         }
         let blocks = Blocks { run: &mut self.run, load: &self.load, interruptions: &self.interruptions };
-        let served = blocks.serve(body.as_mut(), &orders, &answers);
+        let served = blocks.serve((body.as_mut(), beside.as_mut()), &orders, &answers);
         let told = served.and_then(|()| {
             beside.end().into_iter().try_for_each(|sentence| self.run.recorder().remark(sentence))?;
             Ok(())
@@ -142,10 +142,17 @@ struct Blocks<'s> {
 }
 
 impl Blocks<'_> {
-    fn serve(self, body: &mut dyn Body, orders: &Receiver<(u32, u64)>, answers: &Answers) -> Result<(), RunError> {
+    fn serve(
+        self,
+        (body, beside): (&mut dyn Body, &mut dyn Beside),
+        orders: &Receiver<(u32, u64)>,
+        answers: &Answers,
+    ) -> Result<(), RunError> {
         while let Ok((index, releases)) = orders.recv() {
             let block = BlockPlan { index, load: self.load, releases };
-            self.run.block(&block, body, self.interruptions, &mut |_| {})?;
+            let mut look = |recorder: &mut Recorder| _ = beside.look(recorder);
+            self.run.block(&block, body, self.interruptions, &mut look)?;
+            beside.rest(self.run.recorder());
             let progress = self.run.recorder().progress();
             answers.tell(&Answer::Done(progress));
         }

@@ -42,6 +42,8 @@ pub struct BenchPlan {
     pub seed: u64,
     /// The limit to judge by.
     pub limit: Option<LimitNote>,
+    /// How many alarms of bus and robot a cell may have.
+    pub most_alarms: Option<u64>,
     /// T.
     pub period_ns: u64,
     /// The CPU that C shields.
@@ -277,6 +279,7 @@ impl<'c> Conductor<'c> {
             blocks: schedule.blocks_per_cell,
             block_s: schedule.block_s,
             limit: self.plan.limit,
+            most_alarms: self.plan.most_alarms,
             not_permitted: not_permitted.clone(),
             ladder: self.ladder.clone(),
             shield: self.shielding.words().to_vec(),

@@ -67,11 +67,35 @@ pub enum EventKind {
     CommanderLeft = 27,
     /// The commander died; `code` is its process id.
     CommanderDied = 28,
+    /// Another rung of the miss ladder, but the safe stop: `old` and `new` are rungs (0 run, 1 hold, 2 degrade, 3 safe stop), `code` is
+    /// how many misses are in the bucket.
+    RungChanged = 35,
+    /// The robot comes to a safe stop: `old` is the rung before, `new` is why (1 misses, 2 a joint went down, 3 the commander is lost),
+    /// `device` is the joint's drive, `code` the misses in the bucket, or the reason of [`EventKind::JointDown`].
+    SafeStop = 36,
+    /// Another phase of the robot: `old` and `new` are phases (0 waiting, 1 enabling, 2 running, 3 stopping, 4 disabling, 5 at rest).
+    PhaseChanged = 37,
+    /// A joint went down: `code` is the reason (1 fault, 2 left, 3 following, 4 not enabled), `new` its statusword.
+    JointDown = 38,
+    /// A joint that was down is enabled again.
+    JointBack = 39,
+    /// A goal was refused, for a number that is none or is outside a travel; `code` counts them.
+    GoalRefused = 40,
+    /// The latest goal is too old, and joints stay where they are.
+    GoalOld = 41,
+    /// There is a young goal again.
+    GoalBack = 42,
+    /// A reset of the robot was carried out.
+    ResetDone = 43,
+    /// A reset was refused: `code` is how many misses are in the bucket, 0 when there was nothing to reset or it is not at rest yet.
+    ResetRefused = 44,
+    /// The commander sent no good goal for too long without leaving; a safe stop follows.
+    CommanderLost = 45,
 }
 
 impl EventKind {
-    /// All kinds, in the order of their numbers, which begin with 1.
-    pub const ALL: [Self; 28] = [
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 39] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -100,7 +124,32 @@ impl EventKind {
         Self::CommanderTaken,
         Self::CommanderLeft,
         Self::CommanderDied,
+        Self::RungChanged,
+        Self::SafeStop,
+        Self::PhaseChanged,
+        Self::JointDown,
+        Self::JointBack,
+        Self::GoalRefused,
+        Self::GoalOld,
+        Self::GoalBack,
+        Self::ResetDone,
+        Self::ResetRefused,
+        Self::CommanderLost,
     ];
+
+    /// Its name in small letters, with blanks.
+    #[must_use]
+    pub fn words(self) -> String {
+        let name = format!("{self:?}");
+        let mut words = String::new();
+        for letter in name.chars() {
+            if letter.is_ascii_uppercase() && !words.is_empty() {
+                words.push(' ');
+            }
+            words.push(letter.to_ascii_lowercase());
+        }
+        words
+    }
 
     /// The kind of a number, as other processes write it.
     #[must_use]
@@ -127,4 +176,31 @@ pub struct Event {
     pub new: u16,
     /// See the kind.
     pub code: u32,
+}
+
+impl Event {
+    /// Whether it says that something is wrong. The others report what was asked for, or that something is right again.
+    #[must_use]
+    pub const fn is_alarm(&self) -> bool {
+        match self.kind {
+            EventKind::RungChanged => self.new > self.old,
+            // The bit above an AL state is its error.
+            EventKind::StateChanged => self.new & 0x1f > 0x10 || self.new & 0x0f < self.old & 0x0f,
+            EventKind::BusUp
+            | EventKind::BusDown
+            | EventKind::DeviceFound
+            | EventKind::DeviceBack
+            | EventKind::WorkingCounterBack
+            | EventKind::ClockLocked
+            | EventKind::OwnerTaken
+            | EventKind::OwnerLeft
+            | EventKind::CommanderTaken
+            | EventKind::CommanderLeft
+            | EventKind::PhaseChanged
+            | EventKind::JointBack
+            | EventKind::GoalBack
+            | EventKind::ResetDone => false,
+            _ => true,
+        }
+    }
 }

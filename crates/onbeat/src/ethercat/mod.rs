@@ -12,6 +12,7 @@ pub mod bus;
 pub mod carrier;
 pub mod control;
 pub mod event;
+pub mod event_words;
 pub mod layout;
 pub mod served;
 pub mod setup;

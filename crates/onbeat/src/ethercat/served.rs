@@ -1,14 +1,21 @@
 //! A bus whose process image other processes see: what its loop does for them in each cycle, and what is done for them beside it.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
 
 use super::bus::{Bus, Counts, Transfer, Wire};
 use super::control::{BusSide, ColdSide, Counter, DeviceState, Presence, SdoJob, Timed};
 use super::event::{Event, EventKind, NO_DEVICE};
-use super::step::{BusCycle, Controller};
+use super::step::{BusCycle, Controller, RobotState};
 
 /// Events that one cycle takes over at most; further ones wait for the next.
 const EVENTS_PER_CYCLE: usize = 16;
+
+/// Events of a controller that nobody but the image has asked for; further ones push the oldest out.
+const MOST_TOLD: usize = 512;
 
 /// Outputs are those of whatever process owns them.
 struct Owned(Arc<Mutex<BusSide>>);
@@ -16,23 +23,62 @@ struct Owned(Arc<Mutex<BusSide>>);
 impl Controller for Owned {
     fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
         // Nobody else holds it while the loop runs: the lock is taken and given back without asking the kernel.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).exchange(cycle, inputs, outputs);
+        timed(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), |image| {
+            image.exchange(cycle, inputs, outputs);
+        });
     }
 }
 
+/// An exchange with the image, counted in its statistics.
+fn timed(image: &mut BusSide, exchange: impl FnOnce(&mut BusSide)) {
+    let began = Monotonic.now();
+    exchange(image);
+    image.record(Timed::Exchange, Monotonic.now().ns_since(began));
+}
+
 /// Outputs are a controller's of this process; the others look on.
-struct Shown(Arc<Mutex<BusSide>>, Box<dyn Controller + Send>);
+struct Shown {
+    image: Arc<Mutex<BusSide>>,
+    own: Box<dyn Controller + Send>,
+    /// Events that the image has, for whoever else asks for them.
+    told: VecDeque<Event>,
+}
+
+impl Shown {
+    /// Events before the cycle: who sees the cycle can read why.
+    fn show(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
+        let Self { image, own, told } = self;
+        let mut image = image.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(event) = own.take_event() {
+            image.push(&event);
+            if told.len() == MOST_TOLD {
+                told.pop_front();
+            }
+            told.push_back(event);
+        }
+        image.set_robot(own.robot());
+        timed(&mut image, |image| image.publish(cycle, inputs, outputs));
+    }
+}
 
 impl Controller for Shown {
     fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
-        self.1.step(cycle, inputs, outputs);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).publish(cycle, inputs, outputs);
+        self.own.step(cycle, inputs, outputs);
+        self.show(cycle, inputs, outputs);
     }
 
     fn stop(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> bool {
-        let at_rest = self.1.stop(cycle, inputs, outputs);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).publish(cycle, inputs, outputs);
+        let at_rest = self.own.stop(cycle, inputs, outputs);
+        self.show(cycle, inputs, outputs);
         at_rest
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        self.told.pop_front()
+    }
+
+    fn robot(&self) -> Option<RobotState> {
+        self.own.robot()
     }
 }
 
@@ -72,16 +118,23 @@ pub fn serve(
     let transfers = Transfers::default();
     let controller: Box<dyn Controller + Send> = match controller {
         None => Box::new(Owned(image.clone())),
-        Some(own) => Box::new(Shown(image.clone(), own)),
+        Some(own) => Box::new(Shown { image: image.clone(), own, told: VecDeque::with_capacity(MOST_TOLD) }),
     };
     let serving = Serving { image, transfers: transfers.clone(), next: 0, counted: Counts::default() };
     (controller, serving, Attending { cold, transfers, job: None })
 }
 
 impl Serving {
-    /// A cycle, of a bus whose controller was not handed out by [`serve`].
-    pub fn show(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
-        self.image.lock().unwrap_or_else(PoisonError::into_inner).publish(cycle, inputs, outputs);
+    /// Tells an event of the robot, before the cycle is shown in which it happened.
+    pub fn tell(&mut self, event: &Event) {
+        self.image.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+
+    /// A cycle, of a bus whose controller was not handed out by [`serve`], and what the robot is about.
+    pub fn show(&mut self, cycle: &BusCycle, (inputs, outputs): (&[u8], &[u8]), robot: Option<RobotState>) {
+        let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
+        image.set_robot(robot);
+        timed(&mut image, |image| image.publish(cycle, inputs, outputs));
     }
 
     /// After a cycle: events, states, statistics and transfers. `keep` is given each event too; `times_ns` are its wake-up latency and its

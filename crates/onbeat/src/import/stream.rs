@@ -186,6 +186,7 @@ pub fn write(stream: &Stream, labels: &Labels, path: &Path) -> Result<(), WriteE
         timing: None,
         grants: Vec::new(),
         limit: None,
+        most_alarms: None,
     };
     let mut writer = RunWriter::create(path, &header)?;
     writer.note(&Note::Import(Box::new(Import {

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
 use super::devices::{Cable, Devices, Quiet, World};
+use super::happenings::{Inbox, Outbox, happenings};
 use super::run::Setting;
 use super::timer::work;
 use crate::ethercat::bus::{Bus, BusError, InProcess, Mode, Options, Packets};
@@ -88,6 +89,9 @@ const SHARING: Choice = Choice {
     kind: Kind::Word(&["wait-free", "pi", "plain"]),
 };
 
+/// Events of the bus that one cycle takes over at most; further ones wait for the next.
+const EVENTS_PER_CYCLE: usize = 16;
+
 /// A cell of a bench tells when fewer than 99 of 100 cycles had their reply in time.
 const TOLD_BELOW: (u64, u64) = (99, 100);
 
@@ -159,12 +163,14 @@ pub fn parts_of_cell(setting: &Setting, make: Makes) -> Result<(Parts, Grant), P
     Ok((parts(rig), said))
 }
 
-fn parts(rig: Rig) -> Parts {
+fn parts(mut rig: Rig) -> Parts {
+    let (outbox, inbox) = happenings(rig.bus.layout());
+    rig.outbox = Some(outbox);
     let rig = Arc::new(Mutex::new(rig));
     Parts {
         body: Box::new(OnBus { rig: rig.clone() }),
         figures: Box::new(Exchanges),
-        beside: Box::new(AfterBus { rig }),
+        beside: Box::new(AfterBus { rig, inbox }),
     }
 }
 
@@ -274,6 +280,8 @@ struct Rig {
     work_ns: u64,
     follows_clock: bool,
     serving: Option<Serving>,
+    /// Where events go, for the recorder.
+    outbox: Option<Outbox>,
     /// Whether all devices have been in OP.
     was_up: bool,
 }
@@ -315,6 +323,7 @@ impl Rig {
             work_ns: wanted.work_ns,
             follows_clock: wanted.options.follow_clock,
             serving: None,
+            outbox: None,
             was_up: false,
         })
     }
@@ -333,7 +342,7 @@ impl Body for OnBus {
             let controller = make();
             rig.controller = controller;
         }
-        let mut cycles = Cycles { rig: &mut rig, reference: None };
+        let mut cycles = Cycles { rig: &mut rig, reference: None, is_up: false };
         onbeat_rt::cycle::run(&Monotonic, plan, &mut cycles, hot, stop)
     }
 
@@ -346,18 +355,40 @@ struct Cycles<'r> {
     rig: &'r mut Rig,
     /// Cycle and reference time of the last frame that came back.
     reference: Option<(u64, u64)>,
+    /// Whether all devices have been in OP in this block.
+    is_up: bool,
+}
+
+impl Cycles<'_> {
+    /// Hands events over to other processes and to the recorder. Between the blocks of a bench the devices' watchdogs take them out of OP,
+    /// as they must: how they come back is nothing to record.
+    fn tell(&mut self, cycle: &Cycle, seen: &BusCycle) {
+        let Rig { bus, controller, serving, outbox, make, .. } = &mut *self.rig;
+        let records = self.is_up || make.is_none();
+        let mut keep = |event| {
+            outbox.iter_mut().filter(|_| records).for_each(|outbox| outbox.put(event));
+        };
+        match serving {
+            Some(serving) => {
+                let took_ns = Monotonic.now().ns_since(cycle.start);
+                serving.after(bus, seen, (cycle.start.ns_since(cycle.release), took_ns), &mut keep);
+            }
+            None => (0..EVENTS_PER_CYCLE).map_while(|_| bus.next_event()).for_each(&mut keep),
+        }
+        while let Some(event) = controller.take_event() {
+            keep(event);
+        }
+        outbox.iter_mut().for_each(Outbox::hand_over);
+        self.is_up |= seen.in_op == seen.devices;
+    }
 }
 
 impl Task for Cycles<'_> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let work_ns = self.rig.work_ns;
-        let Rig { bus, controller, is_same_cycle, serving, was_up, .. } = &mut *self.rig;
+        let Rig { bus, controller, is_same_cycle, was_up, .. } = &mut *self.rig;
         let seen = bus.cycle(cycle.release, cycle.dt_ns(), &mut Working { controller: controller.as_mut(), work_ns });
         cycle.steer(bus.steering_ns());
-        if let Some(serving) = serving {
-            let took_ns = Monotonic.now().ns_since(cycle.start);
-            serving.after(bus, &seen, (cycle.start.ns_since(cycle.release), took_ns), |_| {});
-        }
         *was_up |= seen.in_op == seen.devices;
         if *is_same_cycle && seen.round_trip_ns > 0 {
             cycle.note(seen.round_trip_ns);
@@ -368,6 +399,7 @@ impl Task for Cycles<'_> {
             let interval_ns = before.map_or(0, |(_, before_ns)| seen.reference_ns.saturating_sub(before_ns));
             cycle.note_too(u32::try_from(interval_ns).unwrap_or(u32::MAX));
         }
+        self.tell(cycle, &seen);
         Flow::Continue
     }
 }
@@ -392,9 +424,20 @@ impl Figures for Exchanges {
 /// Takes the bus down after the loop, and tells what there is to tell.
 struct AfterBus {
     rig: Arc<Mutex<Rig>>,
+    inbox: Inbox,
 }
 
 impl Beside for AfterBus {
+    fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        self.inbox.write_down(recorder);
+        Flow::Continue
+    }
+
+    fn rest(&mut self, recorder: &mut Recorder) {
+        self.rig.lock().unwrap_or_else(PoisonError::into_inner).outbox.iter_mut().for_each(Outbox::hand_over);
+        self.inbox.write_down(recorder);
+    }
+
     fn end(&mut self) -> Vec<String> {
         let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of_bench = rig.make.is_some();
@@ -447,6 +490,10 @@ impl Beside for Attended {
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         self.attending.look();
         self.inner.look(recorder)
+    }
+
+    fn rest(&mut self, recorder: &mut Recorder) {
+        self.inner.rest(recorder);
     }
 
     fn end(&mut self) -> Vec<String> {

@@ -254,6 +254,11 @@ pub trait Beside {
         Flow::Continue
     }
 
+    /// What is left to write down, after the loop and before the end.
+    fn rest(&mut self, recorder: &mut Recorder) {
+        let _ = recorder;
+    }
+
     /// Ends, after the loop. What is to be known of it, as sentences.
     fn end(&mut self) -> Vec<String> {
         Vec::new()

@@ -12,6 +12,7 @@ pub mod chain;
 pub mod description;
 pub mod devices;
 pub mod disturbed;
+mod happenings;
 pub mod hiccup;
 pub mod latency;
 pub mod ports;
@@ -61,5 +62,6 @@ pub fn header(command: &[String], probe: &str, started_unix_s: f64) -> Header {
         timing: None,
         grants: Vec::new(),
         limit: None,
+        most_alarms: None,
     }
 }

@@ -18,9 +18,10 @@ use super::description::{Beside, Given, Parts, ProbeError};
 use super::devices::World;
 use super::prediction::{Measured, Prediction};
 use super::run::Setting;
+use crate::ethercat::event::Event;
 use crate::ethercat::layout::{DeviceKind, Layout};
 use crate::ethercat::sim::{Link, Segment};
-use crate::ethercat::step::{BusCycle, Controller};
+use crate::ethercat::step::{BusCycle, Controller, RobotState};
 use crate::record::{Figures, Recorder, Series};
 use crate::robot::{MotionController, Robot, Trajectory};
 
@@ -145,6 +146,14 @@ impl Controller for Reflex {
 
     fn stop(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> bool {
         self.motion.stop(cycle, inputs, outputs)
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        self.motion.take_event()
+    }
+
+    fn robot(&self) -> Option<RobotState> {
+        self.motion.robot()
     }
 }
 
@@ -309,6 +318,10 @@ impl Beside for Counting {
             }
         }
         if self.is_over { Flow::Stop } else { self.inner.look(recorder) }
+    }
+
+    fn rest(&mut self, recorder: &mut Recorder) {
+        self.inner.rest(recorder);
     }
 
     fn end(&mut self) -> Vec<String> {

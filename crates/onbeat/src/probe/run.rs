@@ -389,6 +389,7 @@ impl Run {
             interruptions.stop.store(false, Ordering::Relaxed);
             self.reason = EndReason::Complete;
         }
+        beside.rest(&mut self.recorder);
         for sentence in beside.end() {
             self.recorder.remark(sentence)?;
         }

@@ -11,6 +11,7 @@
 
 mod distribution;
 mod encoder;
+mod events;
 mod exclusion;
 mod figures;
 mod histogram;
@@ -29,6 +30,7 @@ mod trend;
 mod window;
 
 pub use distribution::{Bucket, Distribution};
+pub use events::{EventNote, EventsLeftOut, MOST_OF_A_KIND};
 pub use exclusion::{Exclusion, ExclusionNote, Surrounding};
 pub use figures::{Figures, NoFigures};
 pub use histogram::{Counts, LONGEST_NS, empty_counts};

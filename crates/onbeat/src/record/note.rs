@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend, WindowFate, WindowNote};
+use super::{
+    EventNote, EventsLeftOut, ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend, WindowFate, WindowNote,
+};
 use crate::cause::{Cause, CauseKind};
 use crate::host::Host;
 use crate::thread::Grant;
@@ -23,6 +25,10 @@ pub enum Note {
     Block(Block),
     /// Exact figures of the interval whose histograms stand above.
     Interval(Box<Interval>),
+    /// Something happened on the bus, or to the robot on it.
+    Event(EventNote),
+    /// How many events have no note.
+    EventsLeftOut(EventsLeftOut),
     /// The run goes on in this file after it was cut off or ended early.
     Resume(Resume),
     /// Largest values, second by second, where histograms are further apart.
@@ -49,7 +55,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 16] = [
+    pub const KINDS: [&str; 18] = [
         "run",
         "bench",
         "import",
@@ -63,6 +69,8 @@ impl Note {
         "load",
         "step",
         "exclusion",
+        "event",
+        "events_left_out",
         "resume",
         "remark",
         "end",
@@ -96,6 +104,9 @@ pub struct Header {
     /// The limit to judge this run by, when one was given; a bench has its own.
     #[serde(default)]
     pub limit: Option<LimitNote>,
+    /// How many alarms of bus and robot there may be, when a limit for them was given; a bench has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_alarms: Option<u64>,
 }
 
 impl Header {
@@ -433,6 +444,9 @@ pub struct Bench {
     pub block_s: f64,
     /// The limit to hold, when one was given.
     pub limit: Option<LimitNote>,
+    /// How many alarms of bus and robot a cell may have, when a limit for them was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_alarms: Option<u64>,
     /// Cells that could not be run, and why.
     pub not_permitted: Vec<CellNotPermitted>,
     /// What was asked of the system, and what was granted.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use onbeat_rt::{Flags, Instant, Outcome, Sample};
 use serde::{Deserialize, Serialize};
 
+use super::events::EventTally;
 use super::exclusion::{Exclusion, ExclusionNote, Open};
 use super::seconds::SecondTally;
 use super::tally::Tally;
@@ -15,6 +16,7 @@ use super::{
     Account, Block, Figures, Maxima, NoFigures, Note, Past, Remark, RunWriter, Second, Series, SpikeLimit, Stall, Why,
     WriteError,
 };
+use crate::ethercat::event::Event;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A `maxima` note is written when it holds this many values: what kill -9 can lose of them.
@@ -102,6 +104,7 @@ pub struct Recorder {
     trend: TrendTally,
     figures: Box<dyn Figures>,
     seconds: Option<SecondTally>,
+    events: EventTally,
     progress: Progress,
     account: Account,
     /// What parts of the run have come to that were over before.
@@ -130,6 +133,7 @@ impl Recorder {
             trend: TrendTally::new(recording.interval_ns, recording.period_ns, origin),
             figures: Box::new(NoFigures),
             seconds: None,
+            events: EventTally::default(),
             progress: Progress::default(),
             account: Account::default(),
             earlier: Account::default(),
@@ -197,6 +201,22 @@ impl Recorder {
     /// [`WriteError`].
     pub fn remark(&mut self, sentence: String) -> Result<(), WriteError> {
         self.writer.note(&Note::Remark(Remark { sentence }))
+    }
+
+    /// Writes down an event of a bus or of the robot on it, `device` being the name of its device; only counts it when its kind has had
+    /// [`MOST_OF_A_KIND`](super::MOST_OF_A_KIND) notes.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn event(&mut self, event: &Event, device: &str) -> Result<(), WriteError> {
+        let t = self.seconds(Instant::from_ns(event.at_ns));
+        let note = self.events.note(t, event, device);
+        note.map_or(Ok(()), |note| self.writer.note(&Note::Event(note)))
+    }
+
+    /// Counts events that were lost on their way here.
+    pub const fn lose_events(&mut self, events: u64) {
+        self.events.lose(events);
     }
 
     /// What the run has come to so far.
@@ -424,6 +444,9 @@ impl Recorder {
         let Account { slots, cycles, skipped, lost, warmup, warmup_worst_ns, excluded, .. } = self.account;
         let counted = Account { slots, cycles, skipped, lost, warmup, warmup_worst_ns, excluded, ..closing.clone() };
         let account = self.earlier.and(&counted);
+        if let Some(left_out) = self.events.left_out() {
+            self.writer.note(&Note::EventsLeftOut(left_out))?;
+        }
         self.writer.note(&Note::End(account.clone()))?;
         self.writer.sync()?;
         Ok(account)

@@ -9,8 +9,8 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::past;
 use super::{
-    Account, Bench, Block, Counts, Distribution, ExclusionNote, Header, Import, Interval, LoadEvent, Maxima, Moments,
-    Note, Resume, Seconds, Series, SpikeNote, StepNote, Trend, WindowNote,
+    Account, Bench, Block, Counts, Distribution, EventNote, EventsLeftOut, ExclusionNote, Header, Import, Interval,
+    LoadEvent, Maxima, Moments, Note, Resume, Seconds, Series, SpikeNote, StepNote, Trend, WindowNote,
 };
 
 /// Longest run file that is read, in bytes; one of a month at 1 kHz is far shorter.
@@ -108,6 +108,10 @@ pub struct RunFile {
     pub steps: Vec<StepNote>,
     /// Stretches that are in no series, because something around the loop changed.
     pub exclusions: Vec<ExclusionNote>,
+    /// What happened on the bus, and to the robot on it.
+    pub events: Vec<EventNote>,
+    /// How many events have no note; known when the run has ended.
+    pub events_left_out: EventsLeftOut,
     /// What else is to be known, as sentences.
     pub remarks: Vec<String>,
     /// Where the run was gone on with.
@@ -333,6 +337,8 @@ impl Parser<'_> {
             Note::Maxima(maxima) => run.maxima.push(maxima),
             Note::Step(step) => run.steps.push(step),
             Note::Exclusion(exclusion) => run.exclusions.push(exclusion),
+            Note::Event(event) => run.events.push(event),
+            Note::EventsLeftOut(left_out) => run.events_left_out.add(&left_out),
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
@@ -400,10 +406,11 @@ impl Parser<'_> {
     }
 }
 
-/// Only a note whose kind is unknown is passed over: one of a known kind that cannot be read holds figures of the run.
+/// Only a note whose kind is unknown is passed over: one of a known kind that cannot be read holds figures of the run. Events hold none, and
+/// later versions know more kinds of them.
 fn is_of_a_later_kind(json: &str) -> bool {
     let note: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(json).ok();
-    note.is_some_and(|note| note.keys().all(|kind| !Note::KINDS.contains(&kind.as_str())))
+    note.is_some_and(|note| note.keys().all(|kind| kind.starts_with("event") || !Note::KINDS.contains(&kind.as_str())))
 }
 
 impl RunFile {
@@ -430,6 +437,8 @@ impl RunFile {
             loads: Vec::new(),
             steps: Vec::new(),
             exclusions: Vec::new(),
+            events: Vec::new(),
+            events_left_out: EventsLeftOut::default(),
             remarks: Vec::new(),
             seconds: Vec::new(),
             resumes: Vec::new(),

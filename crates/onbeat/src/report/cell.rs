@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::causes::{self, Causes};
 use super::conclusions::Conclusions;
+use super::events::{AlarmVerdict, Events};
 use super::exclusions;
 use super::probes::{self, BySecond};
 use super::statistics::Statistics;
@@ -77,6 +78,12 @@ pub struct CellSummary {
     pub derived: Vec<String>,
     /// How the limit came out, when there is one.
     pub verdict: Option<Verdict>,
+    /// What happened on its bus and to the robot on it; absent where nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Box<Events>>,
+    /// How the limit on alarms came out, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarms: Option<AlarmVerdict>,
     /// The worst spikes, worst first.
     pub spikes: Vec<SpikeNote>,
     /// Spikes that are no latency of the machine, of all that the run file kept.
@@ -179,6 +186,8 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         involuntary_switches: run.end.as_ref().map(|end| end.involuntary_switches),
         cpu_share: share_of_slots(run, |end| end.cpu_ns),
         verdict: limit.map(|limit| verdict::judge(run, limit)),
+        events: Events::of(run),
+        alarms: None,
         spikes: worst_spikes(run),
         stalls: verdict::stalls(run),
         causes: causes::of_run(run),
@@ -284,6 +293,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     notes.extend(warm_up(run, series));
     notes.extend(verdict::stalls_in_words(&verdict::stalls(run)));
     notes.extend(exclusions::in_words(&run.exclusions));
+    notes.extend(Events::of(run).map_or(Vec::new(), |events| events.incidents));
     notes.extend(run.remarks.iter().cloned());
     for load in loads_of(run) {
         notes.extend(load_notes(&run.loads, load));

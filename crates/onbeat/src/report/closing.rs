@@ -1,10 +1,11 @@
-//! What a terminal ends with: at most six lines, the verdict first.
+//! What a terminal ends with: at most seven lines, the verdict first.
 //!
 //! Each line has a label and a text that fits beside it into 80 columns. Everything else stands above, or in the page.
 
 use super::best::Overall;
 use super::causes::{self, Causes};
 use super::cell::CellSummary;
+use super::events::alarms_in_words;
 use super::summary::Summary;
 use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words};
@@ -18,7 +19,7 @@ const LONGEST_S: f64 = 86_400.0;
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What it is: `verdict`, `best`, `effect`, `cause`, `remedy`.
+    /// What it is: `verdict`, `events`, `best`, `effect`, `cause`, `remedy`.
     pub label: &'static str,
     /// What it says.
     pub text: String,
@@ -35,14 +36,36 @@ fn line(label: &'static str, text: String) -> Line {
 pub fn of(summary: &Summary) -> Vec<Line> {
     let is_bench = summary.tunings.len() > 1;
     let mut lines = vec![verdict(summary)];
+    lines.extend(events(summary));
     lines.extend(Some(summary).filter(|_| is_bench).and_then(best));
     lines.extend(Some(summary).filter(|_| is_bench).and_then(effect));
     lines.extend(cause(summary));
     lines
 }
 
+/// What was wrong on the bus and with the robot, of the cell with most alarms.
+fn events(summary: &Summary) -> Option<Line> {
+    let with_alarms = summary.cells.iter().filter_map(|cell| Some((cell, cell.events.as_ref()?)));
+    let (cell, events) = with_alarms.max_by_key(|(_, events)| events.alarm_count())?;
+    let first = events.incidents.first()?;
+    let alarms = match events.alarm_count() {
+        1 => "1 alarm".to_owned(),
+        n => format!("{} alarms", count(n)),
+    };
+    let of = if summary.cells.len() > 1 { format!(" with {} under {}", cell.tuning, cell.load) } else { String::new() };
+    let texts = [format!("{alarms}{of}: {first}"), first.clone(), format!("{alarms}{of}")];
+    texts.into_iter().find(|text| text.chars().count() <= WIDTH).map(|text| line("events", text))
+}
+
 fn verdict(summary: &Summary) -> Line {
     let Overall { outcome, best, .. } = &summary.verdict;
+    if let Some(((_, alarms), outcome)) = summary.most_alarming().zip(*outcome)
+        && (summary.limit.is_none() || alarms.outcome == outcome && outcome != Outcome::Pass)
+    {
+        let (found, most) = (alarms_in_words(alarms.alarms), count(alarms.most));
+        let text = format!("{}: {found}, {most} allowed", outcome.words());
+        return Line { outcome: Some(outcome), ..line("verdict", text) };
+    }
     let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
         return line("verdict", "no limit given; --limit 200us --at 99.9 decides PASS or FAIL".to_owned());
     };

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::cell::CellSummary;
 use super::compare::{Digest, Ratio};
+use super::events::{self, AlarmVerdict};
 use super::statistics::Share;
 use super::summary::Summary;
 use super::units::ratio;
@@ -86,6 +87,17 @@ pub fn limit_checks(run: &str, cells: &[&CellSummary], limit: Limit) -> Vec<Chec
         Check { name: limit_in_words(limit), of: name(run, cell), outcome, sentence }
     };
     cells.iter().map(check).collect()
+}
+
+/// A limit on alarms of bus and robot, cell by cell.
+#[must_use]
+pub fn alarm_checks(run: &str, cells: &[&CellSummary], most: u64) -> Vec<Check> {
+    let check = |cell: &&CellSummary| {
+        let AlarmVerdict { outcome, sentence, .. } = events::judge(cell.events.as_deref(), most);
+        let name = format!("at most {} alarms of bus and robot", super::units::count(most));
+        Check { name, of: self::name(run, cell), outcome, sentence }
+    };
+    cells.iter().filter(|cell| cell.file.is_some()).map(check).collect()
 }
 
 /// What a run may not be worse than.

@@ -47,6 +47,7 @@ pub mod conclusions;
 mod contest;
 pub mod effects;
 pub mod enough;
+pub mod events;
 mod exclusions;
 pub mod export;
 pub mod extremes;

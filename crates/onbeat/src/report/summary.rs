@@ -11,8 +11,9 @@ use super::best::{self, Overall};
 use super::causes;
 use super::cell::{self, CellSummary};
 use super::effects::{self, Effect};
+use super::events::{self, AlarmVerdict};
 use super::sweep::{self, Sweep};
-use super::verdict::Limit;
+use super::verdict::{Limit, Outcome};
 use crate::host::Host;
 use crate::record::{Bench, Cell, RunFile, Stall};
 use crate::thread::Grant;
@@ -41,6 +42,9 @@ pub struct Summary {
     pub ladder: Vec<Grant>,
     /// The limit to hold.
     pub limit: Option<Limit>,
+    /// How many alarms of bus and robot a cell may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_alarms: Option<u64>,
     /// `interleaved`, `sequential`, or `single` for one run.
     pub order: String,
     /// Tunings in the order asked for.
@@ -99,6 +103,7 @@ impl Summary {
             host: bench.header.host.clone(),
             ladder: if asked.ladder.is_empty() { bench.header.grants.clone() } else { asked.ladder },
             limit,
+            most_alarms: None,
             order: asked.order,
             causes: causes::sentences(&cells, &explained).into_iter().chain(causes::cost_of_bench(bench)).collect(),
             sweep,
@@ -118,7 +123,9 @@ impl Summary {
         let (tunings, loads) = (vec![cell.tuning.clone()], vec![cell.load.clone()]);
         let mut only = cell::of_file(cell, run, limit);
         // What else is to be known of one run stands beside its figures: what was never answered, how late an observer was.
-        let (beside, notes) = only.notes.into_iter().partition(|note| run.remarks.contains(note));
+        let incidents = only.events.as_ref().map_or(Vec::new(), |events| events.incidents.clone());
+        let is_beside = |note: &String| run.remarks.contains(note) || incidents.contains(note);
+        let (beside, notes) = only.notes.into_iter().partition(is_beside);
         only.notes = notes;
         only.derived.extend::<Vec<String>>(beside);
         let cells = vec![only];
@@ -132,6 +139,7 @@ impl Summary {
             host: run.header.host.clone(),
             ladder: run.header.grants.clone(),
             limit,
+            most_alarms: None,
             sweep: None,
             causes: causes::sentences(&cells, &loads),
             order: "single".to_owned(),
@@ -142,6 +150,34 @@ impl Summary {
             effects: Vec::new(),
             verdict,
         }
+    }
+
+    /// Judged by a limit on alarms of bus and robot as well, when there is one: of the best tuning's cells, those with more fail.
+    #[must_use]
+    pub fn with_most_alarms(mut self, most: Option<u64>) -> Self {
+        self.most_alarms = most;
+        let Some(most) = most else { return self };
+        for cell in self.cells.iter_mut().filter(|cell| cell.file.is_some()) {
+            cell.alarms = Some(events::judge(cell.events.as_deref(), most));
+        }
+        let worst = self.most_alarming();
+        let outcome = worst.map_or(Outcome::Inconclusive, |(_, alarms)| alarms.outcome);
+        let sentence = worst.map_or("no cell was run".to_owned(), |(cell, alarms)| match self.cells.len() {
+            1 => alarms.sentence.clone(),
+            _ => format!("{} under {}: {}", cell.tuning, cell.load, alarms.sentence),
+        });
+        let Overall { outcome: of_limit, sentence: of_samples, .. } = &mut self.verdict;
+        *of_samples = format!("{}: {sentence}. {of_samples}", outcome.words());
+        *of_limit = Some(of_limit.map_or(outcome, |of_limit| of_limit.max(outcome)));
+        self
+    }
+
+    /// The cell that decides a limit on alarms: of the best tuning's, the one with most.
+    pub(super) fn most_alarming(&self) -> Option<(&CellSummary, &AlarmVerdict)> {
+        let best = self.verdict.best.as_ref().map(|best| best.tuning.as_str());
+        let is_judged = |cell: &&CellSummary| best.is_none_or(|best| cell.tuning == best);
+        let judged = self.cells.iter().filter(is_judged).filter_map(|cell| Some((cell, cell.alarms.as_ref()?)));
+        judged.max_by_key(|(_, alarms)| (alarms.outcome, alarms.alarms))
     }
 
     /// The cell of a tuning and a load.
@@ -230,6 +266,7 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
             blocks: 0,
             block_s: 0.0,
             limit: None,
+            most_alarms: None,
             not_permitted: Vec::new(),
             ladder: Vec::new(),
             shield: Vec::new(),

@@ -1,6 +1,7 @@
 //! All joints together, cycle by cycle.
 
-use crate::ethercat::step::{BusCycle, Controller};
+use crate::ethercat::event::{Event, NO_DEVICE};
+use crate::ethercat::step::{BusCycle, Controller, RobotState};
 
 use super::event::{Events, NO_JOINT, RobotEvent, RobotEventKind};
 use super::file::{OnFault, Robot, Settings};
@@ -8,7 +9,7 @@ use super::goal::Taken;
 use super::joint::{Joint, QUICK_STOP_NS, Stage};
 use super::ladder::{Ladder, Rung};
 use super::power::JointState;
-use super::status::{Phase, Reason, Status};
+use super::status::{Phase, Reason, Status, StopReason};
 use super::trajectory::Trajectory;
 
 /// In which the pace of trajectory time goes from 0 to 1, in s.
@@ -21,6 +22,8 @@ const SPEED_RAMP_S: f64 = 0.5;
 pub struct MotionController {
     settings: Settings,
     joints: Vec<Joint>,
+    /// Places of the joints' drives.
+    devices: Vec<u16>,
     trajectory: Trajectory,
     ladder: Ladder,
     events: Events,
@@ -64,6 +67,7 @@ impl MotionController {
         status.count = count as u32;
         Self {
             joints: robot.joints.iter().map(|joint| Joint::new(joint, period_s)).collect(),
+            devices: robot.joints.iter().map(|joint| u16::try_from(joint.device).unwrap_or(NO_DEVICE)).collect(),
             ladder: Ladder::new(robot.settings.thresholds),
             settings: robot.settings.clone(),
             trajectory,
@@ -92,6 +96,12 @@ impl MotionController {
     /// The oldest event that was not asked for yet.
     pub fn next_event(&mut self) -> Option<RobotEvent> {
         self.events.next()
+    }
+
+    /// An event of this robot as other processes see it.
+    #[must_use]
+    pub fn on_bus(&self, event: &RobotEvent) -> Event {
+        event.on_bus(&self.devices)
     }
 
     /// Asks for the way back: from a safe stop when the robot is at rest and cycles are good again, of joints that are down otherwise.
@@ -138,17 +148,32 @@ impl MotionController {
             counts.stale += u64::from(!is_fresh);
             self.ladder.take(misses);
         }
-        self.tell_rung();
+        self.tell_rung(StopReason::Misses, NO_JOINT);
         Now { passed_ns, passed_s: passed_ns as f64 * 1e-9, misses, is_fresh, is_up: cycle.in_op >= cycle.devices }
     }
 
-    fn tell_rung(&mut self) {
-        let (old, new) = (self.status.rung, self.ladder.rung());
-        if old != new {
-            self.status.counts.safe_stops += u64::from(new == Rung::SafeStop);
-            self.events.add(RobotEventKind::RungChanged, NO_JOINT, (old as u16, new as u16), self.ladder.misses());
-            self.status.rung = new;
+    /// Tells another rung; `why` and `joint` are those of a safe stop.
+    fn tell_rung(&mut self, why: StopReason, joint: u16) {
+        let (old, new, misses) = (self.status.rung, self.ladder.rung(), self.ladder.misses());
+        if old == new {
+            return;
         }
+        self.status.rung = new;
+        if new != Rung::SafeStop {
+            (self.status.stopped_by, self.status.stopped_joint) = (StopReason::None, NO_JOINT);
+            self.events.add(RobotEventKind::RungChanged, NO_JOINT, (old as u16, new as u16), misses);
+            return;
+        }
+        (self.status.stopped_by, self.status.stopped_joint) = (why, joint);
+        self.status.counts.safe_stops += 1;
+        let of_joint = self.status.joints().get(usize::from(joint)).map(|joint| joint.reason as u32);
+        self.events.add(RobotEventKind::SafeStop, joint, (old as u16, why as u16), of_joint.unwrap_or(misses));
+    }
+
+    /// Goes to the safe stop at once.
+    fn stop_safely(&mut self, why: StopReason, joint: u16) {
+        self.ladder.stop();
+        self.tell_rung(why, joint);
     }
 
     fn enter(&mut self, phase: Phase) {
@@ -188,8 +213,7 @@ impl MotionController {
         self.status.counts.joints_down += 1;
         self.events.add(RobotEventKind::JointDown, number as u16, (0, status.statusword), why as u32);
         if self.settings.on_fault == OnFault::Robot {
-            self.ladder.stop();
-            self.tell_rung();
+            self.stop_safely(StopReason::JointDown, number as u16);
         }
     }
 
@@ -216,7 +240,7 @@ impl MotionController {
             }
         }
         self.events.add(RobotEventKind::ResetDone, NO_JOINT, (0, 0), 0);
-        self.tell_rung();
+        self.tell_rung(StopReason::None, NO_JOINT);
         if is_whole {
             self.enter(Phase::Enabling);
         }
@@ -370,8 +394,7 @@ impl MotionController {
             Taken::Old => true,
             Taken::Lost => {
                 self.events.add(RobotEventKind::CommanderLost, NO_JOINT, (0, 0), 0);
-                self.ladder.stop();
-                self.tell_rung();
+                self.stop_safely(StopReason::CommanderLost, NO_JOINT);
                 true
             }
             Taken::Refused => {
@@ -407,5 +430,21 @@ impl Controller for MotionController {
         self.stop_asked = true;
         self.cycle(cycle, inputs, outputs);
         self.status.phase == Phase::AtRest
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        let event = self.events.next()?;
+        Some(self.on_bus(&event))
+    }
+
+    fn robot(&self) -> Option<RobotState> {
+        let Status { phase, rung, stopped_by, stopped_joint, misses, .. } = *self.status;
+        Some(RobotState {
+            phase: phase as u8,
+            rung: rung as u8,
+            stopped_by: stopped_by as u8,
+            device: self.devices.get(usize::from(stopped_joint)).copied().unwrap_or(NO_DEVICE),
+            misses: u16::try_from(misses).unwrap_or(u16::MAX),
+        })
     }
 }

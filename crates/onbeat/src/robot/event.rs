@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ethercat::event::{Event, EventKind, NO_DEVICE};
+
 /// No joint in particular.
 pub const NO_JOINT: u16 = u16::MAX;
 
@@ -12,7 +14,7 @@ pub const NO_JOINT: u16 = u16::MAX;
 #[serde(rename_all = "snake_case")]
 #[repr(u16)]
 pub enum RobotEventKind {
-    /// Another rung of the miss ladder: `old` and `new` are rungs, `code` is how many misses are in the bucket.
+    /// Another rung of the miss ladder, but the safe stop: `old` and `new` are rungs, `code` is how many misses are in the bucket.
     RungChanged = 1,
     /// Another phase: `old` and `new` are phases.
     PhaseChanged = 2,
@@ -32,6 +34,29 @@ pub enum RobotEventKind {
     ResetRefused = 9,
     /// Whoever commands fell silent for too long without leaving; the robot comes to a safe stop.
     CommanderLost = 10,
+    /// The robot comes to a safe stop: `old` is the rung before, `new` is a [`StopReason`](super::StopReason), `joint` is the one that
+    /// led to it, `code` the misses in the bucket, or the [`Reason`](super::Reason) of that joint.
+    SafeStop = 11,
+}
+
+impl RobotEventKind {
+    /// The same among the events of a bus.
+    #[must_use]
+    pub const fn on_bus(self) -> EventKind {
+        match self {
+            Self::RungChanged => EventKind::RungChanged,
+            Self::PhaseChanged => EventKind::PhaseChanged,
+            Self::JointDown => EventKind::JointDown,
+            Self::JointBack => EventKind::JointBack,
+            Self::GoalRefused => EventKind::GoalRefused,
+            Self::GoalOld => EventKind::GoalOld,
+            Self::GoalBack => EventKind::GoalBack,
+            Self::ResetDone => EventKind::ResetDone,
+            Self::ResetRefused => EventKind::ResetRefused,
+            Self::CommanderLost => EventKind::CommanderLost,
+            Self::SafeStop => EventKind::SafeStop,
+        }
+    }
 }
 
 /// One event.
@@ -52,6 +77,16 @@ pub struct RobotEvent {
     pub new: u16,
     /// See the kind.
     pub code: u32,
+}
+
+impl RobotEvent {
+    /// The same among the events of a bus, where joints are called by the places of their drives.
+    #[must_use]
+    pub fn on_bus(&self, devices: &[u16]) -> Event {
+        let Self { at_ns, cycle, kind, joint, old, new, code } = *self;
+        let device = devices.get(usize::from(joint)).copied().unwrap_or(NO_DEVICE);
+        Event { at_ns, cycle, kind: kind.on_bus(), device, old, new, code }
+    }
 }
 
 /// Room for events that nobody has asked for yet.

@@ -37,7 +37,7 @@ pub use goal::{Commanded, GoalPlace, GoalRecord, Goals, MOST_JOINTS};
 pub use ladder::{Rung, Thresholds};
 pub use limits::{AtLimit, Limits};
 pub use power::JointState;
-pub use status::{Counts, JointStatus, Phase, Reason, Status};
+pub use status::{Counts, JointStatus, Phase, Reason, Status, StopReason};
 pub use task::{Orders, Outlets, RobotTask, RoundTrips, Seen, run_for};
 pub use trajectory::{Trajectory, TrajectoryError};
 pub use view::{BusView, DeviceView, JointView, LoopView, RobotView, SpikeView};

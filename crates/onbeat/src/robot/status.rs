@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::event::NO_JOINT;
 use super::goal::MOST_JOINTS;
 use super::ladder::Rung;
 use super::limits::AtLimit;
@@ -43,6 +44,22 @@ pub enum Reason {
     FollowingError = 3,
     /// The drive could not be enabled in time, or its fault could not be reset.
     NotEnabled = 4,
+}
+
+/// Why the robot is in a safe stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum StopReason {
+    /// It is not.
+    #[default]
+    None = 0,
+    /// Too many cycles were missed.
+    Misses = 1,
+    /// A joint went down, and the file wants that to stop the robot.
+    JointDown = 2,
+    /// The commander is lost.
+    CommanderLost = 3,
 }
 
 /// One joint.
@@ -109,6 +126,10 @@ pub struct Status {
     pub phase: Phase,
     /// Of the miss ladder.
     pub rung: Rung,
+    /// Why it is in a safe stop.
+    pub stopped_by: StopReason,
+    /// Place of the joint that led to it, or [`NO_JOINT`].
+    pub stopped_joint: u16,
     /// Misses in the bucket.
     pub misses: u32,
     /// How many of `all` are joints of this robot.
@@ -127,6 +148,8 @@ impl Default for Status {
             counts: Counts::default(),
             phase: Phase::Waiting,
             rung: Rung::Run,
+            stopped_by: StopReason::None,
+            stopped_joint: NO_JOINT,
             misses: 0,
             count: 0,
             all: [JointStatus::default(); MOST_JOINTS],

@@ -172,17 +172,20 @@ impl<'r, W: Wire> RobotTask<'r, W> {
             self.round_trips.sum_ns += u64::from(cycle.round_trip_ns);
             self.round_trips.most_ns = self.round_trips.most_ns.max(cycle.round_trip_ns);
         }
-        while let Some(event) = self.controller.next_event() {
-            self.outlets.robot.push(event);
+        let Self { bus, controller, outlets, serving, .. } = self;
+        while let Some(event) = controller.next_event() {
+            outlets.robot.push(event);
+            if let Some(serving) = serving {
+                serving.tell(&controller.on_bus(&event));
+            }
         }
-        let Self { bus, outlets, serving, .. } = self;
         // A full outlet counts what it loses.
         let mut keep = |event| {
             outlets.bus.push(event);
         };
         match serving {
             Some(serving) => {
-                serving.show(cycle, bus.inputs(), bus.outputs());
+                serving.show(cycle, (bus.inputs(), bus.outputs()), controller.robot());
                 serving.after(bus, cycle, times_ns, keep);
             }
             None => {

@@ -8,7 +8,7 @@ use super::file::Robot;
 use super::ladder::Rung;
 use super::limits::AtLimit;
 use super::power::JointState;
-use super::status::{Counts, Phase, Reason};
+use super::status::{Counts, Phase, Reason, StopReason};
 use super::task::{RoundTrips, Seen};
 
 /// One joint.
@@ -101,6 +101,11 @@ pub struct RobotView {
     pub phase: Phase,
     /// Of the miss ladder.
     pub rung: Rung,
+    /// Why it is in a safe stop, and the joint that led to it.
+    pub stopped_by: StopReason,
+    /// See [`Self::stopped_by`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_joint: Option<String>,
     /// Misses in the bucket, and at how many of them it stops.
     pub misses: [u32; 2],
     /// Pace of trajectory time.
@@ -154,6 +159,8 @@ impl RobotView {
             name: robot.name.clone(),
             phase: status.phase,
             rung: status.rung,
+            stopped_by: status.stopped_by,
+            stopped_joint: robot.joints.get(usize::from(status.stopped_joint)).map(|joint| joint.name.clone()),
             misses: [status.misses, robot.settings.thresholds.stop_at],
             speed: status.speed,
             time_ns: status.time_ns,

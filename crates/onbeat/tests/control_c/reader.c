@@ -16,10 +16,10 @@ int main(int count, char **words) {
         const struct onbeat_value *value = &bus.values[device->first_value + device->output_values];
         printf("%s kind %u alias %u inputs %u+%u, first input 0x%04x:%u %u bits at %u, travel %d..%d, state 0x%llx\n", device->name,
                device->kind, device->alias, device->inputs_at, device->inputs_bytes, value->index, value->entry, value->bits,
-               value->bit_at, device->travel[0], device->travel[1], (unsigned long long)atomic_load(&bus.states[i]));
+               value->bit_at, device->travel[0], device->travel[1], (unsigned long long)onbeat_load(&bus.states[i]));
     }
 
-    uint8_t *inputs = malloc(bus.input_bytes), *outputs = malloc(bus.output_bytes);
+    uint8_t *inputs = (uint8_t *)malloc(bus.input_bytes), *outputs = (uint8_t *)malloc(bus.output_bytes);
     struct onbeat_cycle cycle;
     uint64_t first, torn = 0, last = 0;
     long readings = atol(words[2]);

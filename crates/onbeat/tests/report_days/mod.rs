@@ -108,6 +108,7 @@ impl Day {
             timing: Some(timing),
             grants: Vec::new(),
             limit: None,
+            most_alarms: None,
         }
     }
 

@@ -56,6 +56,7 @@ pub fn header(cell: Option<Cell>) -> Header {
         }),
         grants: Vec::new(),
         limit: None,
+        most_alarms: None,
     }
 }
 
@@ -136,6 +137,7 @@ pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) ->
         blocks: 12,
         block_s: 1.0,
         limit,
+        most_alarms: None,
         not_permitted: Vec::new(),
         ladder: Vec::new(),
         shield: Vec::new(),

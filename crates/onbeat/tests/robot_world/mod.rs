@@ -249,8 +249,12 @@ impl World {
 
     /// Rungs that were come to, in order.
     pub fn rungs(&self) -> Vec<u16> {
-        let changed = self.events.iter().filter(|event| event.kind == RobotEventKind::RungChanged);
-        changed.map(|event| event.new).collect()
+        let rung = |event: &RobotEvent| match event.kind {
+            RobotEventKind::RungChanged => Some(event.new),
+            RobotEventKind::SafeStop => Some(Rung::SafeStop as u16),
+            _ => None,
+        };
+        self.events.iter().filter_map(rung).collect()
     }
 
     pub fn kinds(&self) -> Vec<RobotEventKind> {

@@ -260,7 +260,7 @@ impl<'c> Conductor<'c> {
         let Seat { path, past, is_fresh, .. } = &mut self.seats[at];
         *is_fresh = true;
         let mut header = self.plan.header(&self.zero);
-        header.limit = self.plan.limit;
+        (header.limit, header.most_alarms) = (self.plan.limit, self.plan.most_alarms);
         header.grants.clone_from(&self.evidence);
         // One flight recorder answers for all of them.
         let setting = Setting { causes: false, ..self.plan.setting.clone() };
@@ -301,6 +301,7 @@ impl<'c> Conductor<'c> {
             blocks: self.plan.blocks().map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
             block_s: self.plan.seconds(releases),
             limit: self.plan.limit,
+            most_alarms: self.plan.most_alarms,
             not_permitted: Vec::new(),
             ladder: grants.to_vec(),
             shield: Vec::new(),

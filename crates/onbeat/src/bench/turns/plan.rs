@@ -27,6 +27,8 @@ pub struct TurnsPlan {
     pub seed: u64,
     /// The limit to judge by.
     pub limit: Option<LimitNote>,
+    /// How many alarms of bus and robot there may be under each load.
+    pub most_alarms: Option<u64>,
     /// What a sweep looks at, when it is one, and how busy the CPUs should be under each load, in percent.
     pub sweep: Option<(SweepNote, Vec<f64>)>,
     /// From a load's start to the loop's.
@@ -130,6 +132,7 @@ mod tests {
             order,
             seed: 1,
             limit: None,
+            most_alarms: None,
             sweep: None,
             settling: Duration::from_secs(1),
             command: Vec::new(),

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use onbeat_rt::latest::Latest;
 
 use super::map::Shared;
-use crate::ethercat::step::BusCycle;
+use crate::ethercat::step::{BusCycle, RobotState};
 
 /// "ONBEATCI" in the memory of a little-endian machine.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATCI");
 /// Changes with every change of this file.
-pub(super) const ABI: u32 = 2;
+pub(super) const ABI: u32 = 3;
 /// Slots of the image, of the wanted outputs, and of goals.
 pub(super) const SLOTS: usize = 4;
 /// Events that are kept.
@@ -24,8 +24,10 @@ pub(super) const EVENT_BYTES: usize = 32;
 pub(super) const REQUESTS: usize = 16;
 /// Most bytes of an SDO request or answer.
 pub(super) const REQUEST_BYTES: usize = 1024;
-/// Bytes of [`BusCycle`] in a slot.
-pub(super) const CYCLE_BYTES: usize = 48;
+/// Bytes of [`BusCycle`] and [`RobotState`] in a slot.
+pub(super) const CYCLE_BYTES: usize = 56;
+/// Where the robot's begin.
+const ROBOT_AT: usize = 48;
 /// Bytes of a device's record, and of a value's.
 pub(super) const DEVICE_BYTES: usize = 128;
 pub(super) const VALUE_BYTES: usize = 16;
@@ -137,6 +139,12 @@ pub(super) mod phase {
     pub(in super::super) const ABANDONED: u32 = 4;
 }
 
+// As `include/onbeat_control.h` asserts them; its header ends before the padding.
+const _: () = assert!(size_of::<Header>() == 256 && std::mem::offset_of!(Header, goals_at) == 224);
+const _: () = assert!(size_of::<Live>() == 768 && std::mem::offset_of!(Live, answer) == 704);
+const _: () = assert!(size_of::<Request>() == 1088 && std::mem::offset_of!(Request, data) == 48);
+const _: () = assert!(size_of::<super::stats::Block>() == 19_328);
+
 // SAFETY: `repr(C)`, atomics only.
 unsafe impl Shared for Header {}
 // SAFETY: as above.
@@ -219,8 +227,8 @@ impl Places {
     }
 }
 
-/// A cycle as it lies in a slot.
-pub(super) fn cycle_bytes(cycle: &BusCycle) -> [u8; CYCLE_BYTES] {
+/// A cycle as it lies in a slot, with what the robot is about; zeros where nothing moves joints.
+pub(super) fn cycle_bytes(cycle: &BusCycle, robot: Option<RobotState>) -> [u8; CYCLE_BYTES] {
     let frame =
         u64::from(cycle.round_trip_ns) | u64::from(cycle.working_counter) << 32 | u64::from(cycle.expected) << 48;
     let devices = u64::from(cycle.fresh) | u64::from(cycle.in_op) << 16 | u64::from(cycle.devices) << 32;
@@ -229,19 +237,24 @@ pub(super) fn cycle_bytes(cycle: &BusCycle) -> [u8; CYCLE_BYTES] {
     for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_ne_bytes());
     }
+    if let Some(RobotState { phase, rung, stopped_by, device, misses }) = robot {
+        let [device, misses] = [device.to_ne_bytes(), misses.to_ne_bytes()];
+        let of_robot = [phase, rung, stopped_by, 1, device[0], device[1], misses[0], misses[1]];
+        bytes[ROBOT_AT..].copy_from_slice(&of_robot);
+    }
     bytes
 }
 
 /// The opposite of [`cycle_bytes`].
-pub(super) fn cycle_of(bytes: &[u8; CYCLE_BYTES]) -> BusCycle {
-    let mut words = [0; CYCLE_BYTES / 8];
+pub(super) fn cycle_of(bytes: &[u8; CYCLE_BYTES]) -> (BusCycle, Option<RobotState>) {
+    let mut words = [0; ROBOT_AT / 8];
     for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
         let mut whole = [0; 8];
         whole.copy_from_slice(place);
         *word = u64::from_ne_bytes(whole);
     }
     let [cycle, release_ns, dt_ns, reference_ns, frame, devices] = words;
-    BusCycle {
+    let cycle = BusCycle {
         cycle,
         release_ns,
         dt_ns,
@@ -252,7 +265,16 @@ pub(super) fn cycle_of(bytes: &[u8; CYCLE_BYTES]) -> BusCycle {
         fresh: devices & 1 != 0,
         in_op: (devices >> 16) as u16,
         devices: (devices >> 32) as u16,
-    }
+    };
+    let [.., phase, rung, stopped_by, is_there, device, device_too, misses, misses_too] = *bytes;
+    let robot = RobotState {
+        phase,
+        rung,
+        stopped_by,
+        device: u16::from_ne_bytes([device, device_too]),
+        misses: u16::from_ne_bytes([misses, misses_too]),
+    };
+    (cycle, (is_there != 0).then_some(robot))
 }
 
 #[cfg(test)]
@@ -273,8 +295,11 @@ mod tests {
             in_op: 58,
             devices: 59,
         };
-        assert_eq!(cycle_of(&cycle_bytes(&cycle)), cycle);
-        assert_eq!(cycle_of(&[0; CYCLE_BYTES]), BusCycle::default());
+        let robot = RobotState { phase: 3, rung: 3, stopped_by: 2, device: 0x1234, misses: 0x5678 };
+        for robot in [None, Some(robot)] {
+            assert_eq!(cycle_of(&cycle_bytes(&cycle, robot)), (cycle, robot));
+        }
+        assert_eq!(cycle_of(&[0; CYCLE_BYTES]), (BusCycle::default(), None));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::thread::futex;
 
-use super::abi::{EVENT_BYTES, cycle_bytes};
+use super::abi::{CYCLE_BYTES, EVENT_BYTES, cycle_bytes};
 use super::goals::{self, GoalSide};
 use super::image::{Mapped, Settings, Waking};
 use super::owner::{self, Place};
@@ -17,7 +17,7 @@ use super::requests::{self, SdoAnswer, SdoJob};
 use super::stats::{Counter, Timed};
 use super::{ControlError, DeviceState};
 use crate::ethercat::event::{Event, EventKind, NO_DEVICE};
-use crate::ethercat::step::BusCycle;
+use crate::ethercat::step::{BusCycle, RobotState};
 
 /// The owner can overtake a reading of its outputs only by publishing four times during one copy; after so many of them the outputs
 /// of the cycle before are taken.
@@ -42,6 +42,8 @@ pub struct BusSide {
     died: u64,
     /// Who commands, as of the last cycle.
     commander: u64,
+    /// What is published beside the next cycles.
+    robot: Option<RobotState>,
 }
 
 /// What the owner wants, as the bus knows it.
@@ -77,7 +79,7 @@ impl BusSide {
             stale_after: settings.stale_after_cycles,
             is_stale_told: false,
         };
-        Self { shared, waking: settings.waking, wanted, died: 0, commander: 0 }
+        Self { shared, waking: settings.waking, wanted, died: 0, commander: 0, robot: None }
     }
 
     /// The one request of a cycle. Publishes the cycle, its inputs and its outputs, and puts into `outputs` what is to be sent: the
@@ -89,12 +91,12 @@ impl BusSide {
     /// # Panics
     /// When `inputs` or `outputs` have not the layout's length.
     pub fn exchange(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> OutputsFrom {
-        let Self { shared, waking, wanted, died, commander: _ } = self;
+        let Self { shared, waking, wanted, died, commander: _, robot } = self;
         let held = shared.hold();
         let from = wanted.take(shared, cycle);
         let sent = if from == OutputsFrom::Owner { &wanted.held } else { &wanted.safe };
         outputs.copy_from_slice(sent);
-        publish(shared, cycle, inputs, outputs);
+        publish(shared, cycle_bytes(cycle, *robot), inputs, outputs);
         drop(held);
         if let Some(lock) = shared.lock()
             && lock.died() != *died
@@ -118,11 +120,16 @@ impl BusSide {
         let place = goals::place(&self.shared);
         self.commander = tell_change(&self.shared, cycle, (self.commander, place), KINDS);
         let held = self.shared.hold();
-        publish(&self.shared, cycle, inputs, outputs);
+        publish(&self.shared, cycle_bytes(cycle, self.robot), inputs, outputs);
         drop(held);
         if self.waking == Waking::WhenWaiting {
             wake(&self.shared);
         }
+    }
+
+    /// Says what the robot is about: published with each cycle from the next one on.
+    pub fn set_robot(&mut self, robot: Option<RobotState>) {
+        self.robot = robot;
     }
 
     /// Makes the next publication quick, when nothing waits for this cycle any more; see [`Latest::prepare`](onbeat_rt::latest::Latest::prepare).
@@ -286,10 +293,10 @@ impl ColdSide {
     }
 }
 
-fn publish(shared: &Mapped, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
+fn publish(shared: &Mapped, cycle: [u8; CYCLE_BYTES], inputs: &[u8], outputs: &[u8]) {
     let lengths = (shared.numbers.inputs, shared.numbers.outputs);
     assert_eq!((inputs.len(), outputs.len()), lengths, "inputs and outputs have the lengths of the layout");
-    shared.image().publish(&[&cycle_bytes(cycle), inputs, outputs]);
+    shared.image().publish(&[&cycle, inputs, outputs]);
     shared.stats().add_alone(Counter::Cycles, 1);
 }
 

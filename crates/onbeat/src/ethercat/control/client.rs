@@ -19,7 +19,7 @@ use super::stats::Stats;
 use super::{ControlError, DeviceState, Sharing};
 use crate::ethercat::event::{Event, EventKind};
 use crate::ethercat::layout::{DeviceLayout, Layout};
-use crate::ethercat::step::BusCycle;
+use crate::ethercat::step::{BusCycle, RobotState};
 
 /// A reader that is overtaken so often reads while the bus publishes without a pause.
 const MOST_TRIES: u32 = 1000;
@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub number: u64,
     /// The cycle.
     pub cycle: BusCycle,
+    /// What the robot is about; `None` where the bus process moves no joints.
+    pub robot: Option<RobotState>,
     /// Inputs of all devices.
     pub inputs: Vec<u8>,
     /// Outputs as they were sent in that cycle.
@@ -86,6 +88,8 @@ pub struct BusState {
     pub layout_hash: u64,
     /// The last cycle, `None` before the first.
     pub cycle: Option<BusCycle>,
+    /// What the robot is about; `None` where the bus process moves no joints.
+    pub robot: Option<RobotState>,
     /// Devices there should be.
     pub devices: usize,
     /// Devices in OP.
@@ -235,6 +239,7 @@ impl Client {
             generation: header.generation.load(Ordering::Relaxed),
             layout_hash: header.layout_hash.load(Ordering::Relaxed),
             cycle,
+            robot: last.robot,
             devices: self.shared.numbers.devices,
             in_op: states.filter(|state| state.al_state == 8).count(),
             owner: holder(live.owner.0.load(Ordering::Acquire)),
@@ -332,7 +337,8 @@ impl Waiter {
                 return Err(ControlError::NoCycleYet { name: shared.name.clone() });
             }
             if image.read(number, &mut [&mut cycle, &mut into.inputs, &mut into.outputs]) {
-                (into.number, into.cycle, into.retries) = (number, cycle_of(&cycle), self.retries);
+                (into.number, into.retries) = (number, self.retries);
+                (into.cycle, into.robot) = cycle_of(&cycle);
                 return self.look_at_bus(shared, number);
             }
             self.retries += 1;

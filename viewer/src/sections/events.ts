@@ -1,0 +1,47 @@
+// What happened on the bus, and to the robot on it: what was wrong in sentences, then every event that the recording keeps.
+import { h, section } from '../dom.ts';
+import type { EventNote } from '../hlog.ts';
+import type { Cell, Report } from '../model.ts';
+import { count, moment, sec } from '../units.ts';
+
+/** Rows of one table; the recording has all of them. */
+const MOST_ROWS = 400;
+
+/** The events of a cell: those of its recording, or where that is not in the page those of its figures. */
+export const eventsOf = (cell: Pick<Cell, 'figures' | 'file'>): readonly EventNote[] =>
+  cell.file !== null && cell.file.events.length > 0 ? cell.file.events : cell.figures.events?.listed ?? [];
+
+/** How many of them say that something is wrong, those among them that have no note. */
+export function alarmsOf(cell: Pick<Cell, 'figures' | 'file'>): number {
+  const counted = cell.figures.events?.alarms;
+  return counted ? Object.values(counted).reduce((sum, n) => sum + n, 0) : eventsOf(cell).filter(({ alarm }) => alarm).length;
+}
+
+function row(event: EventNote): HTMLElement {
+  const kind = event.kind.replaceAll('_', ' ');
+  return h('tr', {}, h('td', { class: 'number' }, moment(sec(event.t))), h('td', { class: 'number' }, count(event.cycle)),
+    h('td', {}, event.alarm ? h('b', {}, kind) : kind), h('td', {}, event.sentence));
+}
+
+function ofCell(cell: Cell, named: boolean): HTMLElement {
+  const events = eventsOf(cell);
+  const incidents = cell.figures.events?.incidents ?? [];
+  const name = named ? `${cell.name}: ` : '';
+  return h('div', {},
+    incidents.length > 0 ? h('ul', { 'aria-label': `${name}what was wrong` }, ...incidents.map((what) => h('li', {}, what))) : null,
+    h('details', {}, h('summary', {}, `${name}${count(events.length)} events, one by one`),
+      h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `${name}table of events` }, h('table', { class: 'list plain' },
+        h('thead', {}, h('tr', {}, ...['when', 'cycle', 'event', 'what happened'].map((head, i) => h('th', { scope: 'col', class: i < 2 ? 'number' : null }, head)))),
+        h('tbody', {}, ...events.slice(0, MOST_ROWS).map(row)))),
+      events.length > MOST_ROWS ? h('p', { class: 'muted' }, `${count(events.length - MOST_ROWS)} more are in the recording.`) : null));
+}
+
+export function eventsSection(report: Report): HTMLElement | null {
+  const cells = report.cells.filter((cell) => eventsOf(cell).length > 0);
+  if (cells.length === 0) return null;
+  const alarms = cells.reduce((sum, cell) => sum + alarmsOf(cell), 0);
+  const allowed = report.summary.most_alarms;
+  const limit = allowed === undefined ? '' : ` ${count(allowed)} allowed.`;
+  const lead = alarms === 0 ? `No event says that something was wrong.${limit}` : `${count(alarms)} ${alarms === 1 ? 'event says' : 'events say'} that something was wrong.${limit}`;
+  return section('events', 'Bus and robot', lead, ...cells.map((cell) => ofCell(cell, cells.length > 1)));
+}
