@@ -54,7 +54,7 @@ pub struct Counters {
     pub smi: Option<u64>,
     /// The kernel has a fair server.
     pub has_fair_server: bool,
-    /// How long a CPU quota held the loop's cgroups back since the spike before, in nanoseconds; `None` where the kernel does not
+    /// How long a CPU quota held the loop's cgroups back during the wait, in nanoseconds; `None` where the kernel does not
     /// tell.
     pub throttled_ns: Option<u64>,
 }

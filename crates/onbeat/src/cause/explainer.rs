@@ -152,7 +152,9 @@ impl Explainer {
         let span = facts.span();
         let explanation = match self.window_of(facts) {
             Ok(window) => {
+                let throttled_ns = self.meter.throttled_ns(span.start);
                 let counters = self.meter.counters(span.start.minus_ns(LOOK_BACK_NS), window.to);
+                let counters = Counters { throttled_ns, ..counters };
                 let explanation = explain(facts, &window, &counters);
                 self.last = window.completed();
                 explanation

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use onbeat_rt::Instant;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
 
 use super::counters::{CounterSource, Counters, ProcfsSteal};
 use super::quota::Quota;
@@ -33,12 +34,12 @@ impl Meter {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let is_guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
         let has_fair_server = host::kernel_is_at_least(6, 12);
-        let (smi, quota) = (smi_counter(cpu), Quota::of_thread(tid));
+        let (smi, quota) = (smi_counter(cpu), Quota::of_thread(tid, Monotonic.now()));
         Self { watch, why_not, procfs: ProcfsSteal::default(), smi, quota, is_guest, has_fair_server }
     }
 
     pub(super) fn follow(&mut self, tid: u32) {
-        self.quota = Quota::of_thread(tid);
+        self.quota = Quota::of_thread(tid, Monotonic.now());
         let refused = self.watch.as_ref().and_then(|watch| watch.follow(tid).err());
         if let Some(why) = refused {
             self.give_up(&why.to_string());
@@ -75,8 +76,12 @@ impl Meter {
             Some(now.wrapping_sub(std::mem::replace(before, now)) & u64::from(u32::MAX))
         });
         let (is_guest, has_fair_server) = (self.is_guest, self.has_fair_server);
-        let throttled_ns = self.quota.throttled_ns();
-        Counters { source: self.source(), readings, is_guest, smi, has_fair_server, throttled_ns }
+        Counters { source: self.source(), readings, is_guest, smi, has_fair_server, throttled_ns: None }
+    }
+
+    /// How long a CPU quota has held the loop's cgroups back since `from`; `None` where the kernel does not tell.
+    pub(super) fn throttled_ns(&mut self, from: Instant) -> Option<u64> {
+        self.quota.throttled_ns(from, Monotonic.now())
     }
 
     pub(super) fn bytes_held(&self) -> u64 {

@@ -1,32 +1,50 @@
 //! How long a CPU quota of the loop's cgroups held it back: the kernel adds that up (`throttled_usec` or `throttled_time` of
 //! `cpu.stat`; kernel, Documentation/scheduler/sched-bwc.rst).
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use onbeat_rt::Instant;
+
+/// Readings that are kept: more spikes than these do not end within one.
+const KEPT: usize = 64;
 
 /// The accounts of the cgroups that a thread is in, from its own up to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Quota {
-    /// Each with what it said last, in nanoseconds.
-    accounts: Vec<(PathBuf, u64)>,
+    accounts: Vec<PathBuf>,
+    /// When they were read, and what each said, in nanoseconds; oldest first.
+    readings: VecDeque<(Instant, Vec<u64>)>,
 }
 
 impl Quota {
-    /// Those of a thread, as they are now. Empty where the kernel has no CPU controller, or shows none.
-    pub(super) fn of_thread(tid: u32) -> Self {
+    /// Those of a thread, as they are at `now`. Empty where the kernel has no CPU controller, or shows none.
+    pub(super) fn of_thread(tid: u32, now: Instant) -> Self {
         let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let paths = accounts(&file(&format!("/proc/{tid}/cgroup")), &file("/proc/self/mountinfo"));
-        Self { accounts: paths.into_iter().filter_map(|path| throttled_ns(&path).map(|ns| (path, ns))).collect() }
+        let accounts = paths.into_iter().filter(|path| throttled_ns(path).is_some()).collect();
+        let mut quota = Self { accounts, readings: VecDeque::new() };
+        quota.read(now);
+        quota
     }
 
-    /// How long the thread was held back since this was asked last, in nanoseconds: the longest of its cgroups. `None` where no
-    /// account can be read.
-    pub(super) fn throttled_ns(&mut self) -> Option<u64> {
-        let since_last = |(path, before): &mut (PathBuf, u64)| {
-            let now = throttled_ns(path)?;
-            Some(now.saturating_sub(std::mem::replace(before, now)))
-        };
-        self.accounts.iter_mut().filter_map(since_last).max()
+    fn read(&mut self, now: Instant) -> Vec<u64> {
+        let said: Vec<u64> = self.accounts.iter().map(|path| throttled_ns(path).unwrap_or(0)).collect();
+        if self.readings.len() == KEPT {
+            self.readings.pop_front();
+        }
+        self.readings.push_back((now, said.clone()));
+        said
+    }
+
+    /// How long the thread was held back between `from` and `now`, in nanoseconds: the longest of its cgroups, since the last reading
+    /// before `from`. `None` where no account can be read.
+    pub(super) fn throttled_ns(&mut self, from: Instant, now: Instant) -> Option<u64> {
+        let older = self.readings.iter().rev().find(|(at, _)| *at <= from).or_else(|| self.readings.front());
+        let before = older.map(|(_, said)| said.clone()).unwrap_or_default();
+        let after = self.read(now);
+        after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before)).max()
     }
 }
 
@@ -95,8 +113,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_throttled_is_counted_from_the_last_reading_before_the_spike() {
+        let dir = tempfile::tempdir().unwrap();
+        let account = dir.path().join("cpu.stat");
+        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
+        let mut quota = Quota { accounts: vec![account.clone()], readings: VecDeque::new() };
+        let says = |us: u64| fs::write(&account, format!("nr_throttled 3\nthrottled_usec {us}\n")).unwrap();
+        says(1_000);
+        quota.read(at(0));
+        says(41_000);
+        assert_eq!(quota.throttled_ns(at(10), at(60)), Some(40_000_000));
+        // A second spike of the same wait is counted from before the first one was explained.
+        assert_eq!(quota.throttled_ns(at(20), at(61)), Some(40_000_000));
+        says(46_000);
+        assert_eq!(quota.throttled_ns(at(70), at(80)), Some(5_000_000));
+    }
+
+    #[test]
     fn without_a_cpu_controller_nothing_is_known() {
         assert_eq!(found("3:cpuset:/else\n", V1), [""; 0]);
-        assert_eq!(Quota::default().throttled_ns(), None);
+        assert_eq!(Quota::default().throttled_ns(Instant::from_ns(1), Instant::from_ns(2)), None);
     }
 }

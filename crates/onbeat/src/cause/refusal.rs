@@ -79,10 +79,7 @@ impl Judge<'_> {
         match self.counters.throttled_ns {
             Some(ns) if ns > 0 && ns >= waited_ns / 2 && waited_ns >= LEAST_REFUSAL_NS => {
                 let ms = ns as f64 / 1e6;
-                refusal(
-                    span.from,
-                    format!("the loop's cgroup was throttled for {ms:.1} ms since the spike before (cpu.stat)"),
-                )
+                refusal(span.from, format!("the loop's cgroup was throttled for {ms:.1} ms meanwhile (cpu.stat)"))
             }
             Some(_) => None,
             None => {
