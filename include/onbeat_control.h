@@ -43,7 +43,7 @@
 #define ONBEAT_MOST_JOINTS 256u
 #define ONBEAT_PID_BITS 22
 
-/* At offset 0. Constant once `magic` is there, but for `state`. */
+/* At offset 0. Constant once `magic` is there, but for `state` and `answered_at`. */
 struct onbeat_header {
     _Atomic uint64_t magic;         /*   0: "ONBEATCI" */
     uint32_t abi;                   /*   8: ONBEAT_ABI */
@@ -73,6 +73,7 @@ struct onbeat_header {
     uint32_t goal_age_us;           /* 212: older goals are not followed */
     uint64_t joints_at;             /* 216 */
     uint64_t goals_at;              /* 224 */
+    _Atomic uint64_t answered_at;   /* 232: when all frames of a cycle came back last, CLOCK_MONOTONIC in ns; 0 before the first cycle */
 };
 
 /* At `live_at`: words with a cache line each. */

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::carrier::Trouble;
+
 /// No device in particular.
 pub const NO_DEVICE: u16 = u16::MAX;
 
@@ -32,11 +34,11 @@ pub enum EventKind {
     WorkingCounterOff = 10,
     /// The working counter is right again; `code` is how many cycles it was off.
     WorkingCounterBack = 11,
-    /// A frame did not come back before the next one left; `code` counts those in a row.
+    /// A frame did not come back before the next one left; `code` counts those in a row, which ends after 100 cycles without one.
     FrameLost = 12,
-    /// A frame came back after its deadline and was dropped.
+    /// A frame came back after its cycle and was dropped; `code` counts those in a row.
     FrameLate = 13,
-    /// A frame came back that was not sent, or not as it was sent.
+    /// A frame came back that was not sent, or not as it was sent; `code` counts those in a row.
     FrameUnknown = 14,
     /// The loop keeps time with the reference clock from now on.
     ClockLocked = 15,
@@ -67,11 +69,32 @@ pub enum EventKind {
     CommanderLeft = 27,
     /// The commander died; `code` is its process id.
     CommanderDied = 28,
+    /// A frame came back once more; `code` counts those in a row.
+    FrameDuplicate = 31,
+    /// Frames of another MainDevice come by the same interface; `code` is how many so far.
+    ForeignFrames = 32,
+    /// Nothing has come back in time for ten cycles; `code` says why, see [`no_answer_words`].
+    NoAnswer = 33,
+    /// Frames come back again; `code` is how long they did not, in ms.
+    AnswerBack = 34,
+}
+
+/// Code of [`EventKind::NoAnswer`]: answers come, after their cycle. Smaller ones are those of [`Trouble`]; 0: no reason is known.
+pub const ANSWERS_LATE: u32 = 6;
+
+/// Why nothing comes back, from the code of [`EventKind::NoAnswer`].
+#[must_use]
+pub fn no_answer_words(code: u32) -> String {
+    match Trouble::from_number(code) {
+        Some(trouble) => format!("the network interface {}", trouble.words()),
+        None if code == ANSWERS_LATE => "the answers come after their cycle".to_owned(),
+        None => "the interface has a link; check cables and power of the SubDevices".to_owned(),
+    }
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers, which begin with 1.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 32] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -100,12 +123,35 @@ impl EventKind {
         Self::CommanderTaken,
         Self::CommanderLeft,
         Self::CommanderDied,
+        Self::FrameDuplicate,
+        Self::ForeignFrames,
+        Self::NoAnswer,
+        Self::AnswerBack,
     ];
 
     /// The kind of a number, as other processes write it.
     #[must_use]
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u16 == number)
+    }
+}
+
+impl Event {
+    /// What happened in a sentence, of kinds whose numbers alone say little.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        let code = self.code;
+        match self.kind {
+            EventKind::FrameDuplicate => Some(format!("a frame came back once more, {code} in a row")),
+            EventKind::ForeignFrames => Some(format!(
+                "another MainDevice uses the same interface, {code} of its frames so far; end one of the two"
+            )),
+            EventKind::NoAnswer => Some(format!("nothing comes back in time: {}", no_answer_words(code))),
+            EventKind::AnswerBack => {
+                Some(format!("frames come back again, after {}.{:03} s", code / 1_000, code % 1_000))
+            }
+            _ => None,
+        }
     }
 }
 
