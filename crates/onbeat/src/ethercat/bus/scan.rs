@@ -46,7 +46,7 @@ const END: u16 = 0xffff;
 /// What a device says that it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name.
+    /// What it is ordered by, or its name where it has no order code.
     pub name: String,
     /// Vendor id.
     pub vendor: u32,
@@ -303,7 +303,8 @@ impl Eeprom {
         let fixed = self.bytes.get(..FIXED).filter(|fixed| fixed.iter().any(|byte| *byte != 0xff))?;
         let long = |at: usize| u32::from(word(fixed, at)) | u32::from(word(fixed, at + 2)) << 16;
         // With a wrong checksum, or categories that are none, the identity stands where it is all the same.
-        let name = self.known().and_then(|known| Sii::decode(known).ok()).map(|sii| sii.name).unwrap_or_default();
+        let sii = self.known().and_then(|known| Sii::decode(known).ok());
+        let name = sii.map(|sii| if sii.order.is_empty() { sii.name } else { sii.order }).unwrap_or_default();
         let serial = Some(long(28));
         Some(Identity { name, vendor: long(16), product: long(20), revision: long(24), serial })
     }

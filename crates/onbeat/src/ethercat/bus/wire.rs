@@ -119,7 +119,7 @@ impl<C: Clock> InProcess<C> {
     /// A frame that has arrived.
     fn take(&mut self, buffer: &mut [u8], now: Instant) -> Option<usize> {
         let arrived = self.link.next_arrival();
-        let (_, length) = self.link.receive(now.plus_ns(self.at_once_ns), buffer)?;
+        let (_, length) = self.link.receive_early(now, self.at_once_ns, buffer)?;
         self.came_at = arrived.unwrap_or(now);
         Some(length)
     }

@@ -132,7 +132,7 @@ pub fn serve<W: Write>(
             link.send(if from == 0 { Nic::First } else { Nic::Second }, &buffer[..length], now);
         }
         let now = clock.now();
-        while let Some((nic, length)) = link.receive(now.plus_ns(AT_ONCE_NS), &mut buffer) {
+        while let Some((nic, length)) = link.receive_early(now, AT_ONCE_NS, &mut buffer) {
             if let Some(interface) = interfaces.get(usize::from(nic == Nic::Second)) {
                 interface.send(&buffer[..length]);
             }
