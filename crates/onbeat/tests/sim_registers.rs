@@ -238,11 +238,16 @@ fn a_write_beyond_an_area_reaches_the_plain_memory_there() {
 fn a_full_mailbox_refuses_mail_and_an_empty_one_refuses_reading() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
-    // In INIT the firmware takes no mail.
-    assert!(world.mail(0x1001, &[0; 10]));
-    assert!(!world.mail(0x1001, &[0; 10]));
-    assert_eq!(world.read(0x1001, 0x0805, 1).data[0] & 8, 8);
+    assert_eq!(world.ask_state(0x1001, 2), (2, 0));
     assert_eq!(world.fetch(0x1001), None);
+    // The firmware takes a mail between frames: in one frame the second finds the mailbox full.
+    const MAIL: (Command, u16, u16, &[u8]) = (Command::Fpwr, 0x1001, 0x1000, &[0; 128]);
+    let mut frame = frame_of(&[MAIL, MAIL, (Command::Fprd, 0x1001, 0x0805, &[0])]);
+    world.pass(&mut frame);
+    let counter = |at: usize| u16::from_le_bytes([frame[at], frame[at + 1]]);
+    let second = 16 + 10 + 128;
+    assert_eq!([counter(second), counter(second + 2 + 10 + 128)], [1, 0]);
+    assert_eq!(frame[frame.len() - 3] & 8, 8);
 }
 
 // ---- SII
