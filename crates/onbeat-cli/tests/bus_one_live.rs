@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-const FILE: &str = "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
+const FILE: &str =
+    "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
 /// Longest wait for something that must come about; a loaded machine may stop for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -134,7 +135,11 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
             assert!(why.contains("a segment of onbeat is running on") && why.contains(&who), "{why}");
         }
         let scanned: Value = serde_json::from_slice(&place.ask(&["bus", "scan", "o0", "--json"]).stdout).unwrap();
-        assert_eq!((scanned.as_array().unwrap().len(), &scanned[1]["al_state"]), (2, &1.into()), "the pair is still there");
+        assert_eq!(
+            (scanned.as_array().unwrap().len(), &scanned[1]["al_state"]),
+            (2, &1.into()),
+            "the pair is still there"
+        );
         assert!(scanned[1]["serial"].is_number());
 
         let bus = bus(&place);
@@ -161,7 +166,7 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
 }
 
 #[test]
-fn a_stopped_bus_and_a_stopped_segment_are_told_by_how_long_they_are_silent_live() {
+fn a_stopped_bus_and_a_stopped_segment_say_how_long_they_are_silent_live() {
     in_a_namespace(|| {
         let place = here();
         let devices = segment(&place);

@@ -129,7 +129,9 @@ impl Run {
         assert_eq!(client.state().in_op, 0);
         assert!(client.devices().iter().all(|device| device.state.presence == Presence::Lost));
         come.iter().for_each(|words| drop(ip(words).unwrap()));
-        self.until("all are back", |run| run.bus.is_up() && run.events.iter().any(|it| it.kind == EventKind::AnswerBack));
+        self.until("all are back", |run| {
+            run.bus.is_up() && run.events.iter().any(|it| it.kind == EventKind::AnswerBack)
+        });
         self.until("the image says so", |_| client.state().silence == Silence::None && client.state().in_op == 2);
     }
 }
@@ -201,7 +203,8 @@ fn a_bus_whose_frames_are_longer_than_the_mtu_is_refused_with_both_numbers() {
         let devices = Devices::start(Link::from_toml(FILE).unwrap());
         let layout = Layout::from_toml(FILE).unwrap();
         let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
-        let refused = Bus::bring_up(Packets::open("o0").unwrap(), Some(&layout), options, "o0").unwrap_err().to_string();
+        let refused =
+            Bus::bring_up(Packets::open("o0").unwrap(), Some(&layout), options, "o0").unwrap_err().to_string();
         assert!(refused.contains("MTU") && refused.contains("ip link set o0 mtu 1500"), "{refused}");
         devices.end();
     });

@@ -60,7 +60,8 @@ fn a_scan_of_devices_at_rest_reads_what_they_are_and_leaves_states_and_stations(
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     // Only what reads an EEPROM may be written: command, address, and with them the data that were read.
     let left_out = [BY_THEMSELVES[2].clone(), 0x0502..0x0510];
-    let all = |wire: &mut InProcess<_>| -> Vec<_> { (0..59).map(|device| registers(wire, device, &left_out)).collect() };
+    let all =
+        |wire: &mut InProcess<_>| -> Vec<_> { (0..59).map(|device| registers(wire, device, &left_out)).collect() };
     let before = all(&mut wire);
     let found = scan(&mut wire, "eth1", false).unwrap();
     assert_eq!(all(&mut wire), before);

@@ -428,7 +428,8 @@ impl Beside for AfterBus {
         }
         if let Some(ns) = bus.silent_ns() {
             let trouble = bus.wire().trouble();
-            let why = trouble.map_or_else(String::new, |trouble| format!(": the network interface {}", trouble.words()));
+            let why =
+                trouble.map_or_else(String::new, |trouble| format!(": the network interface {}", trouble.words()));
             sentences.push(format!("nothing came back for the last {:.1} s{why}", ns as f64 / 1e9));
         }
         if !*was_up {

@@ -214,7 +214,16 @@ impl Riders {
 impl Part {
     fn of(image: std::ops::Range<usize>, expected: u16) -> Self {
         let sent_at = Instant::default();
-        Self { bytes: Box::new([0; LONGEST]), length: 0, image, data_at: 0, expected, sent_at, answered: false, were_answered: 0 }
+        Self {
+            bytes: Box::new([0; LONGEST]),
+            length: 0,
+            image,
+            data_at: 0,
+            expected,
+            sent_at,
+            answered: false,
+            were_answered: 0,
+        }
     }
 
     /// What a whole frame is that came back and is not the one that is out: of an earlier cycle, for the first time or again.

@@ -190,8 +190,8 @@ impl<W: Wire> Scan<'_, W> {
         Ok(working_counter(&self.reply[..], at[0], 2))
     }
 
-    /// Registers of each device; the last word of what is told says whether its EEPROM is the MainDevice's.
-    fn read_registers(&mut self, devices: u16, mut tell: impl FnMut(u16, Scanned, bool)) -> Result<(), BusError> {
+    /// Registers of each device, given to `found` with its place, and whether its EEPROM is the MainDevice's.
+    fn read_registers(&mut self, devices: u16, mut found: impl FnMut(u16, Scanned, bool)) -> Result<(), BusError> {
         const ASKED: [(u16, usize); 4] = [(FEATURES, 2), (STATION, 4), (AL_STATUS, 2), (SII_OWNER, 2)];
         for place in 0..devices {
             let asked = ASKED.map(|(at, length)| (Command::Aprd, register(position(place), at), &[0u8; 4][..length]));
@@ -208,7 +208,7 @@ impl<W: Wire> Scan<'_, W> {
             };
             let answered = self.answer(placed[3], 2).is_some();
             let is_ours = answered && value(3, 0) & 0x0101 == 0;
-            tell(place, device, is_ours);
+            found(place, device, is_ours);
         }
         Ok(())
     }

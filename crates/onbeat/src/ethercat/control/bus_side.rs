@@ -157,7 +157,7 @@ impl BusSide {
         }
     }
 
-    /// Says when all frames of a cycle came back last; while that is long ago, clients are told of no device that it is in OP.
+    /// Records when all frames of a cycle came back last; while that is long ago, no device counts as in OP for clients.
     #[inline]
     pub fn answered(&self, at_ns: u64) {
         self.shared.header().answered_at.store(at_ns, Ordering::Relaxed);

@@ -275,7 +275,9 @@ impl Link {
         let slot = &mut self.frames[place];
         slot.length = frame.len();
         slot.bytes[..frame.len()].copy_from_slice(frame);
-        let Passage::Back { nic, after_ns, is_timed } = self.segment.frame_from(nic, &mut slot.bytes[..frame.len()], now) else {
+        let Passage::Back { nic, after_ns, is_timed } =
+            self.segment.frame_from(nic, &mut slot.bytes[..frame.len()], now)
+        else {
             self.counts.swallowed += 1;
             return;
         };

@@ -107,6 +107,9 @@ pub(crate) struct Object {
     pub(crate) entries: usize,
 }
 
+/// Which values an object takes.
+pub(crate) type Takes = fn(&[u8]) -> bool;
+
 /// All objects, sorted by index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dictionary {
@@ -114,12 +117,12 @@ pub(crate) struct Dictionary {
     entries: Vec<Entry>,
     values: Vec<u8>,
     /// Objects that do not take every value of their type.
-    choosy: Vec<(u16, fn(&[u8]) -> bool)>,
+    choosy: Vec<(u16, Takes)>,
 }
 
 impl Dictionary {
     /// From now on an object of one value takes by SDO only what `takes` says.
-    pub(crate) fn choose(&mut self, index: u16, takes: fn(&[u8]) -> bool) {
+    pub(crate) fn choose(&mut self, index: u16, takes: Takes) {
         self.choosy.push((index, takes));
     }
 
