@@ -149,7 +149,7 @@ struct onbeat_event {
     uint32_t spare;
 };
 
-_Static_assert(sizeof(struct onbeat_header) == 232, "header");
+_Static_assert(sizeof(struct onbeat_header) == 240, "header");
 _Static_assert(sizeof(struct onbeat_live) == 768, "live");
 _Static_assert(sizeof(struct onbeat_joint) == 32, "joint");
 _Static_assert(sizeof(struct onbeat_device) == 128, "device");
