@@ -30,10 +30,10 @@ fn a_robot_moves_drives_of_an_esi_file_beside_its_own() {
     // Elsewhere than the file: the ESI file is looked for beside it.
     command.arg("--out").arg(folder.path().join("runs")).env("ONBEAT_STATE_DIR", folder.path()).current_dir("/");
     let output = command.output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"));
     let names: Vec<&str> =
-        told["robot"]["devices"].as_array().unwrap().iter().map(|device| device["name"].as_str().unwrap()).collect();
+        said["robot"]["devices"].as_array().unwrap().iter().map(|device| device["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["hip", "knee"]);
-    assert!(told["robot"]["devices"].as_array().unwrap().iter().all(|device| device["joint"].is_object()));
-    assert_eq!(told["robot"]["bus"]["expected"], 6, "each gives and takes process data");
+    assert!(said["robot"]["devices"].as_array().unwrap().iter().all(|device| device["joint"].is_object()));
+    assert_eq!(said["robot"]["bus"]["expected"], 6, "each gives and takes process data");
 }

@@ -22,7 +22,7 @@ const LISTEN_NS: u64 = 200_000_000;
 /// A frame that has not come back by then is sent again, so many times in all.
 const REPLY_WITHIN_NS: u64 = 5_000_000;
 const MOST_TRIES: u32 = 20;
-/// An EEPROM that is busy is looked at again so often.
+/// An EEPROM that is busy is looked at this many times at most.
 const MOST_LOOKS: u32 = 1_000;
 /// Bytes of an EEPROM that are read at most; name and identity stand at its beginning.
 const MOST_EEPROM: usize = 4_096;

@@ -1,7 +1,7 @@
 //! One MainDevice and one segment of onbeat on a network interface.
 //!
 //! Whoever uses an interface listens on an abstract Unix socket whose name holds the interface's number. Such names belong to the network
-//! namespace, as interfaces do; the kernel frees them with the process, and tells who listens.
+//! namespace, as interfaces do; the kernel frees them with the process, and knows who listens.
 #![allow(unsafe_code)]
 
 use std::io;
