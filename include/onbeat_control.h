@@ -53,7 +53,7 @@
 #define ONBEAT_BUCKETS 592u
 #define ONBEAT_NO_DEVICE_PLACE 0xFFFFu /* an event of no device */
 
-/* At offset 0. Constant once `magic` is there, but for `state`. */
+/* At offset 0. Constant once `magic` is there, but for `state` and `answered_at`. */
 struct onbeat_header {
     uint64_t magic;                 /*   0: "ONBEATCI" */
     uint32_t abi;                   /*   8: ONBEAT_ABI */
@@ -83,6 +83,7 @@ struct onbeat_header {
     uint32_t goal_age_us;           /* 212: older goals are not followed */
     uint64_t joints_at;             /* 216 */
     uint64_t goals_at;              /* 224 */
+    uint64_t answered_at;           /* 232: when all frames of a cycle came back last, CLOCK_MONOTONIC in ns; 0 before the first cycle */
 };
 
 /* At `live_at`: words with a cache line each. */
@@ -190,7 +191,7 @@ struct onbeat_stats {
     struct onbeat_histogram timed[4];     /* by enum onbeat_timed */
 };
 
-ONBEAT_ASSERT(sizeof(struct onbeat_header) == 232 && offsetof(struct onbeat_header, goals_at) == 224, "header");
+ONBEAT_ASSERT(sizeof(struct onbeat_header) == 240 && offsetof(struct onbeat_header, answered_at) == 232, "header");
 ONBEAT_ASSERT(sizeof(struct onbeat_live) == 768 && offsetof(struct onbeat_live, answer) == 704, "live");
 ONBEAT_ASSERT(sizeof(struct onbeat_joint) == 32, "joint");
 ONBEAT_ASSERT(sizeof(struct onbeat_device) == 128, "device");
@@ -232,6 +233,10 @@ enum onbeat_event_kind {
     ONBEAT_EVENT_COMMANDER_TAKEN = 26,
     ONBEAT_EVENT_COMMANDER_LEFT = 27,
     ONBEAT_EVENT_COMMANDER_DIED = 28,
+    ONBEAT_EVENT_FRAME_DUPLICATE = 31,
+    ONBEAT_EVENT_FOREIGN_FRAMES = 32,
+    ONBEAT_EVENT_NO_ANSWER = 33,
+    ONBEAT_EVENT_ANSWER_BACK = 34,
     ONBEAT_EVENT_RUNG_CHANGED = 35,
     ONBEAT_EVENT_SAFE_STOP = 36,
     ONBEAT_EVENT_PHASE_CHANGED = 37,

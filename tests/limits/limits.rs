@@ -61,11 +61,16 @@ fn a_file_of_601_lines_is_found() {
 const REASON_WITHIN: usize = 6;
 
 /// Where `unsafe` may stand, and what for: what neither the standard library nor rustix offers safely.
-const UNSAFE_FILES: [(&str, &str); 25] = [
+const UNSAFE_FILES: [(&str, &str); 29] = [
     ("crates/onbeat/src/cause/bpf.rs", "the bpf and perf_event_open system calls, which no library wraps plainly"),
+    (
+        "crates/onbeat/src/ethercat/carrier/claim.rs",
+        "the process at the other end of a socket, which may have the number 0",
+    ),
     ("crates/onbeat/src/ethercat/carrier/interface.rs", "the address of a raw socket, the request of a TAP device"),
     ("crates/onbeat/src/ethercat/carrier/packet_ring.rs", "frames in memory that the kernel shares"),
     ("crates/onbeat/src/ethercat/carrier/private.rs", "a network namespace of a thread's own"),
+    ("crates/onbeat/src/ethercat/carrier/trouble.rs", "state, MTU and number of an interface by ioctl"),
     ("crates/onbeat/src/ethercat/control/abi.rs", "what may lie in shared memory"),
     ("crates/onbeat/src/ethercat/control/lock.rs", "a mutex that processes share"),
     ("crates/onbeat/src/ethercat/control/map.rs", "memory that processes share"),
@@ -85,6 +90,8 @@ const UNSAFE_FILES: [(&str, &str); 25] = [
     ("crates/onbeat/src/thread/scheduling.rs", "policy and signal mask of the loop's thread"),
     ("crates/onbeat/src/thread/usage.rs", "the kernel's counters of one thread"),
     ("crates/onbeat-rt/tests/ring_loom.rs", "the broken twin of the ring"),
+    ("crates/onbeat/tests/bus_interface.rs", "a network namespace of a thread's own"),
+    ("crates/onbeat-cli/tests/bus_one_live.rs", "a network namespace of a thread's own"),
     ("crates/onbeat/tests/inject_stop.rs", "a thread that waits for a child by vfork"),
     ("crates/onbeat/tests/load_ends.rs", "the policy of a starter"),
 ];

@@ -11,6 +11,15 @@ const RUN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       59 simulated devices, until Ctrl-C; then, in another terminal: onbeat bus state
   sudo onbeat bus run robot.toml --interface eth1 -- --cpu 1 --clock reference";
 
+const SCAN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat bus scan eth1
+      devices with identity and AL state. Nothing of a device is changed: the only
+      registers written are 0x0502 to 0x0507 (read the EEPROM at an address), and
+      only where the device leaves its EEPROM to the MainDevice
+  sudo onbeat bus scan eth1 --beside-running
+      nothing is written at all; identities come from the process image of the
+      running bus, when it is onbeat's and has one";
+
 const WATCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bus watch \"left knee\" \"right knee\" --every 100ms
       their values, ten times a second, until Ctrl-C
@@ -36,7 +45,8 @@ pub(crate) struct Named {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bus {
-    /// Which devices answer on an interface; none of them is enabled
+    /// Scan for devices (read-only)
+    #[command(before_help = SCAN_EXAMPLES)]
     Scan(ScanOptions),
     /// Runs a bus whose outputs belong to another process, and shares its process image
     #[command(before_help = RUN_EXAMPLES)]
@@ -62,6 +72,9 @@ pub(crate) struct ScanOptions {
     /// Network interface that the devices hang on; with `simulated`, those of the robot that ships answer
     #[arg(value_name = "INTERFACE")]
     pub(crate) interface: String,
+    /// Scan although a bus is running there; registers are read only, between its frames
+    #[arg(long)]
+    pub(crate) beside_running: bool,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -11,6 +11,8 @@ use onbeat::ethercat::control::{BusSide, DeviceState, Image, Presence, SdoAction
 use onbeat::ethercat::event::{Event, EventKind};
 use onbeat::ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat::ethercat::step::BusCycle;
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
 use serde_json::Value;
 
 fn bus(name: &str) -> BusSide {
@@ -33,7 +35,9 @@ fn bus(name: &str) -> BusSide {
     });
     let mut bus = Image::create(name, &layout, Sharing::WaitFree).unwrap();
     bus.set_state(0, DeviceState { al_state: 4, al_status: 0x1B, presence: Presence::Present });
-    let cycle = BusCycle { cycle: 41, working_counter: 2, expected: 3, ..BusCycle::default() };
+    // Of now, and of a bus that is slow enough for it to be still of now when it is asked for.
+    let (release_ns, dt_ns) = (Monotonic.now().as_ns(), 60_000_000_000);
+    let cycle = BusCycle { cycle: 41, release_ns, dt_ns, working_counter: 2, expected: 3, ..BusCycle::default() };
     bus.exchange(&cycle, &[0x27, 0x10, 0x18, 0xFC, 0xFF, 0xFF], &mut [0; 2]);
     bus
 }

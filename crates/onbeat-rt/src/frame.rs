@@ -171,6 +171,14 @@ pub fn purpose_of(frame: &[u8]) -> Option<u8> {
         .then(|| source[5])
 }
 
+/// Whether it is an EtherCAT frame that another MainDevice sent: its source address is none of ours.
+#[must_use]
+pub fn is_of_another(frame: &[u8]) -> bool {
+    let is_ours = |source: &[u8]| source[0] & !RETURNED == SOURCE[0] & !RETURNED && source[1..5] == SOURCE[1..5];
+    let is_ethercat = frame.len() >= FIRST_DATAGRAM + AROUND_DATA && frame[TYPE_AT..LENGTH_AT] == ETHERCAT;
+    is_ethercat && word(frame, LENGTH_AT) >> 12 == 1 && !is_ours(&frame[SOURCE_AT..TYPE_AT])
+}
+
 /// Whether what came back is the frame that was sent, with every datagram where it was.
 #[must_use]
 pub fn is_reply_to(reply: &[u8], sent: &[u8]) -> bool {

@@ -86,7 +86,7 @@ impl Case {
 }
 
 fn of_frames() -> Vec<Case> {
-    use EventKind::{FrameLate, FrameLost, FrameUnknown, WorkingCounterOff};
+    use EventKind::{FrameDuplicate, FrameLate, FrameLost, FrameUnknown, WorkingCounterOff};
     const LOST: Told = Told::Bus(&[FrameLost]);
     vec![
         Case::of("every frame lost", Fault::Lose).told(LOST),
@@ -94,7 +94,7 @@ fn of_frames() -> Vec<Case> {
         Case::of("frames half a cycle late", Fault::Late { by_ns: MS / 2 }),
         Case::of("frames two cycles late", Fault::Late { by_ns: 2 * MS }).told(Told::Bus(&[FrameLost, FrameLate])),
         Case::of("frames sixty cycles late", Fault::Late { by_ns: 60 * MS }).told(LOST).with(1.0, 10),
-        Case::of("frames twice", Fault::Duplicate).told(Told::Bus(&[FrameUnknown, FrameLate])),
+        Case::of("frames twice", Fault::Duplicate).told(Told::Bus(&[FrameDuplicate])),
         Case::of("frames behind the next", Fault::Reorder).told(Told::Bus(&[FrameLost, FrameLate])),
         Case::of("frames without their ends", Fault::Truncate).told(Told::Bus(&[FrameLost, FrameUnknown])),
         Case::of("a bit turned around in each frame", Fault::Flip).told(Told::Anything).with(1.0, 60),

@@ -99,3 +99,15 @@ fn a_frame_longer_than_the_buffer_is_cut_and_the_next_is_whole() {
     assert_eq!(small, long[..100]);
     assert_eq!(next(&mut bus), Some(short));
 }
+
+#[test]
+fn a_frame_is_known_to_have_come_when_it_came_and_not_when_it_is_read() {
+    const UNREAD: std::time::Duration = std::time::Duration::from_millis(20);
+    let Some((mut bus, devices)) = cable() else { return };
+    devices.send(&frame(1, 100));
+    std::thread::sleep(UNREAD);
+    assert_eq!(next(&mut bus), Some(frame(1, 100)));
+    let now = bus.now();
+    let unread_ns = now.ns_since(bus.received_at(now));
+    assert!(unread_ns >= UNREAD.as_nanos() as u64, "{unread_ns} ns");
+}

@@ -240,3 +240,51 @@ fn devices_without_a_mailbox_have_none() {
     world.write(0x1001, 0x0502, &[0, 1, 0x1c, 0, 0, 0]);
     assert_eq!(world.read(0x1001, 0x0508, 2).word(), 0, "no protocol");
 }
+
+/// What a mailbox error says: its detail.
+fn mailbox_error(world: &mut World) -> Option<u16> {
+    world.wait_ns(1_000_000);
+    let mail = world.fetch_whole(0x1001)?;
+    (mail[5] & 0x0f == 0 && mail[6..8] == [1, 0]).then(|| u16::from_le_bytes([mail[8], mail[9]]))
+}
+
+#[test]
+fn a_mail_in_init_is_refused_and_the_mailbox_is_free_in_preop() {
+    let mut world = World::line(DRIVE, 1);
+    world.set_up(0x1001, 128, 0);
+    let upload = [0x00, 0x20, 0x40, 0x18, 0x10, 0x01, 0, 0, 0, 0];
+    assert!(!world.mail(0x1001, &upload), "no working counter");
+    assert_eq!(world.ask_state(0x1001, 2), (2, 0));
+    assert_eq!(world.read(0x1001, 0x0805, 1).data[0] & 0x08, 0, "the mailbox is empty");
+    assert_eq!(world.upload(0x1001, 0x1018, 1), Ok(0xf1c7_1005u32.to_le_bytes().to_vec()));
+    assert_eq!(world.ask_state(0x1001, 1), (1, 0));
+    assert!(!world.mail(0x1001, &upload), "closed again");
+}
+
+#[test]
+fn short_requests_and_unknown_services_get_a_mailbox_error() {
+    let mut world = drive();
+    for (body, detail) in [
+        (&[][..], 6),
+        (&[0x00], 6),
+        (&[0x00, 0x20, 0x40, 0x18, 0x10], 6),
+        (&[0x00, 0x80, 0x01], 6),
+        (&[0x00, 0x30, 0x40, 0x18, 0x10, 0x01, 0, 0, 0, 0], 4),
+        (&[0x00, 0xf0, 0, 0, 0, 0, 0, 0, 0, 0], 4),
+    ] {
+        assert!(world.mail(0x1001, body));
+        assert_eq!(mailbox_error(&mut world), Some(detail), "{body:02x?}");
+    }
+    assert_eq!(world.upload(0x1001, 0x6060, 0), Ok(vec![8]), "the next request is served");
+}
+
+#[test]
+fn a_mode_of_operation_that_the_drive_does_not_have_is_out_of_range() {
+    let mut world = drive();
+    for mode in [99, 2, 0xff] {
+        assert_eq!(world.download(0x1001, 0x6060, 0, &[mode]), Err(0x0609_0030), "mode {mode}");
+    }
+    for mode in [9, 0, 8] {
+        assert_eq!(world.download(0x1001, 0x6060, 0, &[mode]), Ok(()), "mode {mode}");
+    }
+}

@@ -238,11 +238,16 @@ fn a_write_beyond_an_area_reaches_the_plain_memory_there() {
 fn a_full_mailbox_refuses_mail_and_an_empty_one_refuses_reading() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);
-    // In INIT the firmware takes no mail.
-    assert!(world.mail(0x1001, &[0; 10]));
-    assert!(!world.mail(0x1001, &[0; 10]));
-    assert_eq!(world.read(0x1001, 0x0805, 1).data[0] & 8, 8);
+    assert_eq!(world.ask_state(0x1001, 2), (2, 0));
     assert_eq!(world.fetch(0x1001), None);
+    // The firmware takes a mail between frames: in one frame the second finds the mailbox full.
+    const MAIL: (Command, u16, u16, &[u8]) = (Command::Fpwr, 0x1001, 0x1000, &[0; 128]);
+    let mut frame = frame_of(&[MAIL, MAIL, (Command::Fprd, 0x1001, 0x0805, &[0])]);
+    world.pass(&mut frame);
+    let counter = |at: usize| u16::from_le_bytes([frame[at], frame[at + 1]]);
+    let second = 16 + 10 + 128;
+    assert_eq!([counter(second), counter(second + 2 + 10 + 128)], [1, 0]);
+    assert_eq!(frame[frame.len() - 3] & 8, 8);
 }
 
 // ---- SII
@@ -290,4 +295,44 @@ fn a_new_alias_is_there_after_the_eeprom_is_loaded_again_and_only_with_its_check
     world.write(0x1001, 0x0502, &[0, 4, 0, 0, 0, 0]);
     assert_eq!(world.read(0x1001, 0x0502, 2).word() & 0x0800, 0);
     assert_eq!(world.read(0x1001, 0x0012, 2).word(), 0x4711);
+}
+
+#[test]
+fn a_vlan_tag_stays_in_the_reply() {
+    let mut world = World::line(DIGITAL, 2);
+    let mut frame = frame_of(&[(Command::Brd, 0, 0x0130, &[0; 2])]);
+    frame.splice(12..12, [0x81, 0x00, 0x60, 0x05]);
+    assert!(matches!(world.pass(&mut frame), Passage::Back { .. }));
+    assert_eq!(frame[12..18], [0x81, 0x00, 0x60, 0x05, 0x88, 0xa4]);
+    assert_eq!((frame[6] & 2, last_count(&frame)), (2, 2), "both devices have passed it on");
+}
+
+#[test]
+fn an_eeprom_of_16_kbit_has_addresses_of_one_byte() {
+    let mut world = World::line(DIGITAL, 1);
+    assert_eq!(world.read(0x1001, 0x0502, 2).word() & 0x0080, 0);
+}
+
+#[test]
+fn a_frame_that_latches_receive_times_comes_back_no_sooner_than_they_say() {
+    use onbeat::ethercat::sim::{Link, Nic};
+    let names: Vec<String> = (0..40).map(|number| format!("\"d{number}\"")).collect();
+    let text = format!("[types.t]\nkind = \"digital\"\n[[devices]]\ntype = \"t\"\nnames = [{}]\n", names.join(", "));
+    let (mut link, mut buffer) = (Link::from_toml(&text).unwrap(), [0; 1514]);
+    let sent = onbeat_rt::time::Instant::from_ns(1_000_000);
+    const EARLY_NS: u64 = 200_000;
+
+    link.send(Nic::First, &frame_of(&[(Command::Brd, 0, 0x0130, &[0; 2])]), sent);
+    assert!(link.receive_early(sent, EARLY_NS, &mut buffer).is_some(), "any other frame may come at once");
+
+    link.send(Nic::First, &frame_of(&[(Command::Bwr, 0, 0x0900, &[0; 4])]), sent);
+    assert_eq!(link.receive_early(sent, EARLY_NS, &mut buffer), None);
+    let arrives = link.next_arrival().unwrap();
+    assert!(link.receive_early(arrives, EARLY_NS, &mut buffer).is_some());
+    // What the first device took down: when the frame came from the MainDevice, and when it came back from the others.
+    link.send(Nic::First, &frame_of(&[(Command::Aprd, 0, 0x0900, &[0; 8])]), arrives);
+    assert!(link.receive_early(arrives, EARLY_NS, &mut buffer).is_some());
+    let time = |at: usize| u32::from_le_bytes(buffer[26 + at..30 + at].try_into().unwrap());
+    let of_the_others = time(4).wrapping_sub(time(0));
+    assert!(of_the_others > 10_000 && arrives.ns_since(sent) > u64::from(of_the_others), "{of_the_others} ns");
 }

@@ -4,23 +4,20 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat::ethercat::bus::{self as ethercat, BusError, InProcess, Packets, Scanned};
+use onbeat::ethercat::bus::BusError;
 use onbeat::ethercat::control::{
-    Client, Counter, Device, Events, Presence, SdoAction, SdoFailure, Snapshot, Stats, Timed,
+    Client, Counter, Device, Events, Presence, SdoAction, SdoFailure, Silence, Snapshot, Stats, Timed,
 };
 use onbeat::ethercat::event::Event;
 use onbeat::ethercat::layout::{DeviceLayout, MappedValue};
-use onbeat::ethercat::sim::{Link, Segment};
 use onbeat::ethercat::step::RobotState;
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
-use onbeat_rt::sys::Monotonic;
 use serde_json::{Map, Value, json};
 
+use super::bus_scan::scan;
 use super::{Failure, Verdict};
-use crate::cli_bus::{
-    Bus, BusRunOptions, EventsOptions, Named, ScanOptions, Sdo, SdoOptions, StatsOptions, WatchOptions,
-};
+use crate::cli_bus::{Bus, BusRunOptions, EventsOptions, Named, Sdo, SdoOptions, StatsOptions, WatchOptions};
 use crate::cli_measure::Measure;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, is_read, put, say};
@@ -55,53 +52,9 @@ pub(crate) fn run(command: &Bus) -> Result<Verdict, Failure> {
     }
 }
 
-fn print_json(value: &Value) -> Result<(), Failure> {
+pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
     say(Tone::Plain, &serde_json::to_string(value)?);
     Ok(())
-}
-
-/// The word for the devices that need no interface.
-const SIMULATED: &str = "simulated";
-
-fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
-    let scanned = if options.interface == SIMULATED {
-        let link = Link::from_toml(Segment::HUMANOID)?;
-        ethercat::scan(&mut InProcess::on_clock(link, Monotonic), SIMULATED)
-    } else {
-        ethercat::scan(&mut Packets::open(&options.interface)?, &options.interface)
-    };
-    let devices = scanned.map_err(BusFailure::from)?;
-    if options.json {
-        let devices = devices.iter().enumerate().map(|(place, device)| {
-            json!({
-                "place": place, "name": device.name, "alias": device.alias, "vendor": device.vendor, "product": device.product,
-                "revision": device.revision, "serial": device.serial, "distributed_clock": device.has_clock,
-            })
-        });
-        print_json(&Value::Array(devices.collect()))?;
-        return Ok(Verdict::Holds);
-    }
-    let row = |(place, device): (usize, &Scanned)| {
-        let entries = [
-            place.to_string(),
-            device.name.clone(),
-            format!("{:08x}:{:08x}", device.vendor, device.product),
-            format!("{:x}", device.revision),
-            device.serial.to_string(),
-            device.alias.to_string(),
-            if device.has_clock { "yes" } else { "no" }.to_owned(),
-        ];
-        Row { entries: entries.map(Into::into).into(), begins_group: false }
-    };
-    let words = ["device", "vendor:product", "revision", "serial", "alias", "clock"].map(Column::words);
-    let table = Table {
-        title: format!("{} devices answer on {}", devices.len(), options.interface),
-        columns: std::iter::once(Column::figures("")).chain(words).collect(),
-        rows: devices.iter().enumerate().map(row).collect(),
-        ..Table::default()
-    };
-    say(Tone::Plain, table.to_text(columns()).trim_end());
-    Ok(Verdict::Holds)
 }
 
 /// A bus for others is the bus probe with a process image that is shared, until it is stopped.
@@ -134,6 +87,7 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
         print_json(&json!({
             "bus": state.name, "segment": state.segment, "pid": state.pid, "sharing": state.sharing.to_string(),
             "generation": state.generation, "devices": state.devices, "in_op": state.in_op,
+            "no_answer_ns": state.silence.ns(),
             "owner": process(state.owner.as_ref()), "commander": process(state.commander.as_ref()),
             "cycle": cycle.map(|cycle| cycle.cycle),
             "working_counter": cycle.map(|cycle| cycle.working_counter),
@@ -153,7 +107,11 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
         of.map_or_else(|| "nobody".to_owned(), |(pid, name)| format!("process {pid} ({name})"))
     };
     let (owner, commander) = (named(state.owner), named(state.commander));
-    say(Tone::Head, &format!("{}: {}, {} of {} devices in OP", state.name, state.segment, state.in_op, state.devices));
+    let (tone, devices) = match state.silence {
+        Silence::None => (Tone::Head, format!("{} of {} devices in OP", state.in_op, state.devices)),
+        silence => (Tone::Bad, format!("{silence}; the states of its {} devices are not known", state.devices)),
+    };
+    say(tone, &format!("{}: {}, {devices}", state.name, state.segment));
     let robot = state.robot.map(|robot| robot.words(name_of(robot.device, &client.layout().devices)));
     if let Some(words) = robot {
         let tone = if state.robot.is_some_and(|robot| robot.is_stopped()) { Tone::Bad } else { Tone::Plain };
@@ -178,7 +136,7 @@ fn robot_json(robot: &RobotState, devices: &[DeviceLayout]) -> Value {
     })
 }
 
-fn al_words(state: u16) -> String {
+pub(super) fn al_words(state: u16) -> String {
     match state {
         0 => "-".to_owned(),
         1 => "INIT".to_owned(),
@@ -223,7 +181,10 @@ fn info(named: &Named) -> Result<Verdict, Failure> {
     };
     let words = ["device", "vendor:product", "alias", "AL state", "", "outputs", "inputs"].map(Column::words);
     let table = Table {
-        title: format!("Devices of {}", client.layout().name),
+        title: match client.state().silence {
+            Silence::None => format!("Devices of {}", client.layout().name),
+            silence => format!("Devices of {}: {silence}", client.layout().name),
+        },
         columns: std::iter::once(Column::figures("")).chain(words).collect(),
         rows: devices.iter().enumerate().map(row).collect(),
         ..Table::default()

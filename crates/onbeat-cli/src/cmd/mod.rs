@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod bus;
+mod bus_scan;
 pub(crate) mod cell;
 pub(crate) mod compare;
 pub(crate) mod export;

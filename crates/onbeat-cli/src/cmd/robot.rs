@@ -11,7 +11,7 @@ use onbeat::ethercat::control::{BusSide, Image, Settings};
 use onbeat::ethercat::event::Event;
 use onbeat::ethercat::layout::Layout;
 use onbeat::ethercat::served::{Attending, Serving, serve};
-use onbeat::ethercat::sim::{Link, Segment};
+use onbeat::ethercat::sim::{Description, Link, Segment};
 use onbeat::input;
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run};
@@ -57,8 +57,8 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     if options.looping.period > LONGEST_PERIOD_NS {
         return Err(Failure::LongPeriod { period_s: options.looping.period as f64 / 1e9 });
     }
-    let text = text_of(&options.file)?;
-    let layout = Layout::from_toml(&text)?;
+    let (text, description) = described(&options.file)?;
+    let layout = Layout::of(&description)?;
     let joints = Joints::from_toml(&text, &layout, options.looping.period)?;
     let word = word_of(options, &joints)?;
     let image = image(options, (&layout, &joints), &word)?;
@@ -67,21 +67,20 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     match &options.interface {
         Some(name) => run_on(Packets::open(name)?, name, options, (layout, joints), (controller, image)),
         None => {
-            let wire = InProcess::on_clock(Link::from_toml(&text)?, Monotonic);
+            let wire = InProcess::on_clock(Link::of(&description)?, Monotonic);
             run_on(wire, "the simulated segment", options, (layout, joints), (controller, image))
         }
     }
 }
 
-fn text_of(file: &Path) -> Result<String, Failure> {
+/// The file's text, for the robot, and its devices, whose types may come from ESI files beside it.
+fn described(file: &Path) -> Result<(String, Description), Failure> {
     if file == Path::new("humanoid") {
-        return Ok(Segment::HUMANOID.to_owned());
+        return Ok((Segment::HUMANOID.to_owned(), Description::from_toml(Segment::HUMANOID)?));
     }
-    input::text(file, input::MOST_BYTES_BY_HAND).map_err(|source| Failure::File {
-        what: "read",
-        path: file.to_owned(),
-        source,
-    })
+    let failed = |source| Failure::File { what: "read", path: file.to_owned(), source };
+    let text = input::text(file, input::MOST_BYTES_BY_HAND).map_err(failed)?;
+    Ok((text, Description::from_file(file)?))
 }
 
 fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, Failure> {

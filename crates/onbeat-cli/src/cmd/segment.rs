@@ -10,7 +10,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use onbeat::ethercat::carrier::{Beside, Interface, LOG_QUEUE, Pcap, serve};
+use onbeat::ethercat::carrier::{Beside, CarrierError, Interface, LOG_QUEUE, Pcap, Role, serve};
 use onbeat::ethercat::sim::{Description, FaultLog, Happening, Link, Logged, Segment as Devices};
 use onbeat::input;
 use onbeat::probe::Interruptions;
@@ -234,7 +234,7 @@ impl Place {
             (None, true) => return Err(Failure::NoSecond),
             (Some(_), false) => return Err(Failure::NoRing),
         };
-        let interfaces = ends.iter().map(|end| Interface::open(end)).collect::<Result<_, _>>()?;
+        let interfaces = ends.iter().map(|end| Interface::open_as(end, Role::Devices)).collect::<Result<_, _>>()?;
         Ok(Self::at(interfaces, &ends, Vec::new()))
     }
 
@@ -270,12 +270,17 @@ fn delete(pairs: &[String]) {
 /// Makes a pair of interfaces, and opens the devices' end.
 fn make_veth(name: &str) -> Result<Interface, Failure> {
     let far = format!("{name}-seg");
-    // A pair that an onbeat left that was killed is as good as a new one.
-    if Interface::open(&far).is_err() {
-        ip(&["link", "add", "name", name, "type", "veth", "peer", "name", &far])?;
+    match Interface::open(&far) {
+        Err(_) => drop(ip(&["link", "add", "name", name, "type", "veth", "peer", "name", &far])?),
+        // A pair that an onbeat left that was killed is as good as a new one; one that another segment uses is not touched.
+        Ok(there) => {
+            if let Some(user) = there.user(Role::Devices) {
+                return Err(CarrierError::InUse { role: Role::Devices.words(), name: name.to_owned(), user }.into());
+            }
+        }
     }
     let opened = open_far_end(name, &far);
-    if opened.is_err() {
+    if !matches!(opened, Ok(_) | Err(Failure::Carrier(CarrierError::InUse { .. }))) {
         delete(std::slice::from_ref(&name.to_owned()));
     }
     opened
@@ -286,7 +291,7 @@ fn open_far_end(name: &str, far: &str) -> Result<Interface, Failure> {
         ip(&["link", "set", end, "up"])?;
     }
     wait_until_up(name)?;
-    Ok(Interface::open(far)?)
+    Ok(Interface::open_as(far, Role::Devices)?)
 }
 
 /// A new interface drops what is sent before the kernel has noticed its carrier, a moment after `up`.

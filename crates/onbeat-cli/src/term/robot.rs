@@ -109,16 +109,17 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         view.misses[0],
         view.misses[1],
     );
-    let second = format!(
-        "{:HEAD$}{} of {} in OP   working counter {} of {}   cycles {}   lost {}",
-        "bus",
-        bus.in_op,
-        view.devices.len(),
-        bus.working_counter,
-        bus.expected,
-        count(bus.cycle),
-        count(bus.lost),
-    );
+    let answers = match no_answer(view) {
+        Some(words) => words,
+        None => format!(
+            "{} of {} in OP   working counter {} of {}",
+            bus.in_op,
+            view.devices.len(),
+            bus.working_counter,
+            bus.expected
+        ),
+    };
+    let second = format!("{:HEAD$}{answers}   cycles {}   lost {}", "bus", count(bus.cycle), count(bus.lost));
     let mean_ns = bus.round_trips.sum_ns.checked_div(bus.round_trips.count).unwrap_or_default();
     let third = format!(
         "{:HEAD$}period {}   round trip {}, longest {}",
@@ -152,6 +153,12 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         lines.push((Tone::Careful, cut(&format!("{:HEAD$}{}", "so far", told.join("   ")))));
     }
     lines
+}
+
+/// How long nothing has come back; what was known of devices is not shown then.
+fn no_answer(view: &RobotView) -> Option<String> {
+    let ns = view.bus.no_answer_ns;
+    (ns > 0).then(|| format!("no answer for {:.1} s", ns as f64 / 1e9))
 }
 
 fn row(device: &DeviceView) -> (Tone, String) {
@@ -220,15 +227,15 @@ pub(crate) fn line(view: &RobotView, letters: Letters) -> String {
     let worst = worst_first(view).into_iter().find_map(|device| Some((device, device.joint.as_ref()?)));
     let following = worst
         .map_or(String::new(), |(device, joint)| format!("  following {:.4} rad {}", joint.following_rad, device.name));
+    let bus = &view.bus;
+    let answers = no_answer(view).unwrap_or_else(|| {
+        format!("{}/{} OP  WC {}/{}", bus.in_op, view.devices.len(), bus.working_counter, bus.expected)
+    });
     format!(
-        "{:.1} s  {}  {}  {}/{} OP  WC {}/{}  misses {}  skipped {}  latest {}{following}",
+        "{:.1} s  {}  {}  {answers}  misses {}  skipped {}  latest {}{following}",
         view.time_ns as f64 / 1e9,
         phase(view.phase),
         rung(view.rung),
-        view.bus.in_op,
-        view.devices.len(),
-        view.bus.working_counter,
-        view.bus.expected,
         view.misses[0],
         view.counts.skipped,
         time_ns(view.of_loop.worst_ns, letters),
@@ -328,6 +335,15 @@ other devices         8 digital, 2 imu
 spike     3.210 s: 346 us late, softirq NET_RX
 "
         );
+    }
+
+    #[test]
+    fn while_nothing_comes_back_no_state_is_shown() {
+        let mut view = humanoid();
+        (view.bus.no_answer_ns, view.bus.in_op) = (1_234_000_000, 0);
+        let (table, line) = (text(&view, 2), line(&view, Letters::Ascii));
+        assert!(table.contains("bus       no answer for 1.2 s   cycles 12,345   lost 1\n"), "{table}");
+        assert!(line.contains("  no answer for 1.2 s  misses") && !line.contains("OP"), "{line}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::carrier::Trouble;
+
 /// No device in particular.
 pub const NO_DEVICE: u16 = u16::MAX;
 
@@ -32,11 +34,11 @@ pub enum EventKind {
     WorkingCounterOff = 10,
     /// The working counter is right again; `code` is how many cycles it was off.
     WorkingCounterBack = 11,
-    /// A frame did not come back before the next one left; `code` counts those in a row.
+    /// A frame did not come back before the next one left; `code` counts those in a row, which ends after 100 cycles without one.
     FrameLost = 12,
-    /// A frame came back after its deadline and was dropped.
+    /// A frame came back after its cycle and was dropped; `code` counts those in a row.
     FrameLate = 13,
-    /// A frame came back that was not sent, or not as it was sent.
+    /// A frame came back that was not sent, or not as it was sent; `code` counts those in a row.
     FrameUnknown = 14,
     /// The loop keeps time with the reference clock from now on.
     ClockLocked = 15,
@@ -67,6 +69,14 @@ pub enum EventKind {
     CommanderLeft = 27,
     /// The commander died; `code` is its process id.
     CommanderDied = 28,
+    /// A frame came back once more; `code` counts those in a row.
+    FrameDuplicate = 31,
+    /// Frames of another MainDevice come by the same interface; `code` is how many so far.
+    ForeignFrames = 32,
+    /// Nothing has come back in time for ten cycles; `code` says why, see [`no_answer_words`].
+    NoAnswer = 33,
+    /// Frames come back again; `code` is how long they did not, in ms.
+    AnswerBack = 34,
     /// Another rung of the miss ladder, but the safe stop: `old` and `new` are rungs (0 run, 1 hold, 2 degrade, 3 safe stop), `code` is
     /// how many misses are in the bucket.
     RungChanged = 35,
@@ -93,9 +103,22 @@ pub enum EventKind {
     CommanderLost = 45,
 }
 
+/// Code of [`EventKind::NoAnswer`]: answers come, after their cycle. Smaller ones are those of [`Trouble`]; 0: no reason is known.
+pub const ANSWERS_LATE: u32 = 6;
+
+/// Why nothing comes back, from the code of [`EventKind::NoAnswer`].
+#[must_use]
+pub fn no_answer_words(code: u32) -> String {
+    match Trouble::from_number(code) {
+        Some(trouble) => format!("the network interface {}", trouble.words()),
+        None if code == ANSWERS_LATE => "the answers come after their cycle".to_owned(),
+        None => "the interface has a link; check cables and power of the SubDevices".to_owned(),
+    }
+}
+
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 43] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -124,6 +147,10 @@ impl EventKind {
         Self::CommanderTaken,
         Self::CommanderLeft,
         Self::CommanderDied,
+        Self::FrameDuplicate,
+        Self::ForeignFrames,
+        Self::NoAnswer,
+        Self::AnswerBack,
         Self::RungChanged,
         Self::SafeStop,
         Self::PhaseChanged,

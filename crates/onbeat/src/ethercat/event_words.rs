@@ -1,6 +1,6 @@
 //! Events in words: the same sentence in the terminal, the run file and the page.
 
-use super::event::{Event, EventKind};
+use super::event::{Event, EventKind, no_answer_words};
 use super::step::RobotState;
 
 /// Phases of a robot, by their numbers.
@@ -115,6 +115,12 @@ impl Event {
             EventKind::FrameLost => format!("no reply in time, {code} in a row"),
             EventKind::FrameLate => "a reply came after its deadline".to_owned(),
             EventKind::FrameUnknown => format!("a frame of {code} bytes came that was not sent, or was damaged"),
+            EventKind::FrameDuplicate => format!("a frame came back once more, {code} in a row"),
+            EventKind::ForeignFrames => {
+                format!("another MainDevice uses the same interface, {code} of its frames so far; end one of the two")
+            }
+            EventKind::NoAnswer => format!("nothing comes back in time: {}", no_answer_words(code)),
+            EventKind::AnswerBack => format!("frames come back again, after {}.{:03} s", code / 1_000, code % 1_000),
             EventKind::ClockLocked => "releases follow the reference clock".to_owned(),
             EventKind::ClockUnlocked if device.is_empty() => {
                 format!("releases are {code} ns off the reference clock")

@@ -160,6 +160,7 @@ impl Serving {
             image.push(&event);
             keep(event);
         }
+        image.answered(bus.answered_at().as_ns());
         // Devices get to OP without an event of their own; one after the other is looked at.
         self.next = (self.next + 1) % bus.layout().devices.len().max(1);
         image.set_state(self.next, state(bus, self.next));
@@ -167,7 +168,7 @@ impl Serving {
         let differences = [
             (Counter::FramesLost, (counts.cycles - counts.answered).saturating_sub(before.cycles - before.answered)),
             (Counter::FramesLate, counts.late - before.late),
-            (Counter::FramesUnknown, counts.unknown - before.unknown),
+            (Counter::FramesUnknown, counts.strange() - before.strange()),
             (Counter::WorkingCounterErrors, counts.counter_off - before.counter_off),
         ];
         for (counter, n) in differences.into_iter().filter(|(_, n)| *n > 0) {

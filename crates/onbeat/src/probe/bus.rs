@@ -15,7 +15,7 @@ use super::devices::{Cable, Devices, Quiet, World};
 use super::happenings::{Inbox, Outbox, happenings};
 use super::run::Setting;
 use super::timer::work;
-use crate::ethercat::bus::{Bus, BusError, InProcess, Mode, Options, Packets};
+use crate::ethercat::bus::{Bus, BusError, InProcess, Mode, Options, Packets, Wire};
 use crate::ethercat::control::{Image, Sharing};
 use crate::ethercat::layout::Layout;
 use crate::ethercat::served::{self, Attending, Serving};
@@ -451,15 +451,29 @@ impl Beside for AfterBus {
         if !is_of_bench || counts.answered * TOLD_BELOW.1 < counts.cycles * TOLD_BELOW.0 {
             sentences.push(format!(
                 "{} SubDevices were brought to SAFEOP with {frames} frames; of {} cycles {} had all frames back in time ({:.3} % had not \
-                 and have no round trip) and {} another working counter than the expected one; {} frames came late, {} were not ours",
+                 and have no round trip) and {} another working counter than the expected one; {} frames came late, {} twice, {} were \
+                 damaged or not known",
                 bus.layout().devices.len(),
                 counts.cycles,
                 counts.answered,
                 100.0 * counts.cycles.saturating_sub(counts.answered) as f64 / counts.cycles.max(1) as f64,
                 counts.counter_off,
                 counts.late,
+                counts.duplicate,
                 counts.unknown
             ));
+        }
+        if counts.foreign > 0 {
+            sentences.push(format!(
+                "another MainDevice uses the same interface, {} of its frames came back here; end one of the two",
+                counts.foreign
+            ));
+        }
+        if let Some(ns) = bus.silent_ns() {
+            let trouble = bus.wire().trouble();
+            let why =
+                trouble.map_or_else(String::new, |trouble| format!(": the network interface {}", trouble.words()));
+            sentences.push(format!("nothing came back for the last {:.1} s{why}", ns as f64 / 1e9));
         }
         if !*was_up {
             sentences.push("not all SubDevices reached OP".to_owned());

@@ -147,7 +147,7 @@ impl<W: World> Serving<W> {
                 // The other end is gone, and with it everybody who could ask.
                 Err(_) => break,
             }
-            while let Some((_, length)) = self.link.receive(clock.now().plus_ns(AT_ONCE_NS), &mut buffer) {
+            while let Some((_, length)) = self.link.receive_early(clock.now(), AT_ONCE_NS, &mut buffer) {
                 self.interface.send(&buffer[..length]);
             }
             self.link.advance(clock.now());

@@ -83,6 +83,8 @@ pub struct Seen {
     pub round_trips: RoundTrips,
     /// Since the start.
     pub bus: BusCounts,
+    /// How long nothing has come back in time, in ns; 0 when that is for less than ten cycles.
+    pub no_answer_ns: u64,
     /// AL state and AL status code of each device, by its place; state 0 does not answer.
     pub al_status: [(u8, u16); MOST_DEVICES],
 }
@@ -94,6 +96,7 @@ impl Default for Seen {
             status: Status::default(),
             round_trips: RoundTrips::default(),
             bus: BusCounts::default(),
+            no_answer_ns: 0,
             al_status: [(0, 0); MOST_DEVICES],
         }
     }
@@ -202,6 +205,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
                 status: *self.controller.status(),
                 round_trips: self.round_trips,
                 bus: self.bus.counts(),
+                no_answer_ns: self.bus.silent_ns().unwrap_or_default(),
                 ..Seen::default()
             };
             let devices = usize::from(cycle.devices).min(MOST_DEVICES);

@@ -60,8 +60,10 @@ pub struct BusView {
     pub working_counter: u16,
     /// What it should be.
     pub expected: u16,
-    /// Devices in OP.
+    /// Devices in OP; none while nothing comes back.
     pub in_op: u16,
+    /// How long nothing has come back in time, in ns; 0 when that is for less than ten cycles.
+    pub no_answer_ns: u64,
     /// Cycles of which no frame came back in time.
     pub lost: u64,
     /// Since the start.
@@ -129,7 +131,7 @@ impl RobotView {
     /// What was seen of a robot. Loop and spikes are left to whoever records them.
     #[must_use]
     pub fn of(robot: &Robot, layout: &Layout, seen: &Seen) -> Self {
-        let Seen { cycle, status, round_trips, bus, al_status } = seen;
+        let Seen { cycle, status, round_trips, bus, al_status, .. } = seen;
         let joint = |place: usize| {
             let (setting, joint) =
                 robot.joints.iter().zip(status.joints()).find(|(setting, _)| setting.device == place)?;
@@ -171,6 +173,7 @@ impl RobotView {
                 working_counter: cycle.working_counter,
                 expected: cycle.expected,
                 in_op: cycle.in_op,
+                no_answer_ns: seen.no_answer_ns,
                 lost: bus.cycles.saturating_sub(bus.answered),
                 round_trips: *round_trips,
             },

@@ -1,7 +1,6 @@
 //! From devices in any state to all of them in SAFEOP with their process data mapped, by ethercrab.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use super::error::BusError;
 use super::memory::{Line, Memory};
 use super::prepare::{Preparation, before_mapping, before_safeop};
 use super::pump::Pump;
+use super::quiet::caught;
 use super::recovery::Known;
 use super::wire::Wire;
 use crate::ethercat::event::Event;
@@ -39,48 +39,6 @@ pub(super) struct Found {
     pub(super) script: Box<[Line]>,
     /// Counter of the last mail it got.
     pub(super) last_mail: u8,
-}
-
-/// A device that answers, as its EEPROM tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scanned {
-    /// Its name.
-    pub name: String,
-    /// Second station address, 0 for none.
-    pub alias: u16,
-    /// Vendor id.
-    pub vendor: u32,
-    /// Product code.
-    pub product: u32,
-    /// Revision.
-    pub revision: u32,
-    /// Serial number.
-    pub serial: u32,
-    /// Whether it has a distributed clock.
-    pub has_clock: bool,
-}
-
-/// Finds the devices and reads what they are. They are left in PREOP: none is enabled.
-///
-/// # Errors
-/// [`BusError`]; `on` names the wire in it.
-pub fn scan<W: Wire>(wire: &mut W, on: &str) -> Result<Vec<Scanned>, BusError> {
-    let found = without_panic(|| {
-        with_main_device(wire, on, |pump, group, (main_device, tell)| {
-            let _ = (pump, tell);
-            Ok(found(&group, main_device))
-        })
-    })?;
-    let scanned = |device: Found| Scanned {
-        name: device.name,
-        alias: device.alias,
-        vendor: device.identity[0],
-        product: device.identity[1],
-        revision: device.identity[2],
-        serial: device.identity[3],
-        has_clock: device.has_clock,
-    };
-    Ok(found.into_iter().map(scanned).collect())
 }
 
 /// All devices, and what it took.
@@ -126,11 +84,7 @@ pub(super) fn bring_up<W: Wire>(
 
 /// A panic of the library is an event like any other; nothing of what it held is used again.
 fn without_panic<T>(work: impl FnOnce() -> Result<T, BusError>) -> Result<T, BusError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let words = panic.downcast_ref::<String>().cloned();
-        let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
-        Err(BusError::Panicked(words.unwrap_or_else(|| "without words".to_owned())))
-    })
+    caught(work).unwrap_or_else(|words| Err(BusError::Panicked(words)))
 }
 
 type Group = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;

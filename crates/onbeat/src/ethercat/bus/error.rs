@@ -130,9 +130,28 @@ pub enum BusError {
         "cannot start a thread for the library that configures devices: {0}; the limit of threads (ulimit -u) may be reached"
     )]
     Thread(std::io::Error),
-    /// The library that configures devices panicked: a bug in it.
-    #[error("the library that configures devices broke down: {0}; the bus can be brought up anew")]
+    /// The library that configures devices panicked, with these words: a bug in it.
+    #[error(
+        "the library that configures devices failed by an error of its own, and again when the bus was brought up anew; check cables and \
+         power of the devices, and that nothing else uses the interface"
+    )]
     Panicked(String),
+    /// Frames of the cycle are longer than the interface sends.
+    #[error(
+        "the bus's frames have {frame} bytes and \"{on}\" sends {most} at most; no drive was enabled: set its MTU with `ip link set {on} mtu \
+         1500`"
+    )]
+    Mtu {
+        /// The wire.
+        on: String,
+        /// Bytes of the longest frame.
+        frame: usize,
+        /// Bytes that fit.
+        most: usize,
+    },
+    /// A scan of a bus that another process runs.
+    #[error("{0}")]
+    Running(super::scan::Beside),
     /// Frames stopped coming back.
     #[error(
         "a frame was sent {0} times and never came back; check cables and power, and that nothing else uses the interface"

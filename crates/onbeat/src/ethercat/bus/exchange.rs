@@ -14,6 +14,8 @@ use crate::ethercat::layout::Layout;
 const FIRST: u8 = 1;
 /// Frames that are not of the cycle.
 pub(super) const ASIDE: u8 = 0x80;
+/// Frames of a scan beside a running bus, which leaves them alone.
+pub(super) const SCAN: u8 = 0xa0;
 /// What the frame with clock, state and mailbox leaves for process data, in bytes.
 const MOST_WITH_STATUS: usize = LONGEST - 16 - 12 - (12 + 8) - (12 + 4) - (12 + 2) - (12 + 1);
 
@@ -32,6 +34,8 @@ struct Part {
     expected: u16,
     sent_at: Instant,
     answered: bool,
+    /// Whether the frames before were answered, the latest in bit 0.
+    were_answered: u64,
 }
 
 /// Datagrams that ride in the first frame: where their data begin.
@@ -73,6 +77,12 @@ pub(super) enum Taken {
     Aside,
     /// Of an earlier cycle.
     Late,
+    /// Come back before.
+    Duplicate,
+    /// Of another MainDevice.
+    Foreign,
+    /// Of a scan by another process of onbeat.
+    OfScan,
     /// Not one that was sent, or damaged.
     Unknown,
 }
@@ -113,6 +123,11 @@ impl Exchange {
         (self.parts.len(), self.parts.iter().map(|part| part.length).sum())
     }
 
+    /// Bytes of the longest frame.
+    pub(super) fn longest(&self) -> usize {
+        self.parts.iter().map(|part| part.length).max().unwrap_or_default()
+    }
+
     /// Working counter of all process data when all devices are in OP.
     pub(super) fn expected(&self) -> u16 {
         self.parts.iter().map(|part| part.expected).sum()
@@ -124,6 +139,7 @@ impl Exchange {
         self.answer = Answer { sent_at: now, ..Answer::default() };
         for part in &mut self.parts {
             part.put(self.input_bytes, outputs);
+            part.were_answered = part.were_answered << 1 | u64::from(part.answered);
             part.answered = false;
             part.sent_at = now;
         }
@@ -139,26 +155,31 @@ impl Exchange {
     }
 
     /// Takes a frame that came; inputs go into `inputs`.
-    pub(super) fn take(&mut self, reply: &[u8], inputs: &mut [u8], now: Instant) -> Taken {
-        let Some(purpose) = frame::purpose_of(reply) else { return Taken::Unknown };
+    pub(super) fn take(&mut self, reply: &[u8], inputs: &mut [u8], came_at: Instant) -> Taken {
+        let Some(purpose) = frame::purpose_of(reply) else {
+            return if frame::is_of_another(reply) { Taken::Foreign } else { Taken::Unknown };
+        };
         if purpose == ASIDE {
             return Taken::Aside;
+        }
+        if purpose == SCAN {
+            return Taken::OfScan;
         }
         let Some(place) = purpose.checked_sub(FIRST).map(usize::from).filter(|place| *place < self.parts.len()) else {
             return Taken::Unknown;
         };
         let part = &mut self.parts[place];
         if !is_reply_to(reply, &part.bytes[..part.length]) {
-            let is_whole = reply.len() >= part.length;
-            return if is_whole && frame::number_of(reply) != self.number { Taken::Late } else { Taken::Unknown };
+            return if reply.len() < part.length { Taken::Unknown } else { part.take_older(place, reply) };
         }
         if part.answered {
-            return Taken::Unknown;
+            return Taken::Duplicate;
         }
         part.answered = true;
         part.get(self.input_bytes, reply, inputs);
         self.answer.working_counter += working_counter(reply, part.data_at, part.image.len());
-        self.answer.round_trip_ns = now.ns_since(part.sent_at);
+        // 0 would say that there was none.
+        self.answer.round_trip_ns = came_at.ns_since(part.sent_at).max(1);
         if place == 0 {
             self.riders.read(reply, &mut self.answer);
         }
@@ -193,7 +214,28 @@ impl Riders {
 impl Part {
     fn of(image: std::ops::Range<usize>, expected: u16) -> Self {
         let sent_at = Instant::default();
-        Self { bytes: Box::new([0; LONGEST]), length: 0, image, data_at: 0, expected, sent_at, answered: false }
+        Self {
+            bytes: Box::new([0; LONGEST]),
+            length: 0,
+            image,
+            data_at: 0,
+            expected,
+            sent_at,
+            answered: false,
+            were_answered: 0,
+        }
+    }
+
+    /// What a whole frame is that came back and is not the one that is out: of an earlier cycle, for the first time or again.
+    fn take_older(&mut self, place: usize, reply: &[u8]) -> Taken {
+        let age = frame::number_of(&self.bytes[..self.length]).wrapping_sub(frame::number_of(reply));
+        // Frames with one datagram have half a number.
+        let age = if place == 0 { age } else { age & 0xff };
+        let Some(bit) = age.checked_sub(1).map(u32::from) else { return Taken::Unknown };
+        let bit = 1u64.checked_shl(bit).unwrap_or_default();
+        let was_answered = self.were_answered & bit != 0;
+        self.were_answered |= bit;
+        if was_answered { Taken::Duplicate } else { Taken::Late }
     }
 
     /// Its share of the outputs. Of the image, `inputs` bytes come before them.

@@ -23,18 +23,22 @@ mod exchange;
 mod frozen;
 mod memory;
 mod notes;
+mod nuisance;
 mod prepare;
 mod pulses;
 mod pump;
 mod questions;
+mod quiet;
 mod recovery;
+mod scan;
 mod sdo;
+mod silence;
 mod spin;
 mod watch;
 mod wire;
 
-pub use bring_up::{Scanned, scan};
 pub use error::BusError;
+pub use scan::{Beside, Identity, Scanned, scan};
 pub use sdo::Transfer;
 pub use wire::{InProcess, Packets, Wire};
 
@@ -46,7 +50,10 @@ use self::clock::{Lock, Step};
 use self::exchange::{Answer, Exchange, Taken};
 use self::frozen::Frozen;
 use self::notes::{Notes, Queue};
+use self::nuisance::Nuisance;
+use self::silence::{Change, Silence};
 use self::watch::Watch;
+use super::carrier::CarrierError;
 use super::event::{Event, EventKind, NO_DEVICE};
 use super::layout::Layout;
 use super::step::{BusCycle, Controller};
@@ -57,8 +64,10 @@ pub const MOST_DEVICES: usize = 256;
 const FIRST_STATION: u16 = 0x1000;
 /// A bus that does not come up is begun anew so often.
 const MOST_RESTARTS: usize = 2;
-/// A row of lost frames is told at its first and then at each of these.
-const TOLD_EVERY: u32 = 1_000;
+/// Frames of the library that configures devices may come so many cycles late; they are not another MainDevice's.
+const LIBRARY_CYCLES: u64 = 1_000;
+/// Answers count as late for so many cycles after one was.
+const LATE_FOR: u64 = 10;
 
 /// When replies are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +108,20 @@ pub struct Counts {
     pub late: u64,
     /// Frames that came back and were not sent, or damaged.
     pub unknown: u64,
+    /// Frames that came back once more.
+    pub duplicate: u64,
+    /// Frames of another MainDevice.
+    pub foreign: u64,
     /// Events for which there was no room.
     pub events_lost: u64,
+}
+
+impl Counts {
+    /// Frames that were not what a cycle waits for, but for those that were late.
+    #[must_use]
+    pub const fn strange(&self) -> u64 {
+        self.unknown + self.duplicate + self.foreign
+    }
 }
 
 /// A segment whose devices exchange process data.
@@ -119,11 +140,24 @@ pub struct Bus<W> {
     buffer: Box<[u8; LONGEST + 1]>,
     events: Queue,
     counts: Counts,
-    /// Cycles in a row without all frames, and with a wrong working counter.
-    lost: u32,
+    nuisances: Nuisances,
+    silence: Silence,
+    /// Cycles in a row with a wrong working counter, and whether their first was reported.
     off: u32,
+    off_reported: bool,
     release: Instant,
     bring_up_frames: u64,
+}
+
+/// What may happen in each cycle, and is reported now and then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Nuisances {
+    lost: Nuisance,
+    late: Nuisance,
+    unknown: Nuisance,
+    duplicate: Nuisance,
+    foreign: Nuisance,
+    off: Nuisance,
 }
 
 /// Brings devices up, from the beginning again when the library that does it fails or breaks down; each time is two events.
@@ -152,8 +186,18 @@ fn bring_up_again<W: Wire>(
                 let restarts = told.len() as u32 / 2 + 1;
                 told.extend([event(EventKind::LibraryFailed, 0), event(EventKind::BusRestarted, restarts)]);
             }
-            Err(why) => return Err(why),
+            Err(why) => return Err(named(why, wire, on)),
         }
+    }
+}
+
+/// The same, or what is wrong with the interface, when no answer came for that reason.
+fn named<W: Wire>(why: BusError, wire: &W, on: &str) -> BusError {
+    match (&why, wire.trouble()) {
+        (BusError::NoDevices(_) | BusError::NoAnswer(_), Some(trouble)) => {
+            CarrierError::Trouble { name: on.to_owned(), trouble }.into()
+        }
+        _ => why,
     }
 }
 
@@ -173,6 +217,10 @@ impl<W: Wire> Bus<W> {
         let reference = devices.iter().position(|device| device.has_clock);
         let station = reference.map(|place| devices[place].station);
         let exchange = Exchange::new(&layout, station);
+        if let Some(most) = wire.longest().filter(|most| *most < exchange.longest()) {
+            return Err(BusError::Mtu { on: on.to_owned(), frame: exchange.longest(), most });
+        }
+        let silence = Silence::since(wire.now());
         let known = |mut found: Found| {
             let script = std::mem::take(&mut found.script);
             found.known(script, found.last_mail, reference.is_some())
@@ -191,8 +239,10 @@ impl<W: Wire> Bus<W> {
             buffer: Box::new([0; LONGEST + 1]),
             events: Queue::with(events),
             counts: Counts::default(),
-            lost: 0,
+            nuisances: Nuisances::default(),
+            silence,
             off: 0,
+            off_reported: false,
             release: Instant::default(),
             bring_up_frames: frames,
         })
@@ -217,8 +267,10 @@ impl<W: Wire> Bus<W> {
             buffer: self.buffer,
             events: self.events,
             counts: self.counts,
-            lost: self.lost,
+            nuisances: self.nuisances,
+            silence: self.silence,
             off: self.off,
+            off_reported: self.off_reported,
             release: self.release,
             bring_up_frames: self.bring_up_frames,
         })
@@ -299,24 +351,33 @@ impl<W: Wire> Bus<W> {
     fn take(&mut self, length: usize) {
         let now = self.wire.now();
         let reply = &self.buffer[..length];
-        let taken = self.exchange.take(reply, &mut self.inputs, now);
+        // A pipelined cycle finds what came while it slept: a round trip is the frame's own time.
+        let is_pipelined = self.options.mode == Mode::Pipelined;
+        let came_at = if is_pipelined { self.wire.received_at(now) } else { now };
         let mut notes = Notes {
             queue: &mut self.events,
             cycle: self.counts.cycles,
             at_ns: now.as_ns(),
             period_ns: self.options.period_ns,
         };
-        match taken {
-            Taken::Cyclic => {}
-            Taken::Aside if self.watch.take(reply, &mut notes) => {}
-            Taken::Late => {
-                self.counts.late += 1;
-                notes.note(EventKind::FrameLate, None, (0, 0), 0);
-            }
-            Taken::Aside | Taken::Unknown => {
-                self.counts.unknown += 1;
-                notes.note(EventKind::FrameUnknown, None, (0, 0), length as u32);
-            }
+        let taken = match self.exchange.take(reply, &mut self.inputs, came_at) {
+            Taken::Aside if self.watch.take(reply, &mut notes) => return,
+            Taken::Aside => self.watch.older(reply),
+            Taken::Foreign if self.counts.cycles <= LIBRARY_CYCLES => Taken::Unknown,
+            other => other,
+        };
+        let Nuisances { late, unknown, duplicate, foreign, .. } = &mut self.nuisances;
+        let (nuisance, count, kind) = match taken {
+            Taken::Cyclic | Taken::OfScan => return,
+            Taken::Late => (late, &mut self.counts.late, EventKind::FrameLate),
+            Taken::Duplicate => (duplicate, &mut self.counts.duplicate, EventKind::FrameDuplicate),
+            Taken::Foreign => (foreign, &mut self.counts.foreign, EventKind::ForeignFrames),
+            Taken::Aside | Taken::Unknown => (unknown, &mut self.counts.unknown, EventKind::FrameUnknown),
+        };
+        *count += 1;
+        if let Some(in_row) = nuisance.seen(notes.cycle) {
+            let all = u32::try_from(*count).unwrap_or(u32::MAX);
+            notes.note(kind, None, (0, 0), if kind == EventKind::ForeignFrames { all } else { in_row });
         }
     }
 
@@ -348,7 +409,7 @@ impl<W: Wire> Bus<W> {
             working_counter: answer.working_counter,
             expected,
             fresh: right,
-            in_op: self.watch.in_op() as u16,
+            in_op: self.in_op() as u16,
             devices: self.layout.devices.len() as u16,
         }
     }
@@ -363,16 +424,21 @@ impl<W: Wire> Bus<W> {
             period_ns: self.options.period_ns,
         };
         if !answer.complete {
-            self.lost += 1;
-            if self.lost == 1 || self.lost.is_multiple_of(TOLD_EVERY) {
-                notes.note(EventKind::FrameLost, None, (0, 0), self.lost);
+            if let Some(in_row) = self.nuisances.lost.seen(notes.cycle) {
+                notes.note(EventKind::FrameLost, None, (0, 0), in_row);
+            }
+            let is_late = self.nuisances.late.was_seen_within(LATE_FOR, notes.cycle);
+            if let Some(Change::NoAnswer(code)) = self.silence.goes_on(notes.cycle, self.wire.trouble(), is_late) {
+                notes.note(EventKind::NoAnswer, None, (0, 0), code);
             }
             return;
         }
-        self.lost = 0;
+        if let Some(Change::AnswerBack(ms)) = self.silence.ends(self.wire.now()) {
+            notes.note(EventKind::AnswerBack, None, (0, 0), ms);
+        }
         self.counts.answered += 1;
         if right {
-            if self.off > 0 && self.watch.was_up() {
+            if std::mem::take(&mut self.off_reported) {
                 notes.note(EventKind::WorkingCounterBack, None, (expected, answer.working_counter), self.off);
             }
             self.off = 0;
@@ -381,7 +447,8 @@ impl<W: Wire> Bus<W> {
         self.counts.counter_off += 1;
         self.off += 1;
         // On the way up, devices that are not in OP do not count.
-        if self.off == 1 && self.watch.was_up() {
+        if self.off == 1 && self.watch.was_up() && self.nuisances.off.begins(notes.cycle) {
+            self.off_reported = true;
             notes.note(EventKind::WorkingCounterOff, None, (expected, answer.working_counter), 0);
         }
     }
@@ -452,7 +519,24 @@ impl<W: Wire> Bus<W> {
     /// Whether every device is in OP.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        self.watch.in_op() == self.layout.devices.len()
+        self.in_op() == self.layout.devices.len()
+    }
+
+    /// Devices in OP; none while nothing comes back.
+    fn in_op(&self) -> usize {
+        if self.silence.is_silent() { 0 } else { self.watch.in_op() }
+    }
+
+    /// How long nothing has come back in time, when that is for ten cycles or more: states of devices are not known then.
+    #[must_use]
+    pub fn silent_ns(&self) -> Option<u64> {
+        self.silence.is_silent().then(|| self.wire.now().ns_since(self.silence.answered_at()))
+    }
+
+    /// When all frames of a cycle came back last.
+    #[must_use]
+    pub fn answered_at(&self) -> Instant {
+        self.silence.answered_at()
     }
 
     /// Whether releases are in step with the reference clock.
@@ -461,10 +545,10 @@ impl<W: Wire> Bus<W> {
         self.lock.as_ref().is_some_and(Lock::is_locked)
     }
 
-    /// AL status and AL status code of the device at this place, as last seen; `None` when it does not answer.
+    /// AL status and AL status code of the device at this place, as last seen; `None` when it does not answer, or nothing comes back.
     #[must_use]
     pub fn al_status(&self, device: usize) -> Option<(u8, u16)> {
-        self.watch.status(device)
+        self.watch.status(device).filter(|_| !self.silence.is_silent())
     }
 
     /// The inputs of the last cycle that brought some.

@@ -7,7 +7,7 @@
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, position, register, word, working_counter};
 
 use super::device::{Device, Stage};
-use super::exchange::{ASIDE, Answer, MAILBOX_FULL};
+use super::exchange::{ASIDE, Answer, MAILBOX_FULL, Taken};
 use super::memory::{STATION, TIME_DIFFERENCE};
 use super::notes::Notes;
 use super::pump::emergency_of_mail;
@@ -25,6 +25,8 @@ const LEFT_ALONE: u64 = 500;
 const STATE_AND_ERROR: u8 = 0x1f;
 /// Devices that are asked for their stations in a frame.
 const ROLL: u16 = 64;
+/// Frames beside the cycle that are older than so many are not known any more.
+const MOST_AGE: u16 = 1_000;
 /// Clocks further apart than this are not in step.
 const APART_NS: u32 = 20_000;
 
@@ -191,6 +193,17 @@ impl Watch {
     /// Whether a frame beside the cycle is out.
     pub(super) fn awaits_reply(&self) -> bool {
         !self.asked.is_empty()
+    }
+
+    /// What a frame beside the cycle is that is not the reply to the one that is out.
+    pub(super) fn older(&self, reply: &[u8]) -> Taken {
+        let age = self.number.wrapping_sub(frame::number_of(reply));
+        let is_the_last = self.length > 0 && frame::is_reply_to(reply, &self.buffer[..self.length]);
+        match age {
+            0 if is_the_last => Taken::Duplicate,
+            1..=MOST_AGE => Taken::Late,
+            _ => Taken::Unknown,
+        }
     }
 
     /// Takes what came back of the last such frame; `false` when it is not its reply.

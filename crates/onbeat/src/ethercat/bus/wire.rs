@@ -4,8 +4,11 @@ use onbeat_rt::sys::Port;
 use onbeat_rt::time::{Clock, Instant};
 
 use super::spin::Spin;
-use crate::ethercat::carrier::{CarrierError, Interface, PacketRing};
+use crate::ethercat::carrier::{CarrierError, Interface, Opened, PacketRing, Role, Trouble, Watcher};
 use crate::ethercat::sim::{Link, Nic};
+
+/// Bytes of a frame that the MTU does not count: both addresses and the type.
+const ETHERNET_HEADER: usize = 14;
 
 /// Sends frames and takes what comes back. A loop calls it: no memory is asked for.
 pub trait Wire {
@@ -21,6 +24,21 @@ pub trait Wire {
 
     /// The cycle's frames are done with. Devices that are simulated in the same process may work now.
     fn rest(&mut self) {}
+
+    /// When the frame came that was received last; `now`, the present instant, where that is not known.
+    fn received_at(&self, now: Instant) -> Instant {
+        now
+    }
+
+    /// What keeps frames from leaving, as far as it is known.
+    fn trouble(&self) -> Option<Trouble> {
+        None
+    }
+
+    /// Bytes of the longest frame that can be sent; `None` where nothing is known to limit it.
+    fn longest(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl<W: Wire> Wire for &mut W {
@@ -39,6 +57,18 @@ impl<W: Wire> Wire for &mut W {
     fn rest(&mut self) {
         (**self).rest();
     }
+
+    fn received_at(&self, now: Instant) -> Instant {
+        (**self).received_at(now)
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        (**self).trouble()
+    }
+
+    fn longest(&self) -> Option<usize> {
+        (**self).longest()
+    }
 }
 
 /// A simulated segment in the same process.
@@ -48,6 +78,8 @@ pub struct InProcess<C> {
     clock: C,
     /// Frames that arrive within this time count as arrived.
     at_once_ns: u64,
+    /// When the last frame came.
+    came_at: Instant,
 }
 
 /// Longest travel time that is not waited for in real time: less than a wake-up costs.
@@ -56,12 +88,12 @@ const AT_ONCE_NS: u64 = 50_000;
 impl<C: Clock> InProcess<C> {
     /// On a clock that tests move: travel times are kept exactly.
     pub fn on_virtual_clock(link: Link, clock: C) -> Self {
-        Self { link, clock, at_once_ns: 0 }
+        Self { link, clock, at_once_ns: 0, came_at: Instant::default() }
     }
 
     /// On the clock of the loop: travel times below 50 µs pass at once.
     pub fn on_clock(link: Link, clock: C) -> Self {
-        Self { link, clock, at_once_ns: AT_ONCE_NS }
+        Self { link, clock, at_once_ns: AT_ONCE_NS, came_at: Instant::default() }
     }
 
     /// The segment and its faults.
@@ -83,6 +115,14 @@ impl<C: Clock> InProcess<C> {
     pub fn clock(&self) -> &C {
         &self.clock
     }
+
+    /// A frame that has arrived.
+    fn take(&mut self, buffer: &mut [u8], now: Instant) -> Option<usize> {
+        let arrived = self.link.next_arrival();
+        let (_, length) = self.link.receive_early(now, self.at_once_ns, buffer)?;
+        self.came_at = arrived.unwrap_or(now);
+        Some(length)
+    }
 }
 
 impl<C: Clock> Wire for InProcess<C> {
@@ -92,7 +132,7 @@ impl<C: Clock> Wire for InProcess<C> {
 
     fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
         let now = self.clock.now();
-        if let Some((_, length)) = self.link.receive(now.plus_ns(self.at_once_ns), buffer) {
+        if let Some(length) = self.take(buffer, now) {
             return Some(length);
         }
         if until <= now {
@@ -101,7 +141,8 @@ impl<C: Clock> Wire for InProcess<C> {
         let arrives = self.link.next_arrival().filter(|arrives| *arrives <= until);
         // A signal ends a wait early, and the caller's own deadline is looked at again.
         let _ = self.clock.sleep_until(arrives.unwrap_or(until));
-        self.link.receive(self.clock.now().plus_ns(self.at_once_ns), buffer).map(|(_, length)| length)
+        let now = self.clock.now();
+        self.take(buffer, now)
     }
 
     fn now(&self) -> Instant {
@@ -111,16 +152,23 @@ impl<C: Clock> Wire for InProcess<C> {
     fn rest(&mut self) {
         self.link.advance(self.clock.now());
     }
+
+    fn received_at(&self, _: Instant) -> Instant {
+        self.came_at
+    }
 }
 
 /// A network interface.
 #[derive(Debug)]
 pub struct Packets {
-    interface: Interface,
+    /// Socket, and what has come where the kernel shares memory for it.
+    opened: Opened,
     port: Port,
-    /// What has come, where the kernel shares memory for it.
-    ring: Option<PacketRing>,
     spin: Spin,
+    /// Of an interface that has a name.
+    watcher: Option<Watcher>,
+    /// What sending said last.
+    refused: Option<Trouble>,
 }
 
 impl Packets {
@@ -128,20 +176,27 @@ impl Packets {
     /// devices and come back.
     pub const SPIN_NS: u64 = 100_000;
 
-    /// A raw socket on the interface of this name.
+    /// A raw socket on the interface of this name, which no other process of onbeat uses for a MainDevice. When it is deleted and made
+    /// again, frames leave by the new one.
     ///
     /// # Errors
-    /// [`CarrierError`] when there is no such interface, its link is down, or the right to raw sockets is missing.
+    /// [`CarrierError`] when there is no such interface, it is down or has no link, another MainDevice of onbeat uses it, or the right
+    /// to raw sockets is missing.
     pub fn open(name: &str) -> Result<Self, CarrierError> {
-        Ok(Self::on(Interface::open(name)?))
+        let interface = Interface::open_as(name, Role::MainDevice)?;
+        let watcher = Watcher::of(&interface)?;
+        if let Some(trouble) = watcher.trouble() {
+            return Err(CarrierError::Trouble { name: name.to_owned(), trouble });
+        }
+        Ok(Self { watcher: Some(watcher), ..Self::on(interface) })
     }
 
     /// A socket that is open.
     #[must_use]
     pub fn on(interface: Interface) -> Self {
-        interface.for_a_loop();
-        let (port, ring) = (interface.port(), interface.packet_ring());
-        Self { interface, port, ring, spin: Spin::at_most(Self::SPIN_NS) }
+        let opened = Opened::on(interface);
+        let port = opened.interface.port();
+        Self { opened, port, spin: Spin::at_most(Self::SPIN_NS), watcher: None, refused: None }
     }
 
     /// Waits for replies awake for this long before it sleeps; 0 sleeps at once. Where replies never come meanwhile, it hardly does
@@ -154,12 +209,12 @@ impl Packets {
     /// Name of the interface.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.interface.name()
+        self.opened.interface.name()
     }
 
     /// A frame that is there.
     fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        match &mut self.ring {
+        match &mut self.opened.ring {
             Some(ring) => ring.take(buffer),
             None => self.port.read(buffer).ok(),
         }
@@ -181,8 +236,11 @@ impl Packets {
 
 impl Wire for Packets {
     fn send(&mut self, frame: &[u8]) {
+        if self.watcher.as_ref().is_some_and(|watcher| watcher.exchange(&mut self.opened)) {
+            self.port = self.opened.interface.port();
+        }
         // An interface that is down or full loses frames; the bus sees that they do not come back.
-        let _ = self.port.write(frame);
+        self.refused = self.port.write(frame).err().and_then(|errno| Trouble::of_errno(errno.0));
     }
 
     fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
@@ -207,7 +265,7 @@ impl Wire for Packets {
             if let Some(length) = self.take(buffer) {
                 return Some(length);
             }
-            if self.ring.is_some() {
+            if self.opened.ring.is_some() {
                 // Ready and empty: an error waits, such as an interface that went down. Reading takes it, so that it is told once.
                 let _ = self.port.read(buffer);
             }
@@ -216,5 +274,18 @@ impl Wire for Packets {
 
     fn now(&self) -> Instant {
         onbeat_rt::sys::Monotonic.now()
+    }
+
+    fn received_at(&self, now: Instant) -> Instant {
+        let age_ns = self.opened.ring.as_ref().and_then(PacketRing::age_ns);
+        age_ns.map_or(now, |age_ns| now.minus_ns(age_ns))
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.watcher.as_ref().and_then(Watcher::trouble).or(self.refused)
+    }
+
+    fn longest(&self) -> Option<usize> {
+        self.opened.interface.state().map(|state| state.mtu + ETHERNET_HEADER)
     }
 }

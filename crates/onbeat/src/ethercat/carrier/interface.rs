@@ -9,23 +9,50 @@ use onbeat_rt::sys::Port;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::{CarrierError, PacketRing};
+use super::claim::Claim;
+use super::trouble::LinkState;
+use super::{CarrierError, PacketRing, Role, User, claim};
 
 /// Options of packet sockets (`include/uapi/linux/if_packet.h`).
+const PACKET_AUXDATA: libc::c_int = 8;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// EtherType of EtherCAT.
+/// EtherType of EtherCAT, and of a VLAN tag (IEEE 802.1Q).
 const ETHERCAT: u16 = 0x88a4;
+const VLAN: u16 = 0x8100;
+/// Destination and source of a frame; a VLAN tag comes behind them, in four bytes.
+const ADDRESSES: usize = 12;
+const TAG: usize = 4;
 
 /// Where frames come from and go to. Closed when dropped; a TAP device goes with it.
 #[derive(Debug)]
 pub struct Interface {
     file: OwnedFd,
     name: String,
+    /// Its number; 0 of what is no interface.
+    index: u32,
+    /// Nobody else of onbeat uses it in the same role.
+    claim: Option<Claim>,
 }
 
 impl Interface {
+    /// Opens a raw socket for EtherCAT frames, in a role that one process of onbeat can have on an interface.
+    ///
+    /// # Errors
+    /// [`CarrierError::InUse`] with the process that has it; else as [`Interface::open`].
+    pub fn open_as(name: &str, role: Role) -> Result<Self, CarrierError> {
+        let mut opened = Self::open(name)?;
+        opened.claim = Some(Claim::of(role, opened.index, name)?);
+        Ok(opened)
+    }
+
+    /// The process of onbeat that uses this interface in a role.
+    #[must_use]
+    pub fn user(&self, role: Role) -> Option<User> {
+        claim::user(role, self.index)
+    }
+
     /// Opens a raw socket for EtherCAT frames on an interface that is there.
     ///
     /// # Errors
@@ -57,7 +84,9 @@ impl Interface {
         if bound < 0 {
             return Err(Self::refused("a raw socket on", name, "RAW"));
         }
-        Ok(Self { file, name: name.to_owned() })
+        let opened = Self { file, name: name.to_owned(), index, claim: None };
+        opened.set(PACKET_AUXDATA);
+        Ok(opened)
     }
 
     /// Two ends of a socket in this process: what one sends the other receives. It takes no right and no network.
@@ -73,7 +102,7 @@ impl Interface {
             None,
         );
         match ends {
-            Ok((one, other)) => Ok((Self { file: one, name: name.clone() }, Self { file: other, name })),
+            Ok((one, other)) => Ok((Self::unclaimed(one, name.clone()), Self::unclaimed(other, name))),
             Err(error) => Err(CarrierError::System { what: "open", name, source: error.into() }),
         }
     }
@@ -97,9 +126,39 @@ impl Interface {
         // SAFETY: TUNSETIFF reads and writes one `ifreq`, which `request` is, and it lives across the call.
         let made = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
         if made < 0 {
-            return Err(Self::refused("the TAP device", name, "ADMIN"));
+            return Err(match io::Error::last_os_error() {
+                busy if busy.kind() == io::ErrorKind::ResourceBusy => {
+                    let user = User::default();
+                    CarrierError::InUse { role: Role::Devices.words(), name: name.to_owned(), user }
+                }
+                _ => Self::refused("the TAP device", name, "ADMIN"),
+            });
         }
-        Ok(Self { file: device.into(), name: name.to_owned() })
+        Ok(Self::unclaimed(device.into(), name.to_owned()))
+    }
+
+    fn unclaimed(file: OwnedFd, name: String) -> Self {
+        Self { file, name, index: 0, claim: None }
+    }
+
+    /// Its number in its network namespace; 0 of what is no interface.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// How the interface is now; `None` when there is none of this name.
+    pub(crate) fn state(&self) -> Option<LinkState> {
+        LinkState::of(self.file.as_raw_fd(), &self.name)
+    }
+
+    /// Switches an option of packet sockets on; what the kernel does not know is done without.
+    fn set(&self, option: libc::c_int) {
+        let on: libc::c_int = 1;
+        let length = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: `on` is an int of the length given, and lives across the call.
+        unsafe {
+            libc::setsockopt(self.file.as_raw_fd(), libc::SOL_PACKET, option, (&raw const on).cast(), length);
+        }
     }
 
     /// Makes it fit for a loop: reading returns at once when nothing is there, own frames are not heard, and frames leave without a
@@ -107,12 +166,7 @@ impl Interface {
     pub(crate) fn for_a_loop(&self) {
         let _ = rustix::io::ioctl_fionbio(&self.file, true);
         for option in [PACKET_IGNORE_OUTGOING, PACKET_QDISC_BYPASS] {
-            let on: libc::c_int = 1;
-            let length = size_of::<libc::c_int>() as libc::socklen_t;
-            // SAFETY: `on` is an int of the length given, and lives across the call.
-            unsafe {
-                libc::setsockopt(self.file.as_raw_fd(), libc::SOL_PACKET, option, (&raw const on).cast(), length);
-            }
+            self.set(option);
         }
     }
 
@@ -169,11 +223,14 @@ impl Interface {
     }
 
     fn take(&self, buffer: &mut [u8]) -> Result<Option<usize>, CarrierError> {
-        match rustix::io::read(&self.file, &mut *buffer) {
+        let taken = if self.index == 0 {
+            rustix::io::read(&self.file, &mut *buffer)
+        } else {
+            receive_with_tag(self.file.as_raw_fd(), buffer)
+        };
+        match taken {
             // A TAP device has what else the kernel sends, such as the search for routers.
-            Ok(length) => {
-                Ok((buffer.get(12..14) == Some(&ETHERCAT.to_be_bytes()[..]) && length > 14).then_some(length))
-            }
+            Ok(length) => Ok(is_ethercat(&buffer[..length.min(buffer.len())]).then_some(length)),
             Err(Errno::NETDOWN | Errno::INTR | Errno::AGAIN) => Ok(None),
             Err(error) => Err(self.broken(error)),
         }
@@ -187,4 +244,56 @@ impl Interface {
     fn broken(&self, error: Errno) -> CarrierError {
         CarrierError::System { what: "receive from", name: self.name.clone(), source: error.into() }
     }
+}
+
+/// Whether it is a frame of EtherCAT with something in it, behind a VLAN tag or not.
+fn is_ethercat(frame: &[u8]) -> bool {
+    let type_at = |at: usize| frame.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+    let at = if type_at(ADDRESSES) == Some(VLAN) { ADDRESSES + TAG } else { ADDRESSES };
+    type_at(at) == Some(ETHERCAT) && frame.len() > at + 2
+}
+
+/// What the kernel says beside a frame (`struct tpacket_auxdata`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Beside {
+    status: u32,
+    length: u32,
+    captured: u32,
+    at: u16,
+    network_at: u16,
+    tag: u16,
+    tag_type: u16,
+}
+
+/// "There is a VLAN tag."
+const TAGGED: u32 = 1 << 4;
+
+/// The next frame of a packet socket. The kernel takes a VLAN tag out of it and says so beside it: it is put where it was.
+fn receive_with_tag(socket: i32, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let mut about = [0u64; 8];
+    let mut place = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all fields of the header are numbers and pointers, for which zero is valid.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    (header.msg_iov, header.msg_iovlen) = (&raw mut place, 1);
+    (header.msg_control, header.msg_controllen) = (about.as_mut_ptr().cast(), size_of_val(&about) as _);
+    // SAFETY: the header points to one buffer and one place for what comes beside it, with their lengths; both live across the call.
+    let came = unsafe { libc::recvmsg(socket, &raw mut header, 0) };
+    let Ok(length) = usize::try_from(came) else {
+        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+    };
+    // SAFETY: the kernel has filled in the header; the first message lies in `about` or there is none.
+    let first = unsafe { libc::CMSG_FIRSTHDR(&raw const header).as_ref() };
+    let is_ours = |one: &&libc::cmsghdr| one.cmsg_level == libc::SOL_PACKET && one.cmsg_type == PACKET_AUXDATA;
+    let Some(first) = first.filter(is_ours) else { return Ok(length) };
+    // SAFETY: a message of this type holds one `tpacket_auxdata`.
+    let beside = unsafe { libc::CMSG_DATA(first).cast::<Beside>().read_unaligned() };
+    let is_whole = (ADDRESSES..=buffer.len().saturating_sub(TAG)).contains(&length);
+    if beside.status & TAGGED == 0 || !is_whole {
+        return Ok(length);
+    }
+    buffer.copy_within(ADDRESSES..length, ADDRESSES + TAG);
+    buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&VLAN.to_be_bytes());
+    buffer[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&beside.tag.to_be_bytes());
+    Ok(length + TAG)
 }

@@ -7,17 +7,22 @@
 //! Absent on purpose: a real-time priority (that is the starter's business), and the travel time of frames, which is microseconds
 //! here and less than a wake-up; what a fault delays for longer is waited for.
 
+mod claim;
 mod control;
 mod interface;
 mod packet_ring;
 mod pcap;
 mod private;
+mod trouble;
 
+pub use claim::{Role, User};
 pub use control::{Answer, Control, DeviceLine, Order, Orders, SegmentStatus, ask};
 pub use interface::Interface;
 pub(crate) use packet_ring::PacketRing;
 pub use pcap::Pcap;
 pub use private::private_cable;
+pub use trouble::Trouble;
+pub(crate) use trouble::{Opened, Watcher};
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +49,24 @@ pub enum CarrierError {
         /// Last word of the capability.
         right: &'static str,
     },
+    /// Another process of onbeat uses it.
+    #[error("{role} is running on \"{name}\" already: {user}. End it first, or choose another interface")]
+    InUse {
+        /// What the other one is.
+        role: &'static str,
+        /// Name of the interface.
+        name: String,
+        /// The other process.
+        user: User,
+    },
+    /// No frame leaves by it.
+    #[error("{}", .trouble.sentence(.name))]
+    Trouble {
+        /// Name of the interface.
+        name: String,
+        /// What is wrong with it.
+        trouble: Trouble,
+    },
     /// Anything else that the system says.
     #[error("cannot {what} \"{name}\": {source}")]
     System {
@@ -60,8 +83,8 @@ pub enum CarrierError {
 const AT_ONCE_NS: u64 = 200_000;
 /// How often the order to stop is looked for.
 const LOOK_EVERY_NS: u64 = 50_000_000;
-/// Room for the longest Ethernet frame, and one byte more to see that it was longer.
-const ROOM: usize = 1515;
+/// Room for the longest Ethernet frame with a VLAN tag, and one byte more to see that it was longer.
+const ROOM: usize = 1519;
 
 /// Lines of the fault log that wait at most for whoever writes them.
 pub const LOG_QUEUE: usize = 4096;
@@ -109,7 +132,7 @@ pub fn serve<W: Write>(
             link.send(if from == 0 { Nic::First } else { Nic::Second }, &buffer[..length], now);
         }
         let now = clock.now();
-        while let Some((nic, length)) = link.receive(now.plus_ns(AT_ONCE_NS), &mut buffer) {
+        while let Some((nic, length)) = link.receive_early(now, AT_ONCE_NS, &mut buffer) {
             if let Some(interface) = interfaces.get(usize::from(nic == Nic::Second)) {
                 interface.send(&buffer[..length]);
             }

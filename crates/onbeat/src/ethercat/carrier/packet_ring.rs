@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Options of packet sockets (`include/uapi/linux/if_packet.h`).
 const PACKET_RX_RING: libc::c_int = 5;
@@ -25,6 +26,8 @@ const SLOTS: usize = 64;
 const BLOCK: usize = 65_536;
 const BYTES: usize = SLOT * SLOTS;
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// `struct tpacket_req`.
 #[repr(C)]
 struct Request {
@@ -42,6 +45,8 @@ struct Header {
     captured: u32,
     frame_at: u16,
     network_at: u16,
+    seconds: u32,
+    nanoseconds: u32,
 }
 
 /// Slots that the kernel fills in turn. Unmapped when dropped.
@@ -49,6 +54,8 @@ struct Header {
 pub(crate) struct PacketRing {
     memory: NonNull<u8>,
     next: usize,
+    /// When the last frame came, by `CLOCK_REALTIME`, in ns.
+    came_ns: u64,
 }
 
 // SAFETY: the memory belongs to this value alone, whichever thread has it, and the kernel does not mind threads.
@@ -72,7 +79,7 @@ impl PacketRing {
         // SAFETY: a new mapping at a place of the kernel's choice; the ring has just been made with this length.
         let memory = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, socket, 0) }?;
         NonNull::new(memory.cast())
-            .map(|memory| Self { memory, next: 0 })
+            .map(|memory| Self { memory, next: 0, came_ns: 0 })
             .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
@@ -94,7 +101,15 @@ impl PacketRing {
         buffer[..length].copy_from_slice(frame);
         status.store(TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % SLOTS;
+        self.came_ns = u64::from(header.seconds) * SECOND_NS + u64::from(header.nanoseconds);
         Some(length)
+    }
+
+    /// How long ago the frame came that was taken last, in ns; `None` when the clock that the kernel stamps frames with was set meanwhile.
+    pub(crate) fn age_ns(&self) -> Option<u64> {
+        let now = clock_gettime(ClockId::Realtime);
+        let now_ns = (now.tv_sec.cast_unsigned()).checked_mul(SECOND_NS)?.checked_add(now.tv_nsec.cast_unsigned())?;
+        now_ns.checked_sub(self.came_ns).filter(|age_ns| *age_ns < SECOND_NS)
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) mod state {
     pub(in super::super) const REPLACED: u32 = 3;
 }
 
-/// The first page: who and how much. Constant once `magic` is there, but for `state`.
+/// The first page: who and how much. Constant once `magic` is there, but for `state` and `answered_at`.
 #[repr(C, align(64))]
 pub(super) struct Header {
     pub(super) magic: AtomicU64,
@@ -72,6 +72,8 @@ pub(super) struct Header {
     pub(super) goal_age_us: AtomicU32,
     pub(super) joints_at: AtomicU64,
     pub(super) goals_at: AtomicU64,
+    /// When all frames of a cycle came back last, by `CLOCK_MONOTONIC` in ns; 0 before the first cycle. Changes, as `state` does.
+    pub(super) answered_at: AtomicU64,
 }
 
 /// A word with a cache line of its own.

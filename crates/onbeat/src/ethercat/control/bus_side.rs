@@ -164,6 +164,12 @@ impl BusSide {
         }
     }
 
+    /// Records when all frames of a cycle came back last; while that is long ago, no device counts as in OP for clients.
+    #[inline]
+    pub fn answered(&self, at_ns: u64) {
+        self.shared.header().answered_at.store(at_ns, Ordering::Relaxed);
+    }
+
     /// Adds to a counter of the statistics. [`Counter::Cycles`] and [`Counter::StaleCycles`] are counted by the exchange.
     #[inline]
     pub fn count(&self, what: Counter, n: u64) {

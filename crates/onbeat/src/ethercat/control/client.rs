@@ -6,6 +6,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
@@ -16,7 +18,7 @@ use super::owner::Owner;
 use super::process::Process;
 use super::requests::{self, SdoAnswer, SdoRequest};
 use super::stats::Stats;
-use super::{ControlError, DeviceState, Sharing};
+use super::{ControlError, DeviceState, Presence, Sharing};
 use crate::ethercat::event::{Event, EventKind};
 use crate::ethercat::layout::{DeviceLayout, Layout};
 use crate::ethercat::step::{BusCycle, RobotState};
@@ -25,6 +27,8 @@ use crate::ethercat::step::{BusCycle, RobotState};
 const MOST_TRIES: u32 = 1000;
 /// The bus process is looked for when there was no cycle for so long.
 const QUIET: Duration = Duration::from_millis(100);
+/// And for so many cycles, before states of devices count as old.
+const PATIENT_CYCLES: u64 = 10;
 /// How often a waiter looks when the bus does not wake it.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
@@ -92,14 +96,49 @@ pub struct BusState {
     pub robot: Option<RobotState>,
     /// Devices there should be.
     pub devices: usize,
-    /// Devices in OP.
+    /// Devices in OP; none while nothing comes back.
     pub in_op: usize,
+    /// Whether anything comes back.
+    pub silence: Silence,
     /// Owner of the outputs: process id and name.
     pub owner: Option<(u32, String)>,
     /// Who commands joints: process id and name.
     pub commander: Option<(u32, String)>,
     /// Events so far.
     pub events: u64,
+}
+
+/// Whether states of devices are of now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// They are.
+    None,
+    /// The bus process runs no cycles, for so many ns: it is stopped, or has not begun.
+    NoCycle(u64),
+    /// It does, and no frame has come back in time, for so many ns.
+    NoAnswer(u64),
+}
+
+impl Silence {
+    /// How long nothing has come back, in ns, for whatever reason.
+    #[must_use]
+    pub const fn ns(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::NoCycle(ns) | Self::NoAnswer(ns) => Some(ns),
+        }
+    }
+}
+
+impl std::fmt::Display for Silence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = |ns: &u64| *ns as f64 / 1e9;
+        match self {
+            Self::None => write!(f, "answers come"),
+            Self::NoCycle(ns) => write!(f, "no cycle for {:.1} s", seconds(ns)),
+            Self::NoAnswer(ns) => write!(f, "no answer for {:.1} s", seconds(ns)),
+        }
+    }
 }
 
 /// An image from the side of any other process.
@@ -164,10 +203,10 @@ impl Client {
         self.shared.layout()
     }
 
-    /// All devices in the order of the cable.
+    /// All devices in the order of the cable. While nothing comes back, they are lost.
     #[must_use]
     pub fn devices(&self) -> Vec<Device> {
-        let states = self.shared.states().iter().map(|word| DeviceState::from_word(word.load(Ordering::Acquire)));
+        let states = self.states(self.state().silence);
         let devices = self.shared.layout().devices.into_iter();
         devices.zip(states).map(|(layout, state)| Device { layout, state }).collect()
     }
@@ -213,6 +252,7 @@ impl Client {
             ("commander_pid", pid(state.commander)),
             ("devices", state.devices.to_string()),
             ("devices_in_op", state.in_op.to_string()),
+            ("no_answer_ns", state.silence.ns().unwrap_or_default().to_string()),
             ("events", state.events.to_string()),
         ];
         for (key, value) in lines {
@@ -220,6 +260,28 @@ impl Client {
         }
         text.push_str(&self.stats().to_text());
         text
+    }
+
+    /// States of devices as far as they are of now.
+    fn states(&self, silence: Silence) -> impl Iterator<Item = DeviceState> {
+        let lost = DeviceState { al_state: 0, al_status: 0, presence: Presence::Lost };
+        let words = self.shared.states().iter().map(|word| DeviceState::from_word(word.load(Ordering::Acquire)));
+        words.map(move |state| if silence == Silence::None { state } else { lost })
+    }
+
+    /// Whether anything comes back, as of now. `cycle` is the last one.
+    fn silence(&self, cycle: Option<&BusCycle>) -> Silence {
+        let Some(cycle) = cycle else { return Silence::None };
+        let now_ns = Monotonic.now().as_ns();
+        let patience_ns = QUIET.as_nanos() as u64 + PATIENT_CYCLES * cycle.dt_ns;
+        let since = |at_ns: u64| now_ns.saturating_sub(at_ns);
+        let answered_at = self.shared.header().answered_at.load(Ordering::Relaxed);
+        if since(cycle.release_ns) > patience_ns {
+            return Silence::NoCycle(since(cycle.release_ns));
+        }
+        // A bus that says nothing of it is one of a test, or of a program that has no devices.
+        let is_quiet = answered_at != 0 && since(answered_at) > patience_ns;
+        if is_quiet { Silence::NoAnswer(since(answered_at)) } else { Silence::None }
     }
 
     /// How the bus fares.
@@ -230,7 +292,7 @@ impl Client {
         let cycle = Waiter::of(&self.shared).read(&self.shared, &mut last).ok().map(|()| last.cycle);
         let live = self.shared.live();
         let holder = |word: u64| Process::from_word(word).map(|process| (process.pid(), process.name()));
-        let states = self.shared.states().iter().map(|word| DeviceState::from_word(word.load(Ordering::Acquire)));
+        let silence = self.silence(cycle.as_ref());
         BusState {
             name: self.shared.name.clone(),
             segment: self.shared.layout().name,
@@ -241,7 +303,8 @@ impl Client {
             cycle,
             robot: last.robot,
             devices: self.shared.numbers.devices,
-            in_op: states.filter(|state| state.al_state == 8).count(),
+            in_op: self.states(silence).filter(|state| state.al_state == 8).count(),
+            silence,
             owner: holder(live.owner.0.load(Ordering::Acquire)),
             commander: holder(live.commander.0.load(Ordering::Acquire)),
             events: self.shared.events().newest(),

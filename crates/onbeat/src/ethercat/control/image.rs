@@ -111,12 +111,18 @@ impl Image {
     }
 }
 
+/// Names of the images that are there, of living and of killed bus processes.
+#[must_use]
+pub fn names() -> Vec<String> {
+    let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix(PREFIX).map(str::to_owned)).collect()
+}
+
 /// Removes what killed bus processes have left; their names. Images of living ones are untouched.
 #[must_use]
 pub fn remove_leftovers() -> Vec<String> {
-    let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix(PREFIX).map(str::to_owned));
-    names
+    names()
+        .into_iter()
         .filter(|name| {
             path_of(name).is_ok_and(|path| is_leftover(&path) && retire(&path).is_ok_and(|gone| gone.is_some()))
         })

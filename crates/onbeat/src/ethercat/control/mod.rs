@@ -26,10 +26,10 @@ mod stats;
 mod table;
 
 pub use bus_side::{BusSide, ColdSide, OutputsFrom};
-pub use client::{BusState, Client, Device, Events, Snapshot};
+pub use client::{BusState, Client, Device, Events, Silence, Snapshot};
 pub use error::ControlError;
 pub use goals::{Commander, GoalAnswer, GoalSide, Joint};
-pub use image::{Image, Settings, Waking, remove_leftovers};
+pub use image::{Image, Settings, Waking, names, remove_leftovers};
 pub use owner::Owner;
 pub use requests::{SdoAction, SdoAnswer, SdoFailure, SdoJob, SdoRequest};
 pub use stats::{Counter, Stats, Timed, Times};

@@ -6,6 +6,8 @@ use super::registers::{SII_ADDRESS, SII_CONTROL, SII_DATA, long, word};
 const WRITE_ENABLE: u16 = 0x0001;
 const READS_EIGHT: u16 = 0x0040;
 const TWO_ADDRESS_BYTES: u16 = 0x0080;
+/// Chips of up to 16 kbit have addresses of one byte (ETG.1000.4, register 0x0502).
+const LARGEST_WITH_ONE: usize = 2_048;
 const COMMAND: u16 = 0x0700;
 pub(crate) const CHECKSUM_ERROR: u16 = 0x0800;
 pub(crate) const NOT_LOADED: u16 = 0x1000;
@@ -72,7 +74,8 @@ impl Eeprom {
     /// The control and status word at `now_ns`.
     pub(crate) fn status(&self, now_ns: u64) -> u16 {
         let busy = if self.stuck || now_ns < self.busy_until_ns { BUSY } else { 0 };
-        READS_EIGHT | TWO_ADDRESS_BYTES | self.errors | busy
+        let address = if self.bytes.len() > LARGEST_WITH_ONE { TWO_ADDRESS_BYTES } else { 0 };
+        READS_EIGHT | address | self.errors | busy
     }
 
     /// Carries out the command in `registers`, which were just written at `now_ns`.
@@ -182,6 +185,12 @@ mod tests {
     fn beyond_its_end_a_chip_reads_as_ones() {
         let (_, data) = asked(&mut image(), 0x0100, 0xffff_ffff, 0, 0);
         assert_eq!(data, [0xff; 8]);
+    }
+
+    #[test]
+    fn a_chip_says_how_many_bytes_its_addresses_have() {
+        let of = |bytes: usize| Eeprom::new(vec![0; bytes], 0).status(0) & TWO_ADDRESS_BYTES;
+        assert_eq!([of(128), of(2_048), of(4_096)], [0, 0, TWO_ADDRESS_BYTES]);
     }
 
     #[test]

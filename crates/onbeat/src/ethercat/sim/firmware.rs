@@ -131,7 +131,7 @@ impl Firmware {
     /// Power off and on. Objects forget what was written to them.
     pub(crate) fn power_on(&mut self, controller: &mut Controller, now_ns: u64) {
         controller.power_on(now_ns);
-        controller.hold_process_data(true);
+        self.hold(controller, INIT);
         self.objects.clone_values_from(&self.as_new);
         self.remap();
         if let Some(mailbox) = &mut self.mailbox {
@@ -331,8 +331,14 @@ impl Firmware {
             controller.watchdog_until_ns = u64::MAX;
             self.model.outputs_lost(&mut self.objects);
         }
-        controller.hold_process_data(target < SAFEOP);
+        self.hold(controller, target);
         self.state = target;
+    }
+
+    /// Opens to the MainDevice what is open in a state.
+    fn hold(&self, controller: &mut Controller, state: u8) {
+        let mailboxes = if self.setup.mailboxes.is_some() { 2 } else { 0 };
+        controller.hold(mailboxes, (state < PREOP, state < SAFEOP));
     }
 
     /// Falls to a lower state by itself, with a reason.

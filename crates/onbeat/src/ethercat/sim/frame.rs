@@ -1,9 +1,12 @@
 //! Datagrams of an Ethernet frame, in place.
 
-use super::registers::word;
+use super::registers::{PORT_TIMES, word};
 
 /// EtherType of EtherCAT.
 pub(crate) const ETHERTYPE: u16 = 0x88a4;
+/// EtherType of a VLAN tag (IEEE 802.1Q), which stands before the frame's own and stays in the reply.
+const VLAN: u16 = 0x8100;
+const VLAN_TAG: usize = 4;
 /// Destination, source and EtherType of an Ethernet frame.
 const ETHERNET_HEADER: usize = 14;
 /// Command, index, address, length and event word of a datagram.
@@ -102,6 +105,13 @@ impl Datagram<'_> {
         u32::from(self.address()) | u32::from(self.offset()) << 16
     }
 
+    /// Whether it has devices take down when it passes (registers 0x0900 on).
+    pub(crate) fn takes_times(&self) -> bool {
+        use Command::{Aprw, Apwr, Armw, Brw, Bwr, Fprw, Fpwr, Frmw};
+        let writes = matches!(self.command(), Some(Aprw | Apwr | Armw | Brw | Bwr | Fprw | Fpwr | Frmw));
+        writes && usize::from(self.offset()) == PORT_TIMES
+    }
+
     pub(crate) fn working_counter(&self) -> u16 {
         word(self.counter, 0)
     }
@@ -120,10 +130,12 @@ pub(crate) struct Datagrams<'f> {
 impl<'f> Datagrams<'f> {
     /// `None` when the frame is no EtherCAT frame with datagrams, or too short to say.
     pub(crate) fn of(frame: &'f mut [u8]) -> Option<Self> {
-        let ethertype = frame.get(12..ETHERNET_HEADER)?;
-        let header = word(frame.get(ETHERNET_HEADER..ETHERNET_HEADER + 2)?, 0);
+        let is_tagged = frame.get(12..ETHERNET_HEADER)? == VLAN.to_be_bytes();
+        let begin = if is_tagged { ETHERNET_HEADER + VLAN_TAG } else { ETHERNET_HEADER };
+        let ethertype = frame.get(begin - 2..begin)?;
+        let header = word(frame.get(begin..begin + 2)?, 0);
         let is_ethercat = ethertype == ETHERTYPE.to_be_bytes() && header >> 12 == 1;
-        is_ethercat.then(|| Self { rest: &mut frame[ETHERNET_HEADER + 2..], more: true })
+        is_ethercat.then(|| Self { rest: &mut frame[begin + 2..], more: true })
     }
 }
 

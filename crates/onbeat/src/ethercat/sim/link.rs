@@ -10,8 +10,8 @@ use super::description::{Description, DescriptionError};
 use super::fault::Fault;
 use super::segment::{Nic, Passage, Segment};
 
-/// Longest Ethernet frame without its checksum.
-const LONGEST_FRAME: usize = 1514;
+/// Longest Ethernet frame without its checksum, with a VLAN tag.
+const LONGEST_FRAME: usize = 1518;
 /// Entries of the log; later ones are counted only.
 const LOG: usize = 65_536;
 /// A frame held back for the next one waits this long for it.
@@ -79,6 +79,8 @@ struct OnItsWay {
     bytes: Box<[u8]>,
     /// Waits for the next frame.
     held: bool,
+    /// Devices took down when it passed them.
+    is_timed: bool,
 }
 
 /// A segment at the end of a cable.
@@ -156,6 +158,7 @@ impl Link {
             length: 0,
             bytes: vec![0; LONGEST_FRAME].into_boxed_slice(),
             held: false,
+            is_timed: false,
         };
         self.frames.extend((0..Self::ROOM).map(free));
         self
@@ -252,7 +255,7 @@ impl Link {
         }
     }
 
-    /// Sends a frame at `now`. Frames longer than 1514 bytes are counted as lost.
+    /// Sends a frame at `now`. Frames longer than 1518 bytes, of which a VLAN tag has four, are counted as lost.
     pub fn send(&mut self, nic: Nic, frame: &[u8], now: Instant) {
         self.advance(now);
         let fate = self.fate(now);
@@ -272,7 +275,9 @@ impl Link {
         let slot = &mut self.frames[place];
         slot.length = frame.len();
         slot.bytes[..frame.len()].copy_from_slice(frame);
-        let Passage::Back { nic, after_ns } = self.segment.frame_from(nic, &mut slot.bytes[..frame.len()], now) else {
+        let Passage::Back { nic, after_ns, is_timed } =
+            self.segment.frame_from(nic, &mut slot.bytes[..frame.len()], now)
+        else {
             self.counts.swallowed += 1;
             return;
         };
@@ -283,7 +288,7 @@ impl Link {
         slot.nic = nic;
         slot.number = self.counts.sent;
         slot.arrives_ns = now.as_ns() + after_ns + fate.late_ns;
-        slot.held = fate.held;
+        (slot.held, slot.is_timed) = (fate.held, is_timed);
         if fate.held {
             slot.arrives_ns += HELD_NS;
         }
@@ -330,6 +335,7 @@ impl Link {
         };
         to.bytes[..from.length].copy_from_slice(&from.bytes[..from.length]);
         (to.length, to.nic, to.number, to.held) = (from.length, from.nic, from.number, false);
+        to.is_timed = from.is_timed;
         to.arrives_ns = from.arrives_ns + 1;
     }
 
@@ -364,7 +370,14 @@ impl Link {
 
     /// The earliest frame that has arrived until `now`, copied into `buffer`: its length and the interface it came to.
     pub fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> Option<(Nic, usize)> {
-        let arrived = self.frames.iter_mut().filter(|frame| frame.arrives_ns <= now.as_ns());
+        self.receive_early(now, 0, buffer)
+    }
+
+    /// The same, with frames that arrive within `early_ns` from `now` on. One by which devices took down when it passed them is not among
+    /// those: who reckons with its travel time may not find that it came back faster than cables allow.
+    pub fn receive_early(&mut self, now: Instant, early_ns: u64, buffer: &mut [u8]) -> Option<(Nic, usize)> {
+        let until = |frame: &OnItsWay| now.as_ns().saturating_add(if frame.is_timed { 0 } else { early_ns });
+        let arrived = self.frames.iter_mut().filter(|frame| frame.arrives_ns <= until(frame));
         let frame = arrived.min_by_key(|frame| (frame.arrives_ns, frame.number))?;
         frame.arrives_ns = u64::MAX;
         let length = frame.length.min(buffer.len());

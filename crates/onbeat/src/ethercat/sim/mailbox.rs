@@ -109,7 +109,9 @@ impl Mailbox {
         }
         let mut reply = std::mem::take(&mut self.scratch);
         let answer = self.server.answer(objects, state, &self.request[HEADER..HEADER + length], &mut reply);
-        if answer != Answer::Nothing {
+        if let Answer::Refused(detail) = answer {
+            self.refuse(detail);
+        } else if answer != Answer::Nothing {
             if self.faults.lost_replies > 0 {
                 self.faults.lost_replies -= 1;
             } else {

@@ -13,7 +13,7 @@
 //!
 //! [`Description`] is the file; where it names vendors' ESI files, it reads them before anything begins.
 //!
-//! Absent on purpose: Ethernet checksums (a carrier's business), EtherCAT in UDP or with VLAN tags, and every mailbox protocol but CoE
+//! Absent on purpose: Ethernet checksums (a carrier's business), EtherCAT in UDP, and every mailbox protocol but CoE
 //! (they are answered with a mailbox error, as a device without them does). Register addresses and their meaning: ETG.1000.4 and the
 //! Beckhoff SubDevice controller data sheet, section II.
 

@@ -79,7 +79,7 @@ impl Parts {
         };
         let eeprom = Eeprom::new(contents.image(), own.eeprom_ns);
         let mut controller = Controller::new(&own.chip, eeprom);
-        controller.hold_process_data(true);
+        controller.hold(0, (true, true));
         SubDevice { controller, firmware: Box::new(firmware), name: own.name.into(), powered: true }
     }
 }

@@ -31,6 +31,8 @@ pub enum Passage {
         nic: Nic,
         /// Time on cables and in devices.
         after_ns: u64,
+        /// Devices took down when it passed them: it may not be back sooner than that.
+        is_timed: bool,
     },
     /// It does not come back.
     Lost,
@@ -151,14 +153,15 @@ impl Segment {
 
     /// Takes a frame past the devices, in place, as sent at `now` by this interface.
     ///
-    /// `frame` is an Ethernet frame without its checksum, of up to 1514 bytes. What devices had to do since the last frame is
+    /// `frame` is an Ethernet frame without its checksum, of up to 1514 bytes, and four more with a VLAN tag. What devices had to do since the last frame is
     /// done first.
     pub fn frame_from(&mut self, nic: Nic, frame: &mut [u8], now: Instant) -> Passage {
         self.advance(now);
         let way = usize::from(nic == Nic::Second);
         let Some(datagrams) = Datagrams::of(frame) else { return Passage::Foreign };
-        let mut ports_touched = 0;
+        let (mut ports_touched, mut is_timed) = (0, false);
         for mut datagram in datagrams {
+            is_timed |= datagram.takes_times();
             let before = datagram.working_counter();
             let bits = self.pass(&mut datagram, way);
             if self.counter_offset != 0 && datagram.working_counter() != before {
@@ -177,7 +180,7 @@ impl Segment {
         match self.routes[way].back {
             Some((back, after_ns)) => {
                 mark_returned(frame);
-                Passage::Back { nic: if back == 0 { Nic::First } else { Nic::Second }, after_ns }
+                Passage::Back { nic: if back == 0 { Nic::First } else { Nic::Second }, after_ns, is_timed }
             }
             None => Passage::Lost,
         }

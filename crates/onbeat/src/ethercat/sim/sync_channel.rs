@@ -38,7 +38,7 @@ pub(crate) struct SyncChannel {
     pub(crate) direction: Direction,
     pub(crate) enabled: bool,
     pub(crate) triggers_watchdog: bool,
-    /// The device holds the area closed, as it does with process data below SAFEOP. Mailboxes stay open.
+    /// The device holds the area closed: process data below SAFEOP, mailboxes in INIT.
     pub(crate) held_by_device: bool,
     /// A mailbox that waits for its reader.
     pub(crate) full: bool,
@@ -112,8 +112,7 @@ impl SyncChannel {
 
     /// The MainDevice touches one byte of the area.
     pub(crate) fn touch(&mut self, address: u16, direction: Direction) -> Touch {
-        let held = self.held_by_device && self.mode == Mode::Buffered;
-        if self.direction != direction || held || !self.mail_permits(direction) {
+        if self.direction != direction || self.held_by_device || !self.mail_permits(direction) {
             return Touch::Refused;
         }
         if address == self.start {

@@ -107,15 +107,30 @@ pub(crate) struct Object {
     pub(crate) entries: usize,
 }
 
+/// Which values an object takes.
+pub(crate) type Takes = fn(&[u8]) -> bool;
+
 /// All objects, sorted by index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dictionary {
     pub(crate) objects: Vec<Object>,
     entries: Vec<Entry>,
     values: Vec<u8>,
+    /// Objects that do not take every value of their type.
+    choosy: Vec<(u16, Takes)>,
 }
 
 impl Dictionary {
+    /// From now on an object of one value takes by SDO only what `takes` says.
+    pub(crate) fn choose(&mut self, index: u16, takes: Takes) {
+        self.choosy.push((index, takes));
+    }
+
+    /// Whether an object of one value takes this one.
+    pub(crate) fn takes(&self, index: u16, value: &[u8]) -> bool {
+        self.choosy.iter().filter(|(of, _)| *of == index).all(|(_, takes)| takes(value))
+    }
+
     /// Adds an object of one value.
     pub(crate) fn value(&mut self, index: u16, name: &str, (kind, access): (Kind, u16), value: &[u8]) -> Slot {
         self.object(index, name);

@@ -32,6 +32,7 @@ pub(crate) mod abort {
     pub(crate) const LENGTH: u32 = 0x0607_0010;
     pub(crate) const TOO_LONG: u32 = 0x0607_0012;
     pub(crate) const NO_ENTRY: u32 = 0x0609_0011;
+    pub(crate) const VALUE_RANGE: u32 = 0x0609_0030;
     pub(crate) const GENERAL: u32 = 0x0800_0000;
     pub(crate) const STATE: u32 = 0x0800_0022;
 }

@@ -28,7 +28,16 @@ pub(crate) enum Answer {
     Reply,
     /// A reply, and this object was written.
     Written(u16),
+    /// The mail is no request of CoE: an error of the mailbox, with this detail.
+    Refused(u16),
 }
+
+/// Details of mailbox errors (ETG.1000.6, table 29).
+pub(crate) const UNSUPPORTED_SERVICE: u16 = 4;
+pub(crate) const TOO_SHORT: u16 = 6;
+/// Least bytes of an SDO request behind the CoE header, and of one for SDO information.
+const SDO_BYTES: usize = 8;
+const INFORMATION_BYTES: usize = 4;
 
 /// A transfer that takes several mails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,16 +91,19 @@ impl Server {
     ) -> Answer {
         reply.clear();
         let Some(header) = request.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes)) else {
-            return Answer::Nothing;
+            return Answer::Refused(TOO_SHORT);
         };
+        let bytes = request.len() - 2;
         match header >> 12 {
-            SDO_INFORMATION if self.details & details::INFORMATION == 0 => Answer::Nothing,
+            SDO_INFORMATION if self.details & details::INFORMATION == 0 => Answer::Refused(UNSUPPORTED_SERVICE),
+            SDO_REQUEST if bytes < SDO_BYTES => Answer::Refused(TOO_SHORT),
+            SDO_INFORMATION if bytes < INFORMATION_BYTES => Answer::Refused(TOO_SHORT),
             SDO_REQUEST => self.sdo(objects, state, &request[2..], reply),
             SDO_INFORMATION => {
                 self.listing.answer(objects, &request[2..], self.room, reply);
                 Answer::Reply
             }
-            _ => Answer::Nothing,
+            _ => Answer::Refused(UNSUPPORTED_SERVICE),
         }
     }
 
@@ -270,6 +282,9 @@ impl Server {
             let (slot, bytes) = (entry.slot, entry.kind.bytes());
             if self.stage.len() != bytes {
                 return Err(abort::LENGTH);
+            }
+            if !objects.takes(index, &self.stage) {
+                return Err(abort::VALUE_RANGE);
             }
             objects.raw_mut(slot, bytes).copy_from_slice(&self.stage);
             return Ok(Answer::Written(index));

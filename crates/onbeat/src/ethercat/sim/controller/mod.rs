@@ -246,10 +246,10 @@ impl Controller {
         self.memory[..MEMORY_END].get_mut(bytes).filter(|_| usize::from(start) >= MEMORY_START).unwrap_or_default()
     }
 
-    /// Process data are open to the MainDevice from SAFEOP on only.
-    pub(crate) fn hold_process_data(&mut self, held: bool) {
-        for channel in &mut self.sync_managers {
-            channel.held_by_device = held;
+    /// Mailboxes are open to the MainDevice from PREOP on, process data from SAFEOP on. `mailboxes` is how many channels are those.
+    pub(crate) fn hold(&mut self, mailboxes: usize, (mail_held, data_held): (bool, bool)) {
+        for (number, channel) in self.sync_managers.iter_mut().enumerate() {
+            channel.held_by_device = if number < mailboxes { mail_held } else { data_held };
         }
         self.touched |= touched::MAPPING;
     }

@@ -52,7 +52,7 @@ impl Objects {
         let mut add =
             |index, name, kind, access, value: i64| objects.value(index, name, (kind, access), &value.to_le_bytes());
         let turn = i64::from(turn);
-        Self {
+        let made = Self {
             error_register,
             position_limits,
             homing_velocities,
@@ -90,7 +90,10 @@ impl Objects {
             torque_offset: add(0x60b2, "Torque offset", Kind::I16, COMMANDED, 0),
             following_error: add(0x60f4, "Following error actual value", Kind::I32, SHOWN, 0),
             target_velocity: add(0x60ff, "Target velocity", Kind::I32, COMMANDED, 0),
-        }
+        };
+        // 0: no mode is asked for, and the one that is there stays.
+        objects.choose(0x6060, |value| value.first().is_some_and(|&byte| byte == 0 || mode::is_supported(byte as i8)));
+        made
     }
 }
 

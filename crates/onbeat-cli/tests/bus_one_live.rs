@@ -1,0 +1,194 @@
+//! One segment and one bus of onbeat on an interface, a scan that changes nothing, and states that are of now. Wants root and network
+//! namespaces; says so where they are missing.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const FILE: &str =
+    "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
+/// Longest wait for something that must come about; a loaded machine may stop for seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Does the work in a network namespace of its own, with all processes that it starts.
+fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
+    let done = thread::spawn(move || {
+        // SAFETY: only this thread's network changes, and it has no socket yet.
+        let made = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) };
+        let veth = Command::new("ip").args(["link", "add", "name", "a", "type", "veth"]).output();
+        if made.is_err() || !veth.is_ok_and(|output| output.status.success()) {
+            println!("skipped: no network namespace with a veth pair can be made here; it takes root and ip");
+            return;
+        }
+        work();
+    });
+    done.join().unwrap();
+}
+
+struct Place {
+    dir: tempfile::TempDir,
+    name: String,
+}
+
+impl Place {
+    fn onbeat(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+        command.args(words).env("ONBEAT_STATE_DIR", self.dir.path()).env("LC_ALL", "C").current_dir(self.dir.path());
+        command
+    }
+
+    fn ask(&self, words: &[&str]) -> Output {
+        self.onbeat(words).output().unwrap()
+    }
+
+    /// One sentence, and exit status 2.
+    fn refused(&self, words: &[&str]) -> String {
+        let output = self.ask(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn state(&self) -> Value {
+        serde_json::from_slice(&self.ask(&["bus", "state", "--json", "--name", &self.name]).stdout).unwrap_or_default()
+    }
+
+    fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) {
+        let began = Instant::now();
+        loop {
+            let state = self.state();
+            if holds(&state) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{what}: {state}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        let said = self.ask(&["bus", "events", "--json", "--name", &self.name]).stdout;
+        let lines = String::from_utf8(said).unwrap();
+        let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events.map(|line| line["event"]["kind"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+/// Ends with the test.
+struct Running(Child);
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.0), Signal::CONT);
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn segment(place: &Place) -> Running {
+    let mut command = place.onbeat(&["segment", "run", "two.toml", "--veth", "o0", "--priority", "0"]);
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    // It says so when it answers; what it says later is nobody's business.
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("answer on o0") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended");
+    }
+    thread::spawn(move || lines.lines().count());
+    Running(child)
+}
+
+fn bus(place: &Place) -> Running {
+    let words = ["bus", "run", "two.toml", "--interface", "o0", "--name", &place.name, "--"];
+    let more = ["--no-causes", "--priority", "0", "--period", "5ms", "--out", "runs"];
+    let child = place.onbeat(&[&words[..], &more[..]].concat()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    Running(child.unwrap())
+}
+
+fn here() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let path: PathBuf = Path::new("two.toml").to_owned();
+    fs::write(dir.path().join(path), FILE).unwrap();
+    Place { dir, name: format!("test-one-{}", std::process::id()) }
+}
+
+#[test]
+fn one_segment_one_bus_and_a_scan_beside_it_live() {
+    in_a_namespace(|| {
+        let place = here();
+        let devices = segment(&place);
+        let who = format!("process {} (onbeat)", devices.0.id());
+        for words in [["--veth", "o0"], ["--interface", "o0-seg"]] {
+            let why = place.refused(&[&["segment", "run", "two.toml", "--priority", "0"][..], &words[..]].concat());
+            assert!(why.contains("a segment of onbeat is running on") && why.contains(&who), "{why}");
+        }
+        let scanned: Value = serde_json::from_slice(&place.ask(&["bus", "scan", "o0", "--json"]).stdout).unwrap();
+        assert_eq!(
+            (scanned.as_array().unwrap().len(), &scanned[1]["al_state"]),
+            (2, &1.into()),
+            "the pair is still there"
+        );
+        assert!(scanned[1]["serial"].is_number());
+
+        let bus = bus(&place);
+        place.until("both are in OP", |state| state["in_op"] == 2);
+        let who = format!("process {} (onbeat)", bus.0.id());
+        let second = ["bus", "run", "two.toml", "--interface", "o0", "--name", "test-one-second"];
+        let why = place.refused(&second);
+        assert!(why.contains("a MainDevice of onbeat is running on \"o0\" already") && why.contains(&who), "{why}");
+        let why = place.refused(&["bus", "scan", "o0"]);
+        assert!(why.contains("a bus of onbeat is running on \"o0\"") && why.contains(&who), "{why}");
+        assert!(why.contains("--beside-running"), "{why}");
+        let before = place.kinds();
+        let beside = place.ask(&["bus", "scan", "o0", "--beside-running", "--json"]);
+        let scanned: Value = serde_json::from_slice(&beside.stdout).unwrap();
+        for (device, name) in scanned.as_array().unwrap().iter().zip(["hip", "knee"]) {
+            assert_eq!((&device["name"], &device["al_state"]), (&name.into(), &8.into()));
+            assert!(device["serial"].is_null());
+        }
+        let news: Vec<String> = place.kinds().split_off(before.len());
+        let known = ["frame_lost", "frame_late", "working_counter_off", "working_counter_back"];
+        assert!(news.iter().all(|kind| known.contains(&kind.as_str())), "{news:?}");
+        assert_eq!(place.state()["in_op"], 2);
+    });
+}
+
+#[test]
+fn a_stopped_bus_and_a_stopped_segment_say_how_long_they_are_silent_live() {
+    in_a_namespace(|| {
+        let place = here();
+        let devices = segment(&place);
+        let bus = bus(&place);
+        let text = || String::from_utf8(place.ask(&["bus", "state", "--name", &place.name]).stdout).unwrap();
+        place.until("both are in OP", |state| state["in_op"] == 2 && state["no_answer_ns"].is_null());
+        assert!(text().contains("2 of 2 devices in OP"));
+
+        bus.signal(Signal::STOP);
+        place.until("the bus is stopped", |state| state["in_op"] == 0 && state["no_answer_ns"].as_u64() > Some(0));
+        assert!(text().contains("no cycle for ") && !text().contains("in OP"), "{}", text());
+        let info = String::from_utf8(place.ask(&["bus", "info", "--name", &place.name]).stdout).unwrap();
+        assert!(info.contains("no cycle for ") && info.contains("lost") && !info.contains(" OP "), "{info}");
+        bus.signal(Signal::CONT);
+        place.until("it goes on", |state| state["in_op"] == 2);
+
+        devices.signal(Signal::STOP);
+        place.until("the segment is stopped", |state| state["in_op"] == 0 && state["no_answer_ns"].as_u64() > Some(0));
+        assert!(text().contains("no answer for ") && !text().contains("in OP"), "{}", text());
+        assert!(place.kinds().contains(&"no_answer".to_owned()));
+        devices.signal(Signal::CONT);
+        place.until("it goes on", |state| state["in_op"] == 2);
+        assert!(place.kinds().contains(&"answer_back".to_owned()));
+    });
+}
