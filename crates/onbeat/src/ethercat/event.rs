@@ -22,7 +22,8 @@ pub enum EventKind {
     DeviceFound = 5,
     /// A lost device is in OP again; `code` is the time since it was lost, in µs.
     DeviceBack = 6,
-    /// Another device answers in the place of this one, and is left alone; `code` is its product code.
+    /// Another device is in the place of this one, and is kept in INIT: `new` says what differs (1 vendor, 2 product, 3 revision, 4 serial
+    /// number, 5 alias), `code` is what the device there has.
     WrongDevice = 7,
     /// A device left its AL state: `old` and `new` are AL states, `code` is the AL status code.
     StateChanged = 8,
@@ -67,11 +68,17 @@ pub enum EventKind {
     CommanderLeft = 27,
     /// The commander died; `code` is its process id.
     CommanderDied = 28,
+    /// A device cannot be told from others like it, and its place is not proven by those; it is kept in INIT. `code` is how many devices
+    /// like it are not in OP, itself included.
+    PlaceInDoubt = 29,
+    /// The cable has a device that the file does not have; it is left alone. `new` is its place on the cable, `code` how many devices the
+    /// cable has.
+    SurplusDevice = 30,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers, which begin with 1.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -100,6 +107,8 @@ impl EventKind {
         Self::CommanderTaken,
         Self::CommanderLeft,
         Self::CommanderDied,
+        Self::PlaceInDoubt,
+        Self::SurplusDevice,
     ];
 
     /// The kind of a number, as other processes write it.
