@@ -133,7 +133,9 @@ impl Builder<'_> {
         random: &mut fastrand::Rng,
     ) -> Result<SubDevice, DescriptionError> {
         let place = self.devices.len();
-        let serial = place as u32 + 1;
+        // 0 is none, of each of them.
+        let counted = |first: u32| if first == 0 { 0 } else { first.wrapping_add(number as u32) };
+        let serial = table.serial.map_or(place as u32 + 1, counted);
         let alias = if table.alias == 0 { 0 } else { table.alias.wrapping_add(number as u16) };
         let told = self.description.information.get(&table.kind);
         let parts = match told {

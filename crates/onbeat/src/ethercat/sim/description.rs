@@ -350,6 +350,8 @@ pub(crate) struct DeviceTable {
     /// Of the first; further ones count on.
     #[serde(default)]
     pub(crate) alias: u16,
+    /// Of the first; further ones count on. 0 for none; without it, its place in the file.
+    pub(crate) serial: Option<u32>,
     pub(crate) after: Option<String>,
     pub(crate) port: Option<u8>,
     pub(crate) cable_ns: Option<u64>,
