@@ -194,7 +194,8 @@ fn are_where_they_were<W: Wire>(
     let Some(place) = (0..devices.len()).find(|&place| stations.get(place) != Some(&devices[place].station)) else {
         return Ok(());
     };
-    let name = expected.and_then(|layout| layout.devices.get(place)).map_or(&devices[place].name, |device| &device.name);
+    let name =
+        expected.and_then(|layout| layout.devices.get(place)).map_or(&devices[place].name, |device| &device.name);
     Err(BusError::Moved { place, name: name.clone() })
 }
 
@@ -299,6 +300,7 @@ fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
             return Err(BusError::WrongDevice { place, name, expected, found: there });
         }
     }
+    compare_numbers(found, layout)?;
     let (expected, count) = (layout.devices.len(), found.len());
     if count < expected {
         let differs =
@@ -308,6 +310,25 @@ fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
     }
     if count > expected {
         return Err(BusError::More { expected, found: count });
+    }
+    Ok(())
+}
+
+/// Whether devices have the serial numbers and aliases that the file has for them: what tells equal ones apart.
+fn compare_numbers(found: &[Found], layout: &Layout) -> Result<(), BusError> {
+    if found.len() != layout.devices.len() {
+        return Ok(());
+    }
+    for (place, (device, wanted)) in found.iter().zip(&layout.devices).enumerate() {
+        let numbers = [
+            ("serial number", wanted.serial, device.identity[3]),
+            ("alias", u32::from(wanted.alias), u32::from(device.alias)),
+        ];
+        for (what, expected, found) in numbers {
+            if expected != 0 && expected != found {
+                return Err(BusError::OtherNumber { place, name: wanted.name.clone(), what, expected, found });
+            }
+        }
     }
     Ok(())
 }
@@ -336,6 +357,7 @@ pub(super) fn layout_of(devices: &[Found]) -> Layout {
             vendor: device.identity[0],
             product: device.identity[1],
             revision: device.identity[2],
+            serial: device.identity[3],
             outputs: 0..device.outputs,
             inputs: 0..device.inputs,
             output_values: Vec::new(),

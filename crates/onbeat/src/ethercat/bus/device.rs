@@ -13,7 +13,7 @@ use crate::ethercat::event::EventKind;
 const SHORTEST_MAIL: usize = 24;
 
 /// How a device is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Stage {
     InOp,
     /// Does not answer at its station.
@@ -23,7 +23,7 @@ pub(super) enum Stage {
     LeftAlone(u64),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Device {
     pub(super) known: Known,
     pub(super) stage: Stage,

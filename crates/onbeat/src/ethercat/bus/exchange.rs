@@ -21,7 +21,7 @@ const MOST_WITH_STATUS: usize = LONGEST - 16 - 12 - (12 + 8) - (12 + 4) - (12 + 
 pub(super) const MAILBOX_FULL: u8 = 0x08;
 
 /// One frame of the cycle.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Part {
     bytes: Box<[u8; LONGEST]>,
     length: usize,
@@ -35,7 +35,7 @@ struct Part {
 }
 
 /// Datagrams that ride in the first frame: where their data begin.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Riders {
     clock: Option<usize>,
     difference: Option<usize>,
@@ -77,7 +77,7 @@ pub(super) enum Taken {
     Unknown,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Exchange {
     parts: Vec<Part>,
     riders: Riders,

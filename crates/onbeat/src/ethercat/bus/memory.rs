@@ -48,7 +48,7 @@ pub(super) struct Written {
 }
 
 /// One thing that a device was told.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Line {
     /// Its registers.
     Register(Written),
@@ -88,7 +88,9 @@ impl Mark {
         const WRITES: u8 = 2;
         let fmmus = || {
             let written = script.iter().rev().filter_map(Line::written);
-            written.filter(|line| FMMU.contains(&line.register) && line.bytes.len() == FMMU_BYTES && word(&line.bytes, 4) > 0)
+            written.filter(|line| {
+                FMMU.contains(&line.register) && line.bytes.len() == FMMU_BYTES && word(&line.bytes, 4) > 0
+            })
         };
         let found = fmmus().find(|line| line.bytes[11] & WRITES != 0).or_else(|| fmmus().next())?;
         let mut bytes = [0; 6];

@@ -105,7 +105,7 @@ pub struct Counts {
 }
 
 /// A segment whose devices exchange process data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bus<W> {
     wire: W,
     layout: Layout,
@@ -166,7 +166,8 @@ impl<W: Wire> Bus<W> {
     /// # Errors
     /// [`BusError`].
     pub fn bring_up(mut wire: W, expected: Option<&Layout>, options: Options, on: &str) -> Result<Self, BusError> {
-        let BroughtUp { devices, events, frames, numbers } = bring_up_again(&mut wire, expected, options.period_ns, on)?;
+        let BroughtUp { devices, events, frames, numbers } =
+            bring_up_again(&mut wire, expected, options.period_ns, on)?;
         if devices.len() > MOST_DEVICES {
             return Err(BusError::TooMany(devices.len()));
         }

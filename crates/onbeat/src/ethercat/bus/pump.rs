@@ -14,8 +14,8 @@ use onbeat_rt::time::Instant;
 
 use super::eeproms::{Eeproms, Way};
 use super::error::BusError;
-use super::memory::{Memory, datagrams};
 use super::exchange::ASIDE;
+use super::memory::{Memory, datagrams};
 use super::numbers::{self, Numbers};
 use super::wire::Wire;
 use crate::ethercat::event::{Event, EventKind, NO_DEVICE};

@@ -112,7 +112,7 @@ enum Step {
 }
 
 /// What a device should be and was told.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) station: u16,
     /// Vendor, product, revision, serial number.
@@ -137,7 +137,7 @@ impl Known {
 }
 
 /// A device on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Recovery {
     step: Step,
     since: u64,

@@ -11,7 +11,7 @@ const ROLL: usize = 64;
 const MOST_PLACES: usize = 2 * super::MOST_DEVICES;
 
 /// A roll call that is under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Roll {
     /// It is to go on.
     is_wanted: bool,

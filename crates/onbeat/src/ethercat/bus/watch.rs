@@ -31,7 +31,7 @@ const DOUBT_AFTER: u32 = 200;
 const APART_NS: u32 = 20_000;
 
 /// Watches all devices.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Watch {
     devices: Vec<Device>,
     reference: Option<usize>,
@@ -135,7 +135,8 @@ impl Watch {
         if !all || answer.state & STATE_AND_ERROR != OP || answer.working_counter != expected {
             self.look = LOOK_FOR;
         }
-        let is_unexplained = all && self.was_up && answer.working_counter != expected && self.in_op() == self.devices.len();
+        let is_unexplained =
+            all && self.was_up && answer.working_counter != expected && self.in_op() == self.devices.len();
         self.unexplained = if is_unexplained { self.unexplained + 1 } else { 0 };
         self.look_at_clocks = answer.apart_ns > APART_NS && self.was_up;
         self.look_at_mailboxes = answer.has_mail;

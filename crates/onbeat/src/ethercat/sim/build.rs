@@ -133,9 +133,7 @@ impl Builder<'_> {
         random: &mut fastrand::Rng,
     ) -> Result<SubDevice, DescriptionError> {
         let place = self.devices.len();
-        // 0 is none, of each of them.
-        let counted = |first: u32| if first == 0 { 0 } else { first.wrapping_add(number as u32) };
-        let serial = table.serial.map_or(place as u32 + 1, counted);
+        let serial = table.serial_of(number).unwrap_or(place as u32 + 1);
         let alias = if table.alias == 0 { 0 } else { table.alias.wrapping_add(number as u16) };
         let told = self.description.information.get(&table.kind);
         let parts = match told {

@@ -115,7 +115,8 @@ impl Link {
         let mut link = Self::to(Segment::of(description)?);
         for table in &description.faults {
             let find = |name: &String| {
-                let unknown = || DescriptionError::UnknownFaultDevice { fault: table.kind.clone(), device: name.clone() };
+                let unknown =
+                    || DescriptionError::UnknownFaultDevice { fault: table.kind.clone(), device: name.clone() };
                 link.segment.find(name).ok_or_else(unknown)
             };
             let device = table.device.as_ref().map(find).transpose()?;
