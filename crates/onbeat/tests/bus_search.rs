@@ -325,7 +325,8 @@ fn sort_of(number: u64) -> (Say, bool) {
 fn with_exchanges(seed: u64) -> Plan {
     let mut dice = Dice::of(seed, sort_of(seed).1);
     let mut acts = Vec::new();
-    let is_early = dice.random.u8(..4) == 0;
+    // The library that configures devices waits in real time for what does not come, so few seeds begin that early.
+    let is_early = dice.random.u8(..64) == 0;
     for number in 0..dice.random.u64(1..4) {
         let at = if is_early && number == 0 { dice.ms(8) } else { 20 * MS + dice.ms(250) };
         dice.exchange(at, &mut acts);

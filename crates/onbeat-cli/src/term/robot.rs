@@ -1,6 +1,6 @@
 //! A robot in a terminal: pure functions from a view to lines.
 
-use onbeat::ethercat::event::Event;
+use onbeat::ethercat::event::{Event, EventKind};
 use onbeat::report::units::{Letters, count, percent, time_ns};
 use onbeat::robot::{DeviceView, JointState, JointView, Phase, Reason, RobotEvent, RobotEventKind, RobotView, Rung};
 
@@ -264,6 +264,9 @@ pub(crate) fn robot_event(event: &RobotEvent, joint: &str) -> String {
 
 /// What happened on the bus, as a line.
 pub(crate) fn bus_event(event: &Event, device: &str) -> String {
+    if let Some(sentence) = displaced(event, device) {
+        return format!("cycle {}: {sentence}", event.cycle);
+    }
     let kind = serde_json::to_value(event.kind).ok();
     let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or_default().replace('_', " ");
     let states =
@@ -271,6 +274,28 @@ pub(crate) fn bus_event(event: &Event, device: &str) -> String {
     let code = if event.code == 0 { String::new() } else { format!(", code {}", event.code) };
     let device = if device.is_empty() { String::new() } else { format!(" {device}:") };
     format!("cycle {}:{device} {kind}{states}{code}", event.cycle)
+}
+
+/// Devices that are not where the file has them, in a sentence: nobody else says why the robot stays stopped.
+fn displaced(event: &Event, device: &str) -> Option<String> {
+    let what = ["vendor", "product", "revision", "serial number", "alias"];
+    let what = what.get(usize::from(event.new).wrapping_sub(1)).copied().unwrap_or("identity");
+    Some(match event.kind {
+        EventKind::WrongDevice => format!(
+            "{device}: another device is in its place, with {what} {:#x}; it is kept in INIT and gets no set-points; put {device} back",
+            event.code
+        ),
+        EventKind::PlaceInDoubt => format!(
+            "{device}: it may have changed places with one like it, of which {} are out; it is kept in INIT and gets no set-points; check the \
+             cables and start anew, or give them aliases",
+            event.code
+        ),
+        EventKind::SurplusDevice => format!(
+            "a device that the file does not have is at place {} of the cable, which has {} now; it is left alone",
+            event.new, event.code
+        ),
+        _ => return None,
+    })
 }
 
 /// The first 80 columns.
