@@ -278,7 +278,6 @@ impl Recovery {
             // Whoever has changed it may have changed more.
             Step::Mark(_) if !known.mark.is_some_and(|mark| mark.stands_in(data)) => Step::Request(INIT | ERROR),
             Step::Mark(Then::Request(control)) => Step::Request(control),
-            Step::Mark(Then::Done) => Step::Done,
             Step::Request(control) => {
                 self.clock_is_lost |= control & 0x0f == INIT;
                 Step::Await(control & 0x0f)
@@ -307,7 +306,7 @@ impl Recovery {
                 self.clock_is_lost = false;
                 self.at_line(known, line)
             }
-            Step::Done => Step::Done,
+            Step::Mark(Then::Done) | Step::Done => Step::Done,
         };
         if next == Step::Done {
             return Progress::Arrived;

@@ -25,6 +25,8 @@ pub(super) struct Roll {
     strangers: Vec<(u16, Stranger)>,
 }
 
+/// No device answers there: the count was wrong, or it is gone. No station has this number.
+pub(super) const NO_ANSWER: u16 = u16::MAX;
 /// No device of the bus.
 const NOBODY: u16 = u16::MAX;
 
@@ -69,7 +71,7 @@ impl Roll {
         }
     }
 
-    /// Takes the answer of the device at this place.
+    /// Takes the answer of the device at this place: its station, or [`NO_ANSWER`].
     pub(super) fn take(&mut self, place: u16, station: u16) {
         if usize::from(place) == self.stations.len() && self.stations.len() < self.places {
             self.stations.push(station);
@@ -99,6 +101,9 @@ impl Roll {
         self.strangers.clear();
         let mut next = 0;
         for (at, &who) in self.who.iter().enumerate() {
+            if self.before[at] == NO_ANSWER {
+                continue;
+            }
             if who != NOBODY {
                 next = usize::from(who) + 1;
                 continue;

@@ -143,25 +143,11 @@ impl Visit {
             self.enter(Phase::Address, cycle);
             return if self.beginnings > MOST_BEGINNINGS { Met::Unread } else { Met::NotYet };
         }
-        let next = match self.phase {
-            Phase::Address if self.is_credulous => return Met::Known,
-            Phase::Address => Phase::Owner,
-            Phase::Owner => Phase::Ask(0),
-            Phase::Ask(number) => Phase::Busy(number),
-            Phase::Busy(number) if word(data, 0) & SII_BUSY != 0 => Phase::Busy(number),
-            Phase::Busy(number) => Phase::Read(number),
-            Phase::Read(number) => self.read(known, number, data),
-            Phase::Alias if word(data, 0) != known.alias => self.other(Phase::Alias, 5, u32::from(word(data, 0))),
-            Phase::Alias => Phase::after_alias(known),
-            Phase::Mark if known.mark.is_some_and(|mark| mark.stands_in(data)) => return Met::Known,
-            Phase::Mark => Phase::Place,
-            Phase::Place => Phase::Place,
-            Phase::Proven => return Met::Known,
-            Phase::Dismiss(why) => return Met::Dismissed(why),
+        let next = match self.next(known, data) {
+            Ok(Phase::Proven) => return Met::Known,
+            Ok(next) => next,
+            Err(met) => return met,
         };
-        if next == Phase::Proven {
-            return Met::Known;
-        }
         let passed = cycle.saturating_sub(self.since);
         match self.phase {
             _ if next != self.phase => self.enter(next, cycle),
@@ -170,6 +156,25 @@ impl Visit {
             _ => {}
         }
         Met::NotYet
+    }
+
+    /// What to ask next, or what it has come to.
+    fn next(&mut self, known: &Known, data: &[u8]) -> Result<Phase, Met> {
+        Ok(match self.phase {
+            Phase::Address if self.is_credulous => return Err(Met::Known),
+            Phase::Address => Phase::Owner,
+            Phase::Owner => Phase::Ask(0),
+            Phase::Ask(number) => Phase::Busy(number),
+            Phase::Busy(number) if word(data, 0) & SII_BUSY != 0 => Phase::Busy(number),
+            Phase::Busy(number) => Phase::Read(number),
+            Phase::Read(number) => self.read(known, number, data),
+            Phase::Alias if word(data, 0) != known.alias => self.other(Phase::Alias, 5, u32::from(word(data, 0))),
+            Phase::Alias => Phase::after_alias(known),
+            Phase::Mark if known.mark.is_some_and(|mark| mark.stands_in(data)) => Phase::Proven,
+            Phase::Mark | Phase::Place => Phase::Place,
+            Phase::Proven => Phase::Proven,
+            Phase::Dismiss(why) => return Err(Met::Dismissed(why)),
+        })
     }
 
     fn enter(&mut self, phase: Phase, cycle: u64) {

@@ -14,7 +14,7 @@ use super::numbers::Numbers;
 use super::pump::emergency_of_mail;
 use super::questions::{About, Asked, MOST_QUESTIONS, Page};
 use super::recovery::{Known, OP, Progress, Recovery};
-use super::roll::{Roll, Stranger, equals};
+use super::roll::{NO_ANSWER, Roll, Stranger, equals};
 use super::sdo::{Transfer, Turn};
 use crate::ethercat::control::SdoFailure;
 use crate::ethercat::event::EventKind;
@@ -243,7 +243,9 @@ impl Watch {
                     self.answering += usize::from(counter > 0);
                     self.take_state(place, (data, counter), notes);
                 }
-                About::Station(place) => self.roll.take(place, if counter > 0 { word(data, 0) } else { 0 }),
+                About::Station(place) => {
+                    self.roll.take(place, if counter > 0 { word(data, 0) } else { NO_ANSWER });
+                }
                 About::Way(place) => {
                     let second = asked.get(number + 1).filter(|asked| asked.about == About::Second);
                     let second = second.map(|second| &reply[second.at..second.at + second.length]);
