@@ -102,6 +102,9 @@ pub(crate) struct FaultOptions {
     /// Name of the device
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
+    /// Name of the device it changes places with (`swap`)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) with: Option<String>,
     /// How much: ns or a time such as 2ms, parts per billion, or what is added to a working counter
     #[arg(long, value_name = "N", value_parser = amount, allow_hyphen_values = true)]
     pub(crate) by: Option<i64>,

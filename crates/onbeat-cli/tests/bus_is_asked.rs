@@ -25,6 +25,7 @@ fn bus(name: &str) -> BusSide {
         vendor: 0xF1C7_1005,
         product: 4,
         revision: 1,
+        serial: 0,
         outputs: 0..2,
         inputs: 0..6,
         output_values: vec![value(0x6040, 16, 0)],

@@ -2,7 +2,7 @@
 //!
 //! For each fault three things hold: the event that tells it comes within five cycles of its beginning; from two cycles after its end
 //! every frame comes back again, and the whole working counter after the time that the way back to OP takes; and no device leaves OP
-//! but those that the fault is of.
+//! but those that the fault is of. Nothing is said of devices in other places than theirs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bus_world;
@@ -205,6 +205,12 @@ impl Run<'_, '_> {
                 return Err(format!("cycle {cycle} after the fault: no frame; {answered:?}"));
             }
             whole = whole.or(seen.fresh.then_some(cycle));
+        }
+        let is_displaced = |event: &&Event| {
+            matches!(event.kind, EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice)
+        };
+        if let Some(event) = self.world.events.iter().find(is_displaced) {
+            return Err(format!("no device is in another place: {event:?}"));
         }
         let told = told(case, began, &self.world.events);
         let healthy: Vec<&usize> = self.out_of_op.difference(&self.concerned).collect();

@@ -330,7 +330,7 @@ fn frozen_process_data_keep_their_values_and_the_working_counter() {
 // ---- anything
 
 fn any_fault() -> impl Strategy<Value = Fault> {
-    (0..23usize, 0..4usize, any::<u16>(), any::<i16>()).prop_map(|(kind, device, code, by)| {
+    (0..25usize, 0..4usize, any::<u16>(), any::<i16>()).prop_map(|(kind, device, code, by)| {
         let some = [
             Fault::CounterOff { device: None, by },
             Fault::CounterOff { device: Some(device), by },
@@ -350,6 +350,8 @@ fn any_fault() -> impl Strategy<Value = Fault> {
             Fault::ClockStep { device, by_ns: i64::from(by) },
             Fault::ClockDrift { device, by_ppb: i64::from(by) },
             Fault::Freeze { device },
+            Fault::Swap { device, with: usize::from(code % 5) },
+            Fault::Unplug { device },
             Fault::Lose,
             Fault::Late { by_ns: u64::from(code) },
             Fault::Duplicate,

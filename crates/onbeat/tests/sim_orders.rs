@@ -97,6 +97,9 @@ fn a_fault_that_cannot_be_is_refused_in_a_sentence() {
     };
     assert!(why(fault("burn", None)).starts_with("there is no fault \"burn\""));
     assert!(why(fault("cut", None)).starts_with("fault \"cut\" is one of a device"));
+    assert!(
+        why(fault("swap", Some("knee"))).starts_with("fault \"swap\" is one of two devices; name the other by --with")
+    );
     assert!(why(fault("cut", Some("hip"))).starts_with("the segment has no device \"hip\""));
     assert_eq!(
         why(fault("mail-mute", Some("foot"))),

@@ -82,6 +82,7 @@ pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
     let words = FaultWords {
         kind: options.kind.clone().unwrap_or_default(),
         device: options.device.clone(),
+        with: options.with.clone(),
         at_ms: 0.0,
         for_ms: options.duration.map(|ns| ns as f64 / 1e6),
         share: options.share,
@@ -104,6 +105,7 @@ fn told(words: &FaultWords) -> String {
     let parts = [
         Some(words.kind.clone()),
         of,
+        words.with.as_ref().map(|other| format!("with \"{other}\"")),
         number("by", words.by.map(|by| by.to_string())),
         number("code", words.code.map(|code| format!("{code:#06x}"))),
         number("state", words.state.map(|state| state.to_string())),

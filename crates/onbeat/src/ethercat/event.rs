@@ -24,7 +24,8 @@ pub enum EventKind {
     DeviceFound = 5,
     /// A lost device is in OP again; `code` is the time since it was lost, in µs.
     DeviceBack = 6,
-    /// Another device answers in the place of this one, and is left alone; `code` is its product code.
+    /// Another device is in the place of this one, and is kept in INIT: `new` says what differs (1 vendor, 2 product, 3 revision, 4 serial
+    /// number, 5 alias), `code` is what the device there has.
     WrongDevice = 7,
     /// A device left its AL state: `old` and `new` are AL states, `code` is the AL status code.
     StateChanged = 8,
@@ -69,6 +70,12 @@ pub enum EventKind {
     CommanderLeft = 27,
     /// The commander died; `code` is its process id.
     CommanderDied = 28,
+    /// A device cannot be told from others like it, and its place is not proven by those; it is kept in INIT. `code` is how many devices
+    /// like it are not in OP, itself included.
+    PlaceInDoubt = 29,
+    /// The cable has a device that the file does not have; it is left alone. `new` is its place on the cable, `code` how many devices the
+    /// cable has.
+    SurplusDevice = 30,
     /// A frame came back once more; `code` counts those in a row.
     FrameDuplicate = 31,
     /// Frames of another MainDevice come by the same interface; `code` is how many so far.
@@ -118,7 +125,7 @@ pub fn no_answer_words(code: u32) -> String {
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 45] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -147,6 +154,8 @@ impl EventKind {
         Self::CommanderTaken,
         Self::CommanderLeft,
         Self::CommanderDied,
+        Self::PlaceInDoubt,
+        Self::SurplusDevice,
         Self::FrameDuplicate,
         Self::ForeignFrames,
         Self::NoAnswer,

@@ -103,7 +103,7 @@ impl Event {
             EventKind::DeviceLost => format!("{device} does not answer"),
             EventKind::DeviceFound => format!("{device} answers again and is being brought back"),
             EventKind::DeviceBack => format!("{device} is back in OP after {:.3} s", f64::from(code) / 1e6),
-            EventKind::WrongDevice => format!("another device answers in the place of {device}, product 0x{code:x}"),
+            EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice => self.of_places(device),
             EventKind::StateChanged => {
                 format!("{device} went from {} to {}{}", al_state(old), al_state(new), with_code(code))
             }
@@ -134,6 +134,28 @@ impl Event {
                 format!("{device} refuses start-up value 0x{old:04x}:{new:x}, abort code 0x{code:08x}")
             }
             other => format!("{other:?} {old} {new} {code} {device}"),
+        }
+    }
+
+    /// Devices that are not where the file has them.
+    fn of_places(&self, device: &str) -> String {
+        let Self { new, code, .. } = *self;
+        match self.kind {
+            EventKind::WrongDevice => {
+                let differs = ["vendor", "product", "revision", "serial number", "alias"];
+                let differs = differs.get(usize::from(new).wrapping_sub(1)).copied().unwrap_or("identity");
+                format!(
+                    "{device}: another device is in its place, with {differs} {code:#x}; it is kept in INIT and gets no set-points; put \
+                     {device} back"
+                )
+            }
+            EventKind::PlaceInDoubt => format!(
+                "{device}: it may have changed places with one like it, of which {code} are out; it is kept in INIT and gets no set-points; \
+                 check the cables and start anew, or give them aliases"
+            ),
+            _ => format!(
+                "a device that the file does not have is at place {new} of the cable, which has {code} now; it is left alone"
+            ),
         }
     }
 

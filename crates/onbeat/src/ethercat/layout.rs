@@ -45,7 +45,7 @@ pub struct DeviceLayout {
     pub name: String,
     /// What it is for.
     pub kind: DeviceKind,
-    /// Second station address, 0 for none.
+    /// Second station address, 0 for any.
     pub alias: u16,
     /// Vendor id.
     pub vendor: u32,
@@ -53,6 +53,8 @@ pub struct DeviceLayout {
     pub product: u32,
     /// Revision.
     pub revision: u32,
+    /// Serial number, 0 for any. Processes that look on do not see it.
+    pub serial: u32,
     /// Its bytes of the image's outputs.
     pub outputs: Range<usize>,
     /// Its bytes of the image's inputs.

@@ -6,7 +6,7 @@ use onbeat::ethercat::event::{Event, EventKind};
 use onbeat::ethercat::layout::Layout;
 use onbeat::ethercat::sim::{Fault, Link, Segment};
 use onbeat::ethercat::step::{BusCycle, Controller};
-use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, register};
+use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register};
 use onbeat_rt::time::{Clock, Instant, MockClock};
 
 pub const MS: u64 = 1_000_000;
@@ -102,11 +102,11 @@ impl<'c> World<'c> {
         self.bus.wire().link().segment()
     }
 
-    /// Registers of a device, asked for by a frame of its own. To be called when no other frame is on its way.
+    /// Registers of the device at this place of the cable, asked for by a frame of its own. To be called when no other frame is on its way.
     pub fn registers(&mut self, device: usize, at: u16, length: usize) -> Vec<u8> {
         let mut frame = [0; LONGEST];
         let mut writer = Writer::new(&mut frame, 0x7f);
-        let data = writer.push(Command::Fprd, register(0x1000 + device as u16, at), length).unwrap();
+        let data = writer.push(Command::Aprd, register(position(device as u16), at), length).unwrap();
         let sent = writer.finish();
         let wire = self.bus.wire_mut();
         wire.send(&frame[..sent]);

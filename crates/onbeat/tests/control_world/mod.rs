@@ -33,6 +33,7 @@ pub fn layout() -> Layout {
             vendor: 0xF1C7_1005,
             product: 4,
             revision: 1,
+            serial: 0,
             outputs: 0..BYTES / 2,
             inputs: 0..BYTES / 2,
             output_values: vec![value(0x6040, 16, 0), value(0x607A, 32, 16)],

@@ -9,7 +9,8 @@ use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDevice
 
 use super::MOST_DEVICES;
 use super::error::BusError;
-use super::memory::{Line, Memory};
+use super::memory::{Line, Mark, Memory};
+use super::numbers::Numbers;
 use super::prepare::{Preparation, before_mapping, before_safeop};
 use super::pump::Pump;
 use super::quiet::caught;
@@ -46,6 +47,7 @@ pub(super) struct BroughtUp {
     pub(super) devices: Vec<Found>,
     pub(super) events: Vec<Event>,
     pub(super) frames: u64,
+    pub(super) numbers: Numbers,
 }
 
 /// Finds the devices, compares them with what should be there, tells them what the file wants, and maps their process data. `period_ns` is
@@ -58,7 +60,7 @@ pub(super) fn bring_up<W: Wire>(
 ) -> Result<BroughtUp, BusError> {
     without_panic(|| {
         with_main_device(wire, on, |pump, group, (main_device, tell)| {
-            let mut devices = found(&group, main_device);
+            let mut devices = found(&group, main_device, &pump.numbers);
             if let Some(layout) = expected {
                 compare(&devices, layout)?;
                 tell_devices(pump, &devices, layout, |place| before_mapping(layout, place))?;
@@ -76,8 +78,10 @@ pub(super) fn bring_up<W: Wire>(
                 })?;
             }
             pump.run(group.into_safe_op(main_device), tell)?;
+            are_where_they_were(pump, &devices, expected)?;
             keep_scripts(&mut devices, &mut pump.memory);
-            Ok(BroughtUp { devices, events: std::mem::take(&mut pump.events), frames: pump.frames })
+            let numbers = pump.numbers;
+            Ok(BroughtUp { devices, events: std::mem::take(&mut pump.events), frames: pump.frames, numbers })
         })
     })
 }
@@ -134,11 +138,26 @@ fn room_for_a_thread() -> std::io::Result<()> {
     Ok(())
 }
 
-fn found(group: &Group, main_device: &MainDevice<'_>) -> Vec<Found> {
+/// Whether the devices that were configured are still in the places in which they were found.
+fn are_where_they_were<W: Wire>(
+    pump: &mut Pump<'_, '_, W>,
+    devices: &[Found],
+    expected: Option<&Layout>,
+) -> Result<(), BusError> {
+    let stations = pump.stations(devices.len())?;
+    let Some(place) = (0..devices.len()).find(|&place| stations.get(place) != Some(&devices[place].station)) else {
+        return Ok(());
+    };
+    let name =
+        expected.and_then(|layout| layout.devices.get(place)).map_or(&devices[place].name, |device| &device.name);
+    Err(BusError::Moved { place, name: name.clone() })
+}
+
+fn found(group: &Group, main_device: &MainDevice<'_>, numbers: &Numbers) -> Vec<Found> {
     let devices = group.iter(main_device).map(|device| {
         let identity = device.identity();
         Found {
-            station: device.configured_address(),
+            station: numbers.instead_of(device.configured_address()),
             name: device.name().to_owned(),
             alias: device.alias_address(),
             identity: [identity.vendor_id, identity.product_id, identity.revision, identity.serial],
@@ -211,8 +230,16 @@ fn check_pulses(found: &[Found], layout: &Layout, bus_ns: u64) -> Result<(), Bus
 impl Found {
     /// What recovery knows of it. `is_led`: the bus has a reference clock.
     pub(super) fn known(&self, script: Box<[Line]>, last_mail: u8, is_led: bool) -> Known {
-        let identity = [self.identity[0], self.identity[1], self.identity[2]];
-        Known { station: self.station, identity, script, has_clock: self.has_clock && is_led, last_mail }
+        Known {
+            station: self.station,
+            identity: self.identity,
+            alias: self.alias,
+            has_equals: false,
+            mark: Mark::in_script(&script),
+            script,
+            has_clock: self.has_clock && is_led,
+            last_mail,
+        }
     }
 }
 
@@ -227,6 +254,7 @@ fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
             return Err(BusError::WrongDevice { place, name, expected, found: there });
         }
     }
+    compare_numbers(found, layout)?;
     let (expected, count) = (layout.devices.len(), found.len());
     if count < expected {
         let differs =
@@ -236,6 +264,25 @@ fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
     }
     if count > expected {
         return Err(BusError::More { expected, found: count });
+    }
+    Ok(())
+}
+
+/// Whether devices have the serial numbers and aliases that the file has for them: what tells equal ones apart.
+fn compare_numbers(found: &[Found], layout: &Layout) -> Result<(), BusError> {
+    if found.len() != layout.devices.len() {
+        return Ok(());
+    }
+    for (place, (device, wanted)) in found.iter().zip(&layout.devices).enumerate() {
+        let numbers = [
+            ("serial number", wanted.serial, device.identity[3]),
+            ("alias", u32::from(wanted.alias), u32::from(device.alias)),
+        ];
+        for (what, expected, found) in numbers {
+            if expected != 0 && expected != found {
+                return Err(BusError::OtherNumber { place, name: wanted.name.clone(), what, expected, found });
+            }
+        }
     }
     Ok(())
 }
@@ -264,6 +311,7 @@ pub(super) fn layout_of(devices: &[Found]) -> Layout {
             vendor: device.identity[0],
             product: device.identity[1],
             revision: device.identity[2],
+            serial: device.identity[3],
             outputs: 0..device.outputs,
             inputs: 0..device.inputs,
             output_values: Vec::new(),

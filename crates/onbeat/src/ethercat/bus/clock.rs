@@ -29,7 +29,7 @@ pub(super) enum Step {
     Unlocked(i64),
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lock {
     /// In 1/1024 ns per cycle.
     rate: i64,

@@ -6,13 +6,14 @@ use super::memory::{Line, SYNC_MANAGER};
 use super::notes::Notes;
 use super::recovery::{Known, OP, Recovery};
 use super::sdo::Transfer;
+use super::visit::{Visit, Why};
 use crate::ethercat::event::EventKind;
 
 /// No mailbox for SDOs is shorter, in bytes.
 const SHORTEST_MAIL: usize = 24;
 
 /// How a device is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Stage {
     InOp,
     /// Does not answer at its station.
@@ -22,7 +23,7 @@ pub(super) enum Stage {
     LeftAlone(u64),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Device {
     pub(super) known: Known,
     pub(super) stage: Stage,
@@ -30,6 +31,8 @@ pub(super) struct Device {
     pub(super) lost: Option<u64>,
     /// It was found again, and not yet in OP.
     pub(super) found: bool,
+    /// Why it was left out, as it was reported last: each reason is one event.
+    pub(super) dismissed: Option<Why>,
     pub(super) unanswered: u8,
     pub(super) al_status: u8,
     pub(super) al_code: u16,
@@ -74,6 +77,7 @@ impl Device {
             stage: Stage::OnItsWay(Recovery::in_safeop(0)),
             lost: None,
             found: false,
+            dismissed: None,
             unanswered: 0,
             al_status: 4,
             al_code: 0,
@@ -91,6 +95,12 @@ impl Device {
     pub(super) fn own_transfer(&mut self) -> Option<&mut Transfer> {
         let Stage::OnItsWay(way) = &self.stage else { return None };
         way.transfer(&mut self.known)
+    }
+
+    /// Its visit, while it is being asked who it is.
+    pub(super) fn visit(&mut self) -> Option<&mut Visit> {
+        let Stage::OnItsWay(way) = &mut self.stage else { return None };
+        way.visit()
     }
 
     pub(super) fn lose(&mut self, place: usize, notes: &mut Notes<'_>) {
@@ -112,8 +122,25 @@ impl Device {
         self.unanswered = 0;
     }
 
+    /// The station by which it is asked who it is.
+    pub(super) fn visiting(&self) -> Option<u16> {
+        if let Stage::OnItsWay(way) = &self.stage { way.visiting() } else { None }
+    }
+
+    /// It is another one, or may be; `missing` are the devices like it that are not in OP, itself included.
+    pub(super) fn dismiss(&mut self, place: usize, why: Why, missing: usize, notes: &mut Notes<'_>) {
+        if self.dismissed.replace(why) == Some(why) {
+            return;
+        }
+        match why {
+            Why::Other(what, value) => notes.note(EventKind::WrongDevice, Some(place), (0, what), value),
+            Why::InDoubt => notes.note(EventKind::PlaceInDoubt, Some(place), (0, 0), missing as u32),
+        }
+    }
+
     pub(super) fn arrive(&mut self, place: usize, notes: &mut Notes<'_>) {
         self.found = false;
+        self.dismissed = None;
         if let Some(fell_to) = self.fell.take() {
             notes.note(EventKind::StateChanged, Some(place), (u16::from(fell_to), u16::from(OP)), 0);
         }

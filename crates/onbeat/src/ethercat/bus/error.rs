@@ -53,6 +53,34 @@ pub enum BusError {
         /// Vendor and product of the device.
         found: (u32, u32),
     },
+    /// A device with another serial number or alias than the file says; nothing is enabled.
+    #[error(
+        "at place {place} the file has \"{name}\" with {what} {expected} and there is one with {what} {found}; nothing was enabled: put the \
+         devices in the order of the file, or correct the file"
+    )]
+    OtherNumber {
+        /// On the cable, from 0.
+        place: usize,
+        /// From the file.
+        name: String,
+        /// Serial number or alias.
+        what: &'static str,
+        /// Of the file.
+        expected: u32,
+        /// Of the device.
+        found: u32,
+    },
+    /// A device is no longer where it was found; nothing is enabled.
+    #[error(
+        "\"{name}\" is no longer at place {place} of the cable, where it was found: devices were exchanged, added or taken away, or another \
+         MainDevice is on the cable, while they were configured; nothing was enabled: try again when nobody works on it"
+    )]
+    Moved {
+        /// On the cable, from 0.
+        place: usize,
+        /// From the file, or of the device.
+        name: String,
+    },
     /// A device maps other process data than the file says; nothing is enabled.
     #[error(
         "\"{name}\" maps {} bytes of outputs and {} of inputs where the file has {} and {}; nothing was enabled: correct its mapping or the \

@@ -23,7 +23,7 @@ const MOST_WITH_STATUS: usize = LONGEST - 16 - 12 - (12 + 8) - (12 + 4) - (12 + 
 pub(super) const MAILBOX_FULL: u8 = 0x08;
 
 /// One frame of the cycle.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Part {
     bytes: Box<[u8; LONGEST]>,
     length: usize,
@@ -39,7 +39,7 @@ struct Part {
 }
 
 /// Datagrams that ride in the first frame: where their data begin.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Riders {
     clock: Option<usize>,
     difference: Option<usize>,
@@ -87,7 +87,7 @@ pub(super) enum Taken {
     Unknown,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Exchange {
     parts: Vec<Part>,
     riders: Riders,
@@ -97,8 +97,8 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Frames for this layout. `clock` is the station of the reference clock.
-    pub(super) fn new(layout: &Layout, clock: Option<u16>) -> Self {
+    /// Frames for this layout, whose logical addresses begin at `logical`. `clock` is the station of the reference clock.
+    pub(super) fn new(layout: &Layout, clock: Option<u16>, logical: u32) -> Self {
         let mut parts: Vec<Part> =
             split(layout).into_iter().map(|(image, expected)| Part::of(image, expected)).collect();
         let mut riders = Riders { clock: None, difference: None, state: 0, mailbox: 0 };
@@ -112,7 +112,7 @@ impl Exchange {
                 riders.state = push(Command::Brd, register(0, AL_STATUS), 2);
                 riders.mailbox = push(Command::Brd, register(0, SYNC_MANAGER + 8 + 5), 1);
             }
-            part.data_at = push(Command::Lrw, part.image.start as u32, part.image.len());
+            part.data_at = push(Command::Lrw, logical + part.image.start as u32, part.image.len());
             part.length = writer.finish();
         }
         Self { parts, riders, number: 0, answer: Answer::default(), input_bytes: layout.input_bytes }
@@ -131,6 +131,15 @@ impl Exchange {
     /// Working counter of all process data when all devices are in OP.
     pub(super) fn expected(&self) -> u16 {
         self.parts.iter().map(|part| part.expected).sum()
+    }
+
+    /// The device with the reference clock got another station.
+    pub(super) fn set_clock(&mut self, station: u16) {
+        // In the header before the data: command and index, then the station.
+        const BEFORE_DATA: usize = 8;
+        if let (Some(at), Some(part)) = (self.riders.clock, self.parts.first_mut()) {
+            part.bytes[at - BEFORE_DATA..at - BEFORE_DATA + 2].copy_from_slice(&station.to_le_bytes());
+        }
     }
 
     /// Begins a cycle: outputs go into the frames, and each frame to `send`.

@@ -19,7 +19,7 @@ struct Device {
     still: u8,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Frozen {
     devices: Vec<Device>,
     inputs: Vec<u8>,

@@ -5,7 +5,9 @@
 
 use onbeat_rt::frame::{Command, word};
 
+use super::numbers::{FMMU, FMMU_BYTES};
 use super::pulses::Pulses;
+use super::recovery::Question;
 use super::sdo::Transfer;
 use crate::ethercat::setup::ObjectValue;
 
@@ -46,7 +48,7 @@ pub(super) struct Written {
 }
 
 /// One thing that a device was told.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Line {
     /// Its registers.
     Register(Written),
@@ -70,6 +72,38 @@ impl Line {
     /// The write, if it is one of registers.
     pub(super) fn written(&self) -> Option<&Written> {
         if let Self::Register(written) = self { Some(written) } else { None }
+    }
+}
+
+/// Logical address and length in an FMMU: what this device was told and no other. It is gone with the power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    register: u16,
+    bytes: [u8; 6],
+}
+
+impl Mark {
+    /// The last FMMU of a script that maps outputs, or else anything.
+    pub(super) fn in_script(script: &[Line]) -> Option<Self> {
+        const WRITES: u8 = 2;
+        let fmmus = || {
+            let written = script.iter().rev().filter_map(Line::written);
+            written.filter(|line| {
+                FMMU.contains(&line.register) && line.bytes.len() == FMMU_BYTES && word(&line.bytes, 4) > 0
+            })
+        };
+        let found = fmmus().find(|line| line.bytes[11] & WRITES != 0).or_else(|| fmmus().next())?;
+        let mut bytes = [0; 6];
+        bytes.copy_from_slice(&found.bytes[..6]);
+        Some(Self { register: found.register, bytes })
+    }
+
+    pub(super) fn question(self, station: u16) -> Question {
+        Question::read(station, self.register, self.bytes.len())
+    }
+
+    pub(super) fn stands_in(self, data: &[u8]) -> bool {
+        data == self.bytes
     }
 }
 

@@ -7,7 +7,7 @@ use crate::ethercat::event::{Event, EventKind, NO_DEVICE};
 /// Events that wait to be taken; what comes then pushes the oldest out, which is counted.
 const MOST: usize = 4_096;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Queue {
     waiting: VecDeque<Event>,
     pub(super) lost: u64,

@@ -164,7 +164,7 @@ impl<'w, W: Wire> Preparation<'w, W> {
             }
             Progress::Refused(..) if is_at_pulses => Err(BusError::NotInStep(name())),
             Progress::Refused(_, code) => Err(BusError::FellInPreop { name: name(), code }),
-            Progress::Silent | Progress::Wrong(_) => Err(BusError::NoAnswer(self.lost)),
+            Progress::Silent | Progress::Known | Progress::Dismissed(_) => Err(BusError::NoAnswer(self.lost)),
         }
     }
 

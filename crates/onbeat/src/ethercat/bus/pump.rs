@@ -9,12 +9,14 @@ use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
 use ethercrab::{PduRx, PduTx};
-use onbeat_rt::frame::{self, Command, LONGEST, word};
+use onbeat_rt::frame::{self, Command, LONGEST, Writer, word};
 use onbeat_rt::time::Instant;
 
 use super::eeproms::{Eeproms, Way};
 use super::error::BusError;
+use super::exchange::ASIDE;
 use super::memory::{Memory, datagrams};
+use super::numbers::{self, Numbers};
 use super::wire::Wire;
 use crate::ethercat::event::{Event, EventKind, NO_DEVICE};
 
@@ -52,6 +54,7 @@ pub(super) struct Pump<'w, 's, W> {
     on_its_way: Vec<OnItsWay>,
     pub(super) memory: Memory,
     eeproms: Eeproms,
+    pub(super) numbers: Numbers,
     pub(super) events: Vec<Event>,
     pub(super) frames: u64,
     pub(super) again: u64,
@@ -59,8 +62,8 @@ pub(super) struct Pump<'w, 's, W> {
 
 impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     pub(super) fn new(wire: &'w mut W, (tx, rx): (PduTx<'s>, PduRx<'s>)) -> Self {
-        let (memory, eeproms) = (Memory::default(), Eeproms::default());
-        Self { wire, tx, rx, on_its_way: Vec::new(), memory, eeproms, events: Vec::new(), frames: 0, again: 0 }
+        let (memory, eeproms, numbers) = (Memory::default(), Eeproms::default(), Numbers::of(wire.now().as_ns()));
+        Self { wire, tx, rx, on_its_way: Vec::new(), memory, eeproms, numbers, events: Vec::new(), frames: 0, again: 0 }
     }
 
     /// Runs a future of ethercrab's to its end. `tell` is given the wire's time before each poll.
@@ -107,6 +110,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
                 bytes[..length].copy_from_slice(&frame[..length]);
                 Ok(frame.len())
             });
+            self.numbers.put_into(&mut bytes[..length]);
             if taken.is_ok() && !self.is_answered_here(&mut bytes[..length])? {
                 self.memory.see(&bytes[..length]);
                 self.wire.send(&bytes[..length]);
@@ -155,6 +159,25 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         Ok(())
     }
 
+    /// Stations of the devices at the first so many places, asked by position.
+    pub(super) fn stations(&mut self, places: usize) -> Result<Vec<u16>, BusError> {
+        let (mut frame, mut reply) = (Box::new([0; LONGEST]), Box::new([0; LONGEST + 1]));
+        let mut stations = Vec::with_capacity(places);
+        while stations.len() < places {
+            let mut writer = Writer::new(&mut frame[..], ASIDE);
+            for place in stations.len()..places {
+                let (command, address) = numbers::station_of(place as u16);
+                if writer.push(command, address, 2).is_none() {
+                    break;
+                }
+            }
+            let length = writer.finish();
+            let came = self.exchange(&mut frame[..length], &mut reply[..])?;
+            stations.extend(datagrams(&reply[..came]).map(|datagram| word(datagram.data, 0)));
+        }
+        Ok(stations)
+    }
+
     /// Sends a frame of our own and waits for its reply: its length.
     fn exchange(&mut self, frame: &mut [u8], reply: &mut [u8]) -> Result<usize, BusError> {
         for tries in 0..MOST_TRIES {
@@ -190,7 +213,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         let Some(place) = self.on_its_way.iter().position(|sent| is_reply(reply, &sent.bytes[..sent.length])) else {
             return;
         };
-        let emergency = emergency_in(reply);
+        let emergency = emergency_in(reply, &self.numbers);
         let sent = &mut self.on_its_way[place];
         let empty = sent.took_mail && datagrams(reply).all(|datagram| datagram.counter == 0);
         if (emergency.is_some() || empty) && sent.tries < MOST_AGAIN {
@@ -245,14 +268,14 @@ fn is_reply(reply: &[u8], sent: &[u8]) -> bool {
 }
 
 /// The emergency in a reply that holds a mail: station, error code, error register (ETG.1000.6, 5.6.4).
-fn emergency_in(reply: &[u8]) -> Option<(u16, u16, u16)> {
+fn emergency_in(reply: &[u8], numbers: &Numbers) -> Option<(u16, u16, u16)> {
     datagrams(reply).find_map(|datagram| {
         let is_mail = datagram.header[0] == Command::Fprd as u8 && word(datagram.header, 4) >= MEMORY;
         if !is_mail || datagram.counter == 0 {
             return None;
         }
         emergency_of_mail(datagram.data).map(|(code, register)| {
-            let place = word(datagram.header, 2).checked_sub(super::FIRST_STATION);
+            let place = numbers.place_of(word(datagram.header, 2));
             (place.unwrap_or(NO_DEVICE), code, register)
         })
     })

@@ -1,18 +1,21 @@
 //! The way of one device back to OP, one question and answer per cycle.
 //!
 //! ```text
-//! lost ──▶ answers at a place without station ──▶ address, identity ──▶ INIT ──▶ what it was told once ──▶ clock ──▶ OP
-//! fell back, or answers at its station in SAFEOP ─────────────────────────────▶ acknowledge ────────────────────▶ OP
+//! lost ──▶ is at a place without its station ──▶ who is it? (visit) ──▶ INIT ──▶ what it was told once ──▶ clock ──▶ OP
+//! fell back, or answers at its station ──▶ does its FMMU hold what it was told? ──▶ acknowledge ─────────────────▶ OP
 //! ```
+//!
+//! Stations are given once (`numbers`), so a device that answers at its station is the one that was identified when it got it.
 //!
 //! What it was told once is its script: registers, values of objects, its pulses, states. Part of the way up itself is a script that is
 //! gone through for the first time, see `prepare`.
 
-use onbeat_rt::frame::{Command, position, register, word};
+use onbeat_rt::frame::{Command, register, word};
 
-use super::memory::{AL_CONTROL, AL_STATUS, Line, SII_OWNER, SPEED_START, STATION, SYSTEM_TIME, TIME_OFFSET, Written};
+use super::memory::{AL_CONTROL, AL_STATUS, Line, Mark, SPEED_START, SYSTEM_TIME, TIME_OFFSET, Written};
 use super::pulses::{Setting, long};
 use super::sdo::Transfer;
+use super::visit::{Met, Visit, Why};
 use crate::ethercat::control::SdoFailure;
 
 /// AL states.
@@ -23,17 +26,8 @@ pub(super) const OP: u8 = 8;
 /// "Error" in AL status, "acknowledge" in AL control.
 pub(super) const ERROR: u8 = 0x10;
 
-/// Words of the EEPROM that hold vendor, product and revision.
-const IDENTITY: [u16; 3] = [0x0008, 0x000a, 0x000c];
-/// Command and state of the EEPROM's interface, and what was read.
-const SII_CONTROL: u16 = 0x0502;
-const SII_DATA: u16 = 0x0508;
-const SII_READ: u16 = 0x0100;
-const SII_BUSY: u16 = 0x8000;
-/// Cycles within which a change of state or an access to the EEPROM must come about.
+/// Cycles within which a change of state must come about.
 const PATIENCE: u64 = 5_000;
-/// And within which an EEPROM must answer.
-const EEPROM_PATIENCE: u64 = 50;
 
 /// A value of an object that was not answered for is written again, so often in all.
 const MOST_TRIES: u8 = 4;
@@ -75,8 +69,10 @@ pub(super) enum Progress {
     Going,
     /// The device is in OP.
     Arrived,
-    /// It is not the device it should be: its product code.
-    Wrong(u32),
+    /// It is the device it should be, and has its station from now on.
+    Known,
+    /// It is not, or that cannot be proven; it stands in INIT without a station.
+    Dismissed(Why),
     /// It refuses a state, or does not get there: the state and its AL status code.
     Refused(u8, u16),
     /// It does not take the value of an object: the line of its script, and why.
@@ -85,14 +81,22 @@ pub(super) enum Progress {
     Silent,
 }
 
+/// What follows when a device's FMMU holds what it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// It is asked for this.
+    Request(u8),
+    /// It is in OP.
+    Done,
+}
+
 /// One step of the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    Address(u16),
-    Owner,
-    Ask(usize),
-    Busy(usize),
-    Read(usize),
+    /// Who is it?
+    Visit(Visit),
+    /// Does its FMMU hold what it was told? And then this step.
+    Mark(Then),
     /// AL control to write, and the state to wait for.
     Request(u8),
     Await(u8),
@@ -108,11 +112,18 @@ enum Step {
 }
 
 /// What a device should be and was told.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) station: u16,
-    pub(super) identity: [u32; 3],
+    /// Vendor, product, revision, serial number.
+    pub(super) identity: [u32; 4],
+    /// Second station address, 0 for none.
+    pub(super) alias: u16,
+    /// Others of the bus have the same identity and alias.
+    pub(super) has_equals: bool,
     pub(super) script: Box<[Line]>,
+    /// What stands in its FMMU when it was told its script.
+    pub(super) mark: Option<Mark>,
     pub(super) has_clock: bool,
     /// Counter of the last mail it got.
     pub(super) last_mail: u8,
@@ -126,7 +137,7 @@ impl Known {
 }
 
 /// A device on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Recovery {
     step: Step,
     since: u64,
@@ -142,18 +153,24 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// From nothing: at this place on the cable something answers that has no station.
-    pub(super) fn at_place(place: u16, cycle: u64) -> Self {
-        Self::from(Step::Address(place), cycle)
+    /// From nothing: at this place on the cable something is that has no station of ours.
+    pub(super) fn at_place(place: u16, is_credulous: bool, cycle: u64) -> Self {
+        Self::from(Step::Visit(Visit::of(place, is_credulous, cycle)), cycle)
     }
 
     /// It answers at its station, in this AL state, with or without an error.
-    pub(super) fn in_state(al_status: u8, cycle: u64) -> Self {
+    pub(super) fn in_state(known: &Known, al_status: u8, cycle: u64) -> Self {
         let state = al_status & 0x0f;
-        let step = match (state, al_status & ERROR) {
-            (SAFEOP | OP, ERROR) => Step::Request(state | ERROR),
-            (SAFEOP, _) => Step::Request(OP),
-            _ => Step::Request(INIT | ERROR),
+        let then = match (state, al_status & ERROR) {
+            (SAFEOP | OP, ERROR) => Then::Request(state | ERROR),
+            (SAFEOP, _) => Then::Request(OP),
+            (OP, _) => Then::Done,
+            _ => return Self::from(Step::Request(INIT | ERROR), cycle),
+        };
+        let step = match (known.mark, then) {
+            (Some(_), _) => Step::Mark(then),
+            (None, Then::Request(control)) => Step::Request(control),
+            (None, Then::Done) => Step::Request(OP),
         };
         Self::from(step, cycle)
     }
@@ -193,6 +210,16 @@ impl Recovery {
         }
     }
 
+    /// The visit that it begins with.
+    pub(super) fn visit(&mut self) -> Option<&mut Visit> {
+        if let Step::Visit(visit) = &mut self.step { Some(visit) } else { None }
+    }
+
+    /// The station by which it is asked who it is.
+    pub(super) fn visiting(&self) -> Option<u16> {
+        if let Step::Visit(visit) = &self.step { Some(visit.station) } else { None }
+    }
+
     /// Whether nothing is left to do.
     pub(super) fn is_done(&self) -> bool {
         self.step == Step::Done
@@ -208,20 +235,8 @@ impl Recovery {
         let station = known.station;
         let one = |question| Some((question, None));
         match self.step {
-            Step::Address(place) => {
-                let mut question = Question::write(position(place), STATION, &station.to_le_bytes());
-                question.command = Command::Apwr;
-                one(question)
-            }
-            Step::Owner => one(Question::write(station, SII_OWNER, &[0, 0])),
-            Step::Ask(number) => {
-                let mut request = [0; 6];
-                request[..2].copy_from_slice(&SII_READ.to_le_bytes());
-                request[2..4].copy_from_slice(&IDENTITY[number].to_le_bytes());
-                one(Question::write(station, SII_CONTROL, &request))
-            }
-            Step::Busy(_) => one(Question::read(station, SII_CONTROL, 2)),
-            Step::Read(_) => one(Question::read(station, SII_DATA, 4)),
+            Step::Visit(visit) => Some(visit.question(known)),
+            Step::Mark(_) => known.mark.map(|mark| (mark.question(station), None)),
             Step::Request(control) => one(Question::write(station, AL_CONTROL, &[control, 0])),
             // Beside the mails of an object, which say nothing of a device that is gone, or fell.
             Step::Await(_) | Step::Object(_) => one(Question::read(station, AL_STATUS, 6)),
@@ -256,18 +271,13 @@ impl Recovery {
         }
         self.silent = 0;
         let next = match self.step {
-            Step::Address(_) => Step::Owner,
-            Step::Owner => Step::Ask(0),
-            Step::Ask(number) => Step::Busy(number),
-            Step::Busy(number) if word(data, 0) & SII_BUSY != 0 => Step::Busy(number),
-            Step::Busy(number) => Step::Read(number),
-            Step::Read(number) => {
-                let value = u32::from_le_bytes([data[0], data[1], data[2], data[3]]);
-                if value != known.identity[number] {
-                    return Progress::Wrong(if number == 1 { value } else { 0 });
-                }
-                if number + 1 < IDENTITY.len() { Step::Ask(number + 1) } else { Step::Request(INIT | ERROR) }
+            Step::Visit(mut visit) => {
+                let met = visit.answer(known, (data, counter), cycle);
+                return self.met(known, visit, met, cycle);
             }
+            // Whoever has changed it may have changed more.
+            Step::Mark(_) if !known.mark.is_some_and(|mark| mark.stands_in(data)) => Step::Request(INIT | ERROR),
+            Step::Mark(Then::Request(control)) => Step::Request(control),
             Step::Request(control) => {
                 self.clock_is_lost |= control & 0x0f == INIT;
                 Step::Await(control & 0x0f)
@@ -296,14 +306,13 @@ impl Recovery {
                 self.clock_is_lost = false;
                 self.at_line(known, line)
             }
-            Step::Done => Step::Done,
+            Step::Mark(Then::Done) | Step::Done => Step::Done,
         };
         if next == Step::Done {
             return Progress::Arrived;
         }
         if next == self.step {
-            let patience = if matches!(self.step, Step::Busy(_)) { EEPROM_PATIENCE } else { PATIENCE };
-            return if cycle - self.since > patience { self.gave_up() } else { Progress::Going };
+            return if cycle - self.since > PATIENCE { self.gave_up() } else { Progress::Going };
         }
         self.enter(next, known, cycle);
         Progress::Going
@@ -313,6 +322,23 @@ impl Recovery {
         (self.step, self.since, self.tries, self.setting) = (step, cycle, 1, Setting::begin());
         if let Some(transfer) = self.transfer(known) {
             transfer.restart();
+        }
+    }
+
+    /// What a visit has come to.
+    fn met(&mut self, known: &mut Known, visit: Visit, met: Met, cycle: u64) -> Progress {
+        match met {
+            Met::NotYet => {
+                self.step = Step::Visit(visit);
+                Progress::Going
+            }
+            Met::Known => {
+                known.station = visit.station;
+                self.enter(Step::Request(INIT | ERROR), known, cycle);
+                Progress::Known
+            }
+            Met::Dismissed(why) => Progress::Dismissed(why),
+            Met::Unread => Progress::Refused(0, 0),
         }
     }
 

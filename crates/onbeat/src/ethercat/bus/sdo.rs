@@ -40,7 +40,7 @@ pub(super) enum Turn {
 }
 
 /// A transfer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Transfer {
     request: SdoRequest,
     /// What was read, or is written.

@@ -4,15 +4,17 @@
 //! counter), each device is asked for its AL state; those that do not answer at their stations are looked for by their place on the
 //! cable; and each that is not in OP goes its way back there while the others exchange process data as before.
 
-use onbeat_rt::frame::{self, Command, LONGEST, Writer, position, register, word, working_counter};
+use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, word, working_counter};
 
 use super::device::{Device, Stage};
 use super::exchange::{ASIDE, Answer, MAILBOX_FULL, Taken};
-use super::memory::{STATION, TIME_DIFFERENCE};
+use super::memory::TIME_DIFFERENCE;
 use super::notes::Notes;
+use super::numbers::Numbers;
 use super::pump::emergency_of_mail;
 use super::questions::{About, Asked, MOST_QUESTIONS, Page};
 use super::recovery::{Known, OP, Progress, Recovery};
+use super::roll::{NO_ANSWER, Roll, Stranger, equals};
 use super::sdo::{Transfer, Turn};
 use crate::ethercat::control::SdoFailure;
 use crate::ethercat::event::EventKind;
@@ -23,15 +25,15 @@ const LOOK_FOR: u32 = 4;
 const LEFT_ALONE: u64 = 500;
 /// Bits of the AL status: state and error. The one above says that the device has an id of its own.
 const STATE_AND_ERROR: u8 = 0x1f;
-/// Devices that are asked for their stations in a frame.
-const ROLL: u16 = 64;
+/// Cycles with a wrong working counter, while all devices say that they are in OP, after which their FMMUs are looked at.
+const DOUBT_AFTER: u32 = 200;
 /// Frames beside the cycle that are older than so many are not known any more.
 const MOST_AGE: u16 = 1_000;
 /// Clocks further apart than this are not in step.
 const APART_NS: u32 = 20_000;
 
 /// Watches all devices.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Watch {
     devices: Vec<Device>,
     reference: Option<usize>,
@@ -43,16 +45,20 @@ pub(super) struct Watch {
     look_at_clocks: bool,
     /// Devices that passed the last cycle's frame on.
     counted: u16,
-    /// To be asked for their stations, by place, in the next frame.
-    roll_call: bool,
-    /// Where the next roll call begins: a frame has room for some of a long line.
-    roll_from: u16,
+    /// Who is where, when devices have to be looked for.
+    roll: Roll,
+    numbers: Numbers,
+    /// Whoever is at a place is taken for the file's device: in a twin that tests must catch.
+    is_credulous: bool,
+    /// A device that the file does not have was reported.
+    knows_surplus: bool,
+    /// Cycles with a wrong working counter that no AL state explains.
+    unexplained: u32,
     /// Answers since the first device was asked for its state, and whether the frame that is out asks the last one.
     answering: usize,
     asks_last: bool,
     /// Where the next questions about states begin.
     first: usize,
-    stations: Vec<u16>,
     was_up: bool,
     /// Some mailbox is full; whose is to be asked.
     look_at_mailboxes: bool,
@@ -63,10 +69,15 @@ pub(super) struct Watch {
 
 impl Watch {
     /// All devices stand in SAFEOP and are to be brought to OP. `reference` is the device with the reference clock.
-    pub(super) fn new(devices: Vec<Known>, reference: Option<usize>) -> Self {
+    pub(super) fn new(devices: Vec<Known>, reference: Option<usize>, numbers: Numbers) -> Self {
         let count = devices.len();
+        let mut devices: Vec<Device> = devices.into_iter().map(Device::of).collect();
+        for place in 0..count {
+            let has_equals = equals(&devices, place).next().is_some();
+            devices[place].known.has_equals = has_equals;
+        }
         Self {
-            devices: devices.into_iter().map(Device::of).collect(),
+            devices,
             reference,
             buffer: Box::new([0; LONGEST]),
             length: 0,
@@ -75,17 +86,29 @@ impl Watch {
             look: LOOK_FOR,
             look_at_clocks: false,
             counted: count as u16,
-            roll_call: false,
-            roll_from: 0,
+            roll: Roll::new(),
+            numbers,
+            is_credulous: false,
+            knows_surplus: false,
+            unexplained: 0,
             answering: 0,
             asks_last: false,
             first: 0,
-            stations: Vec::with_capacity(usize::from(u8::MAX) * 2),
             was_up: false,
             look_at_mailboxes: false,
             transfer: None,
             mails_from: 0,
         }
+    }
+
+    /// From now on, whoever is at a place is taken for the file's device.
+    pub(super) fn believe_everything(&mut self) {
+        self.is_credulous = true;
+    }
+
+    /// Station of the device with the reference clock.
+    pub(super) fn reference_station(&self) -> Option<u16> {
+        self.reference.map(|device| self.devices[device].known.station)
     }
 
     /// Devices in OP.
@@ -114,6 +137,9 @@ impl Watch {
         if !all || answer.state & STATE_AND_ERROR != OP || answer.working_counter != expected {
             self.look = LOOK_FOR;
         }
+        let is_unexplained =
+            all && self.was_up && answer.working_counter != expected && self.in_op() == self.devices.len();
+        self.unexplained = if is_unexplained { self.unexplained + 1 } else { 0 };
         self.look_at_clocks = answer.apart_ns > APART_NS && self.was_up;
         self.look_at_mailboxes = answer.has_mail;
     }
@@ -137,16 +163,26 @@ impl Watch {
         let mut writer = Writer::new(&mut self.buffer[..], ASIDE);
         let mut page = Page { writer: &mut writer, asked: &mut self.asked };
         let reference = self.reference.map(|device| self.devices[device].known.station);
+        if self.unexplained >= DOUBT_AFTER {
+            self.unexplained = 0;
+            for device in &mut self.devices {
+                device.stage = Stage::OnItsWay(Recovery::in_state(&device.known, OP, cycle));
+            }
+        }
         page.ask_for_own_transfers(&mut self.devices, &mut self.mails_from, cycle);
         for (place, device) in self.devices.iter_mut().enumerate() {
             device.come_back(cycle);
+            if let Some(visit) = device.visit() {
+                if visit.wants_station() {
+                    visit.station = self.numbers.station();
+                }
+                if visit.wants_proof() {
+                    self.roll.want();
+                }
+            }
             page.ask_on_its_way(place, device, reference);
         }
-        if std::mem::take(&mut self.roll_call) {
-            for place in self.roll_from..self.counted.min(self.roll_from + ROLL) {
-                page.ask(About::Station(place), Command::Aprd, register(position(place), STATION), 2);
-            }
-        }
+        self.roll.ask(&mut page, self.counted);
         if let Some(transfer) = &mut self.transfer {
             page.ask_for_transfer(transfer, &mut self.devices, cycle);
         }
@@ -212,7 +248,6 @@ impl Watch {
             return false;
         }
         let asked = std::mem::take(&mut self.asked);
-        self.stations.clear();
         for (number, Asked { about, at, length }) in asked.iter().copied().enumerate() {
             let data = &reply[at..at + length];
             let counter = working_counter(reply, at, length);
@@ -221,7 +256,9 @@ impl Watch {
                     self.answering += usize::from(counter > 0);
                     self.take_state(place, (data, counter), notes);
                 }
-                About::Station(_) => self.stations.push(if counter > 0 { word(data, 0) } else { 0 }),
+                About::Station(place) => {
+                    self.roll.take(place, if counter > 0 { word(data, 0) } else { NO_ANSWER });
+                }
                 About::Way(place) => {
                     let second = asked.get(number + 1).filter(|asked| asked.about == About::Second);
                     let second = second.map(|second| &reply[second.at..second.at + second.length]);
@@ -245,7 +282,8 @@ impl Watch {
                 About::Mail(place) => self.take_mail(place, (data, counter), notes),
             }
         }
-        if !self.stations.is_empty() {
+        if self.roll.is_certain(&self.devices) {
+            self.prove_places();
             self.find_silent(notes);
         }
         self.compare_with_counted();
@@ -262,7 +300,10 @@ impl Watch {
         }
         let not_asked = self.devices.iter().filter(|device| device.has_its_way()).count();
         let strangers = usize::from(self.counted) > self.answering + not_asked;
-        self.roll_call = strangers && self.devices.iter().any(|device| matches!(device.stage, Stage::Silent));
+        let is_silent = |device: &Device| matches!(device.stage, Stage::Silent);
+        if strangers && (!self.knows_surplus || self.devices.iter().any(is_silent)) {
+            self.roll.want();
+        }
         self.answering = 0;
     }
 
@@ -296,18 +337,13 @@ impl Watch {
         match device.stage {
             Stage::Silent => {
                 device.find(place, notes);
-                device.stage = if status == OP {
-                    device.arrive(place, notes);
-                    Stage::InOp
-                } else {
-                    Stage::OnItsWay(Recovery::in_state(status, notes.cycle))
-                };
+                device.stage = Stage::OnItsWay(Recovery::in_state(&device.known, status, notes.cycle));
             }
             Stage::InOp if status != OP => {
                 let states = (u16::from(before), u16::from(status));
                 notes.note(EventKind::StateChanged, Some(place), states, u32::from(device.al_code));
                 device.fell = Some(status & 0x0f);
-                device.stage = Stage::OnItsWay(Recovery::in_state(status, notes.cycle));
+                device.stage = Stage::OnItsWay(Recovery::in_state(&device.known, status, notes.cycle));
             }
             _ => {}
         }
@@ -322,8 +358,12 @@ impl Watch {
                 (device.stage, device.al_status, device.al_code) = (Stage::InOp, OP, 0);
                 device.arrive(place, notes);
             }
-            Progress::Wrong(product) => {
-                notes.note(EventKind::WrongDevice, Some(place), (0, 0), product);
+            Progress::Known => device.find(place, notes),
+            Progress::Dismissed(why) => {
+                let is_missing = |other: &usize| !matches!(self.devices[*other].stage, Stage::InOp);
+                let missing = 1 + equals(&self.devices, place).filter(is_missing).count();
+                let device = &mut self.devices[place];
+                device.dismiss(place, why, missing, notes);
                 device.stage = Stage::LeftAlone(notes.cycle + LEFT_ALONE);
             }
             Progress::Refused(state, code) => {
@@ -365,26 +405,33 @@ impl Watch {
         }
     }
 
-    /// Devices without their stations, between those that have theirs: in the order of the cable they can only be the silent ones.
-    fn find_silent(&mut self, notes: &mut Notes<'_>) {
-        // In the middle of a line nothing is known before the first station that is.
-        let mut next = (self.roll_from == 0).then_some(0);
-        for at in 0..self.stations.len() {
-            let station = self.stations[at];
-            if let Some(known) = self.devices.iter().position(|device| device.known.station == station) {
-                next = Some(known + 1);
-                continue;
+    /// Devices that can be none but those of their places.
+    fn prove_places(&mut self) {
+        for place in 0..self.devices.len() {
+            let wants_proof = self.devices[place].visit().is_some_and(|visit| visit.wants_proof());
+            let is_proven = wants_proof && self.roll.proves(place, &self.devices);
+            if let Some(visit) = self.devices[place].visit().filter(|_| is_proven) {
+                visit.prove();
             }
-            let Some(first) = next else { continue };
-            let is_silent = |place: &usize| matches!(self.devices[*place].stage, Stage::Silent);
-            let Some(place) = (first..self.devices.len()).find(is_silent) else { break };
-            let device = &mut self.devices[place];
-            device.find(place, notes);
-            device.stage = Stage::OnItsWay(Recovery::at_place(self.roll_from + at as u16, notes.cycle));
-            next = Some(place + 1);
         }
-        // Frames overlap, so that each device stands behind another one in some frame.
-        let next_from = self.roll_from + ROLL / 2;
-        self.roll_from = if next_from < self.counted { next_from } else { 0 };
+    }
+
+    /// Strangers in the places of devices that are missing are asked who they are; others are reported once.
+    fn find_silent(&mut self, notes: &mut Notes<'_>) {
+        let mut surplus = None;
+        for &(position, stranger) in self.roll.strangers() {
+            match stranger {
+                Stranger::Surplus => surplus = surplus.or(Some(position)),
+                Stranger::InPlaceOf(place) if matches!(self.devices[place].stage, Stage::Silent) => {
+                    let way = Recovery::at_place(position, self.is_credulous, notes.cycle);
+                    self.devices[place].stage = Stage::OnItsWay(way);
+                }
+                Stranger::InPlaceOf(_) => {}
+            }
+        }
+        if let Some(position) = surplus.filter(|_| !self.knows_surplus) {
+            notes.note(EventKind::SurplusDevice, None, (0, position), u32::from(self.counted));
+        }
+        self.knows_surplus = surplus.is_some();
     }
 }

@@ -72,7 +72,7 @@ impl<W: Wire> Wire for &mut W {
 }
 
 /// A simulated segment in the same process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct InProcess<C> {
     link: Link,
     clock: C,

@@ -70,6 +70,7 @@ fn device(record: &[u8], values: &[MappedValue]) -> DeviceLayout {
         vendor: word(2),
         product: word(3),
         revision: word(4),
+        serial: 0,
         outputs: count(5)..count(5) + count(6),
         inputs: count(7)..count(7) + count(8),
         output_values: between(first, count(10)),

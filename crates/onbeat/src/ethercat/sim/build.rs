@@ -133,7 +133,7 @@ impl Builder<'_> {
         random: &mut fastrand::Rng,
     ) -> Result<SubDevice, DescriptionError> {
         let place = self.devices.len();
-        let serial = place as u32 + 1;
+        let serial = table.serial_of(number).unwrap_or(place as u32 + 1);
         let alias = if table.alias == 0 { 0 } else { table.alias.wrapping_add(number as u16) };
         let told = self.description.information.get(&table.kind);
         let parts = match told {

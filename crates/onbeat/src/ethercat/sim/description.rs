@@ -350,6 +350,8 @@ pub(crate) struct DeviceTable {
     /// Of the first; further ones count on.
     #[serde(default)]
     pub(crate) alias: u16,
+    /// Of the first; further ones count on. 0 for none; without it, its place in the file.
+    pub(crate) serial: Option<u32>,
     pub(crate) after: Option<String>,
     pub(crate) port: Option<u8>,
     pub(crate) cable_ns: Option<u64>,
@@ -521,6 +523,11 @@ impl TypeTable {
 }
 
 impl DeviceTable {
+    /// Serial number of the device of this number in the table, where the file says one; 0 for none.
+    pub(crate) fn serial_of(&self, number: usize) -> Option<u32> {
+        self.serial.map(|first| if first == 0 { 0 } else { first.wrapping_add(number as u32) })
+    }
+
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &str> {
         self.name.iter().chain(&self.names).map(String::as_str)
     }

@@ -3,7 +3,6 @@
 use super::controller::touched;
 use super::firmware::SAFEOP;
 use super::segment::Segment;
-use super::topology::End;
 
 /// One thing that is wrong. Devices are meant by their place in the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +31,18 @@ pub enum Fault {
     },
     /// The cable to the device's port 0 is cut.
     Cut {
+        /// The device.
+        device: usize,
+    },
+    /// Two devices change places on the cables, with all that they are: power, state, stations. When it ends, they change back.
+    Swap {
+        /// The device.
+        device: usize,
+        /// The other one.
+        with: usize,
+    },
+    /// The device is taken off the cable, which goes past it. It keeps its power.
+    Unplug {
         /// The device.
         device: usize,
     },
@@ -145,6 +156,8 @@ impl Fault {
             Self::Flip => "flip",
             Self::CounterOff { .. } => "counter-off",
             Self::Cut { .. } => "cut",
+            Self::Swap { .. } => "swap",
+            Self::Unplug { .. } => "unplug",
             Self::PowerOff { .. } => "power-off",
             Self::AlError { .. } => "al-error",
             Self::RefuseState { .. } => "refuse-state",
@@ -189,6 +202,8 @@ impl Fault {
         match *self {
             Self::CounterOff { device, .. } => device,
             Self::Cut { device }
+            | Self::Swap { device, .. }
+            | Self::Unplug { device }
             | Self::PowerOff { device }
             | Self::AlError { device, .. }
             | Self::RefuseState { device, .. }
@@ -229,8 +244,8 @@ impl Segment {
             self.counter_offset = if begins { by } else { 0 };
             return true;
         }
-        if let Fault::Cut { device } = *fault {
-            return self.cut(device, begins);
+        if let Some(is_possible) = self.lay_cables(fault, begins) {
+            return is_possible;
         }
         let Some(number) = fault.device() else { return false };
         let Some(device) = self.devices.get_mut(number) else { return false };
@@ -271,12 +286,21 @@ impl Segment {
         true
     }
 
-    /// Cuts or heals the cable to a device's port 0.
-    fn cut(&mut self, device: usize, begins: bool) -> bool {
-        let end = End::Port { device, port: 0 };
-        let Some(cable) = self.topology.cables.iter_mut().find(|cable| cable.ends.contains(&end)) else { return false };
-        cable.intact = !begins;
-        self.settle(touched::PORTS);
-        true
+    /// What is a matter of cables; `None` for all other faults.
+    fn lay_cables(&mut self, fault: &Fault, begins: bool) -> Option<bool> {
+        let Self { topology, devices, .. } = self;
+        let is_possible = match *fault {
+            Fault::Cut { device } => topology.cut(device, !begins),
+            Fault::Unplug { device } => topology.unplug(device, begins),
+            Fault::Swap { device, with } => {
+                let has_port = |device: usize, port| devices[device].controller.has_port(port);
+                topology.swap([device, with], has_port)
+            }
+            _ => return None,
+        };
+        if is_possible {
+            self.settle(touched::PORTS);
+        }
+        Some(is_possible)
     }
 }

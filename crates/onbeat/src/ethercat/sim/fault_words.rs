@@ -19,6 +19,9 @@ pub struct FaultWords {
     /// Name of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// Name of the other device, of those that change places.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
     /// When, in ms from the first frame; ordered live, from now on.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub at_ms: f64,
@@ -63,6 +66,9 @@ pub enum FaultError {
     /// It is one of devices, and none was named.
     #[error("fault \"{0}\" is one of a device; say which by --device")]
     WantsDevice(String),
+    /// Two devices, and one was named.
+    #[error("fault \"{0}\" is one of two devices; name the other by --with")]
+    WantsOther(String),
     /// No such device.
     #[error("the segment has no device \"{0}\"; `onbeat segment status` lists those it has")]
     UnknownDevice(String),
@@ -72,7 +78,7 @@ pub enum FaultError {
 }
 
 /// Kinds of faults: the word, what it is of, and the values it looks at.
-pub const FAULT_KINDS: [(&str, &str, &str); 23] = [
+pub const FAULT_KINDS: [(&str, &str, &str); 25] = [
     ("lose", "frames", "share"),
     ("late", "frames", "by (ns), share"),
     ("duplicate", "frames", "share"),
@@ -81,6 +87,8 @@ pub const FAULT_KINDS: [(&str, &str, &str); 23] = [
     ("flip", "frames", "share"),
     ("counter-off", "a device, or all", "by"),
     ("cut", "the cable to a device", ""),
+    ("swap", "a device and another", "with"),
+    ("unplug", "a device", ""),
     ("power-off", "a device", ""),
     ("al-error", "a device", "code"),
     ("refuse-state", "a device", "state, code"),
@@ -99,8 +107,9 @@ pub const FAULT_KINDS: [(&str, &str, &str); 23] = [
 ];
 
 impl FaultWords {
-    /// The fault that the words mean, for the device at this place; `None` when there is none of this kind, or it wants a device.
-    pub(crate) fn fault(&self, device: Option<usize>) -> Option<Fault> {
+    /// The fault that the words mean, for the device at this place and the one it changes places with; `None` when there is none of this
+    /// kind, or it wants a device.
+    pub(crate) fn fault(&self, device: Option<usize>, with: Option<usize>) -> Option<Fault> {
         let by_ns = |usual: i64| self.by.unwrap_or(usual);
         let time_ns = |usual: i64| u64::try_from(by_ns(usual)).unwrap_or_default();
         let mails = self.mails.unwrap_or(1);
@@ -118,6 +127,8 @@ impl FaultWords {
         let of_device = |device: usize| {
             Some(match self.kind.as_str() {
                 "cut" => Fault::Cut { device },
+                "swap" => Fault::Swap { device, with: with? },
+                "unplug" => Fault::Unplug { device },
                 "power-off" => Fault::PowerOff { device },
                 "al-error" => Fault::AlError { device, code: code(0x0001) },
                 "refuse-state" => Fault::RefuseState { device, state: self.state.unwrap_or(8), code: code(0x0001) },
@@ -141,10 +152,11 @@ impl FaultWords {
 
     /// A fault in words; `name` gives the names of devices.
     pub(crate) fn of<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str>) -> Self {
-        let device = fault.device().and_then(name).map(str::to_owned);
+        let device = fault.device().and_then(&name).map(str::to_owned);
         let mut words = Self { kind: fault.word().to_owned(), device, share: 1.0, ..Self::default() };
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         match *fault {
+            Fault::Swap { with, .. } => words.with = name(with).map(str::to_owned),
             Fault::Late { by_ns } | Fault::SlowState { by_ns, .. } => words.by = Some(signed(by_ns)),
             Fault::CounterOff { by, .. } => words.by = Some(i64::from(by)),
             Fault::ClockStep { by_ns, .. } => words.by = Some(by_ns),
@@ -175,14 +187,17 @@ impl Link {
     /// # Errors
     /// [`FaultError`] when the words mean no fault of this segment. Whether a device can have it shows when it begins.
     pub fn order(&mut self, words: &FaultWords, now: Instant) -> Result<(), FaultError> {
-        let device = match &words.device {
-            None => None,
-            Some(name) => Some(self.segment().find(name).ok_or_else(|| FaultError::UnknownDevice(name.clone()))?),
-        };
-        let Some(fault) = words.fault(device) else {
+        let find = |name: &String| self.segment().find(name).ok_or_else(|| FaultError::UnknownDevice(name.clone()));
+        let device = words.device.as_ref().map(find).transpose()?;
+        let with = words.with.as_ref().map(find).transpose()?;
+        let Some(fault) = words.fault(device, with) else {
             let known = FAULT_KINDS.iter().any(|(kind, ..)| *kind == words.kind);
             let kind = words.kind.clone();
-            return Err(if known { FaultError::WantsDevice(kind) } else { FaultError::Unknown(kind) });
+            return Err(match (known, device) {
+                (true, Some(_)) => FaultError::WantsOther(kind),
+                (true, None) => FaultError::WantsDevice(kind),
+                (false, _) => FaultError::Unknown(kind),
+            });
         };
         let there = self.faults().count();
         if there >= MOST {
@@ -202,11 +217,12 @@ mod tests {
     fn each_kind_is_a_fault_and_is_told_by_its_word() {
         for (kind, of, _) in FAULT_KINDS {
             let words = FaultWords { kind: kind.to_owned(), share: 1.0, ..FaultWords::default() };
-            let fault = words.fault(Some(0)).unwrap();
+            let fault = words.fault(Some(0), Some(1)).unwrap();
             assert_eq!(fault.word(), kind);
-            assert_eq!(words.fault(None).is_none(), of.contains("device") && kind != "counter-off", "{kind}");
+            assert_eq!(words.fault(Some(0), None).is_none(), kind == "swap", "{kind}");
+            assert_eq!(words.fault(None, None).is_none(), of.contains("device") && kind != "counter-off", "{kind}");
             let told = FaultWords::of(&fault, |_| Some("a"));
-            assert_eq!(told.fault(Some(0)), Some(fault), "{kind}: words mean the fault they were made of");
+            assert_eq!(told.fault(Some(0), Some(1)), Some(fault), "{kind}: words mean the fault they were made of");
         }
     }
 }

@@ -116,14 +116,14 @@ impl Link {
     pub fn of(description: &Description) -> Result<Self, DescriptionError> {
         let mut link = Self::to(Segment::of(description)?);
         for table in &description.faults {
-            let device = match &table.device {
-                None => None,
-                Some(name) => Some(link.segment.find(name).ok_or_else(|| DescriptionError::UnknownFaultDevice {
-                    fault: table.kind.clone(),
-                    device: name.clone(),
-                })?),
+            let find = |name: &String| {
+                let unknown =
+                    || DescriptionError::UnknownFaultDevice { fault: table.kind.clone(), device: name.clone() };
+                link.segment.find(name).ok_or_else(unknown)
             };
-            let fault = table.fault(device).ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
+            let device = table.device.as_ref().map(find).transpose()?;
+            let with = table.with.as_ref().map(find).transpose()?;
+            let fault = table.fault(device, with).ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
             let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
             let from_ns = at_ns(table.at_ms);
             let until_ns = table.for_ms.map_or(u64::MAX, |ms| from_ns.saturating_add(at_ns(ms)));

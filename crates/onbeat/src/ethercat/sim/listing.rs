@@ -29,7 +29,9 @@ pub(crate) fn layout_of(description: &Description) -> Result<Layout, Description
                 None => kind.word(&table.kind)?.into(),
             };
             let setup = setup_of(&devices[place].name, kind, table)?;
-            layout.add(DeviceLayout { setup, ..device(&devices[place], (kind, what), alias(table, number)) });
+            let serial = table.serial_of(number).unwrap_or(0);
+            let alias = alias(table, number);
+            layout.add(DeviceLayout { setup, serial, ..device(&devices[place], (kind, what), alias) });
         }
     }
     Ok(layout)
@@ -51,6 +53,7 @@ fn device(device: &SubDevice, (kind, what): (&TypeTable, DeviceKind), alias: u16
         vendor: identity(1),
         product: identity(2),
         revision: identity(3),
+        serial: 0,
         outputs: 0..device.firmware.outputs.bytes(),
         inputs: 0..device.firmware.inputs.bytes(),
         output_values: mapped(objects, device.firmware.setup.outputs.assignment),

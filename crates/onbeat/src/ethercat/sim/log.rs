@@ -4,7 +4,7 @@
 //! {"at_ns":1000000,"frame":1000,"fault":"lose","device":null,"what":"begins","seed":7}
 //! ```
 //!
-//! `at_ns` is the carrier's clock, `frame` how many frames were sent before. Values that belong to a fault (`by`, `code`, `state`,
+//! `at_ns` is the carrier's clock, `frame` how many frames were sent before. Values that belong to a fault (`with`, `by`, `code`, `state`,
 //! `mails`) stand behind its device. On a virtual clock the same file and frames give the same bytes.
 
 use std::io::{self, Write};
@@ -29,6 +29,8 @@ struct Line<'l> {
     frame: u64,
     fault: &'l str,
     device: Option<&'l str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with: Option<&'l str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +78,7 @@ impl<W: Write> FaultLog<W> {
             frame: logged.frame,
             fault: &words.kind,
             device: words.device.as_deref(),
+            with: words.with.as_deref(),
             by: words.by,
             code: words.code,
             state: words.state,

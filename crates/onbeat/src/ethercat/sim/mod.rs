@@ -38,6 +38,7 @@ mod mailbox;
 mod parts;
 mod process_data;
 mod registers;
+mod seats;
 mod segment;
 mod setup_words;
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! open and coming back by it. A closed port is passed over. A frame that reaches port 0 from within, because that port is closed,
 //! passes the processing unit then. Line, tree, ring, and both halves of a cut ring follow from this one rule.
 
+use super::seats::Seats;
+
 /// Time through a device with its processing unit, and without.
 const PROCESSING_NS: u64 = 320;
 const FORWARDING_NS: u64 = 120;
@@ -49,6 +51,7 @@ pub(crate) struct Topology {
     pub(crate) cables: Vec<Cable>,
     plugs: Vec<[Option<usize>; 4]>,
     pub(crate) ports: Vec<[Port; 4]>,
+    pub(super) seats: Seats,
 }
 
 /// A device whose processing unit a frame passes.
@@ -92,15 +95,24 @@ impl Route {
 
 impl Topology {
     pub(crate) fn new(devices: usize, cables: Vec<Cable>) -> Self {
-        let mut plugs = vec![[None; 4]; devices];
+        let seats = Seats::new(devices, &cables);
+        let ports = vec![[Port::default(); 4]; devices];
+        let mut topology = Self { cables: Vec::new(), plugs: vec![[None; 4]; devices], ports, seats };
+        topology.set_cables(cables);
+        topology
+    }
+
+    /// Lays other cables between the same devices.
+    pub(super) fn set_cables(&mut self, cables: Vec<Cable>) {
+        self.plugs.fill([None; 4]);
         for (number, cable) in cables.iter().enumerate() {
             for end in cable.ends {
                 if let End::Port { device, port } = end {
-                    plugs[device][port] = Some(number);
+                    self.plugs[device][port] = Some(number);
                 }
             }
         }
-        Self { cables, plugs, ports: vec![[Port::default(); 4]; devices] }
+        self.cables = cables;
     }
 
     pub(crate) fn new_route(&self) -> Route {

@@ -194,6 +194,10 @@ impl Controller {
         (self.memory[ALIAS_ENABLE] & 1 != 0).then(|| word(&self.memory[..], ALIAS))
     }
 
+    pub(crate) fn has_port(&self, port: usize) -> bool {
+        port < usize::from(self.ports)
+    }
+
     /// Loop control of a port: 0 and 1 automatic, 2 open, 3 closed.
     pub(crate) fn loop_control(&self, port: usize) -> u8 {
         self.memory[LOOP_CONTROL] >> (2 * port) & 3
