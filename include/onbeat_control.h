@@ -709,10 +709,19 @@ static inline int onbeat_device_find(const struct onbeat_control *bus, const cha
     return -1;
 }
 
-/* AL state of a device (1 INIT, 2 PREOP, 4 SAFEOP, 8 OP, 0 never read); `*status` (may be NULL) is its AL status code, `*presence` (may be
- * NULL) 1 present, 2 lost, 3 another device in its place. */
+/* How long nothing has come back from the devices, in ns; 0 while answers come, and before the first cycle. A bus process that is stopped
+ * gets none either. */
+static inline uint64_t onbeat_no_answer_for(const struct onbeat_control *bus) {
+    const uint64_t quiet = 110000000; /* ten cycles of a millisecond, and as long as a busy machine may keep the bus from its CPU */
+    uint64_t answered = onbeat_look(&bus->header->answered_at), now = onbeat_now();
+    return answered != 0 && now > answered && now - answered > quiet ? now - answered : 0;
+}
+
+/* AL state of a device (1 INIT, 2 PREOP, 4 SAFEOP, 8 OP, 0 not known); `*status` (may be NULL) is its AL status code, `*presence` (may be
+ * NULL) 1 present, 2 lost, 3 another device in its place. While nothing comes back, every device is lost: no state is of before. */
 static inline uint16_t onbeat_device_state(const struct onbeat_control *bus, uint32_t device, uint16_t *status, uint32_t *presence) {
     uint64_t word = device < bus->device_count ? onbeat_load(bus->states + device) : 0;
+    if (onbeat_no_answer_for(bus) > 0) word = (uint64_t)2 << 32;
     if (status) *status = (uint16_t)(word >> 16);
     if (presence) *presence = (uint32_t)(word >> 32);
     return (uint16_t)word;

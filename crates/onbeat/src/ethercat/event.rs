@@ -226,6 +226,7 @@ impl Event {
             | EventKind::BusDown
             | EventKind::DeviceFound
             | EventKind::DeviceBack
+            | EventKind::AnswerBack
             | EventKind::WorkingCounterBack
             | EventKind::ClockLocked
             | EventKind::OwnerTaken
