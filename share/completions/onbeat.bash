@@ -241,7 +241,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -352,7 +352,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__bus__subcmd__scan)
-            opts="-h --json --color --help"
+            opts="-h --beside-running --json --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -676,7 +676,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__gate)
-            opts="-h --limit --at --series --baseline --no-worse-than --tuning --load --junit --json --color --help"
+            opts="-h --limit --at --series --limit-on --baseline --no-worse-than --tuning --load --junit --json --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -691,6 +691,10 @@ _onbeat() {
                     return 0
                     ;;
                 --series)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit-on)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -959,7 +963,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1097,7 +1101,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1239,7 +1243,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1341,7 +1345,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1443,7 +1447,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1561,7 +1565,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1675,7 +1679,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1777,7 +1781,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --out)
@@ -1845,7 +1849,7 @@ _onbeat() {
                     return 0
                     ;;
                 --limit-on)
-                    COMPREPLY=($(compgen -W "main release period response" -- "${cur}"))
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --mission)
@@ -1908,7 +1912,7 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__robot__subcmd__run)
-            opts="-h --trajectory --interface --simulate --same-cycle --name --for --priority --cpu --wait --no-causes --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --out --json --verbose --color --help"
+            opts="-h --trajectory --interface --simulate --same-cycle --name --for --priority --cpu --wait --no-causes --period --work --deadline --on-overrun --phase --spikes-over --dma-latency --lockdown --limit --at --limit-on --out --json --verbose --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1970,6 +1974,18 @@ _onbeat() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit-on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --out)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2004,13 +2020,17 @@ _onbeat() {
             return 0
             ;;
         onbeat__subcmd__segment__subcmd__fault)
-            opts="-h --list --device --by --code --state --mails --share --for --on --color --help"
+            opts="-h --list --device --with --by --code --state --mails --share --for --on --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --with)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -64,10 +64,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l spikes-over -d '
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
@@ -76,7 +73,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l no-causes -d 'Le
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -l verbose -d 'Print all conclusions in sentences above the closing lines'
-complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bench" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and not __fish_seen_subcommand_from timer hiccup latency write read-write chain bus sharing" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
@@ -105,10 +102,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
@@ -122,7 +116,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -l verbose -d 'Print all conclusions in sentences above the closing lines'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from timer" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
@@ -139,10 +133,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
@@ -156,7 +147,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -l verbose -d 'Print all conclusions in sentences above the closing lines'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from hiccup" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
@@ -173,10 +164,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
@@ -190,7 +178,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -l verbose -d 'Print all conclusions in sentences above the closing lines'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from latency" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
@@ -207,10 +195,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
@@ -225,7 +210,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -l verbose -d 'Print all conclusions in sentences above the closing lines'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from write" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
@@ -242,10 +227,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
@@ -263,7 +245,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -l verbose -d 'Print all conclusions in sentences above the closing lines'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from read-write" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
@@ -280,10 +262,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
@@ -312,7 +291,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -l verbose -d 'Print all conclusions in sentences above the closing lines'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from chain" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
@@ -329,10 +308,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
@@ -361,7 +337,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l lockdown -d 'Kill the process if the loop asks the kernel for anything but sleep and time'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -l verbose -d 'Print all conclusions in sentences above the closing lines'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from bus" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l cpu -d 'Stay on this CPU [default: wherever the scheduler puts the loop]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l wait -d 'How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the period after each cycle, as in the papers of 2007 and 2009)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l load -d 'What else the machine shall do meanwhile; see `onbeat load --help`' -r
@@ -378,10 +354,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l period -d 'Distance of two releases' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l priority -d 'Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop' -r
@@ -401,7 +374,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l json -d 'Print one JSON object and nothing else'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l verbose -d 'Print all conclusions in sentences above the closing lines'
 complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -l hog -d 'A thread of half the loop\'s priority takes four fifths of the loop\'s CPU, and one reader runs there too: without priority inheritance the loop waits for the hog. Without --cpu, the last CPU is taken'
-complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand measure; and __fish_seen_subcommand_from sharing" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l for -d 'How long; 0 is until Ctrl-C' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l dir -d 'Directory that the disk part writes in [default: the system\'s directory for temporary files]' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand load" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
@@ -425,10 +398,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l carried -d 'Thi
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l at -d 'How many of the releases must keep it, in percent' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit-on -d 'What the limit is on' -r -f -a "main\t'What the run is about: release latency, or what its probe measures'
-release\t'Release latency: release to start, skipped releases among them'
-period\t'Observed period: start to start'
-response\t'Response time: release to end of work'"
+complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l mission -d 'For how long the worst is to be estimated, up to a hundred times the run [default: ten times the run]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l html -d 'Write the page here [default: report.html beside the run files]' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
@@ -437,7 +407,7 @@ never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l full -d 'Print the paper\'s whole tables'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l brief -d 'Print tables and verdict only, and write no page: quick, for a run that goes on'
 complete -c onbeat -n "__fish_onbeat_using_subcommand report" -l json -d 'Print one JSON object and nothing else'
-complete -c onbeat -n "__fish_onbeat_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c onbeat -n "__fish_onbeat_using_subcommand report" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand import" -l from -d 'The format [default: what the content shows]' -r -f -a "cyclictest-json\t'cyclictest --json, with -h'
 cyclictest\t'Histogram text of cyclictest: -h, -H, --histfile'
 oslat-json\t'oslat --json'
@@ -486,6 +456,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand export" -s h -l help -d 'P
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l limit -d 'The longest time that is still good' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l at -d 'How many samples must keep the limit, and the percentile that is held against the baseline, in percent' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l series -d 'The series: release_latency, observed_period, response_time, hiccup, gap, ...' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l limit-on -d 'events=N: at most so many alarms of bus and robot' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l baseline -d 'A run that this one may not be worse than' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l no-worse-than -d 'The largest ratio to the baseline that is still good' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l tuning -d 'Only this tuning of a bench, or this stream of an imported run [default: a bench\'s best tuning; all streams]' -r
@@ -516,6 +487,9 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_sub
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l phase -d 'Where the releases lie: avoid-tick keeps them clear of the kernel\'s periodic tick, whose interrupt would make them late; a time such as 0us or 250us puts them there in each period of the clock' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l spikes-over -d 'From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times the median wake-up latency of its interval, at least 50us]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l dma-latency -d 'Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l limit -d 'The longest that is still on time, of what the run is about (or see --limit-on)' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l at -d 'How many of the releases must keep it, in percent' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l limit-on -d 'What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot, which needs no --limit' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l out -d 'Directory that gets one directory per run, and `latest`' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand robot; and __fish_seen_subcommand_from run" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
@@ -554,6 +528,7 @@ always\t''
 never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l device -d 'Name of the device' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l with -d 'Name of the device it changes places with (`swap`)' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l by -d 'How much: ns or a time such as 2ms, parts per billion, or what is added to a working counter' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l code -d 'AL status code, abort code or error code, such as 0x1b' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand segment; and __fish_seen_subcommand_from fault" -l state -d 'AL state: init, preop, safeop, op, or its number' -r
@@ -581,7 +556,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_s
 always\t''
 never\t''"
 complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -s h -l help -d 'Print help'
-complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "scan" -d 'Which devices answer on an interface; none of them is enabled'
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "scan" -d 'Scan for devices (read-only)'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "run" -d 'Runs a bus whose outputs belong to another process, and shares its process image'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "state" -d 'Does it run, in which cycle is it, who owns the outputs?'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_subcommand_from scan run state info watch events stats sdo" -f -a "info" -d 'Its devices: identity, AL state, place in the process image'
@@ -592,6 +567,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and not __fish_seen_s
 complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from scan" -l color -d 'Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from scan" -l beside-running -d 'Scan although a bus is running there; registers are read only, between its frames'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from scan" -l json -d 'As JSON'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from scan" -s h -l help -d 'Print help'
 complete -c onbeat -n "__fish_onbeat_using_subcommand bus; and __fish_seen_subcommand_from run" -l interface -d 'Network interface with the file\'s devices [default: they are simulated]' -r
