@@ -117,17 +117,18 @@ fn bus(place: &Place) -> Running {
     Running(child.unwrap())
 }
 
-fn here() -> Place {
+/// `test` is part of the bus's name: tests of this file run side by side, and names are the machine's.
+fn here(test: &str) -> Place {
     let dir = tempfile::tempdir().unwrap();
     let path: PathBuf = Path::new("two.toml").to_owned();
     fs::write(dir.path().join(path), FILE).unwrap();
-    Place { dir, name: format!("test-one-{}", std::process::id()) }
+    Place { dir, name: format!("test-{test}-{}", std::process::id()) }
 }
 
 #[test]
 fn one_segment_one_bus_and_a_scan_beside_it_live() {
     in_a_namespace(|| {
-        let place = here();
+        let place = here("one");
         let devices = segment(&place);
         let who = format!("process {} (onbeat)", devices.0.id());
         for words in [["--veth", "o0"], ["--interface", "o0-seg"]] {
@@ -145,7 +146,8 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
         let bus = bus(&place);
         place.until("both are in OP", |state| state["in_op"] == 2);
         let who = format!("process {} (onbeat)", bus.0.id());
-        let second = ["bus", "run", "two.toml", "--interface", "o0", "--name", "test-one-second"];
+        let other = format!("{}-second", place.name);
+        let second = ["bus", "run", "two.toml", "--interface", "o0", "--name", &other, "--", "--for", "2s"];
         let why = place.refused(&second);
         assert!(why.contains("a MainDevice of onbeat is running on \"o0\" already") && why.contains(&who), "{why}");
         let why = place.refused(&["bus", "scan", "o0"]);
@@ -168,7 +170,7 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
 #[test]
 fn a_stopped_bus_and_a_stopped_segment_say_how_long_they_are_silent_live() {
     in_a_namespace(|| {
-        let place = here();
+        let place = here("silent");
         let devices = segment(&place);
         let bus = bus(&place);
         let text = || String::from_utf8(place.ask(&["bus", "state", "--name", &place.name]).stdout).unwrap();

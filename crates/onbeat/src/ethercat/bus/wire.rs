@@ -188,7 +188,11 @@ impl Packets {
         if let Some(trouble) = watcher.trouble() {
             return Err(CarrierError::Trouble { name: name.to_owned(), trouble });
         }
-        Ok(Self { watcher: Some(watcher), ..Self::on(interface) })
+        let packets = Self { watcher: Some(watcher), ..Self::on(interface) };
+        if packets.opened.interface.was_down() {
+            return Err(CarrierError::Trouble { name: name.to_owned(), trouble: Trouble::Down });
+        }
+        Ok(packets)
     }
 
     /// A socket that is open.

@@ -161,6 +161,14 @@ impl Interface {
         }
     }
 
+    /// Whether the interface was down at some moment since the socket was bound to it.
+    ///
+    /// The kernel gives a socket frames when its interface goes up, but not while it makes a ring for the socket (`packet_notifier` and
+    /// `packet_set_ring` in net/packet/af_packet.c): a socket that was being prepared at that moment never gets one.
+    pub(crate) fn was_down(&self) -> bool {
+        matches!(rustix::net::sockopt::socket_error(&self.file), Ok(Err(rustix::io::Errno::NETDOWN)))
+    }
+
     /// Makes it fit for a loop: reading returns at once when nothing is there, own frames are not heard, and frames leave without a
     /// queue. What the kernel does not know of these is done without.
     pub(crate) fn for_a_loop(&self) {

@@ -195,6 +195,7 @@ impl Watched {
             Some(state) if state.index != self.index => match self.open_again(state.index) {
                 Ok(()) => state.trouble(),
                 Err(CarrierError::InUse { .. }) => Some(Trouble::Taken),
+                // The interface of before is gone until there is one to send by.
                 Err(_) => Some(Trouble::Gone),
             },
             Some(state) => state.trouble(),
@@ -204,6 +205,10 @@ impl Watched {
 
     fn open_again(&mut self, index: u32) -> Result<(), CarrierError> {
         let opened = Opened::on(Interface::open_as(&self.name, Role::MainDevice)?);
+        // A message says when it is up: then it is opened once more.
+        if opened.interface.was_down() {
+            return Err(CarrierError::Trouble { name: self.name.clone(), trouble: Trouble::Down });
+        }
         let mut other = self.shared.other.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *other = Some(opened);
         self.index = index;
