@@ -18,7 +18,7 @@ const CYCLES: u64 = 10_000;
 /// A test that gets the Python that has the MainDevices.
 type Check = fn(&Path);
 
-const CHECKS: [(&str, Check); 4] = [
+const CHECKS: [(&str, Check); 5] = [
     ("what_a_library_prints_is_not_taken_for_the_result", a_library_that_prints),
     (
         "pysoem_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_ten_thousand_cycles",
@@ -26,6 +26,7 @@ const CHECKS: [(&str, Check); 4] = [
     ),
     ("kickcat_brings_all_59_devices_to_op_and_finds_each_working_counter_right", all_59_devices_in_op_by_kickcat),
     ("the_cable_redundancy_of_pysoem_keeps_a_ring_in_op_through_a_cut", a_ring_through_a_cut),
+    ("a_robot_that_pysoem_shares_the_cable_with_stops_and_says_why", a_robot_beside_another_main_device),
 ];
 
 fn main() -> ExitCode {
@@ -84,6 +85,29 @@ fn a_ring_through_a_cut(python: &Path) {
     let exact = told["exact"].as_u64().unwrap();
     assert!(exact * 10 >= CYCLES / 3 * 9, "{told}");
     assert!(told["others"].as_array().unwrap().len() <= 2, "{told}");
+}
+
+/// Six drives that nothing distinguishes get other stations while they walk. Without a look at who is who, set-points of one would reach
+/// another afterwards.
+fn a_robot_beside_another_main_device(python: &Path) {
+    let room = tempfile::tempdir().unwrap();
+    let [script, file] = ["foreign.py", "six.toml"].map(|name| root().join("tests/maindevices").join(name));
+    let mut command = Command::new("nice");
+    command.args(["-n", "-20", "unshare", "--net"]).arg(python).arg("-B").arg(script);
+    command.arg(env!("CARGO_BIN_EXE_onbeat")).arg(file);
+    command.env("ONBEAT_STATE_DIR", room.path().join("state")).current_dir(room.path());
+    let told = result(&command.output().unwrap());
+    let said = told["said"].as_str().unwrap();
+    assert_eq!(told["found"], 6, "{said}");
+    assert_eq!(told["states"], Value::from(vec![1; 6]), "none is in OP again: nothing proves which is which: {said}");
+    for sentence in [
+        ": another MainDevice uses the same interface, 1 of its frames so far; end one of the two",
+        ": safe stop: ",
+        ": j3: it may have changed places with one like it",
+    ] {
+        assert_eq!(said.matches(sentence).count(), 1, "{sentence}: {said}");
+    }
+    assert_eq!(told["status"], 1, "{said}");
 }
 
 /// The result of a script, from a network namespace of its own.

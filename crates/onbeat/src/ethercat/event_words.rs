@@ -37,6 +37,11 @@ fn with_code(code: u32) -> String {
     if code == 0 { String::new() } else { format!(" (AL status code 0x{code:04x})") }
 }
 
+/// How often something came in a row, when it was more than once.
+fn in_a_row(code: u32) -> String {
+    if code > 1 { format!(", {code} in a row") } else { String::new() }
+}
+
 /// Why a robot is in a safe stop: `by` is the number in the event or in the image, `joint` the joint that led to it, `code` the misses, or
 /// why the joint is down; 0 where that is not known.
 #[must_use]
@@ -111,11 +116,10 @@ impl Event {
             EventKind::Emergency => format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}"),
             EventKind::WorkingCounterOff => format!("working counter {new} where {old} is expected"),
             EventKind::WorkingCounterBack => format!("working counter right again after {code} cycles"),
-            EventKind::FrameLost if code <= 1 => "no reply in time".to_owned(),
-            EventKind::FrameLost => format!("no reply in time, {code} in a row"),
-            EventKind::FrameLate => "a reply came after its deadline".to_owned(),
-            EventKind::FrameUnknown => format!("a frame of {code} bytes came that was not sent, or was damaged"),
-            EventKind::FrameDuplicate => format!("a frame came back once more, {code} in a row"),
+            EventKind::FrameLost => format!("no reply in time{}", in_a_row(code)),
+            EventKind::FrameLate => format!("a reply came after its deadline{}", in_a_row(code)),
+            EventKind::FrameUnknown => format!("a frame came that was not sent, or was damaged{}", in_a_row(code)),
+            EventKind::FrameDuplicate => format!("a frame came back once more{}", in_a_row(code)),
             EventKind::ForeignFrames => {
                 format!("another MainDevice uses the same interface, {code} of its frames so far; end one of the two")
             }

@@ -66,7 +66,7 @@ pub const MOST_DEVICES: usize = 256;
 /// A bus that does not come up is begun anew so often.
 const MOST_RESTARTS: usize = 2;
 /// Frames of the library that configures devices may come so many cycles late; they are not another MainDevice's.
-const LIBRARY_CYCLES: u64 = 1_000;
+const LIBRARY_CYCLES: u64 = 100;
 /// Answers count as late for so many cycles after one was.
 const LATE_FOR: u64 = 10;
 
