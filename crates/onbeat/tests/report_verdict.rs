@@ -262,6 +262,20 @@ fn a_bench_that_ended_before_its_heaviest_load_is_compared_by_what_was_run() {
 }
 
 #[test]
+fn tails_of_two_loads_are_named_and_not_divided() {
+    let of = |tuning: &str, load: &str, ns: u64| run(tuning, load, &[vec![late(ns); 2_000]]);
+    let cells = [
+        of("none", "idle", 90 * US),
+        of("none", "paper", 700 * US),
+        of("P", "idle", 30 * US),
+        of("P", "paper", 6 * US),
+    ];
+    let sentence = bench(&["none", "P"], &["idle", "paper"], None, &cells).verdict.sentence;
+    let expected = "P is best: p99 release latency 30 us under idle, its worst load; none has 700 us under paper";
+    assert_eq!(sentence, expected);
+}
+
+#[test]
 fn with_few_samples_the_comparison_falls_back_to_a_percentile_that_they_support() {
     let of = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 500]]);
     let summary = bench(&["none", "P"], &["paper"], None, &[of("none", 40 * US), of("P", 20 * US)]);

@@ -136,8 +136,15 @@ fn compared(ranking: &Ranking<'_>) -> String {
     }
     let (none_ns, none_cell) = none.tail();
     let times = none_ns as f64 / tail_ns.max(1) as f64;
-    let against = match skipped_in_words(none_cell) {
+    let skipped = skipped_in_words(none_cell);
+    let against = match skipped {
         _ if times < 1.0 => String::new(),
+        // A ratio of two loads says nothing of the tuning.
+        _ if none_cell.load != cell.load => {
+            let also = skipped.map(|skipped| format!(" and {skipped}")).unwrap_or_default();
+            let none_time = time_ns(none_ns, Letters::Ascii);
+            format!(", its worst load; none has {none_time} under {}{also}", none_cell.load)
+        }
         Some(skipped) => format!(", {} times below none, which {skipped}", short_ratio(times)),
         None => format!(", {} times below none", short_ratio(times)),
     };
