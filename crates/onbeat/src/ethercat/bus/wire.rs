@@ -167,8 +167,8 @@ pub struct Packets {
     spin: Spin,
     /// Of an interface that has a name.
     watcher: Option<Watcher>,
-    /// What sending said last.
-    refused: Option<Trouble>,
+    /// Why a frame could not be sent, and how long it was; until one as long leaves.
+    refused: Option<(Trouble, usize)>,
 }
 
 impl Packets {
@@ -244,7 +244,11 @@ impl Wire for Packets {
             self.port = self.opened.interface.port();
         }
         // An interface that is down or full loses frames; the bus sees that they do not come back.
-        self.refused = self.port.write(frame).err().and_then(|errno| Trouble::of_errno(errno.0));
+        let refused = self.port.write(frame).err().and_then(|errno| Trouble::of_errno(errno.0));
+        // A shorter frame that leaves says nothing of one that was too long.
+        if refused.is_some() || self.refused.is_some_and(|(_, bytes)| frame.len() >= bytes) {
+            self.refused = refused.map(|trouble| (trouble, frame.len()));
+        }
     }
 
     fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
@@ -286,7 +290,7 @@ impl Wire for Packets {
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        self.watcher.as_ref().and_then(Watcher::trouble).or(self.refused)
+        self.watcher.as_ref().and_then(Watcher::trouble).or(self.refused.map(|(trouble, _)| trouble))
     }
 
     fn longest(&self) -> Option<usize> {
