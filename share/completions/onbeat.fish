@@ -456,7 +456,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand export" -s h -l help -d 'P
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l limit -d 'The longest time that is still good' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l at -d 'How many samples must keep the limit, and the percentile that is held against the baseline, in percent' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l series -d 'The series: release_latency, observed_period, response_time, hiccup, gap, ...' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l limit-on -d 'events=N: at most so many alarms of bus and robot' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l limit-on -d 'events=N: at most N alarms of bus and robot' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l baseline -d 'A run that this one may not be worse than' -r -F
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l no-worse-than -d 'The largest ratio to the baseline that is still good' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand gate" -l tuning -d 'Only this tuning of a bench, or this stream of an imported run [default: a bench\'s best tuning; all streams]' -r

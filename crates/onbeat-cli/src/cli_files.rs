@@ -149,7 +149,7 @@ pub(crate) struct GateOptions {
     /// The series: release_latency, observed_period, response_time, hiccup, gap, ...
     #[arg(long, default_value = "release_latency", value_parser = series, value_name = "SERIES")]
     pub(crate) series: Series,
-    /// events=N: at most so many alarms of bus and robot
+    /// events=N: at most N alarms of bus and robot
     #[arg(long, value_parser = crate::cli::most_alarms, value_name = "events=N")]
     pub(crate) limit_on: Option<u64>,
     /// A run that this one may not be worse than

@@ -160,7 +160,7 @@ pub enum BusError {
     Thread(std::io::Error),
     /// The library that configures devices panicked, with these words: a bug in it.
     #[error(
-        "the library that configures devices failed by an error of its own, and again when the bus was brought up anew; check cables and \
+        "the library that configures devices failed by an error of its own, and again on the second try; check cables and \
          power of the devices, and that nothing else uses the interface"
     )]
     Panicked(String),

@@ -75,7 +75,7 @@ impl Line {
     }
 }
 
-/// Logical address and length in an FMMU: what this device was told and no other. It is gone with the power.
+/// Logical address and length in an FMMU: no other device is given the same. Lost with the power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     register: u16,

@@ -65,9 +65,9 @@ use super::step::{BusCycle, Controller};
 pub const MOST_DEVICES: usize = 256;
 /// A bus that does not come up is begun anew so often.
 const MOST_RESTARTS: usize = 2;
-/// Frames of the library that configures devices may come so many cycles late; they are not another MainDevice's.
+/// Late frames of the library that configures devices still arrive in this number of cycles; they are not another MainDevice's.
 const LIBRARY_CYCLES: u64 = 100;
-/// Answers count as late for so many cycles after one was.
+/// Number of cycles for which answers count as late after one was.
 const LATE_FOR: u64 = 10;
 
 /// When replies are read.
@@ -480,7 +480,7 @@ impl<W: Wire> Bus<W> {
         notes.note(kind, None, (0, 0), u32::try_from(code).unwrap_or(u32::MAX));
     }
 
-    /// The same bus, which takes whoever is at a place for the file's device. For tests, which must see set-points go astray then.
+    /// The same bus without its identity check: it takes any device at a place for the file's. For tests that must detect the difference.
     #[doc(hidden)]
     #[must_use]
     pub fn believing_everything(mut self) -> Self {

@@ -1,6 +1,6 @@
 //! What happens again and again is reported now and then: events of a nuisance must not push out those of everything else.
 
-/// A row of a nuisance ends when it has not been seen for so many cycles.
+/// Number of cycles without a nuisance that end its row.
 const ROW_ENDS_AFTER: u64 = 100;
 /// Within a row, the first is reported and then each of these.
 const REPORTED_EVERY: u32 = 1_000;

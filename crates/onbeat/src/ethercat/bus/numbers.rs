@@ -1,6 +1,6 @@
 //! Numbers that nobody else on the cable uses: stations that are given once, and where the logical addresses of this bus begin.
 //!
-//! A set-point reaches whoever maps its logical address, and a write whoever has its station. Every other MainDevice counts both from a
+//! A set-point reaches the device that maps its logical address, and a write the device that has its station. Every other MainDevice counts both from a
 //! round number on (0x1001 and 0, for most). Those of a bus begin at a number made of the time of its start instead, and a station that was
 //! given is never given again while the bus is up: a device that answers at one is the device it was given to, and has had power since.
 

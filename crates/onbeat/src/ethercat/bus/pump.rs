@@ -159,7 +159,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         Ok(())
     }
 
-    /// Stations of the devices at the first so many places, asked by position.
+    /// Stations of the devices at the first `places` places, read by position.
     pub(super) fn stations(&mut self, places: usize) -> Result<Vec<u16>, BusError> {
         let (mut frame, mut reply) = (Box::new([0; LONGEST]), Box::new([0; LONGEST + 1]));
         let mut stations = Vec::with_capacity(places);

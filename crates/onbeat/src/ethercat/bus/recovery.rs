@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lost ──▶ is at a place without its station ──▶ who is it? (visit) ──▶ INIT ──▶ what it was told once ──▶ clock ──▶ OP
-//! fell back, or answers at its station ──▶ does its FMMU hold what it was told? ──▶ acknowledge ─────────────────▶ OP
+//! fell back, or answers at its station ──▶ is its FMMU as configured? ──▶ acknowledge ──────────────────────────▶ OP
 //! ```
 //!
 //! Stations are given once (`numbers`), so a device that answers at its station is the one that was identified when it got it.
@@ -81,7 +81,7 @@ pub(super) enum Progress {
     Silent,
 }
 
-/// What follows when a device's FMMU holds what it was told.
+/// What follows when a device's FMMU is as configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// It is asked for this.
@@ -95,7 +95,7 @@ enum Then {
 enum Step {
     /// Who is it?
     Visit(Visit),
-    /// Does its FMMU hold what it was told? And then this step.
+    /// Compares its FMMU with the configuration; then this step.
     Mark(Then),
     /// AL control to write, and the state to wait for.
     Request(u8),
@@ -122,7 +122,7 @@ pub(super) struct Known {
     /// Others of the bus have the same identity and alias.
     pub(super) has_equals: bool,
     pub(super) script: Box<[Line]>,
-    /// What stands in its FMMU when it was told its script.
+    /// The content of its FMMU after its script.
     pub(super) mark: Option<Mark>,
     pub(super) has_clock: bool,
     /// Counter of the last mail it got.
