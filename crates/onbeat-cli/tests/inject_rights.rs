@@ -52,7 +52,10 @@ fn place() -> Option<(tempfile::TempDir, PathBuf)> {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.path().join("onbeat");
-    fs::copy(env!("CARGO_BIN_EXE_onbeat"), &program).unwrap();
+    // Copied by a process of its own: a program that this process has open for writing cannot be run, and a child that another test
+    // has just forked holds what was open here until it runs its own program.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_onbeat")).arg(&program).status().unwrap();
+    assert!(copied.success(), "cp ended with {copied}");
     let set = Command::new("setcap").arg("cap_sys_nice,cap_ipc_lock+ep").arg(&program).status();
     if !set.is_ok_and(|status| status.success()) {
         println!("skipped: setcap (package libcap2-bin) cannot give capabilities here");
