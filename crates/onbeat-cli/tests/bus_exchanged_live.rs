@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use onbeat::ethercat::control::Client;
 use onbeat::ethercat::event::EventKind;
+use onbeat::robot::Phase;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -118,10 +119,13 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
     let mut robot = room.start("robot", &[&robot[..], &more].concat());
     let in_op = |states: Vec<(String, u64)>| states.iter().filter(|(_, state)| *state == 8).count();
     until("not in OP", || room.said("robot"), || in_op(room.states()) == 3);
+    // A robot that has not moved yet would not have to stop.
+    let client = Client::open(&name).unwrap();
+    let moves = || client.state().robot.is_some_and(|robot| robot.phase == Phase::Running as u8);
+    until("it does not move", || room.said("robot"), moves);
     drop(first);
 
     let second = room.start("second", &["segment", "run", "other.toml", "--interface", "leg-seg", "--priority", "0"]);
-    let client = Client::open(&name).unwrap();
     let wrong = || {
         let events = client.events(1).events.into_iter();
         events

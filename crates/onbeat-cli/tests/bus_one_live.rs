@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-const FILE: &str =
-    "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
+const FILE: &str = "[segment]\nname = \"two\"\nwatchdog_ms = 6000\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
 /// Longest wait for something that must come about; a loaded machine may stop for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The AL state SAFEOP; OP is greater.
+const SAFEOP: u64 = 4;
 
 /// Does the work in a network namespace of its own, with all processes that it starts.
 fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
@@ -71,11 +73,28 @@ impl Place {
         }
     }
 
-    fn kinds(&self) -> Vec<String> {
+    /// What `bus state` prints as soon as `words` are in it. On a loaded machine the bus itself may miss cycles or be without answers
+    /// for a while, so that one answer says nothing of the next.
+    fn until_it_prints(&self, words: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let text = String::from_utf8(self.ask(&["bus", "state", "--name", &self.name]).stdout).unwrap();
+            if text.contains(words) {
+                return text;
+            }
+            assert!(began.elapsed() < PATIENCE, "\"{words}\" was not printed: {text}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn events(&self) -> Vec<Value> {
         let said = self.ask(&["bus", "events", "--json", "--name", &self.name]).stdout;
         let lines = String::from_utf8(said).unwrap();
-        let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        events.map(|line| line["event"]["kind"].as_str().unwrap_or_default().to_owned()).collect()
+        lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].take()).collect()
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        self.events().iter().map(|event| event["kind"].as_str().unwrap_or_default().to_owned()).collect()
     }
 }
 
@@ -153,17 +172,24 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
         let why = place.refused(&["bus", "scan", "o0"]);
         assert!(why.contains("a bus of onbeat is running on \"o0\"") && why.contains(&who), "{why}");
         assert!(why.contains("--beside-running"), "{why}");
-        let before = place.kinds();
+        let before = place.events();
         let beside = place.ask(&["bus", "scan", "o0", "--beside-running", "--json"]);
         let scanned: Value = serde_json::from_slice(&beside.stdout).unwrap();
         for (device, name) in scanned.as_array().unwrap().iter().zip(["hip", "knee"]) {
-            assert_eq!((&device["name"], &device["al_state"]), (&name.into(), &8.into()));
-            assert!(device["serial"].is_null());
+            assert_eq!(&device["name"], name);
+            assert!(device["serial"].is_null() && device["al_state"].as_u64() >= Some(SAFEOP), "{device}");
         }
-        let news: Vec<String> = place.kinds().split_off(before.len());
-        let known = ["frame_lost", "frame_late", "working_counter_off", "working_counter_back"];
-        assert!(news.iter().all(|kind| known.contains(&kind.as_str())), "{news:?}");
-        assert_eq!(place.state()["in_op"], 2);
+        // That no register changes is shown on the virtual clock (bus_scan). Here a starved bus may lose its devices' watchdogs, which
+        // brings them to SAFEOP; a scan that reset them would bring them to INIT, and its stations would be a foreign MainDevice's.
+        let news: Vec<Value> = place.events().split_off(before.len());
+        let starved =
+            ["frame_lost", "frame_late", "working_counter_off", "working_counter_back", "no_answer", "answer_back"];
+        for event in &news {
+            let kind = event["kind"].as_str().unwrap_or_default();
+            let state = event["new"].as_u64().map(|state| state & 0x0f);
+            assert!(starved.contains(&kind) || kind == "state_changed" && state >= Some(SAFEOP), "{news:?}");
+        }
+        place.until("both are in OP", |state| state["in_op"] == 2);
     });
 }
 
@@ -173,13 +199,13 @@ fn a_stopped_bus_and_a_stopped_segment_say_how_long_they_are_silent_live() {
         let place = here("silent");
         let devices = segment(&place);
         let bus = bus(&place);
-        let text = || String::from_utf8(place.ask(&["bus", "state", "--name", &place.name]).stdout).unwrap();
         place.until("both are in OP", |state| state["in_op"] == 2 && state["no_answer_ns"].is_null());
-        assert!(text().contains("2 of 2 devices in OP"));
+        place.until_it_prints("2 of 2 devices in OP");
 
         bus.signal(Signal::STOP);
         place.until("the bus is stopped", |state| state["in_op"] == 0 && state["no_answer_ns"].as_u64() > Some(0));
-        assert!(text().contains("no cycle for ") && !text().contains("in OP"), "{}", text());
+        let text = place.until_it_prints("no cycle for ");
+        assert!(!text.contains("in OP"), "{text}");
         let info = String::from_utf8(place.ask(&["bus", "info", "--name", &place.name]).stdout).unwrap();
         assert!(info.contains("no cycle for ") && info.contains("lost") && !info.contains(" OP "), "{info}");
         bus.signal(Signal::CONT);
@@ -187,7 +213,8 @@ fn a_stopped_bus_and_a_stopped_segment_say_how_long_they_are_silent_live() {
 
         devices.signal(Signal::STOP);
         place.until("the segment is stopped", |state| state["in_op"] == 0 && state["no_answer_ns"].as_u64() > Some(0));
-        assert!(text().contains("no answer for ") && !text().contains("in OP"), "{}", text());
+        let text = place.until_it_prints("no answer for ");
+        assert!(!text.contains("in OP"), "{text}");
         assert!(place.kinds().contains(&"no_answer".to_owned()));
         devices.signal(Signal::CONT);
         place.until("it goes on", |state| state["in_op"] == 2);

@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 /// An ordinary user who owns nothing here.
 const USER: u32 = 65_534;
@@ -21,7 +22,12 @@ impl Robot {
         let program = directory.join("onbeat-loop");
         std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
         let child = Command::new(program).arg("1000").stdin(Stdio::null()).spawn().unwrap();
-        Self(child)
+        let robot = Self(child);
+        // Spawned is not asleep: what is checked of it later must not be its own start.
+        while !robot.field("State:").starts_with('S') || robot.field("Name:") != "onbeat-loop" {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        robot
     }
 
     fn field(&self, name: &str) -> String {
