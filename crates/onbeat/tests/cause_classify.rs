@@ -196,6 +196,47 @@ fn the_kernels_own_flags_tell_throttling_and_fair_server_apart() {
     assert_eq!(stopped(false, true), Kind::FairServer);
 }
 
+/// The kernel works for `dd` when the loop is woken; before, a real-time thread left the CPU though it wanted to run.
+fn beside_a_second_real_time_thread(afterwards: impl FnOnce(&mut World, Thread)) -> Kind {
+    let other = thread(60, 49, "other-rt");
+    let mut world = World::asleep_beside(other);
+    world.counters.has_fair_server = true;
+    world.switch(500, other, 0, dd());
+    afterwards(&mut world, other);
+    world.on(1, 950, 7, What::SyscallEnter { number: libc::SYS_write });
+    world.timer_interrupt(1001, 5).loop_runs(1906, dd());
+    main_of(&world.explained()).0
+}
+
+#[test]
+fn a_real_time_thread_that_went_to_another_cpu_shows_no_fair_server() {
+    assert_eq!(beside_a_second_real_time_thread(|_, _| ()), Kind::FairServer, "it wants to run, and dd does");
+    let migrated = beside_a_second_real_time_thread(|world, other| {
+        world.on(0, 520, 9, What::Migrate { thread: other, from_cpu: 1, to_cpu: 0 });
+    });
+    assert_eq!(migrated, Kind::KernelSection);
+    let zero = thread(0, 120, "swapper/0");
+    let runs_elsewhere = beside_a_second_real_time_thread(|world, other| {
+        world.on(0, 530, 0, What::Switch { prev: zero, prev_state: State(0), next: other });
+    });
+    assert_eq!(runs_elsewhere, Kind::KernelSection);
+    let ran_elsewhere = beside_a_second_real_time_thread(|world, other| {
+        world.on(0, 600, 60, What::Switch { prev: other, prev_state: State(1), next: zero });
+    });
+    assert_eq!(ran_elsewhere, Kind::KernelSection);
+}
+
+#[test]
+fn a_switch_that_left_no_record_does_not_say_that_its_thread_wanted_to_run() {
+    let other = thread(60, 49, "other-rt");
+    let mut world = World::asleep_beside(other);
+    world.counters.has_fair_server = true;
+    // From 900 on dd is seen where the other thread was; nothing says how that one left.
+    world.on(1, 900, 7, What::SyscallEnter { number: libc::SYS_write });
+    world.timer_interrupt(1001, 5).loop_runs(1906, dd());
+    assert_eq!(main_of(&world.explained()).0, Kind::KernelSection);
+}
+
 #[test]
 fn the_loop_went_to_sleep_after_the_instant_to_wake_up_at() {
     let mut world = World::asleep_beside(idle());
