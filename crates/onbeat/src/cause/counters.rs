@@ -67,6 +67,8 @@ pub struct Counters {
     pub readings: Vec<Reading>,
     /// The kernel runs as a guest.
     pub is_guest: bool,
+    /// How long the CPU's deepest idle state takes to leave, as the kernel has it, in nanoseconds; `None` where it lists none.
+    pub deepest_idle_ns: Option<u64>,
     /// System management interrupts meanwhile, where the CPU counts them.
     pub smi: Option<u64>,
     /// The kernel has a fair server.
