@@ -273,15 +273,15 @@ fn against_softirq(culprit: Option<&Culprit>) -> Vec<Advice> {
 }
 
 fn against_thread(culprit: Option<&Culprit>, situation: &Situation) -> Vec<Advice> {
-    let priority = culprit.and_then(|culprit| culprit.prio).map(|prio| HIGHEST - prio);
-    match (culprit, priority) {
-        (_, Some(priority)) if priority > HIGHEST => vec![Advice::DeadlineElsewhere],
-        (Some(culprit), _) if is_bound_to_its_cpu(culprit) => vec![Advice::PerCpuThread],
+    let stays = culprit.is_some_and(is_bound_to_its_cpu);
+    let elsewhere = if stays { Advice::PerCpuThread } else { Advice::MoveThread };
+    match culprit.and_then(|culprit| culprit.prio).map(|prio| HIGHEST - prio) {
+        Some(priority) if priority > HIGHEST => vec![Advice::DeadlineElsewhere],
         // No priority is above the highest, and one that is higher already does not help.
-        (_, Some(priority)) if priority == HIGHEST || i64::from(situation.priority) > i64::from(priority.max(0)) => {
-            vec![Advice::MoveThread]
+        Some(priority) if priority == HIGHEST || i64::from(situation.priority) > i64::from(priority.max(0)) => {
+            vec![elsewhere]
         }
-        _ => vec![Advice::Priority, Advice::MoveThread],
+        _ => vec![Advice::Priority, elsewhere],
     }
 }
 
