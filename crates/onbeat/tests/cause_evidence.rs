@@ -104,7 +104,7 @@ fn a_long_interrupt_of_the_loops_timer_accuses_neither_host_nor_kernel() {
     assert_eq!(us_of(&explanation, Kind::TimerInterrupt), 275, "25 us are what it may take");
     let evidence = &explanation.main().unwrap().evidence;
     assert!(
-        evidence.contains("took 300.0 us in all: host or kernel code; its steal counter did not move"),
+        evidence.contains("took 300.0 us in all: host or kernel code; its steal counter does not account for it"),
         "{evidence}"
     );
 
@@ -270,7 +270,7 @@ fn a_guest_that_stood_still_while_it_read_the_clock_was_paused_by_its_host() {
     assert_eq!((main_of(&explanation).0, us_of(&explanation, Kind::HypervisorPause)), (Kind::HypervisorPause, 292));
     assert!(explanation.main().unwrap().evidence.contains("no steal counter"));
     world.counters.source = CounterSource::Bpf;
-    assert!(world.explained().main().unwrap().evidence.contains("did not move"));
+    assert!(world.explained().main().unwrap().evidence.contains("does not account for it"));
     world.counters.is_guest = false;
     assert_eq!(main_of(&world.explained()).0, Kind::Unexplained, "bare metal has no hypervisor to blame");
     world.counters.smi = Some(1);
