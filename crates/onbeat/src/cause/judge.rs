@@ -224,11 +224,10 @@ impl<'w> Judge<'w> {
         match self.mode(thread, cpu, slice.to) {
             Mode::User => late(format!("{thread} was in user code, which cannot switch interrupts off")),
             Mode::Syscall(number) => off(Some(number)),
-            Mode::Kernel => off(None),
             Mode::Unknown if self.counters.is_guest => {
                 late(format!("{thread} ran; whether in the kernel is not known"))
             }
-            Mode::Unknown => off(None),
+            Mode::Kernel | Mode::Unknown => off(None),
         }
     }
 
