@@ -1,49 +1,49 @@
-// Why cycles were late: words and advice of each cause (the same as `onbeat::cause`), which one gives a spike its name,
+// Why cycles were late: words of each cause (the same as `onbeat::cause`), which one gives a spike its name,
 // and how many spikes each cell has of each.
+import { situationOf, type Situation } from './advice.ts';
 import type { Cause, CauseCount, Culprit, RunFile, Spike } from './hlog.ts';
 import type { Cell } from './model.ts';
 import type { CellSummary } from './summary.ts';
 import { ns, type Ns } from './units.ts';
 
-/** A kind of cause: its words, its letters in charts, how it is painted, and what would remove it. */
-export interface CauseWord { kind: string; words: string; letters: string; hue: string; pattern: 'solid' | 'hatch' | 'dots'; advice: string }
-
-const LETS_GO = 'keep other threads off this CPU (tuning C); a PREEMPT_RT kernel, or preempt=full, lets go much earlier';
+/** A kind of cause: its words, its letters in charts, and how it is painted. */
+export interface CauseWord { kind: string; words: string; letters: string; hue: string; pattern: 'solid' | 'hatch' | 'dots' }
 
 // Causes of one family share a colour and differ in pattern; those met most often are solid.
-const TABLE: readonly (readonly [kind: string, words: string, letters: string, hue: string, pattern: CauseWord['pattern'], advice: string])[] = [
-  ['hypervisor_steal', 'steal', 'St', 'vermilion', 'solid', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal'],
-  ['hypervisor_pause', 'hypervisor pause', 'Hp', 'vermilion', 'dots', 'give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal'],
-  ['rt_throttling', 'RT throttling', 'Rt', 'purple', 'solid', 'leave a tenth of the CPU to others; kernel.sched_rt_runtime_us=-1 removes the limit for good'],
-  ['cpu_quota', 'CPU quota', 'Cq', 'purple', 'dots', 'give the loop a real-time priority (tuning P), which no quota holds back, or raise cpu.max of its cgroup'],
-  ['cgroup_freezer', 'cgroup freezer', 'Fz', 'green', 'dots', 'nothing to tune: somebody froze the loop\'s cgroup'],
-  ['fair_server', 'fair server', 'Fs', 'purple', 'hatch', 'leave a tenth of the CPU to others, or move ordinary threads off this CPU (tuning C); debugfs sched/fair_server/cpuN/runtime=0 switches it off'],
-  ['hard_irq', 'interrupt handler', 'Ih', 'orange', 'solid', 'move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)'],
-  ['softirq', 'softirq', 'Sq', 'orange', 'hatch', 'move the device\'s interrupt, and with it its softirqs, to another CPU (tuning C); a PREEMPT_RT kernel runs them in threads'],
-  ['interrupts_off', 'interrupts off', 'Io', 'blue', 'hatch', LETS_GO],
-  ['kernel_section', 'kernel section', 'Ks', 'blue', 'solid', LETS_GO],
-  ['preempted', 'preempted', 'Pr', 'green', 'solid', 'give the loop a priority above that thread\'s (tuning P), or move the thread to another CPU'],
-  ['late_idle_exit', 'late idle exit', 'Id', 'sky', 'solid', 'bound the idle states: /dev/cpu_dma_latency 0, or idle=poll for this CPU; or spin before the release (tuning S)'],
-  ['late_timer', 'late timer interrupt', 'Ti', 'sky', 'hatch', 'on a virtual machine the host delivers timers late: pin its CPUs; else spin before the release (tuning S)'],
-  ['own_overrun', 'own overrun', 'Ov', 'yellow', 'solid', 'shorten the work of a cycle or lengthen the period'],
-  ['lock_wait', 'waited for a lock', 'Lk', 'blue', 'dots', 'share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)'],
-  ['own_wait', 'waited in its work', 'Wt', 'yellow', 'dots', 'do not wait inside a cycle: ask in one cycle and read in the next (--exchange pipelined)'],
-  ['page_fault', 'page fault', 'Pf', 'yellow', 'hatch', 'lock and touch all memory beforehand (tuning M: mlockall)'],
-  ['migration', 'CPU migration', 'Mi', 'green', 'hatch', 'bind the loop to one CPU (--cpu, tuning C)'],
-  ['frequency_change', 'frequency change', 'Fq', 'sky', 'dots', 'fix the frequency: governor performance'],
-  ['stopped', 'stopped by a signal', 'Sp', 'black', 'solid', 'nothing to tune: somebody stopped the process'],
-  ['smi', 'SMI', 'Sm', 'vermilion', 'hatch', 'firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI'],
-  ['wake_up_path', 'wake-up itself', 'Wu', 'black', 'hatch', 'spin for the last part before the release (tuning S, --wait spin=50us)'],
-  ['unexplained', 'unexplained', '?', 'black', 'dots', 'record again with the missing evidence granted; on bare metal, suspect the firmware'],
+const TABLE: readonly (readonly [kind: string, words: string, letters: string, hue: string, pattern: CauseWord['pattern']])[] = [
+  ['hypervisor_steal', 'steal', 'St', 'vermilion', 'solid'],
+  ['hypervisor_pause', 'hypervisor pause', 'Hp', 'vermilion', 'dots'],
+  ['rt_throttling', 'RT throttling', 'Rt', 'purple', 'solid'],
+  ['cpu_quota', 'CPU quota', 'Cq', 'purple', 'dots'],
+  ['cgroup_freezer', 'cgroup freezer', 'Fz', 'green', 'dots'],
+  ['fair_server', 'fair server', 'Fs', 'purple', 'hatch'],
+  ['hard_irq', 'interrupt handler', 'Ih', 'orange', 'solid'],
+  ['softirq', 'softirq', 'Sq', 'orange', 'hatch'],
+  ['interrupts_off', 'interrupts off', 'Io', 'blue', 'hatch'],
+  ['kernel_section', 'kernel section', 'Ks', 'blue', 'solid'],
+  ['preempted', 'preempted', 'Pr', 'green', 'solid'],
+  ['late_idle_exit', 'late idle exit', 'Id', 'sky', 'solid'],
+  ['late_timer', 'late timer interrupt', 'Ti', 'sky', 'hatch'],
+  ['timer_interrupt', 'in the timer\'s interrupt', 'Tm', 'orange', 'dots'],
+  ['own_overrun', 'own overrun', 'Ov', 'yellow', 'solid'],
+  ['lock_wait', 'waited for a lock', 'Lk', 'blue', 'dots'],
+  ['own_wait', 'waited in its work', 'Wt', 'yellow', 'dots'],
+  ['page_fault', 'page fault', 'Pf', 'yellow', 'hatch'],
+  ['migration', 'CPU migration', 'Mi', 'green', 'hatch'],
+  ['frequency_change', 'frequency change', 'Fq', 'sky', 'dots'],
+  ['stopped', 'stopped by a signal', 'Sp', 'black', 'solid'],
+  ['smi', 'SMI', 'Sm', 'vermilion', 'hatch'],
+  ['wake_up_path', 'wake-up itself', 'Wu', 'black', 'hatch'],
+  ['unexplained', 'unexplained', '?', 'black', 'dots'],
 ];
 
-export const CAUSES: readonly CauseWord[] = TABLE.map(([kind, words, letters, hue, pattern, advice]) => ({ kind, words, letters, hue, pattern, advice }));
+export const CAUSES: readonly CauseWord[] = TABLE.map(([kind, words, letters, hue, pattern]) => ({ kind, words, letters, hue, pattern }));
 
 /** The words for a kind; one this page does not know keeps its own name. */
 export const causeWord = (kind: string): CauseWord =>
-  CAUSES.find((word) => word.kind === kind) ?? { kind, words: kind.replaceAll('_', ' '), letters: '·', hue: 'black', pattern: 'dots', advice: '' };
+  CAUSES.find((word) => word.kind === kind) ?? { kind, words: kind.replaceAll('_', ' '), letters: '·', hue: 'black', pattern: 'dots' };
 
-export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by', lock_wait: ' held by', own_wait: ' in' };
+export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by', lock_wait: ' held by', own_wait: ' in', late_timer: ' on' };
 
 /** The program that a thread belongs to, as `Culprit::program` in Rust: its name without the number that distinguishes its threads. */
 export function program({ name, tid }: Culprit): string {
@@ -58,18 +58,6 @@ const who = (culprit: Culprit): string => `${program(culprit)}${culprit.system_c
 export function inWords({ kind, culprit }: Cause): string {
   const { words } = causeWord(kind);
   return culprit?.name ? `${words}${LINKS[kind] ?? ''} ${who(culprit)}` : words;
-}
-
-/** What would remove it, as `Cause::advice` in Rust: what helps against one softirq or one thread does nothing against another. */
-export function adviceAgainst({ kind, culprit }: Pick<Cause, 'kind' | 'culprit'>): string {
-  const name = culprit?.name ?? '';
-  if (kind === 'softirq' && (name === 'TIMER' || name === 'HRTIMER')) return 'timers of other threads expire on this CPU: keep those threads off it (tuning C)';
-  if (kind === 'softirq' && name === 'RCU') return 'keep other threads off this CPU (tuning C); boot with rcu_nocbs=CPU to run RCU callbacks elsewhere';
-  if (kind === 'softirq' && name === 'SCHED') return 'the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)';
-  if (kind === 'hard_irq' && name.startsWith('timer ')) return 'the timer was set on this CPU: keep the threads that set it off this CPU (tuning C)';
-  if (kind === 'hard_irq' && name !== '' && !name.includes('(irq ')) return 'an interrupt of the CPU\'s own, which cannot be moved: keep other threads off this CPU (tuning C)';
-  if (kind === 'preempted' && culprit?.prio !== undefined && culprit.prio < 0) return 'a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)';
-  return causeWord(kind).advice;
 }
 
 /** Who made most of these spikes late, where that is known. */
@@ -117,6 +105,10 @@ export function mainCause(causes: readonly Cause[] | undefined): Cause | null {
   return ofKind.find((cause) => programOf(cause) === longest![0]) ?? null;
 }
 
+/** The situation of a cell: the summary's, or its recording's where that has none. */
+export const situationOfCell = ({ figures, file }: { figures: Pick<CellSummary, 'situation'>; file: Cell['file'] }): Situation =>
+  figures.situation ?? situationOf(file?.run ?? null);
+
 /** Spikes by main cause. */
 export type Counts = Record<string, CauseCount>;
 
@@ -160,14 +152,14 @@ export function countsOfFile(file: Pick<RunFile, 'intervals' | 'spikes'>): Count
 }
 
 /** A cell with spikes that somebody looked into. */
-export interface Explained { name: string; counts: Counts; spikes: number; lookedAt: number; lateness: Ns }
+export interface Explained { name: string; counts: Counts; spikes: number; lookedAt: number; lateness: Ns; situation: Situation }
 
 /** The cells that have causes, in the order of the report. */
-export function explained(cells: readonly { name: string; figures: Pick<CellSummary, 'causes' | 'spikes' | 'spike_count'>; file: Cell['file'] }[]): Explained[] {
+export function explained(cells: readonly { name: string; figures: Pick<CellSummary, 'causes' | 'spikes' | 'spike_count' | 'situation'>; file: Cell['file'] }[]): Explained[] {
   return cells.flatMap(({ name, figures, file }) => {
     const told = figures.causes !== undefined && Object.keys(figures.causes).length > 0 ? figures.causes : file ? countsOfFile(file) : countKept(figures.spikes);
     const all = Object.values(told);
     const lookedAt = all.reduce((sum, one) => sum + one.spikes, 0);
-    return lookedAt === 0 ? [] : [{ name, counts: told, spikes: Math.max(figures.spike_count ?? 0, lookedAt), lookedAt, lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)) }];
+    return lookedAt === 0 ? [] : [{ name, counts: told, spikes: Math.max(figures.spike_count ?? 0, lookedAt), lookedAt, lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)), situation: situationOfCell({ figures, file }) }];
   });
 }

@@ -1,4 +1,5 @@
 // Figures for files that came without a summary. They are read off the histograms, and the page says so.
+import { situationOf } from './advice.ts';
 import { countsOfFile } from './causes.ts';
 import { isSupported, lowest, maximum, merge, minimum, valuesAt, type Histogram } from './histogram.ts';
 import { joinMoments, type Moments, type RunFile } from './hlog.ts';
@@ -45,7 +46,7 @@ function cellOf(file: RunFile): CellSummary {
     slots: file.end?.slots ?? cycles + skipped, cycles, skipped, overruns: sum((note) => note.overruns),
     deadline_misses: sum((note) => note.deadline_misses), lost: file.end?.lost ?? sum((note) => note.lost),
     spike_count: sum((note) => note.spikes ?? 0) || file.spikes.length, series, verdict: null,
-    spikes: [...file.spikes].sort((a, b) => b.wakeup_latency_ns - a.wakeup_latency_ns), notes: [], causes: countsOfFile(file),
+    spikes: [...file.spikes].sort((a, b) => b.wakeup_latency_ns - a.wakeup_latency_ns), notes: [], causes: countsOfFile(file), situation: situationOf(file.run),
   };
 }
 

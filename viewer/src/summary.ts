@@ -1,4 +1,5 @@
 // The summary as `onbeat bench --json` prints it (docs/format.md). The page shows these figures and computes none of them.
+import type { Situation } from './advice.ts';
 import type { Comparison } from './comparison.ts';
 import type { Conclusions } from './conclusions.ts';
 import type { CauseCount, EventNote, Grant, Spike } from './hlog.ts';
@@ -26,6 +27,8 @@ export interface CellSummary {
   derived?: string[];
   /** Spikes by main cause. */
   causes?: Record<string, CauseCount>;
+  /** What decides which advice applies. */
+  situation?: Situation;
   /** What happened on its bus and to the robot on it; alarms say that something is wrong. */
   events?: { alarms: Record<string, number>; others: Record<string, number>; lost: number; left_out: number; incidents: string[]; listed: EventNote[] };
   /** What can be concluded beyond the figures. */

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { adviceAgainst, CAUSES, causeWord, countKept, explained, inWords, joinCounts, mainCause, mostFrequent, ordered, program, thread } from '../src/causes.ts';
+import { ADVICE, adviceIds, NO_REMEDY, situationOf, type Situation } from '../src/advice.ts';
+import { CAUSES, causeWord, countKept, explained, inWords, joinCounts, mainCause, mostFrequent, ordered, program, thread } from '../src/causes.ts';
 import { deriveSummary } from '../src/derive.ts';
-import { readText, type Cause, type CauseCount, type Spike } from '../src/hlog.ts';
+import { readText, type Cause, type CauseCount, type RunNote, type Spike } from '../src/hlog.ts';
 import { buildReport } from '../src/model.ts';
 import { accounted, kindsOf } from '../src/sections/causes.ts';
 import { causeWords, knownSpikes, sorted } from '../src/sections/spikes.ts';
@@ -14,28 +15,32 @@ const cause = (kind: string, size: number, culprit?: Cause['culprit']): Cause =>
 const spike = (index: number, causes?: Cause[]): Spike => ({ t: sec(index), index, block: 0, wakeup_latency_ns: ns(1e5), execution_time_ns: ns(1), skipped: 0, stall: null, ...(causes ? { causes } : {}) });
 const read = (text: string): ReturnType<typeof buildReport> => { const { files, summary } = readText(text, 'page'); return buildReport(summary ?? deriveSummary(files), files); };
 
-test('words and advice are the same as the command’s', () => {
-  const source = readFileSync(`${process.env['VIEWER_ROOT']}/../crates/onbeat/src/cause/kind.rs`, 'utf8').replace(/\\\n\s+/g, '');
-  const snake = (name: string): string => name.replace(/(?<!^)([A-Z])/g, '_$1').toLowerCase();
+const fromRust = (path: string): string => readFileSync(`${process.env['VIEWER_ROOT']}/../crates/onbeat/${path}`, 'utf8');
+const snake = (name: string): string => name.replace(/(?<!^)([A-Z])/g, '_$1').toLowerCase();
+
+test('words are the same as the command’s', () => {
+  const source = fromRust('src/cause/kind.rs');
   const all = /ALL: [^=]+= \[([^\]]+)\]/.exec(source)![1]!.match(/[A-Z]\w+(?=,)/g)!.map(snake);
   assert.deepEqual(CAUSES.map(({ kind }) => kind), all);
-  const arms = (fn: string): [string, string][] => [...new RegExp(`fn ${fn}\\(self\\)[\\s\\S]+?\\n    }`).exec(source)![0].matchAll(/((?:Self::\w+(?: \| )?)+) =>[\s{]*"([^"]+)"/g)]
-    .flatMap(([, names, text]) => names!.split(' | ').map((name): [string, string] => [snake(name.replace('Self::', '')), text!]));
-  const [words, advice] = [arms('words'), arms('advice')];
-  assert.deepEqual([words.length, advice.length], [all.length, all.length]);
-  for (const [kind, text] of words) assert.equal(causeWord(kind).words, text);
-  for (const [kind, text] of advice) assert.equal(causeWord(kind).advice, text);
+  const arms = [.../fn words\(self\)[\s\S]+?\n    }/.exec(source)![0].matchAll(/Self::(\w+) => "([^"]+)"/g)];
+  assert.equal(arms.length, all.length);
+  for (const [, kind, text] of arms) assert.equal(causeWord(snake(kind!)).words, text);
 });
 
-test('advice against one culprit is the command’s', () => {
-  const source = readFileSync(`${process.env['VIEWER_ROOT']}/../crates/onbeat/src/cause/kind.rs`, 'utf8').replace(/\\\n\s+/g, '');
-  const own = [.../fn advice\(&self\)[\s\S]+?\n    }/.exec(source)![0].matchAll(/=>[\s{]*"([^"]+)"/g)].map(([, text]) => text!);
-  const against = (kind: string, culprit: Cause['culprit']): string => adviceAgainst(cause(kind, 1, culprit));
-  const here = [against('softirq', { name: 'HRTIMER' }), against('softirq', { name: 'RCU' }), against('softirq', { name: 'SCHED' }),
-    against('hard_irq', { name: 'timer tick_nohz_handler' }), against('hard_irq', { name: 'reschedule interrupt' }), against('preempted', { name: 'hog', prio: -1 })];
-  assert.deepEqual(here, own);
-  assert.equal(against('softirq', { name: 'NET_RX' }), causeWord('softirq').advice);
-  assert.equal(against('hard_irq', { name: 'virtio1-req.0 (irq 36)' }), causeWord('hard_irq').advice);
+test('the list of advice is the command’s', () => {
+  const source = fromRust('src/cause/advice.rs');
+  const facts = (list: string): string[] => [...list.matchAll(/Fact::(\w+)/g)].map(([, fact]) => snake(fact!));
+  const rows = [...source.matchAll(/^ {4}Row\(Advice::\w+, "([^"]+)", "([^"]+)", &\[([^\]]*)\], &\[([^\]]*)\]\),$/gm)];
+  assert.deepEqual(ADVICE, rows.map(([, id, text, needs, notWith]) => [id, text, facts(needs!), facts(notWith!)]));
+  assert.equal(NO_REMEDY, /NO_REMEDY: &str = "([^"]+)"/.exec(fromRust('src/report/causes.rs'))![1]!.replace("'", '’'));
+});
+
+test('each cause in each situation is answered as by the command, and a run’s situation is the same', () => {
+  interface Cases { situations: Situation[]; runs: { run: RunNote; situation: Situation }[]; causes: { cause: Cause; advice: string[][] }[] }
+  const { situations, runs, causes } = JSON.parse(fromRust('tests/advice_cases.json')) as Cases;
+  assert.ok(causes.length > CAUSES.length && situations.length > 5 && runs.length > 2);
+  for (const { cause: one, advice } of causes) assert.deepEqual(situations.map((situation) => adviceIds(one, situation)), advice, inWords(one));
+  for (const { run, situation } of runs) assert.deepEqual(situationOf(run), situation);
 });
 
 test('a program of many threads weighs more than the longest single thread, and a kind by all of its time', () => {

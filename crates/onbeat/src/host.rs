@@ -6,6 +6,7 @@ mod user;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +92,8 @@ impl Host {
         self.tell("isolated CPUs", trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()));
         self.tell("frequency governor", trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
         self.tell("idle driver", trimmed("/sys/devices/system/cpu/cpuidle/current_driver"));
+        let deepest = deepest_idle(online_cpus().last().copied().unwrap_or(0));
+        self.tell("deepest idle state", deepest.map(|state| format!("{}, {} ns to leave", state.name, state.exit_ns)));
     }
 
     fn tell(&mut self, name: &str, value: Option<String>) {
@@ -105,6 +108,31 @@ impl Host {
 pub fn online_cpus() -> Vec<u32> {
     let cpus = cpu_list(&file("/sys/devices/system/cpu/online"));
     if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// An idle state of a CPU as `/sys/devices/system/cpu/cpuN/cpuidle/stateM` describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleState {
+    /// Its name.
+    pub name: String,
+    /// The longest that leaving it takes, as the kernel has it, in nanoseconds.
+    pub exit_ns: u64,
+}
+
+/// The idle state of a CPU that takes longest to leave; `None` where the kernel lists none.
+#[must_use]
+pub fn deepest_idle(cpu: u32) -> Option<IdleState> {
+    deepest_idle_below(Path::new("/sys/devices/system/cpu"), cpu)
+}
+
+fn deepest_idle_below(cpus: &Path, cpu: u32) -> Option<IdleState> {
+    let states = fs::read_dir(cpus.join(format!("cpu{cpu}/cpuidle"))).ok()?.flatten();
+    let read = |dir: PathBuf| {
+        let text = |name: &str| fs::read_to_string(dir.join(name)).ok();
+        let latency_us: u64 = text("latency")?.trim().parse().ok()?;
+        Some(IdleState { name: text("name")?.trim().to_owned(), exit_ns: latency_us * 1000 })
+    };
+    states.filter_map(|entry| read(entry.path())).max_by_key(|state| state.exit_ns)
 }
 
 /// The CPUs of a kernel list such as `0-2,4`.
@@ -194,6 +222,20 @@ mod tests {
     fn a_kernel_list_names_its_cpus() {
         assert_eq!(cpu_list("0-2,4\n"), [0, 1, 2, 4]);
         assert_eq!(cpu_list(""), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn the_deepest_idle_state_is_the_one_that_takes_longest_to_leave() {
+        let dir = tempfile::tempdir().unwrap();
+        for (number, name, latency) in [(0, "POLL", "0"), (2, "C2", "400"), (1, "C1", "1")] {
+            let state = dir.path().join(format!("cpu3/cpuidle/state{number}"));
+            fs::create_dir_all(&state).unwrap();
+            fs::write(state.join("name"), format!("{name}\n")).unwrap();
+            fs::write(state.join("latency"), format!("{latency}\n")).unwrap();
+        }
+        let deepest = IdleState { name: "C2".to_owned(), exit_ns: 400_000 };
+        assert_eq!(deepest_idle_below(dir.path(), 3), Some(deepest));
+        assert_eq!(deepest_idle_below(dir.path(), 4), None, "a CPU without idle states of its own");
     }
 
     #[test]

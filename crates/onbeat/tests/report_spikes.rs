@@ -7,7 +7,7 @@ mod report_world;
 use onbeat::cause::{Cause, CauseKind, Explanation};
 use onbeat::record::{Account, Header, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Why};
 use onbeat::report::compare::{Comparison, Digest, SHARES};
-use onbeat::report::units::{Letters, count};
+use onbeat::report::units::{Letters, count, time_ns};
 use onbeat::report::{Summary, causes, closing, export, spikes};
 use onbeat_rt::{End, Instant, Outcome, Sample};
 use report_world::{MS, US, cell, header};
@@ -106,4 +106,42 @@ fn every_place_says_the_same_number_of_spikes() {
         assert_eq!((&cell["runs"][0]["spikes"], &cell["runs"][1]["spikes"]), (&json!(all), &json!(all)));
     }
     assert!(file.spikes.len() as u64 <= all, "none is listed that was not counted");
+}
+
+#[test]
+fn every_place_says_the_same_time_of_the_worst_spike() {
+    let (file, _) = run("none");
+    let summary = Summary::of_run(&file, None);
+    let cell = &summary.cells[0];
+    let worst_ns = file.spikes.iter().map(|spike| spike.wakeup_latency_ns).max().unwrap();
+    let in_words = time_ns(worst_ns, Letters::Ascii);
+
+    assert_eq!(cell.spikes[0].wakeup_latency_ns, worst_ns);
+    assert_eq!(cell.spikes[0].causes.iter().map(|cause| cause.ns).sum::<u64>(), worst_ns);
+    let (_, of_kind) = cell.causes.iter().max_by_key(|(_, of)| of.worst_ns).unwrap();
+    assert_eq!(of_kind.worst_ns, worst_ns);
+    let table = spikes::worst(&summary, Letters::Ascii).unwrap();
+    assert!(format!("{:?}", table.rows[0]).contains(&in_words), "{:?}", table.rows[0]);
+    let sentences = causes::sentences(&summary.cells, &summary.loads);
+    assert!(sentences[0].contains(&format!("worst {in_words})")), "{}", sentences[0]);
+}
+
+#[test]
+fn what_the_terminal_advises_stands_in_the_json() {
+    let (file, _) = run("none");
+    let summary = Summary::of_run(&file, None);
+    let json = serde_json::to_value(&summary).unwrap();
+    let first = &json["cells"][0]["remedies"][0];
+    let kind = cell_kind(&summary);
+    assert_eq!(first["kind"], serde_json::to_value(kind).unwrap(), "the kind of most spikes");
+    let texts: Vec<&str> = first["texts"].as_array().unwrap().iter().filter_map(|text| text.as_str()).collect();
+    let said = if texts.is_empty() { "no further remedy".to_owned() } else { texts.join("; ") };
+    assert!(summary.causes[1].contains(&said), "{said}: {:?}", summary.causes);
+}
+
+/// The kind that most spikes of the first cell have.
+fn cell_kind(summary: &Summary) -> CauseKind {
+    let mut kinds: Vec<_> = summary.cells[0].causes.iter().map(|(kind, of)| (of.spikes, *kind)).collect();
+    kinds.sort_by_key(|(spikes, _)| std::cmp::Reverse(*spikes));
+    kinds[0].1
 }

@@ -51,7 +51,7 @@ fn the_names_are_those_of_the_format() {
     let of_cell = sorted(
         "tuning load file permitted why_not complete blocks slots cycles skipped overruns deadline_misses \
          lost spike_count page_faults involuntary_switches cpu_share series verdict spikes stalls notes \
-         windows window_bytes",
+         windows window_bytes situation",
     );
     assert_eq!(keys(cell), of_cell);
     let of_series = sorted("count min_ns mean_ns sd_ns max_ns jitter_ns tail_ratio low percentiles");

@@ -1,9 +1,10 @@
 // Why it was late: causes by cell, and what would remove each.
-import { adviceAgainst, CAUSES, causeWord, explained, inWords, joinCounts, LINKS, mainCause, mostFrequent, type Counts, type Explained } from '../causes.ts';
+import { adviceAgainst, NO_REMEDY, type Situation } from '../advice.ts';
+import { CAUSES, causeWord, explained, inWords, joinCounts, LINKS, mainCause, mostFrequent, type Counts, type Explained } from '../causes.ts';
 import { choice, h, section } from '../dom.ts';
 import type { CauseCount, Spike } from '../hlog.ts';
 import type { Report } from '../model.ts';
-import { count, held, human, percent } from '../units.ts';
+import { count, held, human, ns, percent } from '../units.ts';
 import { causeKey, dividedBar } from './swatches.ts';
 
 type Measure = 'spikes' | 'lateness';
@@ -48,17 +49,24 @@ function hiddenTable(cells: readonly Explained[], kinds: readonly string[]): HTM
       ...kinds.map((kind) => { const one = cell.counts[kind]; return h('td', {}, one ? `${spikesWord(one.spikes)}, ${human(one.lateness_ns)}` : 'none'); }))))));
 }
 
+/** The situation of the cell with most spikes of a kind. */
+function situationFor(kind: string, cells: readonly Explained[]): Situation {
+  const spikes = (cell: Explained): number => cell.counts[kind]?.spikes ?? 0;
+  return cells.reduce((most, cell) => (spikes(cell) >= spikes(most) ? cell : most)).situation;
+}
+
 /** The key to the bars, and against each cause its remedy. */
-function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[]): HTMLElement {
+function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[], cells: readonly Explained[]): HTMLElement {
   return h('ul', { class: 'remedies' }, ...kinds.map((kind) => {
     const one = all[kind]!;
     const most = mostFrequent(one);
     // Priorities are not counted with culprits; a kept spike of this one has its own.
     const kept = most === null ? undefined : spikes.map((spike) => mainCause(spike.causes)).find((main) => main?.kind === kind && inWords(main).endsWith(` ${most.name}`));
-    const advice = adviceAgainst(kept ?? { kind });
+    const usual = ns(Math.floor(one.lateness_ns / Math.max(one.spikes, 1)));
+    const advice = adviceAgainst({ kind, ns: usual, ...(kept?.culprit ? { culprit: kept.culprit } : {}) }, situationFor(kind, cells)) || NO_REMEDY;
     const by = most === null ? '' : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${LINKS[kind]?.trim() ?? 'of'} ${most.name}`;
     return h('li', {}, causeKey(kind), h('div', {}, h('b', {}, causeWord(kind).words), h('span', { class: 'muted' }, held(` ${spikesWord(one.spikes)}${by}, worst ${human(one.worst_ns)}`)),
-      advice ? h('p', {}, advice) : null));
+      h('p', {}, advice)));
   }));
 }
 
@@ -77,7 +85,7 @@ export function causesSection(report: Report): HTMLElement {
   const holder = h('div');
   const draw = (measure: Measure): void => {
     const kinds = kindsOf(all, measure);
-    holder.replaceChildren(chart(cells, kinds, measure), hiddenTable(cells, kinds), remedies(all, kinds, kept));
+    holder.replaceChildren(chart(cells, kinds, measure), hiddenTable(cells, kinds), remedies(all, kinds, kept, cells));
   };
   draw('spikes');
   const lookedAt = cells.reduce((sum, cell) => sum + cell.lookedAt, 0);

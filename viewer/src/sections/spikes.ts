@@ -1,5 +1,5 @@
 // The worst moments: when, how late, and why.
-import { inWords, mainCause } from '../causes.ts';
+import { inWords, mainCause, situationOfCell } from '../causes.ts';
 import { freshId, h, section } from '../dom.ts';
 import type { Spike } from '../hlog.ts';
 import { onClock, type Cell } from '../model.ts';
@@ -75,7 +75,7 @@ function rowsOf(row: Row, columns: readonly (typeof COLUMNS)[number][], open: Se
   const key = `${cell.key}/${keyOf(spike)}`;
   const id = freshId('why');
   const under = h('tr', { id, class: 'under', hidden: !open.has(key) }, h('td', { colspan: columns.length }));
-  const fill = (): void => { if (under.firstElementChild!.childElementCount === 0) under.firstElementChild!.append(whyLate(causes, around(spike, windowOf(row), command(row)))); };
+  const fill = (): void => { if (under.firstElementChild!.childElementCount === 0) under.firstElementChild!.append(whyLate(causes, situationOfCell(row.cell), around(spike, windowOf(row), command(row)))); };
   const toggle = (event: Event): void => {
     const shown = under.hidden;
     if (shown) { open.add(key); fill(); } else open.delete(key);

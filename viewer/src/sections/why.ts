@@ -1,5 +1,6 @@
 // One spike's causes: how its lateness divides among them, and what shows each.
-import { adviceAgainst, causeWord, inWords, ordered, thread } from '../causes.ts';
+import { adviceAgainst, type Situation } from '../advice.ts';
+import { causeWord, inWords, ordered, thread } from '../causes.ts';
 import { h } from '../dom.ts';
 import type { Cause } from '../hlog.ts';
 import { count, held, human, ns, percent } from '../units.ts';
@@ -11,20 +12,21 @@ const share = (part: number): string => (part > 0 && part < 0.001 ? 'below 0.1 %
 /** Causes that stand open; one late cycle among hundreds of threads has a cause for each of them. */
 const SHOWN = 8;
 
-function item(cause: Cause, all: number): HTMLElement {
+function item(cause: Cause, all: number, situation: Situation): HTMLElement {
   const who = thread(cause);
+  const advice = adviceAgainst(cause, situation);
   return h('li', {}, causeKey(cause.kind), h('div', {},
     h('b', {}, inWords(cause)), ' ', held(human(cause.ns)), h('span', { class: 'muted' }, held(`, ${share(all > 0 ? cause.ns / all : 0)}`)),
     cause.evidence ? h('p', {}, held(cause.evidence)) : null,
     who && !cause.evidence.includes(who) ? h('p', { class: 'muted' }, who) : null,
-    adviceAgainst(cause) ? h('p', { class: 'muted' }, `Against it: ${adviceAgainst(cause)}`) : null));
+    advice ? h('p', { class: 'muted' }, `Against it: ${advice}`) : null));
 }
 
 /** The rest of a long list: how many, how much together, and the list itself when it is opened. */
-function folded(rest: readonly Cause[], all: number): HTMLElement {
+function folded(rest: readonly Cause[], all: number, situation: Situation): HTMLElement {
   const together = rest.reduce((sum, cause) => sum + cause.ns, 0);
   const holder = h('ol', { start: SHOWN + 1 });
-  const fill = (): void => { if (holder.childElementCount === 0) holder.append(...rest.map((cause) => item(cause, all))); };
+  const fill = (): void => { if (holder.childElementCount === 0) holder.append(...rest.map((cause) => item(cause, all, situation))); };
   return h('details', { ontoggle: fill }, h('summary', {}, held(`${count(rest.length)} more causes, ${human(ns(together))} together`)), holder);
 }
 
@@ -37,13 +39,13 @@ function pieces(list: readonly Cause[]): { kind: string; size: number; label: st
 }
 
 /** The divided lateness and the list under it, longest first. */
-export function whyLate(causes: readonly Cause[], lanes: HTMLElement | null = null): HTMLElement {
+export function whyLate(causes: readonly Cause[], situation: Situation, lanes: HTMLElement | null = null): HTMLElement {
   const list = ordered(causes);
   const all = list.reduce((sum, cause) => sum + cause.ns, 0);
   return h('div', { class: 'why' },
     h('p', {}, held(`${human(ns(all))} of lateness, by cause:`)),
     dividedBar(pieces(list)),
     lanes,
-    h('ol', {}, ...list.slice(0, SHOWN).map((cause) => item(cause, all))),
-    list.length > SHOWN ? folded(list.slice(SHOWN), all) : null);
+    h('ol', {}, ...list.slice(0, SHOWN).map((cause) => item(cause, all, situation))),
+    list.length > SHOWN ? folded(list.slice(SHOWN), all, situation) : null);
 }

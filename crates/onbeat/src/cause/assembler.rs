@@ -19,6 +19,8 @@ pub(super) const FRAME: Register = Register(10);
 pub(super) enum KernelCall {
     MapLookup = 1,
     KtimeNs = 5,
+    ProcessorId = 8,
+    CurrentTask = 35,
     ProbeReadKernel = 113,
 }
 

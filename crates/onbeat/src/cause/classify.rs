@@ -89,7 +89,7 @@ impl SpikeFacts {
         let wait = if self.spun_ns > 0 && woke < self.release {
             // The loop was up in time: what was late happened while it polled.
             let planned_ns = self.release.ns_since(woke);
-            Part { from: woke, to: self.start, planned_ns, kind: PartKind::Running }
+            Part { from: woke, to: self.start, planned_ns, kind: PartKind::Polling }
         } else {
             Part { from: self.expiry.min(self.start), to: self.start, planned_ns: 0, kind: PartKind::WakeUp }
         };
@@ -133,10 +133,13 @@ pub(super) struct Part {
     pub(super) kind: PartKind,
 }
 
-/// Whether the loop should have been waking up or working.
+/// What the loop should have been doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
     WakeUp,
+    /// Reading the clock until its release.
+    Polling,
+    /// Working.
     Running,
 }
 

@@ -18,22 +18,39 @@ pub enum CounterSource {
     None,
 }
 
+/// What happened to the loop's thread when a reading was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Moment {
+    /// Somebody begins to wake the loop, most often its timer's interrupt: [`Reading::prev`] is the thread that ran there, in
+    /// an interrupt the one that was interrupted. The CPU is the waker's, and its steal is not read.
+    Waking,
+    /// The loop stands in the queue of its CPU.
+    WakeUp,
+    /// The CPU switched to or from the loop.
+    #[default]
+    Switch,
+}
+
 /// One reading, taken when a CPU switched to or from the loop's thread, or when it was woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// When.
     pub at: Instant,
+    /// What happened then.
+    pub moment: Moment,
     /// Of which CPU.
     pub cpu: u32,
-    /// Time the hypervisor has taken from this CPU so far, in nanoseconds.
+    /// Time the hypervisor has taken from this CPU so far, in nanoseconds; 0 at [`Moment::Waking`].
     pub steal_ns: u64,
-    /// The thread that left the CPU.
+    /// The thread that left the CPU, or that the loop's wake-up interrupted; 0 at [`Moment::WakeUp`].
     pub prev: u32,
-    /// The thread that came.
+    /// The thread that came or was woken.
     pub next: u32,
     /// The system call in which `prev` was.
     pub prev_syscall: Option<i64>,
-    /// `prev` was brought into the kernel from user code by an interrupt or a fault.
+    /// `prev` was brought into the kernel from user code by an interrupt or a fault. At [`Moment::Waking`] that is the
+    /// interrupt of the wake-up itself, or a fault that was still being handled. With no system call and `false` it is not
+    /// known where `prev` was: a thread of the kernel has no user registers.
     pub prev_in_user: bool,
     /// Whether the CPU's real-time threads were held back then.
     pub rt_throttled: Option<bool>,
@@ -50,6 +67,8 @@ pub struct Counters {
     pub readings: Vec<Reading>,
     /// The kernel runs as a guest.
     pub is_guest: bool,
+    /// How long the CPU's deepest idle state takes to leave, as the kernel has it, in nanoseconds; `None` where it lists none.
+    pub deepest_idle_ns: Option<u64>,
     /// System management interrupts meanwhile, where the CPU counts them.
     pub smi: Option<u64>,
     /// The kernel has a fair server.
@@ -79,7 +98,8 @@ impl Counters {
         let mut cpus: Vec<u32> = self.readings.iter().map(|reading| reading.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let of_cpu = |cpu: u32| self.readings.iter().filter(move |reading| reading.cpu == cpu);
+        let has_steal = |reading: &&Reading| reading.moment != Moment::Waking;
+        let of_cpu = |cpu: u32| self.readings.iter().filter(has_steal).filter(move |reading| reading.cpu == cpu);
         let pairs = cpus.into_iter().flat_map(|cpu| of_cpu(cpu).zip(of_cpu(cpu).skip(1)));
         let steals = pairs.map(|(before, after)| Steal {
             cpu: before.cpu,
@@ -90,10 +110,18 @@ impl Counters {
         steals.filter(|steal| steal.ns > 0 && steal.from < to && steal.to > from).collect()
     }
 
-    /// Readings of `cpu` between `from` and `to`, both included.
+    /// Readings at switches and in the queue of `cpu` between `from` and `to`, both included.
     pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> impl Iterator<Item = &Reading> {
-        let inside = move |reading: &&Reading| reading.at >= from && reading.at <= to;
+        let is_meant = |reading: &Reading| reading.moment != Moment::Waking;
+        let inside = move |reading: &&Reading| is_meant(reading) && reading.at >= from && reading.at <= to;
         self.readings.iter().filter(inside).filter(move |reading| cpu.is_none_or(|cpu| cpu == reading.cpu))
+    }
+
+    /// The reading at the last waking of thread `tid` between `from` and `to`, both included: what its wake-up interrupted.
+    #[must_use]
+    pub fn interrupted(&self, tid: u32, from: Instant, to: Instant) -> Option<&Reading> {
+        let is_meant = |reading: &&Reading| reading.moment == Moment::Waking && reading.next == tid;
+        self.readings.iter().rev().filter(is_meant).find(|reading| reading.at >= from && reading.at <= to)
     }
 }
 
@@ -135,5 +163,34 @@ impl ProcfsSteal {
             reading.at >= from.minus_ns(PROCFS_REACH_NS) && reading.at <= to.plus_ns(PROCFS_REACH_NS)
         };
         self.readings.iter().filter(near).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(at: u64, moment: Moment, steal_ns: u64) -> Reading {
+        Reading { at: Instant::from_ns(at), moment, cpu: 1, steal_ns, prev: 7, next: 9, ..Reading::default() }
+    }
+
+    #[test]
+    fn a_waking_names_the_interrupted_thread_and_takes_no_part_in_the_steal() {
+        let readings = vec![
+            reading(100, Moment::Switch, 50),
+            reading(200, Moment::Waking, 0),
+            reading(210, Moment::WakeUp, 80),
+            reading(220, Moment::Switch, 80),
+        ];
+        let counters = Counters { readings, ..Counters::default() };
+        let (from, to) = (Instant::from_ns(100), Instant::from_ns(220));
+        let steal: Vec<_> =
+            counters.steal_between(from, to).iter().map(|steal| (steal.from.as_ns(), steal.ns)).collect();
+        assert_eq!(steal, [(100, 30)]);
+        assert_eq!(counters.between(Some(1), from, to).count(), 3);
+        let interrupted = counters.interrupted(9, from, to).unwrap();
+        assert_eq!((interrupted.at.as_ns(), interrupted.prev), (200, 7));
+        assert_eq!(counters.interrupted(9, Instant::from_ns(201), to), None);
+        assert_eq!(counters.interrupted(7, from, to), None);
     }
 }

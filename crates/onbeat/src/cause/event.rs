@@ -96,6 +96,14 @@ impl State {
         [(1, 'S'), (2, 'D'), (4, 'T'), (8, 't'), (0x10, 'X'), (0x20, 'Z'), (0x40, 'P'), (0x80, 'I')];
     /// It was taken off inside the kernel, not on the way back to user space.
     const PREEMPTED: u32 = 0x100;
+    /// Of a switch that left no record, and is known from what came after it: the kernel's own bits end below.
+    pub(super) const NOT_SEEN: Self = Self(0x8000_0000);
+
+    /// Whether a record tells it.
+    #[must_use]
+    pub const fn was_seen(self) -> bool {
+        self.0 != Self::NOT_SEEN.0
+    }
 
     /// It would have run on.
     #[must_use]

@@ -13,6 +13,7 @@ use super::flight::{FlightRecorder, FlightSetting};
 use super::keep::{KeptWindow, keep};
 use super::kind::{Cause, CauseKind, Explanation};
 use super::meter::Meter;
+use super::symbols::Symbols;
 use super::tracefs::TraceError;
 use super::window::Window;
 use crate::thread::{Grant, Refusal};
@@ -63,6 +64,7 @@ const WAIT_STEP: Duration = Duration::from_millis(1);
 pub struct Explainer {
     recorder: FlightRecorder,
     meter: Meter,
+    symbols: Symbols,
     thread: LoopThread,
     cost: Cost,
     last: Window,
@@ -79,7 +81,8 @@ impl Explainer {
         let recorder = FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
         let meter = Meter::open(thread.tid, thread.cpu);
         let (last, last_facts) = (Window::default(), SpikeFacts::default());
-        Ok(Self { recorder, meter, thread, cost: Cost::default(), last, last_facts })
+        let symbols = Symbols::default();
+        Ok(Self { recorder, meter, symbols, thread, cost: Cost::default(), last, last_facts })
     }
 
     /// As [`Self::open`] with the usual setting: the rungs of the ladder say what was granted, or why nothing was.
@@ -151,7 +154,8 @@ impl Explainer {
         let before = thread_cpu_ns();
         let span = facts.span();
         let explanation = match self.window_of(facts) {
-            Ok(window) => {
+            Ok(mut window) => {
+                self.symbols.name(&mut window, span.start, span.end);
                 let throttled_ns = self.meter.throttled_ns(span.start);
                 let counters = self.meter.counters(span.start.minus_ns(LOOK_BACK_NS), window.to);
                 let counters = Counters { throttled_ns, ..counters };

@@ -102,13 +102,7 @@ impl FlightRecorder {
     /// [`TraceError::File`] when the kernel refuses a filter.
     pub fn follow(&self, tid: u32) -> Result<(), TraceError> {
         for kind in &self.recorded {
-            let filter = match kind {
-                Kind::Waking | Kind::Migrate => format!("pid == {tid}"),
-                Kind::TimerStart | Kind::TimerCancel | Kind::PageFaultUser | Kind::PageFaultKernel => {
-                    format!("common_pid == {tid}")
-                }
-                _ => continue,
-            };
+            let Some(filter) = filter_of(*kind, tid) else { continue };
             self.instance.write(&format!("events/{}/{}/filter", kind.system(), kind.name()), &filter)?;
         }
         Ok(())
@@ -183,6 +177,19 @@ impl FlightRecorder {
             self.kernel_bytes += u64::from(setting.buffer_kib) * 1024;
         }
         Ok(())
+    }
+}
+
+/// What is recorded of an event when thread `tid` is the loop; `None` for events of all threads.
+fn filter_of(kind: Kind, tid: u32) -> Option<String> {
+    match kind {
+        Kind::Waking => Some(format!("pid == {tid}")),
+        // A real-time thread that went to another CPU no longer waits for this one.
+        Kind::Migrate => Some(format!("pid == {tid} || prio < 100")),
+        Kind::TimerStart | Kind::TimerCancel | Kind::PageFaultUser | Kind::PageFaultKernel => {
+            Some(format!("common_pid == {tid}"))
+        }
+        _ => None,
     }
 }
 
@@ -307,5 +314,17 @@ impl CpuReader {
             events.extend(decoded.filter(|event| event.at >= from && event.at <= to));
         }
         CpuWindow { cpu: self.cpu, events }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_of_all_real_time_threads_are_recorded_and_wake_ups_of_the_loop_only() {
+        assert_eq!(filter_of(Kind::Migrate, 7).as_deref(), Some("pid == 7 || prio < 100"));
+        assert_eq!(filter_of(Kind::Waking, 7).as_deref(), Some("pid == 7"));
+        assert_eq!(filter_of(Kind::Switch, 7), None);
     }
 }

@@ -9,8 +9,8 @@ use super::classify::{Part, PartKind, SpikeFacts};
 use super::counters::Counters;
 use super::event::{Event, Thread, What};
 use super::kind::{CauseKind, Culprit};
+use super::mode::Mode;
 use super::refusal::Refusal;
-use super::settle::ORDINARY_STEP_NS;
 use super::syscalls;
 use super::timeline::{Doing, Own, OwnSpan, Slice, Timeline, own_spans};
 use super::window::Window;
@@ -42,17 +42,11 @@ impl Piece {
     }
 }
 
-/// How the kernel was being used by a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Syscall(i64),
-    User,
-    Unknown,
-}
-
 /// A thread on the CPU that the loop was sent to makes room within this time of its interrupt, in nanoseconds; on the
 /// virtual machines measured it takes 15 to 25 µs.
 const SENT_NS: u64 = 50_000;
+/// An idle state that takes so many times as long to leave as the kernel says was not left by the guest alone.
+const FAR_BEYOND: u64 = 4;
 /// An idle CPU in front of a waiting real-time thread for this long is no ordinary switch.
 const IDLE_REFUSAL_NS: u64 = 20_000;
 
@@ -161,17 +155,14 @@ impl<'w> Judge<'w> {
         for slice in self.timeline.between(cpu, part.from, part.to) {
             let (kind, culprit, remark) = match span.own {
                 Own::Running => self.while_running(&slice, part.kind),
-                Own::Asleep if part.kind == PartKind::Running => self.while_waiting(span),
-                Own::Asleep | Own::Blocked if part.kind == PartKind::WakeUp && self.is_frozen(&slice, span) => {
-                    let remark = "its timer had fired, and nothing woke it".to_owned();
-                    (Verdict::Cause(CauseKind::CgroupFreezer), None, Some(remark))
-                }
+                Own::Asleep if part.kind != PartKind::WakeUp => self.while_waiting(span),
+                Own::Asleep if self.is_frozen(&slice, span) => frozen("its timer had fired, and nothing woke it"),
                 Own::Asleep => self.while_asleep(&slice, cpu),
                 Own::Ready => {
                     idle_ns += if matches!(slice.doing, Doing::Idle(_)) { slice.to.ns_since(slice.from) } else { 0 };
                     self.while_ready(&slice, span, refusal.as_ref(), idle_ns)
                 }
-                Own::Blocked => self.while_blocked(span, part.kind),
+                Own::Blocked => self.while_blocked(&slice, span, part.kind),
                 Own::Stopped => self.while_stopped(span),
                 Own::Unknown => (
                     Verdict::Cause(CauseKind::Unexplained),
@@ -192,7 +183,7 @@ impl<'w> Judge<'w> {
         let sleeping_since = self.armed.map(|(set, _, _)| set).or(self.facts.entered_sleep);
         match slice.doing {
             Doing::Unknown => cause(CauseKind::Unexplained),
-            _ if part == PartKind::Running => (Verdict::OwnWork, None, None),
+            _ if part != PartKind::WakeUp => (Verdict::OwnWork, None, None),
             _ if sleeping_since.is_none_or(|since| slice.from < since) => cause(CauseKind::OwnOverrun),
             _ => cause(CauseKind::WakeUpPath),
         }
@@ -203,22 +194,40 @@ impl<'w> Judge<'w> {
             return interrupted;
         }
         match slice.doing {
-            Doing::Idle(state) => {
-                let remark = state.map(|state| format!("idle state {state}"));
-                (Verdict::Cause(CauseKind::LateIdleExit), None, remark)
-            }
-            Doing::Thread(thread) => match self.mode(&thread, cpu, slice.to) {
-                Mode::User => (
-                    Verdict::Cause(CauseKind::LateTimer),
-                    Some(thread_culprit(&thread, None)),
-                    Some("user code ran, which cannot switch interrupts off".to_owned()),
-                ),
-                Mode::Syscall(number) => {
-                    (Verdict::Cause(CauseKind::InterruptsOff), Some(thread_culprit(&thread, Some(number))), None)
-                }
-                Mode::Unknown => (Verdict::Cause(CauseKind::InterruptsOff), Some(thread_culprit(&thread, None)), None),
-            },
+            Doing::Idle(state) => self.slept(slice, state),
+            Doing::Thread(thread) => self.held_up_beside(slice, &thread, cpu),
             _ => cause(CauseKind::Unexplained),
+        }
+    }
+
+    /// The CPU slept while it was wanted. A guest's own idle states take as long as the kernel says; what takes far longer is
+    /// the host's way to run a halted CPU again.
+    fn slept(&self, slice: &Slice, state: Option<u32>) -> Judged {
+        let exit_ns = self.counters.deepest_idle_ns.unwrap_or(0);
+        let late_ns = slice.to.ns_since(self.facts.expiry);
+        if self.counters.is_guest && late_ns > FAR_BEYOND * exit_ns {
+            let us = exit_ns as f64 / 1000.0;
+            let remark =
+                format!("the guest's deepest idle state takes {us:.1} us to leave: the host ran the halted CPU late");
+            return (Verdict::Cause(CauseKind::LateTimer), Some(named(Culprit::HALTED)), Some(remark));
+        }
+        (Verdict::Cause(CauseKind::LateIdleExit), None, state.map(|state| format!("idle state {state}")))
+    }
+
+    /// A thread ran while the timer's interrupt was due. Only code that can switch interrupts off is held responsible.
+    fn held_up_beside(&self, slice: &Slice, thread: &Thread, cpu: Option<u32>) -> Judged {
+        let late = |why: String| (Verdict::Cause(CauseKind::LateTimer), None, Some(why));
+        let off = |call| (Verdict::Cause(CauseKind::InterruptsOff), Some(thread_culprit(thread, call)), None);
+        if self.counters.is_guest && self.was_open_after_expiry(cpu) {
+            return late("the CPU took interrupts or changed threads meanwhile, so they were not off".to_owned());
+        }
+        match self.mode(thread, cpu, slice.to) {
+            Mode::User => late(format!("{thread} was in user code, which cannot switch interrupts off")),
+            Mode::Syscall(number) => off(Some(number)),
+            Mode::Unknown if self.counters.is_guest => {
+                late(format!("{thread} ran; whether in the kernel is not known"))
+            }
+            Mode::Kernel | Mode::Unknown => off(None),
         }
     }
 
@@ -241,27 +250,38 @@ impl<'w> Judge<'w> {
                 (Verdict::Cause(CauseKind::Migration), Some(thread_culprit(&thread, None)), Some(remark))
             }
             Doing::Thread(thread) if thread.prio <= self.facts.prio || !self.is_real_time() => refused_by(None)
-                .unwrap_or_else(|| (Verdict::Cause(CauseKind::Preempted), Some(thread_culprit(&thread, None)), None)),
-            Doing::Thread(thread) => refused_by(Some(thread_culprit(&thread, None))).unwrap_or_else(|| {
-                let number = match self.mode(&thread, span.cpu, slice.to) {
-                    Mode::Syscall(number) => Some(number),
-                    Mode::User | Mode::Unknown => None,
-                };
-                (Verdict::Cause(CauseKind::KernelSection), Some(thread_culprit(&thread, number)), None)
-            }),
+                .unwrap_or_else(|| match self.held_in_one_call(&thread, span) {
+                    Some(number) => {
+                        (Verdict::Cause(CauseKind::KernelSection), Some(thread_culprit(&thread, Some(number))), None)
+                    }
+                    None => (Verdict::Cause(CauseKind::Preempted), Some(thread_culprit(&thread, None)), None),
+                }),
+            Doing::Thread(thread) => {
+                refused_by(Some(thread_culprit(&thread, None))).unwrap_or_else(|| self.not_let_go(slice, &thread, span))
+            }
             Doing::Idle(state) => refused_by(None).unwrap_or_else(|| {
                 let remote = self.fired.is_some_and(|(_, cpu)| Some(cpu) != span.cpu);
-                let remark = state.map(|state| format!("idle state {state}"));
                 match (span.moved, remote) {
                     (true, _) => (Verdict::Cause(CauseKind::Migration), None, Some("its new CPU slept".to_owned())),
-                    (false, true) => (Verdict::Cause(CauseKind::LateIdleExit), None, remark),
+                    (false, true) => self.slept(slice, state),
                     (false, false) if idle_ns > IDLE_REFUSAL_NS && state.is_some() && self.fired.is_none() => {
-                        (Verdict::Cause(CauseKind::LateIdleExit), None, remark)
+                        self.slept(slice, state)
                     }
                     (false, false) => cause(CauseKind::WakeUpPath),
                 }
             }),
             _ => cause(CauseKind::Unexplained),
+        }
+    }
+
+    /// A thread of lower priority kept the CPU after the wake-up. From user code it is taken off at once, so that time is none
+    /// of its own.
+    fn not_let_go(&self, slice: &Slice, thread: &Thread, span: &OwnSpan) -> Judged {
+        let section = |call| (Verdict::Cause(CauseKind::KernelSection), Some(thread_culprit(thread, call)), None);
+        match self.mode(thread, span.cpu, slice.to) {
+            Mode::User if self.was_in_user_code(thread) => cause(CauseKind::WakeUpPath),
+            Mode::Syscall(number) => section(Some(number)),
+            Mode::User | Mode::Kernel | Mode::Unknown => section(None),
         }
     }
 
@@ -288,17 +308,12 @@ impl<'w> Judge<'w> {
                 Some((Verdict::Cause(CauseKind::HardIrq), Some(named(&format!("{name} (irq {irq})"))), None))
             }
             Doing::TimerFunction { timer, .. } if self.armed.is_some_and(|(_, own, _)| own == timer) => {
-                Some(cause(CauseKind::WakeUpPath))
+                Some(cause(CauseKind::TimerInterrupt))
             }
-            Doing::TimerFunction { function, .. } => {
-                let name = self.window.function(function).unwrap_or("unnamed function");
-                Some((Verdict::Cause(CauseKind::HardIrq), Some(named(&format!("timer {name}"))), None))
-            }
+            Doing::TimerFunction { function, .. } => Some(self.others_timer(function)),
             Doing::Vector(_) if own_interrupt => match self.between_others_timers(slice) {
-                Some(function) => {
-                    Some((Verdict::Cause(CauseKind::HardIrq), Some(named(&format!("timer {function}"))), None))
-                }
-                None => Some(cause(CauseKind::WakeUpPath)),
+                Some(function) => Some(self.others_timer(function)),
+                None => Some(cause(CauseKind::TimerInterrupt)),
             },
             Doing::Vector(vector) => Some((Verdict::Cause(CauseKind::HardIrq), Some(named(vector.name())), None)),
             Doing::Softirq(softirq) => Some((Verdict::Cause(CauseKind::Softirq), Some(named(softirq.name())), None)),
@@ -308,7 +323,7 @@ impl<'w> Judge<'w> {
 
     /// The function of another's timer that ran just before this slice of an interrupt, when one more timer's function
     /// follows: going from one to the next is part of their load.
-    fn between_others_timers(&self, slice: &Slice) -> Option<&str> {
+    fn between_others_timers(&self, slice: &Slice) -> Option<u64> {
         let cpu = self.fired.map(|(_, cpu)| cpu)?;
         let here = |event: &&&'w Event| event.cpu == cpu;
         let split = self.events.partition_point(|event| event.at <= slice.from);
@@ -319,7 +334,12 @@ impl<'w> Judge<'w> {
         let Some(What::TimerExpireEntry { .. }) = follows else { return None };
         let What::TimerExpireEntry { timer, function, .. } = before.next()?.what else { return None };
         let is_another = timer == ended && self.armed.is_some_and(|(_, own, _)| own != timer);
-        is_another.then(|| self.window.function(function).unwrap_or("unnamed function"))
+        is_another.then_some(function)
+    }
+
+    fn others_timer(&self, function: u64) -> Judged {
+        let name = self.window.function(function).map_or_else(|| format!("{function:#x}"), str::to_owned);
+        (Verdict::Cause(CauseKind::HardIrq), Some(named(&format!("timer {name}"))), None)
     }
 
     /// When the interrupt around `at` on the timer's CPU was entered.
@@ -339,55 +359,16 @@ impl<'w> Judge<'w> {
             _ => None,
         })
     }
-
-    /// What a thread used the kernel for at `at`: the last system call event before, the next one after, or what the
-    /// counters saw when it left the CPU.
-    fn mode(&self, thread: &Thread, cpu: Option<u32>, at: Instant) -> Mode {
-        let of_thread = |event: &&&&Event| event.tid == thread.tid;
-        let mode_before = |event: &&Event| match event.what {
-            What::SyscallEnter { number } => Some(Mode::Syscall(number)),
-            What::SyscallExit { .. } => Some(Mode::User),
-            _ => None,
-        };
-        let mode_after = |event: &&Event| match event.what {
-            What::SyscallEnter { .. } => Some(Mode::User),
-            What::SyscallExit { number, .. } => Some(Mode::Syscall(number)),
-            _ => None,
-        };
-        let split = self.events.partition_point(|event| event.at < at);
-        let (before, after) = self.events.split_at(split);
-        let before = before.iter().rev().filter(|event| of_thread(&event)).find_map(mode_before);
-        let after = || after.iter().filter(|event| of_thread(&event)).find_map(mode_after);
-        before.or_else(after).or_else(|| self.mode_when_leaving(thread, cpu, at)).unwrap_or(Mode::Unknown)
-    }
-
-    /// What the counters saw when the thread made room for the loop. A thread that would have run on was in the same place
-    /// of the kernel since the wake-up: from user code it would have been taken at once.
-    fn mode_when_leaving(&self, thread: &Thread, cpu: Option<u32>, at: Instant) -> Option<Mode> {
-        let (left, runnable, next) = self.events.iter().find_map(|event| match event.what {
-            What::Switch { prev, prev_state, next } if prev.tid == thread.tid && event.at >= at => {
-                Some((event.at, prev_state.is_runnable(), next.tid))
-            }
-            _ => None,
-        })?;
-        if !runnable || next != self.facts.tid {
-            return None;
-        }
-        let (from, to) = (left.minus_ns(ORDINARY_STEP_NS), left.plus_ns(ORDINARY_STEP_NS));
-        let reading = self.counters.between(cpu, from, to).find(|reading| reading.prev == thread.tid)?;
-        // An interrupt or a fault had brought it into the kernel. If it then let go at once, it was the timer's own.
-        let at_once = left.ns_since(at) <= ORDINARY_STEP_NS;
-        match reading.prev_syscall {
-            Some(number) => Some(Mode::Syscall(number)),
-            None => (reading.prev_in_user && at_once).then_some(Mode::User),
-        }
-    }
 }
 
 pub(super) type Judged = (Verdict, Option<Culprit>, Option<String>);
 
 const fn cause(kind: CauseKind) -> Judged {
     (Verdict::Cause(kind), None, None)
+}
+
+pub(super) fn frozen(why: &str) -> Judged {
+    (Verdict::Cause(CauseKind::CgroupFreezer), None, Some(why.to_owned()))
 }
 
 pub(super) fn named(name: &str) -> Culprit {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum CauseKind {
     /// The hypervisor ran something else on the CPU.
     HypervisorSteal,
-    /// The CPU of a guest stood still between two events with nothing of the guest's own to do so, and its steal counter
-    /// did not move or is not to be had: the host handled an exit or an interrupt, or was held itself.
+    /// The CPU of a guest stood still while the loop read the clock in user code, and its steal counter did not move or is not
+    /// to be had: the host handled an exit or an interrupt, or was held itself.
     HypervisorPause,
     /// The scheduler held all real-time threads back: their runtime of this second was used up.
     RtThrottling,
@@ -31,8 +31,11 @@ pub enum CauseKind {
     Preempted,
     /// The CPU slept and woke up late.
     LateIdleExit,
-    /// The timer's interrupt came late, though nothing on the CPU held it back.
+    /// The timer's interrupt came late, though nothing on the CPU held it back: user code ran, or the CPU of a guest was
+    /// halted ([`Culprit::HALTED`]).
     LateTimer,
+    /// The interrupt of the loop's timer took long, by the host's doing or the kernel's.
+    TimerInterrupt,
     /// The loop itself was not done: it went to sleep after the instant to wake up at, or its work took longer than planned.
     OwnOverrun,
     /// The loop waited for a lock in its own work.
@@ -57,7 +60,7 @@ pub enum CauseKind {
 
 impl CauseKind {
     /// All of them, [`Self::Unexplained`] last.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::HypervisorSteal,
         Self::HypervisorPause,
         Self::RtThrottling,
@@ -71,6 +74,7 @@ impl CauseKind {
         Self::Preempted,
         Self::LateIdleExit,
         Self::LateTimer,
+        Self::TimerInterrupt,
         Self::OwnOverrun,
         Self::LockWait,
         Self::OwnWait,
@@ -100,6 +104,7 @@ impl CauseKind {
             Self::Preempted => "preempted",
             Self::LateIdleExit => "late idle exit",
             Self::LateTimer => "late timer interrupt",
+            Self::TimerInterrupt => "in the timer's interrupt",
             Self::OwnOverrun => "own overrun",
             Self::LockWait => "waited for a lock",
             Self::OwnWait => "waited in its work",
@@ -120,58 +125,8 @@ impl CauseKind {
             Self::KernelSection | Self::InterruptsOff | Self::OwnWait => " in",
             Self::Preempted => " by",
             Self::LockWait => " held by",
+            Self::LateTimer => " on",
             _ => "",
-        }
-    }
-
-    /// What would remove it, naming the tuning, when nothing is known of who did it; see [`Cause::advice`].
-    #[must_use]
-    pub const fn advice(self) -> &'static str {
-        match self {
-            Self::HypervisorSteal | Self::HypervisorPause => {
-                "give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal"
-            }
-            Self::RtThrottling => {
-                "leave a tenth of the CPU to others; kernel.sched_rt_runtime_us=-1 removes the limit for good"
-            }
-            Self::FairServer => {
-                "leave a tenth of the CPU to others, or move ordinary threads off this CPU (tuning C); \
-                 debugfs sched/fair_server/cpuN/runtime=0 switches it off"
-            }
-            Self::CpuQuota => {
-                "give the loop a real-time priority (tuning P), which no quota holds back, or raise cpu.max of its cgroup"
-            }
-            Self::CgroupFreezer => "nothing to tune: somebody froze the loop's cgroup",
-            Self::HardIrq => "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)",
-            Self::Softirq => {
-                "move the device's interrupt, and with it its softirqs, to another CPU (tuning C); \
-                 a PREEMPT_RT kernel runs them in threads"
-            }
-            Self::InterruptsOff | Self::KernelSection => {
-                "keep other threads off this CPU (tuning C); a PREEMPT_RT kernel, or preempt=full, \
-                 lets go much earlier"
-            }
-            Self::Preempted => {
-                "give the loop a priority above that thread's (tuning P), or move the thread to another CPU"
-            }
-            Self::LateIdleExit => {
-                "bound the idle states: /dev/cpu_dma_latency 0, or idle=poll for this CPU; or spin before the release (tuning S)"
-            }
-            Self::LateTimer => {
-                "on a virtual machine the host delivers timers late: pin its CPUs; else spin before the release (tuning S)"
-            }
-            Self::OwnOverrun => "shorten the work of a cycle or lengthen the period",
-            Self::LockWait => {
-                "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)"
-            }
-            Self::OwnWait => "do not wait inside a cycle: ask in one cycle and read in the next (--exchange pipelined)",
-            Self::PageFault => "lock and touch all memory beforehand (tuning M: mlockall)",
-            Self::Migration => "bind the loop to one CPU (--cpu, tuning C)",
-            Self::FrequencyChange => "fix the frequency: governor performance",
-            Self::Stopped => "nothing to tune: somebody stopped the process",
-            Self::Smi => "firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI",
-            Self::WakeUpPath => "spin for the last part before the release (tuning S, --wait spin=50us)",
-            Self::Unexplained => "record again with the missing evidence granted; on bare metal, suspect the firmware",
         }
     }
 }
@@ -193,6 +148,9 @@ pub struct Culprit {
 }
 
 impl Culprit {
+    /// The name under which a timer is late whose CPU the host had halted.
+    pub const HALTED: &'static str = "a halted vCPU";
+
     /// The program that a thread belongs to: its name without the number that distinguishes its threads (`kdamond.0`,
     /// `ksoftirqd/1`, `kworker/u8:3`). What is no thread (an interrupt, a softirq) is its own.
     #[must_use]
@@ -241,33 +199,6 @@ impl Cause {
         match &self.culprit {
             None => kind.to_owned(),
             Some(culprit) => format!("{kind}{} {}", self.kind.link(), culprit.words()),
-        }
-    }
-
-    /// What would remove it. What helps against one softirq or one thread does nothing against another.
-    #[must_use]
-    pub fn advice(&self) -> &'static str {
-        let Some(culprit) = &self.culprit else { return self.kind.advice() };
-        match (self.kind, culprit.name.as_str(), culprit.prio) {
-            (CauseKind::Softirq, "TIMER" | "HRTIMER", _) => {
-                "timers of other threads expire on this CPU: keep those threads off it (tuning C)"
-            }
-            (CauseKind::Softirq, "RCU", _) => {
-                "keep other threads off this CPU (tuning C); boot with rcu_nocbs=CPU to run RCU callbacks elsewhere"
-            }
-            (CauseKind::Softirq, "SCHED", _) => {
-                "the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)"
-            }
-            (CauseKind::HardIrq, name, _) if name.starts_with("timer ") => {
-                "the timer was set on this CPU: keep the threads that set it off this CPU (tuning C)"
-            }
-            (CauseKind::HardIrq, name, _) if !name.contains("(irq ") => {
-                "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)"
-            }
-            (CauseKind::Preempted, _, Some(..0)) => {
-                "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)"
-            }
-            _ => self.kind.advice(),
         }
     }
 }
@@ -378,22 +309,5 @@ mod tests {
         );
         let interrupt = Culprit { name: "virtio1-req.0".to_owned(), ..Culprit::default() };
         assert_eq!(interrupt.program(), "virtio1-req.0", "no thread");
-    }
-
-    #[test]
-    fn advice_fits_who_did_it() {
-        let advice = |kind, name: &str, prio| {
-            let culprit = Culprit { name: name.to_owned(), prio, ..Culprit::default() };
-            cause(kind, 1, Some(culprit)).advice()
-        };
-        assert!(advice(CauseKind::Softirq, "NET_RX", None).contains("device's interrupt"));
-        for softirq in ["TIMER", "RCU", "SCHED"] {
-            assert!(!advice(CauseKind::Softirq, softirq, None).contains("device's interrupt"), "{softirq}");
-        }
-        assert!(advice(CauseKind::HardIrq, "virtio1-req.0 (irq 36)", None).contains("smp_affinity_list"));
-        assert!(!advice(CauseKind::HardIrq, "timer tick_nohz_handler", None).contains("smp_affinity_list"));
-        assert!(!advice(CauseKind::HardIrq, "reschedule interrupt", None).contains("smp_affinity_list"));
-        assert!(advice(CauseKind::Preempted, "hog", Some(40)).contains("tuning P"));
-        assert!(!advice(CauseKind::Preempted, "hog", Some(-1)).contains("tuning P"), "no priority precedes a deadline");
     }
 }

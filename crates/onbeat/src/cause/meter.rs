@@ -22,6 +22,7 @@ pub(super) struct Meter {
     smi: Option<(File, u64)>,
     quota: Quota,
     is_guest: bool,
+    deepest_idle_ns: Option<u64>,
     has_fair_server: bool,
 }
 
@@ -35,7 +36,9 @@ impl Meter {
         let is_guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
         let has_fair_server = host::kernel_is_at_least(6, 12);
         let (smi, quota) = (smi_counter(cpu), Quota::of_thread(tid, Monotonic.now()));
-        Self { watch, why_not, procfs: ProcfsSteal::default(), smi, quota, is_guest, has_fair_server }
+        let deepest_idle_ns = host::deepest_idle(cpu.unwrap_or(0)).map(|state| state.exit_ns);
+        let procfs = ProcfsSteal::default();
+        Self { watch, why_not, procfs, smi, quota, is_guest, deepest_idle_ns, has_fair_server }
     }
 
     pub(super) fn follow(&mut self, tid: u32) {
@@ -75,8 +78,9 @@ impl Meter {
             let now = read_smi(file)?;
             Some(now.wrapping_sub(std::mem::replace(before, now)) & u64::from(u32::MAX))
         });
-        let (is_guest, has_fair_server) = (self.is_guest, self.has_fair_server);
-        Counters { source: self.source(), readings, is_guest, smi, has_fair_server, throttled_ns: None }
+        let Self { is_guest, deepest_idle_ns, has_fair_server, .. } = *self;
+        let source = self.source();
+        Counters { source, readings, is_guest, deepest_idle_ns, smi, has_fair_server, throttled_ns: None }
     }
 
     /// How long a CPU quota has held the loop's cgroups back since `from`; `None` where the kernel does not tell.

@@ -6,6 +6,7 @@
 //!
 //! Absent on purpose: a cause that no event or counter shows. What is left over is `unexplained`, and says how much it is.
 
+pub mod advice;
 mod assembler;
 mod bpf;
 pub mod btf;
@@ -21,6 +22,7 @@ mod judge;
 pub mod keep;
 pub mod kind;
 mod meter;
+mod mode;
 pub mod page;
 pub mod perfetto;
 mod protobuf;
@@ -28,6 +30,7 @@ mod quota;
 mod refusal;
 mod settle;
 mod switch_watch;
+mod symbols;
 pub mod syscalls;
 pub mod timeline;
 pub mod tracefs;
@@ -35,6 +38,7 @@ mod unseen;
 mod waits;
 pub mod window;
 
+pub use advice::{Advice, Fact, Situation};
 pub use classify::{SpikeFacts, explain, stalls};
 pub use explainer::{Cost, Explainer, LoopThread, refused};
 pub use flight::{FlightRecorder, FlightSetting};

@@ -100,9 +100,15 @@ impl Judge<'_> {
                 runs.get_or_insert(next);
                 gone.push(next.tid);
                 let is_real_time = prev.prio < ORDINARY_PRIO && !prev.is_idle();
-                let waits = is_real_time && prev_state.is_runnable() && !gone.contains(&prev.tid);
+                let waits = is_real_time && prev_state.is_runnable() && prev_state.was_seen();
+                let waits = waits && !gone.contains(&prev.tid);
                 gone.push(prev.tid);
                 waits
+            }
+            // A thread that another CPU runs or has run since does not wait here.
+            What::Switch { prev, next, .. } => {
+                gone.extend([prev.tid, next.tid]);
+                false
             }
             What::Migrate { thread, .. } => {
                 gone.push(thread.tid);

@@ -6,7 +6,7 @@
 
 use onbeat_rt::Instant;
 
-use super::classify::Part;
+use super::classify::{Part, PartKind};
 use super::counters::{CounterSource, Counters};
 use super::event::What;
 use super::judge::{Judge, Piece, Verdict};
@@ -28,29 +28,29 @@ pub(super) fn settle(part: &Part, judge: &Judge<'_>, counters: &Counters) -> Vec
     let pieces = judge.pieces(part);
     let mut pieces = take_out_steal(pieces, judge, counters);
     take_out_plan(&mut pieces, part.planned_ns);
-    let mut pieces = name_own_time(pieces, part, judge);
+    let mut pieces = name_own_time(pieces, part, judge, counters);
     take_switches_for_what_they_are(&mut pieces);
     name_long_steps(pieces, judge, counters)
 }
 
 /// A thread that is left for the loop always runs a few microseconds more: that is the switch, no section of the kernel.
-/// A timer's interrupt takes its time to arrive as well: where no system call is known, that is no time with interrupts off.
+/// A timer's interrupt takes its time to arrive as well: where no system call and no sleep is known, that is nobody's doing.
+/// And the interrupt of the loop's timer takes its time to run.
 fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
-    let section = Verdict::Cause(CauseKind::KernelSection);
-    let total: u64 = pieces.iter().filter(|piece| piece.verdict == section).map(Piece::ns).sum();
-    if total <= SWITCH_NS {
-        for piece in pieces.iter_mut().filter(|piece| piece.verdict == section) {
-            (piece.verdict, piece.culprit) = (Verdict::Cause(CauseKind::WakeUpPath), None);
-        }
-    }
-    let of_unknown_call = |piece: &Piece| {
-        let call = piece.culprit.as_ref().and_then(|culprit| culprit.system_call.as_ref());
-        piece.verdict == Verdict::Cause(CauseKind::InterruptsOff) && call.is_none()
-    };
-    let total: u64 = pieces.iter().filter(|piece| of_unknown_call(piece)).map(Piece::ns).sum();
-    if total <= ORDINARY_STEP_NS {
-        for piece in pieces.iter_mut().filter(|piece| of_unknown_call(piece)) {
-            (piece.verdict, piece.culprit) = (Verdict::Cause(CauseKind::WakeUpPath), None);
+    let is = |piece: &Piece, kind| piece.verdict == Verdict::Cause(kind);
+    let of_known_call = |piece: &Piece| piece.culprit.as_ref().is_some_and(|culprit| culprit.system_call.is_some());
+    ordinary_up_to(SWITCH_NS, pieces, |piece| is(piece, CauseKind::KernelSection));
+    ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::InterruptsOff) && !of_known_call(piece));
+    ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::LateTimer) && piece.culprit.is_none());
+    ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::TimerInterrupt));
+}
+
+/// Makes these pieces part of the wake-up itself when they take no longer together.
+fn ordinary_up_to(most_ns: u64, pieces: &mut [Piece], which: impl Fn(&Piece) -> bool) {
+    let total: u64 = pieces.iter().filter(|piece| which(piece)).map(Piece::ns).sum();
+    if total <= most_ns {
+        for piece in pieces.iter_mut().filter(|piece| which(piece)) {
+            (piece.verdict, piece.culprit, piece.remark) = (Verdict::Cause(CauseKind::WakeUpPath), None, None);
         }
     }
 }
@@ -107,6 +107,15 @@ fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
     [taken, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
 
+/// Leaves the first `ns` of a piece to the wake-up itself.
+fn carve_ordinary(piece: Piece, ns: u64) -> Vec<Piece> {
+    let middle = piece.from.plus_ns(ns.min(piece.ns()));
+    let verdict = Verdict::Cause(CauseKind::WakeUpPath);
+    let ordinary = Piece { to: middle, verdict, culprit: None, remark: None, ..piece.clone() };
+    let rest = Piece { from: middle, ..piece };
+    [ordinary, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
+}
+
 /// Takes the planned work out: of the loop's own time first; what the plan has left over was spent otherwise while the
 /// work waited for the clock, and the earliest stretches were within it.
 fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
@@ -122,7 +131,7 @@ fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
 }
 
 /// What is left of the loop's own time in a cycle: page faults, a slower CPU, cold caches, or simply more work.
-fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>) -> Vec<Piece> {
+fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let is_fault = |event: &&&super::event::Event| matches!(event.what, What::PageFault { .. });
     let faults = judge.own_events(part.from, part.to).filter(is_fault).count() as u64;
     let mut by_faults = faults * LONGEST_FAULT_NS;
@@ -134,6 +143,7 @@ fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>) -> Vec<Piec
         let rest = match judge.frequency_change(piece.cpu, part.from, part.to) {
             Some(khz) => (CauseKind::FrequencyChange, Some(format!("to {} MHz", khz / 1000))),
             None if judge.moved() => (CauseKind::Migration, Some("cold caches on the new CPU".to_owned())),
+            None if part.kind == PartKind::Polling => stood_still_polling(&piece, counters),
             None => {
                 let plain = "the thread had its CPU and nothing interrupted it".to_owned();
                 (CauseKind::OwnOverrun, piece.remark.clone().or(Some(plain)))
@@ -147,9 +157,53 @@ fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>) -> Vec<Piec
     pieces.into_iter().flat_map(name).collect()
 }
 
+/// A loop that reads the clock in user code lost time there, and no event of this kernel shows what took its CPU.
+fn stood_still_polling(piece: &Piece, counters: &Counters) -> (CauseKind, Option<String>) {
+    let polled = "the loop read the clock in user code, and nothing of this kernel ran";
+    match counters.smi {
+        _ if piece.ns() <= ORDINARY_STEP_NS => (CauseKind::WakeUpPath, None),
+        Some(count @ 1..) => (CauseKind::Smi, Some(smi_words(count))),
+        _ if counters.is_guest => {
+            let remark = format!("{polled}: only the host can take the CPU there; {}", steal_words(counters));
+            (CauseKind::HypervisorPause, Some(remark))
+        }
+        _ => (CauseKind::Unexplained, Some(polled.to_owned())),
+    }
+}
+
+fn smi_words(count: u64) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("the CPU counted {count} system management interrupt{plural}")
+}
+
+const fn steal_words(counters: &Counters) -> &'static str {
+    match counters.source {
+        CounterSource::Bpf => "its steal counter does not account for it",
+        CounterSource::Procfs | CounterSource::None => "no steal counter of that resolution is to be had",
+    }
+}
+
+fn host_or_kernel(counters: &Counters) -> String {
+    match counters.is_guest {
+        true => format!("host or kernel code; {}", steal_words(counters)),
+        false => "kernel code or firmware".to_owned(),
+    }
+}
+
 /// Steps of the wake-up that took longer than such a step can: something stopped the CPU without leaving an event.
 fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
-    let name = |piece: Piece| {
+    let in_interrupt = |piece: &Piece| piece.verdict == Verdict::Cause(CauseKind::TimerInterrupt);
+    let interrupt_ns: u64 = pieces.iter().filter(|piece| in_interrupt(piece)).map(Piece::ns).sum();
+    let mut ordinary_ns = ORDINARY_STEP_NS;
+    let mut name = |piece: Piece| {
+        if in_interrupt(&piece) {
+            // Its first part is what it always takes.
+            let ordinary = piece.ns().min(ordinary_ns);
+            ordinary_ns -= ordinary;
+            let (kind, remark) = long_interrupt(&piece, interrupt_ns, judge, counters);
+            let named = Piece { verdict: Verdict::Cause(kind), remark: Some(remark), ..piece };
+            return carve_ordinary(named, ordinary);
+        }
         let excess = piece.ns().saturating_sub(ORDINARY_STEP_NS);
         if piece.verdict != Verdict::Cause(CauseKind::WakeUpPath) || excess == 0 {
             return vec![piece];
@@ -157,22 +211,32 @@ fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -
         let (kind, remark) = silence(&piece, judge, counters);
         carve(piece, excess, kind, &remark)
     };
-    pieces.into_iter().flat_map(name).collect()
+    pieces.into_iter().flat_map(&mut name).collect()
+}
+
+/// What stopped or slowed a CPU without an event, where something shows it.
+fn slowed(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> Option<(CauseKind, String)> {
+    let (from, to) = (piece.from.minus_ns(1000), piece.to.plus_ns(1000));
+    if let Some(khz) = judge.frequency_change(piece.cpu, from, to) {
+        return Some((CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000)));
+    }
+    counters.smi.filter(|count| *count > 0).map(|count| (CauseKind::Smi, smi_words(count)))
+}
+
+/// The interrupt of the loop's own timer took long. By whose doing no event shows, and neither host nor kernel is accused.
+fn long_interrupt(piece: &Piece, all_ns: u64, judge: &Judge<'_>, counters: &Counters) -> (CauseKind, String) {
+    slowed(piece, judge, counters).unwrap_or_else(|| {
+        let who = host_or_kernel(counters);
+        let us = all_ns as f64 / 1000.0;
+        (CauseKind::TimerInterrupt, format!("the interrupt of the loop's timer took {us:.1} us in all: {who}"))
+    })
 }
 
 fn silence(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> (CauseKind, String) {
-    if let Some(khz) = judge.frequency_change(piece.cpu, piece.from.minus_ns(1000), piece.to.plus_ns(1000)) {
-        (CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000))
-    } else if let Some(count @ 1..) = counters.smi {
-        (CauseKind::Smi, format!("the CPU counted {count} system management interrupts"))
-    } else {
-        let steal = match counters.source {
-            CounterSource::Bpf => "its steal counter did not move",
-            CounterSource::Procfs | CounterSource::None => "no steal counter of that resolution is to be had",
-        };
-        let kind = if counters.is_guest { CauseKind::HypervisorPause } else { CauseKind::Unexplained };
-        (kind, format!("the CPU stood still in code that takes microseconds; {steal}"))
-    }
+    slowed(piece, judge, counters).unwrap_or_else(|| {
+        let who = host_or_kernel(counters);
+        (CauseKind::Unexplained, format!("code that takes microseconds took longer, without an event: {who}"))
+    })
 }
 
 /// Adds up stretches of one cause and culprit, longest cause first, unexplained time last.
@@ -263,6 +327,7 @@ fn culprit_words(culprit: &Culprit, kind: CauseKind) -> String {
         CauseKind::InterruptsOff => format!("interrupts were off while {who} ran{call}"),
         CauseKind::Softirq => format!("softirq {who} ran"),
         CauseKind::HardIrq => format!("interrupt {who} ran"),
+        CauseKind::LateTimer => format!("late timer interrupt: {who}"),
         _ => format!("{who}{call} ran"),
     }
 }

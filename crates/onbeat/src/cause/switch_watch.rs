@@ -1,4 +1,4 @@
-//! Two small programs in the kernel that note, whenever the loop gets or leaves a CPU or is woken, how much time the
+//! Three small programs in the kernel that note, whenever the loop gets or leaves a CPU or is woken, how much time the
 //! hypervisor has taken, whether real-time threads are held back, and in which system call the other thread was.
 //!
 //! They cost nothing but a comparison for switches of other threads. The path from a thread to its CPU's run queue and
@@ -8,10 +8,10 @@ use std::io;
 
 use onbeat_rt::Instant;
 
-use super::assembler::{Assembler, FRAME, KernelCall, Place, R0, R1, R2, R3, R6, R7, R8, R9, Width};
+use super::assembler::{Assembler, FRAME, KernelCall, Place, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width};
 use super::bpf::{Array, Attached};
 use super::btf::{Btf, BtfError};
-use super::counters::Reading;
+use super::counters::{Moment, Reading};
 
 /// The watch cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -24,9 +24,9 @@ pub(super) enum WatchError {
     Refused(#[from] io::Error),
 }
 
-/// Readings kept: a third of a second of a 1 kHz loop.
-const ENTRIES: u32 = 1024;
-/// One reading: eight numbers, then what the other thread had in its user registers.
+/// Readings kept: half a second of a 1 kHz loop.
+const ENTRIES: u32 = 2048;
+/// One reading: nine numbers, then what the other thread had in its user registers.
 const ENTRY: usize = 160;
 const AT: i16 = 0;
 const STEAL: i16 = 8;
@@ -35,6 +35,7 @@ const NEXT: i16 = 20;
 const CPU: i16 = 24;
 const THROTTLED: i16 = 28;
 const SERVER: i16 = 32;
+const MOMENT: i16 = 40;
 const REGISTERS: i16 = 48;
 /// The control value: how many readings there were, and the thread to watch.
 const CONTROL: usize = 16;
@@ -92,7 +93,7 @@ pub(super) struct SwitchWatch {
     buffer: Vec<u8>,
     knows_throttling: bool,
     knows_server: bool,
-    _programs: [Attached; 2],
+    _programs: [Attached; 3],
 }
 
 impl SwitchWatch {
@@ -104,6 +105,7 @@ impl SwitchWatch {
         let programs = [
             Attached::load(&Program::new(&offsets, maps).at_switch(), c"sched_switch")?,
             Attached::load(&Program::new(&offsets, maps).at_wakeup(), c"sched_wakeup")?,
+            Attached::load(&Program::new(&offsets, maps).at_waking(), c"sched_waking")?,
         ];
         let watch = Self {
             control,
@@ -149,18 +151,31 @@ impl SwitchWatch {
         let entered = entered_by(entry.get(REGISTERS as usize..)?);
         // A reading that is being written has no time yet.
         let at = Instant::from_ns(double(AT).filter(|at| *at != 0)?);
+        let moment = moment(word(MOMENT)?)?;
+        // The run queue is not looked at before the loop stands in it.
+        let sees_queue = moment != Moment::Waking;
         Some(Reading {
             at,
+            moment,
             cpu: word(CPU)?,
             steal_ns: double(STEAL)?,
             prev: word(PREV)?,
             next: word(NEXT)?,
             prev_syscall: entered.ok(),
             prev_in_user: entered == Err(Entered::FromUser),
-            rt_throttled: if self.knows_throttling { Some(word(THROTTLED)? != 0) } else { None },
-            by_fair_server: if self.knows_server { Some(double(SERVER)? != 0) } else { None },
+            rt_throttled: if self.knows_throttling && sees_queue { Some(word(THROTTLED)? != 0) } else { None },
+            by_fair_server: if self.knows_server && sees_queue { Some(double(SERVER)? != 0) } else { None },
         })
     }
+}
+
+const fn moment(number: u32) -> Option<Moment> {
+    Some(match number {
+        0 => Moment::Switch,
+        1 => Moment::WakeUp,
+        2 => Moment::Waking,
+        _ => return None,
+    })
 }
 
 /// How a thread came into the kernel when it was no system call.
@@ -231,19 +246,44 @@ impl<'o> Program<'o> {
             self.code.add(R3, server as i32);
             self.read_into_entry(SERVER, 8);
         }
-        self.code.copy(R3, R7);
-        self.code.add(R3, self.offsets.task_stack as i32);
-        self.read_pointer();
-        self.code.add(R3, REGISTERS_ON_STACK + REGISTERS_FROM);
-        self.read_into_entry(REGISTERS, REGISTERS_LENGTH);
+        self.read_registers(R7);
         self.finish()
     }
 
     /// `sched_wakeup(thread)`.
     fn at_wakeup(mut self) -> Vec<u64> {
+        self.code.store_zero(Width::Word, FRAME, -8);
+        self.only_the_loops();
+        self.begin_reading();
+        self.note_moment(1);
+        self.code.copy(R9, R7);
+        self.read_run_queue();
+        self.finish()
+    }
+
+    /// `sched_waking(thread)`, on the CPU of whoever wakes: in an interrupt, the current thread is the one interrupted.
+    ///
+    /// Not `sched_wakeup`: that may run on the CPU that the loop is sent to. And no run queue: its clock, and with it the
+    /// steal, is brought up to date only when the loop enters it.
+    fn at_waking(mut self) -> Vec<u64> {
+        self.code.copy(R6, R1);
+        self.code.call(KernelCall::CurrentTask);
+        self.code.copy(R8, R0);
+        self.code.copy(R1, R6);
+        self.only_the_loops();
+        self.read_pid(R8, -8);
+        self.begin_reading();
+        self.note_moment(2);
+        self.code.call(KernelCall::ProcessorId);
+        self.code.store(Width::Word, R6, CPU, R0);
+        self.read_registers(R8);
+        self.finish()
+    }
+
+    /// R7 becomes the thread that R1's event is about, R9 the control value; ends the program unless it is the loop.
+    fn only_the_loops(&mut self) {
         self.code.load(Width::Double, R7, R1, 0);
         self.find_control();
-        self.code.store_zero(Width::Word, FRAME, -8);
         self.read_pid(R7, -12);
         self.code.load(Width::Word, R1, R9, TID);
         self.code.load(Width::Word, R2, FRAME, -12);
@@ -251,10 +291,20 @@ impl<'o> Program<'o> {
         self.code.jump_if_equal(R2, R1, take);
         self.code.jump(self.end);
         self.code.here(take);
-        self.begin_reading();
-        self.code.copy(R9, R7);
-        self.read_run_queue();
-        self.finish()
+    }
+
+    fn note_moment(&mut self, number: i32) {
+        self.code.set(R1, number);
+        self.code.store(Width::Word, R6, MOMENT, R1);
+    }
+
+    /// Reads the user registers of `thread`, which lie at the top of its kernel stack.
+    fn read_registers(&mut self, thread: Register) {
+        self.code.copy(R3, thread);
+        self.code.add(R3, self.offsets.task_stack as i32);
+        self.read_pointer();
+        self.code.add(R3, REGISTERS_ON_STACK + REGISTERS_FROM);
+        self.read_into_entry(REGISTERS, REGISTERS_LENGTH);
     }
 
     /// R9 becomes the address of the control value.
@@ -274,7 +324,7 @@ impl<'o> Program<'o> {
     }
 
     /// Reads the number of the thread in `thread` to the frame at `offset`.
-    fn read_pid(&mut self, thread: super::assembler::Register, offset: i32) {
+    fn read_pid(&mut self, thread: Register, offset: i32) {
         self.code.copy(R3, thread);
         self.code.add(R3, self.offsets.task_pid as i32);
         self.code.copy(R1, FRAME);
@@ -299,7 +349,7 @@ impl<'o> Program<'o> {
             self.code.load(Width::Word, R1, FRAME, frame);
             self.code.store(Width::Word, R6, place, R1);
         }
-        for place in [SERVER, REGISTERS + CS as i16] {
+        for place in [SERVER, MOMENT, REGISTERS + CS as i16] {
             self.code.store_zero(Width::Double, R6, place);
         }
     }

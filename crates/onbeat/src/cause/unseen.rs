@@ -49,7 +49,7 @@ pub(super) fn complete(cpu: &CpuWindow, threads: &BTreeMap<u32, Thread>, wakings
             let seen = events.last().map_or(event.at, |last| last.at);
             let woken = wakings.iter().rev().find(|(tid, at)| *tid == now.tid && *at <= event.at);
             let at = woken.map_or(seen, |(_, woken)| seen.max(*woken));
-            let what = What::Switch { prev: before, prev_state: State::default(), next: now };
+            let what = What::Switch { prev: before, prev_state: State::NOT_SEEN, next: now };
             events.push(Event { at, cpu: cpu.cpu, tid: before.tid, what });
         }
         running = match event.what {

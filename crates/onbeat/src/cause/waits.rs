@@ -3,8 +3,9 @@
 use onbeat_rt::Instant;
 
 use super::classify::PartKind;
+use super::counters::Reading;
 use super::event::{Thread, What};
-use super::judge::{Judge, Judged, Verdict, named, syscall_name, thread_culprit};
+use super::judge::{Judge, Judged, Verdict, frozen, named, syscall_name, thread_culprit};
 use super::kind::CauseKind;
 use super::settle::ORDINARY_STEP_NS;
 use super::timeline::{OwnSpan, Slice};
@@ -29,9 +30,10 @@ impl Judge<'_> {
 
     /// The loop sleeps in its own work: for a lock, or for whatever else the system call waits for.
     pub(super) fn while_waiting(&self, span: &OwnSpan) -> Judged {
-        let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.from.plus_ns(ORDINARY_STEP_NS));
-        let left = self.counters.between(span.cpu, from, to).find(|reading| reading.prev == self.facts.tid);
-        let call = left.and_then(|reading| reading.prev_syscall);
+        let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
+        if self.was_taken_from_user_code(span) {
+            return frozen("it was put to sleep in user code, where it had called nothing");
+        }
         let waker = self.events.iter().rev().find_map(|event| match event.what {
             What::Waking { thread, .. } if thread.tid == self.facts.tid && event.at <= span.to => Some(event.tid),
             _ => None,
@@ -52,6 +54,24 @@ impl Judge<'_> {
         (Verdict::Cause(CauseKind::OwnWait), call, Some(format!("the loop slept in its own work until {by} woke it")))
     }
 
+    /// What the loop was in when it left its CPU at the beginning of this span.
+    fn own_leaving(&self, span: &OwnSpan) -> Option<&Reading> {
+        let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.from.plus_ns(ORDINARY_STEP_NS));
+        self.counters.between(span.cpu, from, to).find(|reading| reading.prev == self.facts.tid)
+    }
+
+    /// Whether the loop had to leave its CPU although its own code ran, and neither called the kernel nor touched a page that
+    /// was not there: what a freezer does.
+    fn was_taken_from_user_code(&self, span: &OwnSpan) -> bool {
+        let in_user = self.own_leaving(span).is_some_and(|reading| reading.prev_in_user);
+        in_user && !self.had_faulted(span) && span.to.ns_since(span.from) > FROZEN_NS
+    }
+
+    fn had_faulted(&self, span: &OwnSpan) -> bool {
+        let before = self.own_events(span.from.minus_ns(FAULTED_WITHIN_NS), span.from);
+        before.filter(|event| matches!(event.what, What::PageFault { .. })).count() > 0
+    }
+
     /// Who took the CPU from a thread that wanted to run on, in this span.
     fn kept_off(&self, tid: u32, span: &OwnSpan) -> Option<Thread> {
         self.events.iter().find_map(|event| match event.what {
@@ -64,17 +84,31 @@ impl Judge<'_> {
         })
     }
 
-    pub(super) fn while_blocked(&self, span: &OwnSpan, part: PartKind) -> Judged {
-        let faulted = self.own_events(span.from.minus_ns(FAULTED_WITHIN_NS), span.from);
-        let faulted = faulted.filter(|event| matches!(event.what, What::PageFault { .. })).count() > 0;
-        if faulted {
-            (Verdict::Cause(CauseKind::PageFault), None, Some("the page had to be read from a device".to_owned()))
-        } else if part == PartKind::Running {
-            let remark = "the loop waited inside the kernel (state D)".to_owned();
-            (Verdict::Cause(CauseKind::OwnWait), None, Some(remark))
-        } else {
-            let remark = "the loop waited inside the kernel (state D), and no page fault shows why".to_owned();
-            (Verdict::Cause(CauseKind::Unexplained), None, Some(remark))
+    /// The loop waits inside the kernel, and no signal ends that (state D): for a page, in a call of its own work, or frozen.
+    pub(super) fn while_blocked(&self, slice: &Slice, span: &OwnSpan, part: PartKind) -> Judged {
+        if self.had_faulted(span) {
+            return (
+                Verdict::Cause(CauseKind::PageFault),
+                None,
+                Some("the page had to be read from a device".to_owned()),
+            );
+        }
+        if part == PartKind::WakeUp && self.is_frozen(slice, span) {
+            return frozen("its timer had fired, and nothing woke it");
+        }
+        if self.was_taken_from_user_code(span) {
+            return frozen("it was taken off its CPU in user code (state D), and no page fault shows why");
+        }
+        let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
+        match call.filter(|_| part != PartKind::WakeUp) {
+            Some(number) => {
+                let remark = "the loop waited inside the kernel (state D)".to_owned();
+                (Verdict::Cause(CauseKind::OwnWait), Some(named(&syscall_name(number))), Some(remark))
+            }
+            None => {
+                let remark = "the loop waited inside the kernel (state D); neither a page fault nor a call shows why";
+                (Verdict::Cause(CauseKind::Unexplained), None, Some(remark.to_owned()))
+            }
         }
     }
 }

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::cell::CellSummary;
+use super::remedies::remedy;
 use super::units::{Letters, count, listed, percent, three_digits, time_ns};
-use crate::cause::{CauseKind, Explanation};
-use crate::record::{CauseCount, RunFile, SpikeNote};
+use crate::cause::{CauseKind, advice};
+use crate::record::{CauseCount, RunFile};
 
 /// Spikes by their main cause.
 pub type Causes = BTreeMap<CauseKind, CauseCount>;
@@ -40,10 +41,10 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
         let of_load: Vec<&CellSummary> = cells.iter().filter(|cell| cell.load == *load).collect();
         let causes = merged(of_load.iter().map(|cell| &cell.causes));
         let spikes: u64 = of_load.iter().filter_map(|cell| cell.spike_count).sum();
-        let kept: Vec<&SpikeNote> = of_load.iter().flat_map(|cell| &cell.spikes).collect();
         sentences.extend(in_words(&causes, spikes).map(|words| format!("Under {load}, {words}")));
         // What helps under one load is said once.
-        let new = advice(&causes, &kept).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
+        let new =
+            against(&causes, &of_load).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
         sentences.extend(new);
     }
     sentences.extend(cost(cells));
@@ -120,22 +121,15 @@ fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
     }
 }
 
-/// What would remove a cause, by who made most of its spikes late when one of those was kept.
-pub(super) fn remedy(kind: CauseKind, of_kind: &CauseCount, kept: &[&SpikeNote]) -> &'static str {
-    let Some((who, _)) = of_kind.most_frequent() else { return kind.advice() };
-    let mains = kept.iter().filter_map(|spike| Explanation::of_causes(spike.causes.clone()).main().cloned());
-    let mut of_who = mains
-        .filter(|cause| cause.kind == kind && cause.culprit.as_ref().is_some_and(|culprit| culprit.words() == who));
-    of_who.next().map_or_else(|| kind.advice(), |cause| cause.advice())
-}
-
 /// What would remove the most frequent cause that has a name, and the one of the worst spike when that is another.
-fn advice(causes: &Causes, kept: &[&SpikeNote]) -> Vec<String> {
+fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     let named = || causes.iter().filter(|(kind, _)| **kind != CauseKind::Unexplained);
     let most = named().max_by_key(|(_, count)| count.spikes);
     let worst = named().max_by_key(|(_, count)| count.worst_ns);
-    let of = |(kind, count): (&CauseKind, &CauseCount), which: &str| {
-        format!("Against {}{which}: {}", kind.words(), remedy(*kind, count, kept))
+    let of = |(kind, _): (&CauseKind, &CauseCount), which: &str| {
+        let remedy = advice::in_words(&remedy(*kind, cells));
+        let remedy = remedy.unwrap_or_else(|| NO_REMEDY.to_owned());
+        format!("Against {}{which}: {remedy}", kind.words())
     };
     match (most, worst) {
         (Some(most), Some(worst)) if most.0 != worst.0 => {
@@ -146,11 +140,14 @@ fn advice(causes: &Causes, kept: &[&SpikeNote]) -> Vec<String> {
     }
 }
 
+/// What is said where no advice applies that is not in effect already.
+pub(super) const NO_REMEDY: &str = "no further remedy is known for this run's settings";
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::{Cause, Culprit};
-    use crate::record::CulpritCount;
+    use crate::cause::{Advice, Cause, Culprit, Fact, Situation};
+    use crate::record::{CulpritCount, SpikeNote};
 
     fn counted(spikes: u64, worst_ns: u64) -> CauseCount {
         let lateness_ns = spikes * worst_ns;
@@ -174,21 +171,40 @@ mod tests {
         assert!(in_words(&causes, 9).unwrap().starts_with("9 spikes: 9 preempted (7 by hackbench; worst 3.7 ms);"));
     }
 
-    #[test]
-    fn the_remedy_is_that_of_the_culprit_of_most_spikes() {
-        let softirq = |name: &str| Cause {
+    /// A cell whose spikes have these causes; those of the culprits were kept.
+    fn cell(causes: Causes, kept: &[&str], situation: Situation) -> CellSummary {
+        let softirq = |name: &&str| Cause {
             kind: CauseKind::Softirq,
             ns: 1_000,
             evidence: String::new(),
-            culprit: Some(Culprit { name: name.to_owned(), ..Culprit::default() }),
+            culprit: Some(Culprit { name: (*name).to_owned(), ..Culprit::default() }),
         };
-        let spike = |name: &str| SpikeNote { causes: vec![softirq(name)], ..SpikeNote::default() };
-        let kept = [spike("NET_RX"), spike("TIMER")];
-        let kept: Vec<&SpikeNote> = kept.iter().collect();
-        let of = |culprits| remedy(CauseKind::Softirq, &by(counted(9, 1_000), culprits), &kept);
-        assert_eq!(of(&[("TIMER", 8), ("NET_RX", 1)]), softirq("TIMER").advice());
-        assert_eq!(of(&[("NET_RX", 8), ("TIMER", 1)]), softirq("NET_RX").advice());
-        assert_ne!(softirq("TIMER").advice(), softirq("NET_RX").advice());
+        let spike = |name: &&str| SpikeNote { causes: vec![softirq(name)], ..SpikeNote::default() };
+        CellSummary { causes, spikes: kept.iter().map(spike).collect(), situation, ..CellSummary::default() }
+    }
+
+    #[test]
+    fn the_remedy_is_that_of_the_culprit_of_most_spikes() {
+        let of = |culprits: &[(&str, u64)]| {
+            let causes = Causes::from([(CauseKind::Softirq, by(counted(9, 1_000), culprits))]);
+            remedy(CauseKind::Softirq, &[&cell(causes, &["NET_RX", "TIMER"], Situation::default())])
+        };
+        assert_eq!(of(&[("TIMER", 8), ("NET_RX", 1)]), [Advice::SoftirqTimers]);
+        assert_eq!(of(&[("NET_RX", 8), ("TIMER", 1)]), [Advice::MoveSoftirq, Advice::ThreadedSoftirqs]);
+    }
+
+    #[test]
+    fn the_remedy_is_for_the_cell_with_most_of_the_spikes_and_says_where_there_is_none() {
+        let spikes = |spikes| Causes::from([(CauseKind::Migration, counted(spikes, 1_000))]);
+        let bound = Situation { facts: [Fact::Bound].into(), ..Situation::default() };
+        let (free, bound) = (cell(spikes(2), &[], Situation::default()), cell(spikes(9), &[], bound));
+        assert_eq!(remedy(CauseKind::Migration, &[&free, &bound]), [Advice::WhoMoves]);
+        assert_eq!(remedy(CauseKind::Migration, &[&free]), [Advice::Bind]);
+
+        let spinning = Situation { facts: [Fact::Spins].into(), ..Situation::default() };
+        let causes = Causes::from([(CauseKind::WakeUpPath, counted(3, 1_000))]);
+        let said = against(&causes, &[&cell(causes.clone(), &[], spinning)]);
+        assert_eq!(said, ["Against wake-up itself: no further remedy is known for this run's settings"]);
     }
 
     #[test]
@@ -205,7 +221,8 @@ mod tests {
                  not looked at; 98 % of their lateness is accounted for"
             )
         );
-        assert!(matches!(&advice(&causes, &[])[..], [one] if one.starts_with("Against steal: ")));
+        let said = against(&causes, &[&cell(causes.clone(), &[], Situation::default())]);
+        assert!(matches!(&said[..], [one] if one.starts_with("Against steal: ")));
     }
 
     #[test]
@@ -214,9 +231,9 @@ mod tests {
             (CauseKind::HypervisorSteal, counted(9, 300_000)),
             (CauseKind::RtThrottling, counted(1, 50_000_000)),
         ]);
-        let advice = advice(&causes, &[]);
-        assert!(advice[0].starts_with("Against steal, the most frequent: "), "{advice:?}");
-        assert!(advice[1].starts_with("Against RT throttling, the worst: "), "{advice:?}");
+        let said = against(&causes, &[&cell(causes.clone(), &[], Situation::default())]);
+        assert!(said[0].starts_with("Against steal, the most frequent: "), "{said:?}");
+        assert!(said[1].starts_with("Against RT throttling, the worst: "), "{said:?}");
     }
 
     #[test]

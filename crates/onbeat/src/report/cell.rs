@@ -9,9 +9,11 @@ use super::conclusions::Conclusions;
 use super::events::{AlarmVerdict, Events};
 use super::exclusions;
 use super::probes::{self, BySecond};
+use super::remedies::{self, Remedy};
 use super::statistics::Statistics;
 use super::units::{count, spoken};
 use super::verdict::{self, Limit, Verdict};
+use crate::cause::Situation;
 use crate::record::{Cell, Import, LoadEvent, Resume, RunFile, Series, SpikeNote, Stall};
 
 /// Spikes that a summary lists of a cell: the worst. All that were kept stand in the run file.
@@ -92,6 +94,12 @@ pub struct CellSummary {
     /// Spikes by their main cause; empty when nobody looked.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: Causes,
+    /// What decides which advice applies.
+    #[serde(default)]
+    pub situation: Situation,
+    /// What would remove the causes, the most frequent first; empty when nobody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<Remedy>,
     /// Spikes of which the file keeps what the CPUs did around them, and how many bytes that takes.
     #[serde(default)]
     pub windows: u64,
@@ -165,7 +173,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
     }
     let notes = notes(run, &series);
     let counted = |number: u64| run.import.is_none().then_some(number);
-    CellSummary {
+    let mut summary = CellSummary {
         tuning: cell.tuning,
         load: cell.load,
         file: run.path.file_name().map(|name| name.to_string_lossy().into_owned()),
@@ -191,6 +199,8 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         spikes: worst_spikes(run),
         stalls: verdict::stalls(run),
         causes: causes::of_run(run),
+        situation: remedies::situation(&run.header),
+        remedies: Vec::new(),
         windows: run.windows.len() as u64,
         window_bytes: run.windows.iter().map(|window| window.packed.len() as u64).sum(),
         causes_cpu_share: share_of_slots(run, |end| end.causes_cpu_ns).filter(|_| looked(run)),
@@ -202,7 +212,9 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         series,
         conclusions: None,
         notes,
-    }
+    };
+    summary.remedies = remedies::of_cell(&summary);
+    summary
 }
 
 /// What happened to a load's parts, as sentences.

@@ -6,10 +6,11 @@ use super::best::Overall;
 use super::causes::{self, Causes};
 use super::cell::CellSummary;
 use super::events::alarms_in_words;
+use super::remedies::remedy;
 use super::summary::Summary;
 use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words};
-use crate::record::SpikeNote;
+use crate::cause::Advice;
 
 /// What a text has room for behind its label in a terminal of 80 columns.
 const WIDTH: usize = 70;
@@ -166,15 +167,14 @@ fn cause(summary: &Summary) -> Vec<Line> {
     let all: Vec<&CellSummary> = summary.cells.iter().collect();
     let named = [("", of_best), (" in all cells", all)].into_iter().find_map(|(whose, cells)| {
         let causes = causes::merged(cells.iter().map(|cell| &cell.causes));
-        let kept: Vec<&SpikeNote> = cells.iter().flat_map(|cell| &cell.spikes).collect();
-        top(&causes, &kept).map(|(words, remedy)| (format!("{words}{whose}"), remedy))
+        top(&causes, &cells).map(|(words, remedy)| (format!("{words}{whose}"), remedy))
     });
     let Some((words, remedy)) = named else { return Vec::new() };
-    vec![line("cause", words), line("remedy", in_short(remedy))]
+    vec![line("cause", words), line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text)))]
 }
 
 /// The cause of most spikes: by who did it where one culprit made more than half of them late, with its own spikes only.
-fn top(causes: &Causes, kept: &[&SpikeNote]) -> Option<(String, &'static str)> {
+fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<(String, Option<Advice>)> {
     let (kind, of_kind) = causes.iter().max_by_key(|(_, count)| count.spikes)?;
     let all = count(causes.values().map(|count| count.spikes).sum());
     let in_words = |who: String, spikes: u64, worst_ns: u64| {
@@ -184,12 +184,11 @@ fn top(causes: &Causes, kept: &[&SpikeNote]) -> Option<(String, &'static str)> {
         Some((who, of)) => in_words(format!("{}{} {who}", kind.words(), kind.link()), of.spikes, of.worst_ns),
         None => in_words(kind.words().to_owned(), of_kind.spikes, of_kind.worst_ns),
     };
-    Some((words, causes::remedy(*kind, of_kind, kept)))
+    Some((words, remedy(*kind, cells).first().copied()))
 }
 
-/// The first of the remedies; without what stands behind a comma where there is no room for it.
-fn in_short(advice: &str) -> String {
-    let first = advice.split(';').next().unwrap_or(advice);
+/// A remedy without what stands behind a comma where there is no room for it.
+fn in_short(first: &str) -> String {
     let short = if first.chars().count() > WIDTH { first.split(", ").next().unwrap_or(first) } else { first };
     short.trim().to_owned()
 }

@@ -58,6 +58,7 @@ pub mod modes;
 pub mod normal;
 pub mod page;
 pub mod probes;
+pub mod remedies;
 pub mod spikes;
 pub mod statistics;
 pub mod summary;

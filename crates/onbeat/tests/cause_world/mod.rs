@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use onbeat::cause::classify::{SpikeFacts, explain};
-use onbeat::cause::counters::{CounterSource, Counters, Reading};
+use onbeat::cause::counters::{CounterSource, Counters, Moment, Reading};
 use onbeat::cause::event::{Event, Label, Lost, Softirq, State, Thread, Vector, What};
 use onbeat::cause::kind::{CauseKind, Explanation};
 use onbeat::cause::window::{CpuWindow, Window};
@@ -134,6 +134,21 @@ impl World {
         let reading = Reading { at: us(at_us), cpu: 1, steal_ns: steal_us * 1000, ..Reading::default() };
         self.counters.readings.push(reading);
         self.counters.readings.last_mut().unwrap()
+    }
+
+    /// Where the loop's wake-up found `prev`: in a system call, in user code, or, with neither, in the kernel's own.
+    pub fn wake_up_found(&mut self, at_us: u64, prev: u32, syscall: Option<i64>, in_user: bool) -> &mut Self {
+        let reading = self.reading(at_us, 0);
+        (reading.moment, reading.prev, reading.next) = (Moment::Waking, prev, LOOP);
+        (reading.prev_syscall, reading.prev_in_user) = (syscall, in_user);
+        self
+    }
+
+    /// The loop gets the CPU from `prev`, which left it in a system call.
+    pub fn left_in_call(&mut self, at_us: u64, prev: u32, syscall: i64) -> &mut Self {
+        let reading = self.reading(at_us, 0);
+        (reading.prev, reading.next, reading.prev_syscall) = (prev, LOOP, Some(syscall));
+        self
     }
 
     pub fn lost(&mut self, from_us: u64, to_us: u64) -> &mut Self {

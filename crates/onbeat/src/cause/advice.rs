@@ -1,0 +1,326 @@
+//! What would remove a cause: a closed list, and which of it applies to a run.
+//!
+//! `docs/advice.md` has a row for each, with what is known of its effect; a test holds that the two agree, and the page
+//! mirrors this file (`viewer/src/advice.ts`).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::{Cause, CauseKind, Culprit};
+
+/// What is so on a machine or in a run, and decides whether an advice applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact {
+    /// The kernel runs as a guest.
+    Guest,
+    /// The machine has one CPU: nothing can be moved to another.
+    OneCpu,
+    /// The kernel is a PREEMPT_RT one.
+    PreemptRt,
+    /// The kernel was booted with `preempt=full`.
+    PreemptFull,
+    /// The kernel was booted with `idle=poll`.
+    IdlePolls,
+    /// RCU callbacks of the loop's CPU run elsewhere (`rcu_nocbs`).
+    RcuElsewhere,
+    /// The loop's CPU runs without a tick (`nohz_full`).
+    NoTick,
+    /// Kernel-managed interrupts avoid isolated CPUs (`isolcpus=managed_irq`).
+    ManagedIrqsElsewhere,
+    /// Real-time threads may use all of a CPU (`sched_rt_runtime_us` is −1).
+    NoRtLimit,
+    /// The frequency is fixed (governor `performance`).
+    FrequencyFixed,
+    /// The loop's memory is locked (tuning M).
+    MemoryLocked,
+    /// The loop is bound to one CPU.
+    Bound,
+    /// The loop has a CPU of its own (tuning C).
+    Shielded,
+    /// The loop polls the clock before a release (tuning S).
+    Spins,
+    /// Deep idle states are switched off (`/dev/cpu_dma_latency`).
+    IdleBound,
+    /// The flight recorder or the steal counter was not permitted.
+    EvidenceMissing,
+}
+
+/// The situation of a run: what is in effect already, and what its machine is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Situation {
+    /// What is so.
+    pub facts: BTreeSet<Fact>,
+    /// The loop's `SCHED_FIFO` priority; 0 for an ordinary thread.
+    pub priority: u32,
+    /// How long the CPU's deepest idle state takes to leave, in nanoseconds; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_exit_ns: Option<u64>,
+}
+
+impl Situation {
+    fn has(&self, fact: Fact) -> bool {
+        self.facts.contains(&fact)
+    }
+}
+
+/// A remedy, or the word that there is none to be had by tuning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // Each says what it is in its own text.
+pub enum Advice {
+    PinVcpu,
+    BareMetal,
+    KeepAwake,
+    LeaveTenth,
+    NoRtLimit,
+    FairServerOff,
+    PriorityOverQuota,
+    RaiseQuota,
+    Frozen,
+    MoveInterrupt,
+    ManagedInterrupt,
+    OthersTimers,
+    StopTick,
+    OwnInterrupts,
+    SoftirqTimers,
+    RcuElsewhere,
+    NoBalancing,
+    MoveSoftirq,
+    ThreadedSoftirqs,
+    OthersOff,
+    PreemptRt,
+    PreemptFull,
+    Priority,
+    MoveThread,
+    PerCpuThread,
+    DeadlineElsewhere,
+    BoundIdle,
+    IdlePoll,
+    Spin,
+    ShorterWork,
+    NoLock,
+    AskFirst,
+    LockMemory,
+    TouchFirst,
+    Bind,
+    WhoMoves,
+    FixFrequency,
+    SomebodyStopped,
+    Firmware,
+    GrantEvidence,
+    LookAtEvents,
+}
+
+/// An advice: its id, its text, the facts that it needs, and those with which it is in effect already or can do nothing.
+struct Row(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact]);
+
+/// In the order of [`Advice`].
+#[rustfmt::skip] // A row is a line.
+const ROWS: [Row; 41] = [
+    Row(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[]),
+    Row(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[]),
+    Row(Advice::KeepAwake, "keep-awake", "keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)", &[Fact::Guest], &[Fact::IdlePolls]),
+    Row(Advice::LeaveTenth, "leave-tenth", "leave a tenth of the CPU to others", &[], &[]),
+    Row(Advice::NoRtLimit, "no-rt-limit", "kernel.sched_rt_runtime_us=-1 removes the limit", &[], &[Fact::NoRtLimit]),
+    Row(Advice::FairServerOff, "fair-server-off", "debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off", &[], &[]),
+    Row(Advice::PriorityOverQuota, "priority-over-quota", "give the loop a real-time priority (tuning P), which no quota holds back", &[], &[]),
+    Row(Advice::RaiseQuota, "raise-quota", "raise cpu.max of the loop's cgroup", &[], &[]),
+    Row(Advice::Frozen, "frozen", "nothing to tune: somebody froze the loop's cgroup", &[], &[]),
+    Row(Advice::MoveInterrupt, "move-interrupt", "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    Row(Advice::ManagedInterrupt, "managed-interrupt", "boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU", &[Fact::Shielded], &[Fact::OneCpu, Fact::ManagedIrqsElsewhere]),
+    Row(Advice::OthersTimers, "others-timers", "keep the threads that set this timer off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    Row(Advice::StopTick, "stop-tick", "boot with nohz_full=CPU: the tick stops while one thread runs", &[], &[Fact::OneCpu, Fact::NoTick]),
+    Row(Advice::OwnInterrupts, "own-interrupts", "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    Row(Advice::SoftirqTimers, "softirq-timers", "timers of other threads expire on this CPU: keep those threads off it (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    Row(Advice::RcuElsewhere, "rcu-elsewhere", "boot with rcu_nocbs=CPU to run RCU callbacks elsewhere", &[], &[Fact::OneCpu, Fact::RcuElsewhere]),
+    Row(Advice::NoBalancing, "no-balancing", "the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    Row(Advice::MoveSoftirq, "move-softirq", "move the device's interrupt, and threads that use loopback, to another CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    Row(Advice::ThreadedSoftirqs, "threaded-softirqs", "a PREEMPT_RT kernel runs softirqs in threads", &[], &[Fact::PreemptRt]),
+    Row(Advice::OthersOff, "others-off", "keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    Row(Advice::PreemptRt, "preempt-rt", "a PREEMPT_RT kernel lets go much earlier", &[], &[Fact::PreemptRt]),
+    Row(Advice::PreemptFull, "preempt-full", "preempt=full on the kernel command line lets go earlier", &[], &[Fact::PreemptRt, Fact::PreemptFull]),
+    Row(Advice::Priority, "priority", "give the loop a priority above that thread's (tuning P)", &[], &[]),
+    Row(Advice::MoveThread, "move-thread", "move that thread to another CPU (tuning C)", &[], &[Fact::OneCpu]),
+    Row(Advice::PerCpuThread, "per-cpu-thread", "a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    Row(Advice::DeadlineElsewhere, "deadline-elsewhere", "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)", &[], &[Fact::OneCpu]),
+    Row(Advice::BoundIdle, "bound-idle", "bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)", &[], &[Fact::IdleBound, Fact::IdlePolls]),
+    Row(Advice::IdlePoll, "idle-poll", "boot with idle=poll: no CPU sleeps", &[], &[Fact::Guest, Fact::IdlePolls]),
+    Row(Advice::Spin, "spin", "spin for the last part before the release (tuning S, --wait spin=50us)", &[], &[Fact::Spins]),
+    Row(Advice::ShorterWork, "shorter-work", "shorten the work of a cycle or lengthen the period", &[], &[]),
+    Row(Advice::NoLock, "no-lock", "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)", &[], &[]),
+    Row(Advice::AskFirst, "ask-first", "do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)", &[], &[]),
+    Row(Advice::LockMemory, "lock-memory", "lock and touch all memory beforehand (tuning M: mlockall)", &[], &[Fact::MemoryLocked]),
+    Row(Advice::TouchFirst, "touch-first", "touch new memory before the loop begins, and do not fork: memory is locked, but these pages were new or shared", &[Fact::MemoryLocked], &[]),
+    Row(Advice::Bind, "bind", "bind the loop to one CPU (--cpu, tuning C)", &[], &[Fact::OneCpu, Fact::Bound]),
+    Row(Advice::WhoMoves, "who-moves", "somebody changed the CPUs of a bound loop: look for sched_setaffinity, taskset and changes of its cpuset", &[Fact::Bound], &[Fact::OneCpu]),
+    Row(Advice::FixFrequency, "fix-frequency", "fix the frequency: governor performance", &[], &[Fact::Guest, Fact::FrequencyFixed]),
+    Row(Advice::SomebodyStopped, "somebody-stopped", "nothing to tune: somebody stopped the process", &[], &[]),
+    Row(Advice::Firmware, "firmware", "firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI", &[], &[Fact::Guest]),
+    Row(Advice::GrantEvidence, "grant-evidence", "record again with the missing evidence granted (see what was not permitted)", &[Fact::EvidenceMissing], &[]),
+    Row(Advice::LookAtEvents, "look-at-events", "look at the events around it: onbeat export --spike N --perfetto FILE", &[], &[]),
+];
+
+impl Advice {
+    /// All of them, in the order of `docs/advice.md`.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ROWS.iter().map(|row| row.0)
+    }
+
+    /// Its name in JSON and in `docs/advice.md`: `pin-vcpu`.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        self.row().1
+    }
+
+    /// What to do.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        self.row().2
+    }
+
+    /// Facts without which it can do nothing.
+    #[must_use]
+    pub const fn needs(self) -> &'static [Fact] {
+        self.row().3
+    }
+
+    /// Facts with which it is in effect already, or can do nothing.
+    #[must_use]
+    pub const fn not_with(self) -> &'static [Fact] {
+        self.row().4
+    }
+
+    const fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    fn applies(self, situation: &Situation) -> bool {
+        self.needs().iter().all(|fact| situation.has(*fact)) && !self.not_with().iter().any(|fact| situation.has(*fact))
+    }
+}
+
+/// A halted vCPU that is later than this is not late for having to be woken, in nanoseconds: its host was busy.
+const HALTED_AT_MOST_NS: u64 = 500_000;
+/// The highest `SCHED_FIFO` priority.
+const HIGHEST: i32 = 99;
+
+impl Cause {
+    /// What would remove it in this situation, the best first: nothing that is in effect already, and nothing that cannot apply.
+    #[must_use]
+    pub fn advice(&self, situation: &Situation) -> Vec<Advice> {
+        let candidates = self.candidates(situation);
+        candidates.into_iter().filter(|advice| advice.applies(situation)).collect()
+    }
+
+    fn candidates(&self, situation: &Situation) -> Vec<Advice> {
+        use Advice as A;
+        match self.kind {
+            CauseKind::HypervisorSteal | CauseKind::HypervisorPause => vec![A::PinVcpu, A::BareMetal],
+            CauseKind::RtThrottling => vec![A::LeaveTenth, A::NoRtLimit],
+            CauseKind::CpuQuota if situation.priority > 0 => vec![A::RaiseQuota],
+            CauseKind::CpuQuota => vec![A::PriorityOverQuota, A::RaiseQuota],
+            CauseKind::CgroupFreezer => vec![A::Frozen],
+            CauseKind::FairServer => vec![A::LeaveTenth, A::OthersOff, A::FairServerOff],
+            CauseKind::HardIrq => against_interrupt(self.culprit.as_ref()),
+            CauseKind::TimerInterrupt => vec![A::Spin, A::PinVcpu, A::LookAtEvents],
+            CauseKind::Softirq => against_softirq(self.culprit.as_ref()),
+            CauseKind::InterruptsOff => vec![A::OthersOff, A::PreemptRt],
+            CauseKind::KernelSection => vec![A::OthersOff, A::PreemptRt, A::PreemptFull],
+            CauseKind::Preempted => against_thread(self.culprit.as_ref(), situation),
+            CauseKind::LateIdleExit => against_sleep(situation),
+            CauseKind::LateTimer => self.against_late_timer(situation),
+            CauseKind::OwnOverrun => vec![A::ShorterWork],
+            CauseKind::LockWait => vec![A::NoLock],
+            CauseKind::OwnWait => vec![A::AskFirst],
+            CauseKind::PageFault => vec![A::LockMemory, A::TouchFirst],
+            CauseKind::Migration => vec![A::Bind, A::WhoMoves],
+            CauseKind::FrequencyChange => vec![A::FixFrequency],
+            CauseKind::Stopped => vec![A::SomebodyStopped],
+            CauseKind::Smi => vec![A::Firmware],
+            CauseKind::WakeUpPath => vec![A::Spin],
+            CauseKind::Unexplained => vec![A::GrantEvidence, A::LookAtEvents],
+        }
+    }
+
+    /// A halted CPU is kept awake; one that is late by more, or ran, lacks a CPU of the host.
+    fn against_late_timer(&self, situation: &Situation) -> Vec<Advice> {
+        let is_halted = self.culprit.as_ref().is_some_and(|culprit| culprit.name == Culprit::HALTED);
+        match (situation.has(Fact::Guest), is_halted) {
+            (true, true) if self.ns < HALTED_AT_MOST_NS => vec![Advice::KeepAwake, Advice::Spin],
+            (true, _) => vec![Advice::PinVcpu, Advice::BareMetal],
+            (false, _) => vec![Advice::Spin, Advice::Firmware],
+        }
+    }
+}
+
+fn against_interrupt(culprit: Option<&Culprit>) -> Vec<Advice> {
+    match culprit.map(|culprit| culprit.name.as_str()) {
+        Some("timer tick_nohz_handler" | "timer tick_sched_timer") => vec![Advice::StopTick],
+        Some(name) if name.starts_with("timer ") => vec![Advice::OthersTimers],
+        Some(name) if !name.contains("(irq ") => vec![Advice::OwnInterrupts],
+        _ => vec![Advice::MoveInterrupt, Advice::ManagedInterrupt],
+    }
+}
+
+fn against_softirq(culprit: Option<&Culprit>) -> Vec<Advice> {
+    match culprit.map(|culprit| culprit.name.as_str()) {
+        Some("TIMER" | "HRTIMER") => vec![Advice::SoftirqTimers],
+        Some("RCU") => vec![Advice::RcuElsewhere, Advice::OthersOff],
+        Some("SCHED") => vec![Advice::NoBalancing],
+        _ => vec![Advice::MoveSoftirq, Advice::ThreadedSoftirqs],
+    }
+}
+
+fn against_thread(culprit: Option<&Culprit>, situation: &Situation) -> Vec<Advice> {
+    let stays = culprit.is_some_and(is_bound_to_its_cpu);
+    let elsewhere = if stays { Advice::PerCpuThread } else { Advice::MoveThread };
+    match culprit.and_then(|culprit| culprit.prio).map(|prio| HIGHEST - prio) {
+        Some(priority) if priority > HIGHEST => vec![Advice::DeadlineElsewhere],
+        // No priority is above the highest, and one that is higher already does not help.
+        Some(priority) if priority == HIGHEST || i64::from(situation.priority) > i64::from(priority.max(0)) => {
+            vec![elsewhere]
+        }
+        _ => vec![Advice::Priority, elsewhere],
+    }
+}
+
+/// A thread of the kernel that every CPU has one of, as in `ksoftirqd/1`; a `kworker/u8:3` is not bound to one.
+fn is_bound_to_its_cpu(culprit: &Culprit) -> bool {
+    const NAMES: [&str; 7] = ["migration", "ksoftirqd", "cpuhp", "rcuc", "ktimers", "irq_work", "kworker"];
+    let parts = culprit.tid.and(culprit.name.split_once('/'));
+    parts.is_some_and(|(name, cpu)| NAMES.contains(&name) && cpu.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Of a guest without deep idle states its host's are meant, which it cannot bound.
+fn against_sleep(situation: &Situation) -> Vec<Advice> {
+    match situation.has(Fact::Guest) {
+        true if situation.idle_exit_ns.unwrap_or(0) < SHALLOW_NS => vec![Advice::KeepAwake, Advice::Spin],
+        true => vec![Advice::KeepAwake, Advice::BoundIdle, Advice::Spin],
+        false => vec![Advice::BoundIdle, Advice::IdlePoll, Advice::Spin],
+    }
+}
+
+/// Idle states that take less to leave are not deep, in nanoseconds.
+const SHALLOW_NS: u64 = 10_000;
+
+/// Advices as a sentence's end; `None` where there are none.
+#[must_use]
+pub fn in_words(advices: &[Advice]) -> Option<String> {
+    let texts: Vec<&str> = advices.iter().map(|advice| advice.text()).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_in_the_order_of_the_list_and_have_ids_of_their_own() {
+        for (place, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.0 as usize, place, "{}", row.1);
+        }
+        let ids: BTreeSet<&str> = Advice::all().map(Advice::id).collect();
+        assert_eq!(ids.len(), ROWS.len());
+    }
+}
