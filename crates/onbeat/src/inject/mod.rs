@@ -23,10 +23,13 @@
 mod actor;
 mod descriptors;
 mod fault;
+mod file_locks;
 mod find;
 mod hog;
 mod idle;
 mod in_loop;
+mod in_loop_files;
+mod in_loop_waits;
 mod interrupts;
 mod log;
 mod outside;
@@ -43,7 +46,7 @@ use outside::Outside;
 
 use crate::host::{Foreign, foreign, user_name};
 
-pub use fault::{Fault, Place, UnknownFault};
+pub use fault::{Fault, Loops, Place, UnknownFault};
 pub use in_loop::{InLoop, LoopLog};
 pub use log::{Detail, Injected};
 pub use plan::{Grid, Plan, PlanError, Target};
@@ -142,7 +145,11 @@ impl Injector {
                 let work = Work::Outside(Outside::start(plan, board.clone(), dose)?);
                 return Ok(Self { board, work });
             }
-            Fault::EqualPriorityHog => Box::new(hog::Hog),
+            fault @ (Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::OrdinaryHog) => {
+                Box::new(hog::Hog(fault))
+            }
+            Fault::DeadlineHog => Box::new(hog::DeadlineHog),
+            Fault::SpinLockSection => Box::new(file_locks::FileLocks::default()),
             Fault::SoftirqFlood => Box::new(softirq::Softirq::default()),
             Fault::InterruptLoad => Box::new(interrupts::Timers::new()),
             Fault::IpiStorm => Box::new(interrupts::Storm::default()),
@@ -150,7 +157,7 @@ impl Injector {
             Fault::FairServer => Box::new(starve::FairServer::default()),
             Fault::DeepIdle => Box::new(idle::DeepIdle::new(&plan)),
             Fault::KernelSection => Box::new(section::Section::new()),
-            fault @ (Fault::PageFaults | Fault::OwnOverrun) => return Err(Error::Elsewhere { fault }),
+            fault => return Err(Error::Elsewhere { fault }),
         };
         let work = Work::Thread(Actor::start(plan, board.clone(), dose, disturber)?);
         Ok(Self { board, work })
