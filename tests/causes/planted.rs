@@ -124,14 +124,16 @@ pub(crate) fn main_of(explanation: Option<&Explanation>) -> Option<&Cause> {
     explanation?.main()
 }
 
-/// The longest kind with that set aside which was there without the injection: what is ordinary on this machine, and what
-/// the hypervisor took.
-fn main_beyond<'e>(fault: Fault, explanation: &'e Explanation, ordinary: &Ordinary) -> Option<&'e Cause> {
-    let hosts = [CauseKind::HypervisorSteal, CauseKind::HypervisorPause];
+/// The longest kind with that set aside which was there without the injection: what is ordinary on this machine, what the
+/// hypervisor's counter says that it took, and pauses of the hypervisor that are not inferred from the injection itself.
+fn main_beyond<'e>(explanation: &'e Explanation, covered_ns: u64, ordinary: &Ordinary) -> Option<&'e Cause> {
     let beyond = by_kind(explanation).into_iter().map(|(kind, ns)| {
-        let is_hosts = hosts.contains(&kind) && !is_named(fault, kind);
-        let ordinary = if is_hosts { ns } else { ordinary.get(&kind).copied().unwrap_or(0) };
-        (ns.saturating_sub(ordinary), kind)
+        let aside = match kind {
+            CauseKind::HypervisorSteal => ns,
+            CauseKind::HypervisorPause => explanation.lateness_ns.saturating_sub(covered_ns),
+            _ => ordinary.get(&kind).copied().unwrap_or(0),
+        };
+        (ns.saturating_sub(aside), kind)
     });
     let (_, kind) = beyond.filter(|(ns, _)| *ns > 0).max()?;
     explanation.causes.iter().filter(|cause| cause.kind == kind).max_by_key(|cause| cause.ns)
@@ -164,10 +166,11 @@ pub(crate) fn judged(felt: &Felt, ordinary: &Ordinary) -> Judged {
     if main.is_some_and(|cause| is_planted(fault, cause)) {
         return Judged::First;
     }
-    if covered_ns(felt, met) < explanation.lateness_ns / 2 {
+    let covered_ns = covered_ns(felt, met);
+    if covered_ns < explanation.lateness_ns / 2 {
         return Judged::Swamped;
     }
-    match main_beyond(fault, explanation, ordinary) {
+    match main_beyond(explanation, covered_ns, ordinary) {
         None => Judged::Nothing,
         Some(cause) if is_planted(fault, cause) => Judged::Right,
         Some(Cause { kind: CauseKind::Unexplained, .. }) => Judged::Unexplained,

@@ -262,7 +262,8 @@ const ROOMS: [(&str, &[&str]); 14] = [
     ("import", &["thread", "cause", "inject", "load", "probe", "tune", "bench", "report", "robot"]),
     ("load", &["record", "probe", "tune", "bench", "report", "robot"]),
     ("probe", &["load", "tune", "bench", "report"]),
-    ("inject", &["record", "load", "tune", "bench", "report"]),
+    // A fault that changes a setting of the host does so by the journal of `tune`.
+    ("inject", &["record", "load", "bench", "report"]),
     ("tune", &["record", "load", "probe", "bench", "report", "robot"]),
     ("bench", &["report"]),
     (

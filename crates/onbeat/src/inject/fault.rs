@@ -103,7 +103,7 @@ pub struct UnknownFault {
 
 impl Fault {
     /// All of them, in the order of the help.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 30] = [
         Self::StopSignal,
         Self::EqualPriorityHog,
         Self::SoftirqFlood,
@@ -127,6 +127,13 @@ impl Fault {
         Self::DeadlineHog,
         Self::OrdinaryHog,
         Self::SpinLockSection,
+        Self::InterruptsOff,
+        Self::TimerInterrupt,
+        Self::SlowSoftirq,
+        Self::SlowIpi,
+        Self::CpuQuota,
+        Self::CgroupFreezer,
+        Self::PtraceStop,
     ];
 
     /// The word as typed and as it stands in files.

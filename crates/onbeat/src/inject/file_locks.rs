@@ -73,7 +73,13 @@ impl Disturb for FileLocks {
         Ok(())
     }
 
+    fn lead_ns(&self, plan: &Plan) -> u64 {
+        plan.lead_ns() + 4 * self.calibrated_ns
+    }
+
     fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+        // The list has left the caches since the last time, and would take several times as long.
+        self.look();
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }

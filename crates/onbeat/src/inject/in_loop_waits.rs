@@ -42,6 +42,11 @@ impl Companion {
         Ok(Self { over, thread: Some(thread) })
     }
 
+    /// Lets its life be over when it looks next.
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+
     /// Wakes it.
     pub(super) fn call(&self) {
         if let Some(thread) = &self.thread {
@@ -209,11 +214,11 @@ impl ReplyWait {
     }
 }
 
-fn wait(event: &OwnedFd) -> bool {
+pub(super) fn wait(event: &OwnedFd) -> bool {
     rustix::io::read(event, &mut [0; 8]).is_ok()
 }
 
-fn signal(event: &OwnedFd) {
+pub(super) fn signal(event: &OwnedFd) {
     // The counter of an event is far from its end.
     let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
 }
@@ -231,7 +236,7 @@ impl Within for ReplyWait {
 
 impl Drop for ReplyWait {
     fn drop(&mut self) {
-        self.answerer.over.store(true, Ordering::SeqCst);
+        self.answerer.end();
         signal(&self.question);
     }
 }
