@@ -135,11 +135,12 @@ impl LockWait {
         Ok(Self { shared, holder: Companion::start(prompt(plan), life)?, _keeper: None })
     }
 
-    /// An ordinary holder, and a real-time thread that takes its CPU.
+    /// A holder of the lowest real-time priority, which no load keeps off, and a thread of a higher one that does.
     pub(super) fn prepare_kept_off(plan: &Plan) -> Result<Self, Error> {
         let shared = Arc::new(Shared::default());
         let (held, kept) = (shared.clone(), shared.clone());
         let wanted = prompt(plan);
+        let wanted = Wanted { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
         let keeper = Companion::start(wanted, move |over| keep_off(over, &kept))?;
         let called = keeper.thread.as_ref().map(|thread| thread.thread().clone());
         let life = move |over: &AtomicBool| {
@@ -152,7 +153,8 @@ impl LockWait {
                 }
             });
         };
-        Ok(Self { shared, holder: Companion::start(beside(plan), life)?, _keeper: Some(keeper) })
+        let holder = Wanted { fifo: Some(1), ..beside(plan) };
+        Ok(Self { shared, holder: Companion::start(holder, life)?, _keeper: Some(keeper) })
     }
 }
 
