@@ -217,7 +217,7 @@ fn a_cgroup_that_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair
     injector.kill().unwrap();
     injector.wait().unwrap();
     let repaired = repair(&state.path().join("journal"), &LiveHost::new()).unwrap();
-    assert!(!repaired.is_empty() && repaired.iter().all(|one| one.is_settled()), "{repaired:?}");
+    assert!(!repaired.is_empty() && repaired.iter().all(onbeat::tune::Repaired::is_settled), "{repaired:?}");
     assert_eq!(cgroups(), before);
     comes_true("runs again", || target.state() == 'S');
 }

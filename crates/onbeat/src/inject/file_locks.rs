@@ -23,6 +23,9 @@ const AHEAD_NS: u64 = 50_000;
 /// The most locks, and how many are added at a time. Each new one looks through all before it.
 const MOST: usize = 40_000;
 const STEP: usize = 1_000;
+/// Memory that is used before a trial, and the size of a line of the cache, in bytes.
+const OTHERS_BYTES: usize = 16 << 20;
+const LINE: usize = 64;
 /// How long locks may be added, in nanoseconds.
 const PATIENCE_NS: u64 = 3_000_000_000;
 
@@ -46,6 +49,12 @@ impl FileLocks {
         Ok(())
     }
 
+    /// How long a look takes after other memory was in use, in nanoseconds.
+    fn looks_anew_ns(&self, others: &mut [u8]) -> u64 {
+        others.iter_mut().step_by(LINE).for_each(|byte| *byte = byte.wrapping_add(1));
+        shortest_ns(1, || self.look())
+    }
+
     fn look(&self) {
         if let Some((_, other)) = &self.files {
             look_for(other, 2 * MOST as i64 + 1);
@@ -65,21 +74,16 @@ impl Disturb for FileLocks {
         self.files = Some((file, again.map_err(impossible)?.into()));
         let wanted_ns = plan.for_ns + AHEAD_NS;
         let end = Monotonic.now().plus_ns(PATIENCE_NS);
-        // A list too long for the caches takes longer for each lock, so its length is found by trying.
-        while self.locks < MOST && Monotonic.now() < end && shortest_ns(3, || self.look()) < wanted_ns {
+        let mut others = vec![0; OTHERS_BYTES];
+        // A list that others have driven out of the caches takes longer for each lock, so its length is found by trying.
+        while self.locks < MOST && Monotonic.now() < end && self.looks_anew_ns(&mut others) < wanted_ns {
             self.add(STEP).map_err(impossible)?;
         }
         self.calibrated_ns = shortest_ns(5, || self.look());
         Ok(())
     }
 
-    fn lead_ns(&self, plan: &Plan) -> u64 {
-        plan.lead_ns() + 4 * self.calibrated_ns
-    }
-
     fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
-        // The list has left the caches since the last time, and would take several times as long.
-        self.look();
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }

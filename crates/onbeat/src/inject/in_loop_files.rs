@@ -22,7 +22,7 @@ use super::in_loop::Within;
 use super::in_loop_waits::{Companion, beside};
 use super::log::Done;
 use super::plan::Plan;
-use crate::thread::Usage;
+use crate::thread::{Usage, Wanted};
 
 /// The most that one injection writes, in bytes, and the pages of a mapped file.
 const MOST_BYTES: usize = 8 << 20;
@@ -72,7 +72,9 @@ impl Ready {
                 std::thread::park();
             }
         };
-        Ok(Self { is_ready, feeder: Companion::start(beside(plan), life)? })
+        // Ahead of a load, which would keep it from being ready in time.
+        let wanted = Wanted { fifo: Some(1), ..beside(plan) };
+        Ok(Self { is_ready, feeder: Companion::start(wanted, life)? })
     }
 
     /// Whether it is ready; asks for it when it is not.
