@@ -1,45 +1,58 @@
 //! Plants causes of lateness and compares what they are explained as: the confusion matrix of docs/causes.md.
 //!
-//! `cargo bench -p onbeat-cli --bench causes -- [FAULT...] [--quick] [--details]` plants each fault 50 times in a loop of
-//! 1 kHz (8 times with `--quick`), then the same with placebos, and prints Markdown. `--details` adds the explanation of
-//! every injection that was named otherwise.
+//! `cargo bench -p onbeat-cli --bench causes -- [FAULT...] [--count N] [--quick] [--class rt|ordinary] [--load idle|paper]
+//! [--details]` plants each fault 30 times (8 times with `--quick`) in a loop of 1 kHz, real-time and ordinary, idle and
+//! under the load `paper`, then the same with placebos, and prints Markdown. `--details` adds the explanation of every
+//! injection that was named otherwise.
 //!
-//! An injection and a cycle belong together when they overlap in time. Every injection is judged, also one that made
-//! nothing late.
+//! `--blind SEED [--spikes N]` draws fault, dose, phase, CPU, class of the loop and load at random instead.
+//!
+//! An injection and a cycle belong together when they overlap in time.
 // What it measures is printed, and nothing is linked against it.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod blind;
+mod condition;
 mod matrix;
 mod planted;
+mod seed;
 mod steal;
+mod tally;
 
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant as Wall};
 
+use condition::{Background, Class, Condition, Loaded};
 use onbeat::host::{Host, online_cpus};
-use onbeat::inject::{Error, Fault};
-use onbeat::probe::disturbed::{DisturbError, Disturbance, disturb};
-use planted::{Planted, Row, setting};
+use onbeat::inject::Fault;
+use onbeat::load::RunningError;
+use onbeat::probe::disturbed::DisturbError;
 use steal::Stolen;
 
 const MS: u64 = 1_000_000;
+/// Injections of each fault in each condition, and with `--quick`.
+const COUNT: usize = 30;
+const QUICK: usize = 8;
 /// Placebos of each fault.
 const PLACEBOS: usize = 15;
+/// Spikes of the blind variant.
+const SPIKES: usize = 1000;
 
 /// What was asked for.
 struct Asked {
     faults: Vec<Fault>,
+    classes: Vec<Class>,
+    loads: Vec<Background>,
     count: usize,
     details: bool,
+    blind: Option<(u64, usize)>,
 }
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     // `cargo test --all-targets` starts it too, and wants nobody stopped.
     if !words.iter().any(|word| word == "--bench") {
-        println!("causes: nothing planted; `cargo bench -p onbeat-cli --bench causes` does");
-        return ExitCode::SUCCESS;
+        return own_tests();
     }
     let done = match words.iter().find_map(|word| word.strip_prefix("--steal=")) {
         Some(seconds) => side_by_side(seconds),
@@ -54,12 +67,47 @@ fn main() -> ExitCode {
     }
 }
 
+/// This target has no test harness, so the checks of its own arithmetic run here.
+fn own_tests() -> ExitCode {
+    seed::check();
+    tally::check();
+    blind::check();
+    println!("causes: nothing planted; `cargo bench -p onbeat-cli --bench causes` does");
+    ExitCode::SUCCESS
+}
+
 fn asked(words: &[String]) -> Result<Asked, Failure> {
-    let has = |flag: &str| words.iter().any(|word| word == flag);
-    let named = words.iter().filter(|word| !word.starts_with("--"));
-    let faults: Vec<Fault> = named.map(|word| word.parse().map_err(Failure::Fault)).collect::<Result<_, _>>()?;
-    let faults = if faults.is_empty() { Fault::ALL.to_vec() } else { faults };
-    Ok(Asked { faults, count: if has("--quick") { 8 } else { 50 }, details: has("--details") })
+    let mut asked = Asked {
+        faults: Vec::new(),
+        classes: Class::ALL.to_vec(),
+        loads: Background::ALL.to_vec(),
+        count: COUNT,
+        details: false,
+        blind: None,
+    };
+    let (mut seed, mut spikes) = (None, SPIKES);
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| Failure::NoValue(word.to_owned()));
+        let number = |text: &str| text.parse::<u64>().map_err(|_| Failure::Number(word.to_owned(), text.to_owned()));
+        match word {
+            "--bench" => {}
+            "--quick" => asked.count = QUICK,
+            "--details" => asked.details = true,
+            "--count" => asked.count = number(value()?)?.max(1) as usize,
+            "--class" => asked.classes = vec![Class::of(value()?)?],
+            "--load" => asked.loads = vec![Background::of(value()?)?],
+            "--only" => asked.faults.push(value()?.parse().map_err(Failure::Fault)?),
+            "--blind" => seed = Some(number(value()?)?),
+            "--spikes" => spikes = number(value()?)?.max(1) as usize,
+            fault => asked.faults.push(fault.parse().map_err(Failure::Fault)?),
+        }
+    }
+    if asked.faults.is_empty() {
+        asked.faults = Fault::ALL.to_vec();
+    }
+    asked.blind = seed.map(|seed| (seed, spikes));
+    Ok(asked)
 }
 
 /// One sentence, status 1.
@@ -71,10 +119,20 @@ enum Failure {
     Disturb(#[from] DisturbError),
     #[error("nothing can be explained here: {0}")]
     NoRecorder(String),
-    #[error("{0} is no number of seconds; give it as --steal=600")]
+    #[error("{0} is not a number of seconds; give it as --steal=600")]
     Seconds(String),
+    #[error("{0} takes a value")]
+    NoValue(String),
+    #[error("{0}: {1} is not a whole number")]
+    Number(String, String),
+    #[error("there is no {0} \"{1}\"; there are {2}")]
+    Word(&'static str, String, &'static str),
+    #[error("the load cannot start: {0}")]
+    Load(#[from] RunningError),
     #[error("this process may run on no CPU")]
     NoCpu,
+    #[error("a thread of the benchmark panicked")]
+    Panicked,
 }
 
 fn side_by_side(seconds: &str) -> Result<(), Failure> {
@@ -86,18 +144,35 @@ fn side_by_side(seconds: &str) -> Result<(), Failure> {
 }
 
 fn all(asked: &Asked) -> Result<(), Failure> {
+    let begun = Wall::now();
+    println!("{}.", Host::read().in_one_line());
+    println!("Load average {} at the beginning.", load_average());
+    match asked.blind {
+        Some((seed, spikes)) => blind::run(seed, spikes, asked)?,
+        None => table(asked)?,
+    }
+    let minutes = begun.elapsed().as_secs_f64() / 60.0;
+    println!("\nIt took {minutes:.1} minutes. Load average {} at the end.", load_average());
+    Ok(())
+}
+
+fn table(asked: &Asked) -> Result<(), Failure> {
     let cpu = *online_cpus().last().ok_or(Failure::NoCpu)?;
-    println!("{}; a loop of 1 kHz at SCHED_FIFO 90 on CPU {cpu}.", Host::read().in_one_line());
-    println!("Load average {} at the beginning.\n", load_average());
+    println!("A loop of 1 kHz on CPU {cpu}; {} injections of each fault in each condition.\n", asked.count);
     let before = Stolen::now(cpu);
-    let mut rows = Vec::new();
-    let mut placebos = Vec::new();
-    for fault in &asked.faults {
-        let mut row = planted(*fault, cpu, asked.count, false)?;
-        let placebo = planted(*fault, cpu, asked.count.min(PLACEBOS), true)?;
-        row.ordinary = planted::ordinary(&placebo.planted);
-        rows.push(row);
-        placebos.push(placebo);
+    let (mut rows, mut placebos) = (Vec::new(), Vec::new());
+    for load in &asked.loads {
+        let _loaded = Loaded::start(*load)?;
+        for class in &asked.classes {
+            let condition = Condition { class: *class, load: *load };
+            for fault in &asked.faults {
+                let mut row = planted::plant(*fault, condition, cpu, asked.count, false)?;
+                let placebo = planted::plant(*fault, condition, cpu, asked.count.min(PLACEBOS), true)?;
+                row.ordinary = planted::ordinary(placebo.felt());
+                rows.push(row);
+                placebos.push(placebo);
+            }
+        }
     }
     let stolen = Stolen::now(cpu).since(&before);
     print!("{}", matrix::of_planted(&rows));
@@ -105,30 +180,9 @@ fn all(asked: &Asked) -> Result<(), Failure> {
     print!("{}", matrix::of_others(rows.iter().chain(&placebos)));
     print!("{}", stolen.beside(rows.iter().chain(&placebos)));
     if asked.details {
-        print!("{}", matrix::details(rows.iter().chain(&placebos)));
+        print!("{}", matrix::details(&rows));
     }
-    println!("\nLoad average {} at the end.", load_average());
     Ok(())
-}
-
-fn planted(fault: Fault, cpu: u32, count: usize, placebo: bool) -> Result<Row, Failure> {
-    let (for_ns, every_ns) = planted::dose(fault);
-    // A placebo of the scheduler's rules waits for seconds as well, and does nothing.
-    let count = if placebo && every_ns > 1000 * MS { count.min(2) } else { count };
-    let asked = Disturbance { fault, every_ns, for_ns, count, placebo };
-    let row = match disturb(&setting(cpu), &asked, &AtomicBool::new(false), &mut |_| {}) {
-        Ok(done) => {
-            let refused = done.grants.iter().find(|grant| grant.what == "flight recorder" && !grant.granted);
-            if let Some(refused) = refused {
-                return Err(Failure::NoRecorder(refused.why_not.clone().unwrap_or_default()));
-            }
-            Planted::Done(done)
-        }
-        Err(DisturbError::Inject(Error::NotPossible { reason, .. })) => Planted::NotPossible(reason),
-        Err(why) => return Err(why.into()),
-    };
-    eprintln!("{fault}{}: {}", if placebo { " (placebo)" } else { "" }, row.in_words());
-    Ok(Row { fault, planted: row, ordinary: planted::Ordinary::new() })
 }
 
 fn load_average() -> String {

@@ -1,121 +1,166 @@
 //! What was planted against what was named, as Markdown.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use onbeat::cause::CauseKind;
-use onbeat::probe::disturbed::Late;
+use onbeat::probe::disturbed::{Felt, Late};
 use onbeat::report::units::{Letters, time_ns};
 
-use crate::planted::{Planted, Row, explanation, named, named_beyond, named_late};
+use crate::condition::Condition;
+use crate::planted::{Judged, Planted, Row, explanation, is_named, judged, main_of};
+use crate::tally::{Tally, percent, percent_with_interval};
 
-/// A share that is at least this is right (95 %), one of the lateness this (90 %).
-const RIGHT: f64 = 0.95;
-const ACCOUNTED: f64 = 0.90;
-
-fn percent(share: Option<f64>, least: f64) -> String {
-    let Some(share) = share else { return "–".to_owned() };
-    let mark = if share >= least { "" } else { " ✗" };
-    format!("{:.0} %{mark}", (share * 100.0).floor())
+impl Row {
+    pub(crate) fn tally(&self) -> Tally {
+        Tally::of(self.felt().iter().map(|felt| judged(felt, &self.ordinary)))
+    }
 }
 
-/// The confusion matrix, and what could not be planted.
+/// The table, its sums, and what was not planted.
 pub(crate) fn of_planted(rows: &[Row]) -> String {
-    let kinds: Vec<CauseKind> =
-        CauseKind::ALL.into_iter().filter(|kind| rows.iter().any(|row| row.count(Some(*kind)) > 0)).collect();
-    let mut text = String::from("## Planted and named\n\n| planted \\ named |");
-    for kind in &kinds {
-        let _ = write!(text, " {} |", kind.words());
-    }
-    text.push_str(
-        " nothing | planted | missed | first | right | among the causes | accounted for | median lateness |\n|---|",
+    let mut text = String::from(
+        "## Planted and named\n\n| planted | loop, load | dose | judged | first | right | wrong | unexplained | named wrongly \
+         | swamped | missed | median lateness |\n|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|\n",
     );
-    text.push_str(&"--:|".repeat(kinds.len() + 8));
-    text.push('\n');
+    let (mut sum, mut by_condition) = (Tally::default(), BTreeMap::<Condition, Tally>::new());
     for row in rows {
         let Some(done) = row.done() else { continue };
-        let _ = write!(text, "| `{}` |", row.fault);
-        for kind in kinds.iter().copied().map(Some).chain([None]) {
-            let count = row.count(kind);
-            let bold = if kind == Some(row.fault.cause()) { "**" } else { "" };
-            let _ = if count > 0 { write!(text, " {bold}{count}{bold} |") } else { write!(text, " |") };
-        }
-        let late = row.median_late_ns().map_or("–".to_owned(), |ns| time_ns(ns, Letters::Unicode));
-        let first = percent(row.first(), 0.0);
-        let (right, among) = (percent(row.right(), RIGHT), percent(row.among(), RIGHT));
-        let accounted = percent(row.accounted(), ACCOUNTED);
-        let _ = writeln!(
-            text,
-            " {} | {} | {first} | {right} | {among} | {accounted} | {late} |",
-            row.felt().len(),
-            done.missed
-        );
+        let tally = row.tally();
+        let (dose, late) = (time_ns(row.dose_ns, Letters::Unicode), median_late(row.felt()));
+        let what = format!("`{}` | {} | {dose}", row.fault, row.condition.words());
+        let _ = writeln!(text, "| {what} | {} | {} | {late} |", shares(&tally), done.missed);
+        by_condition.entry(row.condition).or_default().join(&tally);
+        sum.join(&tally);
     }
+    for (condition, tally) in &by_condition {
+        let _ = writeln!(text, "| **all** | {} | | {} | | |", condition.words(), shares(tally));
+    }
+    let _ = writeln!(text, "| **all** | | | {} | | |\n", shares(&sum));
+    text.push_str(&of_sum(&sum));
+    text.push_str(&not_planted(rows));
+    text
+}
+
+fn shares(tally: &Tally) -> String {
+    let all = tally.all();
+    let (right, wrong) = (tally.first + tally.right, tally.wrong_ones());
+    format!(
+        "{all} | {} | {} | {} | {} | {} | {}",
+        percent(tally.first, all),
+        percent(right, all),
+        percent(wrong, all),
+        tally.unexplained + tally.nothing,
+        tally.wrong_words(),
+        tally.swamped
+    )
+}
+
+/// The rates with their 95 % intervals, in one sentence.
+pub(crate) fn of_sum(sum: &Tally) -> String {
+    let all = sum.all();
+    format!(
+        "Of {all} judged: named first {}, right {}, named wrongly {}, unexplained {}. {} more were swamped.\n",
+        percent_with_interval(sum.first, all),
+        percent_with_interval(sum.first + sum.right, all),
+        percent_with_interval(sum.wrong_ones(), all),
+        percent_with_interval(sum.unexplained + sum.nothing, all),
+        sum.swamped
+    )
+}
+
+fn not_planted(rows: &[Row]) -> String {
+    let mut reasons = BTreeMap::<(&str, &str), Vec<String>>::new();
     for row in rows {
-        if let Planted::NotPossible(reason) = &row.planted {
-            let _ = write!(text, "\n`{}` is not possible here: {reason}.\n", row.fault);
+        if let Planted::Not(reason) = &row.planted {
+            reasons.entry((row.fault.word(), reason)).or_default().push(row.condition.words());
         }
+    }
+    let mut text = String::new();
+    for ((fault, reason), conditions) in reasons {
+        let _ = write!(text, "\n`{fault}` was not planted ({}): {reason}.\n", conditions.join("; "));
     }
     text
+}
+
+fn median_late(felt: &[Felt]) -> String {
+    let mut all: Vec<u64> = felt.iter().filter_map(explanation).map(|one| one.lateness_ns).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).map_or("–".to_owned(), |ns| time_ns(*ns, Letters::Unicode))
 }
 
 /// The same machinery doing nothing.
 pub(crate) fn of_placebos(rows: &[Row]) -> String {
     let mut text = String::from(
-        "\n## Placebo\n\n| planted nothing as | runs of it | named the cause | named, with the number |\n|---|--:|--:|---|\n",
+        "\n## Placebo\n\n| planted nothing as | loop, load | runs of it | named the cause | named, with the number \
+         |\n|---|---|--:|--:|---|\n",
     );
     for row in rows.iter().filter(|row| row.done().is_some()) {
-        let wrong = row.count(Some(row.fault.cause()));
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {wrong} | {} |",
-            row.fault,
-            row.felt().len(),
-            tally(row.felt().iter().map(named))
-        );
+        let (runs, named) = (row.felt().len(), names(row.felt().iter().map(|felt| main_of(explanation(felt)))));
+        let wrong = row.felt().iter().filter(|felt| is_taken_in(felt)).count();
+        let _ = writeln!(text, "| `{}` | {} | {runs} | {wrong} | {named} |", row.fault, row.condition.words());
     }
     text
 }
 
-/// Spikes that no injection met.
-pub(crate) fn of_others<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
-    let others: Vec<&Late> = rows.filter_map(Row::done).flat_map(|done| &done.others).collect();
-    let names = tally(others.iter().map(|late| named_late(late)));
-    format!("\n## Spikes that nobody planted\n\n{} in all: {names}.\n", others.len())
+/// Whether a placebo was named as what it was not: the cause, and where that takes a thread, one of the injector.
+fn is_taken_in(felt: &Felt) -> bool {
+    main_of(explanation(felt)).is_some_and(|cause| {
+        let by_another =
+            cause.culprit.as_ref().is_some_and(|who| who.tid.is_some() && !who.name.starts_with("onbeat-"));
+        is_named(felt.injected.fault, cause.kind) && !by_another
+    })
 }
 
-fn tally(named: impl Iterator<Item = Option<CauseKind>>) -> String {
-    let named: Vec<Option<CauseKind>> = named.collect();
-    let kinds = CauseKind::ALL.into_iter().map(Some).chain([None]);
-    let counted = kinds.map(|kind| (kind, named.iter().filter(|one| **one == kind).count()));
-    let words = counted.filter(|(_, count)| *count > 0);
-    let words = words.map(|(kind, count)| format!("{count} {}", kind.map_or("nothing", CauseKind::words)));
+/// Spikes that no injection met.
+pub(crate) fn of_others<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
+    let mut by_condition = BTreeMap::<Condition, Vec<&Late>>::new();
+    for row in rows {
+        by_condition.entry(row.condition).or_default().extend(row.done().iter().flat_map(|done| &done.others));
+    }
+    let mut text = String::from("\n## Spikes that nobody planted\n\n");
+    for (condition, others) in by_condition {
+        let named = names(others.iter().map(|late| main_of(late.explanation.as_ref())));
+        let _ = writeln!(text, "- {}: {} in all: {named}.", condition.words(), others.len());
+    }
+    text
+}
+
+fn names<'c>(named: impl Iterator<Item = Option<&'c onbeat::cause::Cause>>) -> String {
+    let mut counts = BTreeMap::<Option<CauseKind>, usize>::new();
+    named.for_each(|cause| *counts.entry(cause.map(|cause| cause.kind)).or_default() += 1);
+    let words = counts.iter().map(|(kind, count)| format!("{count} {}", kind.map_or("nothing", CauseKind::words)));
     words.collect::<Vec<_>>().join(", ")
 }
 
 /// Every injection that was named otherwise, with all its causes.
-pub(crate) fn details<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
+pub(crate) fn details(rows: &[Row]) -> String {
     let mut text = String::from("\n## Named otherwise\n\n");
     for row in rows {
-        for felt in row.felt() {
-            let is_placebo = felt.injected.detail == onbeat::inject::Detail::Placebo;
-            if (named_beyond(felt, &row.ordinary) == Some(row.fault.cause())) != is_placebo {
-                continue;
-            }
-            let one = &felt.injected;
-            let _ = writeln!(text, "- `{}` {}: {} ns, {}", row.fault, one.index, one.ns, one.detail);
-            if let Some(met) = &felt.met {
-                let (sample, at) = (&met.sample, one.at.as_ns().cast_signed());
-                let from_release = at - sample.release.as_ns().cast_signed();
-                let _ = writeln!(
-                    text,
-                    "    - began {from_release} ns after release {}, started {} ns late, worked {} ns",
-                    sample.index, sample.wakeup_latency_ns, sample.execution_time_ns
-                );
-            }
-            for cause in explanation(felt).map_or(&[][..], |explanation| &explanation.causes) {
-                let _ = writeln!(text, "    - {} ns {}: {}", cause.ns, cause.words(), cause.evidence);
-            }
+        let is_otherwise = |felt: &&Felt| !matches!(judged(felt, &row.ordinary), Judged::First | Judged::Right);
+        for felt in row.felt().iter().filter(is_otherwise) {
+            let what = format!("{}: {:?}", row.condition.words(), judged(felt, &row.ordinary));
+            text.push_str(&detail(felt, &what));
         }
+    }
+    text
+}
+
+/// One injection with all its causes, as a list.
+pub(crate) fn detail(felt: &Felt, what: &str) -> String {
+    let one = &felt.injected;
+    let mut text = format!("- `{}` {} ({what}): {} ns, {}\n", one.fault, one.index, one.ns, one.detail);
+    if let Some(met) = &felt.met {
+        let sample = &met.sample;
+        let from_release = one.at.as_ns().cast_signed() - sample.release.as_ns().cast_signed();
+        let _ = writeln!(
+            text,
+            "    - began {from_release} ns after release {}, started {} ns late, worked {} ns",
+            sample.index, sample.wakeup_latency_ns, sample.execution_time_ns
+        );
+    }
+    for cause in explanation(felt).map_or(&[][..], |explanation| &explanation.causes) {
+        let _ = writeln!(text, "    - {} ns {}: {}", cause.ns, cause.words(), cause.evidence);
     }
     text
 }

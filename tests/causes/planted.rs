@@ -1,21 +1,23 @@
-//! One fault planted many times, and how its injections were judged.
+//! One fault planted many times, and how each injection is judged.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
-use onbeat::cause::{CauseKind, Explanation};
-use onbeat::inject::Fault;
+use onbeat::cause::{Cause, CauseKind, Explanation};
+use onbeat::inject::{Error, Fault};
 use onbeat::probe::Setting;
-use onbeat::probe::disturbed::{Disturbed, Felt, Late};
-use onbeat::record::SpikeLimit;
-use onbeat::thread::Wanted;
+use onbeat::probe::disturbed::{DisturbError, Disturbance, Disturbed, Felt, Late, disturb};
 use onbeat_rt::cycle::Phase;
-use onbeat_rt::{OnOverrun, Wait};
 
-use crate::MS;
+use crate::condition::Condition;
+use crate::{Failure, MS};
 
-/// A fault, and what came of it.
+/// A fault in a condition, and what came of it.
 pub(crate) struct Row {
     pub(crate) fault: Fault,
+    pub(crate) condition: Condition,
+    /// How long each injection was to last, in nanoseconds.
+    pub(crate) dose_ns: u64,
     pub(crate) planted: Planted,
     /// What a cycle on this machine has of each cause when nothing is planted: the medians of the placebo.
     pub(crate) ordinary: Ordinary,
@@ -27,39 +29,89 @@ pub(crate) type Ordinary = BTreeMap<CauseKind, u64>;
 /// What came of planting.
 pub(crate) enum Planted {
     Done(Disturbed),
-    /// Not on this machine: why.
-    NotPossible(String),
+    /// Not on this machine, or not in this condition: why.
+    Not(String),
 }
 
-/// The loop: that of `onbeat measure timer`, on one CPU.
-pub(crate) fn setting(cpu: u32) -> Setting {
-    Setting {
-        period_ns: MS,
-        deadline_ns: MS,
-        work_ns: 0,
-        delay_ns: 0,
-        wait: Wait::Sleep,
-        on_overrun: OnOverrun::SkipKeepPhase,
-        phase: Phase::AvoidTick,
-        thread: Wanted { fifo: Some(90), cpu: Some(cpu), lock_memory: true, dma_latency_us: None },
-        warmup: 0,
-        interval_ns: 1000 * MS,
-        spike_limit: SpikeLimit::TenTimesMedian,
-        causes: true,
-        lockdown: false,
+/// How an injection was named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// The planted cause is the main one.
+    First,
+    /// It is, when that is set aside which was there without the injection.
+    Right,
+    /// Something else is, for certain.
+    Wrong(CauseKind),
+    /// The report says that it does not know.
+    Unexplained,
+    /// Nothing is left when that is set aside which was there without the injection.
+    Nothing,
+    /// Less than half of the lateness comes from the injection: the main cause is another one, and nobody knows which.
+    Swamped,
+}
+
+/// Names other than the planted cause that say the same of it.
+///
+/// An `ipi_storm` is interrupts of a microsecond each, whose way in and out of a guest takes longer than their handlers, so that
+/// the loop's timer is late and no event says by what.
+const fn also(fault: Fault) -> &'static [CauseKind] {
+    match fault {
+        Fault::IpiStorm => &[CauseKind::LateTimer, CauseKind::InterruptsOff],
+        _ => &[],
     }
 }
 
-/// How long each injection lasts, and from one to the next; in nanoseconds.
-pub(crate) fn dose(fault: Fault) -> (u64, u64) {
-    let for_ns = match fault {
-        Fault::StopSignal => 5 * MS,
-        Fault::RtThrottling => 50 * MS,
-        Fault::FairServer => 10 * MS,
-        Fault::PageFaults | Fault::OwnOverrun | Fault::ForcedMigration => MS / 2,
-        _ => 3 * MS / 10,
+/// Whether `kind` is the name of what was planted.
+pub(crate) fn is_named(fault: Fault, kind: CauseKind) -> bool {
+    kind == fault.cause() || also(fault).contains(&kind)
+}
+
+/// Whether `cause` is what was planted: by its name and, where it names a thread, by that thread.
+fn is_planted(fault: Fault, cause: &Cause) -> bool {
+    let by_us = |culprit: &onbeat::cause::Culprit| culprit.tid.is_none() || culprit.name.starts_with("onbeat-");
+    let fits = match cause.kind {
+        CauseKind::Preempted | CauseKind::KernelSection | CauseKind::LockWait => {
+            cause.culprit.as_ref().is_none_or(by_us)
+        }
+        _ => true,
     };
-    (for_ns, fault.least_every_ns().max(100 * MS))
+    fits && is_named(fault, cause.kind)
+}
+
+/// Plants a fault `count` times; where that is not possible, the row says why.
+pub(crate) fn plant(fault: Fault, condition: Condition, cpu: u32, count: usize, placebo: bool) -> Result<Row, Failure> {
+    let dose_ns = condition.dose_ns(fault);
+    // The scheduler's rules take seconds each, planted or not.
+    let is_slow = fault.least_every_ns() > 1000 * MS;
+    let count = if is_slow { count.min(if placebo { 2 } else { 10 }) } else { count };
+    let row = |planted| Row { fault, condition, dose_ns, planted, ordinary: Ordinary::new() };
+    if let Some(why) = condition.unfit(fault) {
+        return Ok(row(Planted::Not(why.to_owned())));
+    }
+    let every_ns = fault.least_every_ns().max(100 * MS);
+    let asked = Disturbance { fault, every_ns, for_ns: dose_ns, count, placebo };
+    let row = row(in_a_thread(&condition.setting(cpu, Phase::AvoidTick), &asked)?);
+    let what = if placebo { " (placebo)" } else { "" };
+    eprintln!("{fault}{what}, {}: {}", condition.words(), row.in_words());
+    Ok(row)
+}
+
+/// In a thread of its own, because the caller of [`disturb`] is kept off the loop's CPU for good.
+pub(crate) fn in_a_thread(setting: &Setting, asked: &Disturbance) -> Result<Planted, Failure> {
+    let done = std::thread::scope(|threads| {
+        threads.spawn(|| disturb(setting, asked, &AtomicBool::new(false), &mut |_| {})).join()
+    });
+    match done.map_err(|_| Failure::Panicked)? {
+        Ok(done) => {
+            let refused = done.grants.iter().find(|grant| grant.what == "flight recorder" && !grant.granted);
+            match refused {
+                Some(refused) => Err(Failure::NoRecorder(refused.why_not.clone().unwrap_or_default())),
+                None => Ok(Planted::Done(done)),
+            }
+        }
+        Err(DisturbError::Inject(Error::NotPossible { reason, .. })) => Ok(Planted::Not(reason)),
+        Err(why) => Err(why.into()),
+    }
 }
 
 /// The explanation of the cycle that an injection met.
@@ -67,24 +119,24 @@ pub(crate) fn explanation(felt: &Felt) -> Option<&Explanation> {
     felt.met.as_ref()?.explanation.as_ref()
 }
 
-fn main_of(explanation: Option<&Explanation>) -> Option<CauseKind> {
-    Some(explanation?.main()?.kind)
+/// What a spike is named; `None` when it is not late at all.
+pub(crate) fn main_of(explanation: Option<&Explanation>) -> Option<&Cause> {
+    explanation?.main()
 }
 
-/// What an injection was named; `None` when it met no cycle or the cycle was not late at all.
-pub(crate) fn named(felt: &Felt) -> Option<CauseKind> {
-    main_of(explanation(felt))
-}
-
-/// The same with that set aside which was there without the injection: what is ordinary on this machine, and what the
-/// hypervisor took.
-pub(crate) fn named_beyond(felt: &Felt, ordinary: &Ordinary) -> Option<CauseKind> {
-    let hosts = [CauseKind::HypervisorSteal, CauseKind::HypervisorPause];
-    let beyond = by_kind(explanation(felt)?).into_iter().map(|(kind, ns)| {
-        let ordinary = if hosts.contains(&kind) { ns } else { ordinary.get(&kind).copied().unwrap_or(0) };
-        (ns.saturating_sub(ordinary), kind)
+/// The longest kind with that set aside which was there without the injection: what is ordinary on this machine, what the
+/// hypervisor's counter says that it took, and pauses of the hypervisor that are not inferred from the injection itself.
+fn main_beyond<'e>(explanation: &'e Explanation, covered_ns: u64, ordinary: &Ordinary) -> Option<&'e Cause> {
+    let beyond = by_kind(explanation).into_iter().map(|(kind, ns)| {
+        let aside = match kind {
+            CauseKind::HypervisorSteal => ns,
+            CauseKind::HypervisorPause => explanation.lateness_ns.saturating_sub(covered_ns),
+            _ => ordinary.get(&kind).copied().unwrap_or(0),
+        };
+        (ns.saturating_sub(aside), kind)
     });
-    beyond.filter(|(ns, _)| *ns > 0).max().map(|(_, kind)| kind)
+    let (_, kind) = beyond.filter(|(ns, _)| *ns > 0).max()?;
+    explanation.causes.iter().filter(|cause| cause.kind == kind).max_by_key(|cause| cause.ns)
 }
 
 fn by_kind(explanation: &Explanation) -> Ordinary {
@@ -96,10 +148,8 @@ fn by_kind(explanation: &Explanation) -> Ordinary {
 }
 
 /// The median of each cause over the cycles that a placebo met; a cycle that was not explained had nothing of any.
-pub(crate) fn ordinary(placebo: &Planted) -> Ordinary {
-    let Planted::Done(done) = placebo else { return Ordinary::new() };
-    let cycles: Vec<Ordinary> =
-        done.felt.iter().map(|felt| explanation(felt).map(by_kind).unwrap_or_default()).collect();
+pub(crate) fn ordinary(placebo: &[Felt]) -> Ordinary {
+    let cycles: Vec<Ordinary> = placebo.iter().map(|felt| explanation(felt).map(by_kind).unwrap_or_default()).collect();
     let median = |kind: CauseKind| {
         let mut all: Vec<u64> = cycles.iter().map(|cycle| cycle.get(&kind).copied().unwrap_or(0)).collect();
         all.sort_unstable();
@@ -108,16 +158,38 @@ pub(crate) fn ordinary(placebo: &Planted) -> Ordinary {
     CauseKind::ALL.into_iter().map(|kind| (kind, median(kind))).filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// What a spike that nobody planted was named.
-pub(crate) fn named_late(late: &Late) -> Option<CauseKind> {
-    main_of(late.explanation.as_ref())
+/// How an injection was named, beside what is `ordinary`.
+pub(crate) fn judged(felt: &Felt, ordinary: &Ordinary) -> Judged {
+    let fault = felt.injected.fault;
+    let Some((met, explanation)) = felt.met.as_ref().zip(explanation(felt)) else { return Judged::Nothing };
+    let main = explanation.main();
+    if main.is_some_and(|cause| is_planted(fault, cause)) {
+        return Judged::First;
+    }
+    let covered_ns = covered_ns(felt, met);
+    if covered_ns < explanation.lateness_ns / 2 {
+        return Judged::Swamped;
+    }
+    match main_beyond(explanation, covered_ns, ordinary) {
+        None => Judged::Nothing,
+        Some(cause) if is_planted(fault, cause) => Judged::Right,
+        Some(Cause { kind: CauseKind::Unexplained, .. }) => Judged::Unexplained,
+        Some(_) if main.is_some_and(|cause| cause.kind == CauseKind::Unexplained) => Judged::Unexplained,
+        Some(cause) => Judged::Wrong(cause.kind),
+    }
+}
+
+/// How much of the cycle, from its release to its end, lies inside the injection.
+fn covered_ns(felt: &Felt, met: &Late) -> u64 {
+    let (release, end) = (met.sample.release, met.sample.release.plus_ns(met.sample.response_time_ns()));
+    felt.injected.end().min(end).ns_since(felt.injected.at.max(release))
 }
 
 impl Row {
     pub(crate) fn done(&self) -> Option<&Disturbed> {
         match &self.planted {
             Planted::Done(done) => Some(done),
-            Planted::NotPossible(_) => None,
+            Planted::Not(_) => None,
         }
     }
 
@@ -125,58 +197,13 @@ impl Row {
         self.done().map_or(&[], |done| &done.felt)
     }
 
-    /// How many were named `kind`.
-    pub(crate) fn count(&self, kind: Option<CauseKind>) -> usize {
-        self.felt().iter().filter(|felt| named(felt) == kind).count()
-    }
-
-    /// The share of injections with the planted cause as the main one, 0 to 1.
-    pub(crate) fn first(&self) -> Option<f64> {
-        self.share(|felt| named(felt) == Some(self.fault.cause()))
-    }
-
-    /// The same with what is ordinary and what the hypervisor took set aside.
-    pub(crate) fn right(&self) -> Option<f64> {
-        self.share(|felt| named_beyond(felt, &self.ordinary) == Some(self.fault.cause()))
-    }
-
-    fn share(&self, is_so: impl Fn(&Felt) -> bool) -> Option<f64> {
-        let all = self.felt().len();
-        (all > 0).then(|| self.felt().iter().filter(|felt| is_so(felt)).count() as f64 / all as f64)
-    }
-
-    /// The share with the planted cause among the causes, 0 to 1.
-    pub(crate) fn among(&self) -> Option<f64> {
-        self.share(|felt| {
-            let causes = explanation(felt).map_or(&[][..], |explanation| &explanation.causes);
-            causes.iter().any(|cause| cause.kind == self.fault.cause())
-        })
-    }
-
-    /// The share of the lateness that has a name, 0 to 1.
-    pub(crate) fn accounted(&self) -> Option<f64> {
-        let explanations = || self.felt().iter().filter_map(explanation);
-        let late: u64 = explanations().map(|explanation| explanation.lateness_ns).sum();
-        let accounted: u64 = explanations().map(|explanation| explanation.accounted_ns).sum();
-        (late > 0).then(|| accounted as f64 / late as f64)
-    }
-
-    /// The median lateness of the cycles that were met, in nanoseconds.
-    pub(crate) fn median_late_ns(&self) -> Option<u64> {
-        let mut all: Vec<u64> = self.felt().iter().filter_map(explanation).map(|one| one.lateness_ns).collect();
-        all.sort_unstable();
-        all.get(all.len() / 2).copied()
-    }
-}
-
-impl Planted {
     pub(crate) fn in_words(&self) -> String {
-        match self {
-            Self::Done(done) => {
+        match &self.planted {
+            Planted::Done(done) => {
                 let (felt, missed, others) = (done.felt.len(), done.missed, done.others.len());
                 format!("{felt} injected, {missed} missed, {others} other spikes in {} cycles", done.cycles)
             }
-            Self::NotPossible(reason) => format!("not possible here: {reason}"),
+            Planted::Not(reason) => format!("not planted: {reason}"),
         }
     }
 }

@@ -315,7 +315,7 @@ pub(crate) struct InjectOptions {
     /// How many
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) count: usize,
-    /// The loop of this process [default: a loop of onbeat's own, at priority 90, is run and disturbed]
+    /// The loop of this process [default: a loop of onbeat's own is run and disturbed, at priority 90 unless the cause takes an ordinary one]
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<i32>,
     /// The loop's CPU [default: the one it is bound to; for a loop of onbeat's own the last one]

@@ -185,7 +185,19 @@ fn every_fault_takes_place_as_logged_and_is_felt_by_a_loop_live() {
     the_fair_server_serves_the_thread_that_starved();
     throttling_leaves_the_cpu_idle();
     a_deep_idle_state_is_one_that_the_kernel_counts();
+    what_holds_a_loop_back_from_outside_is_felt();
     a_placebo_does_nothing();
+}
+
+fn what_holds_a_loop_back_from_outside_is_felt() {
+    let of_threads = [Fault::HigherPriorityHog, Fault::DeadlineHog, Fault::SpinLockSection];
+    let in_kernel = [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi];
+    let of_the_thread = [Fault::CgroupFreezer, Fault::PtraceStop];
+    for fault in of_threads.into_iter().chain(in_kernel).chain(of_the_thread) {
+        // Getting thousands of file locks takes seconds.
+        let Some(seen) = beside(fault, 12_000, |plan| plan) else { continue };
+        assert_felt(&seen);
+    }
 }
 
 fn a_hog_is_busy_for_its_time() {

@@ -6,11 +6,13 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
 use onbeat::inject::{Detail, Error, Fault, Grid, InLoop, Injector, Plan, Target};
+use onbeat::tune::{LiveHost, repair};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
@@ -137,23 +139,95 @@ fn an_affinity_is_back_when_the_actor_is_killed_while_it_holds_it_live() {
 }
 
 #[test]
+fn a_traced_thread_stands_still_for_its_time_and_goes_on_live() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = Sleeper::new();
+    let injector = Injector::start(Plan { count: 2, ..plan(Fault::PtraceStop, target.pid()) }).unwrap();
+    comes_true("finished", || injector.is_finished());
+    let log = injector.stop();
+    if log.injected.is_empty() {
+        return println!("skipped: this process may not trace its child (kernel.yama.ptrace_scope)");
+    }
+    for entry in &log.injected {
+        assert_eq!(entry.detail, Detail::Stopped { pid: u64::from(target.pid().unsigned_abs()) });
+        assert!(entry.ns >= 300 * MS, "{entry:?}");
+    }
+    comes_true("sleeps again", || target.state() == 'S');
+}
+
+#[test]
+fn a_traced_thread_goes_on_when_its_tracer_is_killed_live() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let target = Sleeper::new();
+    let injector = Injector::start(plan(Fault::PtraceStop, target.pid())).unwrap();
+    let mut is_traced = false;
+    comes_true("traced, or given up", || {
+        is_traced |= target.state() == 't';
+        is_traced || injector.is_finished()
+    });
+    if !is_traced {
+        return println!("skipped: this process may not trace its child (kernel.yama.ptrace_scope)");
+    }
+    kill(injector.actor_pid().unwrap());
+    comes_true("let go by the kernel", || target.state() == 'S');
+    stays_true("running", || target.state() == 'S');
+    assert_eq!(injector.stop().injected.len(), 0, "what was not taken back as planned is not logged");
+}
+
+/// What is to be done in the child, and to whom.
+const IN_A_CHILD: [&str; 2] = ["ONBEAT_TEST_FAULT", "ONBEAT_TEST_TARGET"];
+
+#[test]
 fn in_a_child_that_is_killed() {
-    let Ok(target) = std::env::var("ONBEAT_TEST_TARGET") else { return };
-    let _injector = Injector::start(plan(Fault::StopSignal, target.parse().unwrap())).unwrap();
-    std::thread::sleep(PATIENCE);
+    let [Ok(fault), Ok(target)] = IN_A_CHILD.map(std::env::var) else { return };
+    match Injector::start(plan(fault.parse().unwrap(), target.parse().unwrap())) {
+        Ok(_injector) => std::thread::sleep(PATIENCE),
+        Err(why) => println!("skipped: {why}"),
+    }
+}
+
+/// An injector in a process of its own, with a journal of its own.
+fn injector_in_a_child(fault: Fault, target: &Sleeper, state: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "in_a_child_that_is_killed", "--nocapture"]).env("ONBEAT_STATE_DIR", state);
+    command.env(IN_A_CHILD[0], fault.word()).env(IN_A_CHILD[1], target.pid().to_string());
+    command.stdout(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn a_cgroup_that_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair_live() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (target, state) = (Sleeper::new(), tempfile::tempdir().unwrap());
+    let cgroups = || fs::read_to_string(format!("/proc/{}/cgroup", target.pid())).unwrap();
+    let before = cgroups();
+    let mut injector = injector_in_a_child(Fault::CgroupFreezer, &target, state.path());
+    comes_true("in the cgroup, or ended", || cgroups() != before || injector.try_wait().unwrap().is_some());
+    if cgroups() == before {
+        let said = std::io::read_to_string(injector.stdout.take().unwrap()).unwrap();
+        return println!(
+            "{}",
+            said.lines().find(|line| line.contains("skipped")).unwrap_or("skipped: no reason given")
+        );
+    }
+    let frozen = cgroups().lines().find_map(|line| line.split_once(":freezer:").map(|(_, path)| path.to_owned()));
+    if let Some(path) = frozen {
+        let file = format!("/sys/fs/cgroup/freezer{path}/freezer.state");
+        comes_true("frozen", || fs::read_to_string(&file).is_ok_and(|text| text.trim() == "FROZEN"));
+    }
+    injector.kill().unwrap();
+    injector.wait().unwrap();
+    let repaired = repair(&state.path().join("journal"), &LiveHost::new()).unwrap();
+    assert!(!repaired.is_empty() && repaired.iter().all(onbeat::tune::Repaired::is_settled), "{repaired:?}");
+    assert_eq!(cgroups(), before);
+    comes_true("runs again", || target.state() == 'S');
 }
 
 #[test]
 fn a_process_runs_again_when_the_whole_injector_is_killed_live() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Sleeper::new();
-    let me = std::env::current_exe().unwrap();
-    let mut injector = Command::new(me)
-        .args(["--exact", "in_a_child_that_is_killed"])
-        .env("ONBEAT_TEST_TARGET", target.pid().to_string())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let mut injector = injector_in_a_child(Fault::StopSignal, &target, state.path());
     comes_true("stopped", || target.state() == 'T');
     injector.kill().unwrap();
     injector.wait().unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use onbeat::cause::CauseKind;
-use onbeat::inject::{Error as InjectError, Fault, Grid, Injected, Injector, Place, Plan, Target, placebo};
+use onbeat::inject::{Error as InjectError, Fault, Grid, Injected, Injector, Loops, Place, Plan, Target, placebo};
 use onbeat::probe::Setting;
 use onbeat::probe::disturbed::{Disturbance, Disturbed, Felt, disturb};
 use onbeat::record::SpikeLimit;
@@ -128,13 +128,18 @@ fn setting(options: &InjectOptions, cpu: Option<u32>) -> Setting {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
         phase: Phase::AvoidTick,
-        thread: Wanted { fifo: Some(PRIORITY), cpu, lock_memory: true, dma_latency_us: None },
+        thread: Wanted { fifo: priority(options.fault), cpu, lock_memory: true, dma_latency_us: None },
         warmup: 0,
         interval_ns: 1_000_000_000,
         spike_limit: SpikeLimit::TenTimesMedian,
         causes: true,
         lockdown: false,
     }
+}
+
+/// The loop's priority; none for causes that only an ordinary loop has.
+fn priority(fault: Fault) -> Option<u32> {
+    (fault.loops() != Loops::Ordinary).then_some(PRIORITY)
 }
 
 /// `  3  at 6790.678196511 s  for 301 us  0.299 ms of CPU time`.

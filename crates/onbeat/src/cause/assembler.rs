@@ -2,21 +2,21 @@
 
 /// One of the ten registers; `R10` is the read-only frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Register(u8);
+pub(crate) struct Register(u8);
 
-pub(super) const R0: Register = Register(0);
-pub(super) const R1: Register = Register(1);
-pub(super) const R2: Register = Register(2);
-pub(super) const R3: Register = Register(3);
-pub(super) const R6: Register = Register(6);
-pub(super) const R7: Register = Register(7);
-pub(super) const R8: Register = Register(8);
-pub(super) const R9: Register = Register(9);
-pub(super) const FRAME: Register = Register(10);
+pub(crate) const R0: Register = Register(0);
+pub(crate) const R1: Register = Register(1);
+pub(crate) const R2: Register = Register(2);
+pub(crate) const R3: Register = Register(3);
+pub(crate) const R6: Register = Register(6);
+pub(crate) const R7: Register = Register(7);
+pub(crate) const R8: Register = Register(8);
+pub(crate) const R9: Register = Register(9);
+pub(crate) const FRAME: Register = Register(10);
 
 /// Functions of the kernel that a program may call (`enum bpf_func_id`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KernelCall {
+pub(crate) enum KernelCall {
     MapLookup = 1,
     KtimeNs = 5,
     ProcessorId = 8,
@@ -26,7 +26,7 @@ pub(super) enum KernelCall {
 
 /// Width of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Width {
+pub(crate) enum Width {
     Word,
     Double,
 }
@@ -42,11 +42,11 @@ impl Width {
 
 /// A place to jump to, filled in when it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(usize);
+pub(crate) struct Place(usize);
 
 /// A program under construction.
 #[derive(Debug, Default)]
-pub(super) struct Assembler {
+pub(crate) struct Assembler {
     code: Vec<u64>,
     jumps: Vec<(usize, Place)>,
     places: Vec<Option<usize>>,
@@ -61,77 +61,88 @@ impl Assembler {
         self.code.push(u64::from_ne_bytes(bytes));
     }
 
-    pub(super) fn set(&mut self, to: Register, immediate: i32) {
+    pub(crate) fn set(&mut self, to: Register, immediate: i32) {
         self.emit(0xb7, (to, R0), 0, immediate);
     }
 
-    pub(super) fn copy(&mut self, to: Register, from: Register) {
+    pub(crate) fn copy(&mut self, to: Register, from: Register) {
         self.emit(0xbf, (to, from), 0, 0);
     }
 
-    pub(super) fn add(&mut self, to: Register, immediate: i32) {
+    pub(crate) fn add(&mut self, to: Register, immediate: i32) {
         self.emit(0x07, (to, R0), 0, immediate);
     }
 
-    pub(super) fn and(&mut self, to: Register, immediate: i32) {
+    pub(crate) fn and(&mut self, to: Register, immediate: i32) {
         self.emit(0x57, (to, R0), 0, immediate);
     }
 
-    pub(super) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
+    pub(crate) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
         self.emit(0x61 | width.bits(), (to, from), offset, 0);
     }
 
-    pub(super) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
+    pub(crate) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
         self.emit(0x63 | width.bits(), (to, from), offset, 0);
     }
 
-    pub(super) fn store_zero(&mut self, width: Width, to: Register, offset: i16) {
+    pub(crate) fn store_zero(&mut self, width: Width, to: Register, offset: i16) {
         self.emit(0x62 | width.bits(), (to, R0), offset, 0);
     }
 
-    pub(super) fn call(&mut self, helper: KernelCall) {
+    pub(crate) fn call(&mut self, helper: KernelCall) {
         self.emit(0x85, (R0, R0), 0, helper as i32);
     }
 
     /// Loads the address of a map by its descriptor; takes two instructions.
-    pub(super) fn map(&mut self, to: Register, descriptor: i32) {
+    pub(crate) fn map(&mut self, to: Register, descriptor: i32) {
         self.emit(0x18, (to, Register(1)), 0, descriptor);
         self.emit(0, (R0, R0), 0, 0);
     }
 
-    pub(super) fn place(&mut self) -> Place {
+    pub(crate) fn place(&mut self) -> Place {
         self.places.push(None);
         Place(self.places.len() - 1)
     }
 
-    pub(super) fn here(&mut self, place: Place) {
+    pub(crate) fn here(&mut self, place: Place) {
         self.places[place.0] = Some(self.code.len());
     }
 
-    pub(super) fn jump_if_zero(&mut self, register: Register, place: Place) {
+    pub(crate) fn jump_if_zero(&mut self, register: Register, place: Place) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x15, (register, R0), 0, 0);
     }
 
+    pub(crate) fn jump_if_not(&mut self, register: Register, immediate: i32, place: Place) {
+        self.jumps.push((self.code.len(), place));
+        self.emit(0x55, (register, R0), 0, immediate);
+    }
+
+    /// Compares all 64 bits, without a sign.
+    pub(crate) fn jump_if_less(&mut self, a: Register, b: Register, place: Place) {
+        self.jumps.push((self.code.len(), place));
+        self.emit(0xad, (a, b), 0, 0);
+    }
+
     /// Compares the low 32 bits.
-    pub(super) fn jump_if_equal(&mut self, a: Register, b: Register, place: Place) {
+    pub(crate) fn jump_if_equal(&mut self, a: Register, b: Register, place: Place) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x1e, (a, b), 0, 0);
     }
 
-    pub(super) fn jump(&mut self, place: Place) {
+    pub(crate) fn jump(&mut self, place: Place) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x05, (R0, R0), 0, 0);
     }
 
-    pub(super) fn exit(&mut self) {
+    pub(crate) fn exit(&mut self) {
         self.set(R0, 0);
         self.emit(0x95, (R0, R0), 0, 0);
     }
 
     /// The instructions, with all jumps filled in; a jump to a place that was never reached goes on with the next
     /// instruction.
-    pub(super) fn finish(mut self) -> Vec<u64> {
+    pub(crate) fn finish(mut self) -> Vec<u64> {
         for (at, place) in &self.jumps {
             let target = self.places.get(place.0).copied().flatten().unwrap_or(at + 1);
             let distance = i16::try_from(target as i64 - *at as i64 - 1).unwrap_or(0);

@@ -53,30 +53,30 @@ fn descriptor(number: libc::c_int) -> OwnedFd {
 
 /// An array of `entries` values.
 #[derive(Debug)]
-pub(super) struct Array {
+pub(crate) struct Array {
     descriptor: OwnedFd,
     value_size: usize,
     entries: u32,
 }
 
 impl Array {
-    pub(super) fn create(value_size: usize, entries: u32) -> io::Result<Self> {
+    pub(crate) fn create(value_size: usize, entries: u32) -> io::Result<Self> {
         let attributes = Attributes::new().word(0, ARRAY).word(4, 4).word(8, value_size as u32).word(12, entries);
         // SAFETY: no addresses in these attributes.
         let number = unsafe { bpf(MAP_CREATE, &mut { attributes }) }?;
         Ok(Self { descriptor: descriptor(number), value_size, entries })
     }
 
-    pub(super) fn number(&self) -> i32 {
+    pub(crate) fn number(&self) -> i32 {
         self.descriptor.as_raw_fd()
     }
 
-    pub(super) const fn bytes_held(&self) -> u64 {
+    pub(crate) const fn bytes_held(&self) -> u64 {
         self.value_size as u64 * self.entries as u64
     }
 
     /// Writes the value at `key`.
-    pub(super) fn write(&self, key: u32, value: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, key: u32, value: &[u8]) -> io::Result<()> {
         if value.len() != self.value_size {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -90,7 +90,7 @@ impl Array {
     }
 
     /// Reads all values into `values`, one after the other.
-    pub(super) fn read(&self, values: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) fn read(&self, values: &mut Vec<u8>) -> io::Result<()> {
         values.resize(self.value_size * self.entries as usize, 0);
         let mut keys = vec![0_u32; self.entries as usize];
         let mut next = 0_u32;
@@ -112,7 +112,7 @@ impl Array {
 
 /// A program that runs at a trace point until this is dropped.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(crate) struct Attached {
     _program: OwnedFd,
     _link: OwnedFd,
 }
@@ -122,7 +122,7 @@ impl Attached {
     ///
     /// The kernel lends the functions that read its memory only to programs that declare a licence compatible with its
     /// own; the programs of this room are offered under both licences that the string names.
-    pub(super) fn load(code: &[u64], name: &CStr) -> io::Result<Self> {
+    pub(crate) fn load(code: &[u64], name: &CStr) -> io::Result<Self> {
         const LICENSE: &CStr = c"Dual MIT/GPL";
         let attributes = Attributes::new()
             .word(0, RAW_TRACEPOINT)

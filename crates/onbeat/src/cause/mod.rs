@@ -7,8 +7,8 @@
 //! Absent on purpose: a cause that no event or counter shows. What is left over is `unexplained`, and says how much it is.
 
 pub mod advice;
-mod assembler;
-mod bpf;
+pub(crate) mod assembler;
+pub(crate) mod bpf;
 pub mod btf;
 pub mod classify;
 pub mod counters;

@@ -24,6 +24,11 @@ pub(super) trait Disturb: Send {
     /// Gets ready, without disturbing the loop's CPU.
     fn prepare(&mut self, plan: &Plan) -> Result<(), Error>;
 
+    /// What else the thread needs once it runs where it was wanted.
+    fn arrive(&mut self, _: &Plan) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// How long before the loop's wake-up [`Disturb::disturb`] is called, in nanoseconds.
     fn lead_ns(&self, plan: &Plan) -> u64 {
         plan.lead_ns()
@@ -106,6 +111,7 @@ impl Stage {
         // What costs time to prepare is prepared away from the loop, before the thread goes to its CPU.
         settle(Wanted { cpu: other_cpu(self.plan.target.cpu), ..Wanted::default() });
         let ready = disturber.prepare(&self.plan).and_then(|()| take_place(&self.plan, disturber.wanted(&self.plan)));
+        let ready = ready.and_then(|()| disturber.arrive(&self.plan));
         let is_ready = ready.is_ok();
         // The starter waits for this.
         let _ = tell.send(ready);
@@ -172,7 +178,8 @@ fn take_place(plan: &Plan, wanted: Wanted) -> Result<(), Error> {
 
 /// All need their CPU; a real-time priority only those that must keep it from others.
 fn is_needed(fault: Fault, grant: &Grant) -> bool {
-    let keeps_the_cpu = matches!(fault, Fault::EqualPriorityHog | Fault::RtThrottling | Fault::FairServer);
+    let keeps_the_cpu =
+        matches!(fault, Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::RtThrottling | Fault::FairServer);
     grant.what != "real-time priority" || keeps_the_cpu
 }
 

@@ -35,6 +35,42 @@ pub enum Fault {
     OwnOverrun,
     /// A system call on the loop's CPU does not let go.
     KernelSection,
+    /// A cycle waits for a lock that another thread holds.
+    LockWait,
+    /// A cycle waits for a lock whose holder does not get its CPU.
+    LockHolderKeptOff,
+    /// A cycle waits for the answer of another thread.
+    ReplyWait,
+    /// A cycle sleeps in its work.
+    SleepInWork,
+    /// A cycle waits until a file is on the disk.
+    DiskWait,
+    /// A cycle reads a mapped file whose pages are not in memory.
+    MajorFaults,
+    /// A cycle writes to memory that is shared until it is written.
+    CopyOnWrite,
+    /// A thread of higher priority holds the loop's CPU.
+    HigherPriorityHog,
+    /// A SCHED_DEADLINE thread holds the loop's CPU.
+    DeadlineHog,
+    /// Another ordinary thread holds the CPU of an ordinary loop.
+    OrdinaryHog,
+    /// A system call holds a spin lock on the loop's CPU.
+    SpinLockSection,
+    /// Kernel code on the loop's CPU keeps interrupts off.
+    InterruptsOff,
+    /// The interrupt of the loop's own timer takes long.
+    TimerInterrupt,
+    /// One softirq on the loop's CPU takes long.
+    SlowSoftirq,
+    /// One interrupt from another CPU takes long.
+    SlowIpi,
+    /// The CPU quota of the loop's cgroup is used up.
+    CpuQuota,
+    /// The loop's cgroup is frozen.
+    CgroupFreezer,
+    /// A debugger stops the loop's thread.
+    PtraceStop,
 }
 
 /// Who makes a fault.
@@ -44,6 +80,17 @@ pub enum Place {
     Beside,
     /// A cycle of the loop itself: [`crate::inject::InLoop`].
     InLoop,
+}
+
+/// Which loops a fault can be made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loops {
+    /// Every loop.
+    Any,
+    /// Loops with a real-time priority.
+    RealTime,
+    /// Loops without one.
+    Ordinary,
 }
 
 /// A word that names no fault.
@@ -56,7 +103,7 @@ pub struct UnknownFault {
 
 impl Fault {
     /// All of them, in the order of the help.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 30] = [
         Self::StopSignal,
         Self::EqualPriorityHog,
         Self::SoftirqFlood,
@@ -69,6 +116,24 @@ impl Fault {
         Self::DeepIdle,
         Self::OwnOverrun,
         Self::KernelSection,
+        Self::LockWait,
+        Self::LockHolderKeptOff,
+        Self::ReplyWait,
+        Self::SleepInWork,
+        Self::DiskWait,
+        Self::MajorFaults,
+        Self::CopyOnWrite,
+        Self::HigherPriorityHog,
+        Self::DeadlineHog,
+        Self::OrdinaryHog,
+        Self::SpinLockSection,
+        Self::InterruptsOff,
+        Self::TimerInterrupt,
+        Self::SlowSoftirq,
+        Self::SlowIpi,
+        Self::CpuQuota,
+        Self::CgroupFreezer,
+        Self::PtraceStop,
     ];
 
     /// The word as typed and as it stands in files.
@@ -87,6 +152,24 @@ impl Fault {
             Self::DeepIdle => "deep_idle",
             Self::OwnOverrun => "own_overrun",
             Self::KernelSection => "kernel_section",
+            Self::LockWait => "lock_wait",
+            Self::LockHolderKeptOff => "lock_holder_kept_off",
+            Self::ReplyWait => "reply_wait",
+            Self::SleepInWork => "sleep_in_work",
+            Self::DiskWait => "disk_wait",
+            Self::MajorFaults => "major_faults",
+            Self::CopyOnWrite => "copy_on_write",
+            Self::HigherPriorityHog => "higher_priority_hog",
+            Self::DeadlineHog => "deadline_hog",
+            Self::OrdinaryHog => "ordinary_hog",
+            Self::SpinLockSection => "spin_lock_section",
+            Self::InterruptsOff => "interrupts_off",
+            Self::TimerInterrupt => "timer_interrupt",
+            Self::SlowSoftirq => "slow_softirq",
+            Self::SlowIpi => "slow_ipi",
+            Self::CpuQuota => "cpu_quota",
+            Self::CgroupFreezer => "cgroup_freezer",
+            Self::PtraceStop => "ptrace_stop",
         }
     }
 
@@ -110,6 +193,30 @@ impl Fault {
             Self::DeepIdle => "Watches for releases that wake the CPU from a deep idle state.",
             Self::OwnOverrun => "A cycle of the loop works for the time beyond its next release.",
             Self::KernelSection => "A poll() of thousands of descriptors keeps the loop's CPU in the kernel.",
+            Self::LockWait => "A cycle waits for a lock that a thread on another CPU holds for the time.",
+            Self::LockHolderKeptOff => "The same, while a real-time thread keeps the lock's holder off its CPU.",
+            Self::ReplyWait => "A cycle asks another thread and waits for the answer, which takes the time.",
+            Self::SleepInWork => "A cycle sleeps for the time in the middle of its work.",
+            Self::DiskWait => "A cycle writes a file through to the disk (fdatasync): a byte for each nanosecond.",
+            Self::MajorFaults => "A cycle reads a mapped file that is not in memory, page by page for the time.",
+            Self::CopyOnWrite => "A cycle writes to pages that the kernel copies at the first write, for the time.",
+            Self::HigherPriorityHog => {
+                "A thread of higher priority than the loop's keeps its CPU busy from before a release on."
+            }
+            Self::DeadlineHog => "A SCHED_DEADLINE thread keeps the loop's CPU busy from before a release on.",
+            Self::OrdinaryHog => "An ordinary thread keeps the CPU of an ordinary loop busy, within its time slice.",
+            Self::SpinLockSection => {
+                "A fcntl() on the loop's CPU looks through thousands of file locks under a spin lock."
+            }
+            Self::InterruptsOff => "Kernel code on the loop's CPU keeps interrupts off for the time (a BPF program).",
+            Self::TimerInterrupt => {
+                "The interrupt of the loop's own timer takes the time before it wakes the loop (BPF)."
+            }
+            Self::SlowSoftirq => "One received packet keeps the loop's CPU in its softirq for the time (BPF).",
+            Self::SlowIpi => "One interrupt from another CPU takes the time on the loop's CPU (BPF).",
+            Self::CpuQuota => "Puts an ordinary loop into a cgroup whose CPU quota is used up for the time.",
+            Self::CgroupFreezer => "Puts the loop's thread into a cgroup and freezes that for the time.",
+            Self::PtraceStop => "Stops the loop's thread as a debugger does (ptrace), lets it go on after the time.",
         }
     }
 
@@ -117,17 +224,35 @@ impl Fault {
     #[must_use]
     pub const fn cause(self) -> CauseKind {
         match self {
-            Self::StopSignal => CauseKind::Stopped,
-            Self::EqualPriorityHog => CauseKind::Preempted,
-            Self::SoftirqFlood => CauseKind::Softirq,
-            Self::InterruptLoad | Self::IpiStorm => CauseKind::HardIrq,
-            Self::PageFaults => CauseKind::PageFault,
+            Self::StopSignal | Self::PtraceStop => CauseKind::Stopped,
+            Self::EqualPriorityHog | Self::HigherPriorityHog | Self::DeadlineHog | Self::OrdinaryHog => {
+                CauseKind::Preempted
+            }
+            Self::SoftirqFlood | Self::SlowSoftirq => CauseKind::Softirq,
+            Self::InterruptLoad | Self::IpiStorm | Self::SlowIpi => CauseKind::HardIrq,
+            Self::PageFaults | Self::CopyOnWrite | Self::MajorFaults => CauseKind::PageFault,
             Self::RtThrottling => CauseKind::RtThrottling,
             Self::FairServer => CauseKind::FairServer,
             Self::ForcedMigration => CauseKind::Migration,
             Self::DeepIdle => CauseKind::LateIdleExit,
             Self::OwnOverrun => CauseKind::OwnOverrun,
-            Self::KernelSection => CauseKind::KernelSection,
+            Self::KernelSection | Self::SpinLockSection => CauseKind::KernelSection,
+            Self::LockWait | Self::LockHolderKeptOff => CauseKind::LockWait,
+            Self::ReplyWait | Self::SleepInWork | Self::DiskWait => CauseKind::OwnWait,
+            Self::InterruptsOff => CauseKind::InterruptsOff,
+            Self::TimerInterrupt => CauseKind::TimerInterrupt,
+            Self::CpuQuota => CauseKind::CpuQuota,
+            Self::CgroupFreezer => CauseKind::CgroupFreezer,
+        }
+    }
+
+    /// The loops that it can be made for.
+    #[must_use]
+    pub const fn loops(self) -> Loops {
+        match self {
+            Self::EqualPriorityHog | Self::RtThrottling | Self::FairServer => Loops::RealTime,
+            Self::OrdinaryHog | Self::CpuQuota => Loops::Ordinary,
+            _ => Loops::Any,
         }
     }
 
@@ -135,7 +260,15 @@ impl Fault {
     #[must_use]
     pub const fn place(self) -> Place {
         match self {
-            Self::PageFaults | Self::OwnOverrun => Place::InLoop,
+            Self::PageFaults
+            | Self::OwnOverrun
+            | Self::LockWait
+            | Self::LockHolderKeptOff
+            | Self::ReplyWait
+            | Self::SleepInWork
+            | Self::DiskWait
+            | Self::MajorFaults
+            | Self::CopyOnWrite => Place::InLoop,
             _ => Place::Beside,
         }
     }
@@ -144,15 +277,31 @@ impl Fault {
     /// machine's other users can.
     #[must_use]
     pub const fn longest_ns(self) -> u64 {
+        const MS: u64 = 1_000_000;
         match self {
-            Self::StopSignal => 5_000_000_000,
-            Self::EqualPriorityHog | Self::OwnOverrun | Self::ForcedMigration => 500_000_000,
-            Self::IpiStorm => 100_000_000,
+            Self::StopSignal => 5_000 * MS,
+            Self::DeepIdle | Self::CgroupFreezer | Self::PtraceStop => 1_000 * MS,
+            Self::EqualPriorityHog
+            | Self::HigherPriorityHog
+            | Self::OwnOverrun
+            | Self::ForcedMigration
+            | Self::LockWait
+            | Self::ReplyWait
+            | Self::SleepInWork => 500 * MS,
+            Self::IpiStorm | Self::LockHolderKeptOff | Self::MajorFaults | Self::CpuQuota => 100 * MS,
             // One period of the kernel's rule, less its share for ordinary threads.
-            Self::RtThrottling | Self::FairServer => 50_000_000,
-            Self::SoftirqFlood | Self::InterruptLoad | Self::PageFaults => 5_000_000,
-            Self::DeepIdle => 1_000_000_000,
-            Self::KernelSection => 20_000_000,
+            Self::RtThrottling | Self::FairServer | Self::DeadlineHog => 50 * MS,
+            Self::KernelSection => 20 * MS,
+            Self::SoftirqFlood
+            | Self::InterruptLoad
+            | Self::PageFaults
+            | Self::CopyOnWrite
+            | Self::SpinLockSection
+            | Self::DiskWait => 5 * MS,
+            // What the kernel's verifier lets a loop in a BPF program take.
+            Self::InterruptsOff | Self::TimerInterrupt | Self::SlowSoftirq | Self::SlowIpi => 2 * MS,
+            // Within the slice that the scheduler protects.
+            Self::OrdinaryHog => MS,
         }
     }
 
@@ -163,6 +312,8 @@ impl Fault {
         match self {
             Self::RtThrottling => 2_500_000_000,
             Self::FairServer => 1_300_000_000,
+            // The disk must have time for what is written in between.
+            Self::DiskWait | Self::MajorFaults => 50_000_000,
             _ => 20_000_000,
         }
     }

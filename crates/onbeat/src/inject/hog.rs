@@ -1,34 +1,110 @@
-//! `equal_priority_hog`: a thread of the loop's priority that is already running when the loop wakes.
+//! Threads that are already running when the loop wakes.
 //!
-//! Among threads of one priority `SCHED_FIFO` never preempts (sched(7)), so the loop waits until the other one sleeps.
+//! - `equal_priority_hog`: among threads of one priority `SCHED_FIFO` never preempts (sched(7)), so the loop waits until
+//!   the other one sleeps; `higher_priority_hog` has one more than the loop.
+//! - `ordinary_hog`: the scheduler lets an ordinary thread finish a part of its slice before another one gets the CPU
+//!   (`kernel/sched/fair.c`, `protect_slice`). Where it did not, the thread was made to leave its CPU, and nothing is logged.
+//! - `deadline_hog`: `SCHED_DEADLINE` precedes every priority. Its affinity must span the root domain, so the thread comes to
+//!   the loop's CPU first and is allowed all CPUs afterwards; it stays where it is unless it is pushed away.
 
-use super::Error;
-use super::actor::{Disturb, busy_until, thread_cpu_ns};
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
-/// The disturber.
-pub(super) struct Hog;
+use super::actor::{Disturb, below_the_loop, busy_until, settle, thread_cpu_ns};
+use super::log::Done;
+use super::plan::{Aim, Plan};
+use super::{Error, Fault};
+use crate::host::online_cpus;
+use crate::thread::{Usage, Wanted, run_by_deadline};
+
+/// The disturber of the first three.
+pub(super) struct Hog(pub(super) Fault);
 
 impl Disturb for Hog {
     fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { fifo: Some(plan.target.priority.max(1)), cpu: Some(plan.target.cpu), ..Wanted::default() }
+        let fifo = match self.0 {
+            Fault::OrdinaryHog => None,
+            Fault::HigherPriorityHog => Some(plan.target.priority + 1),
+            _ => Some(plan.target.priority.max(1)),
+        };
+        Wanted { fifo, cpu: Some(plan.target.cpu), ..Wanted::default() }
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        match (self.0, plan.target.priority) {
+            (Fault::EqualPriorityHog, 0) => {
+                Err(plan.impossible("the loop has no real-time priority; ordinary_hog disturbs an ordinary loop"))
+            }
+            (Fault::HigherPriorityHog, 99) => {
+                Err(plan.impossible("the loop has the highest priority, 99; equal_priority_hog disturbs it as well"))
+            }
+            (Fault::OrdinaryHog, priority @ 1..) => Err(plan.impossible(format!(
+                "the loop has the real-time priority {priority}, and ordinary threads never keep it waiting"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+        let before = Usage::of_this_thread();
+        let done = busy_for(aim)?;
+        let left = Usage::of_this_thread().since(before).involuntary_switches;
+        (self.0 != Fault::OrdinaryHog || left == 0).then_some(done)
+    }
+}
+
+/// Busy until the loop may have its CPU; `None` when it was too late.
+fn busy_for(aim: &Aim) -> Option<Done> {
+    let cpu_ns = thread_cpu_ns();
+    let at = Monotonic.now();
+    if at >= aim.wake_up {
+        return None;
+    }
+    let end = busy_until(aim.until);
+    Some(Done { at, ns: end.ns_since(at), figures: [thread_cpu_ns() - cpu_ns, 0] })
+}
+
+/// What a deadline thread may run for beside its dose, in nanoseconds.
+const SPARE_NS: u64 = 2_000_000;
+
+/// The disturber of `deadline_hog`.
+#[derive(Default)]
+pub(super) struct DeadlineHog;
+
+impl Disturb for DeadlineHog {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        Wanted { fifo: None, ..below_the_loop(plan) }
     }
 
     fn prepare(&mut self, _: &Plan) -> Result<(), Error> {
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
-        let cpu_ns = thread_cpu_ns();
-        let at = Monotonic.now();
-        if at >= aim.wake_up {
+    fn arrive(&mut self, plan: &Plan) -> Result<(), Error> {
+        let mut all = CpuSet::new();
+        online_cpus().iter().for_each(|&cpu| all.set(cpu as usize));
+        let runtime_ns = plan.for_ns + plan.lead_ns() + SPARE_NS;
+        let made = sched_setaffinity(None, &all).map_err(std::io::Error::from);
+        let made = made.and_then(|()| run_by_deadline(runtime_ns, plan.every_ns));
+        made.map_err(|why| {
+            plan.impossible(format!(
+                "SCHED_DEADLINE with {runtime_ns} ns of every {} ns: {why}; it takes root (or CAP_SYS_NICE), all CPUs of the \
+                 root domain and room for it (sched_rt_runtime_us)",
+                plan.every_ns
+            ))
+        })
+    }
+
+    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+        let is_here = || u32::try_from(sched_getcpu()) == Ok(plan.target.cpu);
+        let done = if is_here() { busy_for(aim) } else { None };
+        if !is_here() {
+            settle(self.wanted(plan));
+            // Refused now, it was granted before: the next disturbance is late and counted as missed.
+            let _ = self.arrive(plan);
             return None;
         }
-        let end = busy_until(aim.until);
-        Some(Done { at, ns: end.ns_since(at), figures: [thread_cpu_ns() - cpu_ns, 0] })
+        done
     }
 }

@@ -12,6 +12,8 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anony
 use rustix::param::page_size;
 
 use super::actor::busy_until;
+use super::in_loop_files::{DiskWait, MappedFile};
+use super::in_loop_waits::{LockWait, ReplyWait, SleepInWork};
 use super::log::{Board, Done, Dose, Injected};
 use super::plan::Plan;
 use super::{Error, Fault};
@@ -23,16 +25,22 @@ const FAULT_NS: u64 = 250;
 /// Fewer pages to an injection are no injection.
 const LEAST_PAGES: usize = 16;
 
+/// One way to disturb a cycle from inside.
+pub(super) trait Within: Send + std::fmt::Debug {
+    /// Does it, for `for_ns` nanoseconds; `None` when it did not take place. Called in the loop's thread: it asks the kernel for
+    /// nothing that is not the fault itself.
+    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<Done>;
+}
+
 /// A task whose cycles are disturbed now and then.
 #[derive(Debug)]
 pub struct InLoop<T> {
     task: T,
-    fault: Fault,
+    within: Box<dyn Within>,
     dose: Dose,
     for_ns: u64,
     every_cycles: u64,
     next: u64,
-    pages: Option<Pages>,
     board: Arc<Board>,
 }
 
@@ -46,11 +54,24 @@ impl LoopLog {
     pub fn read(&self) -> Vec<Injected> {
         self.0.read()
     }
+
+    /// Cycles that were to be disturbed and were not.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.0.missed()
+    }
+
+    /// Whether nothing more will come.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
 }
 
 impl<T: Task> InLoop<T> {
-    /// Puts `plan.fault` around `task`. Of the plan's grid only the period counts, and of its target nothing. Call it
-    /// when the process has locked its memory, not before: locking brings in the pages that are to be missed.
+    /// Puts `plan.fault` around `task`. Of the plan's grid only the period counts, and of its target the CPU and the priority,
+    /// for threads that work beside the loop. Call it when the process has locked its memory, not before: locking brings in the
+    /// pages that are to be missed.
     ///
     /// # Errors
     /// [`Error`]; [`Error::Elsewhere`] for faults that [`super::Injector`] makes.
@@ -68,22 +89,10 @@ impl<T: Task> InLoop<T> {
 
     fn dosed(task: T, plan: &Plan, dose: Dose) -> Result<Self, Error> {
         plan.check()?;
-        let pages = match plan.fault {
-            Fault::OwnOverrun => None,
-            Fault::PageFaults => Some(Pages::prepare(plan)?),
-            fault => return Err(Error::Elsewhere { fault }),
-        };
+        let within = within(plan)?;
         let every_cycles = plan.every_ns.div_ceil(plan.grid.period_ns).max(1);
-        Ok(Self {
-            task,
-            fault: plan.fault,
-            dose,
-            for_ns: plan.for_ns,
-            every_cycles,
-            next: every_cycles,
-            pages,
-            board: Arc::new(Board::with_room_for(plan.count, plan.fault, dose)),
-        })
+        let board = Arc::new(Board::with_room_for(plan.count, plan.fault, dose));
+        Ok(Self { task, within, dose, for_ns: plan.for_ns, every_cycles, next: every_cycles, board })
     }
 
     /// The log.
@@ -91,35 +100,64 @@ impl<T: Task> InLoop<T> {
     pub fn log(&self) -> LoopLog {
         LoopLog(self.board.clone())
     }
+}
 
-    fn disturb(&mut self, cycle: &Cycle) -> Done {
-        let at = Monotonic.now();
-        let (end, figure) = match (&mut self.pages, self.dose) {
-            (_, Dose::Placebo) => (at, 0),
-            (Some(pages), Dose::Full) => pages.touch_until(at.plus_ns(self.for_ns)),
-            (None, Dose::Full) => {
-                let end = busy_until(cycle.release.plus_ns(cycle.period_ns + self.for_ns));
-                (end, end.ns_since(cycle.release) / cycle.period_ns)
-            }
-        };
-        Done { at, ns: end.ns_since(at), figures: [figure, 0] }
-    }
+/// What is done in the cycle, ready to be done.
+fn within(plan: &Plan) -> Result<Box<dyn Within>, Error> {
+    Ok(match plan.fault {
+        Fault::OwnOverrun => Box::new(Overrun),
+        Fault::PageFaults => Box::new(Pages::prepare(plan, First::Write)?),
+        Fault::CopyOnWrite => Box::new(Pages::prepare(plan, First::Read)?),
+        Fault::LockWait => Box::new(LockWait::prepare(plan)?),
+        Fault::LockHolderKeptOff => Box::new(LockWait::prepare_kept_off(plan)?),
+        Fault::ReplyWait => Box::new(ReplyWait::prepare(plan)?),
+        Fault::SleepInWork => Box::new(SleepInWork),
+        Fault::DiskWait => Box::new(DiskWait::prepare(plan)?),
+        Fault::MajorFaults => Box::new(MappedFile::prepare(plan)?),
+        fault => return Err(Error::Elsewhere { fault }),
+    })
 }
 
 impl<T: Task> Task for InLoop<T> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let flow = self.task.cycle(cycle);
-        if cycle.index >= self.next && !self.board.is_full() {
+        if cycle.index >= self.next && !self.board.is_over() {
             self.next = cycle.index + self.every_cycles;
-            debug_assert!(matches!(self.fault, Fault::PageFaults | Fault::OwnOverrun));
-            let done = self.disturb(cycle);
-            self.board.add(cycle.index, done);
+            let done = match self.dose {
+                Dose::Full => self.within.disturb(cycle, self.for_ns),
+                Dose::Placebo => Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }),
+            };
+            match done {
+                Some(done) => self.board.add(cycle.index, done),
+                None => self.board.miss(),
+            }
         }
         flow
     }
 }
 
-/// Memory that is mapped and not there.
+/// `own_overrun`.
+#[derive(Debug)]
+struct Overrun;
+
+impl Within for Overrun {
+    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<Done> {
+        let at = Monotonic.now();
+        let end = busy_until(cycle.release.plus_ns(cycle.period_ns + for_ns));
+        Some(Done { at, ns: end.ns_since(at), figures: [end.ns_since(cycle.release) / cycle.period_ns, 0] })
+    }
+}
+
+/// What happens first to the pages of a [`Pages`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    /// The loop writes to them: they are not there.
+    Write,
+    /// They are read before, so that the loop's write finds the kernel's page of zeros.
+    Read,
+}
+
+/// Memory that is mapped and not there, or not its own yet.
 #[derive(Debug)]
 struct Pages {
     start: *mut u8,
@@ -132,7 +170,7 @@ struct Pages {
 unsafe impl Send for Pages {}
 
 impl Pages {
-    fn prepare(plan: &Plan) -> Result<Self, Error> {
+    fn prepare(plan: &Plan, first: First) -> Result<Self, Error> {
         let page = page_size();
         let wanted = usize::try_from(plan.for_ns / FAULT_NS).unwrap_or(usize::MAX).max(LEAST_PAGES);
         let each = wanted.min(MOST_BYTES / page / plan.count);
@@ -147,7 +185,20 @@ impl Pages {
         let start = missing(bytes).map_err(|why| {
             plan.impossible(format!("{bytes} bytes of memory that is not there: {why}; see ulimit -l and ulimit -v"))
         })?;
-        Ok(Self { start, bytes, each_bytes: each * page, next: 0 })
+        let pages = Self { start, bytes, each_bytes: each * page, next: 0 };
+        if first == First::Read {
+            pages.read_all();
+        }
+        Ok(pages)
+    }
+
+    /// Reading memory that was never written maps the kernel's one page of zeros; the first write copies it (`mm/memory.c`,
+    /// `do_wp_page`).
+    fn read_all(&self) {
+        for offset in (0..self.bytes).step_by(page_size()) {
+            // SAFETY: `offset` is below `bytes`, so the byte lies in the mapping, which only this value knows.
+            unsafe { self.start.add(offset).read_volatile() };
+        }
     }
 
     /// Touches one page after the other; the instant seen last, and how many.
@@ -166,6 +217,14 @@ impl Pages {
         }
         self.next = end;
         (now, touched)
+    }
+}
+
+impl Within for Pages {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+        let at = Monotonic.now();
+        let (end, touched) = self.touch_until(at.plus_ns(for_ns));
+        Some(Done { at, ns: end.ns_since(at), figures: [touched, 0] })
     }
 }
 

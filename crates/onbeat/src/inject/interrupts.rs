@@ -146,20 +146,17 @@ impl Disturb for Timers {
     }
 }
 
-/// The disturber of `ipi_storm`: sends from another CPU to a thread that runs on the loop's.
+/// A thread that is busy on the loop's CPU when it is asked to be, so that interrupts are sent there.
 #[derive(Default)]
-pub(super) struct Storm {
-    receiver: Option<JoinHandle<()>>,
-    /// Until when the receiver is busy; `u64::MAX` for the end.
+pub(super) struct Receiver {
+    thread: Option<JoinHandle<()>>,
+    /// Until when it is busy; `u64::MAX` for the end.
     busy_until_ns: Arc<AtomicU64>,
 }
 
-impl Disturb for Storm {
-    fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
-    }
-
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+impl Receiver {
+    /// Gets ready to send to it.
+    pub(super) fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
         if other_cpu(plan.target.cpu).is_none() {
             return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
         }
@@ -179,14 +176,50 @@ impl Disturb for Storm {
             }
         };
         let receiver = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body);
-        self.receiver = Some(receiver.map_err(Error::Thread)?);
+        self.thread = Some(receiver.map_err(Error::Thread)?);
         Ok(())
     }
 
+    /// Keeps it busy until `instant`.
+    pub(super) fn be_busy_until(&self, instant: Instant) {
+        self.busy_until_ns.store(instant.as_ns(), Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Sends it one interrupt, and waits until it was handled.
+    pub(super) fn interrupt() {
+        // It was registered, so it is accepted.
+        let _ = membarrier(MembarrierCommand::PrivateExpedited);
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.be_busy_until(Instant::from_ns(u64::MAX));
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic, and there is nothing to do about it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The disturber of `ipi_storm`: sends from another CPU to a thread that runs on the loop's.
+#[derive(Default)]
+pub(super) struct Storm(Receiver);
+
+impl Disturb for Storm {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.0.prepare(plan)
+    }
+
     fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
-        let receiver = self.receiver.as_ref()?;
-        self.busy_until_ns.store(aim.until.as_ns(), Ordering::Relaxed);
-        receiver.thread().unpark();
+        self.0.be_busy_until(aim.until);
         sleep_until(aim.wake_up.minus_ns(plan.lead_ns() / 2));
         let at = Monotonic.now();
         if at >= aim.wake_up {
@@ -195,22 +228,10 @@ impl Disturb for Storm {
         let mut sent = 0;
         let mut now = at;
         while now < aim.until {
-            // It was registered, so it is accepted.
-            let _ = membarrier(MembarrierCommand::PrivateExpedited);
+            Receiver::interrupt();
             sent += 1;
             now = Monotonic.now();
         }
         Some(Done { at, ns: now.ns_since(at), figures: [sent, 0] })
-    }
-}
-
-impl Drop for Storm {
-    fn drop(&mut self) {
-        self.busy_until_ns.store(u64::MAX, Ordering::Relaxed);
-        if let Some(receiver) = self.receiver.take() {
-            receiver.thread().unpark();
-            // It cannot panic, and there is nothing to do about it here.
-            let _ = receiver.join();
-        }
     }
 }

@@ -121,23 +121,85 @@ pub enum Detail {
         /// How many.
         descriptors: u64,
     },
+    /// The loop waited for a lock.
+    Held {
+        /// How long the lock was held while the loop wanted it, in nanoseconds.
+        held_ns: u64,
+        /// How long its holder was kept off its CPU, in nanoseconds.
+        kept_off_ns: u64,
+    },
+    /// The loop waited for an answer.
+    Answered {
+        /// How long the answer took, in nanoseconds.
+        after_ns: u64,
+    },
+    /// The loop slept in its work.
+    Slept {
+        /// How long it was to sleep, in nanoseconds.
+        wanted_ns: u64,
+    },
+    /// The loop waited for the disk.
+    Synced {
+        /// What was to be written, in bytes.
+        bytes: u64,
+    },
+    /// The loop read pages of a file that were not in memory.
+    Read {
+        /// How many it touched.
+        pages: u64,
+        /// How many of them had to be read, by the kernel's count.
+        major: u64,
+    },
+    /// A system call looked through file locks under a spin lock.
+    Searched {
+        /// How many.
+        locks: u64,
+    },
+    /// A BPF program took its time in the kernel.
+    InKernel {
+        /// How long after the end of the loop's sleep was due, in nanoseconds; 0 when it began before.
+        after_ns: u64,
+    },
+    /// The cgroup's quota was used up.
+    Throttled {
+        /// What the kernel counted, in nanoseconds.
+        counted_ns: u64,
+    },
+    /// The cgroup was frozen.
+    Frozen {
+        /// The loop's thread.
+        tid: u64,
+    },
 }
 
 impl Detail {
     /// From the two figures of a log's row.
     const fn of(fault: Fault, [first, second]: [u64; 2]) -> Self {
         match fault {
-            Fault::StopSignal => Self::Stopped { pid: first },
-            Fault::EqualPriorityHog => Self::Busy { cpu_ns: first },
+            Fault::StopSignal | Fault::PtraceStop => Self::Stopped { pid: first },
+            Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::DeadlineHog | Fault::OrdinaryHog => {
+                Self::Busy { cpu_ns: first }
+            }
             Fault::SoftirqFlood => Self::Received { sockets: first, packets: second },
             Fault::InterruptLoad => Self::Expired { timers: first },
             Fault::IpiStorm => Self::Interrupted { sent: first },
-            Fault::PageFaults => Self::Touched { pages: first },
+            Fault::PageFaults | Fault::CopyOnWrite => Self::Touched { pages: first },
             Fault::RtThrottling | Fault::FairServer => Self::OffCpu { after_ns: first, evidence_ns: second },
             Fault::ForcedMigration => Self::Moved { from: first, to: second },
             Fault::DeepIdle => Self::Woken { state: first, exit_ns: second },
             Fault::OwnOverrun => Self::Overran { releases: first },
             Fault::KernelSection => Self::Polled { descriptors: first },
+            Fault::LockWait | Fault::LockHolderKeptOff => Self::Held { held_ns: first, kept_off_ns: second },
+            Fault::ReplyWait => Self::Answered { after_ns: first },
+            Fault::SleepInWork => Self::Slept { wanted_ns: first },
+            Fault::DiskWait => Self::Synced { bytes: first },
+            Fault::MajorFaults => Self::Read { pages: first, major: second },
+            Fault::SpinLockSection => Self::Searched { locks: first },
+            Fault::InterruptsOff | Fault::TimerInterrupt | Fault::SlowSoftirq | Fault::SlowIpi => {
+                Self::InKernel { after_ns: first }
+            }
+            Fault::CpuQuota => Self::Throttled { counted_ns: first },
+            Fault::CgroupFreezer => Self::Frozen { tid: first },
         }
     }
 }
@@ -160,6 +222,20 @@ impl fmt::Display for Detail {
             Self::Woken { state, exit_ns } => write!(f, "idle state {state}, exit latency {exit_ns} ns"),
             Self::Overran { releases } => write!(f, "{releases} releases passed"),
             Self::Polled { descriptors } => write!(f, "poll of {descriptors} descriptors"),
+            Self::Held { held_ns, kept_off_ns: 0 } => write!(f, "lock held for {:.3} ms", ms(held_ns)),
+            Self::Held { held_ns, kept_off_ns } => {
+                write!(f, "lock held for {:.3} ms, its holder kept off for {:.3} ms", ms(held_ns), ms(kept_off_ns))
+            }
+            Self::Answered { after_ns } => write!(f, "answered after {:.3} ms", ms(after_ns)),
+            Self::Slept { wanted_ns } => write!(f, "slept for {:.3} ms or longer", ms(wanted_ns)),
+            Self::Synced { bytes } => write!(f, "{bytes} bytes written to the disk"),
+            Self::Read { pages, major } => write!(f, "{major} of {pages} pages read from the disk"),
+            Self::Searched { locks } => write!(f, "{locks} file locks looked through"),
+            Self::InKernel { after_ns } => {
+                write!(f, "in the kernel from {:.3} ms after the wake-up was due", ms(after_ns))
+            }
+            Self::Throttled { counted_ns } => write!(f, "throttled for {:.3} ms by the kernel's count", ms(counted_ns)),
+            Self::Frozen { tid } => write!(f, "thread {tid} frozen and thawed"),
         }
     }
 }

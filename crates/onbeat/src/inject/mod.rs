@@ -5,28 +5,35 @@
 //!
 //! | fault | made by | how |
 //! |---|---|---|
-//! | [`Fault::StopSignal`], [`Fault::ForcedMigration`] | two processes outside | signal to the loop's thread, affinity |
-//! | [`Fault::EqualPriorityHog`] | a thread on the loop's CPU | polls the clock |
-//! | [`Fault::SoftirqFlood`], [`Fault::InterruptLoad`], [`Fault::KernelSection`] | a thread on the loop's CPU | one long piece of kernel work |
+//! | [`Fault::StopSignal`], [`Fault::PtraceStop`], [`Fault::ForcedMigration`] | two processes outside | signal, tracing, affinity |
+//! | [`Fault::EqualPriorityHog`] and the other hogs | a thread on the loop's CPU | polls the clock |
+//! | [`Fault::SoftirqFlood`], [`Fault::InterruptLoad`], [`Fault::KernelSection`], [`Fault::SpinLockSection`] | a thread on the loop's CPU | one long piece of kernel work |
+//! | [`Fault::InterruptsOff`], [`Fault::TimerInterrupt`], [`Fault::SlowSoftirq`], [`Fault::SlowIpi`] | a BPF program | polls the clock in the kernel |
 //! | [`Fault::IpiStorm`] | a thread on another CPU | `membarrier(2)` |
 //! | [`Fault::RtThrottling`], [`Fault::FairServer`] | a real-time thread below the loop | does not sleep |
+//! | [`Fault::CpuQuota`], [`Fault::CgroupFreezer`] | a cgroup around the loop's thread | quota, freezer |
 //! | [`Fault::DeepIdle`] | nobody | is watched for |
-//! | [`Fault::PageFaults`], [`Fault::OwnOverrun`] | the loop, in [`InLoop`] | |
+//! | what a cycle does itself ([`Place::InLoop`]) | the loop, in [`InLoop`] | |
 //!
 //! An injection that came too late for its release, or that cannot be told from something else, is counted as missed
 //! and not logged: every entry of a log is true.
 //!
-//! Absent on purpose: anything that outlives the process. Threads, affinities, policies and descriptor limits go with it;
-//! what is done to another process is taken back by a guard that survives (`outside.rs`). No setting of the host is
-//! written, and no other program's thread is touched but the target's.
+//! Absent on purpose: anything that outlives the process unrecorded. Threads, affinities, policies, programs in the kernel and
+//! descriptor limits go with it; what is done to another process is taken back by a guard that survives (`outside.rs`); a cgroup
+//! is made under the journal of [`crate::tune`] (`cgroups.rs`). No other program's thread is touched but the target's.
 
 mod actor;
+mod cgroups;
 mod descriptors;
 mod fault;
+mod file_locks;
 mod find;
 mod hog;
 mod idle;
+mod in_kernel;
 mod in_loop;
+mod in_loop_files;
+mod in_loop_waits;
 mod interrupts;
 mod log;
 mod outside;
@@ -43,7 +50,7 @@ use outside::Outside;
 
 use crate::host::{Foreign, foreign, user_name};
 
-pub use fault::{Fault, Place, UnknownFault};
+pub use fault::{Fault, Loops, Place, UnknownFault};
 pub use in_loop::{InLoop, LoopLog};
 pub use log::{Detail, Injected};
 pub use plan::{Grid, Plan, PlanError, Target};
@@ -138,11 +145,20 @@ impl Injector {
         check_owner(&plan)?;
         let board = Arc::new(Board::with_room_for(plan.count, plan.fault, dose));
         let disturber: Box<dyn Disturb> = match plan.fault {
-            Fault::StopSignal | Fault::ForcedMigration => {
+            Fault::StopSignal | Fault::PtraceStop | Fault::ForcedMigration => {
                 let work = Work::Outside(Outside::start(plan, board.clone(), dose)?);
                 return Ok(Self { board, work });
             }
-            Fault::EqualPriorityHog => Box::new(hog::Hog),
+            fault @ (Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::OrdinaryHog) => {
+                Box::new(hog::Hog(fault))
+            }
+            Fault::DeadlineHog => Box::new(hog::DeadlineHog),
+            Fault::SpinLockSection => Box::new(file_locks::FileLocks::default()),
+            fault @ (Fault::InterruptsOff | Fault::TimerInterrupt | Fault::SlowSoftirq | Fault::SlowIpi) => {
+                Box::new(in_kernel::InKernel::new(fault))
+            }
+            Fault::CpuQuota => Box::new(cgroups::Quota::default()),
+            Fault::CgroupFreezer => Box::new(cgroups::Freezer::default()),
             Fault::SoftirqFlood => Box::new(softirq::Softirq::default()),
             Fault::InterruptLoad => Box::new(interrupts::Timers::new()),
             Fault::IpiStorm => Box::new(interrupts::Storm::default()),
@@ -150,7 +166,7 @@ impl Injector {
             Fault::FairServer => Box::new(starve::FairServer::default()),
             Fault::DeepIdle => Box::new(idle::DeepIdle::new(&plan)),
             Fault::KernelSection => Box::new(section::Section::new()),
-            fault @ (Fault::PageFaults | Fault::OwnOverrun) => return Err(Error::Elsewhere { fault }),
+            fault => return Err(Error::Elsewhere { fault }),
         };
         let work = Work::Thread(Actor::start(plan, board.clone(), dose, disturber)?);
         Ok(Self { board, work })

@@ -1,4 +1,4 @@
-//! `stop_signal` and `forced_migration`: what must be taken back, whoever dies meanwhile.
+//! `stop_signal`, `ptrace_stop` and `forced_migration`: what must be taken back, whoever dies meanwhile.
 //!
 //! A process that is stopped cannot continue itself, and a loop in another process keeps the affinity it was given. So
 //! two processes do this work that share this one's memory but neither its fate nor its signals:
@@ -54,6 +54,12 @@ enum Deed {
         pid: i32,
         tid: i32,
     },
+    /// As a debugger does. The kernel lets the thread go on when its tracer ends.
+    Trace {
+        stat: OwnedFd,
+        pid: i32,
+        tid: i32,
+    },
     Move {
         thread: Pid,
         masks: Box<Masks>,
@@ -70,7 +76,11 @@ struct Masks {
 
 impl Deed {
     fn new(plan: &Plan) -> Result<Self, Error> {
-        if plan.fault == Fault::ForcedMigration { Self::of_moving(plan) } else { Self::of_stopping(plan) }
+        match (plan.fault, Self::of_stopping(plan)) {
+            (Fault::ForcedMigration, _) => Self::of_moving(plan),
+            (Fault::PtraceStop, Ok(Self::Stop { stat, pid, tid, .. })) => Ok(Self::Trace { stat, pid, tid }),
+            (_, stopping) => stopping,
+        }
     }
 
     fn of_stopping(plan: &Plan) -> Result<Self, Error> {
@@ -106,16 +116,17 @@ impl Deed {
     /// Does it. What is a stop already is left alone: continuing it would not be ours to do.
     fn commit(&self) -> bool {
         match self {
-            Self::Stop { stat, .. } if has_stopped(stat) => false,
+            Self::Stop { stat, .. } | Self::Trace { stat, .. } if is_halted(stat) => false,
             Self::Stop { pid, tid, .. } => stop_thread(*pid, *tid),
+            Self::Trace { tid, .. } => trace(PTRACE_SEIZE, *tid) && trace(PTRACE_INTERRUPT, *tid),
             Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.away).is_ok(),
         }
     }
 
     /// From when on it has taken place for certain; `None` when it has not until `until`. `committed`: when it was done.
     fn takes_place(&self, committed: Instant, until: Instant) -> Option<Instant> {
-        let Self::Stop { stat, .. } = self else { return Some(committed) };
-        while !has_stopped(stat) {
+        let (Self::Stop { stat, .. } | Self::Trace { stat, .. }) = self else { return Some(committed) };
+        while !is_halted(stat) {
             let next = Monotonic.now().plus_ns(LOOK_EVERY_NS);
             if next >= until {
                 return None;
@@ -128,7 +139,7 @@ impl Deed {
     /// Whether nobody else has ended it.
     fn stands(&self) -> bool {
         match self {
-            Self::Stop { stat, .. } => has_stopped(stat),
+            Self::Stop { stat, .. } | Self::Trace { stat, .. } => is_halted(stat),
             Self::Move { .. } => true,
         }
     }
@@ -136,6 +147,7 @@ impl Deed {
     fn take_back(&self) -> bool {
         match self {
             Self::Stop { process, .. } => pidfd_send_signal(process, Signal::CONT).is_ok(),
+            Self::Trace { tid, stat, .. } => let_go(*tid, stat),
             Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.home).is_ok(),
         }
     }
@@ -161,13 +173,37 @@ fn stop_thread(pid: i32, tid: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGSTOP) == 0 }
 }
 
-/// Whether a thread is stopped by a signal, by its `stat` file (proc(5)): `tid (name) state ...`, a name being at most 64 bytes long.
-fn has_stopped(stat: &OwnedFd) -> bool {
+/// Requests of ptrace(2).
+const PTRACE_SEIZE: libc::c_uint = 0x4206;
+const PTRACE_INTERRUPT: libc::c_uint = 0x4207;
+const PTRACE_DETACH: libc::c_uint = 17;
+
+fn trace(request: libc::c_uint, tid: i32) -> bool {
+    // SAFETY: these requests take a number and no addresses; on `errno` see `stop_thread`.
+    unsafe { libc::syscall(libc::SYS_ptrace, request, tid, 0, 0) == 0 }
+}
+
+/// Ends the tracing of a thread. It must be halted for that, and one that was asked to halt does so when it gets a CPU: given up now, it
+/// would stand still for good then.
+fn let_go(tid: i32, stat: &OwnedFd) -> bool {
+    while !trace(PTRACE_DETACH, tid) {
+        // The kernel answers a tracer the same whether the thread is gone or not yet halted.
+        if pread(stat, &mut [0; 1], 0).is_err() {
+            return false;
+        }
+        sleep_until(Monotonic.now().plus_ns(LOOK_EVERY_NS));
+    }
+    true
+}
+
+/// Whether a thread is stopped by a signal (T) or by a debugger (t), by its `stat` file (proc(5)): `tid (name) state ...`, a name
+/// being at most 64 bytes long.
+fn is_halted(stat: &OwnedFd) -> bool {
     let mut text = [0; 128];
     let Ok(read) = pread(stat, &mut text, 0) else { return false };
     let text = text.get(..read).unwrap_or_default();
     let end_of_name = text.iter().rposition(|byte| *byte == b')');
-    end_of_name.and_then(|end| text.get(end + 2)) == Some(&b'T')
+    matches!(end_of_name.and_then(|end| text.get(end + 2)), Some(b'T' | b't'))
 }
 
 /// What both processes and their starter share.
@@ -244,7 +280,7 @@ impl Stage {
         let taken_back = self.deed.take_back();
         self.held.store(false, Ordering::SeqCst);
         let figures = match &self.deed {
-            Deed::Stop { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
+            Deed::Stop { pid, .. } | Deed::Trace { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
             Deed::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
         };
         let began = began.filter(|_| stood && taken_back)?;
@@ -266,7 +302,9 @@ impl Watch {
         while !matches!(poll(&mut [PollFd::new(&self.actor, PollFlags::IN)], None), Ok(1..)) {
             let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(Monotonic.now().plus_ns(1_000_000)));
         }
-        if self.stage.held.load(Ordering::SeqCst) {
+        // The kernel ends a tracing with its tracer, and nobody else can.
+        let is_ours = !matches!(self.stage.deed, Deed::Trace { .. });
+        if is_ours && self.stage.held.load(Ordering::SeqCst) {
             // A target that is gone needs nothing taken back.
             let _ = self.stage.deed.take_back();
         }
@@ -401,7 +439,7 @@ impl Drop for Outside {
 fn keep(stage: &Arc<Stage>, tell: &Sender<Result<Pid, std::io::Error>>) {
     // Both inherit CPU, priority and blocked signals from here.
     let Plan { target, .. } = stage.plan;
-    let fifo = (target.priority > 0).then_some((target.priority + 1).min(98));
+    let fifo = Some((target.priority + 1).min(98));
     settle(Wanted { fifo, cpu: other_cpu(target.cpu), ..Wanted::default() });
     // SAFETY: the stage lives until both are buried below; `play` keeps to atomics and bare system calls.
     let actor = match unsafe { Child::start(act, Arc::as_ptr(stage).cast_mut().cast()) } {

@@ -170,7 +170,7 @@ fn live(
         if let Ok(source) = &started {
             let patience_ns = 2 * wanted.every_ns.saturating_mul(wanted.count as u64) + PATIENCE_NS;
             let give_up = Monotonic.now().plus_ns(patience_ns);
-            let over = || source.is_finished(wanted.count) || Monotonic.now() > give_up;
+            let over = || source.is_finished() || Monotonic.now() > give_up;
             while !over() && !stop.load(Ordering::Relaxed) && !body.is_finished() {
                 thread::sleep(LOOK_EVERY);
                 watch.look(&source.log(), each);
@@ -241,21 +241,21 @@ impl Source {
     fn log(&self) -> Log {
         match self {
             Self::Beside(injector) => injector.log(),
-            Self::Within(log) => Log { injected: log.read(), missed: 0 },
+            Self::Within(log) => Log { injected: log.read(), missed: log.missed() },
         }
     }
 
-    fn is_finished(&self, count: usize) -> bool {
+    fn is_finished(&self) -> bool {
         match self {
             Self::Beside(injector) => injector.is_finished(),
-            Self::Within(log) => log.read().len() >= count,
+            Self::Within(log) => log.is_over(),
         }
     }
 
     fn end(self) -> Log {
         match self {
             Self::Beside(injector) => injector.stop(),
-            Self::Within(log) => Log { injected: log.read(), missed: 0 },
+            Self::Within(log) => Log { injected: log.read(), missed: log.missed() },
         }
     }
 }
@@ -277,13 +277,16 @@ impl Watch<'_> {
         let known = self.samples.len();
         self.samples.extend(std::iter::from_fn(|| self.cold.pop()));
         self.done.cycles += (self.samples.len() - known) as u64;
-        let limit_ns = self.spike_limit_ns();
-        for sample in self.samples[known..].iter().filter(|sample| late_ns(sample, self.setting) > limit_ns) {
-            let explanation = self.asking.explain(sample);
-            self.late.push(Late { sample: *sample, explanation });
-        }
+        // Injections first: in a storm of spikes there is an explanation for so many of them only.
         let seen_until = self.samples.last().map_or(Instant::default(), |sample| sample.release);
         self.settle(log, seen_until, each);
+        let limit_ns = self.spike_limit_ns();
+        for sample in self.samples[known..].iter().filter(|sample| late_ns(sample, self.setting) > limit_ns) {
+            let met = self.done.felt.iter().rev().filter_map(|felt| felt.met.as_ref());
+            let settled = met.take(self.samples.len()).find(|late| late.sample.index == sample.index).cloned();
+            let late = settled.unwrap_or_else(|| Late { sample: *sample, explanation: self.asking.explain(sample) });
+            self.late.push(late);
+        }
         let too_many = self.samples.len().saturating_sub(REMEMBERED);
         self.samples.drain(..too_many);
     }

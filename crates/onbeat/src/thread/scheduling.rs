@@ -64,6 +64,40 @@ fn set_policy(policy: libc::c_int, priority: u32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// What `sched_setattr(2)` takes, in its first form of 48 bytes.
+#[repr(C)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// Makes the calling thread `SCHED_DEADLINE`: it may run for `runtime_ns` of every `period_ns`, before threads of any priority.
+/// [`run_as_ordinary`] ends it.
+///
+/// # Errors
+/// The kernel's: no right to it, no room for it, or the thread may not run on all CPUs of its root domain.
+pub(crate) fn run_by_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
+    let attributes = Attributes {
+        size: size_of::<Attributes>() as u32,
+        policy: libc::SCHED_DEADLINE.cast_unsigned(),
+        flags: 0,
+        nice: 0,
+        priority: 0,
+        runtime_ns,
+        deadline_ns: period_ns,
+        period_ns,
+    };
+    // SAFETY: thread 0 is the caller; the attributes are as long as they say and live across the call.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Binds the calling thread to one CPU, or says why not.
 pub(super) fn bind(cpu: u32) -> Grant {
     let wanted = format!("CPU {cpu}");

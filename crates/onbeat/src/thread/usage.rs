@@ -6,6 +6,8 @@
 pub struct Usage {
     /// Page faults, with and without reading from disk.
     pub page_faults: u64,
+    /// Those with reading from disk.
+    pub major_faults: u64,
     /// Times it was made to leave the CPU.
     pub involuntary_switches: u64,
     /// CPU time in user and kernel mode, in nanoseconds.
@@ -24,6 +26,7 @@ impl Usage {
         };
         Self {
             page_faults: unsigned(counters.ru_minflt) + unsigned(counters.ru_majflt),
+            major_faults: unsigned(counters.ru_majflt),
             involuntary_switches: unsigned(counters.ru_nivcsw),
             cpu_ns: ns(counters.ru_utime) + ns(counters.ru_stime),
         }
@@ -34,6 +37,7 @@ impl Usage {
     pub const fn since(self, earlier: Self) -> Self {
         Self {
             page_faults: self.page_faults.saturating_sub(earlier.page_faults),
+            major_faults: self.major_faults.saturating_sub(earlier.major_faults),
             involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
         }
@@ -44,6 +48,7 @@ impl Usage {
     pub const fn plus(self, other: Self) -> Self {
         Self {
             page_faults: self.page_faults + other.page_faults,
+            major_faults: self.major_faults + other.major_faults,
             involuntary_switches: self.involuntary_switches + other.involuntary_switches,
             cpu_ns: self.cpu_ns + other.cpu_ns,
         }

@@ -56,6 +56,8 @@ pub enum CgroupVersion {
     V1,
     /// The unified hierarchy; processes are moved whole.
     V2,
+    /// A threaded cgroup of the unified hierarchy; threads are moved one by one.
+    V2Threads,
 }
 
 impl CgroupVersion {
@@ -65,6 +67,7 @@ impl CgroupVersion {
         match self {
             Self::V1 => "tasks",
             Self::V2 => "cgroup.procs",
+            Self::V2Threads => "cgroup.threads",
         }
     }
 }

@@ -446,7 +446,7 @@ pub fn cpuset_hierarchy(host: &dyn HostFiles) -> Option<Hierarchy> {
                         && right.get(2)?.split(',').any(|option| option == "cpuset")
                         && host.read(&format!("{mount}/cpuset.cpus")).is_ok()
                 }
-                CgroupVersion::V2 => {
+                CgroupVersion::V2 | CgroupVersion::V2Threads => {
                     let controllers = || host.read(&format!("{mount}/cgroup.controllers")).unwrap_or_default();
                     right.first() == Some(&"cgroup2") && controllers().split_whitespace().any(|name| name == "cpuset")
                 }

@@ -1,0 +1,326 @@
+//! `cpu_quota` and `cgroup_freezer`: a cgroup of the injector's own that holds the loop back.
+//!
+//! The cgroup is below the one that the loop's thread is in, and is made under the journal of [`crate::tune`]: when the injector
+//! ends, or `onbeat repair` runs after it was killed, the threads go back and the cgroup is removed.
+//!
+//! A quota counts for all threads of a cgroup, so one of the injector's uses it up on the loop's CPU; when the kernel has
+//! throttled the cgroup, neither of them runs until the period is over.
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
+
+use super::Error;
+use super::actor::{Disturb, other_cpu, sleep_until};
+use super::log::Done;
+use super::plan::{Aim, Plan};
+use crate::thread::Wanted;
+use crate::tune::change::{CgroupVersion, Kind};
+use crate::tune::journal::default_directory;
+use crate::tune::{HostFiles, Intent, Journal, Key, LiveHost, Purpose, TuneError, UndoMode, tasks};
+
+const ID: &str = "inject.cgroup";
+const NAME: &str = "onbeat-inject";
+/// What the quota leaves in each period, in nanoseconds: one slice of the kernel's (`sched_cfs_bandwidth_slice_us`).
+const QUOTA_NS: u64 = 5_000_000;
+/// How soon the state of a freezer is looked at again, in nanoseconds.
+const LOOK_NS: u64 = 20_000;
+
+/// Where a thread is in a hierarchy of cgroups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Home {
+    /// The directory of its cgroup.
+    directory: String,
+    version: CgroupVersion,
+}
+
+/// The cgroup of a thread in the hierarchy that has `controller`: its own (v1), or the unified one.
+fn home_of(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Home, String> {
+    let mounts = host.read("/proc/self/mountinfo").map_err(|why| format!("/proc/self/mountinfo: {why}"))?;
+    let of_version = |version: CgroupVersion| {
+        mounts.lines().find_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let (mut left, mut right) = (left.split(' ').skip(3), right.split(' '));
+            let (root, mount) = (left.next()?, left.next()?);
+            let kind = right.next()?;
+            let is_it = match version {
+                CgroupVersion::V1 => kind == "cgroup" && right.nth(1)?.split(',').any(|option| option == controller),
+                _ => kind == "cgroup2",
+            };
+            let name = if version == CgroupVersion::V1 { controller } else { "" };
+            let path = is_it.then(|| tasks::cgroup_of(host, tid, name)).flatten()?;
+            let below = path.strip_prefix(root.trim_end_matches('/'))?.trim_end_matches('/');
+            Some(Home { directory: format!("{mount}{below}"), version })
+        })
+    };
+    let has_controller = |home: &Home| {
+        let file = format!("{}/cgroup.controllers", home.directory);
+        controller == "freezer"
+            || host.read(&file).is_ok_and(|text| text.split_whitespace().any(|one| one == controller))
+    };
+    of_version(CgroupVersion::V1)
+        .or_else(|| of_version(CgroupVersion::V2Threads).filter(has_controller))
+        .ok_or_else(|| format!("no cgroup controller \"{controller}\" is mounted here (cgroups(7))"))
+}
+
+/// A cgroup with the loop's thread in it.
+struct Ground<H: HostFiles> {
+    host: H,
+    journal: Option<Journal>,
+    home: Home,
+    directory: String,
+}
+
+impl Ground<LiveHost> {
+    fn prepare(plan: &Plan, controller: &str) -> Result<Self, Error> {
+        let impossible = |why: String| plan.impossible(why);
+        let host = LiveHost::new();
+        let home = home_of(&host, controller, plan.target.tid).map_err(impossible)?;
+        Self::made(host, &journal_directory(), home, controller).map_err(|why| plan.impossible(why.to_string()))
+    }
+}
+
+impl<H: HostFiles> Ground<H> {
+    fn made(host: H, journal: &Path, home: Home, controller: &str) -> Result<Self, TuneError> {
+        let directory = format!("{}/{NAME}", home.directory);
+        if host.directories(&directory).is_ok() {
+            return Err(TuneError::CgroupExists { path: directory });
+        }
+        let purpose = Purpose::new("inject", format!("onbeat inject ({NAME})"));
+        let mut ground = Self { journal: Some(Journal::begin(journal, &host, &purpose)?), host, home, directory };
+        let Home { directory: above, version } = ground.home.clone();
+        let made = Key::CgroupDir { path: ground.directory.clone(), home: above.clone(), version };
+        ground.change(&Intent::new(ID, made, "absent", "present"))?;
+        if version != CgroupVersion::V1 {
+            ground.set("cgroup.type", "threaded")?;
+            let switch =
+                Key::Controller { path: format!("{above}/cgroup.subtree_control"), name: controller.to_owned() };
+            if controller != "freezer" && switch.current(&ground.host).ok().flatten().as_deref() == Some("off") {
+                ground.change(&Intent::new(ID, switch, "off", "on"))?;
+            }
+        }
+        Ok(ground)
+    }
+
+    fn change(&mut self, intent: &Intent) -> Result<(), TuneError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        journal.change(&self.host, intent).map(|_| ())
+    }
+
+    /// Notes that a file of the cgroup will change now and then.
+    fn will_change(&mut self, file: &str, (old, new): (&str, &str), also: &[&str]) -> Result<(), TuneError> {
+        let key = Key::File { path: self.path(file), kind: Kind::Text, shown_in: None };
+        let intent = Intent::new(ID, key, old, new).also(also.iter().map(|&text| text.to_owned()));
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        journal.intend(intent).map(|_| ())
+    }
+
+    fn path(&self, file: &str) -> String {
+        format!("{}/{file}", self.directory)
+    }
+
+    fn set(&self, file: &str, value: &str) -> Result<(), TuneError> {
+        let path = self.path(file);
+        let written = self.host.write(&path, value);
+        written.map_err(|source| TuneError::Write { path, value: value.to_owned(), source })
+    }
+
+    fn read(&self, file: &str) -> io::Result<String> {
+        self.host.read(&self.path(file))
+    }
+
+    /// Moves a thread in. The removal of the cgroup sends it back.
+    fn take_in(&self, tid: i32) -> Result<(), TuneError> {
+        self.set(self.home.version.members(), &tid.to_string())
+    }
+}
+
+impl<H: HostFiles> Drop for Ground<H> {
+    fn drop(&mut self) {
+        let Some(mut journal) = self.journal.take() else { return };
+        // What could not be taken back stays on record for `onbeat repair`.
+        let _ = journal.undo_all(&self.host, UndoMode::Careful);
+        let _ = journal.close();
+    }
+}
+
+/// Where the command line keeps its journal too.
+fn journal_directory() -> PathBuf {
+    if let Some(state) = env::var_os("ONBEAT_STATE_DIR") {
+        return Path::new(&state).join("journal");
+    }
+    let path = |name| env::var_os(name).map(PathBuf::from);
+    default_directory(&LiveHost::new(), path("XDG_STATE_HOME").as_deref(), path("HOME").as_deref())
+}
+
+/// The disturber of `cgroup_freezer`.
+#[derive(Default)]
+pub(super) struct Freezer {
+    ground: Option<Ground<LiveHost>>,
+}
+
+/// A freezer's file, what is written to it, and where its state is seen, by version.
+struct Words {
+    file: &'static str,
+    thaw: &'static str,
+    freeze: &'static str,
+    shown_in: &'static str,
+    frozen: &'static str,
+}
+
+const fn words(version: CgroupVersion) -> Words {
+    match version {
+        CgroupVersion::V1 => Words {
+            file: "freezer.state",
+            thaw: "THAWED",
+            freeze: "FROZEN",
+            shown_in: "freezer.state",
+            frozen: "FROZEN",
+        },
+        _ => Words { file: "cgroup.freeze", thaw: "0", freeze: "1", shown_in: "cgroup.events", frozen: "frozen 1" },
+    }
+}
+
+impl<H: HostFiles> Ground<H> {
+    fn is_frozen(&self, words: &Words) -> bool {
+        self.read(words.shown_in).is_ok_and(|text| text.lines().any(|line| line.trim() == words.frozen))
+    }
+
+    /// From when on all threads are frozen for certain; `None` when they are not until `until`.
+    fn freeze(&self, words: &Words, until: Instant) -> Option<Instant> {
+        self.set(words.file, words.freeze).ok()?;
+        while !self.is_frozen(words) {
+            let next = Monotonic.now().plus_ns(LOOK_NS);
+            if next >= until {
+                return None;
+            }
+            sleep_until(next);
+        }
+        Some(Monotonic.now())
+    }
+}
+
+impl Disturb for Freezer {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        Wanted { fifo: Some((plan.target.priority + 1).min(98)), cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        let mut ground = Ground::prepare(plan, "freezer")?;
+        let Words { file, thaw, freeze, .. } = words(ground.home.version);
+        let noted = ground.will_change(file, (thaw, freeze), &["FREEZING"]);
+        let ready = noted.and_then(|()| ground.take_in(plan.target.tid));
+        ready.map_err(|why| plan.impossible(why.to_string()))?;
+        self.ground = Some(ground);
+        Ok(())
+    }
+
+    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+        let ground = self.ground.as_ref()?;
+        if Monotonic.now() >= aim.wake_up {
+            return None;
+        }
+        let words = words(ground.home.version);
+        let at = ground.freeze(&words, aim.wake_up);
+        if at.is_some() {
+            sleep_until(aim.until);
+        }
+        let stood = ground.is_frozen(&words);
+        let is_back = ground.set(words.file, words.thaw).is_ok();
+        let at = at.filter(|_| stood && is_back)?;
+        let tid = u64::from(plan.target.tid.unsigned_abs());
+        Some(Done { at, ns: Monotonic.now().ns_since(at), figures: [tid, 0] })
+    }
+}
+
+/// The disturber of `cpu_quota`.
+#[derive(Default)]
+pub(super) struct Quota {
+    ground: Option<Ground<LiveHost>>,
+}
+
+impl<H: HostFiles> Ground<H> {
+    /// Sets the quota, in microseconds of each period; none when there is no quota.
+    fn limit(&self, quota_us: Option<u64>, period_us: u64) -> Result<(), TuneError> {
+        if self.home.version == CgroupVersion::V1 {
+            self.set("cpu.cfs_period_us", &period_us.to_string())?;
+            let quota = quota_us.map_or("-1".to_owned(), |us| us.to_string());
+            self.set("cpu.cfs_quota_us", &quota)
+        } else {
+            let quota = quota_us.map_or("max".to_owned(), |us| us.to_string());
+            self.set("cpu.max", &format!("{quota} {period_us}"))
+        }
+    }
+
+    /// How long the kernel has held the cgroup back so far, in nanoseconds.
+    fn throttled_ns(&self) -> u64 {
+        let text = self.read("cpu.stat").unwrap_or_default();
+        let found = text.lines().find_map(|line| match line.split_once(' ')? {
+            ("throttled_usec", us) => Some(us.trim().parse::<u64>().ok()? * 1_000),
+            ("throttled_time", ns) => ns.trim().parse().ok(),
+            _ => None,
+        });
+        found.unwrap_or(0)
+    }
+}
+
+impl Disturb for Quota {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        Wanted { cpu: Some(plan.target.cpu), ..Wanted::default() }
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        if plan.target.priority > 0 {
+            return Err(plan.impossible(format!(
+                "the loop has the real-time priority {}, which no CPU quota holds back",
+                plan.target.priority
+            )));
+        }
+        let ground = Ground::prepare(plan, "cpu")?;
+        let ready = ground.take_in(plan.target.tid);
+        ready.map_err(|why| plan.impossible(why.to_string()))?;
+        self.ground = Some(ground);
+        Ok(())
+    }
+
+    fn arrive(&mut self, plan: &Plan) -> Result<(), Error> {
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        let taken = self.ground.as_ref().map_or(Ok(()), |ground| ground.take_in(own));
+        taken.map_err(|why| plan.impossible(why.to_string()))
+    }
+
+    fn disturb(&mut self, plan: &Plan, _: &Aim) -> Option<Done> {
+        let ground = self.ground.as_ref()?;
+        let period_ns = QUOTA_NS + plan.for_ns;
+        ground.limit(Some(QUOTA_NS / 1000), period_ns / 1000).ok()?;
+        let done = use_up(ground, plan.for_ns / 2, Monotonic.now().plus_ns(3 * period_ns));
+        ground.limit(None, period_ns / 1000).ok()?;
+        done
+    }
+}
+
+/// Keeps the CPU until the kernel has taken it away for at least `least_ns`, by its own count too.
+fn use_up<H: HostFiles>(ground: &Ground<H>, least_ns: u64, give_up: Instant) -> Option<Done> {
+    let mut before_ns = ground.throttled_ns();
+    let mut last = Monotonic.now();
+    while last < give_up {
+        let now = Monotonic.now();
+        let ns = now.ns_since(last);
+        if ns >= least_ns {
+            let after_ns = ground.throttled_ns();
+            let counted_ns = after_ns.saturating_sub(before_ns);
+            if counted_ns >= ns / 4 * 3 {
+                return Some(Done { at: last, ns, figures: [counted_ns, 0] });
+            }
+            before_ns = after_ns;
+        }
+        last = now;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

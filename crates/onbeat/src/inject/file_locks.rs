@@ -1,0 +1,120 @@
+//! `spin_lock_section`: a system call that looks through thousands of file locks under a spin lock.
+//!
+//! Whether a byte of a file is locked is found out by going through the list of its locks with a spin lock held
+//! (`fs/locks.c`, `posix_test_lock`), some nanoseconds for each. No kernel but PREEMPT_RT gives the CPU to another thread
+//! meanwhile, however preemptible it is.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::Error;
+use super::actor::{Disturb, Stretch, below_the_loop, busy_until, shortest_ns};
+use super::log::Done;
+use super::plan::{Aim, Plan};
+use crate::thread::Wanted;
+
+/// How long before the loop's wake-up the call begins, in nanoseconds.
+const AHEAD_NS: u64 = 50_000;
+/// The most locks, and how many are added at a time. Each new one looks through all before it.
+const MOST: usize = 40_000;
+const STEP: usize = 1_000;
+/// Memory that is used before a trial, and the size of a line of the cache, in bytes.
+const OTHERS_BYTES: usize = 16 << 20;
+const LINE: usize = 64;
+/// How long locks may be added, in nanoseconds.
+const PATIENCE_NS: u64 = 3_000_000_000;
+
+/// The disturber.
+#[derive(Default)]
+pub(super) struct FileLocks {
+    /// The file with the locks, and the same file opened anew: its owner is another one.
+    files: Option<(OwnedFd, OwnedFd)>,
+    locks: usize,
+    calibrated_ns: u64,
+}
+
+impl FileLocks {
+    fn add(&mut self, locks: usize) -> io::Result<()> {
+        let Some((file, _)) = &self.files else { return Ok(()) };
+        for _ in 0..locks {
+            // Every other byte: neighbours would become one lock.
+            lock(file, 2 * self.locks as i64)?;
+            self.locks += 1;
+        }
+        Ok(())
+    }
+
+    /// How long a look takes after other memory was in use, in nanoseconds.
+    fn looks_anew_ns(&self, others: &mut [u8]) -> u64 {
+        others.iter_mut().step_by(LINE).for_each(|byte| *byte = byte.wrapping_add(1));
+        shortest_ns(1, || self.look())
+    }
+
+    fn look(&self) {
+        if let Some((_, other)) = &self.files {
+            look_for(other, 2 * MOST as i64 + 1);
+        }
+    }
+}
+
+impl Disturb for FileLocks {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        below_the_loop(plan)
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        let impossible = |why: io::Error| plan.impossible(format!("file locks (F_OFD_SETLK): {why}"));
+        let file = memfd_create("onbeat-inject", MemfdFlags::CLOEXEC).map_err(|why| impossible(why.into()))?;
+        let again = std::fs::File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        self.files = Some((file, again.map_err(impossible)?.into()));
+        let wanted_ns = plan.for_ns + AHEAD_NS;
+        let end = Monotonic.now().plus_ns(PATIENCE_NS);
+        let mut others = vec![0; OTHERS_BYTES];
+        // A list that others have driven out of the caches takes longer for each lock, so its length is found by trying.
+        while self.locks < MOST && Monotonic.now() < end && self.looks_anew_ns(&mut others) < wanted_ns {
+            self.add(STEP).map_err(impossible)?;
+        }
+        self.calibrated_ns = shortest_ns(5, || self.look());
+        Ok(())
+    }
+
+    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+        if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
+            return None;
+        }
+        let stretch = Stretch::begin();
+        self.look();
+        let (at, ns) = stretch.end(self.calibrated_ns);
+        Some(Done { at, ns, figures: [self.locks as u64, 0] })
+    }
+}
+
+fn byte(at: i64, kind: libc::c_int) -> libc::flock {
+    // SAFETY: all-zero is a valid lock: the whole file, for reading.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = at;
+    lock.l_len = 1;
+    lock
+}
+
+/// Locks one byte for the open file.
+fn lock(file: &OwnedFd, at: i64) -> io::Result<()> {
+    let lock = byte(at, libc::F_WRLCK);
+    // SAFETY: the descriptor is open and the lock is valid across the call.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Asks whether another owner has locked a byte that nobody has.
+fn look_for(file: &OwnedFd, at: i64) {
+    let mut lock = byte(at, libc::F_WRLCK);
+    // SAFETY: as above; the kernel writes its answer to `lock`.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+}

@@ -1,0 +1,300 @@
+//! `interrupts_off`, `timer_interrupt`, `slow_softirq`, `slow_ipi`: kernel code that takes its time on the loop's CPU.
+//!
+//! A BPF program at a trace point polls the clock until the loop may go on, and notes when it began and ended. The trace point
+//! says what the CPU can do meanwhile:
+//!
+//! | fault | trace point | the program runs |
+//! |---|---|---|
+//! | `interrupts_off` | `sched_waking` of a thread that the injector wakes | under that thread's lock, interrupts off |
+//! | `timer_interrupt` | `hrtimer_expire_entry` of the loop's timer | in the timer's interrupt, before the loop is woken |
+//! | `slow_softirq` | `softirq_entry` of `NET_RX` | in the softirq of a packet that the injector sends |
+//! | `slow_ipi` | `call_function_single_entry` | in the handler of an interrupt that another CPU sends |
+//!
+//! The program acts once each time it is armed, on the loop's CPU only, and is gone when its descriptor is closed. An entry of
+//! the log is what the program noted.
+
+use std::ffi::CStr;
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use onbeat_rt::Instant;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::gettid;
+
+use super::actor::{Disturb, below_the_loop, busy_until, other_cpu, sleep_until};
+use super::in_loop_waits::{Companion, beside, signal, wait};
+use super::interrupts::Receiver;
+use super::log::Done;
+use super::plan::{Aim, Plan};
+use super::{Error, Fault};
+use crate::cause::assembler::{Assembler, FRAME, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Width};
+use crate::cause::bpf::{Array, Attached};
+use crate::cause::btf::Btf;
+use crate::thread::Wanted;
+
+/// How long before the loop's wake-up it begins, in nanoseconds.
+const AHEAD_NS: u64 = 50_000;
+/// Readings of the clock at most: the kernel's verifier goes through each of them, and takes a million instructions.
+const READINGS: i32 = 60_000;
+/// The softirq of received packets (`include/linux/interrupt.h`).
+const NET_RX: i32 = 3;
+
+/// What the program and the injector share: from when on it may act (0: not at all), until when it is to take, which timer or thread
+/// is meant, when it began and ended.
+const CONTROL: usize = 40;
+const FROM: i16 = 0;
+const UNTIL: i16 = 8;
+const KEY: i16 = 16;
+const BEGAN: i16 = 24;
+const ENDED: i16 = 32;
+
+/// The program at its trace point.
+struct Taking {
+    control: Array,
+    _program: Attached,
+}
+
+impl Taking {
+    fn open(plan: &Plan) -> Result<Self, Error> {
+        let refused = |why: String| {
+            plan.impossible(format!(
+                "{why}; it takes root (or CAP_BPF and CAP_PERFMON), Linux 5.6 and CONFIG_DEBUG_INFO_BTF"
+            ))
+        };
+        let control = Array::create(CONTROL, 1).map_err(|why| refused(format!("no BPF map: {why}")))?;
+        let key = match plan.fault {
+            Fault::TimerInterrupt => Some(("hrtimer", "_softexpires")),
+            Fault::InterruptsOff => Some(("task_struct", "pid")),
+            _ => None,
+        };
+        let key = key.map(|(structure, field)| {
+            let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(|why| refused(format!("no BTF: {why}")))?;
+            let offset = Btf::parse(bytes).and_then(|btf| btf.offset(structure, field));
+            offset.map_err(|why| refused(why.to_string()))
+        });
+        let key = key.transpose()?;
+        let (code, name) = program(plan.fault, plan.target.cpu, control.number(), key.unwrap_or(0));
+        let attached = Attached::load(&code, name);
+        let program = attached.map_err(|why| refused(format!("the kernel refuses the BPF program: {why}")))?;
+        Ok(Self { control, _program: program })
+    }
+
+    /// Lets it act once, from `from` on and until `until`.
+    fn arm(&self, from: Instant, until: Instant, key: u64) -> bool {
+        let mut control = [0; CONTROL];
+        for (at, value) in [(FROM, from.as_ns()), (UNTIL, until.as_ns()), (KEY, key)] {
+            control[at as usize..at as usize + 8].copy_from_slice(&value.to_ne_bytes());
+        }
+        self.control.write(0, &control).is_ok()
+    }
+
+    /// When it acted; from here on it does no more.
+    fn took(&self) -> Option<(Instant, Instant)> {
+        let mut control = Vec::new();
+        self.control.read(&mut control).ok()?;
+        let word = |at: i16| Some(u64::from_ne_bytes(control.get(at as usize..at as usize + 8)?.try_into().ok()?));
+        let (began, ended) = (word(BEGAN)?, word(ENDED)?);
+        self.arm(Instant::from_ns(0), Instant::from_ns(0), 0);
+        (began > 0 && ended > began).then_some((Instant::from_ns(began), Instant::from_ns(ended)))
+    }
+}
+
+/// The program's instructions and its trace point. `key`: where a timer has the instant it was set to, a thread its number.
+fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CStr) {
+    let mut code = Assembler::default();
+    let (end, mine, out, again, turn) = (code.place(), code.place(), code.place(), code.place(), code.place());
+    code.copy(R6, R1);
+    code.call(KernelCall::ProcessorId);
+    code.jump_if_not(R0, cpu.cast_signed(), end);
+    code.store_zero(Width::Word, FRAME, -4);
+    code.copy(R2, FRAME);
+    code.add(R2, -4);
+    code.map(R1, map);
+    code.call(KernelCall::MapLookup);
+    code.jump_if_zero(R0, end);
+    code.copy(R7, R0);
+    code.load(Width::Double, R8, R7, FROM);
+    code.jump_if_zero(R8, end);
+    let name = match fault {
+        Fault::TimerInterrupt | Fault::InterruptsOff => {
+            code.load(Width::Double, R3, R6, 0);
+            code.add(R3, key.cast_signed());
+            code.set(R2, 8);
+            code.copy(R1, FRAME);
+            code.add(R1, -16);
+            code.store_zero(Width::Double, FRAME, -16);
+            code.call(KernelCall::ProbeReadKernel);
+            code.load(Width::Double, R1, FRAME, -16);
+            code.load(Width::Double, R2, R7, KEY);
+            code.jump_if_equal(R1, R2, mine);
+            code.jump(end);
+            if fault == Fault::TimerInterrupt { c"hrtimer_expire_entry" } else { c"sched_waking" }
+        }
+        Fault::SlowSoftirq => {
+            code.load(Width::Double, R1, R6, 0);
+            code.jump_if_not(R1, NET_RX, end);
+            c"softirq_entry"
+        }
+        _ => c"call_function_single_entry",
+    };
+    code.here(mine);
+    code.call(KernelCall::KtimeNs);
+    code.jump_if_less(R0, R8, end);
+    code.load(Width::Double, R9, R7, UNTIL);
+    code.jump_if_less(R9, R0, end);
+    code.store_zero(Width::Double, R7, FROM);
+    code.store(Width::Double, R7, BEGAN, R0);
+    code.set(R8, READINGS);
+    code.here(turn);
+    code.call(KernelCall::KtimeNs);
+    // In this order the verifier follows the way out first, and needs to remember no more than one other.
+    code.jump_if_less(R0, R9, again);
+    code.jump(out);
+    code.here(again);
+    code.add(R8, -1);
+    code.jump_if_not(R8, 0, turn);
+    code.here(out);
+    code.store(Width::Double, R7, ENDED, R0);
+    code.here(end);
+    code.exit();
+    (code.finish(), name)
+}
+
+/// What makes the kernel come to the trace point on the loop's CPU.
+enum Occasion {
+    /// The loop's own timer.
+    None,
+    /// A thread beside the loop that waits for an event.
+    Wake { event: Arc<OwnedFd>, tid: Arc<AtomicU32>, sleeper: Companion },
+    /// A packet to itself.
+    Packet(UdpSocket),
+    /// A thread on the loop's CPU that another CPU interrupts.
+    Interrupt(Receiver),
+}
+
+/// The disturber.
+pub(super) struct InKernel {
+    fault: Fault,
+    taking: Option<Taking>,
+    occasion: Occasion,
+}
+
+impl InKernel {
+    pub(super) const fn new(fault: Fault) -> Self {
+        Self { fault, taking: None, occasion: Occasion::None }
+    }
+
+    /// Begins it, from the injector's thread.
+    fn occasion(&self) {
+        match &self.occasion {
+            Occasion::None => {}
+            Occasion::Wake { event, .. } => signal(event),
+            Occasion::Packet(socket) => {
+                let _ = socket.send(&[0]);
+                let _ = socket.recv(&mut [0; 1]);
+            }
+            Occasion::Interrupt(_) => Receiver::interrupt(),
+        }
+    }
+}
+
+impl Disturb for InKernel {
+    fn wanted(&self, plan: &Plan) -> Wanted {
+        match self.fault {
+            Fault::TimerInterrupt | Fault::SlowIpi => Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() },
+            _ => below_the_loop(plan),
+        }
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.occasion = match self.fault {
+            Fault::InterruptsOff => {
+                let event = eventfd(0, EventfdFlags::CLOEXEC).map(Arc::new);
+                let event = event.map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
+                let tid = Arc::new(AtomicU32::new(0));
+                let (awaited, told) = (event.clone(), tid.clone());
+                let life = move |over: &AtomicBool| {
+                    told.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::SeqCst);
+                    while wait(&awaited) && !over.load(Ordering::SeqCst) {}
+                };
+                Occasion::Wake { event, tid, sleeper: Companion::start(beside(plan), life)? }
+            }
+            Fault::SlowSoftirq => {
+                let socket = UdpSocket::bind("127.0.0.1:0");
+                let socket = socket.and_then(|socket| {
+                    socket.connect(socket.local_addr()?)?;
+                    socket.set_nonblocking(true)?;
+                    Ok(socket)
+                });
+                Occasion::Packet(socket.map_err(|why| plan.impossible(format!("no socket on the loopback: {why}")))?)
+            }
+            Fault::SlowIpi => {
+                let mut receiver = Receiver::default();
+                receiver.prepare(plan)?;
+                Occasion::Interrupt(receiver)
+            }
+            _ => Occasion::None,
+        };
+        self.taking = Some(Taking::open(plan)?);
+        Ok(())
+    }
+
+    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+        let taking = self.taking.as_ref()?;
+        let begin = aim.wake_up.minus_ns(AHEAD_NS);
+        if let Occasion::Interrupt(receiver) = &self.occasion {
+            receiver.be_busy_until(aim.until);
+        }
+        let key = match &self.occasion {
+            Occasion::Wake { tid, .. } => u64::from(tid.load(Ordering::SeqCst)),
+            _ => aim.wake_up.as_ns(),
+        };
+        if !taking.arm(begin, aim.until, key) {
+            return None;
+        }
+        if self.fault == Fault::TimerInterrupt {
+            sleep_until(aim.until.plus_ns(plan.lead_ns() / 2));
+        } else if busy_until(begin) < aim.wake_up {
+            self.occasion();
+        }
+        let (began, ended) = taking.took()?;
+        let meets = self.fault == Fault::TimerInterrupt || (began < aim.wake_up && ended > aim.wake_up);
+        meets.then_some(Done { at: began, ns: ended.ns_since(began), figures: [began.ns_since(aim.wake_up), 0] })
+    }
+}
+
+impl Drop for InKernel {
+    fn drop(&mut self) {
+        if let Occasion::Wake { event, sleeper, .. } = &self.occasion {
+            sleeper.end();
+            signal(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_program_begins_where_its_trace_point_says() {
+        let faults = [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi];
+        let names = faults.map(|fault| program(fault, 1, 3, 24).1);
+        assert_eq!(names, [c"sched_waking", c"hrtimer_expire_entry", c"softirq_entry", c"call_function_single_entry"]);
+    }
+
+    #[test]
+    fn what_was_not_armed_has_taken_nothing() {
+        let target = super::super::Target { pid: 0, tid: 0, cpu: 0, priority: 0 };
+        let grid = super::super::Grid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
+        for fault in [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi] {
+            let plan = Plan { fault, every_ns: 100_000_000, for_ns: 300_000, count: 1, target, grid };
+            match Taking::open(&plan) {
+                Ok(taking) => assert_eq!(taking.took(), None, "{fault}"),
+                Err(why) => println!("skipped: {why}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Cycles that wait for a disk: writing a file through to it, and reading a mapped file that is not in memory.
+//!
+//! A thread beside the loop gets the file ready after each injection: it writes to it, or has the kernel forget its pages. The
+//! file has no name and is gone with the process.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Instant};
+use rustix::fs::{Advice as FileAdvice, Mode, OFlags, fadvise, fstatfs, open};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munlock, munmap};
+use rustix::param::page_size;
+
+use super::Error;
+use super::in_loop::Within;
+use super::in_loop_waits::{Companion, beside};
+use super::log::Done;
+use super::plan::Plan;
+use crate::thread::{Usage, Wanted};
+
+/// The most that one injection writes, in bytes, and the pages of a mapped file.
+const MOST_BYTES: usize = 8 << 20;
+const PAGES: usize = 512;
+/// A write that took less was none, in nanoseconds: nothing had to go to the disk.
+const LEAST_NS: u64 = 20_000;
+/// File systems in memory, by their magic numbers (statfs(2)): tmpfs, ramfs.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// A file of `bytes` bytes on a disk, without a name.
+fn file_on_disk(plan: &Plan, bytes: usize) -> Result<File, Error> {
+    let directory = std::env::temp_dir();
+    let opened = open(&directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+    let made = opened.map_err(io::Error::from).and_then(|descriptor| {
+        let in_memory = fstatfs(&descriptor).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u64)));
+        let file = File::from(descriptor);
+        file.write_all_at(&vec![1; bytes], 0)?;
+        file.sync_all()?;
+        Ok((file, in_memory))
+    });
+    let place = directory.display();
+    match made {
+        Ok((file, false)) => Ok(file),
+        Ok(_) => Err(plan.impossible(format!("{place} is in memory; set TMPDIR to a directory on a disk"))),
+        Err(why) => {
+            Err(plan.impossible(format!("a file of {bytes} bytes in {place}: {why}; TMPDIR names another directory")))
+        }
+    }
+}
+
+/// Gets the file ready whenever it was used.
+#[derive(Debug)]
+struct Ready {
+    is_ready: Arc<AtomicBool>,
+    feeder: Companion,
+}
+
+impl Ready {
+    fn start(plan: &Plan, mut get_ready: impl FnMut() -> bool + Send + 'static) -> Result<Self, Error> {
+        let is_ready = Arc::new(AtomicBool::new(false));
+        let ready = is_ready.clone();
+        let life = move |over: &AtomicBool| {
+            while !over.load(Ordering::SeqCst) {
+                if !ready.load(Ordering::SeqCst) && get_ready() {
+                    ready.store(true, Ordering::SeqCst);
+                }
+                std::thread::park();
+            }
+        };
+        // Ahead of a load, which would keep it from being ready in time.
+        let wanted = Wanted { fifo: Some(1), ..beside(plan) };
+        Ok(Self { is_ready, feeder: Companion::start(wanted, life)? })
+    }
+
+    /// Whether it is ready; asks for it when it is not.
+    fn is(&self) -> bool {
+        let is_ready = self.is_ready.load(Ordering::SeqCst);
+        if !is_ready {
+            self.feeder.call();
+        }
+        is_ready
+    }
+
+    fn used(&self) {
+        self.is_ready.store(false, Ordering::SeqCst);
+        self.feeder.call();
+    }
+}
+
+/// `disk_wait`.
+#[derive(Debug)]
+pub(super) struct DiskWait {
+    file: Arc<File>,
+    bytes: usize,
+    ready: Ready,
+}
+
+impl DiskWait {
+    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+        let wanted = usize::try_from(plan.for_ns).unwrap_or(MOST_BYTES);
+        let bytes = wanted.next_multiple_of(page_size()).min(MOST_BYTES);
+        let file = Arc::new(file_on_disk(plan, bytes)?);
+        let (written, text) = (file.clone(), vec![2; bytes]);
+        let ready = Ready::start(plan, move || written.write_all_at(&text, 0).is_ok())?;
+        Ok(Self { file, bytes, ready })
+    }
+}
+
+impl Within for DiskWait {
+    fn disturb(&mut self, _: &Cycle, _: u64) -> Option<Done> {
+        if !self.ready.is() {
+            return None;
+        }
+        let at = Monotonic.now();
+        let synced = self.file.sync_data();
+        let ns = Monotonic.now().ns_since(at);
+        self.ready.used();
+        (synced.is_ok() && ns >= LEAST_NS).then_some(Done { at, ns, figures: [self.bytes as u64, 0] })
+    }
+}
+
+/// `major_faults`.
+#[derive(Debug)]
+pub(super) struct MappedFile {
+    mapping: Arc<Mapping>,
+    ready: Ready,
+}
+
+/// A mapping of the file, for reading.
+#[derive(Debug)]
+struct Mapping {
+    start: *mut u8,
+    bytes: usize,
+    file: File,
+}
+
+// SAFETY: the mapping is only read, and any thread may do that; `is_ready` keeps the two threads from using it at once.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn of(file: File, bytes: usize) -> io::Result<Self> {
+        // SAFETY: the kernel chooses a range that nothing else uses; all calls are for this range.
+        unsafe {
+            let start = mmap(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::SHARED, &file, 0)?;
+            let mapping = Self { start: start.cast(), bytes, file };
+            // While no access is allowed there is nothing to lock in memory.
+            munlock(start, bytes)?;
+            mprotect(start, bytes, MprotectFlags::READ)?;
+            // One page at a time: no reading ahead.
+            madvise(start, bytes, Advice::Random)?;
+            Ok(mapping)
+        }
+    }
+
+    /// Has the kernel forget the pages, which are clean.
+    fn forget(&self) -> bool {
+        // SAFETY: the whole mapping of a file; what is read again is read from the file.
+        let dropped = unsafe { madvise(self.start.cast(), self.bytes, Advice::LinuxDontNeed) };
+        dropped.is_ok() && fadvise(self.file.as_fd(), 0, None, FileAdvice::DontNeed).is_ok()
+    }
+
+    /// Reads one page after the other; the instant seen last, and how many.
+    fn read_until(&self, until: Instant) -> (Instant, u64) {
+        let (mut now, mut pages) = (Monotonic.now(), 0);
+        for offset in (0..self.bytes).step_by(page_size()) {
+            if now >= until {
+                break;
+            }
+            // SAFETY: `offset` is below `bytes`, and the file is as long as its mapping.
+            unsafe { self.start.add(offset).read_volatile() };
+            pages += 1;
+            now = Monotonic.now();
+        }
+        (now, pages)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping, to which no reference was made.
+        let _ = unsafe { munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+impl MappedFile {
+    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+        let bytes = PAGES * page_size();
+        let mapping = Mapping::of(file_on_disk(plan, bytes)?, bytes);
+        let mapping = Arc::new(mapping.map_err(|why| plan.impossible(format!("a mapping of {bytes} bytes: {why}")))?);
+        let forgotten = mapping.clone();
+        let ready = Ready::start(plan, move || forgotten.forget())?;
+        Ok(Self { mapping, ready })
+    }
+}
+
+impl Within for MappedFile {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+        if !self.ready.is() {
+            return None;
+        }
+        let before = Usage::of_this_thread();
+        let at = Monotonic.now();
+        let (end, pages) = self.mapping.read_until(at.plus_ns(for_ns));
+        let major = Usage::of_this_thread().since(before).major_faults;
+        self.ready.used();
+        (major > 0).then_some(Done { at, ns: end.ns_since(at), figures: [pages, major] })
+    }
+}

@@ -1,0 +1,258 @@
+//! Waits that a cycle runs into: a lock, a lock whose holder does not get on, an answer, a sleep.
+//!
+//! The other side is a thread that has done its part before the cycle asks: the lock is held, the answerer listens. Where it
+//! has not, nothing is done and the cycle is counted as missed.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Instant};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Error;
+use super::actor::{busy_until, other_cpu, settle, sleep_until, thread_cpu_ns};
+use super::in_loop::Within;
+use super::log::Done;
+use super::plan::Plan;
+use crate::thread::Wanted;
+
+/// How often a companion looks whether the loop has got what it waited for.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// A thread beside the loop, on another CPU where there is one, that ends with its owner.
+#[derive(Debug)]
+pub(super) struct Companion {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Companion {
+    pub(super) fn start(wanted: Wanted, life: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, Error> {
+        let over = Arc::new(AtomicBool::new(false));
+        let is_over = over.clone();
+        let body = move || {
+            settle(wanted);
+            life(&is_over);
+        };
+        let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body).map_err(Error::Thread)?;
+        Ok(Self { over, thread: Some(thread) })
+    }
+
+    /// Lets its life be over when it looks next.
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+
+    /// Wakes it.
+    pub(super) fn call(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic is a bug, and what it did before is still true.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Prompt beside the loop: above it in priority where that is granted.
+fn prompt(plan: &Plan) -> Wanted {
+    Wanted { fifo: Some((plan.target.priority + 1).min(98)), ..beside(plan) }
+}
+
+pub(super) fn beside(plan: &Plan) -> Wanted {
+    Wanted { cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)), ..Wanted::default() }
+}
+
+/// What the loop and the lock's holder share.
+#[derive(Debug, Default)]
+struct Shared {
+    lock: Mutex<()>,
+    /// The holder has the lock and waits to be called.
+    is_held: AtomicBool,
+    /// The loop wants it, and has not got it yet.
+    is_wanted: AtomicBool,
+    until_ns: AtomicU64,
+    kept_off_ns: AtomicU64,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn until(&self) -> Instant {
+        Instant::from_ns(self.until_ns.load(Ordering::SeqCst))
+    }
+
+    /// The holder's life: it has the lock whenever nobody wants it, and for the dose when the loop does.
+    fn hold(&self, over: &AtomicBool, mut keep: impl FnMut(&Self)) {
+        let is_over = || over.load(Ordering::SeqCst);
+        while !is_over() {
+            let guard = self.lock();
+            self.is_held.store(true, Ordering::SeqCst);
+            while !self.is_wanted.load(Ordering::SeqCst) && !is_over() {
+                thread::park();
+            }
+            self.is_held.store(false, Ordering::SeqCst);
+            if !is_over() {
+                keep(self);
+            }
+            drop(guard);
+            // Not before the loop had it.
+            while self.is_wanted.load(Ordering::SeqCst) && !is_over() {
+                thread::park_timeout(LOOK);
+            }
+        }
+    }
+}
+
+/// `lock_wait` and `lock_holder_kept_off`.
+#[derive(Debug)]
+pub(super) struct LockWait {
+    shared: Arc<Shared>,
+    holder: Companion,
+    _keeper: Option<Companion>,
+}
+
+impl LockWait {
+    /// A holder that sleeps with the lock.
+    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+        let shared = Arc::new(Shared::default());
+        let held = shared.clone();
+        let life = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
+        Ok(Self { shared, holder: Companion::start(prompt(plan), life)?, _keeper: None })
+    }
+
+    /// A holder of the lowest real-time priority, which no load keeps off, and a thread of a higher one that does.
+    pub(super) fn prepare_kept_off(plan: &Plan) -> Result<Self, Error> {
+        let shared = Arc::new(Shared::default());
+        let (held, kept) = (shared.clone(), shared.clone());
+        let wanted = prompt(plan);
+        let wanted = Wanted { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
+        let keeper = Companion::start(wanted, move |over| keep_off(over, &kept))?;
+        let called = keeper.thread.as_ref().map(|thread| thread.thread().clone());
+        let life = move |over: &AtomicBool| {
+            held.hold(over, |shared| {
+                shared.kept_off_ns.store(0, Ordering::SeqCst);
+                called.iter().for_each(thread::Thread::unpark);
+                // Wants to let go all the time, and gets no CPU to do so.
+                while shared.kept_off_ns.load(Ordering::SeqCst) == 0 && !over.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+            });
+        };
+        let holder = Wanted { fifo: Some(1), ..beside(plan) };
+        Ok(Self { shared, holder: Companion::start(holder, life)?, _keeper: Some(keeper) })
+    }
+}
+
+/// The keeper's life: busy whenever it is called, until the loop may have the lock.
+fn keep_off(over: &AtomicBool, shared: &Shared) {
+    loop {
+        thread::park();
+        if over.load(Ordering::SeqCst) {
+            return;
+        }
+        let before = thread_cpu_ns();
+        busy_until(shared.until());
+        shared.kept_off_ns.store((thread_cpu_ns() - before).max(1), Ordering::SeqCst);
+    }
+}
+
+impl Within for LockWait {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+        let shared = &self.shared;
+        if !shared.is_held.load(Ordering::SeqCst) {
+            return None;
+        }
+        let at = Monotonic.now();
+        shared.until_ns.store(at.plus_ns(for_ns).as_ns(), Ordering::SeqCst);
+        shared.is_wanted.store(true, Ordering::SeqCst);
+        self.holder.call();
+        let guard = shared.lock();
+        let ns = Monotonic.now().ns_since(at);
+        shared.is_wanted.store(false, Ordering::SeqCst);
+        drop(guard);
+        Some(Done { at, ns, figures: [ns, shared.kept_off_ns.load(Ordering::SeqCst)] })
+    }
+}
+
+/// `reply_wait`.
+#[derive(Debug)]
+pub(super) struct ReplyWait {
+    question: Arc<OwnedFd>,
+    answer: Arc<OwnedFd>,
+    until_ns: Arc<AtomicU64>,
+    answerer: Companion,
+}
+
+impl ReplyWait {
+    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+        let event = || {
+            let made = eventfd(0, EventfdFlags::CLOEXEC);
+            made.map(Arc::new).map_err(|why| plan.impossible(format!("no eventfd: {why}")))
+        };
+        let (question, answer, until_ns) = (event()?, event()?, Arc::new(AtomicU64::new(0)));
+        let (asked, answered, until) = (question.clone(), answer.clone(), until_ns.clone());
+        let life = move |over: &AtomicBool| {
+            while wait(&asked) && !over.load(Ordering::SeqCst) {
+                sleep_until(Instant::from_ns(until.load(Ordering::SeqCst)));
+                signal(&answered);
+            }
+        };
+        Ok(Self { question, answer, until_ns, answerer: Companion::start(prompt(plan), life)? })
+    }
+}
+
+pub(super) fn wait(event: &OwnedFd) -> bool {
+    rustix::io::read(event, &mut [0; 8]).is_ok()
+}
+
+pub(super) fn signal(event: &OwnedFd) {
+    // The counter of an event is far from its end.
+    let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+}
+
+impl Within for ReplyWait {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+        let at = Monotonic.now();
+        self.until_ns.store(at.plus_ns(for_ns).as_ns(), Ordering::SeqCst);
+        signal(&self.question);
+        let is_answered = wait(&self.answer);
+        let ns = Monotonic.now().ns_since(at);
+        is_answered.then_some(Done { at, ns, figures: [ns, 0] })
+    }
+}
+
+impl Drop for ReplyWait {
+    fn drop(&mut self) {
+        self.answerer.end();
+        signal(&self.question);
+    }
+}
+
+/// `sleep_in_work`.
+#[derive(Debug)]
+pub(super) struct SleepInWork;
+
+impl Within for SleepInWork {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+        let at = Monotonic.now();
+        // Signals are blocked in the loop's thread.
+        let _ = Monotonic.sleep_until(at.plus_ns(for_ns));
+        let ns = Monotonic.now().ns_since(at);
+        (ns >= for_ns).then_some(Done { at, ns, figures: [for_ns, 0] })
+    }
+}

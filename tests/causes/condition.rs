@@ -1,0 +1,174 @@
+//! Under which conditions faults are planted: the loop's class, what else the machine does, and which faults fit.
+
+use std::process::Command;
+use std::time::Duration;
+
+use onbeat::inject::{Fault, Loops};
+use onbeat::load::Running;
+use onbeat::probe::Setting;
+use onbeat::record::SpikeLimit;
+use onbeat::thread::Wanted;
+use onbeat_rt::cycle::Phase;
+use onbeat_rt::{OnOverrun, Wait};
+
+use crate::{Failure, MS};
+
+/// The scheduling class of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Class {
+    /// `SCHED_FIFO` 90.
+    RealTime,
+    /// `SCHED_OTHER`.
+    Ordinary,
+}
+
+/// What else the machine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Background {
+    Idle,
+    Paper,
+}
+
+impl Class {
+    pub(crate) const ALL: [Self; 2] = [Self::RealTime, Self::Ordinary];
+
+    pub(crate) fn of(word: &str) -> Result<Self, Failure> {
+        match word {
+            "rt" => Ok(Self::RealTime),
+            "ordinary" => Ok(Self::Ordinary),
+            other => Err(Failure::Word("class", other.to_owned(), "rt, ordinary")),
+        }
+    }
+
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::RealTime => "real-time",
+            Self::Ordinary => "ordinary",
+        }
+    }
+
+    const fn fifo(self) -> Option<u32> {
+        match self {
+            Self::RealTime => Some(90),
+            Self::Ordinary => None,
+        }
+    }
+}
+
+impl Background {
+    pub(crate) const ALL: [Self; 2] = [Self::Idle, Self::Paper];
+
+    pub(crate) fn of(word: &str) -> Result<Self, Failure> {
+        match word {
+            "idle" => Ok(Self::Idle),
+            "paper" => Ok(Self::Paper),
+            other => Err(Failure::Word("load", other.to_owned(), "idle, paper")),
+        }
+    }
+
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Paper => "paper",
+        }
+    }
+}
+
+/// A class and a background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Condition {
+    pub(crate) class: Class,
+    pub(crate) load: Background,
+}
+
+impl Condition {
+    /// Why a fault makes no sense here; `None` when it does.
+    pub(crate) const fn unfit(self, fault: Fault) -> Option<&'static str> {
+        match (fault.loops(), self.class) {
+            (Loops::RealTime, Class::Ordinary) => return Some("it takes a real-time loop"),
+            (Loops::Ordinary, Class::RealTime) => return Some("it takes an ordinary loop"),
+            _ => {}
+        }
+        match (fault, self.class, self.load) {
+            (Fault::RtThrottling | Fault::FairServer, _, Background::Paper) => {
+                Some("other ordinary threads always want the CPU, so the two rules cannot be told apart")
+            }
+            (Fault::KernelSection | Fault::SpinLockSection | Fault::IpiStorm, Class::Ordinary, Background::Paper) => {
+                Some("its thread must be ordinary too, and does not get the CPU in time")
+            }
+            (Fault::ForcedMigration | Fault::OrdinaryHog, Class::Ordinary, Background::Paper) => {
+                Some("the loop waits for other ordinary threads at any time, moved or not")
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn words(self) -> String {
+        format!("{}, {}", self.class.words(), self.load.words())
+    }
+
+    /// The loop: that of `onbeat measure timer`, on one CPU.
+    pub(crate) fn setting(self, cpu: u32, phase: Phase) -> Setting {
+        Setting {
+            period_ns: MS,
+            deadline_ns: MS,
+            work_ns: 0,
+            delay_ns: 0,
+            wait: Wait::Sleep,
+            on_overrun: OnOverrun::SkipKeepPhase,
+            phase,
+            thread: Wanted { fifo: self.class.fifo(), cpu: Some(cpu), lock_memory: true, dma_latency_us: None },
+            warmup: 0,
+            interval_ns: 1000 * MS,
+            spike_limit: SpikeLimit::TenTimesMedian,
+            causes: true,
+            lockdown: false,
+        }
+    }
+
+    /// How long each injection lasts, in nanoseconds. An ordinary loop under load waits for milliseconds by itself.
+    pub(crate) fn dose_ns(self, fault: Fault) -> u64 {
+        let dose_ns = match fault {
+            Fault::StopSignal | Fault::PtraceStop | Fault::CgroupFreezer => 5 * MS,
+            Fault::RtThrottling => 50 * MS,
+            Fault::FairServer => 10 * MS,
+            Fault::CpuQuota => 20 * MS,
+            Fault::PageFaults
+            | Fault::CopyOnWrite
+            | Fault::MajorFaults
+            | Fault::OwnOverrun
+            | Fault::ForcedMigration => MS / 2,
+            _ => 3 * MS / 10,
+        };
+        match self {
+            Self { class: Class::Ordinary, load: Background::Paper } => dose_ns.max(20 * MS).min(fault.longest_ns()),
+            _ => dose_ns,
+        }
+    }
+}
+
+/// A load beside the loop, until this is dropped.
+pub(crate) struct Loaded(Option<Running>);
+
+impl Loaded {
+    pub(crate) fn start(load: Background) -> Result<Self, Failure> {
+        if load == Background::Idle {
+            return Ok(Self(None));
+        }
+        let mut carrier = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+        carrier.args(["load", "--supervised", load.words()]);
+        let running = Running::start(carrier)?;
+        // Its parts take turns in beginning.
+        std::thread::sleep(Duration::from_secs(2));
+        Ok(Self(Some(running)))
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if let Some(running) = self.0.take() {
+            // What it reports is of no interest here, and its end is certain: the kernel ends it with this process.
+            let _ = running.stop();
+        }
+    }
+}
