@@ -102,7 +102,11 @@ fn explaining(part: &mut Part, on: &[Figures]) {
     let cpu_ns: u64 = on.iter().map(|run| run.end.causes_cpu_ns).sum();
     let slowest_ns = on.iter().map(|run| run.end.causes_slowest_ns).max().unwrap_or(0) as f64;
     let bytes = on.iter().map(|run| run.end.causes_bytes).max().unwrap_or(0);
+    let incomplete: u64 = on.iter().map(|run| run.end.causes_incomplete).sum();
     part.add(Finding::of("spikes explained", count(explained)).that_begins_a_group());
+    part.add(
+        Finding::of("of these with events missing around them", count(incomplete)).with_goal("none", incomplete == 0),
+    );
     part.add(
         Finding::of("longest from a cycle's end to its explanation", told_time(slowest_ns))
             .with_goal("≤ 100 ms", slowest_ns <= LATEST_NS),

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use lockdown::{LockdownError, Ports, lockdown};
 pub use pasted::{shell_line, shell_word};
 pub(crate) use scheduling::run_by_deadline;
-pub use scheduling::{run_as_ordinary, stay_off_cpu};
+pub use scheduling::{AheadOfLoad, run_as_ordinary, stay_off_cpu};
 pub use usage::Usage;
 
 /// One thing that was asked of the system: a rung of the capability ladder.

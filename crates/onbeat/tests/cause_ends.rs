@@ -4,9 +4,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use onbeat::cause::{FlightRecorder, FlightSetting, Tracefs};
+use onbeat::cause::{FlightRecorder, FlightSetting, PathSource, Tracefs};
 
-const SMALL: FlightSetting = FlightSetting { buffer_kib: 64, kept_kib: 64, tid: None, syscalls: false };
+const SMALL: FlightSetting =
+    FlightSetting { buffer_kib: 64, kept_kib: 64, tid: None, syscalls: false, path: PathSource::BpfIfAllowed };
 /// Set for the child process of the test below.
 const HOLD: &str = "ONBEAT_TEST_HOLD";
 

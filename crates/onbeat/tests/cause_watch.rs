@@ -3,17 +3,23 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use onbeat::cause::counters::{CounterSource, Moment, Reading};
-use onbeat::cause::{Explainer, FlightSetting, LoopThread};
+use onbeat::cause::event::{Event, Lost, State, Vector, What};
+use onbeat::cause::{Explainer, FlightRecorder, FlightSetting, LoopThread, PathSource, Window};
 use onbeat::thread::Wanted;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
-const SMALL: FlightSetting = FlightSetting { buffer_kib: 256, kept_kib: 256, tid: None, syscalls: false };
+const SMALL: FlightSetting =
+    FlightSetting { buffer_kib: 256, kept_kib: 256, tid: None, syscalls: false, path: PathSource::BpfIfAllowed };
+
+/// States of a thread that has ended: dead, and not reaped yet.
+const ENDED: u32 = 0x30;
 
 fn own_tid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
@@ -81,12 +87,150 @@ fn a_wake_up_that_interrupts_user_code_says_so() {
 #[test]
 fn a_wake_up_that_interrupts_a_system_call_names_it() {
     let zero = File::open("/dev/zero").unwrap();
-    let read = || {
-        let mut bytes = vec![0; 4 << 20];
-        (&zero).read_exact(&mut bytes).unwrap();
-    };
+    // The pages are there before: a fault is no system call.
+    let bytes = Mutex::new(vec![1; 4 << 20]);
+    let read = || (&zero).read_exact(&mut bytes.lock().unwrap()).unwrap();
     let Some((_, wakings)) = wakings_beside(read) else { return };
     let named = wakings.iter().filter(|waking| waking.prev_syscall == Some(libc::SYS_read)).count();
-    // Getting and giving back the memory takes its part.
+    // Between two calls the thread is in user code.
     assert!(named * 2 > wakings.len(), "{named} of {}", wakings.len());
+}
+
+/// Both sources at once, following this test's thread; `None` with a printed reason where one is not there.
+fn both_sources() -> Option<[FlightRecorder; 2]> {
+    let own = FlightSetting { tid: Some(own_tid()), ..FlightSetting::default() };
+    let opened = FlightRecorder::open(&own)
+        .and_then(|bpf| Ok([bpf, FlightRecorder::open(&FlightSetting { path: PathSource::Tracefs, ..own.clone() })?]));
+    let why = match opened {
+        Ok([bpf, tracefs]) => match bpf.no_path() {
+            None => return Some([bpf, tracefs]),
+            Some(why) => why.to_owned(),
+        },
+        Err(why) => why.to_string(),
+    };
+    println!("skipped: {why}");
+    None
+}
+
+/// What both sources must agree on: everything but names, the instant an expiry was measured against, and times of a function
+/// that was set and has not been called yet.
+fn comparable(event: &Event) -> Option<(u32, What)> {
+    let nameless = |thread: onbeat::cause::event::Thread| onbeat::cause::event::Thread { name: "".into(), ..thread };
+    let what = match event.what {
+        What::Switch { prev, prev_state, next } => {
+            // A thread that has ended may be reaped between the two records.
+            let prev_state = if prev_state.0 & ENDED != 0 { State(ENDED) } else { prev_state };
+            What::Switch { prev: nameless(prev), prev_state, next: nameless(next) }
+        }
+        What::Waking { thread, target_cpu } => What::Waking { thread: nameless(thread), target_cpu },
+        What::TimerStart { timer, expires, softexpires, .. } => {
+            What::TimerStart { timer, function: 0, expires, softexpires }
+        }
+        What::TimerExpireEntry { timer, function, .. } => {
+            What::TimerExpireEntry { timer, function, now: onbeat_rt::Instant::default() }
+        }
+        What::TimerExpireExit { .. }
+        | What::IdleEntry { .. }
+        | What::IdleExit
+        | What::VectorEntry(Vector::LocalTimer)
+        | What::VectorExit(Vector::LocalTimer) => event.what,
+        _ => return None,
+    };
+    Some((event.tid, what))
+}
+
+fn path_of(window: &Window, cpu: u32, silent: &[u32]) -> Vec<(u32, What)> {
+    let path = window.cpu(cpu).unwrap().events.iter().filter_map(comparable);
+    path.filter(|(tid, _)| !silent.contains(tid)).collect()
+}
+
+/// Threads that left a CPU without a record of either source: trace points are silent while they run (the agent of the virtual
+/// machine that this was written on), for BPF more than for tracefs.
+fn silent_threads(window: &Window) -> Vec<u32> {
+    let mut silent = Vec::new();
+    for cpu in &window.cpus {
+        let mut running = None;
+        for event in &cpu.events {
+            let What::Switch { prev, next, .. } = event.what else { continue };
+            silent.extend(running.filter(|running| *running != prev.tid));
+            running = Some(next.tid);
+        }
+    }
+    silent
+}
+
+/// The longest row of `other` that occurs in `all`, from its first event on.
+fn occurs(all: &[(u32, What)], other: &[(u32, What)]) -> usize {
+    let starts = (0..all.len()).filter(|at| Some(&all[*at]) == other.first());
+    starts.map(|at| all[at..].iter().zip(other).take_while(|(a, b)| a == b).count()).max().unwrap_or(0)
+}
+
+#[test]
+fn both_sources_record_the_same_path() {
+    let Some([mut bpf, mut tracefs]) = both_sources() else { return };
+    let from = Monotonic.now();
+    (0..500).for_each(|_| thread::sleep(Duration::from_millis(1)));
+    let to = Monotonic.now();
+    // Events that end the window are readable when one after them is.
+    thread::sleep(Duration::from_millis(10));
+    let (ours, theirs) = (bpf.window(from, to).unwrap(), tracefs.window(from, to).unwrap());
+    assert_eq!((ours.lost.len(), theirs.lost.len()), (0, 0));
+    let silent = silent_threads(&theirs);
+    let mut own = 0;
+    for cpu in onbeat::host::online_cpus() {
+        let (ours, theirs) = (path_of(&ours, cpu, &silent), path_of(&theirs, cpu, &silent));
+        // An event at the edge of the window may have its two times on its two sides.
+        let inner = &theirs[1..theirs.len() - 1];
+        assert_eq!(occurs(&ours, inner), inner.len(), "CPU {cpu}: {} and {} events", ours.len(), theirs.len());
+        own += ours.iter().filter(|(_, what)| matches!(what, What::TimerStart { .. })).count();
+    }
+    assert!(own >= 490, "{own} sleeps of this thread");
+}
+
+#[test]
+fn threads_are_named_although_only_their_numbers_were_recorded() {
+    let Some([mut bpf, _]) = both_sources() else { return };
+    let from = Monotonic.now();
+    let named = |name: &str| thread::Builder::new().name(name.to_owned());
+    // One that is gone when it is asked about, one that still lives.
+    named("early-ended").spawn(|| thread::sleep(Duration::from_millis(2))).unwrap().join().unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|threads| {
+        let sleeping = || {
+            while !done.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        named("still-there").spawn_scoped(threads, sleeping).unwrap();
+        thread::sleep(Duration::from_millis(20));
+        let window = bpf.window(from, Monotonic.now()).unwrap();
+        done.store(true, Ordering::Release);
+        for name in ["early-ended", "still-there"] {
+            let is_named = |event: &&Event| matches!(event.what, What::Switch { next, .. } if next.name.text() == name);
+            assert!(window.in_order().into_iter().any(|event| is_named(&event)), "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_ring_that_was_written_over_says_so() {
+    let small = FlightSetting { tid: Some(own_tid()), ..SMALL };
+    let mut recorder = match FlightRecorder::open(&FlightSetting { buffer_kib: 16, ..small }) {
+        Ok(recorder) => recorder,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    if let Some(why) = recorder.no_path() {
+        return println!("skipped: {why}");
+    }
+    let from = Monotonic.now();
+    // A ring of 8 KiB holds 256 records; each sleep leaves some ten.
+    (0..200).for_each(|_| thread::sleep(Duration::from_micros(500)));
+    let window = recorder.window(from, Monotonic.now()).unwrap();
+    // Small buffers of tracefs may have lost events as well.
+    let is_of_ring = |lost: &Lost| {
+        let events = &window.cpu(lost.cpu).unwrap().events;
+        let on_path = events.iter().find(|event| comparable(event).is_some());
+        lost.from == from && on_path.is_none_or(|first| first.at >= lost.to)
+    };
+    assert!(window.lost.iter().any(is_of_ring), "{:?}", window.lost);
 }

@@ -19,7 +19,7 @@ use crate::probe::{self, Interruptions};
 use crate::record::{
     Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, LoadEvent, Note, Progress, RunWriter, WriteError,
 };
-use crate::thread::Grant;
+use crate::thread::{AheadOfLoad, Grant, Wanted};
 use crate::tune::TuneError;
 
 /// How often the bench looks up from waiting for a block.
@@ -438,6 +438,10 @@ impl<'c> Conductor<'c> {
 
     fn block(&mut self, seat: usize, releases: u64) -> Result<(), BenchError> {
         self.shielding.set(self.seats[seat].tuning.shield)?;
+        // The loop may run on any CPU, so only a real-time loop has nothing to fear.
+        let fifo = self.seats[seat].tuning.priority.then_some(self.plan.priority);
+        let beside = Wanted { fifo, ..Wanted::default() };
+        let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&beside).0);
         let Seat { cell, process, blocks, .. } = &mut self.seats[seat];
         let Some(process) = process else { return Ok(()) };
         process.order_block(*blocks, releases)?;
@@ -480,6 +484,7 @@ impl<'c> Conductor<'c> {
             reason,
             causes_cpu_ns: cost.cpu_ns,
             causes_explained: cost.explained,
+            causes_incomplete: cost.incomplete,
             causes_slowest_ns: cost.slowest_ns,
             causes_bytes: cost.bytes_held,
             ..Account::default()

@@ -20,8 +20,10 @@ pub(crate) enum KernelCall {
     MapLookup = 1,
     KtimeNs = 5,
     ProcessorId = 8,
+    CurrentNumber = 14,
     CurrentTask = 35,
     ProbeReadKernel = 113,
+    CurrentTypedTask = 158,
 }
 
 /// Width of a load or store.
@@ -77,6 +79,23 @@ impl Assembler {
         self.emit(0x57, (to, R0), 0, immediate);
     }
 
+    pub(super) fn or(&mut self, to: Register, from: Register) {
+        self.emit(0x4f, (to, from), 0, 0);
+    }
+
+    pub(super) fn subtract(&mut self, from: Register, what: Register) {
+        self.emit(0x1f, (from, what), 0, 0);
+    }
+
+    pub(super) fn shift_left(&mut self, to: Register, immediate: i32) {
+        self.emit(0x67, (to, R0), 0, immediate);
+    }
+
+    /// Adds `register` to the double word at `at` in one step; `register` becomes what was there before.
+    pub(super) fn fetch_add(&mut self, at: Register, register: Register) {
+        self.emit(0xdb, (at, register), 0, 0x01);
+    }
+
     pub(crate) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
         self.emit(0x61 | width.bits(), (to, from), offset, 0);
     }
@@ -124,6 +143,12 @@ impl Assembler {
         self.emit(0xad, (a, b), 0, 0);
     }
 
+    /// Compares all 64 bits, without a sign.
+    pub(super) fn jump_if_at_most(&mut self, register: Register, immediate: i32, place: Place) {
+        self.jumps.push((self.code.len(), place));
+        self.emit(0xb5, (register, R0), 0, immediate);
+    }
+
     /// Compares the low 32 bits.
     pub(crate) fn jump_if_equal(&mut self, a: Register, b: Register, place: Place) {
         self.jumps.push((self.code.len(), place));
@@ -167,13 +192,17 @@ mod tests {
         assembler.store(Width::Word, FRAME, -4, R7);
         assembler.here(end);
         assembler.exit();
+        assembler.fetch_add(R0, R1);
+        assembler.jump_if_at_most(R1, 9, end);
         let code: Vec<[u8; 8]> = assembler.finish().iter().map(|word| word.to_ne_bytes()).collect();
         if cfg!(target_endian = "little") {
             assert_eq!(code[0], [0x79, 0x17, 8, 0, 0, 0, 0, 0], "r7 = *(u64 *)(r1 + 8)");
             assert_eq!(code[1], [0x15, 0x07, 1, 0, 0, 0, 0, 0], "if r7 == 0 goto +1");
             assert_eq!(code[2], [0x63, 0x7a, 0xfc, 0xff, 0, 0, 0, 0], "*(u32 *)(r10 - 4) = r7");
             assert_eq!(code[4], [0x95, 0, 0, 0, 0, 0, 0, 0], "exit");
+            assert_eq!(code[5], [0xdb, 0x10, 0, 0, 1, 0, 0, 0], "r1 = atomic_fetch_add((u64 *)(r0 + 0), r1)");
+            assert_eq!(code[6], [0xb5, 0x01, 0xfc, 0xff, 9, 0, 0, 0], "if r1 <= 9 goto -4");
         }
-        assert_eq!(code.len(), 5);
+        assert_eq!(code.len(), 7);
     }
 }

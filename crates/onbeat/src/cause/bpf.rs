@@ -4,6 +4,10 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE: libc::c_int = 2;
@@ -12,6 +16,11 @@ const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const MAP_LOOKUP_BATCH: libc::c_int = 24;
 const ARRAY: u32 = 2;
 const RAW_TRACEPOINT: u32 = 17;
+const TRACING: u32 = 26;
+/// `BPF_TRACE_RAW_TP`: a trace point with the kernel's types.
+const TYPED_TRACEPOINT: u32 = 23;
+/// `BPF_F_MMAPABLE`.
+const MAPPABLE: u32 = 1 << 10;
 
 /// The command's attributes: a union of which the kernel reads what the command needs. Larger than any used here, zero
 /// beyond.
@@ -110,6 +119,63 @@ impl Array {
     }
 }
 
+/// An array that is read without asking the kernel: the same memory that programs write to.
+#[derive(Debug)]
+pub(super) struct SharedArray {
+    descriptor: OwnedFd,
+    memory: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the memory belongs to this value until it is dropped, and is read atomically only.
+unsafe impl Send for SharedArray {}
+
+impl SharedArray {
+    /// `entries` values of `value_words` 64-bit words each.
+    pub(super) fn create(value_words: u32, entries: u32) -> io::Result<Self> {
+        let attributes =
+            Attributes::new().word(0, ARRAY).word(4, 4).word(8, value_words * 8).word(12, entries).word(16, MAPPABLE);
+        // SAFETY: no addresses in these attributes.
+        let descriptor = descriptor(unsafe { bpf(MAP_CREATE, &mut { attributes }) }?);
+        let words = value_words as usize * entries as usize;
+        // SAFETY: a mapping of its own, at an address that the kernel chooses.
+        let memory =
+            unsafe { mmap(std::ptr::null_mut(), words * 8, ProtFlags::READ, MapFlags::SHARED, &descriptor, 0) }?;
+        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { descriptor, memory, words })
+    }
+
+    pub(super) fn number(&self) -> i32 {
+        self.descriptor.as_raw_fd()
+    }
+
+    pub(super) const fn bytes_held(&self) -> u64 {
+        self.words as u64 * 8
+    }
+
+    /// All values, one after the other.
+    pub(super) const fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is `words` words long, aligned to a page, and lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for SharedArray {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `create`; no reference to it outlives `self`.
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.words * 8) };
+    }
+}
+
+/// Where a program is attached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum At<'n> {
+    /// A raw trace point, by name.
+    Raw(&'n CStr),
+    /// A trace point with the kernel's types, by the number of its type ([`super::btf::Btf::trace_point`]).
+    Typed(u32),
+}
+
 /// A program that runs at a trace point until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Attached {
@@ -118,22 +184,25 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Loads `code` and attaches it to the raw trace point `name`.
+    /// Loads `code` and attaches it.
     ///
     /// The kernel lends the functions that read its memory only to programs that declare a licence compatible with its
     /// own; the programs of this room are offered under both licences that the string names.
-    pub(crate) fn load(code: &[u64], name: &CStr) -> io::Result<Self> {
+    pub(crate) fn load(code: &[u64], at: At<'_>) -> io::Result<Self> {
         const LICENSE: &CStr = c"Dual MIT/GPL";
         let attributes = Attributes::new()
-            .word(0, RAW_TRACEPOINT)
             .word(4, code.len() as u32)
             .double(8, code.as_ptr() as u64)
             .double(16, LICENSE.as_ptr() as u64);
+        let (attributes, name) = match at {
+            At::Raw(name) => (attributes.word(0, RAW_TRACEPOINT), name.as_ptr() as u64),
+            At::Typed(number) => (attributes.word(0, TRACING).word(68, TYPED_TRACEPOINT).word(108, number), 0),
+        };
         // SAFETY: `code` has as many instructions as are announced, and the licence ends with a NUL; both live across the
         // call.
         let program = descriptor(unsafe { bpf(PROG_LOAD, &mut { attributes }) }?);
-        let attributes = Attributes::new().double(0, name.as_ptr() as u64).word(8, program.as_raw_fd() as u32);
-        // SAFETY: the name ends with a NUL and lives across the call.
+        let attributes = Attributes::new().double(0, name).word(8, program.as_raw_fd() as u32);
+        // SAFETY: the name, where there is one, ends with a NUL and lives across the call.
         let link = descriptor(unsafe { bpf(RAW_TRACEPOINT_OPEN, &mut { attributes }) }?);
         Ok(Self { _program: program, _link: link })
     }

@@ -29,6 +29,7 @@ const MAGIC: u32 = 0xeb9f;
 const POINTER: u32 = 2;
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
+const TYPEDEF: u32 = 8;
 
 #[derive(Clone, Copy)]
 struct Type {
@@ -79,7 +80,7 @@ impl Btf {
     /// # Errors
     /// [`BtfError::NoMember`].
     pub fn offset(&self, name: &str, path: &str) -> Result<u32, BtfError> {
-        let found = self.find(name).and_then(|id| {
+        let found = self.find(STRUCT, name).and_then(|id| {
             let start = Member { byte: 0, type_id: id };
             path.split('.').try_fold(start, |so_far, step| {
                 let member = self.member(so_far.type_id, step, 8)?;
@@ -87,6 +88,15 @@ impl Btf {
             })
         });
         found.map(|member| member.byte).ok_or_else(|| BtfError::NoMember(format!("{name}.{path}")))
+    }
+
+    /// The type that programs are attached to trace point `name` by.
+    ///
+    /// # Errors
+    /// [`BtfError::NoMember`].
+    pub fn trace_point(&self, name: &str) -> Result<u32, BtfError> {
+        let wanted = format!("btf_trace_{name}");
+        self.find(TYPEDEF, &wanted).ok_or_else(|| BtfError::NoMember(format!("trace point {name}")))
     }
 
     fn word(&self, at: usize) -> Option<u32> {
@@ -111,10 +121,10 @@ impl Btf {
         text.is_some_and(|text| text.starts_with(name.as_bytes()) && text.get(name.len()) == Some(&0))
     }
 
-    fn find(&self, name: &str) -> Option<u32> {
+    fn find(&self, kind: u32, name: &str) -> Option<u32> {
         let count = u32::try_from(self.types.len()).ok()?;
         (1..count)
-            .find(|id| self.type_of(*id).is_some_and(|found| found.kind == STRUCT && self.is_named(found.name, name)))
+            .find(|id| self.type_of(*id).is_some_and(|found| found.kind == kind && self.is_named(found.name, name)))
     }
 
     /// A member by name, also in unnamed structures inside; `depth` bounds a description that contains itself.

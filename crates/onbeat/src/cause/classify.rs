@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
 use super::judge::Judge;
-use super::kind::{CauseKind, Explanation};
+use super::kind::{Cause, CauseKind, Culprit, Explanation};
 use super::settle::{add_up, settle};
 use super::window::Window;
 
@@ -97,6 +97,15 @@ impl SpikeFacts {
         let larger = wait.late_ns().max(work.late_ns());
         let counts = |part: &Part| part.late_ns() > 0 && part.late_ns() >= larger / 4;
         [wait, work].into_iter().filter(counts).collect()
+    }
+
+    /// The explanation of a spike that nobody looked at.
+    #[must_use]
+    pub fn not_analysed(&self, because: &str) -> Explanation {
+        let ns = self.parts().iter().map(Part::late_ns).sum();
+        let culprit = Some(Culprit { name: because.to_owned(), ..Culprit::default() });
+        let evidence = format!("not analysed: {because}");
+        Explanation::of_causes(vec![Cause { kind: CauseKind::Unexplained, ns, evidence, culprit }])
     }
 
     /// From where to where events are needed.

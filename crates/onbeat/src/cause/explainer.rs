@@ -42,6 +42,8 @@ impl LoopThread {
 pub struct Cost {
     /// Spikes explained.
     pub explained: u64,
+    /// Of these, spikes around which events were missing.
+    pub incomplete: u64,
     /// The longest that a cycle's end and its explanation were apart, in nanoseconds.
     pub slowest_ns: u64,
     /// CPU time of the explaining thread, in nanoseconds.
@@ -58,6 +60,10 @@ const LOOK_AHEAD_NS: u64 = 2_000_000;
 const WAIT_AT_MOST: Duration = Duration::from_millis(20);
 /// How often it is looked whether they have come.
 const WAIT_STEP: Duration = Duration::from_millis(1);
+/// The kernel's buffers are read for this long after a spike, in nanoseconds: where one is, more may come.
+const ALERT_NS: u64 = 1_000_000_000;
+/// How often they are read then, in nanoseconds.
+const READ_EVERY_NS: u64 = 100_000_000;
 
 /// Explains the spikes of one loop.
 #[derive(Debug)]
@@ -69,6 +75,9 @@ pub struct Explainer {
     cost: Cost,
     last: Window,
     last_facts: SpikeFacts,
+    /// When a spike was explained last, and when the buffers were read last.
+    asked_at: Option<Instant>,
+    read_at: Instant,
 }
 
 impl Explainer {
@@ -81,8 +90,8 @@ impl Explainer {
         let recorder = FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
         let meter = Meter::open(thread.tid, thread.cpu);
         let (last, last_facts) = (Window::default(), SpikeFacts::default());
-        let symbols = Symbols::default();
-        Ok(Self { recorder, meter, symbols, thread, cost: Cost::default(), last, last_facts })
+        let (cost, read_at, symbols) = (Cost::default(), Instant::default(), Symbols::default());
+        Ok(Self { recorder, meter, symbols, thread, cost, last, last_facts, asked_at: None, read_at })
     }
 
     /// As [`Self::open`] with the usual setting: the rungs of the ladder say what was granted, or why nothing was.
@@ -112,11 +121,13 @@ impl Explainer {
     #[must_use]
     pub fn grants(&self) -> Vec<Grant> {
         let missing = self.recorder.missing();
-        let wanted = if missing.is_empty() {
-            "all events".to_owned()
-        } else {
-            format!("all events; this kernel lacks {}", missing.join(", "))
-        };
+        let mut wanted = "all events".to_owned();
+        if !missing.is_empty() {
+            wanted.push_str(&format!("; this kernel lacks {}", missing.join(", ")));
+        }
+        if let Some(why) = self.recorder.no_path() {
+            wanted.push_str(&format!("; the loop's own by tracefs, some 2 us per wake-up ({why})"));
+        }
         let counters = "nanoseconds of steal and throttling per CPU";
         let refused = || Refusal {
             why_not: self.meter.why_not().unwrap_or("no reason given").to_owned(),
@@ -130,10 +141,21 @@ impl Explainer {
         vec![Grant::given("flight recorder", wanted), counters]
     }
 
-    /// Reads what must be read now and then; call it at least ten times a second.
+    /// Reads what must be read now and then; call it at least ten times a second. While nothing is late it reads no events.
     pub fn keep_watch(&mut self) {
+        let now = Monotonic.now();
+        let is_alert = self.asked_at.is_some_and(|asked| now.ns_since(asked) < ALERT_NS);
+        let reads = is_alert && now.ns_since(self.read_at) >= READ_EVERY_NS;
+        if !reads && self.meter.source() == CounterSource::Bpf {
+            return;
+        }
         let before = thread_cpu_ns();
-        self.meter.keep_watch(Monotonic.now());
+        self.meter.keep_watch(now);
+        if reads {
+            // What cannot be read now cannot be read for the next spike either, whose explanation says so.
+            let _ = self.recorder.keep_watch();
+            self.read_at = now;
+        }
         self.cost.cpu_ns += thread_cpu_ns() - before;
     }
 
@@ -160,6 +182,7 @@ impl Explainer {
                 let counters = self.meter.counters(span.start.minus_ns(LOOK_BACK_NS), window.to);
                 let counters = Counters { throttled_ns, ..counters };
                 let explanation = explain(facts, &window, &counters);
+                self.cost.incomplete += u64::from(window.lost_between(span.start, span.end).is_some());
                 self.last = window.completed();
                 explanation
             }
@@ -172,6 +195,7 @@ impl Explainer {
             }
         };
         self.last_facts = *facts;
+        (self.asked_at, self.read_at) = (Some(Monotonic.now()), Monotonic.now());
         self.cost.explained += 1;
         self.cost.slowest_ns = self.cost.slowest_ns.max(Monotonic.now().ns_since(facts.end));
         self.cost.cpu_ns += thread_cpu_ns() - before;

@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
@@ -17,6 +19,7 @@ use super::decode::{Decoder, Kind};
 use super::event::{Event, Lost};
 use super::format::{EventFormat, PageLayout};
 use super::page::Page;
+use super::path::PathRecorder;
 use super::tracefs::{Instance, TraceError, Tracefs};
 use super::window::{CpuWindow, Window};
 use crate::host;
@@ -26,26 +29,43 @@ use crate::host;
 pub struct FlightSetting {
     /// Kernel buffer per CPU, in KiB. 4 MiB hold some 2.6 s of a busy CPU.
     pub buffer_kib: u32,
-    /// Pages read and kept in this process, per CPU, in KiB at most.
+    /// Pages read and kept in this process, per CPU, in KiB. Those of the window asked for and of the last second are kept
+    /// beyond it, up to `buffer_kib` more: what one reading can bring.
     pub kept_kib: u32,
     /// The thread to record wake-ups, timers and page faults of; those of other threads are left out. `None` records all.
     pub tid: Option<u32>,
     /// Whether system calls of all threads are recorded. Names what a kernel section was doing where BPF cannot, but a
     /// busy machine makes millions of them per second: each costs, and the buffers hold some 50 ms.
     pub syscalls: bool,
+    /// Who records switches, wake-ups, timers and idle states.
+    pub path: PathSource,
+}
+
+/// Who records the events that every wake-up of the loop passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathSource {
+    /// BPF programs where the kernel allows them and a thread is followed, tracefs elsewhere.
+    #[default]
+    BpfIfAllowed,
+    /// Tracefs: each of these events costs the loop a fifth to half a microsecond.
+    Tracefs,
 }
 
 impl Default for FlightSetting {
     fn default() -> Self {
-        Self { buffer_kib: 4096, kept_kib: 1024, tid: None, syscalls: false }
+        Self { buffer_kib: 4096, kept_kib: 1024, tid: None, syscalls: false, path: PathSource::default() }
     }
 }
 
 /// Events without which nothing can be explained.
 const NEEDED: [Kind; 2] = [Kind::Switch, Kind::Waking];
 
-/// Events left off: they would tell nothing that the others do not.
-const LEFT_OFF: [Kind; 2] = [Kind::Wakeup, Kind::TickStop];
+/// Events left off: they would tell nothing that the others do not. A timer that expires is cancelled first, at the loop's
+/// cost.
+const LEFT_OFF: [Kind; 3] = [Kind::Wakeup, Kind::TickStop, Kind::TimerCancel];
+/// The part of the kernel's buffers that rare events need, and the rings of the path, of `buffer_kib`.
+const RARE: u32 = 4;
+const RINGS: u32 = 2;
 
 /// A recorder that runs.
 #[derive(Debug)]
@@ -60,6 +80,9 @@ pub struct FlightRecorder {
     missing: Vec<String>,
     recorded: Vec<Kind>,
     kernel_bytes: u64,
+    path: Option<PathRecorder>,
+    /// Why BPF does not record the path.
+    no_path: Option<String>,
 }
 
 impl FlightRecorder {
@@ -72,6 +95,10 @@ impl FlightRecorder {
         tracefs.remove_leftovers()?;
         let layout = PageLayout::parse(&tracefs.read("events/header_page")?)?;
         let instance = tracefs.create_instance()?;
+        let (path, no_path) = open_path(setting);
+        // What the path's events would take is not needed then.
+        let parts = if path.is_some() { RARE } else { 1 };
+        let setting = &FlightSetting { buffer_kib: (setting.buffer_kib / parts).max(16), ..setting.clone() };
         prepare(&instance, setting)?;
         let mut recorder = Self {
             cpus: Vec::new(),
@@ -83,6 +110,8 @@ impl FlightRecorder {
             missing: Vec::new(),
             recorded: Vec::new(),
             kernel_bytes: 0,
+            path,
+            no_path,
         };
         recorder.choose_events(setting)?;
         if let Some(tid) = setting.tid {
@@ -101,6 +130,9 @@ impl FlightRecorder {
     /// # Errors
     /// [`TraceError::File`] when the kernel refuses a filter.
     pub fn follow(&self, tid: u32) -> Result<(), TraceError> {
+        if let Some(path) = &self.path {
+            path.follow(tid).map_err(|why| TraceError::at(Path::new("bpf"), why))?;
+        }
         for kind in &self.recorded {
             let Some(filter) = filter_of(*kind, tid) else { continue };
             self.instance.write(&format!("events/{}/{}/filter", kind.system(), kind.name()), &filter)?;
@@ -114,6 +146,12 @@ impl FlightRecorder {
         &self.missing
     }
 
+    /// Why tracefs records switches, wake-ups and timers, which costs the loop more; `None` where BPF does.
+    #[must_use]
+    pub fn no_path(&self) -> Option<&str> {
+        self.no_path.as_deref()
+    }
+
     /// The name of the recorder's instance below `instances/`.
     #[must_use]
     pub fn instance_name(&self) -> String {
@@ -124,7 +162,7 @@ impl FlightRecorder {
     #[must_use]
     pub fn bytes_held(&self) -> u64 {
         let kept: usize = self.cpus.iter().map(CpuReader::bytes_held).sum();
-        self.kernel_bytes + kept as u64
+        self.kernel_bytes + kept as u64 + self.path.as_ref().map_or(0, PathRecorder::bytes_held)
     }
 
     /// Everything between `from` and `to` that is still there. Reads what came since the question before.
@@ -133,12 +171,34 @@ impl FlightRecorder {
     /// [`TraceError::File`] when a buffer cannot be read.
     pub fn window(&mut self, from: Instant, to: Instant) -> Result<Window, TraceError> {
         let mut window = Window { from, to, functions: self.functions.clone(), ..Window::default() };
-        for reader in &mut self.cpus {
-            reader.drain(&self.layout)?;
-            window.cpus.push(reader.events_between(from, to, &self.layout, &self.decoder));
-            window.lost.extend(reader.lost.iter().filter(|lost| lost.from < to && lost.to > from));
+        self.drain(from)?;
+        for reader in &self.cpus {
+            let mut cpu = reader.events_between(from, to, &self.layout, &self.decoder);
+            window.lost.extend(reader.lost_between(from, to));
+            if let Some(path) = &mut self.path {
+                let stretch = path.stretch(reader.cpu, from, to);
+                cpu.events.extend(stretch.events);
+                cpu.events.sort_by_key(|event| event.at);
+                window.lost.extend(stretch.lost);
+            }
+            window.cpus.push(cpu);
         }
         Ok(window)
+    }
+
+    /// Takes what the kernel's buffers hold before they overwrite it. For a storm of late cycles, in which events wait longer
+    /// for their explanation than the buffers hold them.
+    ///
+    /// # Errors
+    /// [`TraceError::File`] when a buffer cannot be read.
+    pub fn keep_watch(&mut self) -> Result<(), TraceError> {
+        self.drain(Monotonic.now())
+    }
+
+    /// Reads all CPUs; pages from `needed` on and of the last second stay.
+    fn drain(&mut self, needed: Instant) -> Result<(), TraceError> {
+        let needed = needed.min(Monotonic.now().minus_ns(RECENT_NS));
+        self.cpus.iter_mut().try_for_each(|reader| reader.drain(&self.layout, needed))
     }
 
     /// Stops recording and removes the instance.
@@ -149,7 +209,8 @@ impl FlightRecorder {
     fn choose_events(&mut self, setting: &FlightSetting) -> Result<(), TraceError> {
         for kind in Kind::all() {
             let is_syscall = matches!(kind, Kind::SyscallEnter | Kind::SyscallExit);
-            if LEFT_OFF.contains(&kind) || is_syscall && !setting.syscalls {
+            let is_on_path = self.path.as_ref().is_some_and(|path| path.kinds().iter().any(|one| one.is(kind)));
+            if LEFT_OFF.contains(&kind) || is_syscall && !setting.syscalls || is_on_path {
                 continue;
             }
             let known = self.learn(kind);
@@ -172,8 +233,9 @@ impl FlightRecorder {
             let path = self.instance.path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
             let pipe = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
             let pipe = pipe.map_err(|why| TraceError::at(&path, why))?;
-            let most = (setting.kept_kib as usize * 1024 / self.layout.page_size()).max(2);
-            self.cpus.push(CpuReader::new(cpu, pipe, most));
+            let pages = |kib: u32| (kib as usize * 1024 / self.layout.page_size()).max(2);
+            let (usual, most) = (pages(setting.kept_kib), pages(setting.kept_kib) + pages(setting.buffer_kib));
+            self.cpus.push(CpuReader::new(cpu, pipe, usual..=most));
             self.kernel_bytes += u64::from(setting.buffer_kib) * 1024;
         }
         Ok(())
@@ -190,6 +252,16 @@ fn filter_of(kind: Kind, tid: u32) -> Option<String> {
             Some(format!("common_pid == {tid}"))
         }
         _ => None,
+    }
+}
+
+/// The recorder of the path, or why there is none.
+fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) {
+    let Some(tid) = setting.tid.filter(|_| setting.path == PathSource::BpfIfAllowed) else { return (None, None) };
+    let cpus = host::online_cpus().last().map_or(1, |last| last + 1);
+    match PathRecorder::open(tid, cpus, setting.buffer_kib / RINGS) {
+        Ok(path) => (Some(path), None),
+        Err(why) => (None, Some(why.to_string())),
     }
 }
 
@@ -230,10 +302,12 @@ struct CpuReader {
     pipe: File,
     pages: VecDeque<Kept>,
     lost: VecDeque<Lost>,
-    /// How many pages are kept.
-    most: usize,
+    /// How many pages are kept usually, and at most.
+    kept: RangeInclusive<usize>,
     /// Beginning of the newest page read.
     newest: Instant,
+    /// End of the newest page dropped.
+    dropped: Option<Instant>,
     /// Memory of a page that is no longer kept.
     spare: Vec<u8>,
 }
@@ -246,20 +320,23 @@ struct Kept {
 
 /// Stretches of loss that are remembered per CPU.
 const LOST_KEPT: usize = 64;
+/// Pages of this last time, in nanoseconds, are not dropped for newer ones: the next spike may begin in them.
+const RECENT_NS: u64 = 1_000_000_000;
 
 impl CpuReader {
-    const fn new(cpu: u32, pipe: File, most: usize) -> Self {
+    fn new(cpu: u32, pipe: File, kept: RangeInclusive<usize>) -> Self {
         let newest = Instant::from_ns(0);
-        Self { cpu, pipe, pages: VecDeque::new(), lost: VecDeque::new(), most, newest, spare: Vec::new() }
+        let (pages, lost) = (VecDeque::new(), VecDeque::new());
+        Self { cpu, pipe, pages, lost, kept, newest, dropped: None, spare: Vec::new() }
     }
 
     fn bytes_held(&self) -> usize {
         self.pages.iter().map(|page| page.bytes.capacity()).sum()
     }
 
-    /// Reads what was recorded up to now. What comes while reading is left for the next time: the reading itself leaves
-    /// events, and would never end.
-    fn drain(&mut self, layout: &PageLayout) -> Result<(), TraceError> {
+    /// Reads what was recorded up to now; pages that reach beyond `needed` stay. What comes while reading is left for the next
+    /// time: the reading itself leaves events, and would never end.
+    fn drain(&mut self, layout: &PageLayout, needed: Instant) -> Result<(), TraceError> {
         let now = Monotonic.now();
         while self.newest <= now {
             let mut bytes = std::mem::take(&mut self.spare);
@@ -268,7 +345,7 @@ impl CpuReader {
                 Ok(0) => break,
                 Ok(length) => {
                     bytes.truncate(length);
-                    self.keep(bytes, layout);
+                    self.keep(bytes, layout, needed);
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => break,
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
@@ -280,7 +357,7 @@ impl CpuReader {
         Ok(())
     }
 
-    fn keep(&mut self, bytes: Vec<u8>, layout: &PageLayout) {
+    fn keep(&mut self, bytes: Vec<u8>, layout: &PageLayout, needed: Instant) {
         // A page that cannot be read is a loss like any other; the next page ends it.
         let Ok(page) = Page::parse(&bytes, layout) else { return };
         let begins = Instant::from_ns(page.timestamp_ns);
@@ -293,9 +370,21 @@ impl CpuReader {
         }
         self.pages.push_back(Kept { begins, bytes });
         self.newest = begins;
-        if self.pages.len() > self.most {
+        // A page ends where the next one begins.
+        let first_ends = self.pages.get(1).map_or(begins, |page| page.begins);
+        let too_many = self.pages.len() > *self.kept.start() && first_ends <= needed;
+        if too_many || self.pages.len() > *self.kept.end() {
             self.spare = self.pages.pop_front().map(|page| page.bytes).unwrap_or_default();
+            self.dropped = Some(first_ends);
         }
+    }
+
+    /// Stretches between `from` and `to` whose events were overwritten, or dropped here for want of room.
+    fn lost_between(&self, from: Instant, to: Instant) -> impl Iterator<Item = Lost> {
+        let dropped = self.dropped.filter(|until| *until > from);
+        let dropped = dropped.map(|until| Lost { cpu: self.cpu, from, to: until.min(to), count: None });
+        let overwritten = self.lost.iter().filter(move |lost| lost.from < to && lost.to > from);
+        dropped.into_iter().chain(overwritten.copied())
     }
 
     fn last_instant(&self, layout: &PageLayout) -> Option<Instant> {
@@ -326,5 +415,51 @@ mod tests {
         assert_eq!(filter_of(Kind::Migrate, 7).as_deref(), Some("pid == 7 || prio < 100"));
         assert_eq!(filter_of(Kind::Waking, 7).as_deref(), Some("pid == 7"));
         assert_eq!(filter_of(Kind::Switch, 7), None);
+    }
+
+    const LAYOUT: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+                          \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+                          \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
+                          \tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n";
+
+    /// An empty page that begins at `at`.
+    fn page(at: u64) -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        bytes[..8].copy_from_slice(&at.to_ne_bytes());
+        bytes
+    }
+
+    fn reader_of(pages: impl IntoIterator<Item = u64>, needed: u64) -> CpuReader {
+        let layout = PageLayout::parse(LAYOUT).unwrap();
+        let mut reader = CpuReader::new(0, File::open("/dev/null").unwrap(), 2..=5);
+        pages.into_iter().for_each(|at| reader.keep(page(at), &layout, Instant::from_ns(needed)));
+        reader
+    }
+
+    fn begins(reader: &CpuReader) -> Vec<u64> {
+        reader.pages.iter().map(|page| page.begins.as_ns()).collect()
+    }
+
+    fn lost(reader: &CpuReader, from: u64, to: u64) -> Vec<(u64, u64)> {
+        let lost = reader.lost_between(Instant::from_ns(from), Instant::from_ns(to));
+        lost.map(|lost| (lost.from.as_ns(), lost.to.as_ns())).collect()
+    }
+
+    #[test]
+    fn pages_that_reach_into_the_window_asked_for_stay_while_it_is_read() {
+        let reader = reader_of([10, 20, 30, 40, 50], 25);
+        assert_eq!(begins(&reader), [20, 30, 40, 50], "the page from 20 on ends at 30");
+        assert_eq!(lost(&reader, 25, 60), []);
+        let reader = reader_of([10, 20, 30, 40, 50], 100);
+        assert_eq!(begins(&reader), [40, 50], "nobody asked for the others");
+    }
+
+    #[test]
+    fn pages_dropped_for_want_of_room_are_a_loss() {
+        let reader = reader_of([10, 20, 30, 40, 50, 60, 70], 5);
+        assert_eq!(begins(&reader), [30, 40, 50, 60, 70], "never more than five");
+        assert_eq!(lost(&reader, 5, 65), [(5, 30)]);
+        assert_eq!(lost(&reader, 5, 20), [(5, 20)]);
+        assert_eq!(lost(&reader, 30, 65), []);
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use onbeat_rt::Instant;
 
 use super::assembler::{Assembler, FRAME, KernelCall, Place, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width};
-use super::bpf::{Array, Attached};
+use super::bpf::{Array, At, Attached};
 use super::btf::{Btf, BtfError};
 use super::counters::{Moment, Reading};
 
@@ -99,14 +99,15 @@ pub(super) struct SwitchWatch {
 impl SwitchWatch {
     pub(super) fn open(tid: u32) -> Result<Self, WatchError> {
         let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(WatchError::NoDescription)?;
-        let offsets = Offsets::of(&Btf::parse(bytes)?)?;
+        let btf = Btf::parse(bytes)?;
+        let offsets = Offsets::of(&btf)?;
         let (control, entries) = (Array::create(CONTROL, 1)?, Array::create(ENTRY, ENTRIES)?);
         let maps = (control.number(), entries.number());
-        let programs = [
-            Attached::load(&Program::new(&offsets, maps).at_switch(), c"sched_switch")?,
-            Attached::load(&Program::new(&offsets, maps).at_wakeup(), c"sched_wakeup")?,
-            Attached::load(&Program::new(&offsets, maps).at_waking(), c"sched_waking")?,
-        ];
+        // Kernels that refuse direct loads have functions that read memory for a program.
+        let programs = match attach_typed(&btf, &offsets, maps) {
+            Some(programs) => programs,
+            None => attach_raw(&offsets, maps)?,
+        };
         let watch = Self {
             control,
             entries,
@@ -178,6 +179,34 @@ const fn moment(number: u32) -> Option<Moment> {
     })
 }
 
+fn attach_typed(btf: &Btf, offsets: &Offsets, maps: (i32, i32)) -> Option<[Attached; 3]> {
+    let attach = |name: &str, code: Vec<u64>| Attached::load(&code, At::Typed(btf.trace_point(name).ok()?)).ok();
+    let program = || Program::new(offsets, maps, Loads::Direct);
+    Some([
+        attach("sched_switch", program().at_switch())?,
+        attach("sched_wakeup", program().at_wakeup())?,
+        attach("sched_waking", program().at_waking())?,
+    ])
+}
+
+fn attach_raw(offsets: &Offsets, maps: (i32, i32)) -> std::io::Result<[Attached; 3]> {
+    let program = || Program::new(offsets, maps, Loads::ByFunction);
+    Ok([
+        Attached::load(&program().at_switch(), At::Raw(c"sched_switch"))?,
+        Attached::load(&program().at_wakeup(), At::Raw(c"sched_wakeup"))?,
+        Attached::load(&program().at_waking(), At::Raw(c"sched_waking"))?,
+    ])
+}
+
+/// How a program reads the kernel's structures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loads {
+    /// By plain loads, where the kernel knows the types.
+    Direct,
+    /// By a function of the kernel.
+    ByFunction,
+}
+
 /// How a thread came into the kernel when it was no system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entered {
@@ -206,15 +235,16 @@ struct Program<'o> {
     offsets: &'o Offsets,
     control: i32,
     entries: i32,
+    loads: Loads,
     code: Assembler,
     end: Place,
 }
 
 impl<'o> Program<'o> {
-    fn new(offsets: &'o Offsets, (control, entries): (i32, i32)) -> Self {
+    fn new(offsets: &'o Offsets, (control, entries): (i32, i32), loads: Loads) -> Self {
         let mut code = Assembler::default();
         let end = code.place();
-        Self { offsets, control, entries, code, end }
+        Self { offsets, control, entries, loads, code, end }
     }
 
     /// `sched_switch(preempt, prev, next, ...)`: R7 prev, R8 next, R9 the loop's thread, R6 the reading.
@@ -267,7 +297,10 @@ impl<'o> Program<'o> {
     /// steal, is brought up to date only when the loop enters it.
     fn at_waking(mut self) -> Vec<u64> {
         self.code.copy(R6, R1);
-        self.code.call(KernelCall::CurrentTask);
+        self.code.call(match self.loads {
+            Loads::Direct => KernelCall::CurrentTypedTask,
+            Loads::ByFunction => KernelCall::CurrentTask,
+        });
         self.code.copy(R8, R0);
         self.code.copy(R1, R6);
         self.only_the_loops();
@@ -324,11 +357,16 @@ impl<'o> Program<'o> {
     }
 
     /// Reads the number of the thread in `thread` to the frame at `offset`.
-    fn read_pid(&mut self, thread: Register, offset: i32) {
+    fn read_pid(&mut self, thread: Register, offset: i16) {
         self.code.copy(R3, thread);
         self.code.add(R3, self.offsets.task_pid as i32);
+        if self.loads == Loads::Direct {
+            self.code.load(Width::Word, R1, R3, 0);
+            self.code.store(Width::Word, FRAME, offset, R1);
+            return;
+        }
         self.code.copy(R1, FRAME);
-        self.code.add(R1, offset);
+        self.code.add(R1, offset.into());
         self.code.set(R2, 4);
         self.code.call(KernelCall::ProbeReadKernel);
     }
@@ -383,6 +421,10 @@ impl<'o> Program<'o> {
 
     /// R3 becomes the pointer that it points to; 0 when that cannot be read.
     fn read_pointer(&mut self) {
+        if self.loads == Loads::Direct {
+            self.code.load(Width::Double, R3, R3, 0);
+            return;
+        }
         self.code.copy(R1, FRAME);
         self.code.add(R1, -24);
         self.code.set(R2, 8);
@@ -392,6 +434,12 @@ impl<'o> Program<'o> {
 
     /// Reads `length` bytes from R3 into the reading at `place`.
     fn read_into_entry(&mut self, place: i16, length: i32) {
+        let width = if length == 4 { Width::Word } else { Width::Double };
+        if self.loads == Loads::Direct && length <= 8 {
+            self.code.load(width, R1, R3, 0);
+            self.code.store(width, R6, place, R1);
+            return;
+        }
         self.code.copy(R1, R6);
         self.code.add(R1, i32::from(place));
         self.code.set(R2, length);

@@ -30,7 +30,7 @@ use super::log::Done;
 use super::plan::{Aim, Plan};
 use super::{Error, Fault};
 use crate::cause::assembler::{Assembler, FRAME, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Width};
-use crate::cause::bpf::{Array, Attached};
+use crate::cause::bpf::{Array, At, Attached};
 use crate::cause::btf::Btf;
 use crate::thread::Wanted;
 
@@ -76,7 +76,7 @@ impl Taking {
         });
         let key = key.transpose()?;
         let (code, name) = program(plan.fault, plan.target.cpu, control.number(), key.unwrap_or(0));
-        let attached = Attached::load(&code, name);
+        let attached = Attached::load(&code, At::Raw(name));
         let program = attached.map_err(|why| refused(format!("the kernel refuses the BPF program: {why}")))?;
         Ok(Self { control, _program: program })
     }

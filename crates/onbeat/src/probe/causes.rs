@@ -7,7 +7,7 @@ use rustix::process::getpid;
 
 use super::run::Setting;
 use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
-use crate::thread::{Grant, Wanted};
+use crate::thread::{AheadOfLoad, Grant, Wanted};
 
 /// Who is asked why a cycle was late: a flight recorder in this process, or one in another that many loops share.
 pub trait Witness {
@@ -46,8 +46,10 @@ impl Witness for Explainer {
     }
 }
 
-/// Spikes explained per look into the ring, at most: in a storm of them the recorder must go on emptying the ring.
+/// Spikes explained per look into the ring, at most: in a storm of them the recorder must go on emptying the ring. Those beyond
+/// it are counted as unexplained, with this reason.
 const AT_MOST: u32 = 20;
+const TOO_MANY: &str = "too many spikes at once";
 
 /// The loop's thread number, told by itself before it is armed; 0 until then.
 #[derive(Debug, Default)]
@@ -73,6 +75,8 @@ pub(super) struct Asking<'a> {
     work_ns: u64,
     followed: bool,
     left: u32,
+    /// The spike asked about last was looked at.
+    is_analysed: bool,
 }
 
 impl<'a> Asking<'a> {
@@ -84,7 +88,7 @@ impl<'a> Asking<'a> {
     ) -> Self {
         let (margin_ns, work_ns) = (setting.wait.longest_spin_ns(), setting.work_ns);
         let thread = loop_thread(&setting.thread);
-        Self { witness, loop_tid, thread, margin_ns, work_ns, followed: false, left: AT_MOST }
+        Self { witness, loop_tid, thread, margin_ns, work_ns, followed: false, left: AT_MOST, is_analysed: false }
     }
 
     /// Called before each look into the ring.
@@ -104,18 +108,22 @@ impl<'a> Asking<'a> {
         self.followed || self.witness.is_none()
     }
 
-    /// Why `sample` was late; `None` when nobody can say, or too many were late at once.
+    /// Why `sample` was late; `None` when nobody can say. Of too many at once, the rest is unexplained and says so.
     pub(super) fn explain(&mut self, sample: &Sample) -> Option<Explanation> {
         let witness = self.witness.as_mut()?;
-        self.left = self.left.checked_sub(1)?;
         let LoopThread { tid, cpu, .. } = self.thread;
         let facts = SpikeFacts::of(sample, self.margin_ns, self.work_ns);
+        self.is_analysed = self.left > 0;
+        if !self.is_analysed {
+            return Some(facts.not_analysed(TOO_MANY));
+        }
+        self.left -= 1;
         witness.explain(&SpikeFacts { tid, cpu, prio: self.thread.prio(), ..facts })
     }
 
     /// What ran around the spike explained last.
     pub(super) fn window(&mut self) -> Option<KeptWindow> {
-        self.witness.as_mut()?.window()
+        self.witness.as_mut().filter(|_| self.is_analysed)?.window()
     }
 
     /// What explaining has cost.
@@ -132,5 +140,80 @@ fn loop_thread(wanted: &Wanted) -> LoopThread {
 
 /// Opens a flight recorder for a loop, with its rungs of the ladder. Takes some 100 ms.
 pub(super) fn open(wanted: &Wanted) -> (Option<Explainer>, Vec<Grant>) {
-    Explainer::open_or_say(loop_thread(wanted))
+    let (explainer, mut grants) = Explainer::open_or_say(loop_thread(wanted));
+    if explainer.is_some() {
+        grants.push(AheadOfLoad::take(wanted).1);
+    }
+    (explainer, grants)
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_rt::cycle::Phase;
+    use onbeat_rt::{OnOverrun, Wait};
+
+    use super::*;
+    use crate::cause::CauseKind;
+    use crate::record::SpikeLimit;
+
+    /// Explains everything, and counts how often.
+    struct Patient(u32);
+
+    impl Witness for Patient {
+        fn follow(&mut self, _: LoopThread) {}
+
+        fn keep_watch(&mut self) {}
+
+        fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
+            self.0 += 1;
+            Some(facts.not_analysed("a test"))
+        }
+
+        fn window(&mut self) -> Option<KeptWindow> {
+            Some(KeptWindow::default())
+        }
+
+        fn cost(&self) -> Cost {
+            Cost::default()
+        }
+    }
+
+    fn setting() -> Setting {
+        Setting {
+            period_ns: 1_000_000,
+            deadline_ns: 1_000_000,
+            work_ns: 0,
+            delay_ns: 0,
+            wait: Wait::Sleep,
+            on_overrun: OnOverrun::SkipKeepPhase,
+            phase: Phase::At(0),
+            thread: Wanted::default(),
+            warmup: 0,
+            interval_ns: 1_000_000_000,
+            spike_limit: SpikeLimit::TenTimesMedian,
+            causes: true,
+            lockdown: false,
+        }
+    }
+
+    #[test]
+    fn spikes_beyond_the_ceiling_are_unexplained_with_that_reason() {
+        let mut patient = Patient(0);
+        let (loop_tid, setting) = (LoopTid::default(), setting());
+        let mut asking = Asking::of(Some(&mut patient), &loop_tid, &setting);
+        let late = Sample { wakeup_latency_ns: 70_000, sleep_latency_ns: 70_000, ..Sample::default() };
+        asking.keep_watch();
+        let of_ceiling = |explanation: &Explanation| {
+            let [cause] = explanation.causes.as_slice() else { return false };
+            cause.kind == CauseKind::Unexplained && cause.evidence == format!("not analysed: {TOO_MANY}")
+        };
+        let explained: Vec<Explanation> = (0..AT_MOST + 5).map(|_| asking.explain(&late).unwrap()).collect();
+        assert_eq!(explained.iter().filter(|one| of_ceiling(one)).count(), 5);
+        assert!(explained.iter().all(|one| one.lateness_ns == 70_000 && one.accounted_ns == 0));
+        assert!(asking.window().is_none(), "the window there is belongs to another spike");
+        asking.keep_watch();
+        assert!(!of_ceiling(&asking.explain(&late).unwrap()));
+        assert!(asking.window().is_some());
+        assert_eq!(patient.0, AT_MOST + 1);
+    }
 }

@@ -18,7 +18,7 @@ use crate::inject::{
     self, Detail, Fault, Grid, InLoop, Injected, Injector, Log, LoopLog, Place, Plan, Target, placebo,
 };
 use crate::record::SpikeLimit;
-use crate::thread::{Grant, stay_off_cpu};
+use crate::thread::{AheadOfLoad, Grant, stay_off_cpu};
 
 /// What shall be done to the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +142,7 @@ fn live(
     each: &mut dyn FnMut(&Felt),
 ) -> Result<Disturbed, DisturbError> {
     let loop_tid = LoopTid::default();
+    let _ahead = aimed.explainer.as_ref().map(|_| AheadOfLoad::take(&setting.thread).0);
     let witness = aimed.explainer.as_mut().map(|explainer| explainer as &mut dyn Witness);
     let asking = Asking::of(witness, &loop_tid, setting);
     // Opening the recorder takes time: the grid goes on, the loop begins at its next release.

@@ -19,7 +19,7 @@ use crate::cause::Cost;
 use crate::record::{
     Account, EndReason, Header, Note, Past, Recorder, Recording, Resume, RunWriter, SpikeLimit, Timing, Why, WriteError,
 };
-use crate::thread::{Grant, LockdownError, Ports, ProcessGrants, Usage, Wanted, lockdown, stay_off_cpu};
+use crate::thread::{AheadOfLoad, Grant, LockdownError, Ports, ProcessGrants, Usage, Wanted, lockdown, stay_off_cpu};
 
 /// How often the recorder empties the ring.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
@@ -414,6 +414,7 @@ impl Run {
     ) -> Result<Outcome, RunError> {
         let setting = &self.setting;
         let loop_tid = LoopTid::default();
+        let _ahead = self.witness.as_ref().map(|_| AheadOfLoad::take(&setting.thread).0);
         let asking = Asking::of(self.witness.as_deref_mut(), &loop_tid, setting);
         let earliest = Monotonic.now().plus_ns(LEAD_NS);
         let first_release = setting.phase.first_release(earliest, setting.period_ns, self.tick);
@@ -465,6 +466,7 @@ impl Run {
             cpu_ns: self.usage.cpu_ns,
             causes_cpu_ns: cost.cpu_ns,
             causes_explained: cost.explained,
+            causes_incomplete: cost.incomplete,
             causes_slowest_ns: cost.slowest_ns,
             causes_bytes: cost.bytes_held,
             ..Account::default()

@@ -406,6 +406,9 @@ pub struct Account {
     /// Spikes explained.
     #[serde(default)]
     pub causes_explained: u64,
+    /// Of these, spikes around which events were missing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub causes_incomplete: u64,
     /// The longest that a spike's cycle and its explanation were apart.
     #[serde(default)]
     pub causes_slowest_ns: u64,

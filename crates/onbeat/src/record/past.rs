@@ -121,6 +121,7 @@ impl Account {
             cpu_ns: self.cpu_ns + later.cpu_ns,
             causes_cpu_ns: self.causes_cpu_ns + later.causes_cpu_ns,
             causes_explained: self.causes_explained + later.causes_explained,
+            causes_incomplete: self.causes_incomplete + later.causes_incomplete,
             causes_slowest_ns: self.causes_slowest_ns.max(later.causes_slowest_ns),
             causes_bytes: self.causes_bytes.max(later.causes_bytes),
         }

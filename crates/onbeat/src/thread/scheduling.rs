@@ -3,10 +3,10 @@
 
 use std::io;
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::{Grant, Refusal};
+use super::{Grant, Refusal, Wanted};
 
 /// Makes the calling thread `SCHED_FIFO` at `priority`, or says why not.
 pub(super) fn fifo(priority: u32) -> Grant {
@@ -52,6 +52,80 @@ fn has_cap_sys_nice() -> bool {
 pub fn run_as_ordinary() {
     // Leaving a real-time policy needs no right, so this can only fail where there was nothing to leave.
     let _ = set_policy(libc::SCHED_OTHER, 0);
+}
+
+/// The priority of a thread that explains: below every real-time loop, ahead of all ordinary programs.
+const EXPLAINING: u32 = 1;
+/// `SCHED_RESET_ON_FORK` (include/uapi/linux/sched.h).
+const RESET_ON_FORK: libc::c_int = 0x4000_0000;
+/// Its nice value where it shares the only CPU with a real-time loop.
+const EXPLAINING_NICE: i32 = -10;
+
+/// The calling thread ahead of ordinary programs while this lives, where that cannot disturb the loop: explanations must not
+/// wait for a load. Threads and programs that it starts are ordinary ones.
+#[derive(Debug)]
+pub struct AheadOfLoad {
+    /// The nice value before, when something was changed.
+    before: Option<i32>,
+}
+
+impl AheadOfLoad {
+    /// Beside the loop of `wanted`: real-time priority 1 on the other CPUs; on the only CPU of a real-time loop a high nice
+    /// value, since real-time priority would use up the share of the CPU that the kernel grants to real-time threads.
+    #[must_use]
+    pub fn take(wanted: &Wanted) -> (Self, Grant) {
+        let what = "priority of explanations";
+        if is_real_time_already() {
+            return (Self { before: None }, Grant::given(what, "as onbeat was started"));
+        }
+        let cpus = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        let others = cpus.count() - u32::from(wanted.cpu.is_some_and(|cpu| cpus.is_set(cpu as usize)));
+        let is_real_time = wanted.fifo.is_some_and(|priority| priority > EXPLAINING);
+        // On other CPUs than the loop's, or below the loop: neither can hold it up.
+        let (policy, priority, name) = match (others, is_real_time || wanted.cpu.is_some()) {
+            (1.., true) => (libc::SCHED_FIFO, EXPLAINING, format!("SCHED_FIFO {EXPLAINING}")),
+            (0, _) if is_real_time => (libc::SCHED_OTHER, 0, format!("nice {EXPLAINING_NICE}")),
+            _ => return (Self { before: None }, Grant::refused(what, "ahead of the load", shared_with_loop())),
+        };
+        let nice = getpriority_process(None).unwrap_or(0);
+        let done = set_policy(policy | RESET_ON_FORK, priority).and_then(|()| match policy {
+            libc::SCHED_OTHER => setpriority_process(None, EXPLAINING_NICE).map_err(Into::into),
+            _ => Ok(()),
+        });
+        match done {
+            Ok(()) => (Self { before: Some(nice) }, Grant::given(what, name)),
+            Err(why) => (Self { before: None }, Grant::refused(what, name, not_ahead(why.to_string()))),
+        }
+    }
+}
+
+fn is_real_time_already() -> bool {
+    // SAFETY: thread 0 is the caller; the call takes no addresses.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) } as libc::c_int & !RESET_ON_FORK;
+    !matches!(policy, libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE)
+}
+
+fn shared_with_loop() -> Refusal {
+    let why_not = "an ordinary loop shares its CPU with the thread that explains, which must not take it away";
+    Refusal { remedy: "onbeat measure --cpu N --priority 80 ...".to_owned(), ..not_ahead(why_not.to_owned()) }
+}
+
+fn not_ahead(why_not: String) -> Refusal {
+    Refusal {
+        why_not,
+        costs: "under load explanations may come seconds late, when the events are no longer there",
+        remedy: format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {}", super::this_program()),
+    }
+}
+
+impl Drop for AheadOfLoad {
+    fn drop(&mut self) {
+        // Without rights of its own a process may leave real time, but not take the flag away.
+        if let Some(nice) = self.before {
+            let _ = set_policy(libc::SCHED_OTHER | RESET_ON_FORK, 0);
+            let _ = setpriority_process(None, nice);
+        }
+    }
 }
 
 fn set_policy(policy: libc::c_int, priority: u32) -> io::Result<()> {
@@ -139,5 +213,37 @@ pub(super) fn block_signals() {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> i64 {
+        // SAFETY: thread 0 is the caller; the call takes no addresses.
+        unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) }
+    }
+
+    #[test]
+    fn a_thread_ahead_of_the_load_starts_ordinary_threads_and_is_one_again_afterwards() {
+        let wanted = Wanted { fifo: Some(80), ..Wanted::default() };
+        let (ahead, grant) = AheadOfLoad::take(&wanted);
+        if !grant.granted {
+            println!("skipped: {}", grant.why_not.unwrap_or_default());
+            return;
+        }
+        let is_ordinary = || (policy(), getpriority_process(None).unwrap());
+        assert_ne!(is_ordinary(), (i64::from(libc::SCHED_OTHER), 0));
+        let child = std::thread::scope(|threads| threads.spawn(is_ordinary).join().unwrap());
+        assert_eq!(child, (i64::from(libc::SCHED_OTHER), 0));
+        drop(ahead);
+        assert_eq!(policy() & !i64::from(RESET_ON_FORK), i64::from(libc::SCHED_OTHER));
+    }
+
+    #[test]
+    fn an_ordinary_loop_that_may_run_anywhere_is_not_held_up() {
+        let (_, grant) = AheadOfLoad::take(&Wanted::default());
+        assert!(!grant.granted, "{grant:?}");
     }
 }

@@ -27,7 +27,7 @@ use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting
 use crate::record::{
     Account, Bench, EndReason, Header, LoadEvent, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError,
 };
-use crate::thread::Grant;
+use crate::thread::{AheadOfLoad, Grant};
 pub use begun::Begun;
 use begun::Zero;
 pub use plan::TurnsPlan;
@@ -161,8 +161,9 @@ impl<'c> Conductor<'c> {
         };
         let wanted = &plan.setting.thread;
         let thread = LoopThread { tid: 0, cpu: wanted.cpu, fifo: wanted.fifo };
-        let (explainer, evidence) =
+        let (explainer, mut evidence) =
             if plan.setting.causes { Explainer::open_or_say(thread) } else { (None, Vec::new()) };
+        evidence.extend(explainer.as_ref().map(|_| AheadOfLoad::take(wanted).1));
         Ok(Self {
             shares: Shares::new(left, plan.block_releases(), plan.order, plan.seed),
             plan,
@@ -369,6 +370,7 @@ impl<'c> Conductor<'c> {
             reason: if is_done { EndReason::Complete } else { EndReason::Asked },
             causes_cpu_ns: cost.cpu_ns,
             causes_explained: cost.explained,
+            causes_incomplete: cost.incomplete,
             causes_slowest_ns: cost.slowest_ns,
             causes_bytes: cost.bytes_held,
             ..Account::default()

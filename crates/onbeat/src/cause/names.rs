@@ -1,0 +1,95 @@
+//! Names of threads whose numbers were recorded: asked for after a spike, when nothing waits for it any more.
+
+use std::collections::HashMap;
+use std::fs;
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
+
+use super::event::{Event, Label, Thread, What};
+
+/// For this long a name that was found is taken for the thread's, in nanoseconds.
+const FRESH_NS: u64 = 1_000_000_000;
+/// Names kept at most; all are given up together.
+const MOST: usize = 8192;
+/// The name of a thread that has ended before anybody asked.
+const ENDED: &str = "(ended)";
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    known: HashMap<u32, (Label, Instant)>,
+}
+
+impl Names {
+    /// A thread has ended under this name.
+    pub(super) fn ended(&mut self, tid: u32, name: Label) {
+        self.remember(tid, name);
+    }
+
+    /// Fills in the names of the threads in `event`.
+    pub(super) fn give(&mut self, event: &mut Event) {
+        let cpu = event.cpu;
+        match &mut event.what {
+            What::Switch { prev, next, .. } => [prev, next].into_iter().for_each(|thread| self.name(thread, cpu)),
+            What::Waking { thread, .. } => self.name(thread, cpu),
+            _ => {}
+        }
+    }
+
+    fn name(&mut self, thread: &mut Thread, cpu: u32) {
+        thread.name = if thread.is_idle() { idle_name(cpu) } else { self.of(thread.tid) };
+    }
+
+    fn of(&mut self, tid: u32) -> Label {
+        let now = Monotonic.now();
+        let known = self.known.get(&tid).copied();
+        if let Some((name, _)) = known.filter(|(_, asked)| now.ns_since(*asked) < FRESH_NS) {
+            return name;
+        }
+        let asked = fs::read(format!("/proc/{tid}/comm")).ok();
+        let asked = asked.map(|bytes| Label::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
+        // The name that it had when somebody asked before is better than none.
+        let name = asked.or(known.map(|(name, _)| name)).unwrap_or_else(|| Label::from(ENDED));
+        self.remember(tid, name);
+        name
+    }
+
+    fn remember(&mut self, tid: u32, name: Label) {
+        if self.known.len() >= MOST {
+            self.known.clear();
+        }
+        self.known.insert(tid, (name, Monotonic.now()));
+    }
+}
+
+fn idle_name(cpu: u32) -> Label {
+    Label::from(format!("swapper/{cpu}").as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(prev: u32, next: u32) -> Event {
+        let thread = |tid| Thread { tid, prio: 120, name: Label::default() };
+        let what = What::Switch { prev: thread(prev), prev_state: Default::default(), next: thread(next) };
+        Event { at: Instant::from_ns(1), cpu: 3, tid: prev, what }
+    }
+
+    fn names_in(names: &mut Names, mut event: Event) -> [String; 2] {
+        names.give(&mut event);
+        let What::Switch { prev, next, .. } = event.what else { return Default::default() };
+        [prev, next].map(|thread| thread.name.text().into_owned())
+    }
+
+    #[test]
+    fn threads_are_named_by_the_kernel_by_their_end_or_not_at_all() {
+        let mut names = Names::default();
+        let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        let comm = fs::read_to_string("/proc/thread-self/comm").unwrap();
+        assert_eq!(names_in(&mut names, switch(0, own)), ["swapper/3", comm.trim_end()]);
+        // No thread can have these numbers.
+        names.ended(4_194_305, Label::from("rustc"));
+        assert_eq!(names_in(&mut names, switch(4_194_305, 4_194_306)), ["rustc", ENDED]);
+    }
+}

@@ -1,0 +1,260 @@
+//! The loop's path through the kernel, recorded by BPF: switches, wake-ups, timers, idle states.
+//!
+//! Every wake-up of the loop passes these trace points, so what recording costs falls on its latency; a program that writes
+//! 32 bytes costs a fraction of an event in tracefs. Records go to a ring per CPU in memory that is shared with this
+//! process: nothing is copied, and nothing is read until somebody asks. Names of threads are found out then.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use onbeat_rt::Instant;
+
+use super::bpf::{Array, At, Attached, SharedArray};
+use super::btf::{Btf, BtfError};
+use super::event::{Event, Lost, What};
+use super::names::Names;
+use super::path_program::{Maps, Offsets, program};
+use super::path_record::{LENGTH, Noted, PathKind, WORDS, read};
+
+/// The path cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PathError {
+    #[error("/sys/kernel/btf/vmlinux: {0}; the kernel needs CONFIG_DEBUG_INFO_BTF")]
+    NoDescription(io::Error),
+    #[error(transparent)]
+    Description(#[from] BtfError),
+    #[error(
+        "the kernel refuses the BPF program at {0}: {1}; it takes root (or CAP_BPF and CAP_PERFMON) and Linux 5.18"
+    )]
+    Refused(&'static str, io::Error),
+    #[error("the kernel refuses a BPF map: {0}; it takes root (or CAP_BPF) and Linux 5.5")]
+    NoMap(#[from] io::Error),
+}
+
+/// Words between the counts of two CPUs: each has a cache line of its own.
+const HEAD_WORDS: u32 = 8;
+
+/// The recorder of the path.
+#[derive(Debug)]
+pub(super) struct PathRecorder {
+    control: Array,
+    heads: SharedArray,
+    records: SharedArray,
+    exponent: u32,
+    kinds: Vec<PathKind>,
+    names: Names,
+    _programs: Vec<Attached>,
+}
+
+/// What one CPU's ring holds of a stretch of time.
+#[derive(Debug, Default)]
+pub(super) struct Stretch {
+    pub(super) events: Vec<Event>,
+    pub(super) lost: Option<Lost>,
+}
+
+impl PathRecorder {
+    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs. Trace points that the kernel lacks are
+    /// left out, except those without which nothing can be explained.
+    pub(super) fn open(tid: u32, cpus: u32, kib: u32) -> Result<Self, PathError> {
+        let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(PathError::NoDescription)?;
+        let btf = Btf::parse(bytes)?;
+        let offsets = Offsets::of(&btf)?;
+        let exponent = (kib * 1024 / LENGTH).max(2).ilog2();
+        let control = Array::create(8, 1)?;
+        let heads = SharedArray::create(HEAD_WORDS, cpus)?;
+        let records = SharedArray::create(WORDS as u32, cpus << exponent)?;
+        let maps = Maps {
+            control: control.number(),
+            heads: heads.number(),
+            records: records.number(),
+            exponent: exponent.cast_signed(),
+        };
+        let recorder = Self {
+            control,
+            heads,
+            records,
+            exponent,
+            kinds: Vec::new(),
+            names: Names::default(),
+            _programs: Vec::new(),
+        };
+        recorder.follow(tid)?;
+        recorder.attach(&btf, &offsets, maps)
+    }
+
+    fn attach(mut self, btf: &Btf, offsets: &Offsets, maps: Maps) -> Result<Self, PathError> {
+        for kind in PathKind::ALL {
+            let point = match btf.trace_point(kind.trace_point()) {
+                Ok(point) => point,
+                Err(why) if matches!(kind, PathKind::Switch | PathKind::Waking) => return Err(why.into()),
+                Err(_) => continue,
+            };
+            let attached = Attached::load(&program(kind, offsets, maps), At::Typed(point));
+            self._programs.push(attached.map_err(|why| PathError::Refused(kind.trace_point(), why))?);
+            self.kinds.push(kind);
+        }
+        Ok(self)
+    }
+
+    /// Records the wake-ups and timers of another thread from now on.
+    pub(super) fn follow(&self, tid: u32) -> io::Result<()> {
+        self.control.write(0, &u64::from(tid).to_ne_bytes())
+    }
+
+    /// Trace points that are recorded here.
+    pub(super) fn kinds(&self) -> &[PathKind] {
+        &self.kinds
+    }
+
+    pub(super) const fn bytes_held(&self) -> u64 {
+        self.records.bytes_held() + self.heads.bytes_held()
+    }
+
+    /// What `cpu` did between two instants, in order of time.
+    pub(super) fn stretch(&mut self, cpu: u32, from: Instant, to: Instant) -> Stretch {
+        let ring = Ring { heads: self.heads.words(), records: self.records.words(), exponent: self.exponent };
+        let mut taken = ring.between(cpu, from, to);
+        taken.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
+        taken.events.sort_by_key(|event| event.at);
+        give_functions(&mut taken.events);
+        taken.events.iter_mut().for_each(|event| self.names.give(event));
+        Stretch { events: taken.events, lost: taken.lost }
+    }
+}
+
+/// A timer's function is recorded when it expires, not when it is set.
+fn give_functions(events: &mut [Event]) {
+    let mut known = None;
+    for event in events.iter_mut().rev() {
+        match &mut event.what {
+            What::TimerExpireEntry { timer, function, .. } => known = Some((*timer, *function)),
+            What::TimerStart { timer, function, .. } => {
+                *function = known.filter(|(of, _)| of == timer).map_or(0, |(_, function)| function);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The shared memory as programs leave it.
+struct Ring<'r> {
+    heads: &'r [AtomicU64],
+    records: &'r [AtomicU64],
+    exponent: u32,
+}
+
+#[derive(Default)]
+struct Taken {
+    events: Vec<Event>,
+    ended: Vec<(u32, super::event::Label)>,
+    lost: Option<Lost>,
+}
+
+impl Ring<'_> {
+    fn head(&self, cpu: u32) -> u64 {
+        self.heads.get(cpu as usize * HEAD_WORDS as usize).map_or(0, |head| head.load(Ordering::Acquire))
+    }
+
+    fn record(&self, cpu: u32, number: u64) -> Option<Noted> {
+        let place = (u64::from(cpu) << self.exponent) | number & ((1 << self.exponent) - 1);
+        let first = usize::try_from(place).ok()? * WORDS;
+        let words = self.records.get(first..first + WORDS)?;
+        let mut copy = [0; WORDS];
+        copy.iter_mut().zip(words).for_each(|(copy, word)| *copy = word.load(Ordering::Acquire));
+        read(cpu, copy)
+    }
+
+    /// Goes back from the newest record to the first before `from`. Names of threads that have ended since are found on the way.
+    fn between(&self, cpu: u32, from: Instant, to: Instant) -> Taken {
+        let mut taken = Taken::default();
+        let mut numbered: Vec<(u64, Event)> = Vec::new();
+        let head = self.head(cpu);
+        let oldest = head.saturating_sub(1 << self.exponent);
+        let mut reached = oldest == 0;
+        for number in (oldest..head).rev() {
+            match self.record(cpu, number) {
+                Some(Noted::Event(event)) if event.at < from => {
+                    reached = true;
+                    break;
+                }
+                Some(Noted::Event(event)) if event.at <= to => numbered.push((number, event)),
+                Some(Noted::Ended(tid, name)) => taken.ended.push((tid, name)),
+                _ => {}
+            }
+        }
+        // Meanwhile programs went on writing over the oldest ones, and are about to write over one more.
+        let valid = (self.head(cpu) + 1).saturating_sub(1 << self.exponent);
+        let overtaken = numbered.last().is_some_and(|(number, _)| *number < valid);
+        taken.events = numbered.into_iter().filter(|(number, _)| *number >= valid).map(|(_, event)| event).collect();
+        if !reached || overtaken {
+            let to = taken.events.last().map_or(to, |oldest| oldest.at);
+            taken.lost = Some(Lost { cpu, from, to, count: None });
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rings of four records for two CPUs; what a program would write.
+    struct Written {
+        heads: Vec<AtomicU64>,
+        records: Vec<AtomicU64>,
+    }
+
+    impl Written {
+        fn new() -> Self {
+            let zeros = |words: usize| (0..words).map(|_| AtomicU64::new(0)).collect();
+            Self { heads: zeros(2 * HEAD_WORDS as usize), records: zeros(2 * 4 * WORDS) }
+        }
+
+        fn idle(&self, cpu: usize, at: u64) {
+            let number = self.heads[cpu * HEAD_WORDS as usize].fetch_add(1, Ordering::Relaxed) as usize;
+            let record = &self.records[(cpu * 4 + number % 4) * WORDS..][..WORDS];
+            let kind = u64::from_ne_bytes([[0; 4], (PathKind::Idle as u32).to_ne_bytes()].concat().try_into().unwrap());
+            [at, kind, 0, 0].iter().zip(record).for_each(|(value, word)| word.store(*value, Ordering::Relaxed));
+        }
+
+        fn between(&self, cpu: u32, from: u64, to: u64) -> (Vec<u64>, Option<(u64, u64)>) {
+            let ring = Ring { heads: &self.heads, records: &self.records, exponent: 2 };
+            let taken = ring.between(cpu, Instant::from_ns(from), Instant::from_ns(to));
+            let times = taken.events.iter().map(|event| event.at.as_ns()).collect();
+            (times, taken.lost.map(|lost| (lost.from.as_ns(), lost.to.as_ns())))
+        }
+    }
+
+    #[test]
+    fn records_of_a_stretch_come_from_the_cpus_own_ring() {
+        let written = Written::new();
+        [10, 20, 30].into_iter().for_each(|at| written.idle(1, at));
+        assert_eq!(written.between(1, 15, 25), (vec![20], None));
+        assert_eq!(written.between(1, 0, 99), (vec![30, 20, 10], None), "nothing was before");
+        assert_eq!(written.between(0, 0, 99), (vec![], None));
+        assert_eq!(written.between(7, 0, 99), (vec![], None), "no such CPU");
+    }
+
+    #[test]
+    fn what_was_written_over_is_a_loss() {
+        let written = Written::new();
+        [10, 20, 30, 40, 50, 60].into_iter().for_each(|at| written.idle(0, at));
+        // Of four records the oldest may be the next one to be written over.
+        assert_eq!(written.between(0, 45, 99), (vec![60, 50], None));
+        assert_eq!(written.between(0, 35, 99), (vec![60, 50, 40], None));
+        assert_eq!(written.between(0, 15, 99), (vec![60, 50, 40], Some((15, 40))));
+        assert_eq!(written.between(0, 5, 8), (vec![], Some((5, 8))), "all of it");
+    }
+
+    #[test]
+    fn a_timer_that_is_set_has_the_function_that_it_calls_later() {
+        let at = Instant::from_ns;
+        let event = |ns, what| Event { at: at(ns), cpu: 0, tid: 7, what };
+        let start = |function| What::TimerStart { timer: 5, function, expires: at(9), softexpires: at(9) };
+        let expiry = What::TimerExpireEntry { timer: 5, function: 77, now: at(9) };
+        let mut events = [event(1, start(0)), event(9, expiry), event(10, start(0))];
+        give_functions(&mut events);
+        assert_eq!([events[0].what, events[2].what], [start(77), start(0)]);
+    }
+}

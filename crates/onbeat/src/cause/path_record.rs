@@ -1,0 +1,213 @@
+//! One record of the loop's path through the kernel, 32 bytes as a program in the kernel wrote them.
+//!
+//! ```text
+//!   0        8     12            16                                32
+//!   | time   | tid | kind, extra | what belongs to the kind        |
+//! ```
+
+use onbeat_rt::Instant;
+
+use super::decode::Kind;
+use super::event::{Event, Label, State, Thread, Vector, What};
+
+/// Bytes of a record.
+pub(super) const LENGTH: u32 = 32;
+/// 64-bit words of it.
+pub(super) const WORDS: usize = 4;
+
+/// Places in a record.
+pub(super) const AT: i16 = 0;
+pub(super) const TID: i16 = 8;
+pub(super) const KIND: i16 = 12;
+pub(super) const REST: i16 = 16;
+
+/// What a record is about: the low byte of the word at [`KIND`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathKind {
+    /// Extra: whether `prev` was preempted. Then `next`, its priority, the priority of `prev`, the state of `prev`.
+    Switch = 1,
+    /// Thread, priority, CPU.
+    Waking = 2,
+    /// Extra: how much later than asked for it may expire, in nanoseconds, at most 2²⁴ − 1. Then timer, instant asked for.
+    TimerStart = 3,
+    /// Timer, function.
+    TimerExpireEntry = 4,
+    /// Timer.
+    TimerExpireExit = 5,
+    /// Idle state, or all ones for awake.
+    Idle = 6,
+    LocalTimerEntry = 7,
+    LocalTimerExit = 8,
+    /// The thread ends; its name.
+    Exit = 9,
+}
+
+impl PathKind {
+    /// All of them.
+    pub(super) const ALL: [Self; 9] = [
+        Self::Switch,
+        Self::Waking,
+        Self::TimerStart,
+        Self::TimerExpireEntry,
+        Self::TimerExpireExit,
+        Self::Idle,
+        Self::LocalTimerEntry,
+        Self::LocalTimerExit,
+        Self::Exit,
+    ];
+
+    /// Whether tracefs calls it `kind`.
+    pub(super) const fn is(self, kind: Kind) -> bool {
+        matches!(
+            (self, kind),
+            (Self::Switch, Kind::Switch)
+                | (Self::Waking, Kind::Waking)
+                | (Self::TimerStart, Kind::TimerStart)
+                | (Self::TimerExpireEntry, Kind::TimerExpireEntry)
+                | (Self::TimerExpireExit, Kind::TimerExpireExit)
+                | (Self::Idle, Kind::Idle)
+                | (Self::LocalTimerEntry, Kind::VectorEntry(Vector::LocalTimer))
+                | (Self::LocalTimerExit, Kind::VectorExit(Vector::LocalTimer))
+        )
+    }
+
+    /// The kernel's trace point.
+    pub(super) const fn trace_point(self) -> &'static str {
+        match self {
+            Self::Switch => "sched_switch",
+            Self::Waking => "sched_waking",
+            Self::TimerStart => "hrtimer_start",
+            Self::TimerExpireEntry => "hrtimer_expire_entry",
+            Self::TimerExpireExit => "hrtimer_expire_exit",
+            Self::Idle => "cpu_idle",
+            Self::LocalTimerEntry => "local_timer_entry",
+            Self::LocalTimerExit => "local_timer_exit",
+            Self::Exit => "sched_process_exit",
+        }
+    }
+}
+
+/// `cpu_idle`'s state when the CPU is awake again (`PWR_EVENT_EXIT`).
+const AWAKE: u32 = u32::MAX;
+
+/// A record, or what it says beside events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Noted {
+    /// An event; threads in it have no names yet.
+    Event(Event),
+    /// This thread has ended under this name.
+    Ended(u32, Label),
+}
+
+/// Reads a record of `cpu`; `None` when it is still being written, or of no known kind.
+pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<Noted> {
+    let [at, head, first, second] = words;
+    let at = Instant::from_ns(Some(at).filter(|at| *at != 0)?);
+    let (tid, kind) = halves(head);
+    let (extra, (a, b), (c, d)) = (kind >> 8, halves(first), halves(second));
+    let thread = |tid, prio: u32| Thread { tid, prio: prio.cast_signed(), name: Label::default() };
+    let kind = PathKind::ALL.into_iter().find(|known| *known as u32 == kind & 0xff)?;
+    let what = match kind {
+        PathKind::Switch => {
+            What::Switch { prev: thread(tid, c), prev_state: state_shown(d, extra != 0), next: thread(a, b) }
+        }
+        PathKind::Waking => What::Waking { thread: thread(a, b), target_cpu: c },
+        PathKind::TimerStart => {
+            let softexpires = Instant::from_ns(second);
+            What::TimerStart { timer: first, function: 0, expires: softexpires.plus_ns(extra.into()), softexpires }
+        }
+        // What the kernel took for now is not recorded: the time of the record is a little later.
+        PathKind::TimerExpireEntry => What::TimerExpireEntry { timer: first, function: second, now: at },
+        PathKind::TimerExpireExit => What::TimerExpireExit { timer: first },
+        PathKind::Idle if a == AWAKE => What::IdleExit,
+        PathKind::Idle => What::IdleEntry { state: a },
+        PathKind::LocalTimerEntry => What::VectorEntry(Vector::LocalTimer),
+        PathKind::LocalTimerExit => What::VectorExit(Vector::LocalTimer),
+        PathKind::Exit => {
+            let name = [first.to_ne_bytes(), second.to_ne_bytes()].concat();
+            return Some(Noted::Ended(tid, Label::new(&name)));
+        }
+    };
+    Some(Noted::Event(Event { at, cpu, tid, what }))
+}
+
+const fn halves(word: u64) -> (u32, u32) {
+    let (low, high) = (word as u32, (word >> 32) as u32);
+    if cfg!(target_endian = "little") { (low, high) } else { (high, low) }
+}
+
+/// The state as `sched_switch` shows it, from the bits of `task_struct` (`__task_state_index` in include/linux/sched.h).
+const fn state_shown(bits: u32, preempted: bool) -> State {
+    const REPORTED: u32 = 0x7f;
+    const IDLE: u32 = 0x402;
+    /// Waiting for a sleeping lock of PREEMPT_RT, and frozen: both shown as uninterruptible.
+    const AS_BLOCKED: u32 = 0x1000 | 0x8000;
+    if preempted {
+        return State(0x100);
+    }
+    let reported = if bits & IDLE == IDLE {
+        0x80
+    } else if bits & AS_BLOCKED != 0 {
+        2
+    } else {
+        bits & REPORTED
+    };
+    // Only the highest one is shown.
+    State(if reported == 0 { 0 } else { 1 << reported.ilog2() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(low: u32, high: u32) -> u64 {
+        let [low, high] = [low, high].map(u32::to_ne_bytes);
+        u64::from_ne_bytes([low, high].concat().try_into().unwrap())
+    }
+
+    fn what(kind: u32, tid: u32, rest: [u64; 2]) -> Option<What> {
+        match read(1, [77, word(tid, kind), rest[0], rest[1]])? {
+            Noted::Event(event) => {
+                assert_eq!((event.at.as_ns(), event.cpu, event.tid), (77, 1, tid));
+                Some(event.what)
+            }
+            Noted::Ended(..) => None,
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_laid_out() {
+        let thread = |tid, prio| Thread { tid, prio, name: Label::default() };
+        let switch =
+            |prev_state| What::Switch { prev: thread(5, 120), prev_state: State(prev_state), next: thread(9, 9) };
+        assert_eq!(what(1, 5, [word(9, 9), word(120, 1)]), Some(switch(1)));
+        assert_eq!(what(1 | 1 << 8, 5, [word(9, 9), word(120, 0)]), Some(switch(0x100)));
+        let deadline = What::Waking { thread: thread(9, -1), target_cpu: 3 };
+        assert_eq!(what(2, 5, [word(9, u32::MAX), word(3, 0)]), Some(deadline));
+        let (softexpires, expires) = (Instant::from_ns(1_000_000), Instant::from_ns(1_050_000));
+        let start = What::TimerStart { timer: 0xffff_8000, function: 0, expires, softexpires };
+        assert_eq!(what(3 | 50_000 << 8, 9, [0xffff_8000, 1_000_000]), Some(start));
+        let now = Instant::from_ns(77);
+        let entry = What::TimerExpireEntry { timer: 0xffff_8000, function: u64::MAX, now };
+        assert_eq!(what(4, 0, [0xffff_8000, u64::MAX]), Some(entry));
+        assert_eq!(what(5, 0, [0xffff_8000, 0]), Some(What::TimerExpireExit { timer: 0xffff_8000 }));
+        assert_eq!(what(6, 0, [word(1, 0), 0]), Some(What::IdleEntry { state: 1 }));
+        assert_eq!(what(6, 0, [word(u32::MAX, 0), 0]), Some(What::IdleExit));
+        assert_eq!(what(7, 0, [0, 0]), Some(What::VectorEntry(Vector::LocalTimer)));
+        assert_eq!(what(8, 0, [0, 0]), Some(What::VectorExit(Vector::LocalTimer)));
+        let name = u64::from_ne_bytes(*b"rustc\0\0\0");
+        assert_eq!(read(1, [77, word(31, 9), name, 0]), Some(Noted::Ended(31, Label::from("rustc"))));
+        assert_eq!(what(10, 0, [0, 0]), None);
+        assert_eq!(read(1, [0, word(5, 1), 0, 0]), None, "still being written");
+    }
+
+    #[test]
+    fn states_are_shown_as_the_kernel_shows_them() {
+        let shown =
+            [(0, "R"), (1, "S"), (2, "D"), (0x402, "I"), (0x1002, "D"), (0x8000, "D"), (4, "T"), (0x80 | 0x20, "Z")];
+        for (bits, letters) in shown {
+            assert_eq!(state_shown(bits, false).to_string(), letters, "{bits:#x}");
+        }
+        assert_eq!(state_shown(0, true).to_string(), "R+");
+    }
+}
