@@ -385,7 +385,7 @@ complete -c onbeat -n "__fish_onbeat_using_subcommand load" -s h -l help -d 'Pri
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l for -d 'How long each lasts' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l every -d 'From one to the next [default: 100ms, or the least that the cause takes]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l count -d 'How many' -r
-complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l pid -d 'The loop of this process [default: a loop of onbeat\'s own, at priority 90, is run and disturbed]' -r
+complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l pid -d 'The loop of this process [default: a loop of onbeat\'s own is run and disturbed, at priority 90 unless the cause takes an ordinary one]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l cpu -d 'The loop\'s CPU [default: the one it is bound to; for a loop of onbeat\'s own the last one]' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l period -d 'The loop\'s period' -r
 complete -c onbeat -n "__fish_onbeat_using_subcommand inject" -l phase -d 'With --pid: where the releases lie in each period of CLOCK_MONOTONIC (`phase_ns` of a run file)' -r

@@ -93,7 +93,10 @@ impl Condition {
             (Fault::RtThrottling | Fault::FairServer, _, Background::Paper) => {
                 Some("other ordinary threads always want the CPU, so the two rules cannot be told apart")
             }
-            (Fault::KernelSection | Fault::SpinLockSection | Fault::IpiStorm, Class::Ordinary, Background::Paper) => {
+            (Fault::IpiStorm, Class::Ordinary, _) => {
+                Some("its own thread on the loop's CPU would preempt an ordinary loop")
+            }
+            (Fault::KernelSection | Fault::SpinLockSection, Class::Ordinary, Background::Paper) => {
                 Some("its thread must be ordinary too, and does not get the CPU in time")
             }
             (Fault::ForcedMigration | Fault::OrdinaryHog, Class::Ordinary, Background::Paper) => {

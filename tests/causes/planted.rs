@@ -54,9 +54,13 @@ pub(crate) enum Judged {
 ///
 /// An `ipi_storm` is interrupts of a microsecond each, whose way in and out of a guest takes longer than their handlers, so that
 /// the loop's timer is late and no event says by what.
+///
+/// Behind a kernel section the scheduler may let the thread run on beyond it, when the loop is an ordinary one too: it is preempted, and
+/// the cause must say in which system call the wake-up found the thread.
 const fn also(fault: Fault) -> &'static [CauseKind] {
     match fault {
         Fault::IpiStorm => &[CauseKind::LateTimer, CauseKind::InterruptsOff],
+        Fault::KernelSection | Fault::SpinLockSection => &[CauseKind::Preempted],
         _ => &[],
     }
 }
@@ -70,6 +74,9 @@ pub(crate) fn is_named(fault: Fault, kind: CauseKind) -> bool {
 fn is_planted(fault: Fault, cause: &Cause) -> bool {
     let by_us = |culprit: &onbeat::cause::Culprit| culprit.tid.is_none() || culprit.name.starts_with("onbeat-");
     let fits = match cause.kind {
+        CauseKind::Preempted if fault.cause() == CauseKind::KernelSection => {
+            cause.culprit.as_ref().is_some_and(|culprit| by_us(culprit) && culprit.woken_in.is_some())
+        }
         CauseKind::Preempted | CauseKind::KernelSection | CauseKind::LockWait => {
             cause.culprit.as_ref().is_none_or(by_us)
         }
@@ -179,10 +186,12 @@ pub(crate) fn judged(felt: &Felt, ordinary: &Ordinary) -> Judged {
     }
 }
 
-/// How much of the cycle, from its release to its end, lies inside the injection.
+/// How much of the cycle, from its release to its end, lies inside the injection, less what somebody else kept the loop off its CPU
+/// meanwhile by the kernel's own account: that part is not the injection's work.
 fn covered_ns(felt: &Felt, met: &Late) -> u64 {
     let (release, end) = (met.sample.release, met.sample.release.plus_ns(met.sample.response_time_ns()));
-    felt.injected.end().min(end).ns_since(felt.injected.at.max(release))
+    let inside_ns = felt.injected.end().min(end).ns_since(felt.injected.at.max(release));
+    inside_ns.saturating_sub(felt.injected.kept_off_ns)
 }
 
 impl Row {

@@ -35,6 +35,7 @@ export const ADVICE: readonly Row[] = [
   ['preempt-rt', 'a PREEMPT_RT kernel lets go much earlier', [], ['preempt_rt']],
   ['preempt-full', 'preempt=full on the kernel command line lets go earlier', [], ['preempt_rt', 'preempt_full']],
   ['priority', 'give the loop a priority above that thread\'s (tuning P)', [], []],
+  ['priority-outside-calls', 'give the loop a priority above that thread\'s (tuning P): this helps only if the thread soon leaves its system call', [], []],
   ['move-thread', 'move that thread to another CPU (tuning C)', [], ['one_cpu']],
   ['per-cpu-thread', 'a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)', [], ['one_cpu', 'shielded']],
   ['deadline-elsewhere', 'a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)', [], ['one_cpu']],
@@ -89,7 +90,8 @@ function candidates({ kind, culprit, ns }: Asked, { facts, priority, idle_exit_n
       const of = culprit?.prio === undefined ? undefined : HIGHEST - culprit.prio;
       if (of !== undefined && of > HIGHEST) return ['deadline-elsewhere'];
       const elsewhere = culprit?.tid !== undefined && OF_ONE_CPU.test(culprit.name) ? 'per-cpu-thread' : 'move-thread';
-      return of !== undefined && (of === HIGHEST || priority > Math.max(of, 0)) ? [elsewhere] : ['priority', elsewhere];
+      if (of !== undefined && (of === HIGHEST || priority > Math.max(of, 0))) return [elsewhere];
+      return culprit?.woken_in === undefined ? ['priority', elsewhere] : [elsewhere, 'priority-outside-calls'];
     }
     case 'late_idle_exit':
       if (!isGuest) return ['bound-idle', 'idle-poll', 'spin'];

@@ -21,7 +21,7 @@ pub use lockdown::{LockdownError, Ports, lockdown};
 pub use pasted::{shell_line, shell_word};
 pub(crate) use scheduling::run_by_deadline;
 pub use scheduling::{AheadOfLoad, run_as_ordinary, stay_off_cpu};
-pub use usage::Usage;
+pub use usage::{Usage, run_delay_ns};
 
 /// One thing that was asked of the system: a rung of the capability ladder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -23,7 +23,10 @@ fn by(kind: Kind, name: &str) -> Cause {
 }
 
 fn preempted(name: &str, prio: i32) -> Cause {
-    cause(Kind::Preempted, Some(Culprit { name: name.to_owned(), tid: Some(7), prio: Some(prio), system_call: None }))
+    cause(
+        Kind::Preempted,
+        Some(Culprit { name: name.to_owned(), tid: Some(7), prio: Some(prio), ..Culprit::default() }),
+    )
 }
 
 fn so<const N: usize>(facts: [Fact; N]) -> Situation {
@@ -38,6 +41,9 @@ fn causes() -> Vec<Cause> {
     let threads = [("hog", 49), ("hog", 120), ("hog", 0), ("hog", -1), ("irq/24-nvme", 49), ("migration/1", 0)];
     all.extend(threads.map(|(name, prio)| preempted(name, prio)));
     all.extend(["ksoftirqd/1", "kworker/1:0H", "kworker/u8:3"].map(|name| preempted(name, 120)));
+    let mut in_a_call = preempted("hog", 120);
+    in_a_call.culprit.as_mut().unwrap().woken_in = Some("ppoll".to_owned());
+    all.push(in_a_call);
     let halted = by(Kind::LateTimer, Culprit::HALTED);
     all.extend([halted.clone(), Cause { ns: 900_000, ..halted }]);
     all

@@ -5,7 +5,7 @@ mod cause_world;
 
 use cause_world::{DL_TASK, LOOP, RT_PERIOD, TICK, TIMER, WAKE_UP, World, idle, looper, main_of, thread, us, us_of};
 use onbeat::cause::classify::{SpikeFacts, stalls};
-use onbeat::cause::event::{Label, State, Thread, Vector, What};
+use onbeat::cause::event::{Label, Softirq, State, Thread, Vector, What};
 use onbeat::cause::kind::{CauseKind as Kind, Explanation};
 
 fn dd() -> Thread {
@@ -231,6 +231,19 @@ fn an_ordinary_loop_ran_out_of_its_cpu_quota() {
     let explanation = held_back(dd(), Some(59_000));
     assert_eq!(main_of(&explanation).0, Kind::CpuQuota, "others use the time that the quota leaves");
     assert!(explanation.main().unwrap().evidence.contains("throttled for 59.0 ms"));
+}
+
+#[test]
+fn softirqs_do_not_hold_back_a_loop_whose_quota_is_used_up() {
+    let mut world = World::asleep_beside(idle());
+    world.facts.prio = 120;
+    world.counters.throttled_ns = Some(39_000_000);
+    world.timer_interrupt(1001, 5);
+    world.on(1, 2_000, 0, What::SoftirqEntry(Softirq(3))).on(1, 30_000, 0, What::SoftirqExit(Softirq(3)));
+    world.loop_runs(41_000, idle());
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation), (Kind::CpuQuota, none()));
+    assert_eq!(us_of(&explanation, Kind::Softirq), 0);
 }
 
 #[test]

@@ -136,13 +136,29 @@ fn a_timers_function_without_a_name_is_known_by_its_address() {
 
 /// An ordinary loop waits 900 us for dd, which was found in one system call and left in another.
 fn ordinary_loop_beside_dd(found: Option<i64>, left: i64, meanwhile: impl FnOnce(&mut World)) -> (Kind, String) {
+    main_of(&explained_beside_dd(found, left, meanwhile))
+}
+
+fn explained_beside_dd(found: Option<i64>, left: i64, meanwhile: impl FnOnce(&mut World)) -> Explanation {
     let mut world = World::asleep_beside(dd());
     world.facts.prio = 120;
     world.timer_interrupt(1001, 5);
     world.wake_up_found(1003, 7, found, found.is_none()).left_in_call(1906, 7, left);
     meanwhile(&mut world);
     world.loop_runs(1906, dd());
-    main_of(&world.explained())
+    world.explained()
+}
+
+#[test]
+fn a_thread_that_was_let_run_on_is_said_to_have_been_in_its_call_at_the_wake_up() {
+    let explanation = explained_beside_dd(Some(libc::SYS_read), libc::SYS_futex, |_| ());
+    let main = explanation.main().unwrap();
+    assert_eq!(main.culprit.as_ref().unwrap().woken_in.as_deref(), Some("read"));
+    assert!(main.evidence.ends_with("the loop's wake-up found it in read"), "{}", main.evidence);
+    assert_eq!(main.words(), "preempted by dd", "one culprit, whatever it was doing");
+
+    let in_user_code = explained_beside_dd(None, libc::SYS_futex, |_| ());
+    assert_eq!(in_user_code.main().unwrap().culprit.as_ref().unwrap().woken_in, None);
 }
 
 #[test]

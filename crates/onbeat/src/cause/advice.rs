@@ -92,6 +92,7 @@ pub enum Advice {
     PreemptRt,
     PreemptFull,
     Priority,
+    PriorityOutsideCalls,
     MoveThread,
     PerCpuThread,
     DeadlineElsewhere,
@@ -117,7 +118,7 @@ struct Row(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact])
 
 /// In the order of [`Advice`].
 #[rustfmt::skip] // A row is a line.
-const ROWS: [Row; 41] = [
+const ROWS: [Row; 42] = [
     Row(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[]),
     Row(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[]),
     Row(Advice::KeepAwake, "keep-awake", "keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)", &[Fact::Guest], &[Fact::IdlePolls]),
@@ -141,6 +142,7 @@ const ROWS: [Row; 41] = [
     Row(Advice::PreemptRt, "preempt-rt", "a PREEMPT_RT kernel lets go much earlier", &[], &[Fact::PreemptRt]),
     Row(Advice::PreemptFull, "preempt-full", "preempt=full on the kernel command line lets go earlier", &[], &[Fact::PreemptRt, Fact::PreemptFull]),
     Row(Advice::Priority, "priority", "give the loop a priority above that thread's (tuning P)", &[], &[]),
+    Row(Advice::PriorityOutsideCalls, "priority-outside-calls", "give the loop a priority above that thread's (tuning P): this helps only if the thread soon leaves its system call", &[], &[]),
     Row(Advice::MoveThread, "move-thread", "move that thread to another CPU (tuning C)", &[], &[Fact::OneCpu]),
     Row(Advice::PerCpuThread, "per-cpu-thread", "a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
     Row(Advice::DeadlineElsewhere, "deadline-elsewhere", "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)", &[], &[Fact::OneCpu]),
@@ -281,6 +283,8 @@ fn against_thread(culprit: Option<&Culprit>, situation: &Situation) -> Vec<Advic
         Some(priority) if priority == HIGHEST || i64::from(situation.priority) > i64::from(priority.max(0)) => {
             vec![elsewhere]
         }
+        // What the kernel does for it keeps a real-time loop waiting as well.
+        _ if culprit.is_some_and(|culprit| culprit.woken_in.is_some()) => vec![elsewhere, Advice::PriorityOutsideCalls],
         _ => vec![Advice::Priority, elsewhere],
     }
 }

@@ -232,10 +232,14 @@ impl<'w> Judge<'w> {
     }
 
     fn while_ready(&self, slice: &Slice, span: &OwnSpan, refusal: Option<&Refusal>, idle_ns: u64) -> Judged {
+        let refused = refusal.filter(|refusal| slice.to > refusal.from);
+        // A loop whose cgroup is throttled would not run, whatever the CPU does meanwhile.
+        if let Some(quota) = refused.filter(|refusal| refusal.kind == CauseKind::CpuQuota) {
+            return (Verdict::Cause(quota.kind), None, Some(quota.evidence.clone()));
+        }
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
         }
-        let refused = refusal.filter(|refusal| slice.to > refusal.from);
         let refused_by =
             |culprit| refused.map(|refusal| (Verdict::Cause(refusal.kind), culprit, Some(refusal.evidence.clone())));
         match slice.doing {
@@ -254,7 +258,7 @@ impl<'w> Judge<'w> {
                     Some(number) => {
                         (Verdict::Cause(CauseKind::KernelSection), Some(thread_culprit(&thread, Some(number))), None)
                     }
-                    None => (Verdict::Cause(CauseKind::Preempted), Some(thread_culprit(&thread, None)), None),
+                    None => self.let_run_on(&thread),
                 }),
             Doing::Thread(thread) => {
                 refused_by(Some(thread_culprit(&thread, None))).unwrap_or_else(|| self.not_let_go(slice, &thread, span))
@@ -272,6 +276,18 @@ impl<'w> Judge<'w> {
             }),
             _ => cause(CauseKind::Unexplained),
         }
+    }
+
+    /// The scheduler let a thread have the CPU. Of one that an ordinary loop's wake-up found in a system call it is said, since what the
+    /// kernel does for it would keep a real-time loop waiting too.
+    fn let_run_on(&self, thread: &Thread) -> Judged {
+        let call = match self.mode_when_interrupted(thread) {
+            Some(Mode::Syscall(number)) if !self.is_real_time() => Some(syscall_name(number)),
+            _ => None,
+        };
+        let remark = call.as_ref().map(|call| format!("the loop's wake-up found it in {call}"));
+        let culprit = Culprit { woken_in: call, ..thread_culprit(thread, None) };
+        (Verdict::Cause(CauseKind::Preempted), Some(culprit), remark)
     }
 
     /// A thread of lower priority kept the CPU after the wake-up. From user code it is taken off at once, so that time is none
@@ -385,6 +401,7 @@ pub(super) fn thread_culprit(thread: &Thread, syscall: Option<i64>) -> Culprit {
         tid: Some(thread.tid),
         prio: Some(thread.prio),
         system_call: syscall.map(syscall_name),
+        woken_in: None,
     }
 }
 

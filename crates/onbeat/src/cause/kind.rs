@@ -145,6 +145,9 @@ pub struct Culprit {
     /// The system call the thread was in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_call: Option<String>,
+    /// The system call that an ordinary loop's wake-up found the thread in; how long it stayed in it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_in: Option<String>,
 }
 
 impl Culprit {
@@ -265,7 +268,7 @@ mod tests {
     use super::*;
 
     fn thread(name: &str, tid: u32) -> Culprit {
-        Culprit { name: name.to_owned(), tid: Some(tid), prio: Some(120), system_call: None }
+        Culprit { name: name.to_owned(), tid: Some(tid), prio: Some(120), ..Culprit::default() }
     }
 
     fn cause(kind: CauseKind, ns: u64, culprit: Option<Culprit>) -> Cause {

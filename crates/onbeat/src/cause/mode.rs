@@ -48,7 +48,7 @@ impl Judge<'_> {
     }
 
     /// Where the thread was that the loop's wake-up interrupted, when it is this one.
-    fn mode_when_interrupted(&self, thread: &Thread) -> Option<Mode> {
+    pub(super) fn mode_when_interrupted(&self, thread: &Thread) -> Option<Mode> {
         let reading = self.counters.interrupted(self.facts.tid, self.facts.expiry, self.facts.start)?;
         if reading.prev != thread.tid {
             return None;

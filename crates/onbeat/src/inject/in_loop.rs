@@ -17,6 +17,7 @@ use super::in_loop_waits::{LockWait, ReplyWait, SleepInWork};
 use super::log::{Board, Done, Dose, Injected};
 use super::plan::Plan;
 use super::{Error, Fault};
+use crate::thread::run_delay_ns;
 
 /// The most memory that page faults bring in, in bytes.
 const MOST_BYTES: usize = 256 << 20;
@@ -123,12 +124,14 @@ impl<T: Task> Task for InLoop<T> {
         let flow = self.task.cycle(cycle);
         if cycle.index >= self.next && !self.board.is_over() {
             self.next = cycle.index + self.every_cycles;
+            let waited_before = run_delay_ns();
             let done = match self.dose {
                 Dose::Full => self.within.disturb(cycle, self.for_ns),
                 Dose::Placebo => Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }),
             };
+            let waited = run_delay_ns().zip(waited_before).map_or(0, |(after, before)| after.saturating_sub(before));
             match done {
-                Some(done) => self.board.add(cycle.index, done),
+                Some(done) => self.board.add_of_loop(cycle.index, done, waited),
                 None => self.board.miss(),
             }
         }

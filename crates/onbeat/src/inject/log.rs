@@ -25,8 +25,18 @@ pub struct Injected {
     pub at: Instant,
     /// How long it lasted, in nanoseconds.
     pub ns: u64,
+    /// How much of that somebody else had the loop's CPU although the loop wanted it, in nanoseconds: of faults that the loop makes
+    /// itself, by the kernel's account of its thread.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kept_off_ns: u64,
     /// What shows that it took place.
     pub detail: Detail,
+}
+
+// serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 impl Injected {
@@ -256,7 +266,7 @@ pub(super) enum Dose {
     Placebo,
 }
 
-const FIELDS: usize = 5;
+const FIELDS: usize = 6;
 
 /// The log while it is written: one writer, any number of readers.
 #[derive(Debug)]
@@ -276,10 +286,15 @@ impl Board {
 
     /// Adds a row; without effect when the log is full. Only one thread may write.
     pub(super) fn add(&self, release: u64, done: Done) {
+        self.add_of_loop(release, done, 0);
+    }
+
+    /// As [`Self::add`], of a fault in the loop that was kept off its CPU meanwhile.
+    pub(super) fn add_of_loop(&self, release: u64, done: Done, kept_off_ns: u64) {
         let index = self.written.load(Ordering::Relaxed);
         let Some(row) = self.rows.get(index) else { return };
         let [first, second] = done.figures;
-        for (field, value) in row.iter().zip([release, done.at.as_ns(), done.ns, first, second]) {
+        for (field, value) in row.iter().zip([release, done.at.as_ns(), done.ns, first, second, kept_off_ns]) {
             field.store(value, Ordering::Relaxed);
         }
         self.written.store(index + 1, Ordering::Release);
@@ -309,12 +324,13 @@ impl Board {
     }
 
     fn injected(&self, index: usize, row: &[AtomicU64; FIELDS]) -> Injected {
-        let [release, at, ns, first, second] = row.each_ref().map(|field| field.load(Ordering::Relaxed));
+        let [release, at, ns, first, second, kept_off_ns] = row.each_ref().map(|field| field.load(Ordering::Relaxed));
         let detail = match self.dose {
             Dose::Full => Detail::of(self.fault, [first, second]),
             Dose::Placebo => Detail::Placebo,
         };
-        Injected { fault: self.fault, index: index as u64, release, at: Instant::from_ns(at), ns, detail }
+        let (fault, index, at) = (self.fault, index as u64, Instant::from_ns(at));
+        Injected { fault, index, release, at, ns, kept_off_ns, detail }
     }
 }
 

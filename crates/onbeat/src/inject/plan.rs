@@ -106,7 +106,7 @@ pub enum PlanError {
     },
 }
 
-/// The most injections of one plan: what a log of fixed size holds, 48 bytes each.
+/// The most injections of one plan: what a log of fixed size holds, 56 bytes each.
 const MOST: usize = 100_000;
 /// Between two injections the loop must have time to be on time again, in nanoseconds.
 const REST_NS: u64 = 15_000_000;

@@ -359,7 +359,7 @@ mod tests {
     fn injected(at_us: u64, us: u64) -> Injected {
         let detail = Detail::Busy { cpu_ns: 0 };
         let at = Instant::from_ns(at_us * 1000);
-        Injected { fault: Fault::EqualPriorityHog, index: 0, release: 2, at, ns: us * 1000, detail }
+        Injected { fault: Fault::EqualPriorityHog, index: 0, release: 2, at, ns: us * 1000, kept_off_ns: 0, detail }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What the kernel counted for a thread.
 #![allow(unsafe_code)]
 
+use rustix::fs::{Mode, OFlags};
+
 /// Counters of the calling thread, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -53,6 +55,17 @@ impl Usage {
             cpu_ns: self.cpu_ns + other.cpu_ns,
         }
     }
+}
+
+/// How long the calling thread has waited for a CPU since it was started, in nanoseconds: the second figure of its `schedstat` (kernel,
+/// Documentation/scheduler/sched-stats.rst). `None` on kernels without it. Takes no memory from the heap.
+#[must_use]
+pub fn run_delay_ns() -> Option<u64> {
+    let file = rustix::fs::open("/proc/thread-self/schedstat", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut text = [0_u8; 64];
+    let length = rustix::io::read(&file, &mut text).ok()?;
+    let text = std::str::from_utf8(&text[..length]).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn unsigned(counter: libc::c_long) -> u64 {
