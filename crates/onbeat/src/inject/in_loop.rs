@@ -124,14 +124,17 @@ impl<T: Task> Task for InLoop<T> {
         let flow = self.task.cycle(cycle);
         if cycle.index >= self.next && !self.board.is_over() {
             self.next = cycle.index + self.every_cycles;
-            let waited_before = run_delay_ns();
-            let done = match self.dose {
-                Dose::Full => self.within.disturb(cycle, self.for_ns),
-                Dose::Placebo => Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }),
+            let (done, waited_ns) = match self.dose {
+                Dose::Full => {
+                    let before = run_delay_ns();
+                    let done = self.within.disturb(cycle, self.for_ns);
+                    (done, run_delay_ns().zip(before).map_or(0, |(after, before)| after.saturating_sub(before)))
+                }
+                // Not even the account is read: that would be work of some ten microseconds.
+                Dose::Placebo => (Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }), 0),
             };
-            let waited = run_delay_ns().zip(waited_before).map_or(0, |(after, before)| after.saturating_sub(before));
             match done {
-                Some(done) => self.board.add_of_loop(cycle.index, done, waited),
+                Some(done) => self.board.add_of_loop(cycle.index, done, waited_ns),
                 None => self.board.miss(),
             }
         }
