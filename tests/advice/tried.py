@@ -58,7 +58,7 @@ def cells(onbeat, words):
 
 def count(cell, kinds):
     """Spikes with one of these main causes, and releases."""
-    spikes = sum(cell["causes"].get(kind, {}).get("spikes", 0) for kind in kinds)
+    spikes = sum(cell.get("causes", {}).get(kind, {}).get("spikes", 0) for kind in kinds)
     return spikes, cell["slots"]
 
 
