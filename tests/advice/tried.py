@@ -81,6 +81,10 @@ def row(advice, kinds, without_with, where):
         lower = rate([pair[0] for pair in drawn])
         if lower > 0:
             quotients.append(rate([pair[1] for pair in drawn]) / lower)
+    if after == 0.0:
+        slots = sum(pair[1][1] for pair in without_with)
+        # The rule of three: no event in n trials leaves up to 3 / n with 95 % confidence.
+        return f"{words} none; at most {3e4 / slots:.1f} of 10,000 with 95 % confidence |"
     quotients.sort()
     low, high = quotients[len(quotients) * 25 // 1000], quotients[len(quotients) * 975 // 1000 - 1]
     return f"{words} × {after / before:.3f} ({low:.3f} to {high:.3f}) |"
