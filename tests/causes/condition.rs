@@ -91,7 +91,7 @@ impl Condition {
         }
         match (fault, self.class, self.load) {
             (Fault::RtThrottling | Fault::FairServer, _, Background::Paper) => {
-                Some("other ordinary threads always want the CPU, so the two rules cannot be told apart")
+                Some("other ordinary threads always want the CPU, so the two rules cannot be distinguished")
             }
             (Fault::IpiStorm, Class::Ordinary, _) => {
                 Some("its own thread on the loop's CPU would preempt an ordinary loop")

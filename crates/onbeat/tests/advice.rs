@@ -125,7 +125,7 @@ fn cases() -> String {
 
 #[test]
 fn each_cause_in_each_situation_is_answered_as_the_list_of_cases_says() {
-    // `ONBEAT_WRITE_CASES=1 cargo test -p onbeat --test advice` writes the list anew, to be read in the change.
+    // `ONBEAT_WRITE_CASES=1 cargo test -p onbeat --test advice` rewrites the list, to be reviewed with the change.
     if std::env::var_os("ONBEAT_WRITE_CASES").is_some() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/advice_cases.json"), cases()).unwrap();
         return;

@@ -55,6 +55,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
     if options.fault.place() == Place::InLoop {
         return Err(InjectError::Elsewhere { fault: options.fault }.into());
     }
+
     let target = Target::find(options.fault, pid, options.cpu)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let now = Monotonic.now().as_ns();
@@ -67,6 +68,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
     if !options.json {
         say(Tone::Plain, &format!("{fault} to thread {tid} of process {pid} on CPU {cpu}, priority {priority}"));
     }
+
     let mut shown = 0;
     let mut show = |injected: &[Injected]| {
         for one in injected.iter().skip(shown).filter(|_| !options.json) {
@@ -78,6 +80,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
         std::thread::sleep(LOOK_EVERY);
         show(&injector.log().injected);
     }
+
     let log = injector.stop();
     show(&log.injected);
     if options.json {
@@ -102,12 +105,14 @@ fn own(options: &InjectOptions) -> Result<Verdict, Failure> {
         count: options.count,
         placebo: options.placebo,
     };
+
     let done = disturb(&setting(options, cpu), &asked, &interruptions.stop, &mut |felt| {
         if !options.json {
             say(Tone::Plain, &line(&felt.injected));
             say(Tone::Faint, &format!("      {}", felt_words(felt)));
         }
     })?;
+
     if options.json {
         say(Tone::Plain, &object(options.fault, &done).to_string());
     } else {

@@ -65,7 +65,7 @@ impl Situation {
     }
 }
 
-/// A remedy, or the word that there is none to be had by tuning.
+/// A remedy, or the statement that no tuning helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // Each says what it is in its own text.
 pub enum Advice {

@@ -45,7 +45,7 @@ impl Piece {
 /// A thread on the CPU that the loop was sent to makes room within this time of its interrupt, in nanoseconds; on the
 /// virtual machines measured it takes 15 to 25 µs.
 const SENT_NS: u64 = 50_000;
-/// An idle state that takes so many times as long to leave as the kernel says was not left by the guest alone.
+/// An idle state that takes this many times the kernel's exit latency to leave was not left by the guest alone.
 const FAR_BEYOND: u64 = 4;
 /// An idle CPU in front of a waiting real-time thread for this long is no ordinary switch.
 const IDLE_REFUSAL_NS: u64 = 20_000;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum CauseKind {
     /// The hypervisor ran something else on the CPU.
     HypervisorSteal,
-    /// The CPU of a guest stood still while the loop read the clock in user code, and its steal counter did not move or is not
-    /// to be had: the host handled an exit or an interrupt, or was held itself.
+    /// The CPU of a guest stood still while the loop read the clock in user code, and its steal counter did not move or does
+    /// not exist: the host handled an exit or an interrupt, or was held itself.
     HypervisorPause,
     /// The scheduler held all real-time threads back: their runtime of this second was used up.
     RtThrottling,

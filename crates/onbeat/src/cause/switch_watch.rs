@@ -291,7 +291,7 @@ impl<'o> Program<'o> {
         self.finish()
     }
 
-    /// `sched_waking(thread)`, on the CPU of whoever wakes: in an interrupt, the current thread is the one interrupted.
+    /// `sched_waking(thread)`, on the CPU of the waker: in an interrupt, the current thread is the one interrupted.
     ///
     /// Not `sched_wakeup`: that may run on the CPU that the loop is sent to. And no run queue: its clock, and with it the
     /// steal, is brought up to date only when the loop enters it.

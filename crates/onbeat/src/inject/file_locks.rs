@@ -32,7 +32,7 @@ const PATIENCE_NS: u64 = 3_000_000_000;
 /// The disturber.
 #[derive(Default)]
 pub(super) struct FileLocks {
-    /// The file with the locks, and the same file opened anew: its owner is another one.
+    /// The file with the locks, and the same file opened a second time, which has another owner.
     files: Option<(OwnedFd, OwnedFd)>,
     locks: usize,
     calibrated_ns: u64,

@@ -214,9 +214,9 @@ impl Disturb for InKernel {
                 let event = eventfd(0, EventfdFlags::CLOEXEC).map(Arc::new);
                 let event = event.map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
                 let tid = Arc::new(AtomicU32::new(0));
-                let (awaited, told) = (event.clone(), tid.clone());
+                let (awaited, own_tid) = (event.clone(), tid.clone());
                 let life = move |over: &AtomicBool| {
-                    told.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::SeqCst);
+                    own_tid.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::SeqCst);
                     while wait(&awaited) && !over.load(Ordering::SeqCst) {}
                 };
                 Occasion::Wake { event, tid, sleeper: Companion::start(beside(plan), life)? }

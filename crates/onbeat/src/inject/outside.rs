@@ -1,4 +1,4 @@
-//! `stop_signal`, `ptrace_stop` and `forced_migration`: what must be taken back, whoever dies meanwhile.
+//! `stop_signal`, `ptrace_stop` and `forced_migration`: what must be taken back, also when a process dies meanwhile.
 //!
 //! A process that is stopped cannot continue itself, and a loop in another process keeps the affinity it was given. So
 //! two processes do this work that share this one's memory but neither its fate nor its signals:

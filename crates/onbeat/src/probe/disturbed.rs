@@ -278,7 +278,7 @@ impl Watch<'_> {
         let known = self.samples.len();
         self.samples.extend(std::iter::from_fn(|| self.cold.pop()));
         self.done.cycles += (self.samples.len() - known) as u64;
-        // Injections first: in a storm of spikes there is an explanation for so many of them only.
+        // Injections first: in a storm of spikes only a limited number of them is explained.
         let seen_until = self.samples.last().map_or(Instant::default(), |sample| sample.release);
         self.settle(log, seen_until, each);
         let limit_ns = self.spike_limit_ns();
