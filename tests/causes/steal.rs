@@ -104,6 +104,7 @@ fn reading(explainer: &mut Explainer, cpu: u32) -> Result<u64, String> {
     if counters.source != CounterSource::Bpf {
         return Err("the BPF programs do not load".to_owned());
     }
-    let newest = counters.readings.iter().rfind(|reading| reading.cpu == cpu);
-    newest.map(|reading| reading.steal_ns).ok_or_else(|| "no reading of the loop's CPU".to_owned())
+    let newest =
+        counters.readings.iter().rev().filter(|reading| reading.cpu == cpu).find_map(|reading| reading.steal_ns);
+    newest.ok_or_else(|| "no reading of the loop's CPU".to_owned())
 }

@@ -108,7 +108,7 @@ fn a_long_interrupt_of_the_loops_timer_accuses_neither_host_nor_kernel() {
         "{evidence}"
     );
 
-    world.counters.readings.last_mut().unwrap().steal_ns = 290_000;
+    world.counters.readings.last_mut().unwrap().steal_ns = Some(290_000);
     assert_eq!(main_of(&world.explained()).0, Kind::HypervisorSteal, "a counter that moved is evidence");
     let bare_metal = long_timer_interrupt().explained();
     assert!(bare_metal.main().unwrap().evidence.contains("kernel code or firmware"));

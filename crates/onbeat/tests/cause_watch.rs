@@ -80,7 +80,7 @@ fn a_wake_up_that_interrupts_user_code_says_so() {
     assert!(!wakings.is_empty(), "the timer interrupted the other thread at least once");
     for waking in wakings {
         assert_eq!((waking.cpu, waking.prev_syscall, waking.prev_in_user), (cpu, None, true), "{waking:?}");
-        assert_eq!((waking.rt_throttled, waking.by_fair_server), (None, None));
+        assert_eq!((waking.steal_ns, waking.by_fair_server), (None, None));
     }
 }
 

@@ -21,7 +21,6 @@ pub(crate) enum KernelCall {
     KtimeNs = 5,
     ProcessorId = 8,
     CurrentNumber = 14,
-    CurrentTask = 35,
     ProbeReadKernel = 113,
     CurrentTypedTask = 158,
 }
@@ -118,6 +117,12 @@ impl Assembler {
         self.emit(0, (R0, R0), 0, 0);
     }
 
+    /// Loads the address of the first value of an array by the array's descriptor; takes two instructions.
+    pub(super) fn map_value(&mut self, to: Register, descriptor: i32) {
+        self.emit(0x18, (to, Register(2)), 0, descriptor);
+        self.emit(0, (R0, R0), 0, 0);
+    }
+
     pub(crate) fn place(&mut self) -> Place {
         self.places.push(None);
         Place(self.places.len() - 1)
@@ -147,6 +152,12 @@ impl Assembler {
     pub(super) fn jump_if_at_most(&mut self, register: Register, immediate: i32, place: Place) {
         self.jumps.push((self.code.len(), place));
         self.emit(0xb5, (register, R0), 0, immediate);
+    }
+
+    /// Compares all 64 bits.
+    pub(super) fn jump_if_different(&mut self, a: Register, b: Register, place: Place) {
+        self.jumps.push((self.code.len(), place));
+        self.emit(0x5d, (a, b), 0, 0);
     }
 
     /// Compares the low 32 bits.

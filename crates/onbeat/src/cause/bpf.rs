@@ -80,10 +80,6 @@ impl Array {
         self.descriptor.as_raw_fd()
     }
 
-    pub(crate) const fn bytes_held(&self) -> u64 {
-        self.value_size as u64 * self.entries as u64
-    }
-
     /// Writes the value at `key`.
     pub(crate) fn write(&self, key: u32, value: &[u8]) -> io::Result<()> {
         if value.len() != self.value_size {

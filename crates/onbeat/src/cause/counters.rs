@@ -24,8 +24,6 @@ pub enum Moment {
     /// Somebody begins to wake the loop, most often its timer's interrupt: [`Reading::prev`] is the thread that ran there, in
     /// an interrupt the one that was interrupted. The CPU is the waker's, and its steal is not read.
     Waking,
-    /// The loop stands in the queue of its CPU.
-    WakeUp,
     /// The CPU switched to or from the loop.
     #[default]
     Switch,
@@ -40,9 +38,10 @@ pub struct Reading {
     pub moment: Moment,
     /// Of which CPU.
     pub cpu: u32,
-    /// Time the hypervisor has taken from this CPU so far, in nanoseconds; 0 at [`Moment::Waking`].
-    pub steal_ns: u64,
-    /// The thread that left the CPU, or that the loop's wake-up interrupted; 0 at [`Moment::WakeUp`].
+    /// Time the hypervisor has taken from this CPU so far, in nanoseconds; `None` at [`Moment::Waking`], and where the kernel
+    /// does not count it.
+    pub steal_ns: Option<u64>,
+    /// The thread that left the CPU, or that the loop's wake-up interrupted.
     pub prev: u32,
     /// The thread that came or was woken.
     pub next: u32,
@@ -98,19 +97,19 @@ impl Counters {
         let mut cpus: Vec<u32> = self.readings.iter().map(|reading| reading.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let has_steal = |reading: &&Reading| reading.moment != Moment::Waking;
-        let of_cpu = |cpu: u32| self.readings.iter().filter(has_steal).filter(move |reading| reading.cpu == cpu);
+        let of_cpu = |cpu: u32| {
+            let readings = self.readings.iter().filter(move |reading| reading.cpu == cpu);
+            readings.filter_map(move |reading| Some((cpu, reading.at, reading.steal_ns?)))
+        };
         let pairs = cpus.into_iter().flat_map(|cpu| of_cpu(cpu).zip(of_cpu(cpu).skip(1)));
-        let steals = pairs.map(|(before, after)| Steal {
-            cpu: before.cpu,
-            from: before.at,
-            to: after.at,
-            ns: after.steal_ns.saturating_sub(before.steal_ns),
+        let steals = pairs.map(|((cpu, from, before), (_, to, after))| {
+            let ns = after.saturating_sub(before);
+            Steal { cpu, from, to, ns }
         });
         steals.filter(|steal| steal.ns > 0 && steal.from < to && steal.to > from).collect()
     }
 
-    /// Readings at switches and in the queue of `cpu` between `from` and `to`, both included.
+    /// Readings at switches of `cpu` between `from` and `to`, both included.
     pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> impl Iterator<Item = &Reading> {
         let is_meant = |reading: &Reading| reading.moment != Moment::Waking;
         let inside = move |reading: &&Reading| is_meant(reading) && reading.at >= from && reading.at <= to;
@@ -151,7 +150,7 @@ impl ProcfsSteal {
             let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
             let cpu = words.next()?.parse().ok()?;
             let ticks: u64 = words.nth(7)?.parse().ok()?;
-            Some(Reading { at: now, cpu, steal_ns: ticks * TICK_NS, ..Reading::default() })
+            Some(Reading { at: now, cpu, steal_ns: Some(ticks * TICK_NS), ..Reading::default() })
         };
         self.readings.extend(text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(steal));
         self.readings.retain(|reading| now.ns_since(reading.at) < 10 * PROCFS_REACH_NS);
@@ -170,20 +169,20 @@ impl ProcfsSteal {
 mod tests {
     use super::*;
 
-    fn reading(at: u64, moment: Moment, steal_ns: u64) -> Reading {
+    fn reading(at: u64, moment: Moment, steal_ns: Option<u64>) -> Reading {
         Reading { at: Instant::from_ns(at), moment, cpu: 1, steal_ns, prev: 7, next: 9, ..Reading::default() }
     }
 
     #[test]
     fn a_waking_names_the_interrupted_thread_and_takes_no_part_in_the_steal() {
         let readings = vec![
-            reading(100, Moment::Switch, 50),
-            reading(200, Moment::Waking, 0),
-            reading(210, Moment::WakeUp, 80),
-            reading(220, Moment::Switch, 80),
+            reading(100, Moment::Switch, Some(50)),
+            reading(200, Moment::Waking, None),
+            reading(220, Moment::Switch, Some(80)),
+            reading(230, Moment::Switch, Some(80)),
         ];
         let counters = Counters { readings, ..Counters::default() };
-        let (from, to) = (Instant::from_ns(100), Instant::from_ns(220));
+        let (from, to) = (Instant::from_ns(100), Instant::from_ns(230));
         let steal: Vec<_> =
             counters.steal_between(from, to).iter().map(|steal| (steal.from.as_ns(), steal.ns)).collect();
         assert_eq!(steal, [(100, 30)]);

@@ -88,7 +88,8 @@ impl Explainer {
     /// [`TraceError`]; [`refused`] makes a rung of the ladder of it.
     pub fn open(thread: LoopThread, setting: &FlightSetting) -> Result<Self, TraceError> {
         let recorder = FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
-        let meter = Meter::open(thread.tid, thread.cpu);
+        let source = if recorder.no_steal().is_none() { CounterSource::Bpf } else { CounterSource::Procfs };
+        let meter = Meter::open(thread.tid, thread.cpu, source);
         let (last, last_facts) = (Window::default(), SpikeFacts::default());
         let (cost, read_at, symbols) = (Cost::default(), Instant::default(), Symbols::default());
         Ok(Self { recorder, meter, symbols, thread, cost, last, last_facts, asked_at: None, read_at })
@@ -129,14 +130,17 @@ impl Explainer {
             wanted.push_str(&format!("; the loop's own by tracefs, some 2 us per wake-up ({why})"));
         }
         let counters = "nanoseconds of steal and throttling per CPU";
-        let refused = || Refusal {
-            why_not: self.meter.why_not().unwrap_or("no reason given").to_owned(),
-            costs: "steal is known in ticks of 10 ms, throttling from events alone, and no system call of a culprit",
-            remedy: "sudo onbeat ...    # on a kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF".to_owned(),
-        };
-        let counters = match self.meter.source() {
-            CounterSource::Bpf => Grant::given("steal counter", counters),
-            CounterSource::Procfs | CounterSource::None => Grant::refused("steal counter", counters, refused()),
+        let counters = match self.recorder.no_steal() {
+            None => Grant::given("steal counter", counters),
+            Some(why_not) => {
+                let refusal = Refusal {
+                    why_not: why_not.to_owned(),
+                    costs: "steal is known in ticks of 10 ms, throttling from events alone, and no system call of a culprit",
+                    remedy: "sudo onbeat ...    # on a kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF"
+                        .to_owned(),
+                };
+                Grant::refused("steal counter", counters, refusal)
+            }
         };
         vec![Grant::given("flight recorder", wanted), counters]
     }
@@ -179,7 +183,8 @@ impl Explainer {
             Ok(mut window) => {
                 self.symbols.name(&mut window, span.start, span.end);
                 let throttled_ns = self.meter.throttled_ns(span.start);
-                let counters = self.meter.counters(span.start.minus_ns(LOOK_BACK_NS), window.to);
+                let readings = window.readings.clone();
+                let counters = self.meter.counters(readings, span.start.minus_ns(LOOK_BACK_NS), window.to);
                 let counters = Counters { throttled_ns, ..counters };
                 let explanation = explain(facts, &window, &counters);
                 self.cost.incomplete += u64::from(window.lost_between(span.start, span.end).is_some());
@@ -204,7 +209,9 @@ impl Explainer {
 
     /// The kernel's own accounts between two instants: of the last third of a second, while the loop runs.
     pub fn counters(&mut self, from: Instant, to: Instant) -> Counters {
-        self.meter.counters(from, to)
+        // What cannot be read is not there.
+        let readings = self.recorder.window(from, to).map_or_else(|_| Vec::new(), |window| window.readings);
+        self.meter.counters(readings, from, to)
     }
 
     /// The events that the last explanation was made from, with 60 ms before it; for export keep the part
@@ -225,7 +232,7 @@ impl Explainer {
     /// What explaining has cost so far. The recording's own cost falls on the threads that are recorded and is not in it.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        Cost { bytes_held: self.recorder.bytes_held() + self.meter.bytes_held(), ..self.cost }
+        Cost { bytes_held: self.recorder.bytes_held(), ..self.cost }
     }
 
     /// Ends recording and removes the instance. Dropping does the same.

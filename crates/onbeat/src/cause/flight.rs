@@ -152,6 +152,16 @@ impl FlightRecorder {
         self.no_path.as_deref()
     }
 
+    /// Why what the hypervisor takes is known in ticks of `/proc/stat` only; `None` where BPF reads it in nanoseconds.
+    #[must_use]
+    pub fn no_steal(&self) -> Option<&str> {
+        match &self.path {
+            Some(path) if path.reads_steal() => None,
+            Some(_) => Some("this kernel has no rq.prev_steal_time_rq (CONFIG_PARAVIRT_TIME_ACCOUNTING)"),
+            None => Some(self.no_path.as_deref().unwrap_or("tracefs records the loop's path")),
+        }
+    }
+
     /// The name of the recorder's instance below `instances/`.
     #[must_use]
     pub fn instance_name(&self) -> String {
@@ -179,10 +189,12 @@ impl FlightRecorder {
                 let stretch = path.stretch(reader.cpu, from, to);
                 cpu.events.extend(stretch.events);
                 cpu.events.sort_by_key(|event| event.at);
+                window.readings.extend(stretch.readings);
                 window.lost.extend(stretch.lost);
             }
             window.cpus.push(cpu);
         }
+        window.readings.sort_by_key(|reading| reading.at);
         Ok(window)
     }
 

@@ -305,7 +305,7 @@ impl Reader {
         let (from, to) = self.span.unwrap_or((all().min().unwrap_or_default(), all().max().unwrap_or_default()));
         let functions = self.functions.iter().map(|(name, address)| (*address, name.clone())).collect();
         let cpus = self.cpus.into_iter().map(|(cpu, events)| CpuWindow { cpu, events }).collect();
-        Window { from, to, cpus, lost: self.lost, functions }
+        Window { from, to, cpus, lost: self.lost, functions, ..Window::default() }
     }
 }
 

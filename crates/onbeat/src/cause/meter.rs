@@ -1,4 +1,4 @@
-//! The counters that go with a flight recorder: BPF where it loads, `/proc/stat` elsewhere.
+//! The counters that go with a flight recorder: what BPF read, and `/proc/stat` where that says nothing of steal.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,9 +6,8 @@ use std::os::unix::fs::FileExt;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::counters::{CounterSource, Counters, ProcfsSteal};
+use super::counters::{CounterSource, Counters, ProcfsSteal, Reading};
 use super::quota::Quota;
-use super::switch_watch::SwitchWatch;
 use crate::host;
 
 /// `MSR_SMI_COUNT` of Intel processors (Software Developer's Manual, volume 4): since reset, in the low 32 bits.
@@ -16,8 +15,7 @@ const SMI_COUNT: u64 = 0x34;
 
 #[derive(Debug)]
 pub(super) struct Meter {
-    watch: Option<SwitchWatch>,
-    why_not: Option<String>,
+    source: CounterSource,
     procfs: ProcfsSteal,
     smi: Option<(File, u64)>,
     quota: Quota,
@@ -27,74 +25,48 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn open(tid: u32, cpu: Option<u32>) -> Self {
-        let (watch, why_not) = match SwitchWatch::open(tid) {
-            Ok(watch) => (Some(watch), None),
-            Err(why) => (None, Some(why.to_string())),
-        };
+    /// `source` is where steal comes from.
+    pub(super) fn open(tid: u32, cpu: Option<u32>, source: CounterSource) -> Self {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let is_guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
         let has_fair_server = host::kernel_is_at_least(6, 12);
         let (smi, quota) = (smi_counter(cpu), Quota::of_thread(tid, Monotonic.now()));
         let deepest_idle_ns = host::deepest_idle(cpu.unwrap_or(0)).map(|state| state.exit_ns);
         let procfs = ProcfsSteal::default();
-        Self { watch, why_not, procfs, smi, quota, is_guest, deepest_idle_ns, has_fair_server }
+        Self { source, procfs, smi, quota, is_guest, deepest_idle_ns, has_fair_server }
     }
 
     pub(super) fn follow(&mut self, tid: u32) {
         self.quota = Quota::of_thread(tid, Monotonic.now());
-        let refused = self.watch.as_ref().and_then(|watch| watch.follow(tid).err());
-        if let Some(why) = refused {
-            self.give_up(&why.to_string());
-        }
     }
 
     pub(super) const fn source(&self) -> CounterSource {
-        if self.watch.is_some() { CounterSource::Bpf } else { CounterSource::Procfs }
-    }
-
-    pub(super) fn why_not(&self) -> Option<&str> {
-        self.why_not.as_deref()
+        self.source
     }
 
     pub(super) fn keep_watch(&mut self, now: Instant) {
-        if self.watch.is_none() {
+        if self.source == CounterSource::Procfs {
             self.procfs.keep_watch(now);
         }
     }
 
-    /// The readings between two instants.
-    pub(super) fn counters(&mut self, from: Instant, to: Instant) -> Counters {
-        let readings = self.watch.as_mut().map(|watch| watch.readings(from, to));
-        let readings = match readings {
-            Some(Ok(readings)) => readings,
-            Some(Err(why)) => {
-                self.give_up(&why.to_string());
-                Vec::new()
-            }
-            None => self.procfs.around(from, to),
-        };
+    /// The counters between two instants, with what BPF read meanwhile.
+    pub(super) fn counters(&mut self, mut readings: Vec<Reading>, from: Instant, to: Instant) -> Counters {
+        if self.source == CounterSource::Procfs {
+            readings.extend(self.procfs.around(from, to));
+            readings.sort_by_key(|reading| reading.at);
+        }
         let smi = self.smi.as_mut().and_then(|(file, before)| {
             let now = read_smi(file)?;
             Some(now.wrapping_sub(std::mem::replace(before, now)) & u64::from(u32::MAX))
         });
-        let Self { is_guest, deepest_idle_ns, has_fair_server, .. } = *self;
-        let source = self.source();
+        let Self { source, is_guest, deepest_idle_ns, has_fair_server, .. } = *self;
         Counters { source, readings, is_guest, deepest_idle_ns, smi, has_fair_server, throttled_ns: None }
     }
 
     /// How long a CPU quota has held the loop's cgroups back since `from`; `None` where the kernel does not tell.
     pub(super) fn throttled_ns(&mut self, from: Instant) -> Option<u64> {
         self.quota.throttled_ns(from, Monotonic.now())
-    }
-
-    pub(super) fn bytes_held(&self) -> u64 {
-        self.watch.as_ref().map_or(0, SwitchWatch::bytes_held)
-    }
-
-    fn give_up(&mut self, why: &str) {
-        self.watch = None;
-        self.why_not = Some(why.to_owned());
     }
 }
 

@@ -11,9 +11,11 @@ use onbeat_rt::Instant;
 
 use super::bpf::{Array, At, Attached, SharedArray};
 use super::btf::{Btf, BtfError};
+use super::counters::Reading;
 use super::event::{Event, Lost, What};
 use super::names::Names;
-use super::path_program::{Maps, Offsets, program};
+use super::path_offsets::Offsets;
+use super::path_program::{LeavingState, Maps, program};
 use super::path_record::{LENGTH, Noted, PathKind, WORDS, read};
 
 /// The path cannot be recorded.
@@ -24,7 +26,7 @@ pub(super) enum PathError {
     #[error(transparent)]
     Description(#[from] BtfError),
     #[error(
-        "the kernel refuses the BPF program at {0}: {1}; it takes root (or CAP_BPF and CAP_PERFMON) and Linux 5.18"
+        "the kernel refuses the BPF program at {0}: {1}; it takes root (or CAP_BPF and CAP_PERFMON) and Linux 5.12"
     )]
     Refused(&'static str, io::Error),
     #[error("the kernel refuses a BPF map: {0}; it takes root (or CAP_BPF) and Linux 5.5")]
@@ -43,6 +45,7 @@ pub(super) struct PathRecorder {
     exponent: u32,
     kinds: Vec<PathKind>,
     names: Names,
+    reads_steal: bool,
     _programs: Vec<Attached>,
 }
 
@@ -50,6 +53,7 @@ pub(super) struct PathRecorder {
 #[derive(Debug, Default)]
 pub(super) struct Stretch {
     pub(super) events: Vec<Event>,
+    pub(super) readings: Vec<Reading>,
     pub(super) lost: Option<Lost>,
 }
 
@@ -77,6 +81,7 @@ impl PathRecorder {
             exponent,
             kinds: Vec::new(),
             names: Names::default(),
+            reads_steal: offsets.steal.is_some(),
             _programs: Vec::new(),
         };
         recorder.follow(tid)?;
@@ -85,13 +90,18 @@ impl PathRecorder {
 
     fn attach(mut self, btf: &Btf, offsets: &Offsets, maps: Maps) -> Result<Self, PathError> {
         for kind in PathKind::ALL {
-            let point = match btf.trace_point(kind.trace_point()) {
+            let Some(name) = kind.trace_point() else { continue };
+            let point = match btf.trace_point(name) {
                 Ok(point) => point,
                 Err(why) if matches!(kind, PathKind::Switch | PathKind::Waking) => return Err(why.into()),
                 Err(_) => continue,
             };
-            let attached = Attached::load(&program(kind, offsets, maps), At::Typed(point));
-            self._programs.push(attached.map_err(|why| PathError::Refused(kind.trace_point(), why))?);
+            let load = |leaving| Attached::load(&program(kind, offsets, maps, leaving), At::Typed(point));
+            let mut attached = load(LeavingState::Given);
+            if kind == PathKind::Switch && attached.is_err() {
+                attached = load(LeavingState::OfThread);
+            }
+            self._programs.push(attached.map_err(|why| PathError::Refused(name, why))?);
             self.kinds.push(kind);
         }
         Ok(self)
@@ -107,6 +117,11 @@ impl PathRecorder {
         &self.kinds
     }
 
+    /// Whether readings say what the hypervisor took.
+    pub(super) const fn reads_steal(&self) -> bool {
+        self.reads_steal
+    }
+
     pub(super) const fn bytes_held(&self) -> u64 {
         self.records.bytes_held() + self.heads.bytes_held()
     }
@@ -119,7 +134,7 @@ impl PathRecorder {
         taken.events.sort_by_key(|event| event.at);
         give_functions(&mut taken.events);
         taken.events.iter_mut().for_each(|event| self.names.give(event));
-        Stretch { events: taken.events, lost: taken.lost }
+        Stretch { events: taken.events, readings: taken.readings, lost: taken.lost }
     }
 }
 
@@ -147,6 +162,7 @@ struct Ring<'r> {
 #[derive(Default)]
 struct Taken {
     events: Vec<Event>,
+    readings: Vec<Reading>,
     ended: Vec<(u32, super::event::Label)>,
     lost: Option<Lost>,
 }
@@ -168,30 +184,47 @@ impl Ring<'_> {
     /// Goes back from the newest record to the first before `from`. Names of threads that have ended since are found on the way.
     fn between(&self, cpu: u32, from: Instant, to: Instant) -> Taken {
         let mut taken = Taken::default();
-        let mut numbered: Vec<(u64, Event)> = Vec::new();
+        let mut numbered: Vec<(u64, Noted)> = Vec::new();
         let head = self.head(cpu);
         let oldest = head.saturating_sub(1 << self.exponent);
         let mut reached = oldest == 0;
         for number in (oldest..head).rev() {
-            match self.record(cpu, number) {
-                Some(Noted::Event(event)) if event.at < from => {
+            let Some(noted) = self.record(cpu, number) else { continue };
+            match noted.at() {
+                Some(at) if at < from => {
                     reached = true;
                     break;
                 }
-                Some(Noted::Event(event)) if event.at <= to => numbered.push((number, event)),
-                Some(Noted::Ended(tid, name)) => taken.ended.push((tid, name)),
-                _ => {}
+                Some(at) if at > to => {}
+                Some(_) => numbered.push((number, noted)),
+                None => taken.take(noted),
             }
         }
+
         // Meanwhile programs went on writing over the oldest ones, and are about to write over one more.
         let valid = (self.head(cpu) + 1).saturating_sub(1 << self.exponent);
         let overtaken = numbered.last().is_some_and(|(number, _)| *number < valid);
-        taken.events = numbered.into_iter().filter(|(number, _)| *number >= valid).map(|(_, event)| event).collect();
+        numbered.retain(|(number, _)| *number >= valid);
         if !reached || overtaken {
-            let to = taken.events.last().map_or(to, |oldest| oldest.at);
+            let to = numbered.last().and_then(|(_, oldest)| oldest.at()).unwrap_or(to);
             taken.lost = Some(Lost { cpu, from, to, count: None });
         }
+        numbered.into_iter().for_each(|(_, noted)| taken.take(noted));
         taken
+    }
+}
+
+impl Taken {
+    fn take(&mut self, noted: Noted) {
+        match noted {
+            Noted::Event(event) => self.events.push(event),
+            Noted::Waking(event, reading) => {
+                self.events.push(event);
+                self.readings.push(reading);
+            }
+            Noted::Reading(reading) => self.readings.push(reading),
+            Noted::Ended(tid, name) => self.ended.push((tid, name)),
+        }
     }
 }
 

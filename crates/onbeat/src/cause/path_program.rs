@@ -3,42 +3,9 @@
 //! They are attached with the kernel's own types (`tp_btf`), so that members of its structures are loaded directly, without
 //! a function that reads memory safely; that is most of what they save.
 
-use super::assembler::{Assembler, FRAME, KernelCall, Place, R0, R1, R2, R3, R6, R7, R8, Register, Width};
-use super::btf::{Btf, BtfError};
+use super::assembler::{Assembler, FRAME, KernelCall, Place, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width};
+use super::path_offsets::Offsets;
 use super::path_record::{AT, KIND, PathKind, REST, TID};
-
-/// Offsets in the kernel's structures.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Offsets {
-    pid: i16,
-    prio: i16,
-    exit_state: i16,
-    cpu: i16,
-    comm: i32,
-    timer_expires: i16,
-    timer_softexpires: i16,
-    timer_function: i16,
-}
-
-impl Offsets {
-    pub(super) fn of(btf: &Btf) -> Result<Self, BtfError> {
-        let near = |structure: &str, member: &str| -> Result<i16, BtfError> {
-            let offset = btf.offset(structure, member)?;
-            i16::try_from(offset).map_err(|_| BtfError::NoMember(format!("{structure}.{member} within 32 KiB")))
-        };
-        let task = |member: &str| near("task_struct", member);
-        Ok(Self {
-            pid: task("pid")?,
-            prio: task("prio")?,
-            exit_state: task("exit_state")?,
-            cpu: task("thread_info.cpu").or_else(|_| task("cpu"))?,
-            comm: task("comm")?.into(),
-            timer_expires: near("hrtimer", "node.expires")?,
-            timer_softexpires: near("hrtimer", "_softexpires")?,
-            timer_function: near("hrtimer", "function")?,
-        })
-    }
-}
 
 /// The maps that programs write to, by descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -53,75 +20,137 @@ pub(super) struct Maps {
     pub(super) exponent: i32,
 }
 
-/// The instructions for a trace point.
-pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps) -> Vec<u64> {
+/// Where the state of the thread that leaves a CPU comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeavingState {
+    /// An argument of `sched_switch`, from Linux 5.18 on.
+    Given,
+    /// The thread itself. By then another CPU may have woken it, which makes it look preempted.
+    OfThread,
+}
+
+/// The instructions for the trace point of `kind`.
+pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: LeavingState) -> Vec<u64> {
     let mut code = Assembler::default();
     let end = code.place();
     let mut program = Program { offsets, maps, code, end };
     program.code.copy(R6, R1);
     match kind {
-        PathKind::Switch => program.at_switch(),
+        PathKind::Switch => program.at_switch(leaving),
         PathKind::Waking => program.at_waking(),
         PathKind::TimerStart => program.at_timer_start(),
         PathKind::TimerExpireEntry | PathKind::TimerExpireExit => program.at_expiry(kind),
         PathKind::Idle => program.at_idle(),
         PathKind::LocalTimerEntry | PathKind::LocalTimerExit => program.begin(kind),
         PathKind::Exit => program.at_exit(),
+        PathKind::Reading => {}
     }
     program.finish()
 }
 
 /// R6 is the trace point's arguments, R7 the record.
-struct Program<'o> {
-    offsets: &'o Offsets,
+pub(super) struct Program<'o> {
+    pub(super) offsets: &'o Offsets,
     maps: Maps,
-    code: Assembler,
+    pub(super) code: Assembler,
     end: Place,
 }
 
+/// Arguments of `sched_switch`, as the program finds them.
+const PREEMPTED: i16 = 0;
+const PREV: i16 = 8;
+const NEXT: i16 = 16;
+const PREV_STATE: i16 = 24;
+/// Places in the program's own frame.
+const KEY: i16 = -4;
+const NOW: i16 = -16;
+
 impl Program<'_> {
     /// `sched_switch(preempt, prev, next, prev_state)`.
-    fn at_switch(&mut self) {
+    fn at_switch(&mut self, leaving: LeavingState) {
         self.reserve();
-        let Offsets { pid, prio, exit_state, .. } = *self.offsets;
-        self.code.load(Width::Double, R2, R6, 8);
-        self.code.load(Width::Double, R3, R6, 16);
+        let Offsets { pid, prio, state, exit_state, .. } = *self.offsets;
+        self.code.load(Width::Double, R2, R6, PREV);
+        self.code.load(Width::Double, R3, R6, NEXT);
         self.copy_word(R2, pid, TID);
         self.copy_word(R3, pid, REST);
         self.copy_word(R3, prio, REST + 4);
         self.copy_word(R2, prio, REST + 8);
-        // The state as it was given: by now another CPU may have woken the thread.
+
         self.code.load(Width::Word, R1, R2, exit_state);
-        self.code.load(Width::Double, R2, R6, 24);
+        match leaving {
+            LeavingState::Given => self.code.load(Width::Double, R2, R6, PREV_STATE),
+            LeavingState::OfThread => self.code.load(Width::Word, R2, R2, state),
+        }
         self.code.or(R1, R2);
         self.code.store(Width::Word, R7, REST + 12, R1);
-        self.code.load(Width::Double, R1, R6, 0);
+
+        self.code.load(Width::Double, R1, R6, PREEMPTED);
         self.code.and(R1, 1);
         self.code.shift_left(R1, 8);
         self.code.set(R2, PathKind::Switch as i32);
         self.code.or(R1, R2);
         self.code.store(Width::Word, R7, KIND, R1);
+        self.read_the_loops_switch();
     }
 
-    /// `sched_waking(thread)`, of the loop only.
+    /// A second record, of what is around the loop, when the switch is to or from it.
+    fn read_the_loops_switch(&mut self) {
+        let Offsets { pid, .. } = *self.offsets;
+        let [is_prev, is_next, others] = [self.code.place(), self.code.place(), self.code.place()];
+        self.code.load(Width::Double, R9, R6, PREV);
+        self.code.load(Width::Word, R2, R9, pid);
+        self.load_the_loops_number(R1);
+        self.code.jump_if_equal(R1, R2, is_prev);
+        self.code.load(Width::Double, R9, R6, NEXT);
+        self.code.load(Width::Word, R2, R9, pid);
+        self.code.jump_if_equal(R1, R2, is_next);
+        self.code.jump(others);
+
+        self.code.here(is_prev);
+        self.code.here(is_next);
+        // Both records have the same time: asking for it costs more than writing it.
+        self.code.call(KernelCall::KtimeNs);
+        self.code.store(Width::Double, R7, AT, R0);
+        self.code.store(Width::Double, FRAME, NOW, R0);
+        self.reserve();
+        self.code.load(Width::Double, R2, R6, PREV);
+        self.copy_word(R2, pid, TID);
+        self.read_call(R2, REST + 8);
+        self.code.load(Width::Double, R8, R6, NEXT);
+        self.copy_word(R8, pid, REST + 12);
+        self.read_flags(PathKind::Reading, Some(R8));
+        self.read_steal();
+        self.code.load(Width::Double, R1, FRAME, NOW);
+        self.code.store(Width::Double, R7, AT, R1);
+        self.code.jump(self.end);
+        self.code.here(others);
+    }
+
+    /// `sched_waking(thread)`, of the loop only, on the CPU of the waker: in an interrupt, the current thread is the one that
+    /// was interrupted. The steal is not read: it is brought up to date when the loop enters its queue.
     fn at_waking(&mut self) {
         let Offsets { pid, prio, cpu, .. } = *self.offsets;
-        self.code.load(Width::Double, R1, R6, 0);
-        self.code.load(Width::Word, R8, R1, pid);
-        self.only_the_loops(R8);
-        self.begin(PathKind::Waking);
-        self.code.load(Width::Double, R2, R6, 0);
-        self.copy_word(R2, pid, REST);
-        self.copy_word(R2, prio, REST + 4);
-        self.copy_word(R2, cpu, REST + 8);
+        self.code.load(Width::Double, R9, R6, 0);
+        self.code.load(Width::Word, R2, R9, pid);
+        self.only_the_loops(R2);
+        self.reserve();
+        self.copy_word(R9, pid, REST);
+        self.copy_word(R9, prio, REST + 4);
+        self.copy_word(R9, cpu, REST + 8);
+
+        self.code.call(KernelCall::CurrentTypedTask);
+        self.code.copy(R8, R0);
+        self.copy_word(R8, pid, TID);
+        self.read_call(R8, REST + 12);
+        self.read_flags(PathKind::Waking, None);
     }
 
     /// `hrtimer_start(timer, ...)`, by the loop only.
     fn at_timer_start(&mut self) {
         const MOST_SLACK: i32 = 0xff_ffff;
         self.code.call(KernelCall::CurrentNumber);
-        self.code.copy(R8, R0);
-        self.only_the_loops(R8);
+        self.only_the_loops(R0);
         self.begin(PathKind::TimerStart);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
@@ -181,35 +210,38 @@ impl Program<'_> {
     fn reserve(&mut self) {
         self.code.call(KernelCall::ProcessorId);
         self.code.copy(R8, R0);
-        self.code.store(Width::Word, FRAME, -4, R8);
+        self.code.store(Width::Word, FRAME, KEY, R8);
         self.look_up(self.maps.heads);
         self.code.set(R1, 1);
         self.code.fetch_add(R0, R1);
         self.code.and(R1, (1 << self.maps.exponent) - 1);
         self.code.shift_left(R8, self.maps.exponent);
         self.code.or(R1, R8);
-        self.code.store(Width::Word, FRAME, -4, R1);
+        self.code.store(Width::Word, FRAME, KEY, R1);
         self.look_up(self.maps.records);
         self.code.copy(R7, R0);
         self.code.store_zero(Width::Double, R7, AT);
     }
 
-    /// Ends the program unless the low half of `tid` is the loop's thread.
+    /// Ends the program unless the low half of `tid` is the loop's thread. Destroys R1.
     fn only_the_loops(&mut self, tid: Register) {
-        self.code.store_zero(Width::Word, FRAME, -4);
-        self.look_up(self.maps.control);
-        self.code.load(Width::Word, R1, R0, 0);
         let take = self.code.place();
+        self.load_the_loops_number(R1);
         self.code.jump_if_equal(R1, tid, take);
         self.code.jump(self.end);
         self.code.here(take);
     }
 
-    /// R0 becomes the value at the key at frame −4; ends the program when there is none.
+    fn load_the_loops_number(&mut self, to: Register) {
+        self.code.map_value(to, self.maps.control);
+        self.code.load(Width::Word, to, to, 0);
+    }
+
+    /// R0 becomes the value at the key in the frame; ends the program when there is none.
     fn look_up(&mut self, map: i32) {
         self.code.map(R1, map);
         self.code.copy(R2, FRAME);
-        self.code.add(R2, -4);
+        self.code.add(R2, KEY.into());
         self.code.call(KernelCall::MapLookup);
         self.code.jump_if_zero(R0, self.end);
     }

@@ -7,6 +7,7 @@
 
 use onbeat_rt::Instant;
 
+use super::counters::{Moment, Reading};
 use super::decode::Kind;
 use super::event::{Event, Label, State, Thread, Vector, What};
 
@@ -21,12 +22,24 @@ pub(super) const TID: i16 = 8;
 pub(super) const KIND: i16 = 12;
 pub(super) const REST: i16 = 16;
 
+/// Flags of a reading, as its extra.
+pub(super) const THROTTLED: i32 = 1;
+pub(super) const BY_SERVER: i32 = 2;
+pub(super) const KNOWS_STEAL: i32 = 4;
+pub(super) const KNOWS_THROTTLING: i32 = 8;
+pub(super) const KNOWS_SERVER: i32 = 16;
+
+/// A thread in no system call, in place of the call's number: how it came into the kernel is not known.
+pub(super) const NO_CALL: i32 = -1;
+/// An interrupt or a fault brought it from user code.
+pub(super) const FROM_USER: i32 = -2;
+
 /// What a record is about: the low byte of the word at [`KIND`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathKind {
     /// Extra: whether `prev` was preempted. Then `next`, its priority, the priority of `prev`, the state of `prev`.
     Switch = 1,
-    /// Thread, priority, CPU.
+    /// Extra: flags of a reading. Thread, priority, CPU, system call of the current thread.
     Waking = 2,
     /// Extra: how much later than asked for it may expire, in nanoseconds, at most 2²⁴ − 1. Then timer, instant asked for.
     TimerStart = 3,
@@ -40,11 +53,13 @@ pub(super) enum PathKind {
     LocalTimerExit = 8,
     /// The thread ends; its name.
     Exit = 9,
+    /// At a switch to or from the loop, extra: flags. Steal, system call of the thread that left, the thread that came.
+    Reading = 10,
 }
 
 impl PathKind {
     /// All of them.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Switch,
         Self::Waking,
         Self::TimerStart,
@@ -54,6 +69,7 @@ impl PathKind {
         Self::LocalTimerEntry,
         Self::LocalTimerExit,
         Self::Exit,
+        Self::Reading,
     ];
 
     /// Whether tracefs calls it `kind`.
@@ -71,9 +87,9 @@ impl PathKind {
         )
     }
 
-    /// The kernel's trace point.
-    pub(super) const fn trace_point(self) -> &'static str {
-        match self {
+    /// The kernel's trace point; readings are taken by the program of another one.
+    pub(super) const fn trace_point(self) -> Option<&'static str> {
+        Some(match self {
             Self::Switch => "sched_switch",
             Self::Waking => "sched_waking",
             Self::TimerStart => "hrtimer_start",
@@ -83,7 +99,8 @@ impl PathKind {
             Self::LocalTimerEntry => "local_timer_entry",
             Self::LocalTimerExit => "local_timer_exit",
             Self::Exit => "sched_process_exit",
-        }
+            Self::Reading => return None,
+        })
     }
 }
 
@@ -95,8 +112,23 @@ const AWAKE: u32 = u32::MAX;
 pub(super) enum Noted {
     /// An event; threads in it have no names yet.
     Event(Event),
+    /// The loop's waking, and what it interrupted.
+    Waking(Event, Reading),
+    /// What was around the loop at a switch.
+    Reading(Reading),
     /// This thread has ended under this name.
     Ended(u32, Label),
+}
+
+impl Noted {
+    /// When; the end of a thread has no time.
+    pub(super) const fn at(&self) -> Option<Instant> {
+        match self {
+            Self::Event(event) | Self::Waking(event, _) => Some(event.at),
+            Self::Reading(reading) => Some(reading.at),
+            Self::Ended(..) => None,
+        }
+    }
 }
 
 /// Reads a record of `cpu`; `None` when it is still being written, or of no known kind.
@@ -107,6 +139,7 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<Noted> {
     let (extra, (a, b), (c, d)) = (kind >> 8, halves(first), halves(second));
     let thread = |tid, prio: u32| Thread { tid, prio: prio.cast_signed(), name: Label::default() };
     let kind = PathKind::ALL.into_iter().find(|known| *known as u32 == kind & 0xff)?;
+    let flags = Flags(extra.cast_signed());
     let what = match kind {
         PathKind::Switch => {
             What::Switch { prev: thread(tid, c), prev_state: state_shown(d, extra != 0), next: thread(a, b) }
@@ -127,8 +160,39 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<Noted> {
             let name = [first.to_ne_bytes(), second.to_ne_bytes()].concat();
             return Some(Noted::Ended(tid, Label::new(&name)));
         }
+        PathKind::Reading => {
+            let reading = Reading { at, moment: Moment::Switch, cpu, prev: tid, next: d, ..flags.reading(c) };
+            return Some(Noted::Reading(Reading { steal_ns: flags.has(KNOWS_STEAL).then_some(first), ..reading }));
+        }
     };
-    Some(Noted::Event(Event { at, cpu, tid, what }))
+    let event = Event { at, cpu, tid, what };
+    if kind == PathKind::Waking {
+        let reading = Reading { at, moment: Moment::Waking, cpu, prev: tid, next: a, ..flags.reading(d) };
+        return Some(Noted::Waking(event, reading));
+    }
+    Some(Noted::Event(event))
+}
+
+/// The flags of a reading.
+#[derive(Clone, Copy, Debug)]
+struct Flags(i32);
+
+impl Flags {
+    const fn has(self, flag: i32) -> bool {
+        self.0 & flag != 0
+    }
+
+    /// What they say, and where the other thread was.
+    fn reading(self, entered: u32) -> Reading {
+        let entered = entered.cast_signed();
+        Reading {
+            prev_syscall: (entered >= 0).then_some(entered.into()),
+            prev_in_user: entered == FROM_USER,
+            rt_throttled: self.has(KNOWS_THROTTLING).then_some(self.has(THROTTLED)),
+            by_fair_server: self.has(KNOWS_SERVER).then_some(self.has(BY_SERVER)),
+            ..Reading::default()
+        }
+    }
 }
 
 const fn halves(word: u64) -> (u32, u32) {
@@ -167,11 +231,11 @@ mod tests {
 
     fn what(kind: u32, tid: u32, rest: [u64; 2]) -> Option<What> {
         match read(1, [77, word(tid, kind), rest[0], rest[1]])? {
-            Noted::Event(event) => {
+            Noted::Event(event) | Noted::Waking(event, _) => {
                 assert_eq!((event.at.as_ns(), event.cpu, event.tid), (77, 1, tid));
                 Some(event.what)
             }
-            Noted::Ended(..) => None,
+            Noted::Ended(..) | Noted::Reading(_) => None,
         }
     }
 
@@ -197,8 +261,32 @@ mod tests {
         assert_eq!(what(8, 0, [0, 0]), Some(What::VectorExit(Vector::LocalTimer)));
         let name = u64::from_ne_bytes(*b"rustc\0\0\0");
         assert_eq!(read(1, [77, word(31, 9), name, 0]), Some(Noted::Ended(31, Label::from("rustc"))));
-        assert_eq!(what(10, 0, [0, 0]), None);
+        assert_eq!(what(11, 0, [0, 0]), None);
         assert_eq!(read(1, [0, word(5, 1), 0, 0]), None, "still being written");
+    }
+
+    fn reading(kind: i32, flags: i32, rest: [u64; 2]) -> Option<Reading> {
+        match read(1, [77, word(5, (kind | flags << 8).cast_unsigned()), rest[0], rest[1]])? {
+            Noted::Waking(_, reading) | Noted::Reading(reading) => Some(reading),
+            Noted::Event(_) | Noted::Ended(..) => None,
+        }
+    }
+
+    #[test]
+    fn a_reading_says_what_is_known_and_nothing_else() {
+        let at = Instant::from_ns(77);
+        let switch = Reading { at, moment: Moment::Switch, cpu: 1, prev: 5, next: 9, ..Reading::default() };
+        let nothing = reading(10, 0, [0, word(NO_CALL.cast_unsigned(), 9)]);
+        assert_eq!(nothing, Some(switch), "a kernel that knows of nothing");
+        let knows = KNOWS_STEAL | KNOWS_THROTTLING | KNOWS_SERVER;
+        let all = reading(10, knows | BY_SERVER, [4_000, word(libc::SYS_read as u32, 9)]);
+        let (steal_ns, prev_syscall) = (Some(4_000), Some(libc::SYS_read));
+        let (rt_throttled, by_fair_server) = (Some(false), Some(true));
+        assert_eq!(all, Some(Reading { steal_ns, prev_syscall, rt_throttled, by_fair_server, ..switch }));
+
+        let waking = reading(2, KNOWS_THROTTLING | THROTTLED, [word(9, 9), word(0, FROM_USER.cast_unsigned())]);
+        let interrupted = Reading { moment: Moment::Waking, prev_in_user: true, rt_throttled: Some(true), ..switch };
+        assert_eq!(waking, Some(interrupted));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use onbeat_rt::Instant;
 use super::event::{Thread, What};
 use super::judge::Judge;
 use super::kind::CauseKind;
+use super::settle::ORDINARY_STEP_NS;
 use super::timeline::{Doing, OwnSpan};
 
 /// A timer's function that let real-time threads on again ran this shortly before, in nanoseconds.
@@ -26,13 +27,20 @@ pub(super) struct Refusal {
 }
 
 impl Judge<'_> {
+    /// Whether the flag that holds real-time threads back was set when the loop was woken, or when it was switched.
+    fn was_throttled(&self, span: &OwnSpan) -> bool {
+        let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.to);
+        let at_waking = self.counters.interrupted(self.facts.tid, from, to).into_iter();
+        let at_switches = self.counters.between(span.cpu, span.from, span.to);
+        at_waking.chain(at_switches).any(|reading| reading.rt_throttled == Some(true))
+    }
+
     /// Whether a rule of the scheduler held the loop back in this span of waiting.
     pub(super) fn refusal(&self, span: &OwnSpan) -> Option<Refusal> {
         if !self.is_real_time() {
             return self.quota(span);
         }
-        let throttled =
-            self.counters.between(span.cpu, span.from, span.to).find(|reading| reading.rt_throttled == Some(true));
+        let throttled = self.was_throttled(span);
         let served =
             self.counters.between(span.cpu, span.from, span.to).find(|reading| reading.by_fair_server == Some(true));
         let other_chosen = self.other_chosen(span);
@@ -42,10 +50,10 @@ impl Judge<'_> {
         let from = match other_chosen {
             _ if set_aside.is_some() => span.from,
             Some((at, _)) => at,
-            None if throttled.is_some() || let_on && long => span.from,
+            None if throttled || let_on && long => span.from,
             None => return None,
         };
-        let (kind, evidence) = if throttled.is_some() {
+        let (kind, evidence) = if throttled {
             (CauseKind::RtThrottling, "the run queue's rt_throttled flag was set")
         } else if served.is_some() {
             (CauseKind::FairServer, "the thread that ran was chosen by the fair server")

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use onbeat_rt::Instant;
 
+use super::counters::Reading;
 use super::event::{Event, Lost, Thread, What};
 use super::unseen;
 
@@ -38,6 +39,8 @@ pub struct Window {
     pub cpus: Vec<CpuWindow>,
     /// Stretches from which events are missing.
     pub lost: Vec<Lost>,
+    /// What BPF read at switches and wake-ups of the loop, in order of time; not kept in run files.
+    pub readings: Vec<Reading>,
     /// Names of the kernel functions that events give by address, as far as known.
     pub functions: BTreeMap<u64, String>,
 }
@@ -94,6 +97,8 @@ impl Window {
         };
         let cpus: Vec<CpuWindow> = self.cpus.iter().map(cut).collect();
         let lost = self.lost.iter().filter(|lost| lost.from < to && lost.to > from).copied().collect();
-        Self { from, to, cpus, lost, functions: self.functions.clone() }
+        let is_inside = |reading: &&Reading| reading.at >= from && reading.at <= to;
+        let readings = self.readings.iter().filter(is_inside).copied().collect();
+        Self { from, to, cpus, lost, readings, functions: self.functions.clone() }
     }
 }

@@ -51,7 +51,7 @@ impl World {
         ];
         let functions = functions.into_iter().map(|(address, name)| (address, name.to_owned())).collect();
         let cpus = (0..2).map(|cpu| CpuWindow { cpu, events: Vec::new() }).collect();
-        let window = Window { from: us(0), to: us(200_000), cpus, lost: Vec::new(), functions };
+        let window = Window { from: us(0), to: us(200_000), cpus, functions, ..Window::default() };
         let facts = SpikeFacts {
             release: us(1000),
             expiry: us(1000),
@@ -131,7 +131,7 @@ impl World {
     pub fn reading(&mut self, at_us: u64, steal_us: u64) -> &mut Reading {
         self.counters.source = CounterSource::Bpf;
         self.counters.is_guest = true;
-        let reading = Reading { at: us(at_us), cpu: 1, steal_ns: steal_us * 1000, ..Reading::default() };
+        let reading = Reading { at: us(at_us), cpu: 1, steal_ns: Some(steal_us * 1000), ..Reading::default() };
         self.counters.readings.push(reading);
         self.counters.readings.last_mut().unwrap()
     }
