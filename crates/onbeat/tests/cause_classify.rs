@@ -104,10 +104,8 @@ fn another_timer_in_the_same_interrupt_is_named_by_its_function() {
     let mut world = World::asleep_beside(idle());
     world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
     world.on(1, 1002, 0, What::TimerExpireEntry { timer: 0x1002, function: TICK, now: us(1002) });
-    world.on(1, 1302, 0, What::TimerExpireExit { timer: 0x1002 });
     world.on(1, 1303, 0, What::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1303) });
     world.on(1, 1304, 0, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1305, 0, What::TimerExpireExit { timer: cause_world::TIMER });
     world.on(1, 1306, 0, What::VectorExit(Vector::LocalTimer));
     world.loop_runs(1308, idle());
     let explanation = world.explained();
@@ -275,7 +273,6 @@ fn a_frozen_loop_sleeps_on_although_its_timer_fired() {
         world.counters.is_guest = true;
         world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
         world.on(1, 1002, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
-        world.on(1, 1003, 0, What::TimerExpireExit { timer: TIMER });
         world.on(1, 1005, 0, What::VectorExit(Vector::LocalTimer));
         world.on(0, 31_000, 55, What::Waking { thread: looper(), target_cpu: 1 });
         world.loop_runs(31_008, running);
@@ -290,7 +287,6 @@ fn a_sleep_that_is_begun_again_after_the_thaw_was_frozen_all_the_same() {
     let mut world = World::asleep_beside(dd());
     world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
     world.on(1, 1002, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
-    world.on(1, 1003, 0, What::TimerExpireExit { timer: TIMER });
     world.on(1, 1005, 0, What::VectorExit(Vector::LocalTimer));
     world.on(0, 31_000, 55, What::Waking { thread: looper(), target_cpu: 1 });
     world.switch(31_005, dd(), 0, looper());
@@ -447,7 +443,6 @@ fn a_switch_that_left_no_record_shows_in_the_next_one() {
     world.on(1, 1001, 8, What::VectorEntry(Vector::LocalTimer));
     world.on(1, 1002, 8, What::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1002) });
     world.on(1, 1003, 8, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1004, 8, What::TimerExpireExit { timer: cause_world::TIMER });
     world.on(1, 1005, 8, What::VectorExit(Vector::LocalTimer));
     world.loop_runs(3000, hog);
     let explanation = world.explained();

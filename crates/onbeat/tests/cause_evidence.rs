@@ -88,7 +88,6 @@ fn long_timer_interrupt() -> World {
     world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
     world.on(1, 1002, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
     world.on(1, 1003, 0, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1203, 0, What::TimerExpireExit { timer: TIMER });
     world.on(1, 1301, 0, What::VectorExit(Vector::LocalTimer));
     world.loop_runs(1303, idle());
     world
@@ -126,7 +125,6 @@ fn a_timers_function_without_a_name_is_known_by_its_address() {
     let mut world = World::asleep_beside(idle());
     world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
     world.on(1, 1002, 0, What::TimerExpireEntry { timer: 0x9, function: 0xffff_ffff_8123_4560, now: us(1002) });
-    world.on(1, 1302, 0, What::TimerExpireExit { timer: 0x9 });
     world.on(1, 1303, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1303) });
     world.on(1, 1304, 0, What::Waking { thread: looper(), target_cpu: 1 });
     world.on(1, 1306, 0, What::VectorExit(Vector::LocalTimer));
@@ -220,7 +218,6 @@ fn a_switch_that_left_no_record_does_not_say_that_its_thread_wanted_to_run() {
     world.on(1, 1001, 7, What::VectorEntry(Vector::LocalTimer));
     world.on(1, 1002, 7, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
     world.on(1, 1003, 7, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1004, 7, What::TimerExpireExit { timer: TIMER });
     world.on(1, 1005, 7, What::VectorExit(Vector::LocalTimer));
     world.loop_runs(1906, dd());
     assert_eq!(main_of(&world.explained()).0, Kind::KernelSection);

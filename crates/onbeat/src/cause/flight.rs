@@ -60,9 +60,9 @@ impl Default for FlightSetting {
 /// Events without which nothing can be explained.
 const NEEDED: [Kind; 2] = [Kind::Switch, Kind::Waking];
 
-/// Events left off: they would tell nothing that the others do not. A timer that expires is cancelled first, at the loop's
-/// cost.
-const LEFT_OFF: [Kind; 3] = [Kind::Wakeup, Kind::TickStop, Kind::TimerCancel];
+/// Events left off, for each costs the loop time and says nothing that the others do not: a timer that expires is cancelled first,
+/// and its function ends where the next one or the interrupt around it does.
+const LEFT_OFF: [Kind; 4] = [Kind::Wakeup, Kind::TickStop, Kind::TimerCancel, Kind::TimerExpireExit];
 /// The part of the kernel's buffers that rare events need, and the rings of the path, of `buffer_kib`.
 const RARE: u32 = 4;
 const RINGS: u32 = 2;

@@ -39,7 +39,7 @@ pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: Le
         PathKind::Switch => program.at_switch(leaving),
         PathKind::Waking => program.at_waking(),
         PathKind::TimerStart => program.at_timer_start(),
-        PathKind::TimerExpireEntry | PathKind::TimerExpireExit => program.at_expiry(kind),
+        PathKind::TimerExpireEntry => program.at_expiry(),
         PathKind::Idle => program.at_idle(),
         PathKind::LocalTimerEntry | PathKind::LocalTimerExit => program.begin(kind),
         PathKind::Exit => program.at_exit(),
@@ -168,15 +168,13 @@ impl Program<'_> {
         self.code.store(Width::Word, R7, KIND, R1);
     }
 
-    /// `hrtimer_expire_entry(timer, now)` and `hrtimer_expire_exit(timer)`.
-    fn at_expiry(&mut self, kind: PathKind) {
-        self.begin(kind);
+    /// `hrtimer_expire_entry(timer, now)`.
+    fn at_expiry(&mut self) {
+        self.begin(PathKind::TimerExpireEntry);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
-        if kind == PathKind::TimerExpireEntry {
-            self.code.load(Width::Double, R1, R2, self.offsets.timer_function);
-            self.code.store(Width::Double, R7, REST + 8, R1);
-        }
+        self.code.load(Width::Double, R1, R2, self.offsets.timer_function);
+        self.code.store(Width::Double, R7, REST + 8, R1);
     }
 
     /// `cpu_idle(state, cpu)`.

@@ -45,26 +45,23 @@ pub(super) enum PathKind {
     TimerStart = 3,
     /// Timer, function.
     TimerExpireEntry = 4,
-    /// Timer.
-    TimerExpireExit = 5,
     /// Idle state, or all ones for awake.
-    Idle = 6,
-    LocalTimerEntry = 7,
-    LocalTimerExit = 8,
+    Idle = 5,
+    LocalTimerEntry = 6,
+    LocalTimerExit = 7,
     /// The thread ends; its name.
-    Exit = 9,
+    Exit = 8,
     /// At a switch to or from the loop, extra: flags. Steal, system call of the thread that left, the thread that came.
-    Reading = 10,
+    Reading = 9,
 }
 
 impl PathKind {
     /// All of them.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Switch,
         Self::Waking,
         Self::TimerStart,
         Self::TimerExpireEntry,
-        Self::TimerExpireExit,
         Self::Idle,
         Self::LocalTimerEntry,
         Self::LocalTimerExit,
@@ -80,7 +77,6 @@ impl PathKind {
                 | (Self::Waking, Kind::Waking)
                 | (Self::TimerStart, Kind::TimerStart)
                 | (Self::TimerExpireEntry, Kind::TimerExpireEntry)
-                | (Self::TimerExpireExit, Kind::TimerExpireExit)
                 | (Self::Idle, Kind::Idle)
                 | (Self::LocalTimerEntry, Kind::VectorEntry(Vector::LocalTimer))
                 | (Self::LocalTimerExit, Kind::VectorExit(Vector::LocalTimer))
@@ -94,7 +90,6 @@ impl PathKind {
             Self::Waking => "sched_waking",
             Self::TimerStart => "hrtimer_start",
             Self::TimerExpireEntry => "hrtimer_expire_entry",
-            Self::TimerExpireExit => "hrtimer_expire_exit",
             Self::Idle => "cpu_idle",
             Self::LocalTimerEntry => "local_timer_entry",
             Self::LocalTimerExit => "local_timer_exit",
@@ -151,7 +146,6 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<Noted> {
         }
         // What the kernel took for now is not recorded: the time of the record is a little later.
         PathKind::TimerExpireEntry => What::TimerExpireEntry { timer: first, function: second, now: at },
-        PathKind::TimerExpireExit => What::TimerExpireExit { timer: first },
         PathKind::Idle if a == AWAKE => What::IdleExit,
         PathKind::Idle => What::IdleEntry { state: a },
         PathKind::LocalTimerEntry => What::VectorEntry(Vector::LocalTimer),
@@ -254,14 +248,13 @@ mod tests {
         let now = Instant::from_ns(77);
         let entry = What::TimerExpireEntry { timer: 0xffff_8000, function: u64::MAX, now };
         assert_eq!(what(4, 0, [0xffff_8000, u64::MAX]), Some(entry));
-        assert_eq!(what(5, 0, [0xffff_8000, 0]), Some(What::TimerExpireExit { timer: 0xffff_8000 }));
-        assert_eq!(what(6, 0, [word(1, 0), 0]), Some(What::IdleEntry { state: 1 }));
-        assert_eq!(what(6, 0, [word(u32::MAX, 0), 0]), Some(What::IdleExit));
-        assert_eq!(what(7, 0, [0, 0]), Some(What::VectorEntry(Vector::LocalTimer)));
-        assert_eq!(what(8, 0, [0, 0]), Some(What::VectorExit(Vector::LocalTimer)));
+        assert_eq!(what(5, 0, [word(1, 0), 0]), Some(What::IdleEntry { state: 1 }));
+        assert_eq!(what(5, 0, [word(u32::MAX, 0), 0]), Some(What::IdleExit));
+        assert_eq!(what(6, 0, [0, 0]), Some(What::VectorEntry(Vector::LocalTimer)));
+        assert_eq!(what(7, 0, [0, 0]), Some(What::VectorExit(Vector::LocalTimer)));
         let name = u64::from_ne_bytes(*b"rustc\0\0\0");
-        assert_eq!(read(1, [77, word(31, 9), name, 0]), Some(Noted::Ended(31, Label::from("rustc"))));
-        assert_eq!(what(11, 0, [0, 0]), None);
+        assert_eq!(read(1, [77, word(31, 8), name, 0]), Some(Noted::Ended(31, Label::from("rustc"))));
+        assert_eq!(what(10, 0, [0, 0]), None);
         assert_eq!(read(1, [0, word(5, 1), 0, 0]), None, "still being written");
     }
 
@@ -276,10 +269,10 @@ mod tests {
     fn a_reading_says_what_is_known_and_nothing_else() {
         let at = Instant::from_ns(77);
         let switch = Reading { at, moment: Moment::Switch, cpu: 1, prev: 5, next: 9, ..Reading::default() };
-        let nothing = reading(10, 0, [0, word(NO_CALL.cast_unsigned(), 9)]);
+        let nothing = reading(9, 0, [0, word(NO_CALL.cast_unsigned(), 9)]);
         assert_eq!(nothing, Some(switch), "a kernel that knows of nothing");
         let knows = KNOWS_STEAL | KNOWS_THROTTLING | KNOWS_SERVER;
-        let all = reading(10, knows | BY_SERVER, [4_000, word(libc::SYS_read as u32, 9)]);
+        let all = reading(9, knows | BY_SERVER, [4_000, word(libc::SYS_read as u32, 9)]);
         let (steal_ns, prev_syscall) = (Some(4_000), Some(libc::SYS_read));
         let (rt_throttled, by_fair_server) = (Some(false), Some(true));
         assert_eq!(all, Some(Reading { steal_ns, prev_syscall, rt_throttled, by_fair_server, ..switch }));

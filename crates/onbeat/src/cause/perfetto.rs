@@ -108,6 +108,10 @@ impl Trace {
         // Only what begins and ends in the window makes a slice; the innermost one ends first.
         let mut open: Vec<What> = Vec::new();
         for event in events {
+            let is_timer = |what: &What| matches!(what, What::TimerExpireEntry { .. });
+            if is_timer(&event.what) && open.pop_if(|begun| is_timer(begun)).is_some() {
+                self.end(track, event.at);
+            }
             if let Some((category, name)) = interrupt(&event.what, window) {
                 self.begin(track, event.at, (category, &name), &[]);
                 open.push(event.what);

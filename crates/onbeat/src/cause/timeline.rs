@@ -99,6 +99,8 @@ impl Walk {
             What::SoftirqEntry(softirq) => self.enter(Doing::Softirq(softirq), event.at),
             What::SoftirqExit(softirq) => self.leave(|doing| *doing == Doing::Softirq(softirq)),
             What::TimerExpireEntry { timer, function, .. } => {
+                // Functions of timers follow each other; the end of one is recorded by few.
+                self.frames.pop_if(|frame| matches!(frame.doing, Doing::TimerFunction { .. }));
                 self.enter(Doing::TimerFunction { timer, function }, event.at);
             }
             What::TimerExpireExit { timer } => {

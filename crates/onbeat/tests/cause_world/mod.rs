@@ -89,14 +89,14 @@ impl World {
         let now = us(at_us + 1);
         self.on(1, at_us + 1, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now });
         self.on(1, at_us + 2, 0, What::Waking { thread: looper(), target_cpu: 1 });
-        self.on(1, at_us + 2, 0, What::TimerExpireExit { timer: TIMER });
         self.on(1, at_us + length_us, 0, What::VectorExit(Vector::LocalTimer))
     }
 
     pub fn timer_function(&mut self, at_us: u64, function: u64, cpu: u32) -> &mut Self {
         let (timer, now) = (function + 0x1000, us(at_us));
+        self.on(cpu, at_us, 0, What::VectorEntry(Vector::LocalTimer));
         self.on(cpu, at_us, 0, What::TimerExpireEntry { timer, function, now });
-        self.on(cpu, at_us + 1, 0, What::TimerExpireExit { timer })
+        self.on(cpu, at_us + 1, 0, What::VectorExit(Vector::LocalTimer))
     }
 
     /// The loop gets the CPU from `prev` and runs its first instruction 2 µs later.
