@@ -20,7 +20,6 @@ pub(crate) enum KernelCall {
     MapLookup = 1,
     KtimeNs = 5,
     ProcessorId = 8,
-    CurrentNumber = 14,
     ProbeReadKernel = 113,
     CurrentTypedTask = 158,
 }
@@ -114,12 +113,6 @@ impl Assembler {
     /// Loads the address of a map by its descriptor; takes two instructions.
     pub(crate) fn map(&mut self, to: Register, descriptor: i32) {
         self.emit(0x18, (to, Register(1)), 0, descriptor);
-        self.emit(0, (R0, R0), 0, 0);
-    }
-
-    /// Loads the address of the first value of an array by the array's descriptor; takes two instructions.
-    pub(super) fn map_value(&mut self, to: Register, descriptor: i32) {
-        self.emit(0x18, (to, Register(2)), 0, descriptor);
         self.emit(0, (R0, R0), 0, 0);
     }
 

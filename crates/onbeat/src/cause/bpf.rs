@@ -60,6 +60,19 @@ fn descriptor(number: libc::c_int) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
+/// Writes the value at `key` of an array whose values have `value_size` bytes.
+fn update(array: &OwnedFd, key: u32, value: &[u8], value_size: usize) -> io::Result<()> {
+    if value.len() != value_size {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let attributes = Attributes::new()
+        .word(0, array.as_raw_fd() as u32)
+        .double(8, std::ptr::from_ref(&key) as u64)
+        .double(16, value.as_ptr() as u64);
+    // SAFETY: the key has the array's 4 bytes, and the value was checked to have its size; both live across the call.
+    unsafe { bpf(MAP_UPDATE, &mut { attributes }) }.map(|_| ())
+}
+
 /// An array of `entries` values.
 #[derive(Debug)]
 pub(crate) struct Array {
@@ -82,16 +95,7 @@ impl Array {
 
     /// Writes the value at `key`.
     pub(crate) fn write(&self, key: u32, value: &[u8]) -> io::Result<()> {
-        if value.len() != self.value_size {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let attributes = Attributes::new()
-            .word(0, self.number() as u32)
-            .double(8, std::ptr::from_ref(&key) as u64)
-            .double(16, value.as_ptr() as u64);
-        // SAFETY: the key has the map's 4 bytes, and the value was checked to have the map's size; both live across the
-        // call.
-        unsafe { bpf(MAP_UPDATE, &mut { attributes }) }.map(|_| ())
+        update(&self.descriptor, key, value, self.value_size)
     }
 
     /// Reads all values into `values`, one after the other.
@@ -121,6 +125,7 @@ pub(super) struct SharedArray {
     descriptor: OwnedFd,
     memory: NonNull<AtomicU64>,
     words: usize,
+    value_words: usize,
 }
 
 // SAFETY: the memory belongs to this value until it is dropped, and is read atomically only.
@@ -138,7 +143,7 @@ impl SharedArray {
         let memory =
             unsafe { mmap(std::ptr::null_mut(), words * 8, ProtFlags::READ, MapFlags::SHARED, &descriptor, 0) }?;
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { descriptor, memory, words })
+        Ok(Self { descriptor, memory, words, value_words: value_words as usize })
     }
 
     pub(super) fn number(&self) -> i32 {
@@ -147,6 +152,12 @@ impl SharedArray {
 
     pub(super) const fn bytes_held(&self) -> u64 {
         self.words as u64 * 8
+    }
+
+    /// Writes the value at `key`, of as many words as a value has.
+    pub(super) fn write(&self, key: u32, value: &[u64]) -> io::Result<()> {
+        let bytes: Vec<u8> = value.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        update(&self.descriptor, key, &bytes, self.value_words * 8)
     }
 
     /// All values, one after the other.

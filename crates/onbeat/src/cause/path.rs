@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat_rt::Instant;
 
-use super::bpf::{Array, At, Attached, SharedArray};
+use super::bpf::{At, Attached, SharedArray};
 use super::btf::{Btf, BtfError};
 use super::counters::Reading;
 use super::event::{Event, Lost, What};
@@ -39,8 +39,8 @@ const HEAD_WORDS: u32 = 8;
 /// The recorder of the path.
 #[derive(Debug)]
 pub(super) struct PathRecorder {
-    control: Array,
     heads: SharedArray,
+    loop_key: u32,
     records: SharedArray,
     exponent: u32,
     kinds: Vec<PathKind>,
@@ -65,18 +65,18 @@ impl PathRecorder {
         let btf = Btf::parse(bytes)?;
         let offsets = Offsets::of(&btf)?;
         let exponent = (kib * 1024 / LENGTH).max(2).ilog2();
-        let control = Array::create(8, 1)?;
-        let heads = SharedArray::create(HEAD_WORDS, cpus)?;
+        // One more than CPUs: the number of the loop's thread, in the page that every program touches anyway.
+        let heads = SharedArray::create(HEAD_WORDS, cpus + 1)?;
         let records = SharedArray::create(WORDS as u32, cpus << exponent)?;
         let maps = Maps {
-            control: control.number(),
             heads: heads.number(),
+            loop_key: cpus.cast_signed(),
             records: records.number(),
             exponent: exponent.cast_signed(),
         };
         let recorder = Self {
-            control,
             heads,
+            loop_key: cpus,
             records,
             exponent,
             kinds: Vec::new(),
@@ -109,7 +109,9 @@ impl PathRecorder {
 
     /// Records the wake-ups and timers of another thread from now on.
     pub(super) fn follow(&self, tid: u32) -> io::Result<()> {
-        self.control.write(0, &u64::from(tid).to_ne_bytes())
+        let mut value = [0; HEAD_WORDS as usize];
+        value[0] = u64::from(tid);
+        self.heads.write(self.loop_key, &value)
     }
 
     /// Trace points that are recorded here.

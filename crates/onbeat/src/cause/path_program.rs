@@ -10,10 +10,9 @@ use super::path_record::{AT, KIND, PathKind, REST, TID};
 /// The maps that programs write to, by descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Maps {
-    /// One value: the number of the loop's thread.
-    pub(super) control: i32,
-    /// Per CPU: how many records there were.
+    /// Per CPU: how many records there were; behind them, at [`Self::loop_key`], the number of the loop's thread.
     pub(super) heads: i32,
+    pub(super) loop_key: i32,
     /// Per CPU, one after the other: records.
     pub(super) records: i32,
     /// Records of one CPU, a power of two, as its exponent.
@@ -64,11 +63,59 @@ const PREV_STATE: i16 = 24;
 /// Places in the program's own frame.
 const KEY: i16 = -4;
 const NOW: i16 = -16;
+const FIRST: i16 = -24;
 
 impl Program<'_> {
     /// `sched_switch(preempt, prev, next, prev_state)`.
     fn at_switch(&mut self, leaving: LeavingState) {
+        let Offsets { pid, .. } = *self.offsets;
+        let [is_prev, is_next, others] = [self.code.place(), self.code.place(), self.code.place()];
+        self.load_the_loops_number(R8);
+        self.code.load(Width::Double, R9, R6, PREV);
+        self.code.load(Width::Word, R2, R9, pid);
+        self.code.jump_if_equal(R8, R2, is_prev);
+        self.code.load(Width::Double, R9, R6, NEXT);
+        self.code.load(Width::Word, R2, R9, pid);
+        self.code.jump_if_equal(R8, R2, is_next);
+        self.code.jump(others);
+
+        self.code.here(is_prev);
+        self.code.here(is_next);
+        self.at_the_loops_switch(leaving);
+
+        self.code.here(others);
         self.reserve();
+        self.fill_switch(leaving);
+    }
+
+    /// Two records with one time: the switch, and what is around the loop in R9. Both are reserved before one is written: the
+    /// locked addition waits for what was written before it, and a record's memory is most often not in the cache.
+    fn at_the_loops_switch(&mut self, leaving: LeavingState) {
+        self.reserve();
+        self.code.store(Width::Double, FRAME, FIRST, R7);
+        self.reserve();
+        self.code.call(KernelCall::KtimeNs);
+        self.code.store(Width::Double, FRAME, NOW, R0);
+
+        self.code.load(Width::Double, R2, R6, PREV);
+        self.copy_word(R2, self.offsets.pid, TID);
+        self.read_call(R2, REST + 8);
+        self.code.load(Width::Double, R8, R6, NEXT);
+        self.copy_word(R8, self.offsets.pid, REST + 12);
+        self.read_flags(PathKind::Reading, Some(R8));
+        self.read_steal();
+        self.code.load(Width::Double, R1, FRAME, NOW);
+        self.code.store(Width::Double, R7, AT, R1);
+
+        self.code.load(Width::Double, R7, FRAME, FIRST);
+        self.fill_switch(leaving);
+        self.code.load(Width::Double, R1, FRAME, NOW);
+        self.code.store(Width::Double, R7, AT, R1);
+        self.code.jump(self.end);
+    }
+
+    /// The record of a switch, without its time.
+    fn fill_switch(&mut self, leaving: LeavingState) {
         let Offsets { pid, prio, state, exit_state, .. } = *self.offsets;
         self.code.load(Width::Double, R2, R6, PREV);
         self.code.load(Width::Double, R3, R6, NEXT);
@@ -91,40 +138,6 @@ impl Program<'_> {
         self.code.set(R2, PathKind::Switch as i32);
         self.code.or(R1, R2);
         self.code.store(Width::Word, R7, KIND, R1);
-        self.read_the_loops_switch();
-    }
-
-    /// A second record, of what is around the loop, when the switch is to or from it.
-    fn read_the_loops_switch(&mut self) {
-        let Offsets { pid, .. } = *self.offsets;
-        let [is_prev, is_next, others] = [self.code.place(), self.code.place(), self.code.place()];
-        self.code.load(Width::Double, R9, R6, PREV);
-        self.code.load(Width::Word, R2, R9, pid);
-        self.load_the_loops_number(R1);
-        self.code.jump_if_equal(R1, R2, is_prev);
-        self.code.load(Width::Double, R9, R6, NEXT);
-        self.code.load(Width::Word, R2, R9, pid);
-        self.code.jump_if_equal(R1, R2, is_next);
-        self.code.jump(others);
-
-        self.code.here(is_prev);
-        self.code.here(is_next);
-        // Both records have the same time: asking for it costs more than writing it.
-        self.code.call(KernelCall::KtimeNs);
-        self.code.store(Width::Double, R7, AT, R0);
-        self.code.store(Width::Double, FRAME, NOW, R0);
-        self.reserve();
-        self.code.load(Width::Double, R2, R6, PREV);
-        self.copy_word(R2, pid, TID);
-        self.read_call(R2, REST + 8);
-        self.code.load(Width::Double, R8, R6, NEXT);
-        self.copy_word(R8, pid, REST + 12);
-        self.read_flags(PathKind::Reading, Some(R8));
-        self.read_steal();
-        self.code.load(Width::Double, R1, FRAME, NOW);
-        self.code.store(Width::Double, R7, AT, R1);
-        self.code.jump(self.end);
-        self.code.here(others);
     }
 
     /// `sched_waking(thread)`, of the loop only, on the CPU of the waker: in an interrupt, the current thread is the one that
@@ -132,8 +145,8 @@ impl Program<'_> {
     fn at_waking(&mut self) {
         let Offsets { pid, prio, cpu, .. } = *self.offsets;
         self.code.load(Width::Double, R9, R6, 0);
-        self.code.load(Width::Word, R2, R9, pid);
-        self.only_the_loops(R2);
+        self.code.load(Width::Word, R8, R9, pid);
+        self.only_the_loops(R8);
         self.reserve();
         self.copy_word(R9, pid, REST);
         self.copy_word(R9, prio, REST + 4);
@@ -149,8 +162,9 @@ impl Program<'_> {
     /// `hrtimer_start(timer, ...)`, by the loop only.
     fn at_timer_start(&mut self) {
         const MOST_SLACK: i32 = 0xff_ffff;
-        self.code.call(KernelCall::CurrentNumber);
-        self.only_the_loops(R0);
+        self.code.call(KernelCall::CurrentTypedTask);
+        self.code.load(Width::Word, R8, R0, self.offsets.pid);
+        self.only_the_loops(R8);
         self.begin(PathKind::TimerStart);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
@@ -198,8 +212,8 @@ impl Program<'_> {
     /// A record of `kind` by the current thread.
     fn begin(&mut self, kind: PathKind) {
         self.reserve();
-        self.code.call(KernelCall::CurrentNumber);
-        self.code.store(Width::Word, R7, TID, R0);
+        self.code.call(KernelCall::CurrentTypedTask);
+        self.copy_word(R0, self.offsets.pid, TID);
         self.code.set(R1, kind as i32);
         self.code.store(Width::Word, R7, KIND, R1);
     }
@@ -221,7 +235,7 @@ impl Program<'_> {
         self.code.store_zero(Width::Double, R7, AT);
     }
 
-    /// Ends the program unless the low half of `tid` is the loop's thread. Destroys R1.
+    /// Ends the program unless `tid` is the loop's thread. Destroys R0 to R5.
     fn only_the_loops(&mut self, tid: Register) {
         let take = self.code.place();
         self.load_the_loops_number(R1);
@@ -230,9 +244,12 @@ impl Program<'_> {
         self.code.here(take);
     }
 
+    /// `to` becomes the number of the loop's thread. Destroys R0 to R5.
     fn load_the_loops_number(&mut self, to: Register) {
-        self.code.map_value(to, self.maps.control);
-        self.code.load(Width::Word, to, to, 0);
+        self.code.set(R1, self.maps.loop_key);
+        self.code.store(Width::Word, FRAME, KEY, R1);
+        self.look_up(self.maps.heads);
+        self.code.load(Width::Word, to, R0, 0);
     }
 
     /// R0 becomes the value at the key in the frame; ends the program when there is none.
