@@ -33,9 +33,9 @@ for release in "$@"; do
     cp "$dist"/*.deb "$dist"/*.tar.gz "$here/try-package.sh" "$root/try/"
     # A mount and process namespace of its own: what is mounted and started for the try ends with it.
     unshare --mount --pid --fork --kill-child sh -eu -c '
-        mount --rbind /dev "$1/dev" && mount --make-rslave "$1/dev"
+        mount --rbind /dev "$1/dev"
         mount -t proc proc "$1/proc"
-        mount --rbind /sys "$1/sys" && mount --make-rslave "$1/sys"
+        mount --rbind /sys "$1/sys"
         chroot "$1" /bin/sh -eu /try/try-package.sh' sh "$root"
     echo "Debian $release: the package installs, measures, and leaves nothing"
     rm -rf "$root"
