@@ -59,7 +59,7 @@ pub(crate) fn say_error(text: &str) {
 
 /// Writes what clap has to say about the command line.
 pub(crate) fn say_usage(answer: &clap::Error) {
-    let text = folded_for_stderr(&answer.render().ansi().to_string());
+    let text = folded_for_stderr(answer.render().ansi().to_string().trim_end());
     // Nothing is left to report to when standard error cannot be written either.
     let _ = writeln!(anstream::stderr(), "{text}");
 }

@@ -22,9 +22,9 @@ impl Progress {
 
         let (unicode, ascii) = ("━╸ ", "=> ");
         let template = match (tenths, super::columns()) {
-            (0, _) => "{elapsed:>4}  {msg}",
-            (_, ROOM_FOR_BAR..) => "{bar:10} {percent:>3}%  {msg}",
-            _ => "{percent:>3}%  {msg}",
+            (0, _) => "{elapsed:>4}  {wide_msg}",
+            (_, ROOM_FOR_BAR..) => "{bar:10} {percent:>3}%  {wide_msg}",
+            _ => "{percent:>3}%  {wide_msg}",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars(if super::unicode() { unicode } else { ascii }));
@@ -32,11 +32,11 @@ impl Progress {
         Self { bar, total_s }
     }
 
-    /// Shows how far it is, and what it has come to.
+    /// Shows how far it is, the time left, and what it has come to, as far as the terminal has room.
     pub(crate) fn show(&self, elapsed_s: f64, text: &str) {
         self.bar.set_position((elapsed_s * 10.0) as u64);
         let left = (self.total_s > 0.0).then(|| left(self.total_s - elapsed_s));
-        self.bar.set_message(left.map_or(text.to_owned(), |left| format!("{text}  {left}")));
+        self.bar.set_message(left.map_or(text.to_owned(), |left| format!("{left}  {text}")));
     }
 
     /// Writes something above the line, which is redrawn below it.
