@@ -6,7 +6,7 @@ ONBEAT := target/release/onbeat
 # What `make bench` passes on, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help test-kernels fuzz inject-live causes bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
+.PHONY: help dist test-dist test-kernels fuzz inject-live causes bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -47,9 +47,20 @@ generated: build ## man pages and completions are those of the command line
 viewer: ## the page: its tests, and that the checked-in page is the built one
 	cd viewer && npm ci --no-audit --no-fund && npm run check && npm test
 
-bless: build ## rebuilds what is checked in built: man pages, completions, the page
+bless: build ## rebuilds what is checked in built: man pages, completions, help texts, the page
 	rm -rf share && $(ONBEAT) generate share
+	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test help
 	cd viewer && npm ci --no-audit --no-fund && npm run build
+
+dist: ## a static binary and a Debian package, in target/dist
+	@sh scripts/setup.sh dist
+	CARGO="$(CARGO)" sh scripts/dist.sh
+
+# In which Debian releases: make test-dist RELEASES="bullseye trixie".
+RELEASES ?= trixie
+
+test-dist: dist ## the package in a bare root of another Debian release: install, bench, uninstall
+	sh scripts/test-dist.sh $(RELEASES)
 
 peers: setup-test build ## ratios beside other tools, in runs taken in turns (wants a quiet machine)
 	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) bench --locked -p onbeat-cli --bench peers --features peer-on-io-uring -- $(ARGS)

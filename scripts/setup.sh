@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages that a command needs and the machine lacks, when it may; names them when it may not.
-# usage: setup.sh bench|test|kernels
+# usage: setup.sh bench|test|kernels|dist
 set -eu
 
 # program, or command, that shows it is there:package that brings it:what for
@@ -9,6 +9,8 @@ hackbench:rt-tests:the load of the paper
 ping:iputils-ping:the load of the paper"
 test_wants="$bench_wants
 c++:g++:the control header in C++
+zsh:zsh:completion in zsh
+fish:fish:completion in fish
 stress-ng:stress-ng:tests of loads
 java:default-jdk-headless:reading run files with Java
 mvn:maven:reading run files with Java
@@ -22,12 +24,15 @@ qemu-system-x86_64:qemu-system-x86:the guests
 command -v busybox && ! ldd \$(command -v busybox):busybox-static:the shell in the guests
 strip:binutils:a small binary in the guests
 python3:python3:the guests' runner"
+dist_wants="cc:build-essential:linking
+mmdebstrap:mmdebstrap:a bare root of another Debian release"
 
 case "${1:-}" in
     bench) wants=$bench_wants ;;
     test) wants=$test_wants ;;
     kernels) wants=$kernels_wants ;;
-    *) echo "usage: $0 bench|test|kernels" >&2; exit 2 ;;
+    dist) wants=$dist_wants ;;
+    *) echo "usage: $0 bench|test|kernels|dist" >&2; exit 2 ;;
 esac
 
 if ! command -v cargo >/dev/null 2>&1; then

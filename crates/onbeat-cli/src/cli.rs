@@ -10,39 +10,44 @@ use onbeat_rt::{OnOverrun, Wait};
 
 use crate::cli_bus::Bus;
 use crate::cli_files::{
-    COMPARE_EXAMPLES, CompareOptions, ExportFormats, GATE_EXAMPLES, GateOptions, IMPORT_EXAMPLES, ImportOptions,
+    COMPARE_EXAMPLES, CompareOptions, ExportFormats, GATE_EXAMPLES, GATE_USAGE, GateOptions, IMPORT_EXAMPLES,
+    ImportOptions,
 };
 use crate::cli_measure::Measure;
 use crate::cli_robot::Robot;
 use crate::cli_segment::Segment;
+use crate::complete;
 use crate::units::{loop_period_ns, time_ns};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bench
-      nine tunings, idle and loaded, two minutes: which one keeps a loop on time?
+      find the best of nine tunings, idle and loaded, in two minutes
   onbeat bench --for 12m --limit 100us --at 99.99
-      the same with a verdict and an exit status
+      the same with a limit: a verdict and an exit status
   onbeat measure timer --period 1ms --for 30s
-      how late does one loop start?
+      measure how late one loop starts
   onbeat load paper
-      what the bench does to the machine, alone
+      run the load of the bench alone
   onbeat report onbeat-runs/latest
-      the tables again, and the page, from the files";
+      print the tables of the latest run again";
 
 const STATUSES: &str = "\x1b[1mExit status\x1b[0m
-  0  done; with --limit: it holds
-  1  the limit is broken
-  2  could not run, or the samples cannot tell";
+  0  done; with --limit: PASS
+  1  FAIL
+  2  could not run, or INCONCLUSIVE";
 
 /// Can this computer run my robot on time?
 ///
 /// onbeat runs a control loop on this machine, idle and under load, with and without real-time tuning, and says with evidence
 /// how late it was, which tuning helps, and whether a limit holds.
 #[derive(Debug, Parser)]
-#[command(name = "onbeat", version, before_help = EXAMPLES, after_help = STATUSES, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "onbeat", version, before_help = EXAMPLES, after_help = STATUSES)]
 pub(crate) struct Cli {
-    /// Colours in the output; `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    /// When to use colours
+    ///
+    /// `auto` follows the terminal, NO_COLOR and CLICOLOR_FORCE.
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", display_order = 990)]
     pub(crate) color: Colour,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -57,47 +62,47 @@ pub(crate) enum Colour {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Which tuning keeps a control loop on time, idle and loaded?
+    /// Find the tuning that keeps a control loop on time, idle and loaded
     #[command(before_help = BENCH_EXAMPLES)]
     Bench(Box<BenchOptions>),
-    /// How late is one thing?
-    #[command(subcommand)]
+    /// Measure one latency of this machine
+    #[command(subcommand, disable_help_subcommand = true)]
     Measure(Measure),
     /// Run a load alone, until Ctrl-C
     #[command(after_help = loads())]
     Load(LoadOptions),
-    /// What would my robot do if ...: one cause of lateness on purpose, at known moments, with a log
+    /// Inject one cause of lateness at known times, with a log
     #[command(before_help = INJECT_EXAMPLES, after_help = faults())]
     Inject(InjectOptions),
-    /// Tables and page again, from the files of a run alone
+    /// Print the tables and write the page from a run's files
     Report(ReportOptions),
-    /// Files of cyclictest, rtla, stress-ng, jHiccup and others become a run like onbeat's own
+    /// Convert results of cyclictest, rtla, stress-ng, jHiccup and others into a run
     #[command(before_help = IMPORT_EXAMPLES)]
     Import(Box<ImportOptions>),
-    /// Two or more runs beside each other: figures, ratios with intervals, what differed
+    /// Compare runs: figures, ratios with intervals, different settings
     #[command(before_help = COMPARE_EXAMPLES)]
     Compare(CompareOptions),
-    /// A run for other programs: its figures, and what ran around a spike
-    #[command(before_help = EXPORT_EXAMPLES)]
+    /// Export a run's figures, and the events around a spike
+    #[command(before_help = EXPORT_EXAMPLES, override_usage = EXPORT_USAGE)]
     Export(ExportOptions),
-    /// Does a run pass? For continuous integration: exit status, JUnit XML
-    #[command(before_help = GATE_EXAMPLES)]
+    /// Decide whether a run passes, for continuous integration
+    #[command(before_help = GATE_EXAMPLES, override_usage = GATE_USAGE)]
     Gate(Box<GateOptions>),
-    /// A robot moves: trajectories, limits, safe stop, on real or simulated EtherCAT devices
-    #[command(subcommand)]
+    /// Move a robot, simulated or real
+    #[command(subcommand, disable_help_subcommand = true)]
     Robot(Robot),
-    /// Simulated EtherCAT devices, for any MainDevice
-    #[command(subcommand)]
+    /// Simulate EtherCAT devices for any MainDevice
+    #[command(subcommand, disable_help_subcommand = true)]
     Segment(Segment),
-    /// A running EtherCAT bus: its state, devices, values, events, statistics, SDO transfers
-    #[command(subcommand)]
+    /// Inspect a running EtherCAT bus, or scan for devices
+    #[command(subcommand, disable_help_subcommand = true)]
     Bus(Bus),
-    /// Put back what an onbeat that was killed has left changed
+    /// Undo changes left by an interrupted onbeat
     Repair(RepairOptions),
-    /// One cell of a bench, in a process of its own
+    /// Run one cell of a bench, in a process of its own
     #[command(hide = true)]
     Cell(Box<CellOptions>),
-    /// Man pages and completions
+    /// Write man pages and completions
     #[command(hide = true)]
     Generate(GenerateOptions),
 }
@@ -105,7 +110,7 @@ pub(crate) enum Command {
 /// What becomes of changes that are not as onbeat left them.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct RepairOptions {
-    /// Restore also settings that something else has changed since
+    /// Restore also settings that another program has changed since
     #[arg(long, conflicts_with = "forget")]
     pub(crate) force: bool,
     /// Drop changes that cannot be undone from the record
@@ -117,15 +122,18 @@ const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bench
       all nine tunings; real-time priority and shielding need rights
   onbeat bench --tunings none,S --loads idle,cpu=50%
-      without any rights
+      needs no rights
   onbeat bench --for 12m --limit 100us --at 99.99
-      a verdict: exit status 0 holds, 1 broken, 2 not enough samples";
+      exit status 0 PASS, 1 FAIL, 2 INCONCLUSIVE";
 
 const INJECT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat inject equal-priority-hog --cpu 1 --for 300us --every 100ms --count 20
-      a loop of its own is disturbed; what was done, what it felt, what it was explained as
+      disturbs a loop of its own; prints what was injected, measured lateness, reported cause
   sudo onbeat inject stop-signal --pid 4711 --for 20ms --every 1s
       the loop of a running program: its thread named onbeat-loop, or the one of the highest real-time priority";
+
+/// clap would list every format, on a line that no terminal is wide enough for.
+const EXPORT_USAGE: &str = "onbeat export <--list|--perfetto FILE|--csv FILE|...> [OPTIONS] [RUN]";
 
 const EXPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat export --list
@@ -141,30 +149,38 @@ const EXPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "The loop")]
 pub(crate) struct LoopOptions {
-    /// Distance of two releases
+    /// Loop period
     #[arg(long, default_value = "1ms", value_parser = loop_period_ns, value_name = "TIME")]
     pub(crate) period: u64,
-    /// Work per cycle: the loop polls the clock that long, as a controller would compute
+    /// Busy time per cycle, as a controller would compute
     #[arg(long, default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) work: u64,
-    /// A cycle that ends later than this after its release has missed its deadline [default: the period]
+    /// Latest end of a cycle after its release [default: the period]
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) deadline: Option<u64>,
-    /// What to do when a cycle ends after the next release: skip (and count), catch-up=N, stop
+    /// Reaction to a cycle that ends after the next release
+    ///
+    /// `skip` skips the releases that passed and counts them, `catch-up=N` runs at most N of them at once, `stop`
+    /// ends the run.
     #[arg(long, default_value = "skip", value_parser = overrun, value_name = "POLICY")]
+    #[arg(add = ArgValueCandidates::new(complete::overruns))]
     pub(crate) on_overrun: OnOverrun,
-    /// Where the releases lie: avoid-tick keeps them clear of the kernel's periodic tick, whose interrupt would make
-    /// them late; a time such as 0us or 250us puts them there in each period of the clock
+    /// Release phase relative to the kernel tick
+    ///
+    /// `avoid-tick` keeps releases clear of the kernel's periodic tick, whose interrupt would delay them. A time
+    /// such as 0us or 250us sets the phase in each period of the clock.
     #[arg(long, default_value = "avoid-tick", value_parser = phase, value_name = "PHASE")]
+    #[arg(add = ArgValueCandidates::new(complete::phases))]
     pub(crate) phase: Phase,
-    /// From which lateness on (late start, plus work beyond the plan) a cycle is kept as a spike [default: 10 times
-    /// the median wake-up latency of its interval, at least 50us]
+    /// Spike threshold [default: 10 times the median wake-up latency, at least 50us]
+    ///
+    /// A cycle counts by its lateness: late start, plus work beyond the plan. The median is that of the interval.
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) spikes_over: Option<u64>,
-    /// Keep CPUs out of idle states that take longer than this to leave; changes the whole machine while it runs
+    /// Limit C-states by exit latency, machine-wide, during the run
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) dma_latency: Option<u64>,
-    /// Kill the process if the loop asks the kernel for anything but sleep and time
+    /// Kill the process on any system call except sleep and clock
     #[arg(long)]
     pub(crate) lockdown: bool,
 }
@@ -173,16 +189,19 @@ pub(crate) struct LoopOptions {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "The verdict")]
 pub(crate) struct LimitOptions {
-    /// The longest that is still on time, of what the run is about (or see --limit-on)
+    /// Latency limit for the primary series; see --limit-on
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) limit: Option<u64>,
-    /// How many of the releases must keep it, in percent
+    /// Percentage of releases that must meet the limit
     #[arg(long, default_value = "99.99", value_parser = percent, value_name = "PERCENT", requires = "limit")]
     pub(crate) at: f64,
-    /// What the limit is on: main (what the run is about), release, period or response; or events=N: at most N alarms of bus and robot,
-    /// which needs no --limit
+    /// Series that the limit applies to, or number of alarms allowed
+    ///
+    /// `main` is what the run is about; `release`, `period` and `response` name a series. `events=N` allows at most
+    /// N alarms of bus and robot, and needs no --limit.
     #[arg(long, value_delimiter = ',', value_parser = limit_on, value_name = "SERIES|events=N")]
     #[arg(requires_ifs = [("main", "limit"), ("release", "limit"), ("wakeup", "limit"), ("period", "limit"), ("response", "limit")])]
+    #[arg(add = ArgValueCandidates::new(complete::limits_on))]
     pub(crate) limit_on: Vec<LimitOn>,
 }
 
@@ -220,52 +239,65 @@ pub(crate) fn most_alarms(text: &str) -> Result<u64, String> {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputOptions {
-    /// Directory that gets one directory per run, and `latest`
+    /// Directory for run directories and the link `latest`
     #[arg(long, default_value = "onbeat-runs", value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print all conclusions in sentences above the closing lines
+    /// Print all conclusions as sentences
     #[arg(long)]
     pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
-    /// Total time, with starting and stopping of loads
+    /// Total time, including start and stop of loads
     #[arg(long = "for", default_value = "2m", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
-    /// Tunings: P maximum priority, M memory locked, C CPU shielded, S sleep then spin; any letters of these, or none
+    /// Tunings: letters of P, M, C, S, or none
+    ///
+    /// P sets real-time priority, M locks memory, C shields a CPU, S sleeps, then spins.
     #[arg(long, default_value = "none,M,C,MC,P,PM,PC,PMC,PMCS", value_delimiter = ',', value_name = "LIST")]
+    #[arg(add = ArgValueCandidates::new(complete::tunings))]
     pub(crate) tunings: Vec<onbeat::bench::Tuning>,
-    /// Loads; see `onbeat load --help`
+    /// Background loads; see `onbeat load --help`
     #[arg(long, default_value = "idle,paper", value_delimiter = ',', value_name = "LIST")]
+    #[arg(add = ArgValueCandidates::new(complete::loads))]
     pub(crate) loads: Vec<Load>,
-    /// Directory that the loads' disk part writes in [default: the system's directory for temporary files]
+    /// Directory for the loads' disk part [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) load_dir: Option<PathBuf>,
-    /// Cells take turns in short blocks, or run one after the other as in the paper
+    /// Order of the cells: short blocks in turn, or one after another
     #[arg(long, value_enum, default_value_t = Order::Interleaved, value_name = "ORDER")]
     pub(crate) order: Order,
-    /// The CPU that C shields [default: the one with the fewest device interrupts so far]
+    /// CPU that C shields [default: the one with the fewest device interrupts]
     #[arg(long, value_name = "N")]
+    #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,
-    /// Real-time priority that P gives: the maximum but one, since 99 is the kernel's own migration and watchdog threads'
+    /// Real-time priority that P sets
+    ///
+    /// 98 is one below the maximum: 99 belongs to the kernel's migration and watchdog threads.
     #[arg(long, default_value_t = 98, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
     pub(crate) priority: u32,
-    /// What the loop does in each cycle besides being on time: `bus` exchanges process data with 59 simulated EtherCAT devices
+    /// Put a simulated EtherCAT bus with 59 devices into the loop
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) with: Option<With>,
-    /// How long S polls the clock before a release
+    /// Time that S polls the clock before a release
     #[arg(long, default_value = "50us", value_parser = time_ns, value_name = "TIME")]
     pub(crate) spin: u64,
-    /// Leave out the flight recorder that finds out why cycles were late
+    /// Do not record the causes of spikes
     #[arg(long)]
     pub(crate) no_causes: bool,
-    /// Shuffles the cells; the same number gives the same order
+    /// Seed for the order of the cells
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
+    /// Wait until another bench on this machine has ended
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Print no progress
+    #[arg(long)]
+    pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) looping: LoopOptions,
     #[command(flatten)]
@@ -288,43 +320,52 @@ pub(crate) enum With {
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadOptions {
-    /// Which load, or several joined by +
+    /// Load, or several joined by +
+    #[arg(add = ArgValueCandidates::new(complete::loads))]
     pub(crate) load: Load,
-    /// How long; 0 is until Ctrl-C
+    /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
-    /// Directory that the disk part writes in [default: the system's directory for temporary files]
+    /// Directory for the disk part [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Serve a bench: events on standard output, end when standard input ends
+    /// Serve a bench: events on standard output, end with standard input
     #[arg(long, hide = true)]
     pub(crate) supervised: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InjectOptions {
-    /// Which cause; they are listed below
+    /// Cause to inject, from the list below
     #[arg(value_name = "CAUSE")]
+    #[arg(add = ArgValueCandidates::new(complete::causes))]
     pub(crate) fault: Fault,
-    /// How long each lasts
+    /// Duration of each injection
     #[arg(long = "for", default_value = "300us", value_parser = time_ns, value_name = "TIME")]
     pub(crate) length: u64,
-    /// From one to the next [default: 100ms, or the least that the cause takes]
+    /// Interval between injections [default: 100ms, or the shortest the cause allows]
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) every: Option<u64>,
-    /// How many
+    /// Number of injections
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) count: usize,
-    /// The loop of this process [default: a loop of onbeat's own is run and disturbed, at priority 90 unless the cause takes an ordinary one]
+    /// Process with the loop [default: a loop of onbeat's own]
+    ///
+    /// The loop of onbeat's own has priority 90, unless the cause needs an ordinary one.
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<i32>,
-    /// The loop's CPU [default: the one it is bound to; for a loop of onbeat's own the last one]
+    /// CPU of the loop [default: the one it is bound to]
+    ///
+    /// A loop of onbeat's own is bound to the last CPU.
     #[arg(long, value_name = "N")]
+    #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,
-    /// The loop's period
+    /// Period of the loop
     #[arg(long, default_value = "1ms", value_parser = loop_period_ns, value_name = "TIME")]
     pub(crate) period: u64,
-    /// With --pid: where the releases lie in each period of CLOCK_MONOTONIC (`phase_ns` of a run file)
+    /// Release phase of the loop in CLOCK_MONOTONIC; needs --pid
+    ///
+    /// `phase_ns` of a run file.
     #[arg(long, default_value = "0us", value_parser = time_ns, value_name = "TIME", requires = "pid")]
     pub(crate) phase: u64,
     /// Do everything but the cause itself
@@ -340,25 +381,30 @@ pub(crate) struct InjectOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportOptions {
-    /// A run's directory, or one run file
+    /// Run directory, or one run file
     #[arg(default_value = "onbeat-runs/latest")]
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) run: PathBuf,
     /// Judge by a limit (again, or another one than the run was given)
     #[command(flatten)]
     pub(crate) limit: LimitOptions,
-    /// For how long the worst is to be estimated, up to a hundred times the run [default: ten times the run]
+    /// Time span of the extrapolated worst case [default: ten times the run]
+    ///
+    /// At most a hundred times the run.
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) mission: Option<u64>,
-    /// Print the paper's whole tables
+    /// Print the paper's full tables
     #[arg(long)]
     pub(crate) full: bool,
-    /// Print tables and verdict only, and write no page: quick, for a run that goes on
+    /// Print tables and verdict only, and write no page
+    ///
+    /// Quick, for a run in progress.
     #[arg(long, conflicts_with_all = ["full", "json", "html", "mission"])]
     pub(crate) brief: bool,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the page here [default: report.html beside the run files]
+    /// File for the page [default: report.html beside the run files]
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
@@ -366,22 +412,27 @@ pub(crate) struct ReportOptions {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub(crate) struct ExportOptions {
-    /// A run's directory, or one run file
+    /// Run directory, or one run file
     #[arg(default_value = "onbeat-runs/latest")]
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) run: PathBuf,
-    /// The spike of this number, as --list and the report show it [default: the worst one whose events are kept]
+    /// Spike number [default: the worst spike with recorded events]
+    ///
+    /// As --list and the report show it.
     #[arg(long, value_name = "N")]
     pub(crate) spike: Option<u64>,
-    /// The cell of a bench whose spikes are meant: they are numbered cell by cell
+    /// Bench cell to take spikes from
+    ///
+    /// Spikes are numbered cell by cell.
     #[arg(long, value_name = "TUNING/LOAD")]
     pub(crate) cell: Option<String>,
-    /// List the spikes: number, time, lateness, cause, and whether the events around each are kept
+    /// List spikes: number, time, lateness, cause, recorded events
     #[arg(long, group = "what")]
     pub(crate) list: bool,
-    /// Write a Perfetto trace, for ui.perfetto.dev; - is standard output
+    /// Write a Perfetto trace for ui.perfetto.dev; -: standard output
     #[arg(long, group = "what", value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
-    /// Write the text of the kernel's own trace file; - is standard output
+    /// Write the text of the kernel's trace file; -: standard output
     #[arg(long, group = "what", value_name = "FILE")]
     pub(crate) ftrace: Option<PathBuf>,
     #[command(flatten)]
@@ -467,7 +518,7 @@ fn overrun(text: &str) -> Result<OnOverrun, String> {
         Some(("catch-up", cycles)) => cycles
             .parse()
             .map(|at_most| OnOverrun::CatchUp { at_most })
-            .map_err(|_| format!("`{cycles}` is no number of cycles; write catch-up=3")),
+            .map_err(|_| format!("`{cycles}` is not a number of cycles; write catch-up=3")),
         _ => Err("policies are skip, catch-up=N and stop".to_owned()),
     }
 }
@@ -480,7 +531,7 @@ fn phase(text: &str) -> Result<Phase, String> {
 }
 
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is no percentage"))?;
+    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
     if number > 0.0 && number <= 100.0 { Ok(number) } else { Err(format!("{number} % is not above 0 and up to 100")) }
 }
 

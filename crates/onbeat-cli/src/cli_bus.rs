@@ -4,7 +4,9 @@ use clap::{Args, Subcommand};
 use onbeat::ethercat::control::{SdoAction, SdoRequest};
 use onbeat::ethercat::setup;
 
+use crate::complete;
 use crate::units::time_ns;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 const RUN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bus run
@@ -35,10 +37,10 @@ const SDO_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 /// What all of them take.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Named {
-    /// The bus's name
+    /// Name of the bus
     #[arg(long, default_value = "onbeat", value_name = "NAME")]
     pub(crate) name: String,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -48,63 +50,70 @@ pub(crate) enum Bus {
     /// Scan for devices (read-only)
     #[command(before_help = SCAN_EXAMPLES)]
     Scan(ScanOptions),
-    /// Runs a bus whose outputs belong to another process, and shares its process image
+    /// Run a bus whose outputs belong to another process
     #[command(before_help = RUN_EXAMPLES)]
     Run(BusRunOptions),
-    /// Does it run, in which cycle is it, who owns the outputs?
+    /// Show bus state, cycle count and output owner
     State(Named),
-    /// Its devices: identity, AL state, place in the process image
+    /// List devices: identity, AL state, place in the process image
     Info(Named),
-    /// Values of devices, line by line
+    /// Print values of devices, line by line
     #[command(before_help = WATCH_EXAMPLES)]
     Watch(WatchOptions),
-    /// What has happened on it
+    /// Print events of the bus
     Events(EventsOptions),
-    /// Cycles, frames, times since it began
+    /// Print counts of cycles and frames, and times
     Stats(StatsOptions),
-    /// Reads or writes an object of a device
-    #[command(subcommand, before_help = SDO_EXAMPLES)]
+    /// Read or write an object of a device
+    #[command(subcommand, before_help = SDO_EXAMPLES, disable_help_subcommand = true)]
     Sdo(Sdo),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ScanOptions {
-    /// Network interface that the devices hang on; with `simulated`, those of the robot that ships answer
+    /// Network interface with the devices, or `simulated`
+    ///
+    /// With `simulated` the devices of the robot that ships with onbeat answer.
     #[arg(value_name = "INTERFACE")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: String,
-    /// Scan although a bus is running there; registers are read only, between its frames
+    /// Scan beside a running bus: read registers only, between its frames
     #[arg(long)]
     pub(crate) beside_running: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BusRunOptions {
-    /// File that lists the devices, see docs/segment.md; `humanoid` ships with onbeat
+    /// Device file (docs/segment.md), or `humanoid`, which ships with onbeat
     #[arg(value_name = "FILE", default_value = "humanoid")]
+    #[arg(add = ArgValueCompleter::new(complete::robot_files))]
     pub(crate) file: String,
-    /// Network interface with the file's devices [default: they are simulated]
+    /// Network interface with the devices [default: simulated devices]
     #[arg(long, value_name = "NAME")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: Option<String>,
     /// Name of the process image
     #[arg(long, default_value = "onbeat", value_name = "NAME")]
     pub(crate) name: String,
-    /// More options of `onbeat measure bus`, such as --exchange same-cycle --cpu 1 --sharing pi --for 1h
+    /// Further options of `onbeat measure bus`
+    ///
+    /// Such as --exchange same-cycle --cpu 1 --sharing pi --for 1h.
     #[arg(last = true, value_name = "OPTION")]
     pub(crate) more: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchOptions {
-    /// Devices by name, or by place on the cable, from 0 [default: all]
+    /// Devices by name, or by position from 0 [default: all]
     #[arg(value_name = "DEVICE")]
     pub(crate) devices: Vec<String>,
-    /// How often
+    /// Interval between lines
     #[arg(long, default_value = "1s", value_parser = time_ns, value_name = "TIME")]
     pub(crate) every: u64,
-    /// How many times; 0 is until Ctrl-C
+    /// Number of lines per device; 0: until Ctrl-C
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) count: u64,
     #[command(flatten)]
@@ -113,10 +122,12 @@ pub(crate) struct WatchOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct EventsOptions {
-    /// Goes on with those that come, until Ctrl-C or the bus ends
+    /// Print new events too, until Ctrl-C or the bus ends
     #[arg(long)]
     pub(crate) follow: bool,
-    /// From this number on; events that are kept no more are counted as missed
+    /// Number of the first event
+    ///
+    /// Events that are no longer kept are counted as missed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) from: u64,
     #[command(flatten)]
@@ -125,7 +136,7 @@ pub(crate) struct EventsOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatsOptions {
-    /// A line `KEY VALUE` each, for scripts (docs/control.md)
+    /// Print lines `KEY VALUE`, for scripts (docs/control.md)
     #[arg(long, conflicts_with = "json")]
     pub(crate) text: bool,
     #[command(flatten)]
@@ -134,24 +145,24 @@ pub(crate) struct StatsOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sdo {
-    /// Reads an object
+    /// Read an object
     Read(SdoOptions),
-    /// Writes an object
+    /// Write an object
     Write(SdoWriteOptions),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SdoOptions {
-    /// Its name, or its place on the cable, from 0
+    /// Device by name, or by position from 0
     #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
-    /// Index, and entry where it is not 0, both hexadecimal: 6041, 1018:1
+    /// Index, and entry unless 0, in hexadecimal: 6041, 1018:1
     #[arg(value_name = "INDEX[:ENTRY]", value_parser = object)]
     pub(crate) object: (u16, u8),
-    /// All entries at once (complete access)
+    /// Transfer all entries at once (complete access)
     #[arg(long)]
     pub(crate) complete: bool,
-    /// How long to wait for the answer
+    /// Longest wait for the answer
     #[arg(long, default_value = "2s", value_parser = time_ns, value_name = "TIME")]
     pub(crate) timeout: u64,
     #[command(flatten)]
@@ -162,7 +173,7 @@ pub(crate) struct SdoOptions {
 pub(crate) struct SdoWriteOptions {
     #[command(flatten)]
     pub(crate) of: SdoOptions,
-    /// A number with its type (6u8, -100i32, 0x0Fu16, 1.5f32), or bytes: hex:01ff
+    /// Number with its type (6u8, -100i32, 1.5f32), or bytes (hex:01ff)
     #[arg(value_name = "VALUE", value_parser = value, allow_hyphen_values = true)]
     pub(crate) value: Bytes,
 }
@@ -184,7 +195,8 @@ impl SdoWriteOptions {
 }
 
 fn object(text: &str) -> Result<(u16, u8), String> {
-    setup::object(text).ok_or_else(|| format!("`{text}` is no object; write it in hexadecimal, such as 6041 or 1018:1"))
+    setup::object(text)
+        .ok_or_else(|| format!("`{text}` is not an object; write it in hexadecimal, such as 6041 or 1018:1"))
 }
 
 fn value(text: &str) -> Result<Bytes, String> {

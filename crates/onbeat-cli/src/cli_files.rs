@@ -7,7 +7,9 @@ use onbeat::import::Format;
 use onbeat::record::Series;
 
 use crate::cmd::import::series;
+use crate::complete;
 use crate::units::{period_ns, time_ns};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 pub(crate) const IMPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   cyclictest -m -Sp90 -D 10m -h 1000 --json=ct.json; onbeat import ct.json
@@ -19,28 +21,33 @@ pub(crate) struct ImportOptions {
     /// Files of cyclictest, oslat, rtla, stress-ng, jHiccup, HdrHistogram, or CSV
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// The format [default: what the content shows]
+    /// Format [default: detected from the content]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) from: Option<From>,
-    /// Unit of the values, where the file does not tell
+    /// Unit of the values, where the file does not say
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) unit: Option<Unit>,
-    /// What the values are, where the file does not tell: a series such as wakeup_latency, hiccup, gap
+    /// Series of the values, where the file does not say
+    ///
+    /// Such as wakeup_latency, hiccup or gap.
     #[arg(long = "as", value_parser = series, value_name = "SERIES")]
+    #[arg(add = ArgValueCandidates::new(complete::series))]
     pub(crate) series: Option<Series>,
-    /// The loop's period, where the file does not tell; gives samples without times their places
+    /// Loop period, where the file does not say
+    ///
+    /// Gives samples without times their places.
     #[arg(long, value_parser = period_ns, value_name = "TIME")]
     pub(crate) period: Option<u64>,
-    /// The column of values in a CSV file: its name, or its number from 1
+    /// Value column of a CSV file: name, or number from 1
     #[arg(long, value_name = "COLUMN")]
     pub(crate) column: Option<String>,
-    /// What else the machine did meanwhile [default: unknown]
+    /// Load during the measurement [default: unknown]
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Option<String>,
-    /// Directory to create for the run [default: a new one in --out, as measure makes it]
+    /// Directory to create for the run [default: a new one in --out]
     #[arg(short = 'o', long = "to", value_name = "RUN")]
     pub(crate) to: Option<PathBuf>,
-    /// Directory that gets one directory per run, and `latest`
+    /// Directory for run directories and the link `latest`
     #[arg(long, default_value = "onbeat-runs", value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// Print one JSON object and nothing else
@@ -112,11 +119,15 @@ pub(crate) const COMPARE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareOptions {
-    /// Runs: directories or run files; the first is what the others are held against. Of a single one, its loads
+    /// Run directories or run files; the first is the reference
+    ///
+    /// Of a single run, its loads are compared.
     #[arg(required = true, num_args = 1.., value_name = "RUN")]
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) runs: Vec<PathBuf>,
-    /// The series to show [default: what each run is about]
+    /// Series to show [default: what each run is about]
     #[arg(long, value_parser = series, conflicts_with = "full", value_name = "SERIES")]
+    #[arg(add = ArgValueCandidates::new(complete::series))]
     pub(crate) on: Option<Series>,
     /// Show all series
     #[arg(long, visible_alias = "all-series")]
@@ -124,10 +135,12 @@ pub(crate) struct CompareOptions {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a page with all runs, to be laid over each other
+    /// Write a page with all runs, for overlaying
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
+
+pub(crate) const GATE_USAGE: &str = "onbeat gate <--limit TIME|--baseline RUN|...> [OPTIONS] <RUN>";
 
 pub(crate) const GATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat gate onbeat-runs/latest --limit 100us --at 99.99
@@ -138,33 +151,40 @@ pub(crate) const GATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("asked").required(true).multiple(true).args(["limit", "limit_on", "baseline"]))]
 pub(crate) struct GateOptions {
-    /// A run's directory, or one run file
+    /// Run directory, or one run file
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) run: PathBuf,
-    /// The longest time that is still good
+    /// Latency limit
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) limit: Option<u64>,
-    /// How many samples must keep the limit, and the percentile that is held against the baseline, in percent
+    /// Percentage that must meet the limit; percentile compared with the baseline
     #[arg(long, default_value = "99.99", value_parser = crate::cli::percent, value_name = "PERCENT")]
     pub(crate) at: f64,
-    /// The series: release_latency, observed_period, response_time, hiccup, gap, ...
+    /// Series to judge, such as response_time or hiccup
     #[arg(long, default_value = "release_latency", value_parser = series, value_name = "SERIES")]
+    #[arg(add = ArgValueCandidates::new(complete::series))]
     pub(crate) series: Series,
-    /// events=N: at most N alarms of bus and robot
+    /// Number of alarms of bus and robot allowed
     #[arg(long, value_parser = crate::cli::most_alarms, value_name = "events=N")]
     pub(crate) limit_on: Option<u64>,
-    /// A run that this one may not be worse than
+    /// Reference run; this run must not be worse
     #[arg(long, value_name = "RUN")]
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) baseline: Option<PathBuf>,
-    /// The largest ratio to the baseline that is still good
+    /// Largest ratio to the baseline that passes
     #[arg(long, default_value = "1.2", value_parser = times, requires = "baseline", value_name = "TIMES")]
     pub(crate) no_worse_than: f64,
-    /// Only this tuning of a bench, or this stream of an imported run [default: a bench's best tuning; all streams]
+    /// Tuning or imported stream to judge [default: best tuning; all streams]
     #[arg(long, value_name = "TUNING")]
+    #[arg(add = ArgValueCandidates::new(complete::tunings))]
     pub(crate) tuning: Option<String>,
-    /// Only under this load [default: all]
+    /// Load to judge [default: all]
     #[arg(long, value_name = "LOAD")]
+    #[arg(add = ArgValueCandidates::new(complete::loads))]
     pub(crate) load: Option<String>,
-    /// Write the result as JUnit XML, an error where there is none; - is standard output
+    /// Write the result as JUnit XML; -: standard output
+    ///
+    /// A gate that could not decide writes an error.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
     /// Print one JSON object and nothing else
@@ -174,7 +194,7 @@ pub(crate) struct GateOptions {
 
 fn times(text: &str) -> Result<f64, String> {
     let number: f64 =
-        text.trim_start_matches(['x', '×']).parse().map_err(|_| format!("`{text}` is no number such as 1.2"))?;
+        text.trim_start_matches(['x', '×']).parse().map_err(|_| format!("`{text}` is not a number such as 1.2"))?;
     if number > 0.0 && number.is_finite() { Ok(number) } else { Err(format!("{number} is not above 0")) }
 }
 
@@ -182,19 +202,21 @@ fn times(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Formats (FILE - is standard output)")]
 pub(crate) struct ExportFormats {
-    /// Every bucket of every interval, a line each
+    /// Write every bucket of every interval as CSV
     #[arg(long, group = "what", value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// The summary, as report --json prints it
+    /// Write the summary as JSON, as `report --json` prints it
     #[arg(long, group = "what", value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// HdrHistogram's percentile text in ms: a file per cell and series, into this directory
+    /// Write HdrHistogram's percentile text in ms, into this directory
+    ///
+    /// A file per cell and series.
     #[arg(long, group = "what", value_name = "DIR")]
     pub(crate) hgrm: Option<PathBuf>,
-    /// Every bucket of every interval, as Apache Parquet
+    /// Write every bucket of every interval as Apache Parquet
     #[arg(long, group = "what", value_name = "FILE")]
     pub(crate) parquet: Option<PathBuf>,
-    /// Histograms in seconds for Prometheus and its like
+    /// Write histograms in seconds, for Prometheus
     #[arg(long, group = "what", value_name = "FILE")]
     pub(crate) openmetrics: Option<PathBuf>,
 }

@@ -11,7 +11,9 @@ use onbeat::probe::{self, Choice, Description, Given, Kind, Value};
 use onbeat_rt::Wait;
 
 use crate::cli::{LimitOptions, LoopOptions, OutputOptions, wait};
+use crate::complete;
 use crate::units::time_ns;
+use clap_complete::engine::ArgValueCandidates;
 
 const SIGNALS: &str = "\x1b[1mSignals\x1b[0m
   SIGUSR1            the summary so far on standard error; the run goes on
@@ -29,47 +31,63 @@ pub(crate) struct Measure {
 /// What all probes take.
 #[derive(Debug, Args)]
 pub(crate) struct MeasureOptions {
-    /// How long to measure; 0 is until Ctrl-C, or until the probe is done
+    /// Measuring time; 0: until Ctrl-C, or until the probe ends
     #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
-    /// Stay on this CPU [default: wherever the scheduler puts the loop]
+    /// CPU for the loop [default: chosen by the scheduler]
     #[arg(long, value_name = "N")]
+    #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,
-    /// Real-time priority, 1 to 99; 0 is an ordinary thread. 90 leaves room above for what must not wait for the loop
+    /// Real-time priority, 1 to 99; 0: an ordinary thread
+    ///
+    /// 90 leaves room above for what must not wait for the loop.
     #[arg(long, default_value = "90", value_parser = clap::value_parser!(u32).range(0..=99), value_name = "N")]
     pub(crate) priority: u32,
-    /// How to wait: sleep, spin[=50us] (sleep, then poll the clock for the last part), adaptive[=300us] (a margin
-    /// that follows the machine, never longer than this), relative and relative-spin[=50us] (no grid: sleep for the
-    /// period after each cycle, as in the papers of 2007 and 2009)
+    /// How to wait for a release
+    ///
+    /// `sleep` until the release; `spin[=50us]`: sleep, then poll the clock for the last part; `adaptive[=300us]`:
+    /// as spin, with a margin that follows the machine, at most this long; `relative` and `relative-spin[=50us]`:
+    /// sleep for the period after each cycle, without a grid, as in the papers of 2007 and 2009.
     #[arg(long, default_value = "sleep", value_parser = wait, value_name = "WAIT")]
+    #[arg(add = ArgValueCandidates::new(complete::waits))]
     pub(crate) wait: Wait,
-    /// Leave out the flight recorder that finds out why cycles were late
+    /// Do not record the causes of spikes
     #[arg(long)]
     pub(crate) no_causes: bool,
     /// Leave memory unlocked
     #[arg(long)]
     pub(crate) no_lock_memory: bool,
-    /// What else the machine shall do meanwhile; see `onbeat load --help`
+    /// Background load; see `onbeat load --help`
     #[arg(long, default_value = "idle", value_name = "LOAD")]
+    #[arg(add = ArgValueCandidates::new(complete::loads))]
     pub(crate) load: Load,
-    /// Directory that the load's disk part writes in [default: the system's directory for temporary files]
+    /// Directory for the load's disk part [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) load_dir: Option<PathBuf>,
-    /// Several loads in turns, such as idle,paper (none is idle); --for is for all of them together, in equal shares
+    /// Several loads in turn, in equal shares of --for
+    ///
+    /// Such as idle,paper; `none` is `idle`.
     #[arg(long, value_delimiter = ',', value_parser = one_load, conflicts_with_all = ["load", "load_sweep"], value_name = "LIST")]
+    #[arg(add = ArgValueCandidates::new(complete::loads))]
     pub(crate) loads: Vec<Load>,
-    /// A load that rises step by step: 0..100/10 (percent of all CPUs) or sched:0..100/20 (groups); --for is for all steps
+    /// Load that rises in steps; --for covers all steps
+    ///
+    /// `0..100/10` is percent of all CPUs, `sched:0..100/20` groups of tasks.
     #[arg(long, value_name = "[LOAD:]FROM..TO/STEP", conflicts_with = "load")]
     pub(crate) load_sweep: Option<Steps>,
-    /// With --load-sweep: the largest max - min that is still good, and decides the exit status [default: 100us, 1ms with a
-    /// network in between, which decide nothing]
+    /// Largest max - min of a sweep that passes; needs --load-sweep
+    ///
+    /// Decides the exit status. Without it the sweep is held against 100us, or 1ms with a network in between, which
+    /// decide nothing.
     #[arg(long, value_parser = time_ns, value_name = "TIME", requires = "load_sweep")]
     pub(crate) allowed_jitter: Option<u64>,
-    /// Go on with the latest run of the same command in --out that has not had its whole time yet (it was killed, the
-    /// machine went down, a signal ended it), in the same file; without one a new run begins
+    /// Resume the latest unfinished run of the same command
+    ///
+    /// A run is unfinished when it was killed, the machine went down, or a signal ended it. It continues in the
+    /// same file; without one in --out a new run begins.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// End when this process does
+    /// End when this process ends
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) beside: Option<i32>,
     #[command(flatten)]
@@ -114,7 +132,7 @@ impl Measure {
 
 fn of_probe(probe: &'static Description) -> Command {
     let command = MeasureOptions::augment_args(Command::new(probe.name))
-        .about(probe.sentence)
+        .about(about(probe.sentence))
         .before_help(format!("\x1b[1mExamples\x1b[0m\n{}", probe.examples))
         .after_help(SIGNALS)
         .mut_arg("period", |arg| arg.default_value(probe.defaults.period))
@@ -123,8 +141,19 @@ fn of_probe(probe: &'static Description) -> Command {
     probe.choices.iter().fold(command, |command, choice| command.arg(of_choice(choice)))
 }
 
+/// What a probe does, from what it measures.
+fn about(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let first = letters.next().map(|first| first.to_lowercase().to_string()).unwrap_or_default();
+    format!("Measure the time {first}{}", letters.as_str())
+}
+
 fn of_choice(choice: &Choice) -> Arg {
-    let arg = Arg::new(choice.name).long(choice.name).help(choice.help).help_heading("The probe");
+    let arg = Arg::new(choice.name).long(choice.name).help_heading("The probe");
+    let arg = match choice.help.split_once('\n') {
+        Some((short, details)) => arg.help(short).long_help(format!("{short}\n\n{details}")),
+        None => arg.help(choice.help),
+    };
     let arg = choice.default.into_iter().fold(arg, Arg::default_value);
     match choice.kind {
         Kind::Time => arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(Value::Time)),
@@ -139,7 +168,7 @@ fn of_choice(choice: &Choice) -> Arg {
 }
 
 fn count(text: &str) -> Result<Value, String> {
-    text.replace([',', '_'], "").parse().map(Value::Count).map_err(|_| format!("`{text}` is no whole number"))
+    text.replace([',', '_'], "").parse().map(Value::Count).map_err(|_| format!("`{text}` is not a whole number"))
 }
 
 impl FromArgMatches for Measure {

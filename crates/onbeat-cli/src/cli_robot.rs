@@ -6,7 +6,9 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 
 use crate::cli::{LimitOptions, LoopOptions, OutputOptions, wait_on_the_grid};
+use crate::complete;
 use crate::units::time_ns;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 pub(crate) const ROBOT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat robot run humanoid --trajectory gait --for 30s
@@ -21,10 +23,10 @@ pub(crate) const ROBOT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Robot {
-    /// Moves the joints of a robot along a trajectory, until Ctrl-C; that stops it in order
+    /// Move the joints of a robot along a trajectory, until Ctrl-C
     #[command(before_help = ROBOT_EXAMPLES, after_help = ENDS)]
     Run(Box<RobotRunOptions>),
-    /// Says where joints of a running robot should be
+    /// Send a goal to joints of a running robot
     #[command(before_help = GOAL_EXAMPLES, after_help = GOAL_ENDS)]
     Goal(GoalOptions),
 }
@@ -40,13 +42,15 @@ goal, 2 it does not, or it could not be given.";
 
 #[derive(Debug, Args)]
 pub(crate) struct GoalOptions {
-    /// Name of the robot's image, as `onbeat robot run --name` made it
+    /// Name of the robot, as given to `onbeat robot run --name`
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Joints and where they should be, in rad; joints are called as their devices
+    /// Joints and positions in rad; a joint is named after its device
     #[arg(value_name = "JOINT=RAD", required = true)]
     pub(crate) goals: Vec<String>,
-    /// How long to go on commanding once the robot follows; 0 is not at all. The joints stay there afterwards
+    /// Time to keep commanding; 0: send the goal once
+    ///
+    /// The joints stay there afterwards.
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
 }
@@ -86,39 +90,49 @@ impl FromStr for TrajectoryWord {
 
 #[derive(Debug, Args)]
 pub(crate) struct RobotRunOptions {
-    /// File of segment and robot (docs/segment.md, docs/robot.md), or `humanoid`, which ships with onbeat
+    /// Robot file (docs/robot.md), or `humanoid`, which ships with onbeat
     #[arg(value_name = "FILE")]
+    #[arg(add = ArgValueCompleter::new(complete::robot_files))]
     pub(crate) file: PathBuf,
-    /// What to play: hold, sine, gait, csv:FILE; goal follows the lines of standard input, commander whoever gives goals through
-    /// the image (--name) [default: the file's, else hold]
+    /// Trajectory [default: the file's, else hold]
+    ///
+    /// hold, sine, gait, or csv:FILE; `goal` follows lines of standard input, `commander` follows goals of other
+    /// processes through the image (--name).
     #[arg(long, value_name = "WORD")]
+    #[arg(add = ArgValueCandidates::new(complete::trajectories))]
     pub(crate) trajectory: Option<TrajectoryWord>,
-    /// Network interface that the devices are behind
+    /// Network interface with the devices [default: simulated devices]
     #[arg(long, value_name = "NAME", conflicts_with = "simulate")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: Option<String>,
-    /// The devices of the file are simulated in this process; so it is without --interface
+    /// Simulate the devices in this process (default without --interface)
     #[arg(long)]
     pub(crate) simulate: bool,
-    /// A cycle waits for its own reply; without it, it works with the reply of the one before, which costs a cycle and no wait
+    /// Wait for the reply of the same cycle
+    ///
+    /// Otherwise uses the previous reply: one cycle older, no waiting.
     #[arg(long)]
     pub(crate) same_cycle: bool,
-    /// Shares the process image under this name, for `onbeat bus state --name NAME` and whoever else looks on, and for `onbeat robot
-    /// goal NAME`
+    /// Share the process image under this name
+    ///
+    /// For `onbeat bus state --name NAME`, `onbeat robot goal NAME` and other readers.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// How long until it stops in order; 0 is until Ctrl-C
+    /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
-    /// Real-time priority of the loop, 1 to 99; 0 for none
+    /// Real-time priority of the loop, 1 to 99; 0: none
     #[arg(long, default_value_t = 90, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) priority: u32,
-    /// Keep the loop on this CPU
+    /// CPU for the loop
     #[arg(long, value_name = "CPU")]
+    #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,
-    /// How the loop waits for a release: sleep, spin=TIME, adaptive=TIME
+    /// How to wait for a release: sleep, spin=TIME, adaptive=TIME
     #[arg(long, default_value = "sleep", value_parser = wait_on_the_grid, value_name = "WAIT")]
+    #[arg(add = ArgValueCandidates::new(complete::waits_on_the_grid))]
     pub(crate) wait: onbeat_rt::Wait,
-    /// Do not look for the causes of spikes
+    /// Do not record the causes of spikes
     #[arg(long)]
     pub(crate) no_causes: bool,
     #[command(flatten)]

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
 
+use crate::complete;
 use crate::units::time_ns;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 pub(crate) const SEGMENT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat segment run humanoid --veth ecat0
@@ -16,6 +18,8 @@ pub(crate) const SEGMENT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo unshare --net onbeat segment run humanoid --tap ecat0 --for 10s
       in a network namespace of its own, which nobody else sees";
 
+const RUN_USAGE: &str = "onbeat segment run <--veth NAME|--tap NAME|--interface NAME> <FILE>";
+
 pub(crate) const FAULT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat segment fault lose --share 0.01 --for 10s
       one frame of a hundred is lost, for ten seconds
@@ -26,59 +30,70 @@ pub(crate) const FAULT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Segment {
-    /// Simulated devices answer on a network interface, until Ctrl-C
-    #[command(before_help = SEGMENT_EXAMPLES)]
+    /// Simulate devices on a network interface, until Ctrl-C
+    #[command(before_help = SEGMENT_EXAMPLES, override_usage = RUN_USAGE)]
     Run(SegmentRunOptions),
-    /// Have something go wrong on a segment that is running
+    /// Inject a fault into a running segment
     #[command(before_help = FAULT_EXAMPLES)]
     Fault(FaultOptions),
-    /// End all faults of a segment that is running, and forget those still to come
+    /// End all faults of a running segment, planned ones too
     Heal(OnOptions),
-    /// Devices with their AL states, frames and faults of a segment that is running
+    /// Show devices, AL states, frames and faults of a running segment
     Status(StatusOptions),
 }
 
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("where").required(true).args(["veth", "tap", "interface"])))]
 pub(crate) struct SegmentRunOptions {
-    /// File of the segment (docs/segment.md), a vendor's ESI file (.xml), or `humanoid`, which ships with onbeat
+    /// Segment file (docs/segment.md), ESI file (.xml), or `humanoid`
     #[arg(value_name = "FILE")]
+    #[arg(add = ArgValueCompleter::new(complete::robot_files))]
     pub(crate) file: PathBuf,
-    /// Of an ESI file, the device of this type or name; several times for several devices. Without it, one of each
+    /// Device of an ESI file, by type or name; repeatable
+    ///
+    /// Without it, one of each.
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Vec<String>,
-    /// Make a pair of interfaces, NAME for the MainDevice and NAME-seg for the devices; for a ring also NAMEb and NAMEb-seg. All are
-    /// gone at the end
+    /// Create a pair of interfaces, NAME and NAME-seg
+    ///
+    /// NAME is for the MainDevice, NAME-seg for the devices; for a ring also NAMEb and NAMEb-seg. All are removed
+    /// at the end.
     #[arg(long, value_name = "NAME")]
     pub(crate) veth: Option<String>,
-    /// Make a TAP device NAME for the MainDevice, for a ring also NAMEb; the least delay of the three
+    /// Create a TAP interface NAME for the MainDevice
+    ///
+    /// For a ring also NAMEb. The shortest delay of the three.
     #[arg(long, value_name = "NAME")]
     pub(crate) tap: Option<String>,
-    /// Answer on a network interface that is there
+    /// Answer on an existing network interface
     #[arg(long, value_name = "NAME")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: Option<String>,
-    /// The interface at the far end of a ring
+    /// Interface at the far end of a ring
     #[arg(long, value_name = "NAME", requires = "interface")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) second: Option<String>,
-    /// Capture all frames in this file, for Wireshark
+    /// Capture all frames into this file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Write all faults into this file, a line of JSON each
+    /// Write all faults into this file, as lines of JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Real-time priority of the devices, 1 to 99, where it is permitted; 0 for none. Real devices are never late, and MainDevices
-    /// wait for a few milliseconds only
+    /// Real-time priority of the devices, 1 to 99; 0: none
+    ///
+    /// Real devices are never late, and MainDevices wait for a few milliseconds only.
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) priority: u32,
-    /// How long; 0 is until Ctrl-C
+    /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct OnOptions {
-    /// Interface that the MainDevice uses; needed when several segments are running
+    /// Interface of the MainDevice, when several segments are running
     #[arg(long, value_name = "INTERFACE")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) on: Option<String>,
 }
 
@@ -86,26 +101,27 @@ pub(crate) struct OnOptions {
 pub(crate) struct StatusOptions {
     #[command(flatten)]
     pub(crate) on: OnOptions,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FaultOptions {
-    /// What goes wrong; `--list` shows all kinds
+    /// Kind of fault; --list shows all kinds
     #[arg(value_name = "KIND", required_unless_present = "list")]
+    #[arg(add = ArgValueCandidates::new(complete::segment_faults))]
     pub(crate) kind: Option<String>,
-    /// All kinds, and the faults that are there
+    /// List all kinds, and the current faults
     #[arg(long, conflicts_with = "kind")]
     pub(crate) list: bool,
     /// Name of the device
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
-    /// Name of the device it changes places with (`swap`)
+    /// Name of the device to change places with (`swap`)
     #[arg(long, value_name = "NAME")]
     pub(crate) with: Option<String>,
-    /// How much: ns or a time such as 2ms, parts per billion, or what is added to a working counter
+    /// Amount: ns or a time such as 2ms, ppb, or counts
     #[arg(long, value_name = "N", value_parser = amount, allow_hyphen_values = true)]
     pub(crate) by: Option<i64>,
     /// AL status code, abort code or error code, such as 0x1b
@@ -114,13 +130,13 @@ pub(crate) struct FaultOptions {
     /// AL state: init, preop, safeop, op, or its number
     #[arg(long, value_name = "STATE", value_parser = al_state)]
     pub(crate) state: Option<u8>,
-    /// How many mails
+    /// Number of mails
     #[arg(long, value_name = "N")]
     pub(crate) mails: Option<u32>,
-    /// Part of the frames that it befalls, 0 to 1
+    /// Fraction of frames affected, 0 to 1
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = share)]
     pub(crate) share: f64,
-    /// How long; without it, until `onbeat segment heal`
+    /// Duration [default: until `onbeat segment heal`]
     #[arg(long = "for", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: Option<u64>,
     #[command(flatten)]
@@ -137,7 +153,7 @@ fn amount(text: &str) -> Result<i64, String> {
 
 fn code(text: &str) -> Result<u32, String> {
     let number = text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u32::from_str_radix(digits, 16));
-    number.map_err(|_| format!("`{text}` is no code; write a number, such as 27 or 0x1b"))
+    number.map_err(|_| format!("`{text}` is not a code; write a number, such as 27 or 0x1b"))
 }
 
 fn al_state(text: &str) -> Result<u8, String> {
@@ -146,13 +162,13 @@ fn al_state(text: &str) -> Result<u8, String> {
         "preop" | "2" => Ok(2),
         "safeop" | "4" => Ok(4),
         "op" | "8" => Ok(8),
-        _ => Err(format!("`{text}` is no AL state; there are init, preop, safeop and op")),
+        _ => Err(format!("`{text}` is not an AL state; there are init, preop, safeop and op")),
     }
 }
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("`{text}` is no part of the frames; write a number from 0 to 1, such as 0.01"))
+    share.ok_or_else(|| format!("`{text}` is not a fraction of frames; write a number from 0 to 1, such as 0.01"))
 }
 
 #[cfg(test)]

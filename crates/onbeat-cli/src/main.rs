@@ -10,28 +10,40 @@ mod cli_measure;
 mod cli_robot;
 mod cli_segment;
 mod cmd;
+mod complete;
+#[cfg(test)]
+mod help_limits;
 mod signals;
 mod term;
 mod units;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use cli::{Cli, Colour, Command};
 use cmd::{Failure, Verdict};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    complete::answer();
+    let cli = match read_command_line() {
         Ok(cli) => cli,
-        Err(answer) => return told(&answer),
+        Err(answer) => return answered(&answer),
     };
+
     match cli.color {
         Colour::Auto => {}
         Colour::Always => anstream::ColorChoice::Always.write_global(),
         Colour::Never => anstream::ColorChoice::Never.write_global(),
     }
     ended(run(cli.command))
+}
+
+/// The command line, with help that fits the terminal.
+fn read_command_line() -> Result<Cli, clap::Error> {
+    let mut command = term::fold::command(Cli::command(), term::fold::help_width(term::columns()));
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|why| why.format(&mut command))
 }
 
 /// The exit status. A result that did not reach its reader is none, whatever it was.
@@ -49,20 +61,19 @@ fn ended(ran: Result<Verdict, Failure>) -> ExitCode {
 }
 
 /// Help and version, which were asked for, go to standard output; why the words make no sense goes to standard error.
-fn told(answer: &clap::Error) -> ExitCode {
+fn answered(answer: &clap::Error) -> ExitCode {
     if !answer.use_stderr() {
         term::put(|_| answer.print());
         return ended(Ok(Verdict::Holds));
     }
     cmd::gate::not_understood(&answer.to_string());
-    // Nothing is left to report to when standard error cannot be written either.
-    let _ = answer.print();
+    term::say_usage(answer);
     ExitCode::from(2)
 }
 
 fn run(command: Command) -> Result<Verdict, Failure> {
     match command {
-        Command::Bench(options) => cmd::bench::run(*options),
+        Command::Bench(options) => cmd::bench::run(&options),
         Command::Measure(measure) => cmd::measure::run(&measure),
         Command::Inject(options) => cmd::inject::run(&options),
         Command::Load(options) => cmd::load::run(options),

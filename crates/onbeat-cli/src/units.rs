@@ -11,7 +11,7 @@ pub(crate) enum UnitError {
     TooLong(String),
     #[error("`{0}` is shorter than 1 us, the shortest period of a loop")]
     ShortPeriod(String),
-    #[error("`{0}` is no period; write the time from one sample to the next, such as 1ms")]
+    #[error("`{0}` is not a period; write the time from one sample to the next, such as 1ms")]
     NoPeriod(String),
 }
 

@@ -205,8 +205,9 @@ fn a_second_onbeat_is_told_the_pid_of_the_first() {
     let first = begin(directory.path(), &host);
     let second = Journal::begin(directory.path(), &host, &Purpose::new("tune", "onbeat tune apply")).map(|_| ());
     let error = second.unwrap_err();
-    assert!(matches!(error, TuneError::Busy { pid: OWN, .. }));
-    assert!(error.to_string().contains("pid 500, bench"), "{error}");
+    assert!(matches!(&error, TuneError::Busy(holder) if holder.pid == OWN && holder.what == "bench"), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains("pid 500, `") && said.contains("since ") && !said.contains("kill"), "{said}");
     first.close().unwrap();
     begin(directory.path(), &host).close().unwrap();
 }

@@ -5,43 +5,75 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use onbeat::bench::conduct::{BenchPlan, CellStart, Happening, Processes, conduct};
+use onbeat::bench::conduct::{BenchError, BenchPlan, CellStart, Happening, Processes, conduct, scheduled};
 use onbeat::bench::{self, schedule};
 use onbeat::load::Load;
+use onbeat::probe::Interruptions;
 use onbeat::probe::run::{overrun_words, wait_words};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
 use onbeat::report::binomial::needed_with_none_over;
 use onbeat::report::units::{count, time_ns};
+use onbeat::tune::TuneError;
 use onbeat_rt::Wait;
 use onbeat_rt::cycle::Phase;
 
 use super::{
-    Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, repair_first, runs, setting, show, typed,
-    verdict,
+    Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, queue, repair_first, runs, setting, show,
+    typed, verdict,
 };
 use crate::cli::{BenchOptions, LoopOptions, Order, With};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Progress, Tone, advise};
 
-pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
+pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
     check_cpu(options.cpu)?;
     load::look_at_place(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
     if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
         return Err(Failure::NoEvents { what: "bench".to_owned(), instead: "add --with bus" });
     }
-    let plan = plan(&options);
+    let plan = plan(options);
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
     let busiest = if plan.tunings.iter().any(|tuning| tuning.spin) { plan.spin } else { Wait::Sleep };
     let thread = ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: busiest, causes: false };
     setting(&options.looping, thread, 0).admit()?;
-    repair_first()?;
+    scheduled(&plan)?;
+
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let is_quiet = options.quiet || options.output.json;
+    let dir = loop {
+        if options.wait && !queue::until_free(&plan.journal, is_quiet, &interruptions) {
+            return Ok(Verdict::CannotTell);
+        }
+        match measured(options, &plan, &interruptions) {
+            // Another one began in the moment between.
+            Err(Failure::Occupied(_)) if options.wait => {
+                if !queue::pause(&interruptions) {
+                    return Ok(Verdict::CannotTell);
+                }
+            }
+            measured => break measured?,
+        }
+    };
+
+    let kept = runs::read(&dir, None)?;
+    let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
+    show::summary(&kept, extent, None)?;
+    Ok(verdict(kept.summary.verdict.outcome))
+}
+
+/// The directory of the run, once all of it is in there.
+fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
+    repair_first()?;
     let place = runs::create(&options.output.out)?;
-    let myself = std::env::current_exe().map_err(Failure::Myself)?;
-    let processes =
-        Myself { program: myself, looping: options.looping, with: options.with, load_dir: options.load_dir };
-    let mut view = View::new(&plan, options.output.json);
-    let conducted = conduct(&plan, &place.dir, &processes, &interruptions, &mut |happening| {
+    let processes = Myself {
+        program: std::env::current_exe().map_err(Failure::Myself)?,
+        looping: options.looping.clone(),
+        with: options.with,
+        load_dir: options.load_dir.clone(),
+    };
+
+    let mut view = View::new(plan, options.quiet || options.output.json);
+    let conducted = conduct(plan, &place.dir, &processes, interruptions, &mut |happening| {
         // Before that, the bench or one of its cells may still be refused.
         if matches!(happening, Happening::Running { .. } | Happening::Block { .. }) {
             place.begun();
@@ -49,11 +81,11 @@ pub(crate) fn run(options: BenchOptions) -> Result<Verdict, Failure> {
         view.show(happening);
     });
     view.finish();
-    place.kept_if_begun(conducted.map_err(Failure::from))?;
-    let kept = runs::read(&place.dir, None)?;
-    let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
-    show::summary(&kept, extent, None)?;
-    Ok(verdict(kept.summary.verdict.outcome))
+    place.kept_if_begun(conducted.map_err(|why| match why {
+        BenchError::Tune(why @ TuneError::Busy(_)) => Failure::Occupied(why),
+        why => why.into(),
+    }))?;
+    Ok(place.dir)
 }
 
 fn plan(options: &BenchOptions) -> BenchPlan {
@@ -197,7 +229,7 @@ impl View {
             let longer = runs::spoken(estimate_s * needed as f64 / releases as f64 * 1.05);
             self.say(&format!(
                 "each cell gets about {} releases, and {at} % needs {} with none over the limit: the verdict can only be \
-                 \"broken\" or \"not enough samples\"; --for {} would be enough",
+                 FAIL or INCONCLUSIVE; --for {} would be enough",
                 count(releases),
                 count(needed),
                 longer.replace(' ', "")
@@ -214,21 +246,21 @@ impl View {
         if names.is_empty() {
             self.say(&cells);
         } else {
-            self.say(&format!("{cells}; not permitted: {}; why stands below the tables", names.join(", ")));
+            self.say(&format!("{cells}; not permitted: {}; reasons below the tables", names.join(", ")));
         }
     }
 
     fn say(&self, words: &str) {
         if !self.quiet {
-            self.progress.above(|| advise(Tone::Faint, &crate::term::wrapped(words, 80)));
+            self.progress.above(|| advise(Tone::Faint, &crate::term::wrapped(words, crate::term::columns())));
         }
     }
 
     fn line(&self, cell: &Cell) {
         let letters = show::letters();
         let worst = time_ns(self.worst_ns, letters);
-        let words = format!("{:5} {:8} worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
-        self.progress.show(self.elapsed_s, words);
+        let words = format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
+        self.progress.show(self.elapsed_s, &words);
     }
 
     fn finish(&self) {

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use clap::CommandFactory;
-use clap_complete::Shell;
 
 use super::{Failure, Verdict};
 use crate::cli::{Cli, GenerateOptions};
+use crate::complete;
 
 pub(crate) fn run(options: &GenerateOptions) -> Result<Verdict, Failure> {
     let (man, completions) = (options.into.join("man"), options.into.join("completions"));
@@ -19,8 +19,9 @@ pub(crate) fn run(options: &GenerateOptions) -> Result<Verdict, Failure> {
         fs::create_dir_all(dir).map_err(failed(dir))?;
     }
     clap_mangen::generate_to(Cli::command(), &man).map_err(failed(&man))?;
-    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut Cli::command(), "onbeat", &completions).map_err(failed(&completions))?;
+    for (name, script) in complete::scripts().map_err(failed(&completions))? {
+        let path = completions.join(name);
+        fs::write(&path, script).map_err(failed(&path))?;
     }
     Ok(Verdict::Holds)
 }

@@ -105,7 +105,7 @@ impl View<'_> {
         }
         self.progress.above_if(&lines);
         if !self.summary.look(recorder) {
-            self.progress.show(elapsed_s, format!("{name}  {}", so_far(recorder)));
+            self.progress.show(elapsed_s, &format!("{name}  {}", so_far(recorder)));
         }
     }
 }

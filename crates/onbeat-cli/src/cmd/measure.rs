@@ -63,7 +63,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
         place.iter().for_each(runs::Place::begun);
         progress.above_if(&lines.since(recorder));
         if !summary.look(recorder) {
-            progress.show(elapsed_s, so_far(recorder));
+            progress.show(elapsed_s, &so_far(recorder));
         }
         if life.as_mut().is_some_and(Life::is_over) {
             interruptions.stop.store(true, Ordering::Relaxed);

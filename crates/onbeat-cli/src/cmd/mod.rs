@@ -14,12 +14,13 @@ pub(crate) mod inject;
 pub(crate) mod load;
 mod loads;
 pub(crate) mod measure;
+mod queue;
 pub(crate) mod repair;
 pub(crate) mod report;
 mod resume;
 pub(crate) mod robot;
 mod robot_goal;
-mod runs;
+pub(crate) mod runs;
 mod seconds;
 pub(crate) mod segment;
 mod segment_orders;
@@ -105,6 +106,8 @@ pub(crate) enum Failure {
     Supervise(#[from] onbeat::load::Error),
     #[error(transparent)]
     Bench(#[from] BenchError),
+    #[error("{0}, or add --wait to start then")]
+    Occupied(TuneError),
     #[error(transparent)]
     Turns(#[from] TurnsError),
     #[error("the load {load} is listed twice; list each load once in --loads")]
@@ -145,7 +148,7 @@ pub(crate) enum Failure {
     Played { path: PathBuf, source: onbeat::robot::TrajectoryError },
     #[error("--trajectory commander follows goals through the image; say its name by --name NAME")]
     NoImageName,
-    #[error("\"{0}\" is no goal; write JOINT=RAD, such as \"left knee=0.3\"")]
+    #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
     NoGoal(String),
     #[error("`{what}` has no bus whose events could be counted; leave --limit-on events=N out, or {instead}")]
     NoEvents { what: String, instead: &'static str },
@@ -163,7 +166,7 @@ pub(crate) enum Failure {
     NoEsi { path: PathBuf },
     #[error("the segment is a ring; name the interface at its far end by --second, or have both made by --veth")]
     NoSecond,
-    #[error("the segment is no ring and has no far end; leave --second out, or say `ring = true` in its file")]
+    #[error("the segment is not a ring and has no far end; leave --second out, or say `ring = true` in its file")]
     NoRing,
     #[error("no segment is running{on}; `onbeat segment run` starts one (looked for in {place})")]
     NoSegment { on: String, place: PathBuf },

@@ -138,7 +138,10 @@ fn follow_lines(names: &[String], mut place: GoalPlace) {
             let joint = pair.as_ref().and_then(|(name, _)| names.iter().position(|known| known == name));
             match (joint, pair) {
                 (Some(joint), Some((_, Ok(position)))) => wanted[joint] = Some(position),
-                _ => advise(Tone::Careful, &format!("\"{part}\" is no goal; write NAME=RAD, with the name of a joint")),
+                _ => advise(
+                    Tone::Careful,
+                    &format!("\"{part}\" is not a goal; write NAME=RAD, with the name of a joint"),
+                ),
             }
         }
         place.put(Monotonic.now().as_ns(), &wanted);

@@ -1,15 +1,16 @@
-//! Summaries in a terminal: tables, then what to conclude, then where the page is.
+//! Summaries in a terminal: the verdict and what to do, then tables, then what else to conclude and where the page is.
 
 use std::path::Path;
 
 use onbeat::record::Series;
+use onbeat::report::closing::{self, Line};
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
 use onbeat::report::{Outcome, Summary, bench_sentences, by_load, cautions, imported, probes, spikes, sweep, tables};
 
 use super::Failure;
 use super::runs::Kept;
-use crate::term::{Tone, columns, say, wrapped};
+use crate::term::{Tone, columns, fold, say, wrapped};
 
 pub(crate) fn letters() -> Letters {
     if crate::term::unicode() { Letters::Unicode } else { Letters::Ascii }
@@ -36,6 +37,14 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
         say(Tone::Plain, &serde_json::to_string(summary)?);
         return Ok(());
     }
+    // What another tool recorded has a sentence of its own, and no tunings to choose from.
+    let is_imported = summary.cells.iter().any(|cell| cell.import.is_some());
+    let (first, last) = split(if is_imported { Vec::new() } else { closing::of(summary) });
+    first.iter().for_each(say_line);
+    if !first.is_empty() {
+        say(Tone::Plain, "");
+    }
+
     if extent.full {
         full_tables(summary);
     } else {
@@ -45,22 +54,26 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
         sections(summary);
     }
     conclusions(summary, extent.verbose || extent.concludes);
-    closing(summary);
+    last.iter().for_each(say_line);
     say(Tone::Faint, &format!("report   {}", page.display()));
     Ok(())
 }
 
-/// Verdict, best tuning, what it changes, cause and remedy: a line each.
-fn closing(summary: &Summary) {
-    // What another tool recorded has a sentence of its own, and no tunings to choose from.
-    if summary.cells.iter().any(|cell| cell.import.is_some()) {
-        return;
-    }
-    for line in onbeat::report::closing::of(summary) {
-        let text = format!("{:8} {}", line.label, line.text);
-        let text = if letters() == Letters::Unicode { text.replace(" us", " µs").replace("->", "→") } else { text };
-        say(line.outcome.map_or(Tone::Plain, tone_of), &text);
-    }
+/// What people read first, in this order: how it came out, what to do about it, what is best, what was in the way.
+const FIRST: [&str; 5] = ["verdict", "events", "remedy", "best", "cause"];
+
+/// Those that stand above the tables, and those below.
+fn split(lines: Vec<Line>) -> (Vec<Line>, Vec<Line>) {
+    let place = |line: &Line| FIRST.iter().position(|label| *label == line.label);
+    let (mut first, last): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| place(line).is_some());
+    first.sort_by_key(place);
+    (first, last)
+}
+
+fn say_line(line: &Line) {
+    let text = format!("{:8} {}", line.label, line.text);
+    let text = if letters() == Letters::Unicode { text.replace(" us", " µs").replace("->", "→") } else { text };
+    say(line.outcome.map_or(Tone::Plain, tone_of), &fold::lines(&text, columns()));
 }
 
 const fn tone_of(outcome: Outcome) -> Tone {

@@ -18,7 +18,7 @@ pub(crate) enum NoSpike {
     None { run: PathBuf },
     #[error("{} has no cell {cell}; it has {has}", run.display())]
     NoSuchCell { run: PathBuf, cell: String, has: String },
-    #[error("{} is no bench and has no cells; leave out --cell", run.display())]
+    #[error("{} is not a bench and has no cells; leave out --cell", run.display())]
     NoCells { run: PathBuf },
     #[error(
         "the spikes of a bench are numbered cell by cell: say --cell {} --spike {number}, or another cell; --list shows all",

@@ -22,7 +22,7 @@ const MOST_NAMES: u32 = 100;
 /// Whose idea a file's name was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// The user's: links are followed, `-` is standard output, and what is no plain file, such as a pipe, is written as it is.
+    /// The user's: links are followed, `-` is standard output, and what is not a plain file, such as a pipe, is written as it is.
     Typed,
     /// onbeat's: what has this name is replaced.
     Chosen,

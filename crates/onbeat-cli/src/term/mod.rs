@@ -1,5 +1,6 @@
 //! What people see in a terminal: results on standard output, progress and advice on standard error.
 
+pub(crate) mod fold;
 mod live;
 mod output;
 mod progress;
@@ -43,15 +44,31 @@ impl Tone {
     }
 }
 
-/// Writes a line of advice.
+/// Writes a line of advice, folded where a terminal shows it.
 pub(crate) fn advise(tone: Tone, text: &str) {
     let style = tone.style();
+    let text = folded_for_stderr(text);
     let _ = writeln!(anstream::stderr(), "{style}{text}{style:#}");
 }
 
-/// Writes why something could not be done.
+/// Writes why something could not be done, folded where a terminal shows it.
 pub(crate) fn say_error(text: &str) {
-    let _ = writeln!(anstream::stderr(), "{BAD}onbeat:{BAD:#} {text}");
+    let text = folded_for_stderr(&format!("{BAD}onbeat:{BAD:#} {text}"));
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// Writes what clap has to say about the command line.
+pub(crate) fn say_usage(answer: &clap::Error) {
+    let text = folded_for_stderr(answer.render().ansi().to_string().trim_end());
+    // Nothing is left to report to when standard error cannot be written either.
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// Programs that read standard error get whole lines.
+fn folded_for_stderr(text: &str) -> String {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    let width = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    width.map_or_else(|| text.to_owned(), |width| fold::lines(text, width.clamp(fold::NARROWEST, WIDEST)))
 }
 
 /// Whether the terminal's locale shows more than ASCII.
@@ -65,10 +82,17 @@ pub(crate) fn unicode() -> bool {
     })
 }
 
-/// How wide results are: the terminal's width between 80 and 120 columns, 80 where there is none.
+/// Results and messages are not wider than this, however wide the terminal is.
+const WIDEST: usize = 120;
+/// The width where there is no terminal.
+const USUAL: usize = 80;
+
+/// How wide results are: the terminal's width between 40 and 120 columns; `COLUMNS`, or 80, where there is none.
 pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    size.map_or(80, |size| usize::from(size.ws_col).clamp(80, 120))
+    let of_terminal = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+    of_terminal.or_else(told).unwrap_or(USUAL).clamp(fold::NARROWEST, WIDEST)
 }
 
 /// Breaks a paragraph into lines of at most `width` columns, with the letters that the terminal shows.

@@ -2,9 +2,14 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A line that shows elapsed and total time, and what the run has come to.
+/// With fewer columns there is no room for a bar.
+const ROOM_FOR_BAR: usize = 76;
+
+/// A line that shows how far a run is, what it has come to, and the time left.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    /// 0 when that is not known.
+    total_s: f64,
 }
 
 impl Progress {
@@ -14,18 +19,24 @@ impl Progress {
         let tenths = (total_s * 10.0).round() as u64;
         let bar = if tenths == 0 { ProgressBar::no_length() } else { ProgressBar::new(tenths) };
         bar.set_draw_target(target);
+
         let (unicode, ascii) = ("━╸ ", "=> ");
-        let template = if tenths == 0 { "{elapsed:>4}  {msg}" } else { "{elapsed:>4} {bar:16} {percent:>3}%  {msg}" };
+        let template = match (tenths, super::columns()) {
+            (0, _) => "{elapsed:>4}  {wide_msg}",
+            (_, ROOM_FOR_BAR..) => "{bar:10} {percent:>3}%  {wide_msg}",
+            _ => "{percent:>3}%  {wide_msg}",
+        };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars(if super::unicode() { unicode } else { ascii }));
         }
-        Self { bar }
+        Self { bar, total_s }
     }
 
-    /// Shows how far it is, and what it has come to.
-    pub(crate) fn show(&self, elapsed_s: f64, text: String) {
+    /// Shows how far it is, the time left, and what it has come to, as far as the terminal has room.
+    pub(crate) fn show(&self, elapsed_s: f64, text: &str) {
         self.bar.set_position((elapsed_s * 10.0) as u64);
-        self.bar.set_message(text);
+        let left = (self.total_s > 0.0).then(|| left(self.total_s - elapsed_s));
+        self.bar.set_message(left.map_or(text.to_owned(), |left| format!("{left}  {text}")));
     }
 
     /// Writes something above the line, which is redrawn below it.
@@ -43,5 +54,24 @@ impl Progress {
     /// Takes the line away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// The time left: `1:20 left`, `2:05:00 left`.
+fn left(seconds: f64) -> String {
+    let whole = seconds.max(0.0).ceil() as u64;
+    match whole / 3600 {
+        0 => format!("{}:{:02} left", whole / 60, whole % 60),
+        hours => format!("{hours}:{:02}:{:02} left", whole / 60 % 60, whole % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_minutes_and_seconds_then_hours() {
+        assert_eq!([left(80.0), left(7500.0), left(-1.0)], ["1:20 left", "2:05:00 left", "0:00 left"]);
     }
 }

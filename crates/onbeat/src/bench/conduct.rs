@@ -176,13 +176,21 @@ pub fn conduct(
     interruptions: &Interruptions,
     tell: &mut dyn FnMut(Happening),
 ) -> Result<(), BenchError> {
-    check_names("tuning", plan.tunings.iter().map(Tuning::to_string))?;
-    check_names("load", plan.loads.iter().map(Load::to_string))?;
-    let schedule = schedule::plan(plan.tunings.len(), &real_loads(plan), plan.duration, plan.order, plan.seed)?;
+    let schedule = scheduled(plan)?;
     let mut conductor = Conductor::open(plan, dir, processes, interruptions, tell)?;
     let played = conductor.prepare(schedule).and_then(|schedule| conductor.play(&schedule));
     let closed = conductor.close();
     played.and(closed)
+}
+
+/// The schedule of a plan, before anything is started or waited for.
+///
+/// # Errors
+/// [`BenchError::Twice`] when a name is listed twice, [`BenchError::TooShort`] when the time does not hold all cells.
+pub fn scheduled(plan: &BenchPlan) -> Result<Schedule, BenchError> {
+    check_names("tuning", plan.tunings.iter().map(Tuning::to_string))?;
+    check_names("load", plan.loads.iter().map(Load::to_string))?;
+    Ok(schedule::plan(plan.tunings.len(), &real_loads(plan), plan.duration, plan.order, plan.seed)?)
 }
 
 fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Result<(), BenchError> {

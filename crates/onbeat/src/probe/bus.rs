@@ -27,50 +27,58 @@ use crate::thread::Grant;
 /// Which devices.
 pub(super) const DEVICES: Choice = Choice {
     name: "devices",
-    help: "File that lists the devices, see docs/segment.md; `humanoid` ships with onbeat and has 59",
+    help: "Device file (docs/segment.md), or `humanoid`, which ships with onbeat",
     default: Some("humanoid"),
     kind: Kind::Name,
 };
 /// Where they are.
 pub(super) const INTERFACE: Choice = Choice {
     name: "interface",
-    help: "Network interface with real devices, which must be those of the file [default: the file's devices are simulated]",
+    help: "Network interface with the devices [default: simulated devices]\n\
+           They must be those of the file.",
     default: None,
     kind: Kind::Name,
 };
 /// When replies are read.
 pub(super) const EXCHANGE: Choice = Choice {
     name: "exchange",
-    help: "pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the controller's turn",
+    help: "When replies are read\n\
+           pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the \
+           controller's turn.",
     default: Some("pipelined"),
     kind: Kind::Word(&["pipelined", "same-cycle"]),
 };
 /// How long devices take for a cycle of their own.
 pub(super) const DEVICE_DELAY: Choice = Choice {
     name: "device-delay",
-    help: "Simulated devices take their outputs and show their inputs this long after a frame has passed, as those with a processor do \
-           [default: `delay_us` of the file]",
+    help: "Processing time of simulated devices [default: `delay_us` of the file]\n\
+           They take their outputs and show their inputs this long after a frame has passed, as devices with a \
+           processor do.",
     default: None,
     kind: Kind::Time,
 };
 /// How long the loop looks for a reply before it sleeps.
 pub(super) const SPIN: Choice = Choice {
     name: "spin",
-    help: "same-cycle: waits for a reply awake for this long before it sleeps; given up where replies never come meanwhile",
+    help: "Time to poll for a reply before sleeping\n\
+           For same-cycle; not polled where replies never come within it.",
     default: Some("100us"),
     kind: Kind::Time,
 };
 /// What simulated devices hang on.
 pub(super) const WIRE: Choice = Choice {
     name: "wire",
-    help: "To simulated devices: interfaces (veth in a namespace of their own), socket (in this process, no rights), or any of them",
+    help: "Connection to simulated devices\n\
+           interfaces: veth in a network namespace of their own; socket: in this process, no rights; any: the \
+           first that works.",
     default: Some("any"),
     kind: Kind::Word(&["any", "interfaces", "socket"]),
 };
 /// Whose time the loop keeps.
 pub(super) const CLOCK: Choice = Choice {
     name: "clock",
-    help: "reference: releases follow the reference clock of the segment; own: they follow this computer's",
+    help: "Clock that releases follow\n\
+           reference: the reference clock of the segment; own: this computer's.",
     default: Some("own"),
     kind: Kind::Word(&["own", "reference"]),
 };
@@ -78,13 +86,16 @@ pub(super) const CLOCK: Choice = Choice {
 /// Whether others see it.
 const SERVE: Choice = Choice {
     name: "serve",
-    help: "Shares the process image under this name: `onbeat bus state --name NAME`, and a process that owns the outputs",
+    help: "Share the process image under this name\n\
+           For `onbeat bus state --name NAME`, and for a process that owns the outputs.",
     default: None,
     kind: Kind::Name,
 };
 const SHARING: Choice = Choice {
     name: "sharing",
-    help: "How those who share the image keep out of each other's way",
+    help: "Protection of the shared process image\n\
+           wait-free: nobody waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
+           without.",
     default: Some("wait-free"),
     kind: Kind::Word(&["wait-free", "pi", "plain"]),
 };

@@ -19,23 +19,26 @@ const HIGHEST_PRIORITY: u32 = 99;
 
 const COUNT: Choice = Choice {
     name: "count",
-    help: "How many commands are issued, one every seven to eight periods; 0 for no end but --for",
+    help: "Number of commands; 0: until --for ends\n\
+           One every seven to eight periods.",
     default: Some("1000"),
     kind: Kind::Count,
 };
 const OBSERVE: Choice = Choice {
     name: "observe",
-    help: "Where the output's effect is seen: gpio:CHIP/LINE with the kernel's time stamps, or udp:HOST:PORT, serial:DEVICE, \
-           file:FIFO [default: the other end of the pipe; for another output the return of the write]",
+    help: "Where the output's effect is observed\n\
+           gpio:CHIP/LINE with the kernel's time stamps, udp:HOST:PORT, serial:DEVICE or file:FIFO [default: \
+           the other end of the pipe; for another output the return of the write].",
     default: None,
     kind: Kind::Place,
 };
 
 const WITH: Choice = Choice {
     name: "with",
-    help: "What the loop's output is: a place (--output), or a bus of simulated devices: an input changes, and the set-point of a drive \
-           follows through the motion controller (without a drive, an output of the same device); then --devices, --exchange, \
-           --wire, --clock, --device-delay as of `measure bus`",
+    help: "Output of the loop: a place, or a simulated bus\n\
+           With a bus an input changes, and the set-point of a drive follows through the motion controller \
+           (without a drive, an output of the same device); then --devices, --exchange, --wire, --clock and \
+           --device-delay as of `measure bus`.",
     default: Some("output"),
     kind: Kind::Word(&["output", "bus"]),
 };

@@ -58,7 +58,7 @@ impl Defaults {
 pub struct Choice {
     /// Without the dashes.
     pub name: &'static str,
-    /// What people read.
+    /// What people read: at most twelve words; details behind a line break.
     pub help: &'static str,
     /// As it would be typed; `None` when it may be left out.
     pub default: Option<&'static str>,

@@ -15,20 +15,22 @@ use crate::record::{Figures, Series};
 
 const INPUT: Choice = Choice {
     name: "input",
-    help: "Where edges come from: generator (a thread on another CPU, every period), gpio:CHIP/LINE (rising edges with the \
-           kernel's time stamps), and with --stimulus serial:DEVICE, file:FIFO, udp:HOST:PORT",
+    help: "Source of edges\n\
+           generator: a thread on another CPU, every period; gpio:CHIP/LINE: rising edges with the kernel's \
+           time stamps; with --stimulus also serial:DEVICE, file:FIFO, udp:HOST:PORT.",
     default: Some("generator"),
     kind: Kind::Place,
 };
 const STIMULUS: Choice = Choice {
     name: "stimulus",
-    help: "What the generator writes to, when the input is at the other end of a cable, a FIFO or a socket",
+    help: "Place that the generator writes to\n\
+           Needed when the input is at the other end of a cable, a FIFO or a socket.",
     default: None,
     kind: Kind::Place,
 };
 const DELAY: Choice = Choice {
     name: "delay",
-    help: "From taking an edge up to the write that answers it",
+    help: "Delay from reading an edge to writing the answer",
     default: Some("200us"),
     kind: Kind::Time,
 };

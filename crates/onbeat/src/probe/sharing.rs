@@ -32,8 +32,9 @@ const HOG_PAUSE: Duration = Duration::from_millis(2);
 
 const SHARING: Choice = Choice {
     name: "sharing",
-    help: "How the loop and its readers keep out of each other's way: wait-free (nobody waits), pi (a mutex with priority \
-           inheritance, as in the paper), plain (one without)",
+    help: "Protection of the shared process image\n\
+           wait-free: nobody waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
+           without.",
     default: Some("wait-free"),
     kind: Kind::Word(&["wait-free", "pi", "plain"]),
 };
@@ -45,14 +46,16 @@ const READERS: Choice = Choice {
 };
 const HOLD: Choice = Choice {
     name: "hold",
-    help: "How long a reader stays in each reading, polling the clock; matters where there is a lock",
+    help: "Time a reader stays in each reading, polling the clock\n\
+           Matters where there is a lock.",
     default: Some("0"),
     kind: Kind::Time,
 };
 const HOG: Choice = Choice {
     name: "hog",
-    help: "A thread of half the loop's priority takes four fifths of the loop's CPU, and one reader runs there too: without priority \
-           inheritance the loop waits for the hog. Without --cpu, the last CPU is taken",
+    help: "Add a thread that takes most of the loop's CPU\n\
+           It has half the loop's priority and takes four fifths of the CPU; one reader runs there too. Without \
+           priority inheritance the loop waits for it. Without --cpu, the last CPU is taken.",
     default: None,
     kind: Kind::Switch,
 };

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::cpu_list::CpuList;
+use super::journal::Holder;
 use crate::host::user_name;
 
 /// An error of this room.
@@ -106,13 +107,8 @@ pub enum TuneError {
         mode: u32,
     },
     /// Another onbeat is changing this host.
-    #[error("another onbeat (pid {pid}, {what}) is changing this machine. Wait until it ends, or stop it: kill {pid}")]
-    Busy {
-        /// Who holds the lock, 0 when it did not say.
-        pid: i32,
-        /// What it does.
-        what: String,
-    },
+    #[error("another onbeat is changing this machine: {0}. It is left alone; start again when it has ended")]
+    Busy(Holder),
     /// Some changes could not be taken back, so the journal stays.
     #[error(
         "{left} of {steps} changes are not taken back; they stay on record in {path}. `onbeat repair` tries again and says why"

@@ -7,6 +7,7 @@
 //!
 //! Who writes holds a lock on the directory, so two onbeats never change one host at once.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,26 @@ impl Purpose {
     /// `what` is done by `command`.
     pub fn new(what: impl Into<String>, command: impl Into<String>) -> Self {
         Self { what: what.into(), command: command.into() }
+    }
+}
+
+/// The onbeat that changes this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process, 0 when it did not say.
+    pub pid: i32,
+    /// What it does: `bench`.
+    pub what: String,
+    /// The command as typed, and when it began, in seconds since 1970; `None` where its journal does not say.
+    pub began: Option<(String, u64)>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.began {
+            Some((command, at)) => write!(f, "pid {}, `{command}`, since {}", self.pid, utc(*at)),
+            None => write!(f, "pid {}, {}", self.pid, self.what),
+        }
     }
 }
 
@@ -414,7 +435,7 @@ impl Lock {
             private::open(&path, OpenOptions::new().write(true).create(true).truncate(false)).map_err(error)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(busy(&path)),
+            Err(Errno::WOULDBLOCK) => return Err(TuneError::Busy(holder(directory, &path))),
             Err(errno) => return Err(error(errno.into())),
         }
         file.set_len(0).and_then(|()| writeln!(file, "{pid} {what}")).map_err(error)?;
@@ -422,10 +443,25 @@ impl Lock {
     }
 }
 
-fn busy(lock: &Path) -> TuneError {
+fn holder(directory: &Path, lock: &Path) -> Holder {
     let text = fs::read_to_string(lock).unwrap_or_default();
     let (pid, what) = text.trim().split_once(' ').unwrap_or(("0", "which has not said what it does"));
-    TuneError::Busy { pid: pid.parse().unwrap_or(0), what: what.to_owned() }
+    let pid = pid.parse().unwrap_or(0);
+    let head = heads(directory).into_iter().find(|head| head.owner.tid == pid);
+    Holder { pid, what: what.to_owned(), began: head.map(|head| (head.command, head.started_unix_s)) }
+}
+
+/// Heads of the open journals that can be read, the newest first.
+fn heads(directory: &Path) -> Vec<Head> {
+    let open = list(directory).map(|listed| listed.open).unwrap_or_default();
+    open.iter().filter_map(|path| Found::read(path).ok()?.head).collect()
+}
+
+/// The onbeat that changes `host` by a journal in `directory`, if one is alive. It asks for no lock, so it holds nobody up.
+#[must_use]
+pub fn at_work(directory: &Path, host: &dyn HostFiles) -> Option<Holder> {
+    let head = heads(directory).into_iter().find(|head| tasks::is_alive(host, head.owner))?;
+    Some(Holder { pid: head.owner.tid, what: head.purpose, began: Some((head.command, head.started_unix_s)) })
 }
 
 /// The journals in a directory, newest first, and leftovers of ended ones.

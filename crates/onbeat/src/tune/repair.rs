@@ -67,8 +67,8 @@ pub fn repair(directory: &Path, host: &dyn HostFiles) -> Result<Vec<Repaired>, T
 /// As [`repair`].
 pub fn repair_as(directory: &Path, host: &dyn HostFiles, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
     match take_up(directory, host, Which::DeadOnes, mode) {
-        Err(TuneError::Busy { pid, .. }) => {
-            let ending = Ending::InUse { pid };
+        Err(TuneError::Busy(holder)) => {
+            let ending = Ending::InUse { pid: holder.pid };
             Ok(vec![Repaired { path: directory.to_owned(), head: None, ending, damaged_lines: 0 }])
         }
         repaired => repaired,

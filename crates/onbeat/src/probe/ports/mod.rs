@@ -64,8 +64,9 @@ pub enum Place {
 /// The output that a probe writes to.
 pub const OUTPUT: Choice = Choice {
     name: "output",
-    help: "What is written to: pipe (read at once by a thread on another CPU), gpio:CHIP/LINE, serial:DEVICE, file:PATH, \
-           udp:HOST:PORT, pwm:CHIP/CHANNEL (a quarter and three quarters of its period in turn)",
+    help: "Output to write to\n\
+           pipe: read at once by a thread on another CPU; gpio:CHIP/LINE, serial:DEVICE, file:PATH, \
+           udp:HOST:PORT; pwm:CHIP/CHANNEL: a quarter and three quarters of its period in turn.",
     default: Some("pipe"),
     kind: Kind::Place,
 };

@@ -1,0 +1,225 @@
+//! Completion: the shells' scripts ask onbeat itself, which knows its own words and the run directories around.
+//!
+//! The scripts of `share/completions` start onbeat with the variable [`ASKED_BY`] set to the shell's name. Absent on purpose: a list of
+//! words in the scripts, which would be older than the binary some day.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
+use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
+use onbeat::ethercat::sim::FAULT_KINDS;
+use onbeat::host;
+use onbeat::inject::Fault;
+use onbeat::load::CATALOGUE;
+use onbeat::record::Series;
+
+use crate::cli::Cli;
+use crate::cmd::runs::RUN_FILE;
+
+/// Set by the completion scripts to the shell that asks.
+const ASKED_BY: &str = "ONBEAT_COMPLETE";
+/// Runs are looked for in the current directory and this many levels below it: `onbeat-runs/latest`.
+const LEVELS: usize = 2;
+/// A directory with more entries than this is not a place of runs.
+const MOST_ENTRIES: usize = 1_000;
+
+/// Answers a shell that asks for completions, and ends the process; does nothing otherwise.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(Cli::command).var(ASKED_BY).complete();
+}
+
+/// The script of a shell, with the name that the shell looks for.
+pub(crate) fn scripts() -> io::Result<[(&'static str, Vec<u8>); 3]> {
+    let mut zsh = script(&Zsh)?;
+    // From a directory of functions zsh runs the file as the function itself: the first completion happens in it.
+    zsh.extend_from_slice(b"\n[[ ${funcstack[1]} == _onbeat ]] && _clap_dynamic_completer_onbeat \"$@\"\ntrue\n");
+    Ok([("onbeat.bash", script(&Bash)?), ("_onbeat", zsh), ("onbeat.fish", script(&Fish)?)])
+}
+
+fn script(shell: &dyn EnvCompleter) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    shell.write_registration(ASKED_BY, "onbeat", "onbeat", "onbeat", &mut text)?;
+    // The shells' templates differ in blank lines at both ends.
+    let text = String::from_utf8_lossy(&text).trim().to_owned() + "\n";
+    Ok(text.into_bytes())
+}
+
+fn word(word: &str, help: &'static str) -> CompletionCandidate {
+    let help = (!help.is_empty()).then(|| help.into());
+    CompletionCandidate::new(word).help(help)
+}
+
+/// Words with what each means.
+fn words(all: &[(&'static str, &'static str)]) -> Vec<CompletionCandidate> {
+    all.iter().map(|(one, help)| word(one, help)).collect()
+}
+
+/// What is typed of a catalogue's entry before its value: `cpu[=50%]` gives `cpu`, `run:COMMAND` gives `run:`.
+fn without_value(typed: &str) -> &str {
+    let plain = typed.split('[').next().unwrap_or(typed);
+    plain.find(':').map_or(plain, |colon| &plain[..=colon])
+}
+
+pub(crate) fn loads() -> Vec<CompletionCandidate> {
+    CATALOGUE.iter().map(|entry| word(without_value(entry.typed), entry.does)).collect()
+}
+
+pub(crate) fn tunings() -> Vec<CompletionCandidate> {
+    words(&[
+        ("none", "no tuning"),
+        ("P", "real-time priority"),
+        ("M", "memory locked"),
+        ("C", "CPU shielded"),
+        ("S", "sleep, then spin"),
+        ("MC", ""),
+        ("PM", ""),
+        ("PC", ""),
+        ("PMC", ""),
+        ("PMCS", "all four"),
+    ])
+}
+
+pub(crate) fn waits() -> Vec<CompletionCandidate> {
+    words(&[
+        ("sleep", "until the release"),
+        ("spin", "sleep, then poll the clock for the last 50us"),
+        ("spin=", "as spin, for this long"),
+        ("adaptive", "as spin, with a margin that follows the machine"),
+        ("adaptive=", "as adaptive, at most this long"),
+        ("relative", "sleep for the period after each cycle"),
+        ("relative-spin", "as relative, then poll the clock"),
+    ])
+}
+
+pub(crate) fn waits_on_the_grid() -> Vec<CompletionCandidate> {
+    let mut all = waits();
+    all.retain(|wait| !wait.get_value().to_string_lossy().starts_with("relative"));
+    all
+}
+
+pub(crate) fn overruns() -> Vec<CompletionCandidate> {
+    words(&[
+        ("skip", "skip the releases that passed, and count them"),
+        ("catch-up=", "run at most this many at once"),
+        ("stop", "end the run"),
+    ])
+}
+
+pub(crate) fn phases() -> Vec<CompletionCandidate> {
+    words(&[("avoid-tick", "away from the kernel's periodic tick")])
+}
+
+pub(crate) fn limits_on() -> Vec<CompletionCandidate> {
+    words(&[
+        ("main", "what the run is about"),
+        ("release", "release latency"),
+        ("period", "observed period"),
+        ("response", "response time"),
+        ("events=", "alarms of bus and robot"),
+    ])
+}
+
+pub(crate) fn trajectories() -> Vec<CompletionCandidate> {
+    words(&[
+        ("hold", "stay in place"),
+        ("sine", "a sine for each joint"),
+        ("gait", "walk"),
+        ("goal", "goals from standard input"),
+        ("commander", "goals from other processes"),
+        ("csv:", "a file of positions"),
+    ])
+}
+
+/// Causes that `onbeat inject` makes.
+pub(crate) fn causes() -> Vec<CompletionCandidate> {
+    Fault::ALL.iter().map(|fault| CompletionCandidate::new(fault.word().replace('_', "-"))).collect()
+}
+
+/// Faults of a simulated segment.
+pub(crate) fn segment_faults() -> Vec<CompletionCandidate> {
+    FAULT_KINDS.iter().map(|(kind, of, _)| word(kind, of)).collect()
+}
+
+pub(crate) fn series() -> Vec<CompletionCandidate> {
+    Series::ALL.iter().map(|series| word(series.tag(), series.words())).collect()
+}
+
+pub(crate) fn cpus() -> Vec<CompletionCandidate> {
+    host::online_cpus().iter().map(|cpu| CompletionCandidate::new(cpu.to_string())).collect()
+}
+
+/// Network interfaces of this machine.
+pub(crate) fn interfaces() -> Vec<CompletionCandidate> {
+    let entries = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut names: Vec<CompletionCandidate> =
+        entries.map(|entry| CompletionCandidate::new(entry.file_name())).collect();
+    names.sort();
+    names
+}
+
+/// A robot's or segment's file, or the one that ships.
+pub(crate) fn robot_files(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut all = PathCompleter::file().complete(typed);
+    if "humanoid".starts_with(typed.to_string_lossy().as_ref()) {
+        all.insert(0, word("humanoid", "59 devices, ships with onbeat"));
+    }
+    all
+}
+
+/// Run directories around, then files and directories.
+pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut found = Vec::new();
+    run_directories(Path::new(""), LEVELS, &mut found);
+    let typed_text = typed.to_string_lossy();
+    let mut matching: Vec<String> =
+        found.into_iter().filter(|path| path.starts_with(typed_text.as_ref()) || typed_text.is_empty()).collect();
+    // Runs are named after the time: the latest first, `latest` before all of them.
+    matching.sort_by(|a, b| b.cmp(a));
+    if !matching.is_empty() {
+        return matching.iter().map(CompletionCandidate::new).collect();
+    }
+    PathCompleter::any().complete(typed)
+}
+
+/// Directories that hold run files, in `directory` and below.
+fn run_directories(directory: &Path, levels: usize, found: &mut Vec<String>) {
+    let place = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let entries: Vec<_> = fs::read_dir(place).into_iter().flatten().flatten().take(MOST_ENTRIES).collect();
+    let holds_run = entries.iter().any(|entry| entry.file_name().to_string_lossy().ends_with(RUN_FILE));
+    if holds_run && !directory.as_os_str().is_empty() {
+        found.push(directory.to_string_lossy().into_owned());
+        return;
+    }
+    for entry in entries.iter().filter(|_| levels > 0) {
+        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if !is_hidden && entry.path().is_dir() {
+            run_directories(&directory.join(entry.file_name()), levels - 1, found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalogue_entry_is_completed_up_to_its_value() {
+        assert_eq!(["cpu[=50%]", "run:COMMAND", "idle"].map(without_value), ["cpu", "run:", "idle"]);
+    }
+
+    #[test]
+    fn every_completed_word_is_understood() {
+        let waits: Vec<String> = waits().iter().map(|wait| wait.get_value().to_string_lossy().into_owned()).collect();
+        for wait in waits.iter().filter(|wait| !wait.ends_with('=')) {
+            assert!(crate::cli::wait(wait).is_ok(), "{wait}");
+        }
+        for tuning in tunings() {
+            let tuning = tuning.get_value().to_string_lossy().into_owned();
+            assert!(tuning.parse::<onbeat::bench::Tuning>().is_ok(), "{tuning}");
+        }
+    }
+}

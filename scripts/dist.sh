@@ -1,0 +1,43 @@
+#!/bin/sh
+# Builds what is handed out, into target/dist: an archive with a static binary, and a Debian package of the same binary.
+# usage: dist.sh [target]; the target is that of this machine unless given, such as aarch64-unknown-linux-musl
+set -eu
+
+cargo=${CARGO:-cargo}
+machine=$(uname -m)
+target=${1:-$machine-unknown-linux-musl}
+# The version that docs/packages.md was written with; a later one may name its options otherwise.
+cargo_deb=3.8.0
+tools=target/tools
+dist=target/dist
+
+if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
+    if ! command -v rustup >/dev/null 2>&1; then
+        echo "Rust's standard library for $target is missing, and rustup, which installs it, is not installed" >&2
+        exit 2
+    fi
+    rustup target add "$target"
+fi
+
+if [ "$("$tools/bin/cargo-deb" --version 2>/dev/null)" != "$cargo_deb" ]; then
+    "$cargo" install cargo-deb --version "$cargo_deb" --locked --root "$tools"
+fi
+
+"$cargo" build --profile dist --locked --target "$target" -p onbeat-cli
+built=target/$target/dist/onbeat
+version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+
+rm -rf "$dist"
+mkdir -p "$dist"
+"$tools/bin/cargo-deb" -p onbeat-cli --no-build --locked --profile dist --target "$target" --output "$dist/"
+
+name=onbeat-$version-${target%%-*}-linux
+mkdir -p "$dist/$name"
+cp "$built" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
+cp -r share include "$dist/$name/"
+# The same files give the same archive: by name, of nobody, with the time of the commit.
+tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
+    -czf "$dist/$name.tar.gz" "$name"
+rm -rf "${dist:?}/$name"
+
+(cd "$dist" && sha256sum -- * >SHA256SUMS && cat SHA256SUMS)

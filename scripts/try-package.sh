@@ -1,0 +1,49 @@
+#!/bin/sh
+# Runs inside a bare root, started by test-dist.sh: the archive's binary first, then the package.
+set -eu
+
+export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+cd /try
+
+files() {
+    # What apt and dpkg keep of their own, and what is mounted, is not the package's.
+    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /try -o -path /var/log -o -path /var/cache \
+        -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /tmp \) -prune -o -print | sort
+}
+
+fail() {
+    echo "failed: $1" >&2
+    exit 1
+}
+
+verdict() {
+    # A bare machine may hold the limit or break it; either is a verdict. No cell shields a CPU: this is somebody's machine.
+    status=0
+    "$@" bench --for 10s --tunings none,P --loads idle,cpu=50% --limit 5ms --at 90 --out /try/runs >/try/out 2>&1 || status=$?
+    grep -qE '(PASS|FAIL|INCONCLUSIVE)' /try/out && [ "$status" -le 2 ] || { cat /try/out; fail "$* bench gave no verdict"; }
+    grep -E '^verdict' /try/out
+    [ -s /try/runs/latest/report.html ] || fail "no report"
+    rm -rf /try/runs
+}
+
+files >/try/before
+
+tar -xzf ./*.tar.gz
+./onbeat-*-linux/onbeat --version
+verdict ./onbeat-*-linux/onbeat
+rm -rf /var/lib/onbeat
+
+apt-get install -y -qq --no-install-recommends ./*.deb >/try/apt 2>&1 || { cat /try/apt; fail "the package does not install"; }
+onbeat --version
+verdict onbeat
+for file in /usr/share/man/man1/onbeat-bench.1.gz /usr/share/bash-completion/completions/onbeat \
+    /usr/share/zsh/vendor-completions/_onbeat /usr/share/fish/vendor_completions.d/onbeat.fish \
+    /usr/include/onbeat_control.h /usr/share/doc/onbeat/copyright; do
+    # A bare root may be told not to unpack manuals and documents; then dpkg knows them all the same.
+    dpkg -L onbeat | grep -qx "$file" || fail "the package has no $file"
+done
+dpkg-query -W -f 'Package: ${Package} ${Version}\nDepends: ${Depends}\nRecommends: ${Recommends}\nSize: ${Installed-Size} KiB\n' onbeat
+
+apt-get remove -y -qq onbeat >/try/apt 2>&1 || { cat /try/apt; fail "the package does not uninstall"; }
+files >/try/after
+diff /try/before /try/after || fail "the package left these files behind"
