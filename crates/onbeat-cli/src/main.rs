@@ -10,6 +10,7 @@ mod cli_measure;
 mod cli_robot;
 mod cli_segment;
 mod cmd;
+mod probes;
 mod signals;
 mod term;
 mod units;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use onbeat_rt::latest::Latest;
 
 use super::map::Shared;
-use crate::ethercat::step::{BusCycle, RobotState};
+use onbeat_ethercat::step::{BusCycle, RobotState};
 
 /// "ONBEATCI" in the memory of a little-endian machine.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATCI");
@@ -41,9 +41,9 @@ pub(super) const NAME_BYTES: usize = 64;
 
 /// How the bus process fares, as it says itself; that it died nobody writes down.
 pub(super) mod state {
-    pub(in super::super) const RUNNING: u32 = 1;
-    pub(in super::super) const ENDED: u32 = 2;
-    pub(in super::super) const REPLACED: u32 = 3;
+    pub(crate) const RUNNING: u32 = 1;
+    pub(crate) const ENDED: u32 = 2;
+    pub(crate) const REPLACED: u32 = 3;
 }
 
 /// The first page: who and how much. Constant once `magic` is there, but for `state` and `answered_at`.
@@ -134,11 +134,11 @@ pub(super) struct Request {
 
 /// Where an SDO request stands.
 pub(super) mod phase {
-    pub(in super::super) const IDLE: u32 = 0;
-    pub(in super::super) const ASKED: u32 = 1;
-    pub(in super::super) const TAKEN: u32 = 2;
-    pub(in super::super) const ANSWERED: u32 = 3;
-    pub(in super::super) const ABANDONED: u32 = 4;
+    pub(crate) const IDLE: u32 = 0;
+    pub(crate) const ASKED: u32 = 1;
+    pub(crate) const TAKEN: u32 = 2;
+    pub(crate) const ANSWERED: u32 = 3;
+    pub(crate) const ABANDONED: u32 = 4;
 }
 
 // As `include/onbeat_control.h` asserts them; its header ends before the padding.

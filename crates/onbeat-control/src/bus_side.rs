@@ -16,8 +16,8 @@ use super::process::Process;
 use super::requests::{self, SdoAnswer, SdoJob};
 use super::stats::{Counter, Timed};
 use super::{ControlError, DeviceState};
-use crate::ethercat::event::{Event, EventKind, NO_DEVICE};
-use crate::ethercat::step::{BusCycle, RobotState};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::step::{BusCycle, RobotState};
 
 /// The owner can overtake a reading of its outputs only by publishing four times during one copy; after so many of them the outputs
 /// of the cycle before are taken.

@@ -19,9 +19,9 @@ use super::process::Process;
 use super::requests::{self, SdoAnswer, SdoRequest};
 use super::stats::Stats;
 use super::{ControlError, DeviceState, Presence, Sharing};
-use crate::ethercat::event::{Event, EventKind};
-use crate::ethercat::layout::{DeviceLayout, Layout};
-use crate::ethercat::step::{BusCycle, RobotState};
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::layout::{DeviceLayout, Layout};
+use onbeat_ethercat::step::{BusCycle, RobotState};
 
 /// A reader that is overtaken so often reads while the bus publishes without a pause.
 const MOST_TRIES: u32 = 1000;

@@ -26,7 +26,7 @@ use super::map::{Map, Shared};
 use super::process::Process;
 use super::stats::Block;
 use super::{Sharing, table};
-use crate::ethercat::layout::Layout;
+use onbeat_ethercat::layout::Layout;
 
 const DIRECTORY: &str = "/dev/shm";
 const PREFIX: &str = "onbeat-";

@@ -8,6 +8,24 @@
 //! Whatever is killed, nothing is left to clean up: a dead owner's outputs give way to safe values, a dead requester's request is
 //! dropped, a dead bus process's memory is taken over by the next one of the name.
 //!
+//! ```
+//! use onbeat_control::{Client, Image, Sharing};
+//! use onbeat_ethercat::layout::Layout;
+//! use onbeat_ethercat::step::BusCycle;
+//!
+//! let name = format!("example-{}", std::process::id());
+//! let layout = Layout { input_bytes: 4, output_bytes: 4, ..Layout::default() };
+//! let mut bus = Image::create(&name, &layout, Sharing::WaitFree)?;
+//! let mut outputs = [0; 4];
+//! bus.exchange(&BusCycle { cycle: 7, ..BusCycle::default() }, &[1, 2, 3, 4], &mut outputs);
+//!
+//! let mut client = Client::open(&name)?;
+//! let mut seen = client.snapshot();
+//! client.read(&mut seen)?;
+//! assert_eq!((seen.cycle.cycle, seen.inputs), (7, vec![1, 2, 3, 4]));
+//! # Ok::<(), onbeat_control::ControlError>(())
+//! ```
+//!
 //! Absent on purpose: system calls and memory requests in the exchange (in the two kinds of sharing with a lock a contended lock asks
 //! the kernel), trust in what other processes write, several owners.
 

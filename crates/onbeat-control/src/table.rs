@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::abi::{DEVICE_BYTES, NAME_BYTES, Numbers, VALUE_BYTES};
-use crate::ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
-use crate::ethercat::setup::DeviceSetup;
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
+use onbeat_ethercat::setup::DeviceSetup;
 
 const KINDS: [DeviceKind; 6] = [
     DeviceKind::Coupler,
@@ -139,11 +139,11 @@ pub(super) fn load(words: &[AtomicU64]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ethercat::sim::Segment;
+    use onbeat_ethercat::description::Description;
 
     #[test]
     fn a_layout_comes_out_of_the_table_as_it_went_in() {
-        let made = Layout::from_toml(Segment::HUMANOID).unwrap();
+        let made = Layout::from_toml(Description::HUMANOID).unwrap();
         let table = bytes(&made);
         let numbers = numbers(&made);
         assert_eq!(table.len(), numbers.devices * DEVICE_BYTES + numbers.values * VALUE_BYTES);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn another_mapping_has_another_fingerprint() {
-        let mut made = Layout::from_toml(Segment::HUMANOID).unwrap();
+        let mut made = Layout::from_toml(Description::HUMANOID).unwrap();
         let before = hash(&bytes(&made), &made.name);
         assert_eq!(hash(&bytes(&made), &made.name), before);
         made.devices[0].output_values[0].bits += 8;

@@ -9,11 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use control_world::{BYTES, cycle, exchange, layout, pattern, unique_name};
-use onbeat::ethercat::control::{
-    BusSide, Client, DeviceState, GoalAnswer, Image, Joint, Presence, Settings, Sharing, Timed,
-};
-use onbeat::ethercat::event::{Event, EventKind, NO_DEVICE};
-use onbeat::ethercat::step::RobotState;
+use onbeat_control::{BusSide, Client, DeviceState, GoalAnswer, Image, Joint, Presence, Settings, Sharing, Timed};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::step::RobotState;
 
 /// The languages that the header is for, each with a compiler that every warning stops, and the Debian package that brings it.
 const DIALECTS: [(&str, &[&str], &str); 3] = [
@@ -194,7 +192,7 @@ fn commands(program: &Path) {
     let go = |child: &mut Child| child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     assert_eq!((line(), line()), ("right knee 1, nose -1".to_owned(), "claim 0".to_owned()));
     assert_eq!((line(), line()), ("travel -1.5..2 at 3 rad/s, age 70000 us".to_owned(), "give 0".to_owned()));
-    let until_newer = |goals: &mut onbeat::ethercat::control::GoalSide, than: u64| {
+    let until_newer = |goals: &mut onbeat_control::GoalSide, than: u64| {
         control_world::until("a goal", || goals.latest() > Some(than));
         goals.positions().collect::<Vec<_>>()
     };

@@ -10,8 +10,8 @@ use std::time::Duration;
 use control_world::{
     Other, client, cycle, exchange, kinds, layout, number_of, pattern, role, tell, unique_name, until,
 };
-use onbeat::ethercat::control::{Client, ControlError, Image, SdoAction, SdoRequest, Sharing, remove_leftovers};
-use onbeat::ethercat::event::EventKind;
+use onbeat_control::{Client, ControlError, Image, SdoAction, SdoRequest, Sharing, remove_leftovers};
+use onbeat_ethercat::event::EventKind;
 
 /// One test leaves something behind for a moment, another removes all that is left behind.
 static LEFT_BEHIND: Mutex<()> = Mutex::new(());

@@ -4,10 +4,8 @@
 mod control_world;
 
 use control_world::{BYTES, Other, client, cycle, kinds, layout, pattern, role, tell, unique_name, until};
-use onbeat::ethercat::control::{
-    BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, Joint, Settings,
-};
-use onbeat::ethercat::event::EventKind;
+use onbeat_control::{BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, Joint, Settings};
+use onbeat_ethercat::event::EventKind;
 
 /// More than fit into one word of bits.
 const JOINTS: usize = 70;

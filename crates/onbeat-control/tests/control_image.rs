@@ -8,10 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use control_world::{ALL, BYTES, Other, client, cycle, exchange, layout, number_of, pattern, role, tell, unique_name};
-use onbeat::ethercat::control::{
+use onbeat_control::{
     BusSide, Client, ControlError, DeviceState, Image, Presence, Settings, Sharing, Waking, remove_leftovers,
 };
-use onbeat::ethercat::layout::Layout;
+use onbeat_ethercat::layout::Layout;
 
 /// Readings of each kind of sharing; `make peers` asks for more of the wait-free one.
 const READINGS: u64 = 1_000_000;

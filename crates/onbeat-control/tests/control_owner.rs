@@ -8,8 +8,8 @@ use std::time::Duration;
 use control_world::{
     ALL, BYTES, Other, PATIENCE, client, exchange, kinds, layout, number_of, pattern, role, tell, unique_name, until,
 };
-use onbeat::ethercat::control::{BusSide, Client, ControlError, Counter, Image, Settings, Sharing};
-use onbeat::ethercat::event::EventKind;
+use onbeat_control::{BusSide, Client, ControlError, Counter, Image, Settings, Sharing};
+use onbeat_ethercat::event::EventKind;
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use control_world::{PATIENCE, client, exchange, layout, unique_name, until};
-use onbeat::ethercat::control::{
+use onbeat_control::{
     BusSide, Client, ControlError, Counter, Image, SdoAction, SdoFailure, SdoRequest, Sharing, Timed,
 };
-use onbeat::ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 
 fn world() -> (BusSide, Client) {
     let name = unique_name();

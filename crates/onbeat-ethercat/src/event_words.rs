@@ -1,5 +1,6 @@
 //! Events in words: the same sentence in the terminal, the run file and the page.
 
+use super::al;
 use super::event::{Event, EventKind, no_answer_words};
 use super::step::RobotState;
 
@@ -23,11 +24,11 @@ fn word(words: &[&str], number: u32) -> String {
 }
 
 fn al_state(state: u16) -> String {
-    match state & 0x0f {
-        1 => "INIT".to_owned(),
-        2 => "PREOP".to_owned(),
-        4 => "SAFEOP".to_owned(),
-        8 => "OP".to_owned(),
+    match (state & 0x0f) as u8 {
+        al::INIT => "INIT".to_owned(),
+        al::PREOP => "PREOP".to_owned(),
+        al::SAFEOP => "SAFEOP".to_owned(),
+        al::OP => "OP".to_owned(),
         other => format!("AL state {other}"),
     }
 }
@@ -208,7 +209,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ethercat::event::NO_DEVICE;
+    use crate::event::NO_DEVICE;
 
     #[test]
     fn every_kind_has_a_sentence_of_its_own_without_a_full_stop() {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::setup::DeviceSetup;
-use super::sim::{Description, DescriptionError};
+use crate::description::{Description, DescriptionError, layout_of};
 
 /// What a device is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Layout {
     /// # Errors
     /// [`DescriptionError`] as for the segment itself.
     pub fn of(description: &Description) -> Result<Self, DescriptionError> {
-        super::sim::layout_of(description)
+        layout_of(description)
     }
 
     /// Adds a device behind the others; its ranges give its lengths, and move to where the image has room.

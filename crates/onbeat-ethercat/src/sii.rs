@@ -3,8 +3,6 @@
 //! Any bytes can be given; what is taken from them is bounded by their number. Categories that are not known are passed over, as are
 //! strings that a device numbers and does not have.
 
-use super::sim::checksum;
-
 /// First category, in bytes.
 const CATEGORIES: usize = 0x80;
 /// Numbers of the categories that are read.
@@ -312,6 +310,14 @@ fn long(bytes: &[u8], at: usize) -> u32 {
     u32::from(word(bytes, at)) | u32::from(word(bytes, at + 2)) << 16
 }
 
+/// Checksum of the configuration area: polynomial x^8 + x^2 + x + 1, started with all ones (ETG.1000.6).
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0xff, |sum, byte| {
+        (0..8).fold(sum ^ byte, |sum: u8, _| if sum & 0x80 == 0 { sum << 1 } else { sum << 1 ^ 0x07 })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,5 +349,11 @@ mod tests {
         let bytes = image(&[0x00, 0x08, 1, 0, 9, 9, 30, 0, 2, 0, 0, 0, 7, 0, 0xff, 0xff, 0xff, 0xff]);
         let sii = Sii::decode(&bytes).unwrap();
         assert_eq!((sii.order.as_str(), sii.sync_managers.len()), ("", 0));
+    }
+
+    #[test]
+    fn the_checksum_is_the_one_of_the_standard() {
+        // CRC-8 of "123456789" with this polynomial and start value is 0xfb in the catalogue of parametrised CRCs.
+        assert_eq!(checksum(b"123456789"), 0xfb);
     }
 }

@@ -32,7 +32,7 @@ pub struct BusCycle {
 }
 
 /// What a robot is about, as other processes see it beside each cycle. Numbers are those of `Phase`, `Rung` and `StopReason` of
-/// `onbeat::robot`; their words stand in [`event_words`](super::event_words).
+/// `onbeat_robot::motion`; their words stand in [`event_words`](super::event_words).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RobotState {
     /// 0 waiting, 1 enabling, 2 running, 3 stopping, 4 disabling, 5 at rest.

@@ -4,11 +4,11 @@
 use std::error::Error;
 use std::time::Duration;
 
-use onbeat::ethercat::bus::{Bus, InProcess, Mode, Options};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Link, Segment};
-use onbeat::robot::{MotionController, Robot, Status, Trajectory, run_for};
+use onbeat_ethercat::layout::Layout;
+use onbeat_robot::bus::{Bus, InProcess, Mode, Options};
+use onbeat_robot::motion::{MotionController, Robot, Status, Trajectory, run_for};
 use onbeat_rt::sys::Monotonic;
+use onbeat_segment::{Link, Segment};
 
 /// What the law looks at (time in s, both knees in rad), and where it wants the knees.
 struct State(f64, [f64; 2]);

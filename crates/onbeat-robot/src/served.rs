@@ -7,9 +7,9 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
 use super::bus::{Bus, Counts, Transfer, Wire};
-use super::control::{BusSide, ColdSide, Counter, DeviceState, Presence, SdoJob, Timed};
-use super::event::{Event, EventKind, NO_DEVICE};
-use super::step::{BusCycle, Controller, RobotState};
+use onbeat_control::{BusSide, ColdSide, Counter, DeviceState, Presence, SdoJob, Timed};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
 /// Events that one cycle takes over at most; further ones wait for the next.
 const EVENTS_PER_CYCLE: usize = 16;

@@ -4,8 +4,8 @@
 mod bus_world;
 
 use bus_world::{MS, OPTIONS, World, clock};
-use onbeat::ethercat::bus::{Mode, Options};
-use onbeat::ethercat::step::{BusCycle, Controller};
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::bus::{Mode, Options};
 use onbeat_rt::time::{Clock, Instant};
 
 const US: u64 = 1_000;

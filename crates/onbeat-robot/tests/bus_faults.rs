@@ -10,10 +10,10 @@ mod bus_world;
 use std::collections::BTreeSet;
 
 use bus_world::{MS, OPTIONS, VirtualClock, World, clock};
-use onbeat::ethercat::event::{Event, EventKind};
-use onbeat::ethercat::sim::{Fault, Segment};
-use onbeat::ethercat::step::{BusCycle, Controller};
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_rt::time::Clock;
+use onbeat_segment::{Fault, Segment};
 
 const SEEDS: u64 = 20;
 
@@ -230,7 +230,7 @@ fn told(case: &Case, began: u64, events: &[Event]) -> Result<(), String> {
     let right = match case.told {
         Told::Bus(kinds) => soon().any(|event| kinds.contains(&event.kind)),
         Told::Device(kind) => {
-            soon().any(|event| event.kind == kind && event.device != onbeat::ethercat::event::NO_DEVICE)
+            soon().any(|event| event.kind == kind && event.device != onbeat_ethercat::event::NO_DEVICE)
         }
         Told::Nothing => events.is_empty(),
         Told::Anything => true,

@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use onbeat::ethercat::bus::{Bus, Mode, Options, Packets};
-use onbeat::ethercat::carrier::{Beside, CarrierError, Interface, Role, Trouble, serve};
-use onbeat::ethercat::control::{Client, Image, Presence, Sharing, Silence};
-use onbeat::ethercat::event::{Event, EventKind, no_answer_words};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::served::{self, Serving};
-use onbeat::ethercat::sim::Link;
-use onbeat::ethercat::step::Controller;
+use onbeat_control::{Client, Image, Presence, Sharing, Silence};
+use onbeat_ethercat::carrier::{CarrierError, Interface, Role, Trouble};
+use onbeat_ethercat::event::{Event, EventKind, no_answer_words};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::Controller;
+use onbeat_robot::bus::{Bus, Mode, Options, Packets};
+use onbeat_robot::served::{self, Serving};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
+use onbeat_segment::Link;
+use onbeat_segment::serving::{Beside, serve};
 
 const FILE: &str =
     "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";

@@ -5,14 +5,14 @@ mod bus_world;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
 use bus_world::{Idle, MS, OPTIONS, World, clock};
-use onbeat::ethercat::bus::{Bus, Wire};
-use onbeat::ethercat::control::{Image, Settings};
-use onbeat::ethercat::event::EventKind;
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::served::serve;
-use onbeat::ethercat::sim::{Fault, Segment};
-use onbeat::robot::{MotionController, Robot, Trajectory};
+use onbeat_control::{Image, Settings};
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::layout::Layout;
+use onbeat_robot::bus::{Bus, Wire};
+use onbeat_robot::motion::{MotionController, Robot, Trajectory};
+use onbeat_robot::served::serve;
 use onbeat_rt::time::{Clock, Instant};
+use onbeat_segment::{Fault, Segment};
 
 #[global_allocator]
 static ALLOCATOR: AllocDisabler = AllocDisabler;

@@ -7,10 +7,10 @@ mod bus_world;
 use std::collections::VecDeque;
 
 use bus_world::{Idle, MS, OPTIONS, VirtualClock, World, clock};
-use onbeat::ethercat::bus::{Bus, Counts, InProcess, Wire};
-use onbeat::ethercat::event::{ANSWERS_LATE, Event, EventKind};
-use onbeat::ethercat::sim::{Fault, Nic, Segment};
+use onbeat_ethercat::event::{ANSWERS_LATE, Event, EventKind};
+use onbeat_robot::bus::{Bus, Counts, InProcess, Wire};
 use onbeat_rt::time::{Clock, Instant};
+use onbeat_segment::{Fault, Nic, Segment};
 
 /// Events that an image keeps.
 const RING: usize = 1_023;

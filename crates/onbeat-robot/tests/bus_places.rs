@@ -8,13 +8,13 @@ mod hands;
 
 use bus_world::{MS, OPTIONS, VirtualClock, clock};
 use hands::{Act, Hands, Marking, SetPoints};
-use onbeat::ethercat::bus::{Bus, BusError};
-use onbeat::ethercat::event::{Event, EventKind, NO_DEVICE};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Fault, Link};
-use onbeat::ethercat::step::Controller;
-use onbeat::robot::{MotionController, Phase, Robot, Rung, Trajectory};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::Controller;
+use onbeat_robot::bus::{Bus, BusError};
+use onbeat_robot::motion::{MotionController, Phase, Robot, Rung, Trajectory};
 use onbeat_rt::time::{Clock, Instant};
+use onbeat_segment::{Fault, Link};
 
 /// Six drives; `own` is what tells them apart.
 fn six(own: &str) -> String {

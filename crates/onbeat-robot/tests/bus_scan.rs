@@ -4,11 +4,11 @@
 mod bus_world;
 
 use bus_world::{MS, OPTIONS, World, clock};
-use onbeat::ethercat::bus::{Beside, BusError, InProcess, Wire, scan};
-use onbeat::ethercat::event::EventKind;
-use onbeat::ethercat::sim::{Link, Segment};
+use onbeat_ethercat::event::EventKind;
+use onbeat_robot::bus::{Beside, BusError, InProcess, Wire, scan};
 use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register};
 use onbeat_rt::time::{Clock, Instant};
+use onbeat_segment::{Link, Segment};
 
 /// Registers of a device by its place, in pieces; bytes that change by themselves are left out: process data's status, clocks.
 fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16>]) -> Vec<(u16, u8)> {
@@ -70,7 +70,7 @@ fn a_scan_of_devices_at_rest_reads_what_they_are_and_leaves_states_and_stations(
     let before = all(&mut wire);
     let found = scan(&mut wire, "eth1", false).unwrap();
     assert_eq!(all(&mut wire), before);
-    let layout = onbeat::ethercat::layout::Layout::from_toml(Segment::HUMANOID).unwrap();
+    let layout = onbeat_ethercat::layout::Layout::from_toml(Segment::HUMANOID).unwrap();
     assert_eq!(found.len(), layout.devices.len());
     for (device, known) in found.iter().zip(&layout.devices) {
         let identity = device.identity.as_ref().unwrap();
@@ -145,7 +145,7 @@ fn a_cable_without_devices_is_one_sentence() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let now = clock.now();
-    wire.link_mut().inject(onbeat::ethercat::sim::Fault::Lose, now, None, 1.0);
+    wire.link_mut().inject(onbeat_segment::Fault::Lose, now, None, 1.0);
     assert!(matches!(scan(&mut wire, "eth1", false), Err(BusError::NoDevices(on)) if on == "eth1"));
 }
 
@@ -154,7 +154,7 @@ fn a_scan_survives_frames_that_get_lost() {
     let clock = clock();
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let now = clock.now();
-    wire.link_mut().inject(onbeat::ethercat::sim::Fault::Lose, now, None, 0.2);
+    wire.link_mut().inject(onbeat_segment::Fault::Lose, now, None, 0.2);
     let found = scan(&mut wire, "eth1", true).unwrap();
     assert_eq!(found.len(), 59);
 }

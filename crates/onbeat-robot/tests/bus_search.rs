@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bus_world::{MS, OPTIONS, VirtualClock, clock};
 use hands::{Act, Hands, Marking, SetPoints};
-use onbeat::ethercat::bus::{Bus, BusError};
-use onbeat::ethercat::event::{Event, EventKind};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Fault, Link};
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::layout::Layout;
+use onbeat_robot::bus::{Bus, BusError};
 use onbeat_rt::time::{Clock, Instant};
+use onbeat_segment::{Fault, Link};
 
 const SEEDS: u64 = 10_000;
 const SEEDS_WITHOUT_EXCHANGE: u64 = 1_000;

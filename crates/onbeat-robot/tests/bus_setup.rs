@@ -4,11 +4,11 @@
 mod bus_world;
 
 use bus_world::{Idle, MS, OPTIONS, VirtualClock, World, clock};
-use onbeat::ethercat::bus::{Bus, BusError, InProcess, Mode, Options, Transfer};
-use onbeat::ethercat::control::{SdoAction, SdoRequest};
-use onbeat::ethercat::event::EventKind;
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{DescriptionError, Fault, Link};
+use onbeat_control::{SdoAction, SdoRequest};
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::layout::Layout;
+use onbeat_robot::bus::{Bus, BusError, InProcess, Mode, Options, Transfer};
+use onbeat_segment::{DescriptionError, Fault, Link};
 
 /// Replies are taken in their own cycle, so that between cycles nothing is on its way.
 const SAME: Options = Options { mode: Mode::SameCycle { reply_within_ns: 200_000 }, ..OPTIONS };

@@ -4,11 +4,11 @@
 mod bus_world;
 
 use bus_world::{Idle, MS, OPTIONS, World, clock};
-use onbeat::ethercat::bus::{Bus, BusError, InProcess, Mode, Options};
-use onbeat::ethercat::event::EventKind;
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Fault, Link, Segment};
-use onbeat::ethercat::step::{BusCycle, Controller};
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::bus::{Bus, BusError, InProcess, Mode, Options};
+use onbeat_segment::{Fault, Link, Segment};
 
 #[test]
 fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_frame_a_cycle() {

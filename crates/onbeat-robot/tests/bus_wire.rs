@@ -1,8 +1,8 @@
 //! Frames through a network interface: whole, in order, as many as the memory shared with the kernel holds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
-use onbeat::ethercat::bus::{Packets, Wire};
-use onbeat::ethercat::carrier::{Interface, private_cable};
+use onbeat_ethercat::carrier::{Interface, private_cable};
+use onbeat_robot::bus::{Packets, Wire};
 
 /// Frames that the memory holds.
 const SLOTS: usize = 64;

@@ -4,12 +4,12 @@
 mod bus_world;
 
 use bus_world::{MS, OPTIONS, World, clock};
-use onbeat::ethercat::bus::{Mode, Options};
-use onbeat::ethercat::event::EventKind;
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Fault, Segment};
-use onbeat::ethercat::step::{BusCycle, Controller};
-use onbeat::robot::{JointState, MotionController, Phase, Reason, Robot, Rung, Trajectory};
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::bus::{Mode, Options};
+use onbeat_robot::motion::{JointState, MotionController, Phase, Reason, Robot, Rung, Trajectory};
+use onbeat_segment::{Fault, Segment};
 
 fn walker() -> MotionController {
     let layout = Layout::from_toml(Segment::HUMANOID).unwrap();

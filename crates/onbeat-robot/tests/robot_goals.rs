@@ -7,9 +7,9 @@ mod robot_world;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use onbeat::ethercat::control::{BusSide, Client, Commander, GoalAnswer, Image, Settings};
-use onbeat::ethercat::layout::Layout;
-use onbeat::robot::{Commanded, GoalRecord, Goals, Phase, Robot, RobotEventKind, Rung, Trajectory};
+use onbeat_control::{BusSide, Client, Commander, GoalAnswer, Image, Settings};
+use onbeat_ethercat::layout::Layout;
+use onbeat_robot::motion::{Commanded, GoalRecord, Goals, Phase, Robot, RobotEventKind, Rung, Trajectory};
 use robot_world::{PERIOD_NS, TWO, World};
 
 /// The same two joints, led by another process.

@@ -3,8 +3,8 @@
 
 mod robot_world;
 
-use onbeat::ethercat::sim::{Fault, Segment};
-use onbeat::robot::{JointState, Phase, Reason, RobotEventKind, Rung, Trajectory};
+use onbeat_robot::motion::{JointState, Phase, Reason, RobotEventKind, Rung, Trajectory};
+use onbeat_segment::{Fault, Segment};
 use robot_world::World;
 
 /// Three joints; the ladder is at its defaults but for the warm-up.

@@ -2,11 +2,11 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
-use onbeat::ethercat::control::{Client, Image, Settings};
-use onbeat::ethercat::layout::{DeviceKind, Layout};
-use onbeat::ethercat::sim::Segment;
-use onbeat::ethercat::step::{BusCycle, Controller};
-use onbeat::robot::{Commanded, GoalRecord, Goals, MotionController, Phase, Robot, Trajectory};
+use onbeat_control::{Client, Image, Settings};
+use onbeat_ethercat::layout::{DeviceKind, Layout};
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::motion::{Commanded, GoalRecord, Goals, MotionController, Phase, Robot, Trajectory};
+use onbeat_segment::Segment;
 use proptest::prelude::*;
 
 #[global_allocator]

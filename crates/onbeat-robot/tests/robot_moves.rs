@@ -5,10 +5,10 @@ mod robot_world;
 
 use std::sync::{Arc, Mutex};
 
-use onbeat::ethercat::sim::Segment;
-use onbeat::robot::{
+use onbeat_robot::motion::{
     GoalRecord, Goals, JointState, Phase, Robot, RobotEventKind, Rung, Status, Trajectory, TrajectoryError,
 };
+use onbeat_segment::Segment;
 use robot_world::{PERIOD_NS, TWO, World};
 
 fn all_are(status: &Status, state: JointState) -> bool {
@@ -37,7 +37,7 @@ fn all_48_drives_are_enabled_in_groups_without_a_jump_and_swing_within_the_follo
     while world.status().phase != Phase::Running {
         let before: Vec<JointState> = world.status().joints().iter().map(|joint| joint.state).collect();
         world.step();
-        let enabled = |(joint, before): (&onbeat::robot::JointStatus, &JointState)| {
+        let enabled = |(joint, before): (&onbeat_robot::motion::JointStatus, &JointState)| {
             joint.state == JointState::OperationEnabled && *before != JointState::OperationEnabled
         };
         most_at_once =
@@ -192,7 +192,7 @@ fn refused(csv: &str) -> TrajectoryError {
 }
 
 fn refused_by(csv: &str, file: &str) -> TrajectoryError {
-    let layout = onbeat::ethercat::layout::Layout::from_toml(file).unwrap();
+    let layout = onbeat_ethercat::layout::Layout::from_toml(file).unwrap();
     let robot = Robot::from_toml(file, &layout, PERIOD_NS).unwrap();
     Trajectory::csv(csv, &robot).err().expect("it is refused")
 }
@@ -246,7 +246,7 @@ fn a_robot_file_that_makes_no_robot_says_why() {
         ("[robot]\nenable_at_once = 0", "enable_at_once = 0, which must be 1 or more"),
     ];
     let head = TWO.split("[robot]").next().unwrap();
-    let layout = onbeat::ethercat::layout::Layout::from_toml(head).unwrap();
+    let layout = onbeat_ethercat::layout::Layout::from_toml(head).unwrap();
     for (tail, part) in told {
         let error = Robot::from_toml(&format!("{head}{tail}"), &layout, PERIOD_NS).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
@@ -262,7 +262,7 @@ fn tables_of_a_robot_do_not_disturb_the_segment_and_unknown_ones_still_do() {
 #[test]
 fn later_tables_go_over_earlier_ones_and_gears_turn_travel_around() {
     let text = format!("{TWO}\n[[joints]]\nmatch = \"left*\"\nvelocity_rad_s = 1.0\ngear = -50.0\nzero_rad = 0.1\n");
-    let layout = onbeat::ethercat::layout::Layout::from_toml(&text).unwrap();
+    let layout = onbeat_ethercat::layout::Layout::from_toml(&text).unwrap();
     let robot = Robot::from_toml(&text, &layout, PERIOD_NS).unwrap();
     assert_eq!((robot.joints[0].limits.velocity, robot.joints[1].limits.velocity), (1.0, 4.0));
     assert_eq!((robot.joints[0].limits.high, robot.joints[0].limits.acceleration), (2.0, 50.0));

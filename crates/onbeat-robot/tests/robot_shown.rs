@@ -7,16 +7,16 @@ mod bus_world;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use bus_world::{MS, OPTIONS, World, clock};
-use onbeat::ethercat::bus::Wire;
-use onbeat::ethercat::control::{Client, Image, Settings, Snapshot, Timed};
-use onbeat::ethercat::event::{Event, EventKind};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::served::serve;
-use onbeat::ethercat::step::{BusCycle, Controller, RobotState};
-use onbeat::robot::{
+use onbeat_control::{Client, Image, Settings, Snapshot, Timed};
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
+use onbeat_robot::bus::Wire;
+use onbeat_robot::motion::{
     MotionController, Orders, Outlets, Phase, Robot, RobotEvent, RobotEventKind, RobotTask, Seen, StopReason,
     Trajectory,
 };
+use onbeat_robot::served::serve;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_rt::{Cycle, Flow, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle, split};

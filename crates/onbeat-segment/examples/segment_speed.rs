@@ -3,8 +3,8 @@
 
 use std::time::Instant as Watch;
 
-use onbeat::ethercat::sim::{Passage, Segment};
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Passage, Segment};
 
 const IMAGE: usize = 48 * 12 + 8 + 3 * 24;
 

@@ -1,17 +1,21 @@
 //! From a description to devices and cables.
 
-use std::collections::BTreeMap;
+use onbeat_ethercat::description::{
+    Arrangement, Description, DescriptionError, KindWord, Placed, ProcessData, TypeTable,
+};
+use onbeat_ethercat::esi::{Channel, ClockMode, EEPROM_BYTES, USUAL_CONFIGURATION};
+use onbeat_ethercat::layout::MappedValue;
 
-use super::coe::{Dictionary, Kind, access, details};
+use super::coe::{DataType, Dictionary, access, details};
 use super::controller::Chip;
-use super::description::{Description, DescriptionError, DeviceTable, FICTITIOUS_VENDOR, KindWord, TypeTable};
 use super::device::{Drive, DriveSettings, ForceTorque, Imu, Io, Model, MotorSettings, Noise};
+use super::esi_parts;
 use super::firmware::{Area, Mailboxes};
 use super::parts::{Individual, Parts, common_objects};
 use super::process_data::{INPUT_ASSIGNMENT, OUTPUT_ASSIGNMENT, Rules};
-use super::sii::{CONFIGURATION, Channel, ClockMode, Identity, Listed, SIZE};
+use super::sii::{Identity, Listed};
 use super::subdevice::SubDevice;
-use super::topology::{Cable, End};
+use super::topology::Cable;
 
 /// The PDOs of outputs and inputs.
 const OUTPUT_PDO: u16 = 0x1600;
@@ -19,13 +23,6 @@ const INPUT_PDO: u16 = 0x1a00;
 /// Where process data stand in a device's memory.
 const OUTPUTS_AT: u16 = 0x1800;
 const INPUTS_AT: u16 = 0x2400;
-/// Longest process data of one direction.
-const MOST_PROCESS_DATA: usize = 1024;
-
-/// Longest name of a device, in bytes.
-const LONGEST_NAME: usize = 64;
-/// Most increments of an encoder; what is counted from them stays within 32 bits.
-const MOST_INCREMENTS: u32 = 1 << 26;
 
 /// Devices and cables of a file.
 pub(crate) struct Built {
@@ -35,167 +32,72 @@ pub(crate) struct Built {
 
 /// Makes everything that a description lists.
 pub(crate) fn build(description: &Description) -> Result<Built, DescriptionError> {
+    let arrangement = Arrangement::of(description)?;
     let mut random = fastrand::Rng::with_seed(description.segment.seed);
-    let mut builder =
-        Builder { description, devices: Vec::new(), ports: Vec::new(), places: BTreeMap::new(), cables: vec![] };
-    for table in &description.devices {
-        let kind = description.types.get(&table.kind).ok_or_else(|| DescriptionError::UnknownType {
-            device: table.all_names().next().unwrap_or_default().to_owned(),
-            wanted: table.kind.clone(),
-        })?;
-        if table.all_names().next().is_none() {
-            return Err(DescriptionError::NoName(table.kind.clone()));
-        }
-        check(&table.kind, kind)?;
-        for (number, name) in table.all_names().enumerate() {
-            builder.connect(table, (number, name), ports(description, &table.kind, kind))?;
-            let device = builder.device((table, kind), (number, name), &mut random)?;
-            builder.devices.push(device);
-        }
+
+    let mut devices = Vec::with_capacity(arrangement.devices.len());
+    for (place, placed) in arrangement.devices.iter().enumerate() {
+        devices.push(device(description, place, placed, &mut random)?);
     }
-    builder.close_ring();
-    Ok(Built { devices: builder.devices, cables: builder.cables })
+    let cables = arrangement.cables.iter();
+    let cables = cables.map(|cable| Cable { ends: cable.ends, delay_ns: cable.delay_ns, intact: true }).collect();
+    Ok(Built { devices, cables })
 }
 
-struct Builder<'d> {
-    description: &'d Description,
-    devices: Vec<SubDevice>,
-    /// For each device, how many ports it has and which are taken.
-    ports: Vec<(u8, [bool; 4])>,
-    places: BTreeMap<String, usize>,
-    cables: Vec<Cable>,
-}
-
-impl Builder<'_> {
-    /// Lays the cable to a new device.
-    fn connect(
-        &mut self,
-        table: &DeviceTable,
-        (number, name): (usize, &str),
-        ports: u8,
-    ) -> Result<(), DescriptionError> {
-        let device = self.ports.len();
-        if name.is_empty() || name.len() > LONGEST_NAME {
-            let value = format!("\"{name}\"");
-            return Err(DescriptionError::Range {
-                kind: table.kind.clone(),
-                what: "name",
-                value,
-                range: "1 to 64 bytes long",
-            });
+fn device(
+    description: &Description,
+    place: usize,
+    placed: &Placed<'_>,
+    random: &mut fastrand::Rng,
+) -> Result<SubDevice, DescriptionError> {
+    let Placed { table, kind, information, ports, .. } = *placed;
+    let identity = Identity {
+        vendor: placed.vendor,
+        product: placed.product,
+        revision: placed.revision,
+        serial: placed.serial.unwrap_or(place as u32 + 1),
+        alias: placed.alias,
+    };
+    let parts = match information {
+        Some(information) => {
+            let loop_back = kind.channels.is_some_and(|channels| channels.loop_back);
+            let parts = esi_parts::parts(information, identity, drive_settings(kind), loop_back);
+            parts.map_err(|why| kind.esi_error(why))?
         }
-        if self.places.insert(name.to_owned(), device).is_some() {
-            return Err(DescriptionError::DuplicateName(name.to_owned()));
+        None => {
+            let seed = description.segment.seed ^ (place as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            own_parts(placed, identity, seed)?
         }
-        let before =
-            match table.after.as_ref().filter(|_| number == 0) {
-                Some(after) => Some(*self.places.get(after).filter(|place| **place < device).ok_or_else(|| {
-                    DescriptionError::UnknownParent { device: name.to_owned(), after: after.clone() }
-                })?),
-                None => device.checked_sub(1),
-            };
-        let from = match before {
-            None => End::Nic(0),
-            Some(before) => {
-                let (has, taken) = &mut self.ports[before];
-                let wanted = table.port.filter(|_| number == 0);
-                let free =
-                    (1..*has).find(|port| !taken[usize::from(*port)] && wanted.is_none_or(|wanted| wanted == *port));
-                let Some(port) = free else {
-                    let after = self.places.iter().find(|(_, place)| **place == before);
-                    let after = after.map(|(name, _)| name.clone()).unwrap_or_default();
-                    return Err(DescriptionError::NoPort { device: name.to_owned(), after, ports: *has });
-                };
-                taken[usize::from(port)] = true;
-                End::Port { device: before, port: usize::from(port) }
-            }
-        };
-        self.ports.push((ports, [true, false, false, false]));
-        let delay_ns = table.cable_ns.unwrap_or(self.description.segment.cable_ns);
-        self.cables.push(Cable { ends: [from, End::Port { device, port: 0 }], delay_ns, intact: true });
-        Ok(())
-    }
+    };
 
-    /// A ring leads on from the last device's first free port to the second interface.
-    fn close_ring(&mut self) {
-        let Some((has, taken)) = self.ports.last().filter(|_| self.description.segment.ring) else { return };
-        if let Some(port) = (1..*has).find(|port| !taken[usize::from(*port)]) {
-            let last = End::Port { device: self.ports.len() - 1, port: usize::from(port) };
-            let delay_ns = self.description.segment.cable_ns;
-            self.cables.push(Cable { ends: [last, End::Nic(1)], delay_ns, intact: true });
-        }
-    }
-
-    fn device(
-        &self,
-        (table, kind): (&DeviceTable, &TypeTable),
-        (number, name): (usize, &str),
-        random: &mut fastrand::Rng,
-    ) -> Result<SubDevice, DescriptionError> {
-        let place = self.devices.len();
-        let serial = table.serial_of(number).unwrap_or(place as u32 + 1);
-        let alias = if table.alias == 0 { 0 } else { table.alias.wrapping_add(number as u16) };
-        let told = self.description.information.get(&table.kind);
-        let parts = match told {
-            Some(information) => {
-                let loop_back = kind.channels.is_some_and(|channels| channels.loop_back);
-                let settings = drive_settings(&table.kind, kind)?;
-                let parts = information.parts((serial, alias), settings, loop_back);
-                parts.map_err(|why| kind.esi_error(why))?
-            }
-            None => {
-                let identity = Identity {
-                    vendor: kind.vendor.unwrap_or(FICTITIOUS_VENDOR),
-                    product: kind.product.unwrap_or(0x1000 + kind.word(&table.kind)? as u32),
-                    revision: kind.revision.unwrap_or(1),
-                    serial,
-                    alias,
-                };
-                let seed = self.description.segment.seed ^ (place as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                own_parts((&table.kind, kind), name, identity, seed)?
-            }
-        };
-        let spread = self.description.segment.drift_ppm.clamp(0.0, 1e3) * 1e3;
-        let own = (random.f64() * 2.0 - 1.0) * spread;
-        let chip = Chip {
-            has_clock: told.map_or(kind.clock.unwrap_or(true), |information| information.has_clock),
-            ports: ports(self.description, &table.kind, kind),
-            drift_ppb: table.drift_ppm.map_or(own, |ppm| ppm.clamp(-1e3, 1e3) * 1e3).round(),
-            clock_start_ns: random.u64(0..1_000_000_000),
-        };
-        Ok(parts.assemble(&Individual {
-            name,
-            chip,
-            eeprom_ns: kind.eeprom_us.saturating_mul(1_000),
-            state_ns: kind.state_us.saturating_mul(1_000),
-            delay_ns: self.description.delay_ns_of(kind),
-            needs_outputs: kind.needs_outputs,
-        }))
-    }
-}
-
-/// How many ports a device of this type has.
-fn ports(description: &Description, name: &str, kind: &TypeTable) -> u8 {
-    description.information.get(name).map_or(kind.ports.unwrap_or(2), |information| information.ports.0)
+    let spread = description.segment.drift_ppm.clamp(0.0, 1e3) * 1e3;
+    let own = (random.f64() * 2.0 - 1.0) * spread;
+    let chip = Chip {
+        has_clock: information.map_or(kind.clock.unwrap_or(true), |information| information.has_clock),
+        ports,
+        drift_ppb: table.drift_ppm.map_or(own, |ppm| ppm.clamp(-1e3, 1e3) * 1e3).round(),
+        clock_start_ns: random.u64(0..1_000_000_000),
+    };
+    Ok(parts.assemble(&Individual {
+        name: placed.name,
+        chip,
+        eeprom_ns: kind.eeprom_us.saturating_mul(1_000),
+        state_ns: kind.state_us.saturating_mul(1_000),
+        delay_ns: description.delay_ns_of(kind),
+        needs_outputs: kind.needs_outputs,
+    }))
 }
 
 /// The parts of a device that is told by its type alone.
-fn own_parts(
-    (kind_name, kind): (&str, &TypeTable),
-    name: &str,
-    identity: Identity,
-    seed: u64,
-) -> Result<Parts, DescriptionError> {
+fn own_parts(placed: &Placed<'_>, identity: Identity, seed: u64) -> Result<Parts, DescriptionError> {
+    let (kind_name, kind) = (placed.table.kind.as_str(), placed.kind);
     let word = kind.word(kind_name)?;
     let mut objects = Dictionary::default();
     let profile = if word == KindWord::Drive { 0x0002_0192 } else { 0x0000_1389 };
     common_objects(&mut objects, kind_name, identity, (profile, &[1, 2, 3, 4]));
-    let model = model(&mut objects, (kind_name, word), kind, seed)?;
-    let usual = usual_mapping(word, &objects);
-    let outputs = kind.outputs.as_ref().unwrap_or(&usual.0);
-    let inputs = kind.inputs.as_ref().unwrap_or(&usual.1);
-    map(&mut objects, kind_name, (OUTPUT_PDO, OUTPUT_ASSIGNMENT, access::OUTPUT), outputs)?;
-    map(&mut objects, kind_name, (INPUT_PDO, INPUT_ASSIGNMENT, access::INPUT), inputs)?;
+    let model = model(&mut objects, word, kind, seed);
+    map(&mut objects, OUTPUT_PDO, OUTPUT_ASSIGNMENT, &placed.outputs);
+    map(&mut objects, INPUT_PDO, INPUT_ASSIGNMENT, &placed.inputs);
     let mailbox = kind.mailbox.unwrap_or(match word {
         KindWord::Coupler | KindWord::Digital => 0,
         _ => 128,
@@ -208,14 +110,14 @@ fn own_parts(
     let boot = mailboxes.map_or([0; 4], |boxes| [boxes.to_device.0, mailbox, boxes.to_main.0, mailbox]);
     let first = if mailbox > 0 { 2 } else { 0 };
     let area = |channel, start, assignment| Area { channel: Some(channel), start, assignment, rules: Rules::default() };
-    let has_data = !outputs.is_empty() || !inputs.is_empty();
-    let listed = |index, channel: usize, list: &[String]| {
+    let has_data = !placed.outputs.values.is_empty() || !placed.inputs.values.is_empty();
+    let listed = |index, channel: usize, data: &ProcessData| {
         let one = Listed { index, channel: channel as u8, flags: 0 };
-        if list.is_empty() { Vec::new() } else { vec![one] }
+        if data.values.is_empty() { Vec::new() } else { vec![one] }
     };
     Ok(Parts {
         identity,
-        name: name.to_owned(),
+        name: placed.name.to_owned(),
         order: kind_name.to_owned(),
         model,
         mailboxes,
@@ -227,12 +129,12 @@ fn own_parts(
             .copied()
             .filter(|&usage| usage < 3 || mailbox > 0)
             .collect(),
-        pdos: [listed(OUTPUT_PDO, first, outputs), listed(INPUT_PDO, first + 1, inputs)],
+        pdos: [listed(OUTPUT_PDO, first, &placed.outputs), listed(INPUT_PDO, first + 1, &placed.inputs)],
         clock: if kind.clock.unwrap_or(true) { usual_modes() } else { Vec::new() },
         port_kinds: (0..kind.ports.unwrap_or(2)).fold(0u16, |ports, port| ports | 1 << (4 * port)),
-        configuration: CONFIGURATION,
+        configuration: USUAL_CONFIGURATION,
         bootstrap: boot,
-        eeprom_bytes: SIZE,
+        eeprom_bytes: EEPROM_BYTES,
         objects,
     })
 }
@@ -246,22 +148,6 @@ fn usual_modes() -> Vec<ClockMode> {
         ..ClockMode::default()
     };
     vec![mode(0, "SM-Synchron"), mode(0x0300, "DC-Synchron")]
-}
-
-/// Checks the numbers of a type that are not its model's.
-fn check(name: &str, kind: &TypeTable) -> Result<(), DescriptionError> {
-    let refused =
-        |what, value: String, range| Err(DescriptionError::Range { kind: name.to_owned(), what, value, range });
-    if name.len() > LONGEST_NAME {
-        return refused("its name", name.to_owned(), "at most 64 bytes long");
-    }
-    if let Some(ports) = kind.ports.filter(|ports| !(1..=4).contains(ports)) {
-        return refused("ports", ports.to_string(), "1 to 4");
-    }
-    match kind.mailbox {
-        None | Some(0 | 32..=1024) => Ok(()),
-        Some(bytes) => refused("mailbox", bytes.to_string(), "0 or 32 to 1024"),
-    }
 }
 
 /// SyncManagers as the EEPROM lists them; those of process data get their lengths later.
@@ -278,21 +164,16 @@ fn channels(has_data: bool, mailbox: u16) -> Vec<Channel> {
     channels
 }
 
-fn model(
-    objects: &mut Dictionary,
-    (name, word): (&str, KindWord),
-    kind: &TypeTable,
-    seed: u64,
-) -> Result<Model, DescriptionError> {
+fn model(objects: &mut Dictionary, word: KindWord, kind: &TypeTable, seed: u64) -> Model {
     let channels = kind.channels.unwrap_or_default();
-    let io = |objects: &mut Dictionary, value: Kind| {
+    let io = |objects: &mut Dictionary, value: DataType| {
         Model::Io(Io::new(objects, value, (channels.inputs, channels.outputs), channels.loop_back))
     };
-    Ok(match word {
+    match word {
         KindWord::Coupler => Model::Coupler,
-        KindWord::Digital => io(objects, Kind::Bool),
-        KindWord::Analogue => io(objects, Kind::I16),
-        KindWord::Drive => Model::Drive(Box::new(Drive::new(objects, drive_settings(name, kind)?))),
+        KindWord::Digital => io(objects, DataType::Bool),
+        KindWord::Analogue => io(objects, DataType::I16),
+        KindWord::Drive => Model::Drive(Box::new(Drive::new(objects, drive_settings(kind)))),
         KindWord::Imu => {
             let imu = kind.imu.unwrap_or_default();
             let noise = Noise {
@@ -306,29 +187,12 @@ fn model(
             let force = kind.force.unwrap_or_default();
             Model::ForceTorque(ForceTorque::new(objects, force.load_n_nm, force.noise_n, seed))
         }
-    })
+    }
 }
 
-fn drive_settings(name: &str, kind: &TypeTable) -> Result<DriveSettings, DescriptionError> {
+fn drive_settings(kind: &TypeTable) -> DriveSettings {
     let drive = kind.drive.unwrap_or_default();
-    let positive = [
-        ("inertia_kg_m2", drive.inertia_kg_m2),
-        ("rated_nm", drive.rated_nm),
-        ("increments", f64::from(drive.increments)),
-        ("most_turns_per_s", drive.most_turns_per_s),
-    ];
-    for (what, value) in positive {
-        if !(value > 0.0 && value.is_finite()) {
-            let value = value.to_string();
-            return Err(DescriptionError::Range { kind: name.to_owned(), what, value, range: "above 0" });
-        }
-    }
-    if drive.increments > MOST_INCREMENTS {
-        let value = drive.increments.to_string();
-        let range = "at most 67108864";
-        return Err(DescriptionError::Range { kind: name.to_owned(), what: "increments", value, range });
-    }
-    Ok(DriveSettings {
+    DriveSettings {
         motor: MotorSettings {
             inertia: drive.inertia_kg_m2,
             viscous: drive.viscous_nm_s.max(0.0),
@@ -343,59 +207,26 @@ fn drive_settings(name: &str, kind: &TypeTable) -> Result<DriveSettings, Descrip
         travel: drive.travel,
         most_velocity: (f64::from(drive.increments) * drive.most_turns_per_s) as u32,
         most_torque: drive.most_torque_permille,
-    })
-}
-
-/// What a kind maps when its type does not say.
-fn usual_mapping(kind: KindWord, objects: &Dictionary) -> (Vec<String>, Vec<String>) {
-    let listed = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    let all = |index: u16| {
-        let entries = objects.objects.iter().find(|object| object.index == index).map_or(0, |object| object.entries);
-        (1..entries).map(|entry| format!("{index:x}:{entry:x}")).collect::<Vec<_>>()
-    };
-    match kind {
-        KindWord::Coupler => (Vec::new(), Vec::new()),
-        KindWord::Drive => (listed(&["6040", "607a", "6071"]), listed(&["6041", "6064", "606c", "6077"])),
-        KindWord::Digital | KindWord::Analogue => (all(Io::OUTPUTS), all(Io::INPUTS)),
-        KindWord::Imu => (Vec::new(), all(Imu::VALUES)),
-        KindWord::ForceTorque => (Vec::new(), all(ForceTorque::VALUES)),
     }
 }
 
-/// Adds a PDO with these objects, and its assignment.
-fn map(
-    objects: &mut Dictionary,
-    kind: &str,
-    (pdo, assignment, right): (u16, u16, u16),
-    list: &[String],
-) -> Result<(), DescriptionError> {
-    let mut entries = Vec::new();
-    let mut bits = 0;
-    for object in list {
-        let refused = || DescriptionError::Object { kind: kind.to_owned(), object: object.clone() };
-        let (index, sub) = object.split_once(':').unwrap_or((object, "0"));
-        let number = |text: &str| u16::from_str_radix(text.trim_start_matches("0x"), 16).ok();
-        let (index, sub) = (number(index).ok_or_else(refused)?, number(sub).ok_or_else(refused)? as u8);
-        let entry = objects.unsorted(index, sub).filter(|entry| entry.access & right != 0).ok_or_else(refused)?;
-        bits += usize::from(entry.kind.bits());
-        entries.push(u32::from(index) << 16 | u32::from(sub) << 8 | u32::from(entry.kind.bits()));
-        if entries.len() > 64 || bits > 8 * MOST_PROCESS_DATA {
-            return Err(refused());
-        }
-    }
+/// Adds a PDO with these values, and its assignment.
+fn map(objects: &mut Dictionary, pdo: u16, assignment: u16, data: &ProcessData) {
+    let entry =
+        |value: &MappedValue| u32::from(value.index) << 16 | u32::from(value.entry) << 8 | u32::from(value.bits);
+    let entries: Vec<u32> = data.values.iter().map(entry).collect();
     let right = access::READ | access::WRITE_PREOP;
     let name = if pdo < 0x1a00 { "Outputs" } else { "Inputs" };
     objects.object(pdo, name);
-    objects.entry("Entries", Kind::U8, right, &[entries.len() as u8]);
+    objects.entry("Entries", DataType::U8, right, &[entries.len() as u8]);
     for number in 0..entries.len().max(16) {
         let entry = entries.get(number).copied().unwrap_or_default();
-        objects.entry(&format!("Entry {}", number + 1), Kind::U32, right, &entry.to_le_bytes());
+        objects.entry(&format!("Entry {}", number + 1), DataType::U32, right, &entry.to_le_bytes());
     }
     objects.object(assignment, &format!("{name} assigned"));
-    objects.entry("Entries", Kind::U8, right, &[u8::from(!entries.is_empty())]);
+    objects.entry("Entries", DataType::U8, right, &[u8::from(!entries.is_empty())]);
     for number in 0..4u16 {
         let assigned = if number == 0 && !entries.is_empty() { pdo } else { 0 };
-        objects.entry(&format!("PDO {}", number + 1), Kind::U16, right, &assigned.to_le_bytes());
+        objects.entry(&format!("PDO {}", number + 1), DataType::U16, right, &assigned.to_le_bytes());
     }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Faults in words: as the file of a segment, the command line and the fault log tell them.
 
+use onbeat_ethercat::description::FaultWords;
 use onbeat_rt::time::Instant;
-use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::link::Link;
@@ -9,53 +9,6 @@ use super::segment::Segment;
 
 /// Faults that can be there or planned at once, when they are ordered one by one.
 const MOST: usize = 64;
-
-/// A fault in words. What is `None` has its usual value; `docs/segment.md` lists kinds and values.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FaultWords {
-    /// What goes wrong, such as `lose` or `power-off`.
-    pub kind: String,
-    /// Name of the device.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<String>,
-    /// Name of the other device, of those that change places.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub with: Option<String>,
-    /// When, in ms from the first frame; ordered live, from now on.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub at_ms: f64,
-    /// How long, in ms. `None`: the fault stays.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub for_ms: Option<f64>,
-    /// Part of the frames that it befalls, 0 to 1.
-    #[serde(default = "every", skip_serializing_if = "is_every")]
-    pub share: f64,
-    /// AL status code, abort code or error code.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<u32>,
-    /// AL state.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<u8>,
-    /// How much: ns, parts per billion, or what is added to a working counter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<i64>,
-    /// How many mails.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mails: Option<u32>,
-}
-
-fn every() -> f64 {
-    1.0
-}
-
-fn is_every(share: &f64) -> bool {
-    *share >= 1.0
-}
-
-fn is_zero(at_ms: &f64) -> bool {
-    *at_ms == 0.0
-}
 
 /// Why words mean no fault of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,78 +59,75 @@ pub const FAULT_KINDS: [(&str, &str, &str); 25] = [
     ("freeze", "a device's inputs", ""),
 ];
 
-impl FaultWords {
-    /// The fault that the words mean, for the device at this place and the one it changes places with; `None` when there is none of this
-    /// kind, or it wants a device.
-    pub(crate) fn fault(&self, device: Option<usize>, with: Option<usize>) -> Option<Fault> {
-        let by_ns = |usual: i64| self.by.unwrap_or(usual);
-        let time_ns = |usual: i64| u64::try_from(by_ns(usual)).unwrap_or_default();
-        let mails = self.mails.unwrap_or(1);
-        let code = |usual: u16| self.code.and_then(|code| u16::try_from(code).ok()).unwrap_or(usual);
-        let of_frames = match self.kind.as_str() {
-            "lose" => Some(Fault::Lose),
-            "late" => Some(Fault::Late { by_ns: time_ns(2_000_000) }),
-            "duplicate" => Some(Fault::Duplicate),
-            "reorder" => Some(Fault::Reorder),
-            "truncate" => Some(Fault::Truncate),
-            "flip" => Some(Fault::Flip),
-            "counter-off" => Some(Fault::CounterOff { device, by: by_ns(1).clamp(-1_000, 1_000) as i16 }),
-            _ => None,
-        };
-        let of_device = |device: usize| {
-            Some(match self.kind.as_str() {
-                "cut" => Fault::Cut { device },
-                "swap" => Fault::Swap { device, with: with? },
-                "unplug" => Fault::Unplug { device },
-                "power-off" => Fault::PowerOff { device },
-                "al-error" => Fault::AlError { device, code: code(0x0001) },
-                "refuse-state" => Fault::RefuseState { device, state: self.state.unwrap_or(8), code: code(0x0001) },
-                "slow-state" => Fault::SlowState { device, by_ns: time_ns(100_000_000) },
-                "sii-busy" => Fault::SiiBusy { device },
-                "sii-checksum" => Fault::SiiChecksum { device },
-                "sii-blank" => Fault::SiiBlank { device },
-                "mail-mute" => Fault::MailMute { device },
-                "mail-lost" => Fault::MailLost { device, mails },
-                "mail-counter" => Fault::MailCounter { device, mails },
-                "mail-abort" => Fault::MailAbort { device, code: self.code.unwrap_or(0x0800_0000) },
-                "emergency" => Fault::Emergency { device, code: code(0x5000) },
-                "clock-step" => Fault::ClockStep { device, by_ns: by_ns(100_000) },
-                "clock-drift" => Fault::ClockDrift { device, by_ppb: by_ns(100_000) },
-                "freeze" => Fault::Freeze { device },
-                _ => return None,
-            })
-        };
-        of_frames.or_else(|| device.and_then(of_device))
-    }
-
-    /// A fault in words; `name` gives the names of devices.
-    pub(crate) fn of<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str>) -> Self {
-        let device = fault.device().and_then(&name).map(str::to_owned);
-        let mut words = Self { kind: fault.word().to_owned(), device, share: 1.0, ..Self::default() };
-        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
-        match *fault {
-            Fault::Swap { with, .. } => words.with = name(with).map(str::to_owned),
-            Fault::Late { by_ns } | Fault::SlowState { by_ns, .. } => words.by = Some(signed(by_ns)),
-            Fault::CounterOff { by, .. } => words.by = Some(i64::from(by)),
-            Fault::ClockStep { by_ns, .. } => words.by = Some(by_ns),
-            Fault::ClockDrift { by_ppb, .. } => words.by = Some(by_ppb),
-            Fault::AlError { code, .. } | Fault::Emergency { code, .. } => words.code = Some(u32::from(code)),
-            Fault::MailAbort { code, .. } => words.code = Some(code),
-            Fault::RefuseState { state, code, .. } => {
-                (words.state, words.code) = (Some(state), Some(u32::from(code)));
-            }
-            Fault::MailLost { mails, .. } | Fault::MailCounter { mails, .. } => words.mails = Some(mails),
-            _ => (),
-        }
-        words
-    }
+/// The fault that the words mean, for the device at this place and the one it changes places with; `None` when there is none of this
+/// kind, or it wants a device.
+pub(crate) fn fault_of(words: &FaultWords, device: Option<usize>, with: Option<usize>) -> Option<Fault> {
+    let by_ns = |usual: i64| words.by.unwrap_or(usual);
+    let time_ns = |usual: i64| u64::try_from(by_ns(usual)).unwrap_or_default();
+    let mails = words.mails.unwrap_or(1);
+    let code = |usual: u16| words.code.and_then(|code| u16::try_from(code).ok()).unwrap_or(usual);
+    let of_frames = match words.kind.as_str() {
+        "lose" => Some(Fault::Lose),
+        "late" => Some(Fault::Late { by_ns: time_ns(2_000_000) }),
+        "duplicate" => Some(Fault::Duplicate),
+        "reorder" => Some(Fault::Reorder),
+        "truncate" => Some(Fault::Truncate),
+        "flip" => Some(Fault::Flip),
+        "counter-off" => Some(Fault::CounterOff { device, by: by_ns(1).clamp(-1_000, 1_000) as i16 }),
+        _ => None,
+    };
+    let of_device = |device: usize| {
+        Some(match words.kind.as_str() {
+            "cut" => Fault::Cut { device },
+            "swap" => Fault::Swap { device, with: with? },
+            "unplug" => Fault::Unplug { device },
+            "power-off" => Fault::PowerOff { device },
+            "al-error" => Fault::AlError { device, code: code(0x0001) },
+            "refuse-state" => Fault::RefuseState { device, state: words.state.unwrap_or(8), code: code(0x0001) },
+            "slow-state" => Fault::SlowState { device, by_ns: time_ns(100_000_000) },
+            "sii-busy" => Fault::SiiBusy { device },
+            "sii-checksum" => Fault::SiiChecksum { device },
+            "sii-blank" => Fault::SiiBlank { device },
+            "mail-mute" => Fault::MailMute { device },
+            "mail-lost" => Fault::MailLost { device, mails },
+            "mail-counter" => Fault::MailCounter { device, mails },
+            "mail-abort" => Fault::MailAbort { device, code: words.code.unwrap_or(0x0800_0000) },
+            "emergency" => Fault::Emergency { device, code: code(0x5000) },
+            "clock-step" => Fault::ClockStep { device, by_ns: by_ns(100_000) },
+            "clock-drift" => Fault::ClockDrift { device, by_ppb: by_ns(100_000) },
+            "freeze" => Fault::Freeze { device },
+            _ => return None,
+        })
+    };
+    of_frames.or_else(|| device.and_then(of_device))
 }
 
+/// A fault in words; `name` gives the names of devices.
+pub(crate) fn words_of<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str>) -> FaultWords {
+    let device = fault.device().and_then(&name).map(str::to_owned);
+    let mut words = FaultWords { kind: fault.word().to_owned(), device, share: 1.0, ..FaultWords::default() };
+    let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    match *fault {
+        Fault::Swap { with, .. } => words.with = name(with).map(str::to_owned),
+        Fault::Late { by_ns } | Fault::SlowState { by_ns, .. } => words.by = Some(signed(by_ns)),
+        Fault::CounterOff { by, .. } => words.by = Some(i64::from(by)),
+        Fault::ClockStep { by_ns, .. } => words.by = Some(by_ns),
+        Fault::ClockDrift { by_ppb, .. } => words.by = Some(by_ppb),
+        Fault::AlError { code, .. } | Fault::Emergency { code, .. } => words.code = Some(u32::from(code)),
+        Fault::MailAbort { code, .. } => words.code = Some(code),
+        Fault::RefuseState { state, code, .. } => {
+            (words.state, words.code) = (Some(state), Some(u32::from(code)));
+        }
+        Fault::MailLost { mails, .. } | Fault::MailCounter { mails, .. } => words.mails = Some(mails),
+        _ => (),
+    }
+    words
+}
 impl Segment {
     /// A fault in words, with the name of its device.
     #[must_use]
     pub fn told(&self, fault: &Fault) -> FaultWords {
-        FaultWords::of(fault, |device| self.devices.get(device).map(|device| &*device.name))
+        words_of(fault, |device| self.devices.get(device).map(|device| &*device.name))
     }
 }
 
@@ -190,7 +140,7 @@ impl Link {
         let find = |name: &String| self.segment().find(name).ok_or_else(|| FaultError::UnknownDevice(name.clone()));
         let device = words.device.as_ref().map(find).transpose()?;
         let with = words.with.as_ref().map(find).transpose()?;
-        let Some(fault) = words.fault(device, with) else {
+        let Some(fault) = fault_of(words, device, with) else {
             let known = FAULT_KINDS.iter().any(|(kind, ..)| *kind == words.kind);
             let kind = words.kind.clone();
             return Err(match (known, device) {
@@ -217,12 +167,20 @@ mod tests {
     fn each_kind_is_a_fault_and_is_told_by_its_word() {
         for (kind, of, _) in FAULT_KINDS {
             let words = FaultWords { kind: kind.to_owned(), share: 1.0, ..FaultWords::default() };
-            let fault = words.fault(Some(0), Some(1)).unwrap();
+            let fault = fault_of(&words, Some(0), Some(1)).unwrap();
             assert_eq!(fault.word(), kind);
-            assert_eq!(words.fault(Some(0), None).is_none(), kind == "swap", "{kind}");
-            assert_eq!(words.fault(None, None).is_none(), of.contains("device") && kind != "counter-off", "{kind}");
-            let told = FaultWords::of(&fault, |_| Some("a"));
-            assert_eq!(told.fault(Some(0), Some(1)), Some(fault), "{kind}: words mean the fault they were made of");
+            assert_eq!(fault_of(&words, Some(0), None).is_none(), kind == "swap", "{kind}");
+            assert_eq!(
+                fault_of(&words, None, None).is_none(),
+                of.contains("device") && kind != "counter-off",
+                "{kind}"
+            );
+            let told = words_of(&fault, |_| Some("a"));
+            assert_eq!(
+                fault_of(&told, Some(0), Some(1)),
+                Some(fault),
+                "{kind}: words mean the fault they were made of"
+            );
         }
     }
 }

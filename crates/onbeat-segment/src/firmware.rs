@@ -1,20 +1,13 @@
 //! What runs on a device: AL state machine, mailbox, and the model at its cycle.
 
+pub(crate) use onbeat_ethercat::al::{BOOT, INIT, OP, PREOP, SAFEOP};
+use onbeat_ethercat::al::{ERROR, STATE};
+
 use super::coe::Dictionary;
 use super::controller::{Controller, event};
 use super::device::{Model, Step};
 use super::mailbox::Mailbox;
 use super::process_data::{Mapped, Rules};
-
-/// AL states as the registers have them.
-pub(crate) const INIT: u8 = 1;
-pub(crate) const PREOP: u8 = 2;
-pub(crate) const BOOT: u8 = 3;
-pub(crate) const SAFEOP: u8 = 4;
-pub(crate) const OP: u8 = 8;
-const STATE: u8 = 0x0f;
-/// Error in the status; acknowledgement in the request.
-const ERROR: u8 = 0x10;
 
 /// AL status codes (ETG.1020).
 pub(crate) mod code {

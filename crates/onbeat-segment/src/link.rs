@@ -6,9 +6,10 @@
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use super::description::{Description, DescriptionError};
 use super::fault::Fault;
+use super::fault_words::fault_of;
 use super::segment::{Nic, Passage, Segment};
+use onbeat_ethercat::description::{Description, DescriptionError};
 
 /// Longest Ethernet frame without its checksum, with a VLAN tag.
 const LONGEST_FRAME: usize = 1518;
@@ -123,7 +124,8 @@ impl Link {
             };
             let device = table.device.as_ref().map(find).transpose()?;
             let with = table.with.as_ref().map(find).transpose()?;
-            let fault = table.fault(device, with).ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
+            let fault =
+                fault_of(table, device, with).ok_or_else(|| DescriptionError::UnknownFault(table.kind.clone()))?;
             let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
             let from_ns = at_ns(table.at_ms);
             let until_ns = table.for_ms.map_or(u64::MAX, |ms| from_ns.saturating_add(at_ns(ms)));

@@ -11,9 +11,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::fault_words::FaultWords;
+use super::fault_words::words_of;
 use super::link::{Happening, Logged};
 use super::segment::Segment;
+use onbeat_ethercat::description::FaultWords;
 
 /// Writes a fault log. It knows the names of the devices, and nothing else of the segment.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl<W: Write> FaultLog<W> {
     }
 
     fn words(&self, logged: &Logged) -> FaultWords {
-        FaultWords::of(&logged.fault, |device| self.names.get(device).map(String::as_str))
+        words_of(&logged.fault, |device| self.names.get(device).map(String::as_str))
     }
 
     /// Adds a line.

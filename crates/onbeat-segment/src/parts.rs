@@ -1,12 +1,13 @@
 //! All that a device is put together from, wherever it was told.
 
-use super::coe::{Dictionary, Kind, access};
+use super::coe::{DataType, Dictionary, access};
 use super::controller::{Chip, Controller};
 use super::device::Model;
 use super::eeprom::Eeprom;
 use super::firmware::{Area, Firmware, Mailboxes, Setup};
-use super::sii::{Channel, ClockMode, Contents, Identity, Listed};
+use super::sii::{Contents, Identity, Listed};
 use super::subdevice::SubDevice;
+use onbeat_ethercat::esi::{Channel, ClockMode};
 
 /// The parts of one device.
 pub(crate) struct Parts {
@@ -91,37 +92,37 @@ pub(crate) fn common_objects(
     identity: Identity,
     (profile, usages): (u32, &[u8]),
 ) {
-    let text = |text: &str| Kind::Text(text.len().min(64) as u16);
+    let text = |text: &str| DataType::Text(text.len().min(64) as u16);
     let version = env!("CARGO_PKG_VERSION");
     let mut value = |index, title, kind, bytes: &[u8]| {
         if !objects.has(index) {
             objects.value(index, title, (kind, access::READ), bytes);
         }
     };
-    value(0x1000, "Device type", Kind::U32, &profile.to_le_bytes());
+    value(0x1000, "Device type", DataType::U32, &profile.to_le_bytes());
     value(0x1008, "Device name", text(name), name.as_bytes());
     value(0x1009, "Hardware version", text("simulated"), b"simulated");
     value(0x100a, "Software version", text(version), version.as_bytes());
     objects.object(0x1018, "Identity");
-    objects.entry("Entries", Kind::U8, access::READ, &[4]);
+    objects.entry("Entries", DataType::U8, access::READ, &[4]);
     let numbers = [identity.vendor, identity.product, identity.revision, identity.serial];
     for (name, number) in ["Vendor id", "Product code", "Revision", "Serial number"].iter().zip(numbers) {
-        objects.entry(name, Kind::U32, access::READ, &number.to_le_bytes());
+        objects.entry(name, DataType::U32, access::READ, &number.to_le_bytes());
     }
     objects.object(0x1c00, "SyncManager types");
-    objects.entry("Entries", Kind::U8, access::READ, &[usages.len() as u8]);
+    objects.entry("Entries", DataType::U8, access::READ, &[usages.len() as u8]);
     for (number, &usage) in (1..).zip(usages) {
-        objects.entry(&format!("SyncManager {number}"), Kind::U8, access::READ, &[usage]);
+        objects.entry(&format!("SyncManager {number}"), DataType::U8, access::READ, &[usage]);
     }
     for (index, name) in [(0x1c32, "Output synchronization"), (0x1c33, "Input synchronization")] {
         if objects.has(index) {
             continue;
         }
         objects.object(index, name);
-        objects.entry("Entries", Kind::U8, access::READ, &[4]);
-        objects.entry("Type", Kind::U16, access::BOTH, &[1, 0]);
-        objects.entry("Cycle time", Kind::U32, access::BOTH, &1_000_000u32.to_le_bytes());
-        objects.entry("Shift time", Kind::U32, access::READ, &[]);
-        objects.entry("Types supported", Kind::U16, access::READ, &[0x06, 0]);
+        objects.entry("Entries", DataType::U8, access::READ, &[4]);
+        objects.entry("Type", DataType::U16, access::BOTH, &[1, 0]);
+        objects.entry("Cycle time", DataType::U32, access::BOTH, &1_000_000u32.to_le_bytes());
+        objects.entry("Shift time", DataType::U32, access::READ, &[]);
+        objects.entry("Types supported", DataType::U16, access::READ, &[0x06, 0]);
     }
 }

@@ -4,11 +4,11 @@ use onbeat_rt::time::Instant;
 
 use super::build::build;
 use super::controller::touched;
-use super::description::{Description, DescriptionError};
 use super::exchange::{Exchange, MOST_DATA, Mapping, Stations, rebuild_mappings};
 use super::frame::{Datagram, Datagrams, mark_returned};
 use super::subdevice::SubDevice;
 use super::topology::{End, Ports, Route, Topology};
+use onbeat_ethercat::description::{Description, DescriptionError};
 
 /// Of a pause longer than this, devices live through its end only.
 const LONGEST_PAUSE_NS: u64 = 10_000_000_000;
@@ -96,7 +96,7 @@ impl Ports for PortsOf<'_> {
 
 impl Segment {
     /// The robot that ships with onbeat: 48 drives, 8 digital I/O devices and 3 inertial measurement units.
-    pub const HUMANOID: &'static str = include_str!("humanoid.toml");
+    pub const HUMANOID: &'static str = Description::HUMANOID;
 
     /// Makes the segment that a file describes; `docs/segment.md` lists its keys.
     ///
@@ -232,7 +232,8 @@ impl Segment {
     }
 
     /// When some device has something to do next.
-    pub(crate) fn next_due(&self) -> Instant {
+    #[must_use]
+    pub fn next_due(&self) -> Instant {
         Instant::from_ns(self.next_due_ns)
     }
 

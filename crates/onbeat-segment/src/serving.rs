@@ -1,83 +1,27 @@
 //! Brings frames to a simulated segment: from any network interface, and from a TAP device.
 //!
 //! In the same process nothing is needed: [`Link`] is called directly. Here are the ways for MainDevices that know network interfaces
-//! only, a cable of one's own in a namespace of its own ([`private_cable`]), a capture of all frames in the format of pcap, and orders that
+//! only, a cable of one's own in a namespace of its own ([`private_cable`](onbeat_ethercat::carrier::private_cable)), a capture of all frames in the format of pcap, and orders that
 //! reach a segment while it runs.
 //!
 //! Absent on purpose: a real-time priority (that is the starter's business), and the travel time of frames, which is microseconds
 //! here and less than a wake-up; what a fault delays for longer is waited for.
 
-mod claim;
 mod control;
-mod interface;
-mod packet_ring;
 mod pcap;
-mod private;
-mod trouble;
 
-pub use claim::{Role, User};
 pub use control::{Answer, Control, DeviceLine, Order, Orders, SegmentStatus, ask};
-pub use interface::Interface;
-pub(crate) use packet_ring::PacketRing;
 pub use pcap::Pcap;
-pub use private::private_cable;
-pub use trouble::Trouble;
-pub(crate) use trouble::{Opened, Watcher};
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
+use onbeat_ethercat::carrier::{CarrierError, Interface};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::time::{Clock, Instant};
 
-use super::sim::{Link, Logged, Nic};
-
-/// Why frames cannot be carried.
-#[derive(Debug, thiserror::Error)]
-pub enum CarrierError {
-    /// No interface of this name.
-    #[error("there is no network interface \"{0}\"; `ip link` lists those there are")]
-    NoInterface(String),
-    /// Raw sockets and TAP devices want a right.
-    #[error("cannot open {what} \"{name}\": not permitted. It takes the right CAP_NET_{right}; start onbeat with sudo")]
-    NotPermitted {
-        /// A raw socket or a TAP device.
-        what: &'static str,
-        /// Name of the interface.
-        name: String,
-        /// Last word of the capability.
-        right: &'static str,
-    },
-    /// Another process of onbeat uses it.
-    #[error("{role} is running on \"{name}\" already: {user}. End it first, or choose another interface")]
-    InUse {
-        /// What the other one is.
-        role: &'static str,
-        /// Name of the interface.
-        name: String,
-        /// The other process.
-        user: User,
-    },
-    /// No frame leaves by it.
-    #[error("{}", .trouble.sentence(.name))]
-    Trouble {
-        /// Name of the interface.
-        name: String,
-        /// What is wrong with it.
-        trouble: Trouble,
-    },
-    /// Anything else that the system says.
-    #[error("cannot {what} \"{name}\": {source}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// Name of the interface or file.
-        name: String,
-        /// What the system said.
-        source: io::Error,
-    },
-}
+use crate::{Link, Logged, Nic};
 
 /// Frames that come back sooner than this are sent back at once.
 const AT_ONCE_NS: u64 = 200_000;

@@ -1,25 +1,14 @@
 //! The contents of a device's EEPROM, written from its description (ETG.1000.6 and ETG.2010).
 
 use super::coe::Dictionary;
-use super::eeprom::checksum;
 use super::firmware::Mailboxes;
+use onbeat_ethercat::esi::{Channel, ClockMode};
+use onbeat_ethercat::sii::checksum;
 
-/// Bytes of the smallest chip.
-pub(crate) const SIZE: usize = 2048;
 /// Most strings that one byte can number, and the longest whose length fits one.
 const MOST_STRINGS: usize = 255;
 /// First category, in bytes.
 const CATEGORIES: usize = 0x80;
-
-/// One SyncManager as the EEPROM lists it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Channel {
-    pub(crate) start: u16,
-    pub(crate) length: u16,
-    pub(crate) control: u8,
-    /// 1 and 2: mailbox to and from the device; 3 and 4: outputs and inputs.
-    pub(crate) usage: u8,
-}
 
 /// Who a device says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +36,6 @@ impl Listed {
     pub(crate) const FIXED: u16 = 0x0010;
 }
 
-/// A mode of distributed clocks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClockMode {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    /// The word for the register that switches the pulses on.
-    pub(crate) activate: u16,
-    pub(crate) cycle_ns: u32,
-    pub(crate) shift_ns: i32,
-}
-
 /// All that the EEPROM tells.
 pub(crate) struct Contents<'c> {
     pub(crate) identity: Identity,
@@ -80,9 +58,6 @@ pub(crate) struct Contents<'c> {
     /// Bytes of the chip, if it is not to be larger for what it tells.
     pub(crate) size: usize,
 }
-
-/// A microcontroller with SPI; pulse length 10 µs.
-pub(crate) const CONFIGURATION: [u8; 14] = [0x05, 0x0c, 0x03, 0x44, 0xe8, 0x03, 0, 0, 0, 0, 0, 0, 0, 0];
 
 struct Writer<'c> {
     bytes: Vec<u8>,

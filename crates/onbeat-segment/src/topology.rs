@@ -4,22 +4,13 @@
 //! open and coming back by it. A closed port is passed over. A frame that reaches port 0 from within, because that port is closed,
 //! passes the processing unit then. Line, tree, ring, and both halves of a cut ring follow from this one rule.
 
+pub(crate) use onbeat_ethercat::description::End;
+
 use super::seats::Seats;
 
 /// Time through a device with its processing unit, and without.
 const PROCESSING_NS: u64 = 320;
 const FORWARDING_NS: u64 = 120;
-
-/// Where a cable ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// A network interface of the MainDevice.
-    Nic(usize),
-    Port {
-        device: usize,
-        port: usize,
-    },
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cable {

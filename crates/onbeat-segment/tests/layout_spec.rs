@@ -1,8 +1,8 @@
 //! Where values of devices stand in the process image.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use onbeat::ethercat::layout::{DeviceKind, Layout};
-use onbeat::ethercat::sim::Segment;
+use onbeat_ethercat::layout::{DeviceKind, Layout};
+use onbeat_segment::Segment;
 
 #[test]
 fn the_humanoid_has_392_bytes_of_outputs_and_its_drives_have_words_at_known_places() {

@@ -3,7 +3,7 @@
 
 mod sim_world;
 
-use onbeat::ethercat::sim::{Command, Segment};
+use onbeat_segment::{Command, Segment};
 use sim_world::{DRIVE, World};
 
 /// A drive in OP whose outputs are control word, mode, and the four targets; one cycle takes a millisecond.

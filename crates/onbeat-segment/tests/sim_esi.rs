@@ -6,10 +6,10 @@ mod sim_world;
 
 use std::path::{Path, PathBuf};
 
-use onbeat::ethercat::layout::{DeviceKind, Layout};
-use onbeat::ethercat::sii::{Sii, SiiPdo};
-use onbeat::ethercat::sim::{Command, Description, Segment};
+use onbeat_ethercat::layout::{DeviceKind, Layout};
+use onbeat_ethercat::sii::{Sii, SiiPdo};
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Command, Description, Segment};
 use sim_wire::{Wire, main_device};
 use sim_world::World;
 

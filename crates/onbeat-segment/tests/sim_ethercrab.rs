@@ -3,7 +3,7 @@
 
 mod sim_wire;
 
-use onbeat::ethercat::sim::Segment;
+use onbeat_segment::Segment;
 use sim_wire::{Wire, main_device};
 
 #[test]

@@ -3,8 +3,8 @@
 
 mod sim_world;
 
-use onbeat::ethercat::sim::{Command, Fault, Happening, Link, Nic, Segment};
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Command, Fault, Happening, Link, Nic, Segment};
 use proptest::prelude::*;
 use sim_world::{DIGITAL, DRIVE, World, frame_of, last_count};
 

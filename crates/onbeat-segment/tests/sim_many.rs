@@ -6,9 +6,9 @@ mod sim_world;
 use std::fmt::Write;
 use std::time::{Duration, Instant as Real};
 
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Command, Segment};
+use onbeat_ethercat::layout::Layout;
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Command, Segment};
 use sim_world::{World, frame_of, last_count};
 
 const DEVICES: usize = 200;

@@ -7,9 +7,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
-use onbeat::ethercat::carrier::{Answer, Control, Order, ask};
-use onbeat::ethercat::sim::{Command, FaultLog, FaultWords, Link, Nic};
 use onbeat_rt::time::Instant;
+use onbeat_segment::serving::{Answer, Control, Order, ask};
+use onbeat_segment::{Command, FaultLog, FaultWords, Link, Nic};
 use sim_world::frame_of;
 
 const FILE: &str = "[segment]\nseed = 7\n[types.j]\nkind = \"drive\"\n[types.d]\nkind = \"digital\"\n\

@@ -3,8 +3,8 @@
 
 mod sim_world;
 
-use onbeat::ethercat::sim::{Command, Passage};
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Command, Passage};
 use sim_world::{DIGITAL, DRIVE, World, frame_of, last_count};
 
 // ---- datagrams and working counters
@@ -315,7 +315,7 @@ fn an_eeprom_of_16_kbit_has_addresses_of_one_byte() {
 
 #[test]
 fn a_frame_that_latches_receive_times_comes_back_no_sooner_than_they_say() {
-    use onbeat::ethercat::sim::{Link, Nic};
+    use onbeat_segment::{Link, Nic};
     let names: Vec<String> = (0..40).map(|number| format!("\"d{number}\"")).collect();
     let text = format!("[types.t]\nkind = \"digital\"\n[[devices]]\ntype = \"t\"\nnames = [{}]\n", names.join(", "));
     let (mut link, mut buffer) = (Link::from_toml(&text).unwrap(), [0; 1514]);

@@ -4,8 +4,8 @@
 mod sim_world;
 
 use assert_no_alloc::{AllocDisabler, violation_count};
-use onbeat::ethercat::sim::{Command, Segment};
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Command, Segment};
 use sim_world::{World, frame_of, last_count};
 
 #[global_allocator]

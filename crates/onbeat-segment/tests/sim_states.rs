@@ -3,7 +3,7 @@
 
 mod sim_world;
 
-use onbeat::ethercat::sim::Command;
+use onbeat_segment::Command;
 use sim_world::{DIGITAL, DRIVE, World};
 
 #[test]

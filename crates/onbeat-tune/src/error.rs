@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::cpu_list::CpuList;
-use crate::host::user_name;
+use crate::user::user_name;
 
 /// An error of this room.
 #[derive(Debug, thiserror::Error)]

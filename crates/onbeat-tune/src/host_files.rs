@@ -132,7 +132,7 @@ impl HostFiles for LiveHost {
         }
         let task = rustix::process::Pid::from_raw(tid).ok_or(Errno::SRCH)?;
         // A journal is its user's to write, and file capabilities (cap_sys_nice) reach further than that user's own threads.
-        if crate::host::foreign(tid).is_some() {
+        if crate::user::foreign(tid).is_some() {
             return Err(Errno::PERM.into());
         }
         Ok(rustix::thread::sched_setaffinity(Some(task), &set)?)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`host_files`] | the only door to `/proc`, `/sys` and the system calls: [`HostFiles`], live or made up |
 //! | [`cpu_list`] | sets of CPUs as the kernel writes them: lists and masks |
+//! | [`user`] | whose a process is, and whether this one may act on it |
 //! | [`tasks`] | who runs here: tasks, told apart by number and start time |
 //! | [`change`] | one setting of the host: how to read, write and restore it |
 //! | [`journal`] | the list on disk that is written before anything is changed |
@@ -14,6 +15,15 @@
 //! Two rules hold everywhere. **Nothing is written before the journal is on disk**: old and new value, synced, then the
 //! change. **Nothing is undone because a process ended**: only [`shield::Shield::dismantle`], [`journal::Journal::undo`]
 //! and [`repair::repair`] put things back, and they compare first: what somebody else has changed since is left alone.
+//!
+//! ```
+//! use onbeat_tune::CpuList;
+//!
+//! let isolated: CpuList = "2-3,6".parse()?;
+//! assert!(isolated.contains(3) && !isolated.contains(4));
+//! assert_eq!(isolated.to_string(), "2-3,6");
+//! # Ok::<(), onbeat_tune::TuneError>(())
+//! ```
 //!
 //! Absent on purpose: measuring, and any knob whose old value cannot be read back.
 
@@ -31,6 +41,7 @@ pub mod shield;
 mod shield_v1;
 mod shield_v2;
 pub mod tasks;
+pub mod user;
 
 pub use change::{Intent, Key, Outcome, UndoMode};
 pub use cpu_list::CpuList;

@@ -8,10 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use onbeat::tune::change::Kind;
-use onbeat::tune::repair::{Ending, repair_as, undo};
-use onbeat::tune::tasks::TaskId;
-use onbeat::tune::{HostFiles, Intent, Journal, Key, Outcome, Purpose, Repaired, TuneError, UndoMode, repair};
+use onbeat_tune::change::Kind;
+use onbeat_tune::repair::{Ending, repair_as, undo};
+use onbeat_tune::tasks::TaskId;
+use onbeat_tune::{HostFiles, Intent, Journal, Key, Outcome, Purpose, Repaired, TuneError, UndoMode, repair};
 use rustix::fs::Mode;
 use tune_fake::{Cgroups, Fake, OWN, World};
 
@@ -365,10 +365,10 @@ fn what_is_left_of_a_session_of_processes_is_killed() {
 
 #[test]
 fn a_host_that_cannot_kill_sessions_keeps_them_on_record() {
-    let live = onbeat::tune::LiveHost::new();
+    let live = onbeat_tune::LiveHost::new();
     let intent = Intent::new("load", Key::Session { sid: i32::MAX, start_ticks: 1 }, "absent", "running");
     assert!(matches!(intent.undo(&live, UndoMode::Careful), Outcome::Failed { .. }));
-    let live = onbeat::tune::LiveHost::killing_sessions_by(|_, _| 0);
+    let live = onbeat_tune::LiveHost::killing_sessions_by(|_, _| 0);
     assert_eq!(intent.undo(&live, UndoMode::Careful), Outcome::Gone);
 }
 
@@ -414,7 +414,7 @@ fn leftovers_of_an_ended_journal_are_swept_away() {
 fn the_directory_follows_the_user() {
     let host = host();
     let of = |state: Option<&str>| {
-        let path = onbeat::tune::journal::default_directory(&host, state.map(Path::new), Some(Path::new("/home/ann")));
+        let path = onbeat_tune::journal::default_directory(&host, state.map(Path::new), Some(Path::new("/home/ann")));
         path.display().to_string()
     };
     assert_eq!(of(Some("/state")), "/var/lib/onbeat/journal");

@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use onbeat::tune::tasks::{self, TaskId};
-use onbeat::tune::{
+use onbeat_tune::tasks::{self, TaskId};
+use onbeat_tune::{
     CpuList, Free, HostFiles, Journal, LiveHost, Mechanism, Purpose, Report, Scope, Shield, Wish, repair,
 };
 
@@ -244,7 +244,7 @@ fn a_shield_on_this_machine_leaves_no_trace_live() {
         Journal::begin(directory.path(), &host, &Purpose::new("test", "cargo test --test tune_live")).unwrap();
     let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| up_and_down(&host, &mut journal, &rt)));
     // Whatever went wrong above, the machine must not stay shielded.
-    journal.undo_all(&host, onbeat::tune::UndoMode::Careful).unwrap();
+    journal.undo_all(&host, onbeat_tune::UndoMode::Careful).unwrap();
     let closed = journal.close();
     let report = worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     closed.unwrap();
@@ -258,9 +258,9 @@ fn a_shield_on_this_machine_leaves_no_trace_live() {
     end(left_running);
     println!(
         "{}",
-        repaired.as_ref().unwrap().iter().flat_map(onbeat::tune::Repaired::sentences).collect::<Vec<_>>().join("\n")
+        repaired.as_ref().unwrap().iter().flat_map(onbeat_tune::Repaired::sentences).collect::<Vec<_>>().join("\n")
     );
-    assert!(repaired.unwrap().iter().all(onbeat::tune::Repaired::is_settled));
+    assert!(repaired.unwrap().iter().all(onbeat_tune::Repaired::is_settled));
     assert_ne!(shielded.1, before.1, "the killed process had shielded");
     assert_nothing_has_changed(&host, &before, "after a kill and a repair");
     assert!(online.is_within(&own_list), "what it left running may use all CPUs again: {own_list}");

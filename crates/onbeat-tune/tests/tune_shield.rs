@@ -6,7 +6,7 @@ mod tune_fake;
 use std::fs;
 use std::path::Path;
 
-use onbeat::tune::{Free, Journal, Mechanism, Purpose, Report, Scope, Shield, TuneError, UndoMode, Wish, repair};
+use onbeat_tune::{Free, Journal, Mechanism, Purpose, Report, Scope, Shield, TuneError, UndoMode, Wish, repair};
 use rustix::io::Errno;
 use tune_fake::{Cgroups, Fake, LOOP, Moment, OWN, World, cpus};
 
@@ -243,7 +243,7 @@ fn cpusets_that_somebody_switches_off_meanwhile_are_switched_on_again() {
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &free).unwrap();
         shield.raise(&host, &mut journal).unwrap();
         let switch_off =
-            || onbeat::tune::HostFiles::write(&host, "/sys/fs/cgroup/cgroup.subtree_control", "-cpuset").unwrap();
+            || onbeat_tune::HostFiles::write(&host, "/sys/fs/cgroup/cgroup.subtree_control", "-cpuset").unwrap();
         switch_off();
         shield.lower(&host, &mut journal).unwrap();
         let report = shield.raise(&host, &mut journal).unwrap();
@@ -274,7 +274,7 @@ fn what_somebody_else_changes_while_it_is_up_is_left_alone_and_said() {
     let mut journal = begin(directory.path(), &host);
     let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
     shield.raise(&host, &mut journal).unwrap();
-    onbeat::tune::HostFiles::write(&host, "/proc/irq/24/smp_affinity_list", "1").unwrap();
+    onbeat_tune::HostFiles::write(&host, "/proc/irq/24/smp_affinity_list", "1").unwrap();
     let undone = shield.dismantle(&host, &mut journal).unwrap();
     let left: Vec<String> =
         undone.iter().filter(|one| !one.outcome.is_settled()).map(|one| one.intent.key.name()).collect();
@@ -287,7 +287,7 @@ fn what_somebody_else_changes_while_it_is_up_is_left_alone_and_said() {
         sentence.contains("left interrupt 24 (eth0) alone: it is \"1\" now") && sentence.contains("\"0-3\""),
         "{sentence}"
     );
-    onbeat::tune::repair::undo(directory.path(), &host, UndoMode::Force).unwrap();
+    onbeat_tune::repair::undo(directory.path(), &host, UndoMode::Force).unwrap();
     assert!(host.settings().iter().any(|line| line.starts_with("24:") && line.contains("mask: CpuList({0, 1, 2, 3})")));
     assert!(repair(directory.path(), &host).unwrap().is_empty());
 }
@@ -300,7 +300,7 @@ fn a_task_that_chooses_its_cpus_while_the_shield_is_up_keeps_its_choice() {
         let mut journal = begin(directory.path(), &host);
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
         shield.raise(&host, &mut journal).unwrap();
-        onbeat::tune::HostFiles::set_affinity(&host, 100, &cpus("1")).unwrap();
+        onbeat_tune::HostFiles::set_affinity(&host, 100, &cpus("1")).unwrap();
         shield.lower(&host, &mut journal).unwrap();
         assert_eq!(host.mask(100), "1", "{name}");
         shield.raise(&host, &mut journal).unwrap();
@@ -382,7 +382,7 @@ fn repaired_after(world: &World, journal: &[u8]) -> Vec<String> {
     let host = Fake::of(world.clone());
     host.world.borrow_mut().kill_owner();
     let first = repair(directory.path(), &host).unwrap();
-    assert!(first.iter().all(onbeat::tune::Repaired::is_settled), "{first:?}");
+    assert!(first.iter().all(onbeat_tune::Repaired::is_settled), "{first:?}");
     let after = host.settings();
     assert!(repair(directory.path(), &host).unwrap().is_empty(), "a second repair has nothing to do");
     assert_eq!(host.settings(), after);

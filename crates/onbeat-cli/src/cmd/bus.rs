@@ -4,15 +4,15 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat::ethercat::bus::BusError;
-use onbeat::ethercat::control::{
-    Client, Counter, Device, Events, Presence, SdoAction, SdoFailure, Silence, Snapshot, Stats, Timed,
-};
-use onbeat::ethercat::event::Event;
-use onbeat::ethercat::layout::{DeviceLayout, MappedValue};
-use onbeat::ethercat::step::RobotState;
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
+use onbeat_control::{
+    Client, Counter, Device, Events, Presence, SdoAction, SdoFailure, Silence, Snapshot, Stats, Timed,
+};
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::layout::{DeviceLayout, MappedValue};
+use onbeat_ethercat::step::RobotState;
+use onbeat_robot::bus::BusError;
 use serde_json::{Map, Value, json};
 
 use super::bus_scan::scan;

@@ -6,10 +6,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use onbeat::ethercat::control::{BusSide, Client, Events, Sharing};
-use onbeat::ethercat::event::EventKind;
-use onbeat::ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
-use onbeat::ethercat::step::BusCycle;
+use onbeat_control::{BusSide, Client, Events, Sharing};
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
+use onbeat_ethercat::step::BusCycle;
 
 /// As the paper's robot: 656 bytes in, 656 bytes out.
 pub const BYTES: usize = 656;
@@ -40,7 +40,7 @@ pub fn layout() -> Layout {
             input_values: vec![value(0x6041, 16, 0), value(0x6064, 32, 16)],
             increments: 65_536,
             travel: [-1000, 1000],
-            setup: onbeat::ethercat::setup::DeviceSetup::default(),
+            setup: onbeat_ethercat::setup::DeviceSetup::default(),
         });
     }
     layout

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::description::{DescriptionError, DeviceTable, TypeTable};
-use crate::ethercat::setup::{self, DeviceSetup, ObjectValue, Sync0};
+use super::{DescriptionError, DeviceTable, TypeTable};
+use crate::setup::{self, DeviceSetup, ObjectValue, Sync0};
 
 /// A value is at most this long: what one transfer of the bus carries.
 const LONGEST: usize = 1024;
@@ -15,7 +15,7 @@ const WATCHDOGS_MS: std::ops::RangeInclusive<f64> = 0.1..=6_553.5;
 /// `[[types.NAME.startup]]` and `[[devices.startup]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct StartupWords {
+pub struct StartupWords {
     /// Index and entry in hexadecimal.
     object: String,
     /// A number with its type, or bytes.
@@ -27,7 +27,7 @@ pub(crate) struct StartupWords {
 /// `sync0`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Sync0Words {
+pub struct Sync0Words {
     period_us: Option<f64>,
     shift_us: Option<f64>,
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::EsiError;
+use super::eeprom::{Channel, ClockMode, EEPROM_BYTES, USUAL_CONFIGURATION};
 use super::element::Element;
 use super::objects::{ObjectPlan, objects};
 use super::types::{kind, of_length};
-use crate::ethercat::sim::coe::{Kind, details};
-use crate::ethercat::sim::sii::{CONFIGURATION, Channel, ClockMode, SIZE};
+use crate::coe::{DataType, details};
 
 /// SyncManagers that a simulated controller has.
 const CHANNELS: usize = 8;
@@ -26,57 +26,83 @@ const LARGEST_EEPROM: u32 = 0x2_0000;
 
 /// What a device's part of the file says, as far as it is simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Information {
-    pub(crate) vendor: u32,
-    pub(crate) product: u32,
-    pub(crate) revision: u32,
+pub struct Information {
+    /// Vendor id.
+    pub vendor: u32,
+    /// Product code.
+    pub product: u32,
+    /// Revision.
+    pub revision: u32,
     /// Its type, which is what it is ordered by.
-    pub(crate) order: String,
-    pub(crate) name: String,
+    pub order: String,
+    /// Its name.
+    pub name: String,
     /// How many ports, and their kinds with four bits for each.
-    pub(crate) ports: (u8, u16),
+    pub ports: (u8, u16),
     /// Lengths of process data are those of the PDOs assigned by default.
-    pub(crate) channels: Vec<Channel>,
-    pub(crate) fmmus: Vec<u8>,
+    pub channels: Vec<Channel>,
+    /// What the FMMUs are for: 1 outputs, 2 inputs, 3 state of the mailbox, 0 nothing.
+    pub fmmus: Vec<u8>,
     /// PDOs of the outputs and of the inputs.
-    pub(crate) pdos: [Vec<Pdo>; 2],
+    pub pdos: [Vec<Pdo>; 2],
     /// What it can do with CoE; 0 for nothing.
-    pub(crate) coe: u8,
-    pub(crate) has_clock: bool,
-    pub(crate) clock: Vec<ClockMode>,
-    pub(crate) objects: BTreeMap<u16, ObjectPlan>,
-    pub(crate) configuration: [u8; 14],
-    pub(crate) bootstrap: [u16; 4],
-    pub(crate) eeprom_bytes: usize,
+    pub coe: u8,
+    /// Whether it has a distributed clock.
+    pub has_clock: bool,
+    /// Modes of the distributed clock.
+    pub clock: Vec<ClockMode>,
+    /// The object dictionary, by index.
+    pub objects: BTreeMap<u16, ObjectPlan>,
+    /// First bytes of the EEPROM, but for the alias and the checksum.
+    pub configuration: [u8; 14],
+    /// Mailboxes of the bootstrap state: start and length, to the device and from it.
+    pub bootstrap: [u16; 4],
+    /// Bytes of the EEPROM, a power of two.
+    pub eeprom_bytes: usize,
 }
 
 /// One PDO.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pdo {
-    pub(crate) line: u32,
-    pub(crate) index: u16,
-    pub(crate) name: String,
+pub struct Pdo {
+    /// Line of the file.
+    pub line: u32,
+    /// Index of its object.
+    pub index: u16,
+    /// Its name.
+    pub name: String,
     /// SyncManager that it is assigned to by default.
-    pub(crate) channel: Option<u8>,
-    pub(crate) fixed: bool,
-    pub(crate) mandatory: bool,
-    pub(crate) excludes: Vec<u16>,
-    pub(crate) entries: Vec<PdoEntry>,
+    pub channel: Option<u8>,
+    /// Its values cannot be changed.
+    pub fixed: bool,
+    /// It is always assigned.
+    pub mandatory: bool,
+    /// PDOs that are never assigned together with it.
+    pub excludes: Vec<u16>,
+    /// Its values, in order.
+    pub entries: Vec<PdoEntry>,
 }
 
 /// One value of a PDO; a gap has index 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PdoEntry {
-    pub(crate) line: u32,
-    pub(crate) index: u16,
-    pub(crate) sub: u8,
-    pub(crate) bits: u8,
-    pub(crate) name: String,
-    pub(crate) kind: Kind,
+pub struct PdoEntry {
+    /// Line of the file.
+    pub line: u32,
+    /// Index of its object; 0 for a gap.
+    pub index: u16,
+    /// Entry of its object.
+    pub sub: u8,
+    /// Length in bits.
+    pub bits: u8,
+    /// Its name.
+    pub name: String,
+    /// Its data type.
+    pub kind: DataType,
 }
 
 impl Pdo {
-    pub(crate) fn bits(&self) -> usize {
+    /// Length of all its values in bits.
+    #[must_use]
+    pub fn bits(&self) -> usize {
         self.entries.iter().map(|entry| usize::from(entry.bits)).sum()
     }
 }
@@ -314,8 +340,8 @@ fn clock(device: Element<'_>) -> Result<Vec<ClockMode>, EsiError> {
 
 /// First bytes, mailboxes of the bootstrap state, and size of the EEPROM.
 fn eeprom(device: Element<'_>) -> Result<([u8; 14], [u16; 4], usize), EsiError> {
-    let (mut configuration, mut bootstrap) = (CONFIGURATION, [0; 4]);
-    let Some(eeprom) = device.first("Eeprom") else { return Ok((configuration, bootstrap, SIZE)) };
+    let (mut configuration, mut bootstrap) = (USUAL_CONFIGURATION, [0; 4]);
+    let Some(eeprom) = device.first("Eeprom") else { return Ok((configuration, bootstrap, EEPROM_BYTES)) };
     if let Some(data) = eeprom.first("ConfigData") {
         configuration = [0; 14];
         for (place, byte) in configuration.iter_mut().zip(data.bytes()?) {
@@ -327,7 +353,7 @@ fn eeprom(device: Element<'_>) -> Result<([u8; 14], [u16; 4], usize), EsiError> 
             *place = u16::from_le_bytes(*pair);
         }
     }
-    let size = eeprom.first("ByteSize").map_or(Ok(SIZE as u32), |size| size.number(LARGEST_EEPROM))?;
+    let size = eeprom.first("ByteSize").map_or(Ok(EEPROM_BYTES as u32), |size| size.number(LARGEST_EEPROM))?;
     // Chips come in powers of two of 128 bytes.
     Ok((configuration, bootstrap, (size as usize).next_power_of_two().max(128)))
 }

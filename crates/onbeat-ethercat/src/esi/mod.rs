@@ -6,16 +6,19 @@
 //! Absent on purpose: modules and slots, which a configuration tool puts together, start-up commands, which are the MainDevice's, and
 //! every mailbox protocol but CoE.
 
+mod behaviour;
 mod device;
+mod eeprom;
 mod element;
 mod objects;
-mod parts;
 mod types;
 
 use element::Element;
 
-pub(crate) use device::Information;
-pub(crate) use parts::Behaviour;
+pub use behaviour::{Behaviour, values};
+pub use device::{Information, Pdo, PdoEntry};
+pub use eeprom::{Channel, ClockMode, EEPROM_BYTES, USUAL_CONFIGURATION};
+pub use objects::{ObjectPlan, ValuePlan};
 
 /// Elements and attributes of a file at most.
 const MOST_NODES: u32 = 4_000_000;
@@ -87,11 +90,13 @@ pub enum EsiError {
 
 /// Which device of a file is meant. What is `None` fits all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub struct Choice {
     /// Its type or its name.
-    pub(crate) device: Option<String>,
-    pub(crate) product: Option<u32>,
-    pub(crate) revision: Option<u32>,
+    pub device: Option<String>,
+    /// Its product code.
+    pub product: Option<u32>,
+    /// Its revision.
+    pub revision: Option<u32>,
 }
 
 impl Choice {
@@ -135,7 +140,10 @@ impl<'d> Head<'d> {
 /// The devices of a file that are asked for: the one that each choice means, or the newest revision of every device.
 ///
 /// Of several revisions of one device, the newest is taken unless a choice says which.
-pub(crate) fn devices(bytes: &[u8], choices: &[Choice]) -> Result<Vec<Information>, EsiError> {
+///
+/// # Errors
+/// [`EsiError`] says what in the file makes no device, or which device it does not have.
+pub fn devices(bytes: &[u8], choices: &[Choice]) -> Result<Vec<Information>, EsiError> {
     let text = decoded(bytes)?;
     let options = roxmltree::ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..Default::default() };
     let document =

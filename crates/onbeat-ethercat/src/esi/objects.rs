@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::EsiError;
 use super::element::{Element, number};
 use super::types::{LONGEST_VALUE, kind};
-use crate::ethercat::sim::coe::{Kind, access};
+use crate::coe::{DataType, access};
 
 /// Values of all objects of a device at most.
 const MOST_VALUES: usize = 20_000;
@@ -14,18 +14,24 @@ const DEEPEST: usize = 8;
 
 /// A value of an object, as the file has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ValuePlan {
-    pub(crate) name: String,
-    pub(crate) kind: Kind,
-    pub(crate) access: u16,
-    pub(crate) value: Vec<u8>,
+pub struct ValuePlan {
+    /// Its name.
+    pub name: String,
+    /// Its data type.
+    pub kind: DataType,
+    /// Who may do what, see [`access`](crate::coe::access).
+    pub access: u16,
+    /// Its default value, little endian; empty for zeros.
+    pub value: Vec<u8>,
 }
 
 /// An object with its values by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ObjectPlan {
-    pub(crate) name: String,
-    pub(crate) values: BTreeMap<u8, ValuePlan>,
+pub struct ObjectPlan {
+    /// Its name.
+    pub name: String,
+    /// By the numbers of the entries.
+    pub values: BTreeMap<u8, ValuePlan>,
 }
 
 /// The data types of a file by their names.
@@ -118,7 +124,7 @@ impl<'d> Types<'d> {
     }
 
     /// What a type is in the end; `None` for what no value can be of.
-    fn resolved(&self, word: &'d str, bits: u32) -> Option<Kind> {
+    fn resolved(&self, word: &'d str, bits: u32) -> Option<DataType> {
         let (mut word, mut bits) = (word, bits);
         for _ in 0..DEEPEST {
             let Some(found) = self.0.get(word).filter(|found| found.first("ArrayInfo").is_none()) else { break };
@@ -174,7 +180,7 @@ fn rights(element: Element<'_>) -> Result<Option<u16>, EsiError> {
 }
 
 /// The value after power-on, in the bytes of the device.
-fn default(info: Element<'_>, kind: Kind) -> Result<Vec<u8>, EsiError> {
+fn default(info: Element<'_>, kind: DataType) -> Result<Vec<u8>, EsiError> {
     let mut bytes = if let Some(data) = info.first("DefaultData") {
         data.bytes()?
     } else if let Some(text) = info.first("DefaultString") {

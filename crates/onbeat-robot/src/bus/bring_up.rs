@@ -8,6 +8,7 @@ use ethercrab::subdevice_group::PreOp;
 use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDeviceGroup, Timeouts};
 
 use super::MOST_DEVICES;
+use super::Wire;
 use super::error::BusError;
 use super::memory::{Line, Mark, Memory};
 use super::numbers::Numbers;
@@ -15,10 +16,9 @@ use super::prepare::{Preparation, before_mapping, before_safeop};
 use super::pump::Pump;
 use super::quiet::caught;
 use super::recovery::Known;
-use super::wire::Wire;
-use crate::ethercat::event::Event;
-use crate::ethercat::layout::{DeviceKind, DeviceLayout, Layout};
-use crate::ethercat::setup::DeviceSetup;
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
+use onbeat_ethercat::setup::DeviceSetup;
 
 /// Most bytes of process data.
 const MOST_PROCESS_DATA: usize = 16_384;

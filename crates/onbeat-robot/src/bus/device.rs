@@ -7,7 +7,7 @@ use super::notes::Notes;
 use super::recovery::{Known, OP, Recovery};
 use super::sdo::Transfer;
 use super::visit::{Visit, Why};
-use crate::ethercat::event::EventKind;
+use onbeat_ethercat::event::EventKind;
 
 /// No mailbox for SDOs is shorter, in bytes.
 const SHORTEST_MAIL: usize = 24;

@@ -2,9 +2,9 @@
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
 
+use super::Wire;
 use super::exchange::ASIDE;
 use super::memory::{AL_CONTROL, AL_STATUS};
-use super::wire::Wire;
 
 /// How long a state is waited for, and how often it is looked at.
 const STATE_WITHIN_NS: u64 = 100_000_000;

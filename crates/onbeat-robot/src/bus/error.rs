@@ -1,7 +1,7 @@
 //! Why a bus does not come up.
 
-use crate::ethercat::carrier::CarrierError;
-use crate::ethercat::control::SdoFailure;
+use onbeat_control::SdoFailure;
+use onbeat_ethercat::carrier::CarrierError;
 
 /// Why a bus does not come up, or cannot go on.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use onbeat_rt::frame::{self, Command, LONGEST, Writer, is_reply_to, register, wo
 use onbeat_rt::time::Instant;
 
 use super::memory::{AL_STATUS, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE};
-use crate::ethercat::layout::Layout;
+use onbeat_ethercat::layout::Layout;
 
 /// Purposes of frames: the n-th of a cycle, or [`ASIDE`].
 const FIRST: u8 = 1;

@@ -4,7 +4,7 @@
 //! before, and do not change at all now. Devices that take outputs may stand still because they were told to; whether they obey is
 //! their controller's business.
 
-use crate::ethercat::layout::Layout;
+use onbeat_ethercat::layout::Layout;
 
 /// Cycles that are looked back on.
 const MEMORY: u8 = 100;

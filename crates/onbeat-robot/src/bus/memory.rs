@@ -9,7 +9,7 @@ use super::numbers::{FMMU, FMMU_BYTES};
 use super::pulses::Pulses;
 use super::recovery::Question;
 use super::sdo::Transfer;
-use crate::ethercat::setup::ObjectValue;
+use onbeat_ethercat::setup::ObjectValue;
 
 /// Longest write that is kept, in bytes: a whole FMMU or SyncManager, or eight of the latter at once.
 const LONGEST: usize = 64;

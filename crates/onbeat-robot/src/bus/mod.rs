@@ -35,15 +35,14 @@ mod roll;
 mod scan;
 mod sdo;
 mod silence;
-mod spin;
 mod visit;
 mod watch;
-mod wire;
 
 pub use error::BusError;
+pub use onbeat_ethercat::wire::{Packets, Wire};
+pub use onbeat_segment::InProcess;
 pub use scan::{Beside, Identity, Scanned, scan};
 pub use sdo::Transfer;
-pub use wire::{InProcess, Packets, Wire};
 
 use onbeat_rt::frame::LONGEST;
 use onbeat_rt::time::Instant;
@@ -56,10 +55,10 @@ use self::notes::{Notes, Queue};
 use self::nuisance::Nuisance;
 use self::silence::{Change, Silence};
 use self::watch::Watch;
-use super::carrier::CarrierError;
-use super::event::{Event, EventKind, NO_DEVICE};
-use super::layout::Layout;
-use super::step::{BusCycle, Controller};
+use onbeat_ethercat::carrier::CarrierError;
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
 
 /// Most devices of one bus: what ethercrab's tables are made for.
 pub const MOST_DEVICES: usize = 256;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 
 /// Events that wait to be taken; what comes then pushes the oldest out, which is counted.
 const MOST: usize = 4_096;

@@ -3,6 +3,7 @@
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, register, working_counter};
 
+use super::Wire;
 use super::device::{Device, Stage};
 use super::error::BusError;
 use super::exchange::ASIDE;
@@ -11,9 +12,8 @@ use super::pulses::Pulses;
 use super::pump::emergency_of_mail;
 use super::questions::{About, Asked, MOST_QUESTIONS, Page};
 use super::recovery::{Known, Progress, Recovery};
-use super::wire::Wire;
-use crate::ethercat::event::{Event, EventKind};
-use crate::ethercat::layout::Layout;
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::layout::Layout;
 
 /// From one frame to the next.
 const EVERY_NS: u64 = 1_000_000;

@@ -39,7 +39,7 @@ pub(super) struct Pulses {
 
 impl Pulses {
     /// As the file wants them, on a bus with this period.
-    pub(super) fn of(wanted: crate::ethercat::setup::Sync0, bus_period_ns: u64) -> Self {
+    pub(super) fn of(wanted: onbeat_ethercat::setup::Sync0, bus_period_ns: u64) -> Self {
         let period_ns = wanted.period_ns.unwrap_or(u32::try_from(bus_period_ns).unwrap_or(u32::MAX)).max(1);
         let shift_ns = wanted.shift_ns.unwrap_or(i64::from(period_ns / 2));
         Self {
@@ -127,7 +127,7 @@ pub(super) fn long(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ethercat::setup::Sync0;
+    use onbeat_ethercat::setup::Sync0;
 
     #[test]
     fn pulses_begin_on_the_grid_of_their_period_and_the_shift_behind_it() {

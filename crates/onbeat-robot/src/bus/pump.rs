@@ -12,13 +12,13 @@ use ethercrab::{PduRx, PduTx};
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, word};
 use onbeat_rt::time::Instant;
 
+use super::Wire;
 use super::eeproms::{Eeproms, Way};
 use super::error::BusError;
 use super::exchange::ASIDE;
 use super::memory::{Memory, datagrams};
 use super::numbers::{self, Numbers};
-use super::wire::Wire;
-use crate::ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 
 /// A frame that has not come back by then is sent again.
 const REPLY_WITHIN_NS: u64 = 5_000_000;

@@ -5,7 +5,7 @@ use onbeat_rt::frame::{Command, LONGEST, Writer, register};
 use super::device::{Device, Mailbox, Stage};
 use super::memory::{AL_STATUS, SYNC_MANAGER};
 use super::sdo::{Transfer, Turn};
-use crate::ethercat::control::SdoFailure;
+use onbeat_control::SdoFailure;
 
 /// Questions in a frame at most.
 pub(super) const MOST_QUESTIONS: usize = 96;

@@ -16,7 +16,7 @@ use super::memory::{AL_CONTROL, AL_STATUS, Line, Mark, SPEED_START, SYSTEM_TIME,
 use super::pulses::{Setting, long};
 use super::sdo::Transfer;
 use super::visit::{Met, Visit, Why};
-use crate::ethercat::control::SdoFailure;
+use onbeat_control::SdoFailure;
 
 /// AL states.
 pub(super) const INIT: u8 = 1;

@@ -10,12 +10,12 @@ use onbeat_rt::frame::{self, Command, LONGEST, Writer, position, register, word,
 use onbeat_rt::time::Instant;
 
 use super::MOST_DEVICES;
+use super::Wire;
 use super::error::BusError;
 use super::exchange::SCAN;
 use super::memory::{AL_STATUS, SII_OWNER, STATION};
-use super::wire::Wire;
-use crate::ethercat::carrier::{CarrierError, User};
-use crate::ethercat::sii::Sii;
+use onbeat_ethercat::carrier::{CarrierError, User};
+use onbeat_ethercat::sii::Sii;
 
 /// Before anything is sent, frames of a bus that runs already are looked for this long.
 const LISTEN_NS: u64 = 200_000_000;

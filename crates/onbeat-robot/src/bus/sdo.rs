@@ -9,8 +9,8 @@
 
 use onbeat_rt::frame::word;
 
-use crate::ethercat::control::{SdoAction, SdoFailure, SdoRequest};
-use crate::ethercat::setup::ObjectValue;
+use onbeat_control::{SdoAction, SdoFailure, SdoRequest};
+use onbeat_ethercat::setup::ObjectValue;
 
 /// Longest value that is transferred, in bytes.
 const LONGEST: usize = 1024;

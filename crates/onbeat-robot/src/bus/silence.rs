@@ -3,8 +3,8 @@
 use onbeat_rt::time::Instant;
 
 use super::nuisance::Nuisance;
-use crate::ethercat::carrier::Trouble;
-use crate::ethercat::event::ANSWERS_LATE;
+use onbeat_ethercat::carrier::Trouble;
+use onbeat_ethercat::event::ANSWERS_LATE;
 
 /// So many cycles in a row without an answer, and what was known of the devices counts no more.
 pub(super) const SILENT_AFTER: u32 = 10;

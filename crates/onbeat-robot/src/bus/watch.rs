@@ -16,8 +16,8 @@ use super::questions::{About, Asked, MOST_QUESTIONS, Page};
 use super::recovery::{Known, OP, Progress, Recovery};
 use super::roll::{NO_ANSWER, Roll, Stranger, equals};
 use super::sdo::{Transfer, Turn};
-use crate::ethercat::control::SdoFailure;
-use crate::ethercat::event::EventKind;
+use onbeat_control::SdoFailure;
+use onbeat_ethercat::event::EventKind;
 
 /// Cycles for which devices are asked after the last sign that something is wrong.
 const LOOK_FOR: u32 = 4;

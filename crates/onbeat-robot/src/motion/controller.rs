@@ -1,7 +1,7 @@
 //! All joints together, cycle by cycle.
 
-use crate::ethercat::event::{Event, NO_DEVICE};
-use crate::ethercat::step::{BusCycle, Controller, RobotState};
+use onbeat_ethercat::event::{Event, NO_DEVICE};
+use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
 use super::event::{Events, NO_JOINT, RobotEvent, RobotEventKind};
 use super::file::{OnFault, Robot, Settings};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 
 /// No joint in particular.
 pub const NO_JOINT: u16 = u16::MAX;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::ethercat::control::Joint;
-use crate::ethercat::layout::{DeviceKind, DeviceLayout, Layout};
+use onbeat_control::Joint;
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
 
 use super::goal::MOST_JOINTS;
 use super::ladder::Thresholds;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, TryLockError};
 
-use crate::ethercat::control::{GoalAnswer, GoalSide};
+use onbeat_control::{GoalAnswer, GoalSide};
 
 use super::file::Robot;
 
@@ -212,7 +212,7 @@ impl Goals for GoalPlace {
     }
 }
 
-/// Goals that another process gives through the image of the bus ([`Commander`](crate::ethercat::control::Commander)). Those outside a
+/// Goals that another process gives through the image of the bus ([`Commander`](onbeat_control::Commander)). Those outside a
 /// travel are refused, and a commander that falls silent without leaving is missed.
 #[derive(Debug)]
 pub struct Commanded {

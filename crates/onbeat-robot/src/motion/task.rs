@@ -9,10 +9,10 @@ use onbeat_rt::time::ns;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Producer, Slot, Task, Wait, split};
 use serde::Serialize;
 
-use crate::ethercat::bus::{Bus, Counts as BusCounts, MOST_DEVICES, Wire};
-use crate::ethercat::event::Event;
-use crate::ethercat::served::Serving;
-use crate::ethercat::step::{BusCycle, Controller};
+use crate::bus::{Bus, Counts as BusCounts, MOST_DEVICES, Wire};
+use crate::served::Serving;
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::step::{BusCycle, Controller};
 
 use super::controller::MotionController;
 use super::event::RobotEvent;

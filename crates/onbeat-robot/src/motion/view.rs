@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::ethercat::layout::{DeviceKind, Layout};
+use onbeat_ethercat::layout::{DeviceKind, Layout};
 
 use super::file::Robot;
 use super::ladder::Rung;
@@ -147,7 +147,7 @@ impl RobotView {
                 at: joint.at,
             })
         };
-        let device = |(place, device): (usize, &crate::ethercat::layout::DeviceLayout)| {
+        let device = |(place, device): (usize, &onbeat_ethercat::layout::DeviceLayout)| {
             let al = al_status.get(place).copied().filter(|(state, _)| *state != 0);
             DeviceView {
                 name: device.name.clone(),

@@ -10,19 +10,20 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
 use std::sync::atomic::AtomicBool;
 
-use super::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
 use super::devices::{Cable, Devices, Quiet, World};
+use super::error::BusProbeError;
 use super::happenings::{Inbox, Outbox, happenings};
-use super::run::Setting;
-use super::timer::work;
-use crate::ethercat::bus::{Bus, BusError, InProcess, Mode, Options, Packets, Wire};
-use crate::ethercat::control::{Image, Sharing};
-use crate::ethercat::layout::Layout;
-use crate::ethercat::served::{self, Attending, Serving};
-use crate::ethercat::sim::{Description, Link, Segment};
-use crate::ethercat::step::{BusCycle, Controller};
-use crate::record::{Figures, Recorder, Series};
-use crate::thread::Grant;
+use crate::bus::{Bus, BusError, InProcess, Mode, Options, Packets, Wire};
+use crate::served::{self, Attending, Serving};
+use onbeat::probe::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
+use onbeat::probe::run::Setting;
+use onbeat::probe::timer::work;
+use onbeat::record::{Figures, Recorder, Series};
+use onbeat::thread::Grant;
+use onbeat_control::{Image, Sharing};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_segment::{Description, Link, Segment};
 
 /// Which devices.
 pub(super) const DEVICES: Choice = Choice {
@@ -132,9 +133,10 @@ pub(super) fn open(
         return Ok(parts(Rig::bring_up(&wanted, controller, world)?));
     };
     let sharing: Sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
-    let mut image = Image::create(name, &Layout::of(&wanted.description)?, sharing)?;
+    let layout = Layout::of(&wanted.description).map_err(BusProbeError::from)?;
+    let mut image = Image::create(name, &layout, sharing).map_err(BusProbeError::from)?;
     if controller.is_some() {
-        image.keep_outputs()?;
+        image.keep_outputs().map_err(BusProbeError::from)?;
     }
     let (controller, serving, attending) = served::serve(image, controller);
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
@@ -188,9 +190,10 @@ struct Wanted {
 /// The devices that are listed.
 pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
     let description = match given.name(DEVICES.name) {
-        None | Some("humanoid") => Description::from_toml(Segment::HUMANOID)?,
-        Some(path) => Description::from_file(Path::new(path))?,
+        None | Some("humanoid") => Description::from_toml(Segment::HUMANOID),
+        Some(path) => Description::from_file(Path::new(path)),
     };
+    let description = description.map_err(BusProbeError::from)?;
     Ok(if given.has(DEVICE_DELAY.name) {
         description.with_device_delay(given.time_ns(DEVICE_DELAY.name))
     } else {
@@ -222,7 +225,7 @@ impl Wanted {
         let delay_ns = given.time_ns(DEVICE_DELAY.name);
         if delay_ns >= setting.period_ns {
             let us = |ns: u64| ns as f64 / 1e3;
-            return Err(ProbeError::DeviceDelay { delay_us: us(delay_ns), period_us: us(setting.period_ns) });
+            return Err(BusProbeError::DeviceDelay { delay_us: us(delay_ns), period_us: us(setting.period_ns) }.into());
         }
         let mode = if is_same_cycle(given) {
             Mode::SameCycle { reply_within_ns: setting.period_ns / 2 }
@@ -292,7 +295,7 @@ impl Rig {
         controller: Box<dyn Controller + Send>,
         world: impl World + 'static,
     ) -> Result<Self, ProbeError> {
-        let layout = Layout::of(&wanted.description)?;
+        let layout = Layout::of(&wanted.description).map_err(BusProbeError::from)?;
         let (bus, devices, wire) = match &wanted.interface {
             Some(name) => {
                 let packets = Packets::open(name).map_err(BusError::from)?.spinning_ns(wanted.spin_ns);
@@ -301,7 +304,7 @@ impl Rig {
             }
             None => {
                 // In one thread they get to SAFEOP ten times faster; what they were told stays with them.
-                let link = InProcess::on_clock(Link::of(&wanted.description)?, Monotonic);
+                let link = InProcess::on_clock(Link::of(&wanted.description).map_err(BusProbeError::from)?, Monotonic);
                 let bus = Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
                 let mut running = None;
                 let bus = bus.rewired(|wire| {

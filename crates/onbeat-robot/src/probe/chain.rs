@@ -8,11 +8,11 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::bus;
-use super::description::{Choice, Defaults, Description, Kind, OnGrid, Parts};
-use super::ports::{CommandMarks, Commands, Failures, Inbox, Marks, OUTPUT, Output, Place, Watching};
 use super::reaction;
-use super::timer::work;
-use crate::record::{Figures, Series};
+use onbeat::probe::description::{Choice, Defaults, Description, Kind, OnGrid, Parts};
+use onbeat::probe::ports::{CommandMarks, Commands, Failures, Inbox, Marks, OUTPUT, Output, Place, Watching};
+use onbeat::probe::timer::work;
+use onbeat::record::{Figures, Series};
 
 /// Of `SCHED_FIFO`.
 const HIGHEST_PRIORITY: u32 = 99;

@@ -10,11 +10,11 @@ use std::thread::{self, JoinHandle};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::description::ProbeError;
-use crate::ethercat::bus::BusError;
-use crate::ethercat::carrier::{CarrierError, Interface, private_cable};
-use crate::ethercat::sim::{Link, Nic};
-use crate::thread::{Wanted, stay_off_cpu};
+use crate::bus::BusError;
+use onbeat::probe::description::ProbeError;
+use onbeat::thread::{Wanted, stay_off_cpu};
+use onbeat_ethercat::carrier::{CarrierError, Interface, private_cable};
+use onbeat_segment::{Link, Nic};
 
 /// Real-time priority of the devices' thread: below a loop's, above a load's. A card and its devices wait for nobody.
 const PRIORITY: u32 = 50;
@@ -110,7 +110,7 @@ impl Drop for Devices {
 }
 
 fn connect(cable: Cable) -> Result<((Interface, Interface), String), ProbeError> {
-    let wire = |error: CarrierError| ProbeError::Bus(BusError::Wire(error));
+    let wire = |error: CarrierError| ProbeError::from(BusError::Wire(error));
     let over_a_socket = "frames went through a socket of this process, not through the kernel's network";
     if cable == Cable::Socket {
         return Ok((Interface::pair().map_err(wire)?, over_a_socket.to_owned()));

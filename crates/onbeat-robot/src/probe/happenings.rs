@@ -6,9 +6,9 @@
 use std::mem::{swap, take};
 use std::sync::{Arc, Mutex};
 
-use crate::ethercat::event::Event;
-use crate::ethercat::layout::Layout;
-use crate::record::Recorder;
+use onbeat::record::Recorder;
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::layout::Layout;
 
 /// Events that wait on either side; the recorder looks every 20 ms. Further ones are counted.
 const ROOM: usize = 4_096;
@@ -88,7 +88,7 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ethercat::event::{EventKind, NO_DEVICE};
+    use onbeat_ethercat::event::{EventKind, NO_DEVICE};
 
     fn event(cycle: u64) -> Event {
         Event { at_ns: cycle, cycle, kind: EventKind::FrameLate, device: NO_DEVICE, old: 0, new: 0, code: 0 }

@@ -1,6 +1,6 @@
 //! How many cycles a reaction through a bus takes: predicted from who hands over to whom, and measured.
 
-use crate::ethercat::sim::{Description, DeviceCycle};
+use onbeat_ethercat::description::{Description, DeviceCycle};
 
 /// A measured reaction within this part of a cycle of the prediction agrees with it: releases are late by a part of a cycle too.
 const TOLERANCE: f64 = 0.1;

@@ -14,16 +14,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use onbeat_rt::{Flow, Instant, Sample};
 
 use super::bus::{self, Exchanges};
-use super::description::{Beside, Given, Parts, ProbeError};
 use super::devices::World;
+use super::error::BusProbeError;
 use super::prediction::{Measured, Prediction};
-use super::run::Setting;
-use crate::ethercat::event::Event;
-use crate::ethercat::layout::{DeviceKind, Layout};
-use crate::ethercat::sim::{Link, Segment};
-use crate::ethercat::step::{BusCycle, Controller, RobotState};
-use crate::record::{Figures, Recorder, Series};
-use crate::robot::{MotionController, Robot, Trajectory};
+use crate::motion::{MotionController, Robot, Trajectory};
+use onbeat::probe::description::{Beside, Given, Parts, ProbeError};
+use onbeat::probe::run::Setting;
+use onbeat::record::{Figures, Recorder, Series};
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::layout::{DeviceKind, Layout};
+use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
+use onbeat_segment::{Link, Segment};
 
 /// Objects of a digital device: inputs and outputs, one entry for each channel.
 const INPUTS: u16 = 0x6000;
@@ -42,7 +43,7 @@ const OP: u8 = 8;
 /// Makes ready a loop whose reactions are counted, `count` of them (0 for no end).
 pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {
     let description = bus::described(given)?;
-    let layout = Layout::of(&description)?;
+    let layout = Layout::of(&description).map_err(BusProbeError::from)?;
     let Some(sensor) = layout.devices.iter().position(|device| device.kind == DeviceKind::Digital) else {
         return Err(ProbeError::Unfit {
             place: "the segment".to_owned(),

@@ -12,15 +12,16 @@ use std::time::Duration;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
-use super::description::{Beside, Choice, Defaults, Description, Kind, OnGrid, Parts, ProbeError};
-use super::run::Setting;
-use super::timer::work;
-use crate::ethercat::control::{BusSide, Client, ControlError, Image, Sharing, Snapshot};
-use crate::ethercat::layout::Layout;
-use crate::ethercat::step::BusCycle;
-use crate::host;
-use crate::record::{Figures, Series};
-use crate::thread::{Wanted, run_as_ordinary};
+use super::error::BusProbeError;
+use onbeat::host;
+use onbeat::probe::description::{Beside, Choice, Defaults, Description, Kind, OnGrid, Parts, ProbeError};
+use onbeat::probe::run::Setting;
+use onbeat::probe::timer::work;
+use onbeat::record::{Figures, Series};
+use onbeat::thread::{Wanted, run_as_ordinary};
+use onbeat_control::{BusSide, Client, ControlError, Image, Sharing, Snapshot};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::BusCycle;
 
 /// Inputs and outputs of the paper's size: 1,312 bytes together.
 const PART_BYTES: usize = 656;
@@ -76,10 +77,10 @@ pub const SHARING_PROBE: Description = Description {
         let sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
         let readers = u32::try_from(given.count(READERS.name)).unwrap_or(u32::MAX);
         if readers > MOST_READERS {
-            return Err(ProbeError::TooManyReaders { readers, most: MOST_READERS });
+            return Err(BusProbeError::TooManyReaders { readers, most: MOST_READERS }.into());
         }
         let hog = given.is_set(HOG.name).then(|| Hog::beside(setting));
-        let (bus, name) = image(sharing)?;
+        let (bus, name) = image(sharing).map_err(BusProbeError::from)?;
         let readers = Readers { name, count: readers, hold_ns: given.time_ns(HOLD.name), cpu: hog.map(|hog| hog.cpu) };
         let beside = Others::of(readers, hog);
         let (inputs, outputs) = (vec![0; PART_BYTES], vec![0; PART_BYTES]);

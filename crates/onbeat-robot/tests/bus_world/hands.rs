@@ -2,12 +2,12 @@
 //! MainDevice writes. What each device takes as its set-point is looked at on the device's own side.
 #![allow(dead_code, unreachable_pub)]
 
-use onbeat::ethercat::bus::{InProcess, Wire};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Fault, Link, Segment};
-use onbeat::ethercat::step::{BusCycle, Controller};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::bus::{InProcess, Wire};
 use onbeat_rt::frame::{Command, LONGEST, Writer, position, register};
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Fault, Link, Segment};
 
 use super::bus_world::VirtualClock;
 

@@ -1,13 +1,13 @@
 //! A bus on the simulated segment, in one process, on a clock that only tests move.
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use onbeat::ethercat::bus::{Bus, InProcess, Mode, Options, Wire};
-use onbeat::ethercat::event::{Event, EventKind};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Fault, Link, Segment};
-use onbeat::ethercat::step::{BusCycle, Controller};
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::bus::{Bus, InProcess, Mode, Options, Wire};
 use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register};
 use onbeat_rt::time::{Clock, Instant, MockClock};
+use onbeat_segment::{Fault, Link, Segment};
 
 pub const MS: u64 = 1_000_000;
 

@@ -1,11 +1,11 @@
 //! A controller on a segment: brought up by hand, then one frame per cycle on a virtual clock.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Command, Fault, Link, Nic, Passage};
-use onbeat::ethercat::step::{BusCycle, Controller};
-use onbeat::robot::{MotionController, Phase, Robot, RobotEvent, RobotEventKind, Rung, Status, Trajectory};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::motion::{MotionController, Phase, Robot, RobotEvent, RobotEventKind, Rung, Status, Trajectory};
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Command, Fault, Link, Nic, Passage};
 
 pub const PERIOD_NS: u64 = 1_000_000;
 /// Two joints, so that what one does can be told exactly.
@@ -100,7 +100,7 @@ impl Plant {
             let status = self.link.segment().find(&device.name).and_then(|at| self.link.segment().status(at)).unwrap();
             let (out, input) = (status.output_bytes as u16, status.input_bytes as u16);
             assert_eq!((usize::from(out), usize::from(input)), (device.outputs.len(), device.inputs.len()));
-            let has_mailbox = device.kind != onbeat::ethercat::layout::DeviceKind::Digital;
+            let has_mailbox = device.kind != onbeat_ethercat::layout::DeviceKind::Digital;
             let first = if has_mailbox { 2 } else { 0 };
             let station = self.stations[place];
             if has_mailbox {

@@ -1,75 +1,7 @@
 //! The objects of a device, with their values in one piece of memory.
 
-use super::abort;
-use crate::ethercat::sim::registers::{long, word};
-
-/// Data types of ETG.1020, as far as these devices use them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Bool,
-    I8,
-    I16,
-    I32,
-    U8,
-    U16,
-    U32,
-    F32,
-    /// Visible characters, so many bytes.
-    Text(u16),
-    /// Any other type, by its number and length.
-    Other {
-        number: u16,
-        bits: u16,
-    },
-}
-
-impl Kind {
-    /// The type's number.
-    pub(crate) fn number(self) -> u16 {
-        match self {
-            Self::Bool => 0x0001,
-            Self::I8 => 0x0002,
-            Self::I16 => 0x0003,
-            Self::I32 => 0x0004,
-            Self::U8 => 0x0005,
-            Self::U16 => 0x0006,
-            Self::U32 => 0x0007,
-            Self::F32 => 0x0008,
-            Self::Text(_) => 0x0009,
-            Self::Other { number, .. } => number,
-        }
-    }
-
-    pub(crate) fn bits(self) -> u16 {
-        match self {
-            Self::Bool => 1,
-            Self::I8 | Self::U8 => 8,
-            Self::I16 | Self::U16 => 16,
-            Self::I32 | Self::U32 | Self::F32 => 32,
-            Self::Text(bytes) => 8 * bytes,
-            Self::Other { bits, .. } => bits,
-        }
-    }
-
-    pub(crate) fn bytes(self) -> usize {
-        usize::from(self.bits().div_ceil(8))
-    }
-}
-
-/// Who may do what: bits as the SDO information has them.
-pub(crate) mod access {
-    /// Readable in PREOP, SAFEOP and OP.
-    pub(crate) const READ: u16 = 0x0007;
-    /// Writable in PREOP, SAFEOP and OP.
-    pub(crate) const WRITE: u16 = 0x0038;
-    /// Writable in PREOP only.
-    pub(crate) const WRITE_PREOP: u16 = 0x0008;
-    pub(crate) const BOTH: u16 = READ | WRITE;
-    /// May be part of the outputs.
-    pub(crate) const OUTPUT: u16 = 0x0040;
-    /// May be part of the inputs.
-    pub(crate) const INPUT: u16 = 0x0080;
-}
+use super::{DataType, abort};
+use crate::registers::{long, word};
 
 /// Where a value is. Valid for the dictionary that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +23,7 @@ impl Slot {
 pub(crate) struct Entry {
     pub(crate) index: u16,
     pub(crate) sub: u8,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DataType,
     pub(crate) access: u16,
     pub(crate) slot: Slot,
     pub(crate) name: String,
@@ -132,7 +64,7 @@ impl Dictionary {
     }
 
     /// Adds an object of one value.
-    pub(crate) fn value(&mut self, index: u16, name: &str, (kind, access): (Kind, u16), value: &[u8]) -> Slot {
+    pub(crate) fn value(&mut self, index: u16, name: &str, (kind, access): (DataType, u16), value: &[u8]) -> Slot {
         self.object(index, name);
         self.entry(name, kind, access, value)
     }
@@ -144,13 +76,13 @@ impl Dictionary {
     }
 
     /// Adds a value to the object begun last.
-    pub(crate) fn entry(&mut self, name: &str, kind: Kind, access: u16, value: &[u8]) -> Slot {
+    pub(crate) fn entry(&mut self, name: &str, kind: DataType, access: u16, value: &[u8]) -> Slot {
         let sub = self.objects.last().map_or(0, |object| object.entries as u8);
         self.entry_at(sub, name, (kind, access), value)
     }
 
     /// Adds a value at a number, which is above those of the values before it.
-    pub(crate) fn entry_at(&mut self, sub: u8, name: &str, (kind, access): (Kind, u16), value: &[u8]) -> Slot {
+    pub(crate) fn entry_at(&mut self, sub: u8, name: &str, (kind, access): (DataType, u16), value: &[u8]) -> Slot {
         let slot = Slot(self.values.len() as u32);
         let bytes = kind.bytes();
         self.values.extend(value.iter().copied().chain(std::iter::repeat(0)).take(bytes));
@@ -261,15 +193,16 @@ impl Dictionary {
 
 #[cfg(test)]
 mod tests {
+    use super::super::access;
     use super::*;
 
     #[test]
     fn objects_are_found_by_index_and_their_entries_by_number() {
         let mut dictionary = Dictionary::default();
-        dictionary.value(0x6040, "Controlword", (Kind::U16, access::BOTH), &[6, 0]);
+        dictionary.value(0x6040, "Controlword", (DataType::U16, access::BOTH), &[6, 0]);
         dictionary.object(0x1018, "Identity");
-        dictionary.entry("Entries", Kind::U8, access::READ, &[1]);
-        let vendor = dictionary.entry("Vendor", Kind::U32, access::READ, &7u32.to_le_bytes());
+        dictionary.entry("Entries", DataType::U8, access::READ, &[1]);
+        let vendor = dictionary.entry("Vendor", DataType::U32, access::READ, &7u32.to_le_bytes());
         dictionary.sort();
         assert_eq!(dictionary.slot(0x1018, 1), Some(vendor));
         assert_eq!(dictionary.u32(vendor), 7);
@@ -281,9 +214,9 @@ mod tests {
     fn an_object_may_leave_numbers_out() {
         let mut dictionary = Dictionary::default();
         dictionary.object(0x6000, "Inputs");
-        dictionary.entry("Entries", Kind::U8, access::READ, &[17]);
-        dictionary.entry_at(1, "First", (Kind::Bool, access::READ), &[1]);
-        dictionary.entry_at(17, "Last", (Kind::Other { number: 0x11, bits: 64 }, access::READ), &[7]);
+        dictionary.entry("Entries", DataType::U8, access::READ, &[17]);
+        dictionary.entry_at(1, "First", (DataType::Bool, access::READ), &[1]);
+        dictionary.entry_at(17, "Last", (DataType::Other { number: 0x11, bits: 64 }, access::READ), &[7]);
         dictionary.sort();
         assert_eq!(dictionary.lookup(0x6000, 17).map(|entry| entry.kind.bytes()), Ok(8));
         assert_eq!(dictionary.lookup(0x6000, 2).unwrap_err(), abort::NO_ENTRY);

@@ -1,8 +1,8 @@
 //! Process data by logical address.
 
 use super::{Controller, Join, Passing, event};
-use crate::ethercat::sim::fmmu::Fmmu;
-use crate::ethercat::sim::sync_channel::Direction;
+use crate::fmmu::Fmmu;
+use crate::sync_channel::Direction;
 
 impl Controller {
     /// The MainDevice reads through an FMMU. Whether the device put anything in.

@@ -1,10 +1,10 @@
 //! Registers that are more than memory: what changes by itself, and what follows from a write.
 
 use super::{Controller, Passing, event, touched};
-use crate::ethercat::sim::clock::Sync0;
-use crate::ethercat::sim::eeprom::After;
-use crate::ethercat::sim::fmmu::Fmmu;
-use crate::ethercat::sim::registers::{
+use crate::clock::Sync0;
+use crate::eeprom::After;
+use crate::fmmu::Fmmu;
+use crate::registers::{
     AL_CONTROL, ALIAS_ENABLE, CHANNELS, FILTER_DEPTH, FMMU, LOOP_CONTROL, LOST_LINKS, PORT_TIMES, RECEIVE_TIME, RESET,
     RX_ERRORS, SII_CONTROL, SPEED_START, STATION, SYNC_ACTIVATION, SYNC_CYCLE, SYNC_MANAGER, SYNC_START, SYSTEM_TIME,
     TIME_DELAY, TIME_DIFFERENCE, TIME_OFFSET, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_TIME, long, quad, word,

@@ -1,8 +1,8 @@
 //! Reading and writing of registers and memory.
 
 use super::{Controller, Join, Passing, event};
-use crate::ethercat::sim::registers::{MEMORY_END, MEMORY_START, SII_CONTROL, SII_OWNER, WATCHDOG_STATUS};
-use crate::ethercat::sim::sync_channel::{Direction, Mode, Touch};
+use crate::registers::{MEMORY_END, MEMORY_START, SII_CONTROL, SII_OWNER, WATCHDOG_STATUS};
+use crate::sync_channel::{Direction, Mode, Touch};
 
 impl Controller {
     /// The MainDevice reads. Whether at least one byte could be read.

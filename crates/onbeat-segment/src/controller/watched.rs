@@ -1,7 +1,7 @@
 //! What a loop reads from all devices in each of its cycles, without the way through the register tables.
 
 use super::Controller;
-use crate::ethercat::sim::registers::{AL_STATUS, CHANNELS, SYNC_MANAGER, TIME_DIFFERENCE};
+use crate::registers::{AL_STATUS, CHANNELS, SYNC_MANAGER, TIME_DIFFERENCE};
 
 /// A register, or one byte of several, that is read as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::cia402::{HALT, LIMIT_ACTIVE, MODE_12, MODE_13, Power, REMOTE, TARGET_
 use super::motor::{Motor, MotorSettings};
 use super::profile::{Homing, Profile};
 use super::{Emergency, Step};
-use crate::ethercat::sim::coe::Dictionary;
+use crate::coe::Dictionary;
 
 pub(crate) use super::drive_objects::Objects;
 

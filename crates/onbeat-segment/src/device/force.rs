@@ -2,7 +2,7 @@
 
 use super::Step;
 use super::imu::normal;
-use crate::ethercat::sim::coe::{Dictionary, Kind, Slot, access};
+use crate::coe::{DataType, Dictionary, Slot, access};
 
 /// Measures a constant load with noise, and counts its samples.
 #[derive(Clone, Debug)]
@@ -22,13 +22,13 @@ impl ForceTorque {
     /// `noise`: standard deviation in N; a hundredth of it in N·m.
     pub(crate) fn new(objects: &mut Dictionary, load: [f32; 6], noise: f32, seed: u64) -> Self {
         objects.object(Self::VALUES, "Force and torque");
-        objects.entry("Entries", Kind::U8, access::READ, &[7]);
+        objects.entry("Entries", DataType::U8, access::READ, &[7]);
         let right = access::READ | access::INPUT;
-        let first = objects.entry("Force x", Kind::F32, right, &[]);
+        let first = objects.entry("Force x", DataType::F32, right, &[]);
         for name in ["Force y", "Force z", "Torque x", "Torque y", "Torque z"] {
-            objects.entry(name, Kind::F32, right, &[]);
+            objects.entry(name, DataType::F32, right, &[]);
         }
-        let counter = objects.entry("Samples", Kind::U32, right, &[]);
+        let counter = objects.entry("Samples", DataType::U32, right, &[]);
         Self { first, counter, random: fastrand::Rng::with_seed(seed), load, noise, samples: 0 }
     }
 

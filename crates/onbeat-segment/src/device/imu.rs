@@ -1,7 +1,7 @@
 //! A six-axis inertial measurement unit.
 
 use super::Step;
-use crate::ethercat::sim::coe::{Dictionary, Kind, Slot, access};
+use crate::coe::{DataType, Dictionary, Slot, access};
 
 /// Standard gravity, in m/s² (CGPM 1901).
 const GRAVITY: f32 = 9.806_65;
@@ -33,8 +33,9 @@ impl Imu {
 
     pub(crate) fn new(objects: &mut Dictionary, noise: Noise, seed: u64) -> Self {
         objects.object(Self::VALUES, "Inertial values");
-        objects.entry("Entries", Kind::U8, access::READ, &[6]);
-        let axis = |objects: &mut Dictionary, name| objects.entry(name, Kind::F32, access::READ | access::INPUT, &[]);
+        objects.entry("Entries", DataType::U8, access::READ, &[6]);
+        let axis =
+            |objects: &mut Dictionary, name| objects.entry(name, DataType::F32, access::READ | access::INPUT, &[]);
         let first = axis(objects, "Acceleration x");
         for name in ["Acceleration y", "Acceleration z", "Rate x", "Rate y", "Rate z"] {
             axis(objects, name);

@@ -1,7 +1,7 @@
 //! Digital and analogue inputs and outputs.
 
 use super::Step;
-use crate::ethercat::sim::coe::{Dictionary, Kind, Slot, access};
+use crate::coe::{DataType, Dictionary, Slot, access};
 
 /// Outputs, and inputs that follow the outputs of the same number when they are wired back, or whatever a test sets.
 #[derive(Clone, Debug)]
@@ -17,13 +17,13 @@ impl Io {
     pub(crate) const OUTPUTS: u16 = 0x7000;
 
     /// Adds the objects of `inputs` and `outputs` channels.
-    pub(crate) fn new(objects: &mut Dictionary, kind: Kind, (inputs, outputs): (u8, u8), loop_back: bool) -> Self {
+    pub(crate) fn new(objects: &mut Dictionary, kind: DataType, (inputs, outputs): (u8, u8), loop_back: bool) -> Self {
         let mut channels = |index: u16, name: &str, count: u8, access: u16| -> Vec<(Slot, usize)> {
             if count == 0 {
                 return Vec::new();
             }
             objects.object(index, &format!("{name}s"));
-            objects.entry("Entries", Kind::U8, access::READ, &[count]);
+            objects.entry("Entries", DataType::U8, access::READ, &[count]);
             let mut one = |number| objects.entry(&format!("{name} {number}"), kind, access, &[]);
             (1..=count).map(|number| (one(number), kind.bytes())).collect()
         };

@@ -2,7 +2,7 @@
 
 use super::cia402::{CHANGE_NOW, MODE_12, MODE_13, RELATIVE, START, TARGET_REACHED};
 use super::drive_objects::Objects;
-use crate::ethercat::sim::coe::Dictionary;
+use crate::coe::Dictionary;
 
 /// Where a planned motion is. Positions in increments, velocities in increments per second, torques in thousandths of rated.
 #[derive(Clone, Debug, Default)]

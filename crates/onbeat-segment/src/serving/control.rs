@@ -14,7 +14,7 @@ use std::time::Duration;
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::ethercat::sim::{FaultWords, Happening, Link, LinkCounts};
+use crate::{FaultWords, Happening, Link, LinkCounts};
 
 /// Orders that wait at most; more are told to come again.
 const QUEUE: usize = 16;

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ethercrab::{MainDevice, MainDeviceConfig, PduLoop, PduRx, PduStorage, PduTx, Timeouts};
-use onbeat::ethercat::sim::{Passage, Segment};
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Passage, Segment};
 
 pub type Storage = PduStorage<64, { PduStorage::element_size(1400) }>;
 

@@ -1,8 +1,8 @@
 //! A MainDevice by hand: one datagram at a time, each answer looked at.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
-use onbeat::ethercat::sim::{Command, Passage, Segment};
 use onbeat_rt::time::Instant;
+use onbeat_segment::{Command, Passage, Segment};
 
 /// Segment, clock, and the frame sent last.
 pub struct World {

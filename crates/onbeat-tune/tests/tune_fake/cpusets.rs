@@ -1,6 +1,6 @@
 //! Cpusets of v2, switched on and off by the root of the made-up host.
 
-use onbeat::tune::CpuList;
+use onbeat_tune::CpuList;
 
 use super::{MOUNT, World};
 

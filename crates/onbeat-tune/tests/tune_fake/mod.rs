@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-use onbeat::tune::{CpuList, HostFiles};
+use onbeat_tune::{CpuList, HostFiles};
 use rustix::io::Errno;
 
 pub const BOUND: u64 = 0x0420_0000;

@@ -1,6 +1,6 @@
 //! A CPU that goes offline while its journal waits for a repair.
 
-use onbeat::tune::CpuList;
+use onbeat_tune::CpuList;
 
 use super::{Cgroups, World};
 

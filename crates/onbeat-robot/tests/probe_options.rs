@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use onbeat::probe::bus::{self, Still};
 use onbeat::probe::description::Parts;
 use onbeat::probe::{self, Description, Given, Kind, Setting, Value};
 use onbeat::record::SpikeLimit;
 use onbeat::thread::Wanted;
+use onbeat_robot::probe::bus::{self, Still};
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
@@ -22,6 +22,11 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const T: u64 = 2 * MS;
 
+/// All probes there are.
+fn all_probes() -> impl Iterator<Item = &'static Description> {
+    probe::ALL.into_iter().chain(onbeat_robot::probe::ALL)
+}
+
 /// A probe in one of its guises.
 struct Case {
     probe: &'static Description,
@@ -30,9 +35,8 @@ struct Case {
 
 impl Case {
     fn all() -> Vec<Self> {
-        let mut all: Vec<Self> =
-            probe::ALL.into_iter().map(|probe| Self { probe, with: &[("wire", "socket")] }).collect();
-        let chain = probe::ALL.into_iter().find(|probe| probe.name == "chain").unwrap();
+        let mut all: Vec<Self> = all_probes().map(|probe| Self { probe, with: &[("wire", "socket")] }).collect();
+        let chain = all_probes().find(|probe| probe.name == "chain").unwrap();
         all.push(Self { probe: chain, with: &[("with", "bus"), ("wire", "socket")] });
         all
     }
@@ -237,7 +241,7 @@ fn what_has_no_meaning_is_refused_in_one_sentence() {
     refused(Setting { on_overrun: OnOverrun::Stop, ..avoiding() }, "--on-overrun stop has no meaning");
     assert!(avoiding().admit().is_ok());
 
-    let bus = probe::ALL.into_iter().find(|probe| probe.name == "bus").unwrap();
+    let bus = all_probes().find(|probe| probe.name == "bus").unwrap();
     let with = |with| Case { probe: bus, with };
     let why = |case: Case, mut setting: Setting| match (case.probe.open)(&mut setting, &case.given()) {
         Ok(_) => panic!("{} was taken", case.name()),
@@ -247,7 +251,7 @@ fn what_has_no_meaning_is_refused_in_one_sentence() {
     assert!(clock.contains("--clock reference has no meaning") && clock.contains("no grid"), "{clock}");
     let delay = why(with(&[("wire", "socket"), ("device-delay", "2000us")]), setting());
     assert!(delay.contains("2000 us") && delay.contains("shorten --device-delay"), "{delay}");
-    let read_write = probe::ALL.into_iter().find(|probe| probe.name == "read-write").unwrap();
+    let read_write = all_probes().find(|probe| probe.name == "read-write").unwrap();
     let work = why(Case { probe: read_write, with: &[] }, Setting { work_ns: 1_700 * US, ..setting() });
     assert!(work.contains("begins 200 us after") && work.contains("works for 1700 us"), "{work}");
 }

@@ -9,16 +9,16 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use onbeat::host::Host;
-use onbeat::probe::chain::Links;
 use onbeat::probe::hiccup::Hiccups;
 use onbeat::probe::read_write::Reactions;
-use onbeat::probe::sharing::Exchanges;
 use onbeat::probe::write::Intervals;
 use onbeat::probe::{self, header};
 use onbeat::record::{
     Account, Figures, NoFigures, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Timing,
 };
 use onbeat::report::Summary;
+use onbeat_robot::probe::chain::Links;
+use onbeat_robot::probe::sharing::Exchanges;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
     Answers, Arrival, Clock, Cycle, Edge, Edges, Flow, Instant, MockClock, OnOverrun, Outcome, Plan, Sample, Slot,
@@ -70,6 +70,11 @@ fn us(values: &[u64]) -> Vec<u64> {
     values.iter().map(|value| value * US).collect()
 }
 
+/// All probes there are.
+fn all() -> impl Iterator<Item = &'static probe::Description> {
+    probe::ALL.into_iter().chain(onbeat_robot::probe::ALL)
+}
+
 /// A run file of these samples, as a probe called `name` writes it, and its summary.
 fn recorded(name: &str, of: Box<dyn Figures>, run: (Outcome, Vec<Sample>), delay_ns: u64) -> (RunFile, Summary) {
     recorded_as(name, of, run, (delay_ns, "sleep"))
@@ -96,7 +101,9 @@ fn recorded_as(
         delay_ns,
     };
     let command = vec!["onbeat".to_owned()];
-    let header = onbeat::record::Header { timing: Some(timing), host: Host::default(), ..header(&command, name, 0.0) };
+    let series = all().find(|probe| probe.name == name).map_or(&[][..], |probe| probe.series);
+    let header = header(&command, name, series, 0.0);
+    let header = onbeat::record::Header { timing: Some(timing), host: Host::default(), ..header };
     let recording =
         Recording { period_ns: T, work_ns: 0, interval_ns: 1_000 * MS, spike_limit: SpikeLimit::TenTimesMedian };
     let mut recorder = Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
@@ -116,7 +123,7 @@ fn recorded_as(
 
 #[test]
 fn each_probe_says_in_one_sentence_what_it_measures_from_where_to_where() {
-    for probe in probe::ALL {
+    for probe in all() {
         assert!(probe.sentence.starts_with("From ") && probe.sentence.contains(" to "), "{}", probe.name);
         assert!(
             !probe.sentence.ends_with('.') && probe.sentence.len() <= 130,
