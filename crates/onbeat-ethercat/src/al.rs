@@ -15,3 +15,10 @@ pub const OP: u8 = 8;
 pub const STATE: u8 = 0x0f;
 /// An error in the status, its acknowledgement in the request.
 pub const ERROR: u8 = 0x10;
+
+/// The standard's name of a state; `None` for numbers that a status does not have in a cycle, BOOT among them.
+#[must_use]
+pub fn name(state: u16) -> Option<&'static str> {
+    let known = [(INIT, "INIT"), (PREOP, "PREOP"), (SAFEOP, "SAFEOP"), (OP, "OP")];
+    known.into_iter().find(|(number, _)| u16::from(*number) == state).map(|(_, name)| name)
+}

@@ -24,13 +24,8 @@ fn word(words: &[&str], number: u32) -> String {
 }
 
 fn al_state(state: u16) -> String {
-    match (state & 0x0f) as u8 {
-        al::INIT => "INIT".to_owned(),
-        al::PREOP => "PREOP".to_owned(),
-        al::SAFEOP => "SAFEOP".to_owned(),
-        al::OP => "OP".to_owned(),
-        other => format!("AL state {other}"),
-    }
+    let state = state & u16::from(al::STATE);
+    al::name(state).map_or_else(|| format!("AL state {state}"), str::to_owned)
 }
 
 /// AL status codes and the like; nothing where there is none.

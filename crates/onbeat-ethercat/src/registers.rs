@@ -73,6 +73,8 @@ pub const TIME_DIFFERENCE: u16 = 0x092c;
 pub const SPEED_START: u16 = 0x0930;
 /// Filter depths of the control loop.
 pub const FILTER_DEPTH: u16 = 0x0934;
+/// Who may set the SYNC pulses, the MainDevice or the device.
+pub const SYNC_UNIT: u16 = 0x0980;
 /// Switches SYNC pulses on.
 pub const SYNC_ACTIVATION: u16 = 0x0981;
 /// System time of the first SYNC0 pulse.

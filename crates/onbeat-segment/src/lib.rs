@@ -33,6 +33,8 @@
 //! (they are answered with a mailbox error, as a device without them does). Register addresses and their meaning: ETG.1000.4 and the
 //! Beckhoff SubDevice controller data sheet, section II.
 
+#[cfg(test)]
+mod agreement;
 mod build;
 mod clock;
 mod coe;

@@ -108,22 +108,23 @@ impl<'d> Arrangement<'d> {
         Ok(builder.made)
     }
 
-    /// Places of the devices in the order in which a frame reaches them: a device, then what hangs on its ports 3, 1 and 2.
+    /// Places of the devices in the order in which a frame reaches them: a device, then what hangs on its ports 3, 1 and 2. In a ring
+    /// the frame leaves by the second interface; what it would reach behind that is not among them.
     #[must_use]
     pub fn order_on_cable(&self) -> Vec<usize> {
-        let mut behind = vec![[None; 4]; self.devices.len()];
+        let mut far_ends = vec![[None; 4]; self.devices.len()];
         for cable in &self.cables {
-            if let [End::Port { device, port }, End::Port { device: next, .. }] = cable.ends {
-                behind[device][port] = Some(next);
+            if let [End::Port { device, port }, far] = cable.ends {
+                far_ends[device][port] = Some(far);
             }
         }
 
         let mut order = Vec::with_capacity(self.devices.len());
-        let mut waiting = vec![0];
-        while let Some(device) = waiting.pop() {
+        let mut waiting = vec![End::Port { device: 0, port: 0 }];
+        while let Some(End::Port { device, .. }) = waiting.pop() {
             order.push(device);
             // Taken from the end: what is reached first is put there last.
-            waiting.extend([2, 1, 3].into_iter().filter_map(|port: usize| behind[device][port]));
+            waiting.extend([2, 1, 3].into_iter().filter_map(|port: usize| far_ends[device][port]));
         }
         order
     }

@@ -10,14 +10,12 @@
 
 use std::collections::BTreeMap;
 
+use onbeat_ethercat::registers::{SII_CONTROL, SII_DATA};
 use onbeat_rt::frame::{Command, Writer, register, word};
 
 use super::memory::{STATION, datagrams};
 
-/// Control and status of the EEPROM interface; then the address, four bytes, and the data (ETG.1000.4, 6.4).
-const SII_CONTROL: u16 = 0x0502;
-const SII_DATA: u16 = 0x0508;
-/// Control, address and data of a read.
+/// Control, address and data of a read (ETG.1000.4, 6.4).
 const WHOLE: usize = 14;
 /// "Read" in the control word.
 const READ: u16 = 0x0100;

@@ -9,35 +9,25 @@ use super::numbers::{FMMU, FMMU_BYTES};
 use super::pulses::Pulses;
 use super::recovery::Question;
 use super::sdo::Transfer;
+use onbeat_ethercat::registers::TIME_DELAY;
+pub(super) use onbeat_ethercat::registers::{
+    AL_CONTROL, AL_STATUS, SII_OWNER, SPEED_START, STATION, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE, TIME_OFFSET,
+};
 use onbeat_ethercat::setup::ObjectValue;
 
 /// Longest write that is kept, in bytes: a whole FMMU or SyncManager, or eight of the latter at once.
 const LONGEST: usize = 64;
 
-/// AL control.
-pub(super) const AL_CONTROL: u16 = 0x0120;
-/// AL status, and its code four bytes behind it.
-pub(super) const AL_STATUS: u16 = 0x0130;
-/// Station address.
-pub(super) const STATION: u16 = 0x0010;
-/// Interface of the EEPROM.
-pub(super) const SII_OWNER: u16 = 0x0500;
-/// System time of a device's clock.
-pub(super) const SYSTEM_TIME: u16 = 0x0910;
-/// What a device adds to its local time.
-pub(super) const TIME_OFFSET: u16 = 0x0920;
-/// How far its system time is from what the reference clock told, sign and magnitude.
-pub(super) const TIME_DIFFERENCE: u16 = 0x092c;
-/// Start of the speed counter: a write makes the clock's control loop begin anew.
-pub(super) const SPEED_START: u16 = 0x0930;
 /// Where mailboxes begin.
 const MAILBOXES: u16 = 0x1000;
-/// SyncManagers, eight bytes each; the sixth is the status.
-pub(super) const SYNC_MANAGER: u16 = 0x0800;
 
 /// Whether a write to this register belongs to the configuration of a device.
 fn is_kept(register: u16) -> bool {
-    matches!(register, AL_CONTROL | 0x0600..=0x06ff | 0x0800..=0x087f | 0x0928..=0x092b | 0x0930..=0x0935)
+    const SYNC_MANAGERS_END: u16 = SYNC_MANAGER + 0x7f;
+    const TIME_DELAY_END: u16 = TIME_DELAY + 3;
+    const CONTROL_LOOP_END: u16 = SPEED_START + 5;
+    let is_of_clock = matches!(register, TIME_DELAY..=TIME_DELAY_END | SPEED_START..=CONTROL_LOOP_END);
+    FMMU.contains(&register) || is_of_clock || matches!(register, AL_CONTROL | SYNC_MANAGER..=SYNC_MANAGERS_END)
 }
 
 /// One write.

@@ -4,6 +4,7 @@
 //! round number on (0x1001 and 0, for most). Those of a bus begin at a number made of the time of its start instead, and a station that was
 //! given is never given again while the bus is up: a device that answers at one is the device it was given to, and has had power since.
 
+use onbeat_ethercat::registers;
 use onbeat_rt::frame::{Command, position, register, word};
 
 use super::memory::STATION;
@@ -15,7 +16,7 @@ const LIBRARY_COUNT: u16 = super::MOST_DEVICES as u16;
 const FIRST: u16 = 0x4000;
 const LAST: u16 = 0xff00;
 /// FMMUs, 16 bytes each.
-pub(super) const FMMU: std::ops::RangeInclusive<u16> = 0x0600..=0x06ff;
+pub(super) const FMMU: std::ops::RangeInclusive<u16> = registers::FMMU..=registers::FMMU + 0xff;
 pub(super) const FMMU_BYTES: usize = 16;
 /// The library's logical addresses are below this.
 const LIBRARY_LOGICAL: u32 = 0x0001_0000;

@@ -14,14 +14,12 @@ use super::questions::{About, Asked, MOST_QUESTIONS, Page};
 use super::recovery::{Known, Progress, Recovery};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::registers::{WATCHDOG_DIVIDER, WATCHDOG_TIME};
 
 /// From one frame to the next.
 const EVERY_NS: u64 = 1_000_000;
 /// Frames in a row that may get lost.
 const MOST_LOST: u32 = 100;
-/// Divider and time of the watchdog of process data, in units of the divider (ETG.1000.4, 6.3).
-const WATCHDOG_DIVIDER: u16 = 0x0400;
-const WATCHDOG_TIME: u16 = 0x0420;
 /// The divider's value after power-on: units of (2498 + 2) · 40 ns.
 const DIVIDER: u16 = 2_498;
 const UNIT_NS: u64 = 100_000;

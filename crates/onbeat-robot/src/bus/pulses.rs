@@ -10,16 +10,15 @@
 //! configuration of SYNC0 does not fit: it knows one period and no shift for all devices, and looks neither at the clocks nor at the
 //! start.
 
+use onbeat_ethercat::registers::{SYNC_CYCLE, SYNC_START, SYNC_UNIT};
+
 use super::memory::{SYSTEM_TIME, TIME_DIFFERENCE};
 use super::recovery::Question;
 
-/// Unit of the pulses and their activation.
-const ACTIVATION: u16 = 0x0980;
+/// What is written to the unit of the pulses and their activation.
 const OFF: [u8; 2] = [0, 0];
 /// The MainDevice has the unit; it works, and makes SYNC0.
 const SYNC0: [u8; 2] = [0, 0x03];
-const START: u16 = 0x0990;
-const PERIOD: u16 = 0x09a0;
 
 /// A clock that is this close to the reference, so many times running, is in step.
 const CLOSE_NS: u32 = 1_000;
@@ -84,11 +83,11 @@ impl Setting {
         let time = Question::read(station, SYSTEM_TIME, 8);
         match self.phase {
             Phase::Settle(_) => (Question::read(station, TIME_DIFFERENCE, 4), None),
-            Phase::Stop => (Question::write(station, ACTIVATION, &OFF), None),
+            Phase::Stop => (Question::write(station, SYNC_UNIT, &OFF), None),
             Phase::Look => (time, None),
-            Phase::Period => (Question::write(station, PERIOD, &wanted.period_ns.to_le_bytes()), None),
-            Phase::Start => (Question::write(station, START, &self.start_ns.to_le_bytes()), None),
-            Phase::Switch => (Question::write(station, ACTIVATION, &SYNC0), Some(time)),
+            Phase::Period => (Question::write(station, SYNC_CYCLE, &wanted.period_ns.to_le_bytes()), None),
+            Phase::Start => (Question::write(station, SYNC_START, &self.start_ns.to_le_bytes()), None),
+            Phase::Switch => (Question::write(station, SYNC_UNIT, &SYNC0), Some(time)),
         }
     }
 

@@ -17,14 +17,7 @@ use super::pulses::{Setting, long};
 use super::sdo::Transfer;
 use super::visit::{Met, Visit, Why};
 use onbeat_control::SdoFailure;
-
-/// AL states.
-pub(super) const INIT: u8 = 1;
-pub(super) const PREOP: u8 = 2;
-pub(super) const SAFEOP: u8 = 4;
-pub(super) const OP: u8 = 8;
-/// "Error" in AL status, "acknowledge" in AL control.
-pub(super) const ERROR: u8 = 0x10;
+pub(super) use onbeat_ethercat::al::{ERROR, INIT, OP, PREOP, SAFEOP};
 
 /// Cycles within which a change of state must come about.
 const PATIENCE: u64 = 5_000;

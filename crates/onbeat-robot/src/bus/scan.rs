@@ -15,6 +15,7 @@ use super::error::BusError;
 use super::exchange::SCAN;
 use super::memory::{AL_STATUS, SII_OWNER, STATION};
 use onbeat_ethercat::carrier::{CarrierError, User};
+use onbeat_ethercat::registers::SII_CONTROL;
 use onbeat_ethercat::sii::Sii;
 
 /// Before anything is sent, frames of a bus that runs already are looked for this long.
@@ -29,8 +30,7 @@ const MOST_EEPROM: usize = 4_096;
 
 /// What a controller can do; bit 2: distributed clocks.
 const FEATURES: u16 = 0x0008;
-/// Control, address and data of the EEPROM's interface, 14 bytes.
-const SII_CONTROL: u16 = 0x0502;
+/// Control, address and data of the EEPROM's interface.
 const SII_BYTES: usize = 14;
 /// In its control and status word.
 const READ: [u8; 2] = [0x00, 0x01];

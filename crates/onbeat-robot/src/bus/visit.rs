@@ -12,6 +12,7 @@
 //! Devices of one kind without serial number and alias cannot be told apart by what they say. For such a one, what it was told last must
 //! still stand in its FMMU, or all others of its kind must be where they were; [`super::roll`] looks at that.
 
+use onbeat_ethercat::registers::{ALIAS, SII_CONTROL, SII_DATA};
 use onbeat_rt::frame::{Command, position, register, word};
 
 use super::memory::{AL_CONTROL, AL_STATUS, SII_OWNER, STATION};
@@ -19,13 +20,9 @@ use super::recovery::{ERROR, INIT, Known, Question};
 
 /// Words of the EEPROM that hold vendor, product, revision and serial number.
 const IDENTITY: [u16; 4] = [0x0008, 0x000a, 0x000c, 0x000e];
-/// Command and state of the EEPROM's interface, and what was read.
-const SII_CONTROL: u16 = 0x0502;
-const SII_DATA: u16 = 0x0508;
+/// "Read" in the command of the EEPROM's interface, "busy" in its state.
 const SII_READ: u16 = 0x0100;
 const SII_BUSY: u16 = 0x8000;
-/// Second station address, from the EEPROM.
-const ALIAS: u16 = 0x0012;
 /// Cycles in which an EEPROM must answer.
 const EEPROM_PATIENCE: u64 = 50;
 /// And in which its place must be proven: as long as those devices take that come back at the same time.

@@ -21,6 +21,7 @@ use crate::motion::{MotionController, Robot, Trajectory};
 use onbeat::probe::description::{Beside, Given, Parts, ProbeError};
 use onbeat::probe::run::Setting;
 use onbeat::record::{Figures, Recorder, Series};
+use onbeat_ethercat::al::OP;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::{DeviceKind, Layout};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
@@ -38,7 +39,6 @@ const ENABLED: (u8, u8) = (0x27, 0x6f);
 const MOST_PERIODS: u64 = 1_000;
 /// How far the set-point moves, in increments of the drive.
 const STEP_INCREMENTS: f64 = 16.0;
-const OP: u8 = 8;
 
 /// Makes ready a loop whose reactions are counted, `count` of them (0 for no end).
 pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {

@@ -1,12 +1,12 @@
 //! Where values of devices stand in the process image.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use onbeat_ethercat::description::Description;
 use onbeat_ethercat::layout::{DeviceKind, Layout};
-use onbeat_segment::Segment;
 
 #[test]
 fn the_humanoid_has_392_bytes_of_outputs_and_its_drives_have_words_at_known_places() {
-    let layout = Layout::from_toml(Segment::HUMANOID).unwrap();
+    let layout = Layout::from_toml(Description::HUMANOID).unwrap();
     assert_eq!(layout.devices.len(), 59);
     let count = |kind| layout.devices.iter().filter(|device| device.kind == kind).count();
     assert_eq!([count(DeviceKind::Drive), count(DeviceKind::Digital), count(DeviceKind::Imu)], [48, 8, 3]);
