@@ -48,7 +48,7 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
 
 /// What is named against the order of the list, and why it still is.
 const CIRCLES: [(&str, &str); 1] = [
-    // The rules of RT throttling that it plants are those that the probe tells it by.
+    // The probe and the injector share the rules of RT throttling.
     ("crates/onbeat/src/inject", "probe::stall"),
 ];
 

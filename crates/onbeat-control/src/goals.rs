@@ -1,7 +1,7 @@
 //! Where joints should be: goals from one commanding process, for the loop of the bus process that follows them.
 //!
 //! The same slots as everywhere here: the commander publishes without waiting, the loop reads the newest of one piece. What a goal holds
-//! is looked at by whoever follows it (`onbeat-robot`), for the memory is written by others; what became of it is answered in a word.
+//! is checked by the process that follows it (`onbeat-robot`), for the memory is written by others; what became of it is answered in a word.
 
 use std::mem::swap;
 use std::sync::Arc;

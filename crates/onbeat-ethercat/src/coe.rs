@@ -21,7 +21,7 @@ pub enum DataType {
     U32,
     /// Floating, 32 bits.
     F32,
-    /// Visible characters, so many bytes.
+    /// Visible characters, with their number of bytes.
     Text(u16),
     /// Any other type, by its number and length.
     Other {
@@ -114,7 +114,7 @@ pub mod abort {
     pub const WRITE_ONLY: u32 = 0x0601_0001;
     /// Write to a read-only object.
     pub const READ_ONLY: u32 = 0x0601_0002;
-    /// There is no such object.
+    /// The object does not exist.
     pub const NO_OBJECT: u32 = 0x0602_0000;
     /// The object cannot be mapped.
     pub const NOT_MAPPABLE: u32 = 0x0604_0041;
@@ -122,7 +122,7 @@ pub mod abort {
     pub const LENGTH: u32 = 0x0607_0010;
     /// Too long.
     pub const TOO_LONG: u32 = 0x0607_0012;
-    /// There is no such entry.
+    /// The entry does not exist.
     pub const NO_ENTRY: u32 = 0x0609_0011;
     /// Value out of range.
     pub const VALUE_RANGE: u32 = 0x0609_0030;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`description`] | a segment's file with vendors' ESI files beside it: devices, cables, what is mapped |
 //! | [`layout`] | which devices a segment should have, and where their values stand in the process image |
-//! | [`setup`] | what devices are told on their way up: values of objects, SYNC0, the watchdog |
+//! | [`setup`] | configuration that devices get on their way up: values of objects, SYNC0, the watchdog |
 //! | [`registers`], [`al`] | addresses in a SubDevice controller, and its AL states |
 //! | [`coe`], [`esi`], [`sii`] | objects, vendors' files, EEPROMs |
 //! | [`step`], [`event`], [`event_words`] | what a controller is given in each cycle, and what happens on a bus, in records and in words |

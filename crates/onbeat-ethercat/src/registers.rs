@@ -69,7 +69,7 @@ pub const TIME_OFFSET: u16 = 0x0920;
 pub const TIME_DELAY: u16 = 0x0928;
 /// Difference to the system time of the reference clock.
 pub const TIME_DIFFERENCE: u16 = 0x092c;
-/// Starts the control loop of the clock anew.
+/// Restarts the control loop of the clock.
 pub const SPEED_START: u16 = 0x0930;
 /// Filter depths of the control loop.
 pub const FILTER_DEPTH: u16 = 0x0934;

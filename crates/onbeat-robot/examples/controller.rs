@@ -1,4 +1,4 @@
-//! A control law of one's own on the simulated humanoid: `cargo run --release -p onbeat --example controller`.
+//! A control law of one's own on the simulated humanoid: `cargo run --release -p onbeat-robot --example controller`.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! How long the simulated humanoid takes for a frame: `cargo run --release -p onbeat --example segment_speed`.
+//! How long the simulated humanoid takes for a frame: `cargo run --release -p onbeat-segment --example segment_speed`.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant as Watch;

@@ -78,8 +78,8 @@ impl ProcessData {
     pub(super) fn of_type(name: &str, kind: &TypeTable, way: Way) -> Result<Self, DescriptionError> {
         let word = kind.word(name)?;
         let channels = kind.channels.unwrap_or_default();
-        let told = if way == Way::Outputs { &kind.outputs } else { &kind.inputs };
-        let list = told.clone().unwrap_or_else(|| usual(word, channels, way));
+        let listed = if way == Way::Outputs { &kind.outputs } else { &kind.inputs };
+        let list = listed.clone().unwrap_or_else(|| usual(word, channels, way));
 
         let mut data = Self::default();
         for object in list {

@@ -35,7 +35,7 @@ pub enum BusProbeError {
         /// The most there may be.
         most: u32,
     },
-    /// The bus did not come up, or is not to be had.
+    /// The bus did not come up, or is not available.
     #[error(transparent)]
     Bus(#[from] BusError),
     /// A file does not describe a segment.

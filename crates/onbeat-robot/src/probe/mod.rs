@@ -1,6 +1,6 @@
 //! Probes with a bus: how late a loop is that exchanges process data, from a sensor to a drive, and beside readers of its image.
 //!
-//! They are descriptions as those of [`onbeat::probe`], and run as they do; whoever starts probes lists them together.
+//! They are descriptions as those of [`onbeat::probe`], and run as they do; the command line lists both together.
 
 pub mod bus;
 pub mod chain;

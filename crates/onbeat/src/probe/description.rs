@@ -1,7 +1,7 @@
 //! What a probe is to those who start it: a name, a sentence, defaults, options of its own, and how it is opened.
 //!
 //! The command line, its help, the man pages and the run file's header are made of these descriptions, so that a probe is
-//! a file of its own and a line in the list of whoever starts them.
+//! a file of its own and a line in the list of its crate.
 
 use std::path::PathBuf;
 
