@@ -6,7 +6,7 @@ ONBEAT := target/release/onbeat
 # What `make bench` passes on, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help dist test-dist test-kernels fuzz inject-live causes bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
+.PHONY: help dist test-dist test-kernels fuzz inject-live causes outside bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -23,7 +23,7 @@ setup-bench:
 setup-test:
 	@sh scripts/setup.sh test
 
-test: setup-test lint unit loom doc generated viewer ## all tests, with everything they need
+test: setup-test lint unit outside loom doc generated viewer ## all tests, with everything they need
 	@echo "all tests passed"
 
 lint: ## formatting and the limits that clippy holds
@@ -34,6 +34,10 @@ lint: ## formatting and the limits that clippy holds
 unit: build ## tests of all crates
 	$(ONBEAT) repair
 	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) test --locked --workspace --no-fail-fast
+
+# In the same target directory: what the workspace has built is not built again.
+outside: ## a program outside the workspace, with ethercrab and onbeat-segment alone
+	cd tests/outside && $(CARGO) run --locked --target-dir ../../target
 
 loom: ## every interleaving of the ring and of the latest value, and broken twins that must fail
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked --release -p onbeat-rt --test ring_loom --test latest_loom

@@ -11,7 +11,7 @@
  *         if (onbeat_control_read(&bus, &cycle, NULL, NULL) == ONBEAT_OK && cycle.rung == ONBEAT_SAFE_STOP) ...
  *
  * C11 or C++17 with POSIX 2008 and the __atomic builtins of GCC and Clang, Linux. A handle is for one thread; open another one for the
- * next. A whole client: crates/onbeat/tests/control_c/client.c.
+ * next. A whole client: crates/onbeat-control/tests/control_c/client.c.
  */
 #ifndef ONBEAT_CONTROL_H
 #define ONBEAT_CONTROL_H

@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sii::Sii;
-use onbeat::ethercat::sim::{Description, Segment};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::sii::Sii;
+use onbeat_segment::{Description, Segment};
 use onbeat_rt::time::Instant;
 
 /// One datagram to the device at position 0.

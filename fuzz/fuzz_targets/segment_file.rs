@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::ethercat::sim::{Link, Nic};
+use onbeat_segment::{Link, Nic};
 use onbeat_rt::time::Instant;
 
 fuzz_target!(|text: &str| {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::ethercat::sim::Segment;
+use onbeat_segment::Segment;
 use onbeat_rt::time::Instant;
 
 const FILE: &str = "\

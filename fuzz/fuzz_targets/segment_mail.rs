@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::ethercat::sim::{Command, Segment};
+use onbeat_segment::{Command, Segment};
 use onbeat_rt::time::Instant;
 
 const FILE: &str = "[types.joint]\nkind = \"drive\"\nmailbox = 64\n[[devices]]\ntype = \"joint\"\nname = \"a\"\n";

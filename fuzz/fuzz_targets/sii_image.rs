@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::ethercat::sii::{Sii, SiiError};
+use onbeat_ethercat::sii::{Sii, SiiError};
 
 fuzz_target!(|bytes: &[u8]| {
     let first = Sii::decode(bytes);

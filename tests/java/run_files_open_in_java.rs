@@ -346,7 +346,12 @@ fn max_fields(file: &Path) -> BTreeMap<String, Vec<f64>> {
 }
 
 fn recorder(path: &Path, interval_ns: u64) -> Recorder {
-    let header = probe::header(&["onbeat", "measure", "timer"].map(str::to_owned), "timer", 1_763_712_000.123);
+    let header = probe::header(
+        &["onbeat", "measure", "timer"].map(str::to_owned),
+        "timer",
+        &[Series::ReleaseLatency],
+        1_763_712_000.123,
+    );
     Recorder::new(RunWriter::create(path, &header).unwrap(), Instant::from_ns(0), recording(interval_ns))
 }
 

@@ -13,13 +13,13 @@ use std::thread;
 use std::time::{Duration, Instant as Wall};
 
 use ethercrab::{MainDevice, MainDeviceConfig, PduStorage, Timeouts};
-use onbeat::ethercat::bus::{Bus, InProcess, Mode, Options, Packets, Wire};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::{Link, Segment};
-use onbeat::ethercat::step::{BusCycle, Controller};
 use onbeat::report::units::count;
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::bus::{Bus, InProcess, Mode, Options, Packets, Wire};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
+use onbeat_segment::{Link, Segment};
 use serde_json::{Value, json};
 
 use crate::Length;

@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     RunFile(#[from] RunFileError),
     #[error(transparent)]
-    Control(#[from] onbeat::ethercat::control::ControlError),
+    Control(#[from] onbeat_control::ControlError),
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error("a ring of {} slots cannot be masked", .0.slots)]

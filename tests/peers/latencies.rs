@@ -4,7 +4,7 @@ use std::path::Path;
 
 use onbeat::host::Host;
 use onbeat::probe;
-use onbeat::record::{Cell, Header, Recording, SpikeLimit, Timing, interval_ns_for};
+use onbeat::record::{Cell, Header, Recording, Series, SpikeLimit, Timing, interval_ns_for};
 
 pub(crate) const PERIOD_NS: u64 = 1_000_000;
 const STEPS: usize = 4096;
@@ -72,7 +72,7 @@ pub(crate) fn header(cell: Option<Cell>) -> Header {
         priority: 0,
         delay_ns: 0,
     };
-    let header = probe::header(&["peers".to_owned()], "timer", 1_763_712_000.0);
+    let header = probe::header(&["peers".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.0);
     Header { host: Host::default(), cell, timing: Some(timing), ..header }
 }
 

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use onbeat::bench::quietest_cpu;
-use onbeat::ethercat::control::{Client, ControlError, Image, Sharing};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::step::BusCycle;
 use onbeat::record::{RunFile, Series};
 use onbeat::report::units::count;
+use onbeat_control::{Client, ControlError, Image, Sharing};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::BusCycle;
 
 use crate::Length;
 use crate::failure::Failure;

@@ -19,7 +19,7 @@ use onbeat::cause::Explanation;
 use onbeat::cause::event::What;
 use onbeat::cause::keep::keep;
 use onbeat::probe;
-use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Why};
+use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Why};
 use onbeat_rt::{End, Outcome, Sample};
 use serde_json::Value;
 
@@ -196,7 +196,7 @@ impl Spike {
 
 /// A run of ten cycles, of which the last is the world's.
 fn write_run(path: &Path, world: &World, explanation: &Explanation) {
-    let mut header = probe::header(&["onbeat".to_owned()], "timer", 1_763_712_000.5);
+    let mut header = probe::header(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.5);
     header.host = serde_json::from_str(r#"{"kernel":"6.18.3"}"#).unwrap();
     let recording = Recording {
         period_ns: 100_000,

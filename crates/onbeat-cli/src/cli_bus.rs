@@ -1,8 +1,8 @@
 //! Options of `onbeat bus`.
 
 use clap::{Args, Subcommand};
-use onbeat::ethercat::control::{SdoAction, SdoRequest};
-use onbeat::ethercat::setup;
+use onbeat_control::{SdoAction, SdoRequest};
+use onbeat_ethercat::setup;
 
 use crate::complete;
 use crate::units::time_ns;

@@ -7,11 +7,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use onbeat::bench::sweep::Steps;
 use onbeat::load::{Load, LoadError};
-use onbeat::probe::{self, Choice, Description, Given, Kind, Value};
+use onbeat::probe::{Choice, Description, Given, Kind, Value};
 use onbeat_rt::Wait;
 
 use crate::cli::{LimitOptions, LoopOptions, OutputOptions, wait};
 use crate::complete;
+use crate::probes;
 use crate::units::time_ns;
 use clap_complete::engine::ArgValueCandidates;
 
@@ -105,7 +106,7 @@ fn one_load(text: &str) -> Result<Load, LoadError> {
 
 impl Subcommand for Measure {
     fn augment_subcommands(command: Command) -> Command {
-        probe::ALL.iter().fold(command, |command, probe| command.subcommand(of_probe(probe)))
+        probes::all().fold(command, |command, probe| command.subcommand(of_probe(probe)))
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -113,7 +114,7 @@ impl Subcommand for Measure {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        probe::ALL.iter().any(|probe| probe.name == name)
+        probes::all().any(|probe| probe.name == name)
     }
 }
 
@@ -175,7 +176,7 @@ impl FromArgMatches for Measure {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let unknown = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, matches) = matches.subcommand().ok_or_else(unknown)?;
-        let probe = probe::ALL.into_iter().find(|probe| probe.name == name).ok_or_else(unknown)?;
+        let probe = probes::all().find(|probe| probe.name == name).ok_or_else(unknown)?;
         let given = |choice: &Choice| Some((choice.name, matches.get_one::<Value>(choice.name)?.clone()));
         Ok(Self {
             probe,

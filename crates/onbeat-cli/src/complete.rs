@@ -11,11 +11,11 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
-use onbeat::ethercat::sim::FAULT_KINDS;
 use onbeat::host;
 use onbeat::inject::Fault;
 use onbeat::load::CATALOGUE;
 use onbeat::record::Series;
+use onbeat_segment::FAULT_KINDS;
 
 use crate::cli::Cli;
 use crate::cmd::runs::RUN_FILE;

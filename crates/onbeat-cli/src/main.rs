@@ -13,6 +13,7 @@ mod cmd;
 mod complete;
 #[cfg(test)]
 mod help_limits;
+mod probes;
 mod signals;
 mod term;
 mod units;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use onbeat::tune::{Journal, LiveHost, Purpose};
+use onbeat_tune::{Journal, LiveHost, Purpose};
 
 fn onbeat(dir: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));

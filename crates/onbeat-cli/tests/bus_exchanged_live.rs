@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use onbeat::ethercat::control::Client;
-use onbeat::ethercat::event::EventKind;
-use onbeat::robot::Phase;
+use onbeat_control::Client;
+use onbeat_ethercat::event::EventKind;
+use onbeat_robot::motion::Phase;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use onbeat::ethercat::control::{BusSide, DeviceState, Image, Presence, SdoAction, SdoFailure, Sharing, Timed};
-use onbeat::ethercat::event::{Event, EventKind};
-use onbeat::ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
-use onbeat::ethercat::step::BusCycle;
+use onbeat_control::{BusSide, DeviceState, Image, Presence, SdoAction, SdoFailure, Sharing, Timed};
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
+use onbeat_ethercat::step::BusCycle;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use serde_json::Value;
@@ -32,7 +32,7 @@ fn bus(name: &str) -> BusSide {
         input_values: vec![value(0x6041, 16, 0), value(0x6064, 32, 16)],
         increments: 65_536,
         travel: [0, 0],
-        setup: onbeat::ethercat::setup::DeviceSetup::default(),
+        setup: onbeat_ethercat::setup::DeviceSetup::default(),
     });
     let mut bus = Image::create(name, &layout, Sharing::WaitFree).unwrap();
     bus.set_state(0, DeviceState { al_state: 4, al_status: 0x1B, presence: Presence::Present });

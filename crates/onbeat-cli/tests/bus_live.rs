@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use onbeat::ethercat::control::{Client, Snapshot};
+use onbeat_control::{Client, Snapshot};
 use serde_json::Value;
 
 /// Longest wait for something that must come about; a loaded machine may stop for seconds.

@@ -21,7 +21,7 @@ names = ["hip", "knee"]
 #[test]
 fn a_robot_moves_drives_of_an_esi_file_beside_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    let esi = Path::new(env!("CARGO_MANIFEST_DIR")).join("../onbeat/tests/esi_files/servo.xml");
+    let esi = Path::new(env!("CARGO_MANIFEST_DIR")).join("../onbeat-segment/tests/esi_files/servo.xml");
     fs::copy(esi, folder.path().join("servo.xml")).unwrap();
     let file = folder.path().join("robot.toml");
     fs::write(&file, FILE).unwrap();

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use onbeat::ethercat::control::{Client, Snapshot};
-use onbeat::ethercat::event::EventKind;
-use onbeat::ethercat::layout::DeviceLayout;
+use onbeat_control::{Client, Snapshot};
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::layout::DeviceLayout;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

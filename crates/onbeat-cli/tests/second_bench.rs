@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use onbeat::tune::{Journal, LiveHost, Purpose};
+use onbeat_tune::{Journal, LiveHost, Purpose};
 use rustix::process::{Pid, Signal, kill_process};
 
 const FIRST: &str = "onbeat bench --for 12m";

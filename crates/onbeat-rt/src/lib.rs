@@ -19,6 +19,34 @@
 //! Nothing else, and the last two lines only where a task was made for them, on descriptors that were prepared before. `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under a seccomp filter that holds this
 //! table, fails when a `println!` is planted in a cycle, and counts the loop's allocations: none.
 //!
+//! # A loop on a scripted clock
+//!
+//! ```
+//! use core::sync::atomic::AtomicBool;
+//! use onbeat_rt::ring::Ring;
+//! use onbeat_rt::{Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Wait, split};
+//!
+//! let plan = Plan {
+//!     period_ns: 1_000_000,
+//!     first_release: Instant::from_ns(1_000_000),
+//!     deadline_ns: 1_000_000,
+//!     releases: 3,
+//!     wait: Wait::Sleep,
+//!     on_overrun: OnOverrun::SkipKeepPhase,
+//! };
+//! let mut slots: [Slot<Sample>; 8] = core::array::from_fn(|_| Slot::empty());
+//! let mut ring = Ring::over(&mut slots).unwrap();
+//! let (mut hot, mut cold) = split(&mut ring);
+//!
+//! // On a machine the clock is `sys::Monotonic`.
+//! let clock = MockClock::starting_at(Instant::from_ns(0), |_| 20_000);
+//! let mut task = |_: &Cycle| Flow::Continue;
+//! let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
+//!
+//! assert_eq!((outcome.slots, outcome.cycles, outcome.skipped), (3, 3, 0));
+//! assert!(cold.pop().is_some());
+//! ```
+//!
 //! # Absent on purpose
 //!
 //! No heap (`no_std`, no `alloc`: the compiler refuses), no logging, no strings, no `dyn`, no floating-point

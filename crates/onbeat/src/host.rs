@@ -2,15 +2,13 @@
 //!
 //! Read from `/proc` and `/sys`; nothing is changed, nothing needs rights. A fact that the machine does not tell is left out.
 
-mod user;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use user::{Foreign, foreign, owner, user_name};
+pub use onbeat_tune::user::{Foreign, foreign, owner, user_name};
 
 /// Facts of a machine by name, in the words that people read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

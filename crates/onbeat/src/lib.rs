@@ -10,29 +10,32 @@
 //! | [`probe`] | set-up of one measurement, and the loop's run from first to last sample |
 //! | [`load`] | what else the machine is made to do meanwhile |
 //! | [`inject`] | causes of lateness made on purpose, each with its own log |
-//! | [`input`] | files that people name: regular ones, of a bounded size |
 //! | [`record`] | run files: their only writer and their only reader |
 //! | [`import`] | files of other tools become run files |
 //! | [`cause`] | why a cycle was late: flight recorder, classifier, export |
-//! | [`ethercat`] | a segment of simulated devices, frame in, frame out |
-//! | [`robot`] | the motion controller: joints along trajectories, within limits, down the miss ladder |
-//! | [`tune`] | changes to the host, with a journal that can take each of them back |
 //! | [`mod@bench`] | tunings × loads, in turns |
 //! | [`report`] | from run files to figures, verdicts, tables and the page |
+//!
+//! Changes to the host are `onbeat-tune`'s, the words of buses `onbeat-ethercat`'s; robots, with the probes of their buses, stand in
+//! `onbeat-robot`.
+//!
+//! ```
+//! use onbeat::load::Load;
+//!
+//! let load: Load = "cpu=50%+disk".parse()?;
+//! assert_eq!(load.to_string(), "cpu=50%+disk");
+//! # Ok::<(), onbeat::load::LoadError>(())
+//! ```
 //!
 //! Data flows one way: loop → samples → histograms → run file → summary → table, page or JSON.
 
 pub mod bench;
 pub mod cause;
-pub mod ethercat;
 pub mod host;
 pub mod import;
 pub mod inject;
-pub mod input;
 pub mod load;
 pub mod probe;
 pub mod record;
 pub mod report;
-pub mod robot;
 pub mod thread;
-pub mod tune;

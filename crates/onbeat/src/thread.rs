@@ -4,7 +4,7 @@
 //! change it, and stands in the run file and in the report.
 //!
 //! Absent on purpose: changing the system's settings. Priority, affinity and memory locks belong to the thread and
-//! go with it; everything that stays is [`crate::tune`]'s, with a journal.
+//! go with it; everything that stays is [`onbeat_tune`]'s, with a journal.
 
 mod lockdown;
 mod memory;

@@ -9,11 +9,11 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
-use onbeat::ethercat::control::{BusSide, Client, Image, Owner, Sharing, Snapshot};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::step::BusCycle;
 use onbeat::probe::ports::{Output, Place};
 use onbeat::thread::{Ports, Wanted, lockdown};
+use onbeat_control::{BusSide, Client, Image, Owner, Sharing, Snapshot};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::BusCycle;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::{Monotonic, tick};
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Sample, Slot, Task, Wait, cycle, split};

@@ -12,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
 use onbeat::inject::{Detail, Error, Fault, Grid, InLoop, Injector, Plan, Target};
-use onbeat::tune::{LiveHost, repair};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow};
+use onbeat_tune::{LiveHost, repair};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use rustix::thread::sched_getaffinity;
 
@@ -217,7 +217,7 @@ fn a_cgroup_that_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair
     injector.kill().unwrap();
     injector.wait().unwrap();
     let repaired = repair(&state.path().join("journal"), &LiveHost::new()).unwrap();
-    assert!(!repaired.is_empty() && repaired.iter().all(onbeat::tune::Repaired::is_settled), "{repaired:?}");
+    assert!(!repaired.is_empty() && repaired.iter().all(onbeat_tune::Repaired::is_settled), "{repaired:?}");
     assert_eq!(cgroups(), before);
     comes_true("runs again", || target.state() == 'S');
 }

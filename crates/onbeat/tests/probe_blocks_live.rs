@@ -59,7 +59,7 @@ fn runs_that_take_turns_keep_their_accounts_and_figures_apart() {
     let origin = Monotonic.now();
     let paths = ["idle", "paper"].map(|load| dir.path().join(format!("{load}.onbeat.hlog")));
     let mut runs = paths.each_ref().map(|path| {
-        let header = probe::header(&["onbeat".into()], "timer", 0.0);
+        let header = probe::header(&["onbeat".into()], "timer", &[Series::ReleaseLatency], 0.0);
         Run::open(Destination { path, header, origin }, setting()).unwrap()
     });
     let none = Interruptions::default();

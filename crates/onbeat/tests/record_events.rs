@@ -1,16 +1,18 @@
 //! Events of bus and robot as notes of a run file: whole, bounded, counted, and under a limit.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use onbeat::ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat::probe::header;
 use onbeat::record::{Account, Header, MOST_OF_A_KIND, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit};
 use onbeat::report::gate::alarm_checks;
 use onbeat::report::{Outcome, Summary, closing};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_rt::time::Instant;
 use onbeat_rt::{End, Outcome as LoopOutcome, Sample};
 
 const MS: u64 = 1_000_000;
 const CYCLES: u64 = 2_000;
+/// What the bus probe is about.
+const BUS_SERIES: [Series; 3] = [Series::ResponseTime, Series::RoundTrip, Series::DeviceInterval];
 
 fn event(at_ms: u64, kind: EventKind, device: u16, code: u32) -> Event {
     Event { at_ns: at_ms * MS, cycle: at_ms, kind, device, old: 8, new: 4, code }
@@ -21,7 +23,7 @@ fn run(events: &[Event], lost: u64, most_alarms: Option<u64>) -> RunFile {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bus.onbeat.hlog");
     let words = ["onbeat".to_owned()];
-    let header = Header { most_alarms, ..header(&words, "bus", 0.0) };
+    let header = Header { most_alarms, ..header(&words, "bus", &BUS_SERIES, 0.0) };
     let recording =
         Recording { period_ns: MS, work_ns: 0, interval_ns: 1_000 * MS, spike_limit: SpikeLimit::TenTimesMedian };
     let mut recorder = Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
@@ -98,7 +100,8 @@ fn a_nuisance_does_not_make_the_file_grow_and_hides_no_other_kind() {
 
 #[test]
 fn an_event_of_a_later_version_is_passed_over_and_anything_else_that_cannot_be_read_is_not() {
-    let header = Header { schema: Header::SCHEMA.to_owned(), ..header(&["onbeat".to_owned()], "bus", 0.0) };
+    let header =
+        Header { schema: Header::SCHEMA.to_owned(), ..header(&["onbeat".to_owned()], "bus", &BUS_SERIES, 0.0) };
     let first = serde_json::to_string(&onbeat::record::Note::Run(Box::new(header))).unwrap();
     let read = |note: &str| {
         let text = format!("#[onbeat: {first}]\n#[onbeat: {note}]\n");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use onbeat::cause::keep::PACKED_MOST;
 use onbeat::cause::{Cause, CauseKind, Explanation, KeptWindow, SpikeFacts};
 use onbeat::probe;
-use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Timing, Why, WindowFate};
+use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Timing, Why, WindowFate};
 use onbeat::report::{Letters, Summary, spikes};
 use onbeat_rt::{End, Instant, Outcome, Sample};
 
@@ -29,7 +29,7 @@ fn run(cycles: u64, late: impl Fn(u64) -> u64) -> RunFile {
         priority: 0,
         delay_ns: 0,
     };
-    let mut header = probe::header(&["onbeat".to_owned()], "timer", 1_763_712_000.5);
+    let mut header = probe::header(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.5);
     header.timing = Some(timing);
     let recording =
         Recording { period_ns: PERIOD, work_ns: 0, interval_ns: SECOND, spike_limit: SpikeLimit::Above(LIMIT) };

@@ -36,7 +36,7 @@ fn setting() -> Setting {
 fn cycles_under_way_while_the_clock_is_set_are_excluded_and_counted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("timer.onbeat.hlog");
-    let header = probe::header(&["onbeat".into()], "timer", 0.0);
+    let header = probe::header(&["onbeat".into()], "timer", &[Series::ReleaseLatency], 0.0);
     let mut run = Run::open(Destination { path: &path, header, origin: Monotonic.now() }, setting()).unwrap();
     let (mut machine, mut looks) = (of_this_machine(), 0);
     run.surround(Box::new(move || {

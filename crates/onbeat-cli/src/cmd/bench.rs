@@ -13,9 +13,9 @@ use onbeat::probe::run::{overrun_words, wait_words};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
 use onbeat::report::binomial::needed_with_none_over;
 use onbeat::report::units::{count, time_ns};
-use onbeat::tune::TuneError;
 use onbeat_rt::Wait;
 use onbeat_rt::cycle::Phase;
+use onbeat_tune::TuneError;
 
 use super::{
     Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, queue, repair_first, runs, setting, show,

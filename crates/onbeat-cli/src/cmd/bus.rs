@@ -4,15 +4,16 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat::ethercat::bus::BusError;
-use onbeat::ethercat::control::{
-    Client, Counter, Device, Events, Presence, SdoAction, SdoFailure, Silence, Snapshot, Stats, Timed,
-};
-use onbeat::ethercat::event::Event;
-use onbeat::ethercat::layout::{DeviceLayout, MappedValue};
-use onbeat::ethercat::step::RobotState;
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
+use onbeat_control::{
+    Client, Counter, Device, Events, Presence, SdoAction, SdoFailure, Silence, Snapshot, Stats, Timed,
+};
+use onbeat_ethercat::al;
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::layout::{DeviceLayout, MappedValue};
+use onbeat_ethercat::step::RobotState;
+use onbeat_robot::bus::BusError;
 use serde_json::{Map, Value, json};
 
 use super::bus_scan::scan;
@@ -137,13 +138,10 @@ fn robot_json(robot: &RobotState, devices: &[DeviceLayout]) -> Value {
 }
 
 pub(super) fn al_words(state: u16) -> String {
-    match state {
-        0 => "-".to_owned(),
-        1 => "INIT".to_owned(),
-        2 => "PREOP".to_owned(),
-        4 => "SAFEOP".to_owned(),
-        8 => "OP".to_owned(),
-        other => format!("0x{other:x}"),
+    match (state, al::name(state)) {
+        (0, _) => "-".to_owned(),
+        (_, Some(name)) => name.to_owned(),
+        (other, None) => format!("0x{other:x}"),
     }
 }
 

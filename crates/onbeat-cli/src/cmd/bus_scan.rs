@@ -1,11 +1,11 @@
 //! `onbeat bus scan`: which devices are on a cable, without changing one of them.
 
-use onbeat::ethercat::bus::{Beside, BusError, Identity, InProcess, Packets, Scanned, scan as scan_on};
-use onbeat::ethercat::carrier::{Interface, Role, User};
-use onbeat::ethercat::control::{Client, names};
-use onbeat::ethercat::sim::{Link, Segment};
 use onbeat::report::table::{Column, Row, Table};
+use onbeat_control::{Client, names};
+use onbeat_ethercat::carrier::{Interface, Role, User};
+use onbeat_robot::bus::{Beside, BusError, Identity, InProcess, Packets, Scanned, scan as scan_on};
 use onbeat_rt::sys::Monotonic;
+use onbeat_segment::{Link, Segment};
 use serde_json::{Value, json};
 
 use super::bus::{BusFailure, al_words, print_json};

@@ -1,18 +1,19 @@
 //! `onbeat cell`: the process of one cell; the bench talks to it over its standard input and output.
 
 use onbeat::bench::cell::{Answer, Served};
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::sim::Segment;
-use onbeat::probe::bus::{self, Makes, Still};
 use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
 use onbeat::probe::{self, Destination, Run};
 use onbeat::record::{Cell, NoFigures};
-use onbeat::robot::{MotionController, Robot, Trajectory};
+use onbeat_ethercat::layout::Layout;
+use onbeat_robot::motion::{MotionController, Robot, Trajectory};
+use onbeat_robot::probe::bus::{self, Makes, Still};
 use onbeat_rt::Instant;
+use onbeat_segment::Segment;
 
 use super::{Failure, ThreadChoice, Verdict, setting};
 use crate::cli::{CellOptions, With};
+use crate::probes;
 use crate::signals::{self, OnUsr1};
 
 /// What goes wrong is reported to the bench alone, which reports it to people once.
@@ -26,7 +27,7 @@ pub(crate) fn run(options: CellOptions) -> Result<Verdict, Failure> {
 fn serve(options: CellOptions) -> Result<Verdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let cell = Cell { tuning: options.tuning, load: options.load.clone() };
-    let mut header = probe::header(&super::typed(), "timer", options.started);
+    let mut header = probe::header(&super::typed(), "timer", probes::series_of("timer"), options.started);
     header.cell = Some(cell);
     let thread = ThreadChoice {
         cpu: options.cpu,

@@ -5,13 +5,13 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use onbeat::input;
 use onbeat::record::{LimitNote, Series};
 use onbeat::report::compare::{Digest, SHARES};
 use onbeat::report::gate::{Baseline, Check, Chosen, Gate, alarm_checks, baseline_checks, limit_checks};
 use onbeat::report::junit::junit;
 use onbeat::report::statistics::Share;
 use onbeat::report::{CellSummary, Outcome};
+use onbeat_ethercat::input;
 
 use super::compare::{digest, names};
 use super::{Failure, Verdict, runs, whole};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::Labels;
 use onbeat::import::{self, Asked, Format, Stream};
-use onbeat::input;
 use onbeat::record::{Cell, Series};
 use onbeat::report::imported::UNKNOWN;
+use onbeat_ethercat::input;
 
 use super::{Failure, Verdict, runs, show, typed};
 use crate::cli_files::{ImportOptions, Unit};

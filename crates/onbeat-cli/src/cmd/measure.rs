@@ -137,7 +137,7 @@ impl One<'_> {
         let began = Monotonic.now();
         let mut load = Beside::start(self.load, options.load_dir.as_deref())?;
         let origin = self.zero.at;
-        let mut header = probe::header(&typed(), probe.name, self.zero.unix_s);
+        let mut header = probe::header(&typed(), probe.name, probe.series, self.zero.unix_s);
         header.limit = limit(&options.limit, probe.series[0]);
         header.most_alarms = most_alarms(&options.limit);
         let all = releases(self.duration_ns, &options.looping);

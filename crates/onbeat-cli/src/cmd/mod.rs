@@ -42,8 +42,8 @@ use onbeat::record::{LimitNote, RunFileError, Series, SpikeLimit, interval_ns_fo
 use onbeat::report::Outcome;
 use onbeat::report::page::PageError;
 use onbeat::thread::Wanted;
-use onbeat::tune::TuneError;
 use onbeat_rt::Wait;
+use onbeat_tune::TuneError;
 
 use crate::cli::{LimitOn, LimitOptions, LoopOptions};
 
@@ -129,23 +129,23 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Spike(#[from] spike::NoSpike),
     #[error(transparent)]
-    Segment(#[from] onbeat::ethercat::sim::DescriptionError),
+    Segment(#[from] onbeat_segment::DescriptionError),
     #[error(transparent)]
-    Carrier(#[from] onbeat::ethercat::carrier::CarrierError),
+    Carrier(#[from] onbeat_ethercat::carrier::CarrierError),
     #[error(transparent)]
-    Control(#[from] onbeat::ethercat::control::ControlError),
+    Control(#[from] onbeat_control::ControlError),
     #[error(transparent)]
     Bus(#[from] bus::BusFailure),
     #[error(transparent)]
-    BringUp(#[from] onbeat::ethercat::bus::BusError),
+    BringUp(#[from] onbeat_robot::bus::BusError),
     #[error(transparent)]
-    Robot(#[from] onbeat::robot::RobotError),
+    Robot(#[from] onbeat_robot::motion::RobotError),
     #[error("the robot file's trajectory: {0}")]
     Trajectory(String),
     #[error(transparent)]
-    CannotPlay(#[from] onbeat::robot::TrajectoryError),
+    CannotPlay(#[from] onbeat_robot::motion::TrajectoryError),
     #[error("{path}: {source}")]
-    Played { path: PathBuf, source: onbeat::robot::TrajectoryError },
+    Played { path: PathBuf, source: onbeat_robot::motion::TrajectoryError },
     #[error("--trajectory commander follows goals through the image; say its name by --name NAME")]
     NoImageName,
     #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
@@ -278,7 +278,7 @@ const WARMUP_CYCLES: u64 = 10;
 
 /// What a killed onbeat has left is put back before anything else is done.
 pub(crate) fn repair_first() -> Result<(), Failure> {
-    for sentence in repair::put_back(onbeat::tune::UndoMode::Careful)?.0 {
+    for sentence in repair::put_back(onbeat_tune::UndoMode::Careful)?.0 {
         crate::term::advise(crate::term::Tone::Careful, &sentence);
     }
     Ok(())

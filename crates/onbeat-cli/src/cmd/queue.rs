@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::probe::Interruptions;
-use onbeat::tune::{LiveHost, journal};
+use onbeat_tune::{LiveHost, journal};
 
 use crate::term::{Tone, advise};
 

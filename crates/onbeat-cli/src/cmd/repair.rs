@@ -3,9 +3,9 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use onbeat::ethercat::control::remove_leftovers;
 use onbeat::load::kill_session;
-use onbeat::tune::{self, LiveHost, UndoMode, journal};
+use onbeat_control::remove_leftovers;
+use onbeat_tune::{LiveHost, UndoMode, journal};
 
 use super::{Failure, Verdict};
 use crate::cli::RepairOptions;
@@ -31,9 +31,9 @@ pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
 /// looks after its own.
 pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
-    let repaired = tune::repair::repair_as(&journal_directory(), &host, mode)?;
+    let repaired = onbeat_tune::repair::repair_as(&journal_directory(), &host, mode)?;
     let finished: Vec<_> =
-        repaired.iter().filter(|one| !matches!(one.ending, tune::repair::Ending::InUse { .. })).collect();
+        repaired.iter().filter(|one| !matches!(one.ending, onbeat_tune::repair::Ending::InUse { .. })).collect();
     let mut sentences: Vec<String> = finished.iter().flat_map(|one| one.sentences()).collect();
     let recorders = onbeat::cause::remove_leftovers();
     if recorders > 0 {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use onbeat::bench::conduct::BENCH_FILE;
 use onbeat::bench::turns::{Begun, TurnsPlan};
-use onbeat::input;
 use onbeat::probe::RunError;
 use onbeat::record::{EndReason, Header, Past, RunFile, RunFileError};
+use onbeat_ethercat::input;
 
 use super::Failure;
 use super::runs::RUN_FILE;

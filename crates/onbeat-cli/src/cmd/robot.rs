@@ -6,23 +6,23 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use onbeat::cause::{Cause, Explanation};
-use onbeat::ethercat::bus::{Bus, InProcess, Mode, Options, Packets, Wire};
-use onbeat::ethercat::control::{BusSide, Image, Settings};
-use onbeat::ethercat::event::Event;
-use onbeat::ethercat::layout::Layout;
-use onbeat::ethercat::served::{Attending, Serving, serve};
-use onbeat::ethercat::sim::{Description, Link, Segment};
-use onbeat::input;
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run};
 use onbeat::record::{Account, Header, Recorder, RunFile, Series};
-use onbeat::robot::{
+use onbeat_control::{BusSide, Image, Settings};
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::input;
+use onbeat_ethercat::layout::Layout;
+use onbeat_robot::bus::{Bus, InProcess, Mode, Options, Packets, Wire};
+use onbeat_robot::motion::{
     Commanded, GoalPlace, LoopView, MotionController, Orders, Outlets, Phase, Reason, Robot as Joints, RobotEvent,
     RobotTask, RobotView, Rung, Seen, SpikeView, Trajectory,
 };
+use onbeat_robot::served::{Attending, Serving, serve};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Consumer, Instant, Slot, split};
+use onbeat_segment::{Description, Link, Segment};
 use serde_json::json;
 
 use super::measure::Zero;
@@ -230,7 +230,7 @@ fn header(options: &RobotRunOptions, zero: Zero) -> Header {
         series: vec![Series::ReleaseLatency],
         limit: limit(&options.limit, Series::ReleaseLatency),
         most_alarms: most_alarms(&options.limit),
-        ..probe::header(&typed(), "robot", zero.unix_s)
+        ..probe::header(&typed(), "robot", &[], zero.unix_s)
     }
 }
 

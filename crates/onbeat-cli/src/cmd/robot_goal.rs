@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat::ethercat::control::{Client, Commander, ControlError, GoalAnswer, Snapshot};
-use onbeat::ethercat::event_words::stop_reason;
-use onbeat::ethercat::step::RobotState;
+use onbeat_control::{Client, Commander, ControlError, GoalAnswer, Snapshot};
+use onbeat_ethercat::event_words::stop_reason;
+use onbeat_ethercat::step::RobotState;
 
 use super::{Failure, Verdict};
 use crate::cli_robot::GoalOptions;

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use onbeat::bench::conduct::BENCH_FILE;
-use onbeat::input;
 use onbeat::record::{RunFile, Series};
 use onbeat::report::page::page;
 use onbeat::report::verdict::Limit;
 use onbeat::report::{Summary, imported};
+use onbeat_ethercat::input;
 use serde::Serialize;
 
 use super::Failure;

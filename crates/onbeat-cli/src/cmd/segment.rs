@@ -10,11 +10,12 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use onbeat::ethercat::carrier::{Beside, CarrierError, Interface, LOG_QUEUE, Pcap, Role, serve};
-use onbeat::ethercat::sim::{Description, FaultLog, Happening, Link, Logged, Segment as Devices};
-use onbeat::input;
 use onbeat::probe::Interruptions;
 use onbeat::thread::Wanted;
+use onbeat_ethercat::carrier::{CarrierError, Interface, Role};
+use onbeat_ethercat::input;
+use onbeat_segment::serving::{Beside, LOG_QUEUE, Pcap, serve};
+use onbeat_segment::{Description, FaultLog, Happening, Link, Logged, Segment as Devices};
 
 use super::{Failure, Verdict, segment_orders};
 use crate::cli_segment::{Segment, SegmentRunOptions};

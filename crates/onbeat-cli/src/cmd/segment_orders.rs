@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use onbeat::ethercat::carrier::{Answer, Control, Order, Orders, SegmentStatus, ask};
-use onbeat::ethercat::sim::{FAULT_KINDS, FaultWords};
+use onbeat_segment::serving::{Answer, Control, Order, Orders, SegmentStatus, ask};
+use onbeat_segment::{FAULT_KINDS, FaultWords};
 
 use super::repair::state_directory;
 use super::{Failure, Verdict};

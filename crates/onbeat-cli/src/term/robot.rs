@@ -1,9 +1,9 @@
 //! A robot in a terminal: pure functions from a view to lines.
 
-use onbeat::ethercat::event::Event;
-use onbeat::ethercat::event_words::{PHASES, RUNGS, stop_reason};
 use onbeat::report::units::{Letters, count, percent, time_ns};
-use onbeat::robot::{DeviceView, JointState, JointView, Phase, Reason, RobotView, Rung, StopReason};
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::event_words::{PHASES, RUNGS, stop_reason};
+use onbeat_robot::motion::{DeviceView, JointState, JointView, Phase, Reason, RobotView, Rung, StopReason};
 
 use super::Tone;
 
@@ -254,9 +254,9 @@ fn cut(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use onbeat::ethercat::layout::Layout;
-    use onbeat::ethercat::sim::Segment;
-    use onbeat::robot::{Robot, Seen, SpikeView};
+    use onbeat_ethercat::layout::Layout;
+    use onbeat_robot::motion::{Robot, Seen, SpikeView};
+    use onbeat_segment::Segment;
 
     use super::*;
 

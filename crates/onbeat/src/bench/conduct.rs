@@ -20,7 +20,7 @@ use crate::record::{
     Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, LoadEvent, Note, Progress, RunWriter, WriteError,
 };
 use crate::thread::{AheadOfLoad, Grant, Wanted};
-use crate::tune::TuneError;
+use onbeat_tune::TuneError;
 
 /// How often the bench looks up from waiting for a block.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -241,7 +241,7 @@ impl<'c> Conductor<'c> {
     ) -> Result<Self, BenchError> {
         let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let origin = Monotonic.now();
-        let header = probe::header(&plan.command, "bench", started_unix_s);
+        let header = probe::header(&plan.command, "bench", &[], started_unix_s);
         let file = RunWriter::create(&dir.join(BENCH_FILE), &header)?;
         let (explainer, ladder) = if plan.causes { Explainer::open_or_say(NO_LOOP_YET) } else { (None, Vec::new()) };
         Ok(Self {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::load::kill_session;
 use crate::thread::{Grant, Refusal, shell_line, this_program};
-use crate::tune::shield::Free;
-use crate::tune::{CpuList, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode, journal};
+use onbeat_tune::shield::Free;
+use onbeat_tune::{CpuList, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode, journal};
 
 /// The journal of a bench, and its shield when it has one.
 pub(super) struct Shielding {

@@ -1,6 +1,6 @@
 //! `cpu_quota` and `cgroup_freezer`: a cgroup of the injector's own that holds the loop back.
 //!
-//! The cgroup is below the one that the loop's thread is in, and is made under the journal of [`crate::tune`]: when the injector
+//! The cgroup is below the one that the loop's thread is in, and is made under the journal of [`onbeat_tune`]: when the injector
 //! ends, or `onbeat repair` runs after it was killed, the threads go back and the cgroup is removed.
 //!
 //! A quota counts for all threads of a cgroup, so one of the injector's uses it up on the loop's CPU; when the kernel has
@@ -18,9 +18,9 @@ use super::actor::{Disturb, other_cpu, sleep_until};
 use super::log::Done;
 use super::plan::{Aim, Plan};
 use crate::thread::Wanted;
-use crate::tune::change::{CgroupVersion, Kind};
-use crate::tune::journal::default_directory;
-use crate::tune::{HostFiles, Intent, Journal, Key, LiveHost, Purpose, TuneError, UndoMode, tasks};
+use onbeat_tune::change::{CgroupVersion, Kind};
+use onbeat_tune::journal::default_directory;
+use onbeat_tune::{HostFiles, Intent, Journal, Key, LiveHost, Purpose, TuneError, UndoMode, tasks};
 
 const ID: &str = "inject.cgroup";
 const NAME: &str = "onbeat-inject";

@@ -20,7 +20,7 @@
 //!
 //! Absent on purpose: anything that outlives the process unrecorded. Threads, affinities, policies, programs in the kernel and
 //! descriptor limits go with it; what is done to another process is taken back by a guard that survives (`outside.rs`); a cgroup
-//! is made under the journal of [`crate::tune`] (`cgroups.rs`). No other program's thread is touched but the target's.
+//! is made under the journal of [`onbeat_tune`] (`cgroups.rs`). No other program's thread is touched but the target's.
 
 mod actor;
 mod cgroups;

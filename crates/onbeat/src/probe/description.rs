@@ -1,7 +1,7 @@
 //! What a probe is to those who start it: a name, a sentence, defaults, options of its own, and how it is opened.
 //!
 //! The command line, its help, the man pages and the run file's header are made of these descriptions, so that a probe is
-//! a file of its own and a line in [`super::ALL`].
+//! a file of its own and a line in the list of its crate.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,6 @@ use std::sync::atomic::AtomicBool;
 
 use super::ports::{Made, Place};
 use super::run::Setting;
-use crate::ethercat::bus::BusError;
-use crate::ethercat::sim::DescriptionError;
 use crate::record::{Figures, Recorder, Series};
 
 /// A probe, as those who start it see it.
@@ -289,20 +287,6 @@ pub enum ProbeError {
         /// The distance of edges, in microseconds.
         period_us: f64,
     },
-    /// Devices that are not through with one cycle when the next begins.
-    #[error(
-        "devices that take {delay_us} us for their own cycle are not through before the next frame, {period_us} us later; shorten \
-         --device-delay or lengthen --period"
-    )]
-    DeviceDelay {
-        /// The device delay, in microseconds.
-        delay_us: f64,
-        /// T, in microseconds.
-        period_us: f64,
-    },
-    /// A file does not describe a robot.
-    #[error(transparent)]
-    Robot(#[from] crate::robot::RobotError),
     /// An option that this probe, asked like this, could not keep.
     #[error("{option} has no meaning here: {why}; leave it out")]
     NoMeaning {
@@ -332,17 +316,6 @@ pub enum ProbeError {
         source: io::Error,
         /// What to do next, after a semicolon, where something is known.
         hint: &'static str,
-    },
-    /// The image that is to be shared cannot be made.
-    #[error(transparent)]
-    Control(#[from] crate::ethercat::control::ControlError),
-    /// More readers than make sense.
-    #[error("{readers} readers; at most {most} threads read the image")]
-    TooManyReaders {
-        /// Asked for.
-        readers: u32,
-        /// The most there may be.
-        most: u32,
     },
     /// There is no GPIO.
     #[error(
@@ -377,12 +350,9 @@ pub enum ProbeError {
         /// How many lines it has.
         lines: u32,
     },
-    /// The bus did not come up, or is not to be had.
+    /// What stands in the way of a probe that another crate brings.
     #[error(transparent)]
-    Bus(#[from] BusError),
-    /// A file does not describe a segment.
-    #[error(transparent)]
-    Segment(#[from] DescriptionError),
+    Own(Box<dyn std::error::Error + Send + Sync>),
     /// A thread could not be started.
     #[error("cannot start the thread of {what}: {source}; the limit of threads (ulimit -u) may be reached")]
     Thread {

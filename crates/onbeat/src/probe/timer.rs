@@ -30,7 +30,7 @@ pub const TIMER: Description = Description {
 };
 
 /// Polls the clock until work that began at `start` has taken `work_ns`, as a controller of that length would compute.
-pub(super) fn work(start: Instant, work_ns: u64) {
+pub fn work(start: Instant, work_ns: u64) {
     let until = start.plus_ns(work_ns);
     while work_ns > 0 && Monotonic.now() < until {
         core::hint::spin_loop();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ethercat::event::{Event, EventKind};
+use onbeat_ethercat::event::{Event, EventKind};
 
 /// Notes of one kind and file; further events of the kind are counted.
 pub const MOST_OF_A_KIND: u64 = 100;

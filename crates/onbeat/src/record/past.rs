@@ -135,7 +135,7 @@ impl Past {
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
     pub fn open(path: &Path) -> Result<Self, RunFileError> {
         let failed = |source| RunFileError::Read { path: path.to_owned(), source };
-        crate::input::open(path).map_err(failed)?;
+        onbeat_ethercat::input::open(path).map_err(failed)?;
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         lock_of(&file).map_err(|()| RunFileError::BeingWritten { path: path.to_owned() })?;
         let mut reading = Reading::default();
@@ -229,7 +229,7 @@ fn untold(path: &Path, run_line: &[u8], orphans: &[u8], block: u32) -> Result<Op
 
 /// Whether somebody has a run file open who writes it. A writer that is killed has it open no more.
 pub(super) fn is_being_written(path: &Path) -> bool {
-    crate::input::open(path)
+    onbeat_ethercat::input::open(path)
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK))
 }
 

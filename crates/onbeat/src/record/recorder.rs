@@ -16,7 +16,7 @@ use super::{
     Account, Block, Figures, Maxima, NoFigures, Note, Past, Remark, RunWriter, Second, Series, SpikeLimit, Stall, Why,
     WriteError,
 };
-use crate::ethercat::event::Event;
+use onbeat_ethercat::event::Event;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A `maxima` note is written when it holds this many values: what kill -9 can lose of them.

@@ -133,7 +133,7 @@ impl RunFile {
     /// [`RunFileError`], with path and line. A last line that was cut off in the middle is no error.
     pub fn read(path: &Path) -> Result<Self, RunFileError> {
         let is_being_written = past::is_being_written(path);
-        let bytes = crate::input::read(path, MOST_BYTES)
+        let bytes = onbeat_ethercat::input::read(path, MOST_BYTES)
             .map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
         let mut run = Self::parse(path, &bytes)?;
         run.goes_on = is_being_written && !run.is_complete();

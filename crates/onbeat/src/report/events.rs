@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::units::{count, listed};
 use super::verdict::Outcome;
-use crate::ethercat::event::EventKind;
 use crate::record::{EventNote, EventsLeftOut, RunFile};
+use onbeat_ethercat::event::EventKind;
 
 /// Incidents that are listed one by one.
 const TOLD: usize = 5;
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn note(t: f64, kind: EventKind, device: Option<&str>, code: u32) -> EventNote {
-        let event = crate::ethercat::event::Event { at_ns: 0, cycle: 1, kind, device: 0, old: 3, new: 2, code };
+        let event = onbeat_ethercat::event::Event { at_ns: 0, cycle: 1, kind, device: 0, old: 3, new: 2, code };
         EventNote {
             t,
             cycle: 1,

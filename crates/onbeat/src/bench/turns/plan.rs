@@ -95,7 +95,7 @@ impl TurnsPlan {
     }
 
     pub(super) fn header(&self, zero: &Zero) -> Header {
-        probe::header(&self.command, self.probe.name, zero.unix_s)
+        probe::header(&self.command, self.probe.name, self.probe.series, zero.unix_s)
     }
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use rustix::io::Errno;
 
 use super::*;
-use crate::tune::{CpuList, repair};
+use onbeat_tune::{CpuList, repair};
 
 const LOOP: i32 = 501;
 const OWN: i32 = 500;
@@ -191,7 +191,7 @@ fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
     drop(ground.journal.take());
     host.0.borrow_mut().lives = false;
     let repaired = repair(journal.path(), &host).unwrap();
-    assert!(repaired.iter().all(crate::tune::Repaired::is_settled), "{repaired:?}");
+    assert!(repaired.iter().all(onbeat_tune::Repaired::is_settled), "{repaired:?}");
     assert_eq!(host.place_of(LOOP), "/cg/freezer/robots");
     assert!(host.directories("/cg/freezer/robots/onbeat-inject").is_err());
 }

@@ -1,0 +1,315 @@
+//! What lies where in the shared memory. `docs/control.md` and `include/onbeat_control.h` say the same for people and for C.
+//!
+//! Words are in the machine's own byte order: the memory never leaves it.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use onbeat_rt::latest::Latest;
+
+use super::map::Shared;
+use onbeat_ethercat::step::{BusCycle, RobotState};
+
+/// "ONBEATCI" in the memory of a little-endian machine.
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATCI");
+/// Changes with every change of this file.
+pub(super) const ABI: u32 = 3;
+/// Slots of the image, of the wanted outputs, and of goals.
+pub(super) const SLOTS: usize = 4;
+/// Events that are kept.
+pub(super) const EVENTS: usize = 1024;
+/// Bytes of an event.
+pub(super) const EVENT_BYTES: usize = 32;
+/// SDO requests that can be under way.
+pub(super) const REQUESTS: usize = 16;
+/// Most bytes of an SDO request or answer.
+pub(super) const REQUEST_BYTES: usize = 1024;
+/// Bytes of [`BusCycle`] and [`RobotState`] in a slot.
+pub(super) const CYCLE_BYTES: usize = 56;
+/// Where the robot's begin.
+const ROBOT_AT: usize = 48;
+/// Bytes of a device's record, and of a value's.
+pub(super) const DEVICE_BYTES: usize = 128;
+pub(super) const VALUE_BYTES: usize = 16;
+/// Bytes of a joint's record, and of what stands before the positions of a goal: whose it is, when it was made, its flags.
+pub(super) const JOINT_BYTES: usize = 32;
+pub(super) const GOAL_BYTES: usize = 24;
+/// Of a goal: whoever gave it leaves, and is not missed.
+pub(super) const LAST_GOAL: u64 = 1;
+/// Bytes of a name.
+pub(super) const NAME_BYTES: usize = 64;
+
+/// How the bus process fares, as it says itself; that it died nobody writes down.
+pub(super) mod state {
+    pub(crate) const RUNNING: u32 = 1;
+    pub(crate) const ENDED: u32 = 2;
+    pub(crate) const REPLACED: u32 = 3;
+}
+
+/// The first page: who and how much. Constant once `magic` is there, but for `state` and `answered_at`.
+#[repr(C, align(64))]
+pub(super) struct Header {
+    pub(super) magic: AtomicU64,
+    pub(super) abi: AtomicU32,
+    pub(super) sharing: AtomicU32,
+    pub(super) total_bytes: AtomicU64,
+    pub(super) layout_hash: AtomicU64,
+    pub(super) generation: AtomicU64,
+    pub(super) bus: AtomicU64,
+    pub(super) state: AtomicU32,
+    pub(super) waking: AtomicU32,
+    pub(super) devices: AtomicU32,
+    pub(super) values: AtomicU32,
+    pub(super) input_bytes: AtomicU32,
+    pub(super) output_bytes: AtomicU32,
+    pub(super) stale_after: AtomicU32,
+    pub(super) events: AtomicU32,
+    pub(super) places: [AtomicU64; 8],
+    pub(super) segment: [AtomicU64; NAME_BYTES / 8],
+    /// Joints that follow goals; 0 where none are followed.
+    pub(super) joints: AtomicU32,
+    /// Older goals are not followed, in µs.
+    pub(super) goal_age_us: AtomicU32,
+    pub(super) joints_at: AtomicU64,
+    pub(super) goals_at: AtomicU64,
+    /// When all frames of a cycle came back last, by `CLOCK_MONOTONIC` in ns; 0 before the first cycle. Changes, as `state` does.
+    pub(super) answered_at: AtomicU64,
+}
+
+/// A word with a cache line of its own.
+#[repr(C, align(64))]
+pub(super) struct Word(pub(super) AtomicU64);
+
+/// What changes from cycle to cycle. Each word has one writer at a time, and a line of its own.
+#[repr(C, align(64))]
+pub(super) struct Live {
+    /// Publications of the image; the bus writes.
+    pub(super) image: Word,
+    /// Publications of the wanted outputs; the owner writes.
+    pub(super) outputs: Word,
+    /// Events so far; the bus writes.
+    pub(super) events: Word,
+    /// The process that owns the outputs, 0 for none.
+    pub(super) owner: Word,
+    /// The owner that left in order last.
+    pub(super) left: Word,
+    /// Counts up when there is a new image and somebody waits.
+    pub(super) wake: Futex,
+    /// Not 0 when somebody waits.
+    pub(super) waiting: Futex,
+    /// SDO requests so far.
+    pub(super) orders: Word,
+    /// Publications of goals; the commander writes.
+    pub(super) goals: Word,
+    /// The process that commands, 0 for none.
+    pub(super) commander: Word,
+    /// The commander that left in order last.
+    pub(super) commander_left: Word,
+    /// What became of the goal that was looked at last: its number × 4 + the answer; whoever follows goals writes.
+    pub(super) answer: Word,
+}
+
+/// 32 bits that the kernel can wait on.
+#[repr(C, align(64))]
+pub(super) struct Futex(pub(super) AtomicU32);
+
+/// One SDO request, from asking to having the answer.
+#[repr(C, align(64))]
+pub(super) struct Request {
+    /// Who asks; 0 when the record is free.
+    pub(super) holder: AtomicU64,
+    /// See [`phase`].
+    pub(super) phase: AtomicU32,
+    pub(super) spare: AtomicU32,
+    /// Requests are served in this order.
+    pub(super) order: AtomicU64,
+    /// Device, index, entry, whether complete, whether a write: bits 0, 16, 32, 40, 41.
+    pub(super) target: AtomicU64,
+    /// Bytes of `data`.
+    pub(super) length: AtomicU64,
+    /// How it went in bits 32.., an abort code in bits 0..
+    pub(super) outcome: AtomicU64,
+    pub(super) data: [AtomicU64; REQUEST_BYTES / 8],
+}
+
+/// Where an SDO request stands.
+pub(super) mod phase {
+    pub(crate) const IDLE: u32 = 0;
+    pub(crate) const ASKED: u32 = 1;
+    pub(crate) const TAKEN: u32 = 2;
+    pub(crate) const ANSWERED: u32 = 3;
+    pub(crate) const ABANDONED: u32 = 4;
+}
+
+// As `include/onbeat_control.h` asserts them; its header ends before the padding.
+const _: () = assert!(size_of::<Header>() == 256 && std::mem::offset_of!(Header, goals_at) == 224);
+const _: () = assert!(size_of::<Live>() == 768 && std::mem::offset_of!(Live, answer) == 704);
+const _: () = assert!(size_of::<Request>() == 1088 && std::mem::offset_of!(Request, data) == 48);
+const _: () = assert!(size_of::<super::stats::Block>() == 19_328);
+
+// SAFETY: `repr(C)`, atomics only.
+unsafe impl Shared for Header {}
+// SAFETY: as above.
+unsafe impl Shared for Live {}
+// SAFETY: as above.
+unsafe impl Shared for Request {}
+
+/// What decides where everything lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub(super) devices: usize,
+    pub(super) values: usize,
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    pub(super) joints: usize,
+}
+
+impl Numbers {
+    /// Words of a goal behind its head: a bit for each joint, then a position for each.
+    pub(super) const fn goal_words(self) -> usize {
+        self.joints.div_ceil(64) + self.joints
+    }
+}
+
+/// Where everything lies, in bytes from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) live: usize,
+    pub(super) lock: usize,
+    pub(super) table: usize,
+    pub(super) states: usize,
+    pub(super) image: usize,
+    pub(super) outputs: usize,
+    pub(super) events: usize,
+    pub(super) stats: usize,
+    pub(super) requests: usize,
+    pub(super) joints: usize,
+    pub(super) goals: usize,
+    pub(super) total: usize,
+    pub(super) image_slot_words: usize,
+    pub(super) output_slot_words: usize,
+    pub(super) goal_slot_words: usize,
+}
+
+impl Places {
+    pub(super) fn of(numbers: Numbers) -> Self {
+        // Who reads one slot and who writes the next have no cache line in common.
+        let slot_words = |parts: &[usize]| Latest::slot_words(parts).next_multiple_of(8);
+        let image_slot_words = slot_words(&[CYCLE_BYTES, numbers.inputs, numbers.outputs]);
+        let output_slot_words = slot_words(&[8, numbers.outputs]);
+        let goal_slot_words = slot_words(&[GOAL_BYTES, 8 * numbers.goal_words()]);
+        let mut end = size_of::<Header>();
+        let mut next = |bytes: usize| {
+            let at = end.next_multiple_of(64);
+            end = at + bytes;
+            at
+        };
+        Self {
+            live: next(size_of::<Live>()),
+            lock: next(size_of::<super::lock::Lock>()),
+            table: next(numbers.devices * DEVICE_BYTES + numbers.values * VALUE_BYTES),
+            states: next(numbers.devices * 8),
+            image: next(SLOTS * image_slot_words * 8),
+            outputs: next(SLOTS * output_slot_words * 8),
+            events: next(EVENTS * (8 + EVENT_BYTES)),
+            stats: next(size_of::<super::stats::Block>()),
+            requests: next(REQUESTS * size_of::<Request>()),
+            joints: next(numbers.joints * JOINT_BYTES),
+            goals: next(if numbers.joints > 0 { SLOTS * goal_slot_words * 8 } else { 0 }),
+            total: next(0),
+            image_slot_words,
+            output_slot_words,
+            goal_slot_words,
+        }
+    }
+
+    /// As the header tells other languages, in front of the segment's name.
+    pub(super) const fn told(&self) -> [usize; 8] {
+        [self.live, self.table, self.states, self.image, self.outputs, self.events, self.stats, self.requests]
+    }
+}
+
+/// A cycle as it lies in a slot, with what the robot is about; zeros where nothing moves joints.
+pub(super) fn cycle_bytes(cycle: &BusCycle, robot: Option<RobotState>) -> [u8; CYCLE_BYTES] {
+    let frame =
+        u64::from(cycle.round_trip_ns) | u64::from(cycle.working_counter) << 32 | u64::from(cycle.expected) << 48;
+    let devices = u64::from(cycle.fresh) | u64::from(cycle.in_op) << 16 | u64::from(cycle.devices) << 32;
+    let mut bytes = [0; CYCLE_BYTES];
+    let words = [cycle.cycle, cycle.release_ns, cycle.dt_ns, cycle.reference_ns, frame, devices];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    if let Some(RobotState { phase, rung, stopped_by, device, misses }) = robot {
+        let [device, misses] = [device.to_ne_bytes(), misses.to_ne_bytes()];
+        let of_robot = [phase, rung, stopped_by, 1, device[0], device[1], misses[0], misses[1]];
+        bytes[ROBOT_AT..].copy_from_slice(&of_robot);
+    }
+    bytes
+}
+
+/// The opposite of [`cycle_bytes`].
+pub(super) fn cycle_of(bytes: &[u8; CYCLE_BYTES]) -> (BusCycle, Option<RobotState>) {
+    let mut words = [0; ROBOT_AT / 8];
+    for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        let mut whole = [0; 8];
+        whole.copy_from_slice(place);
+        *word = u64::from_ne_bytes(whole);
+    }
+    let [cycle, release_ns, dt_ns, reference_ns, frame, devices] = words;
+    let cycle = BusCycle {
+        cycle,
+        release_ns,
+        dt_ns,
+        reference_ns,
+        round_trip_ns: frame as u32,
+        working_counter: (frame >> 32) as u16,
+        expected: (frame >> 48) as u16,
+        fresh: devices & 1 != 0,
+        in_op: (devices >> 16) as u16,
+        devices: (devices >> 32) as u16,
+    };
+    let [.., phase, rung, stopped_by, is_there, device, device_too, misses, misses_too] = *bytes;
+    let robot = RobotState {
+        phase,
+        rung,
+        stopped_by,
+        device: u16::from_ne_bytes([device, device_too]),
+        misses: u16::from_ne_bytes([misses, misses_too]),
+    };
+    (cycle, (is_there != 0).then_some(robot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_comes_out_of_a_slot_as_it_went_in() {
+        let cycle = BusCycle {
+            cycle: u64::MAX - 1,
+            release_ns: 2,
+            dt_ns: 3,
+            reference_ns: 4,
+            round_trip_ns: u32::MAX - 5,
+            working_counter: 171,
+            expected: 172,
+            fresh: true,
+            in_op: 58,
+            devices: 59,
+        };
+        let robot = RobotState { phase: 3, rung: 3, stopped_by: 2, device: 0x1234, misses: 0x5678 };
+        for robot in [None, Some(robot)] {
+            assert_eq!(cycle_of(&cycle_bytes(&cycle, robot)), (cycle, robot));
+        }
+        assert_eq!(cycle_of(&[0; CYCLE_BYTES]), (BusCycle::default(), None));
+    }
+
+    #[test]
+    fn nothing_overlaps_and_everything_begins_with_a_cache_line() {
+        let places = Places::of(Numbers { devices: 59, values: 1180, inputs: 656, outputs: 393, joints: 48 });
+        let mut told = places.told().to_vec();
+        told.extend([places.joints, places.goals, places.total]);
+        assert!(told.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(told.iter().all(|place| place.is_multiple_of(64)));
+    }
+}

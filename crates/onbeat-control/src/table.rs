@@ -1,0 +1,168 @@
+//! The device table: a layout as bytes, written once, read by everybody.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::abi::{DEVICE_BYTES, NAME_BYTES, Numbers, VALUE_BYTES};
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
+use onbeat_ethercat::setup::DeviceSetup;
+
+const KINDS: [DeviceKind; 6] = [
+    DeviceKind::Coupler,
+    DeviceKind::Digital,
+    DeviceKind::Analogue,
+    DeviceKind::Drive,
+    DeviceKind::Imu,
+    DeviceKind::ForceTorque,
+];
+
+/// What decides how much room a layout takes.
+pub(super) fn numbers(layout: &Layout) -> Numbers {
+    let values = layout.devices.iter().map(|device| device.output_values.len() + device.input_values.len()).sum();
+    Numbers {
+        devices: layout.devices.len(),
+        values,
+        inputs: layout.input_bytes,
+        outputs: layout.output_bytes,
+        joints: 0,
+    }
+}
+
+/// All devices' records, then all values' records.
+pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
+    let (mut devices, mut values) = (Vec::new(), Vec::new());
+    for device in &layout.devices {
+        let first_value = (values.len() / VALUE_BYTES) as u32;
+        for value in device.output_values.iter().chain(&device.input_values) {
+            put(&mut values, &[u32::from(value.index) | u32::from(value.entry) << 16, value.bits.into()]);
+            put(&mut values, &[value.bit_at as u32, 0]);
+        }
+        devices.extend_from_slice(&name_bytes(&device.name));
+        let kind = KINDS.iter().position(|kind| *kind == device.kind).unwrap_or(0) as u32;
+        put(&mut devices, &[kind, device.alias.into(), device.vendor, device.product, device.revision]);
+        put(&mut devices, &[device.outputs.start as u32, device.outputs.len() as u32]);
+        put(&mut devices, &[device.inputs.start as u32, device.inputs.len() as u32, first_value]);
+        put(&mut devices, &[device.output_values.len() as u32, device.input_values.len() as u32, device.increments]);
+        put(&mut devices, &device.travel.map(i32::cast_unsigned));
+        devices.resize(devices.len().next_multiple_of(DEVICE_BYTES), 0);
+    }
+    devices.extend(values);
+    devices
+}
+
+/// The layout of such bytes. What does not fit together is left out.
+pub(super) fn layout(segment: String, numbers: Numbers, bytes: &[u8]) -> Layout {
+    let (devices, values) = bytes.split_at((numbers.devices * DEVICE_BYTES).min(bytes.len()));
+    let values: Vec<MappedValue> = values.chunks_exact(VALUE_BYTES).map(value).collect();
+    let devices = devices.chunks_exact(DEVICE_BYTES).map(|record| device(record, &values)).collect();
+    let (output_bytes, input_bytes) = (numbers.outputs, numbers.inputs);
+    Layout { name: segment, devices, output_bytes, input_bytes, watchdog_ns: None }
+}
+
+fn device(record: &[u8], values: &[MappedValue]) -> DeviceLayout {
+    let word = |place: usize| at(record, NAME_BYTES + 4 * place);
+    let count = |place: usize| word(place) as usize;
+    let first = count(9);
+    let between = |from: usize, n: usize| values.get(from..from + n).map(<[_]>::to_vec).unwrap_or_default();
+    DeviceLayout {
+        name: name_of(&record[..NAME_BYTES]),
+        kind: KINDS.get(count(0)).copied().unwrap_or(DeviceKind::Coupler),
+        alias: word(1) as u16,
+        vendor: word(2),
+        product: word(3),
+        revision: word(4),
+        serial: 0,
+        outputs: count(5)..count(5) + count(6),
+        inputs: count(7)..count(7) + count(8),
+        output_values: between(first, count(10)),
+        input_values: between(first + count(10), count(11)),
+        increments: word(12),
+        travel: [word(13).cast_signed(), word(14).cast_signed()],
+        setup: DeviceSetup::default(),
+    }
+}
+
+fn value(record: &[u8]) -> MappedValue {
+    let object = at(record, 0);
+    MappedValue {
+        index: object as u16,
+        entry: (object >> 16) as u8,
+        bits: at(record, 4) as u16,
+        bit_at: at(record, 8) as usize,
+    }
+}
+
+fn at(record: &[u8], place: usize) -> u32 {
+    record.get(place..place + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+fn put(into: &mut Vec<u8>, words: &[u32]) {
+    words.iter().for_each(|word| into.extend_from_slice(&word.to_ne_bytes()));
+}
+
+/// A name with zeros behind it; a longer one is cut between letters, so that one zero at least remains.
+pub(super) fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
+    let mut end = name.len().min(NAME_BYTES - 1);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut bytes = [0; NAME_BYTES];
+    bytes[..end].copy_from_slice(&name.as_bytes()[..end]);
+    bytes
+}
+
+/// The opposite of [`name_bytes`].
+pub(super) fn name_of(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// A fingerprint of the table (FNV-1a, 64 bits): two images of one fingerprint mean the same by the same byte.
+pub(super) fn hash(table: &[u8], segment: &str) -> u64 {
+    let all = table.iter().chain(segment.as_bytes());
+    all.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Copies bytes into shared words, eight to each.
+pub(super) fn store(words: &[AtomicU64], bytes: &[u8]) {
+    for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+    }
+}
+
+/// Copies shared words out.
+pub(super) fn load(words: &[AtomicU64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_ethercat::description::Description;
+
+    #[test]
+    fn a_layout_comes_out_of_the_table_as_it_went_in() {
+        let made = Layout::from_toml(Description::HUMANOID).unwrap();
+        let table = bytes(&made);
+        let numbers = numbers(&made);
+        assert_eq!(table.len(), numbers.devices * DEVICE_BYTES + numbers.values * VALUE_BYTES);
+        assert_eq!(layout(made.name.clone(), numbers, &table), made);
+    }
+
+    #[test]
+    fn a_name_too_long_for_its_place_is_cut_between_letters() {
+        let long = "ä".repeat(40);
+        assert_eq!(name_of(&name_bytes(&long)), "ä".repeat(31));
+        assert_eq!(name_of(&name_bytes("left knee")), "left knee");
+    }
+
+    #[test]
+    fn another_mapping_has_another_fingerprint() {
+        let mut made = Layout::from_toml(Description::HUMANOID).unwrap();
+        let before = hash(&bytes(&made), &made.name);
+        assert_eq!(hash(&bytes(&made), &made.name), before);
+        made.devices[0].output_values[0].bits += 8;
+        assert_ne!(hash(&bytes(&made), &made.name), before);
+    }
+}

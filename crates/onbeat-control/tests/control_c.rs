@@ -1,0 +1,215 @@
+//! The C header reads and writes images that Rust makes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
+
+mod control_world;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use control_world::{BYTES, cycle, exchange, layout, pattern, unique_name};
+use onbeat_control::{BusSide, Client, DeviceState, GoalAnswer, Image, Joint, Presence, Settings, Sharing, Timed};
+use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::step::RobotState;
+
+/// The languages that the header is for, each with a compiler that every warning stops, and the Debian package that brings it.
+const DIALECTS: [(&str, &[&str], &str); 3] = [
+    ("cc", &["-std=c11", "-D_POSIX_C_SOURCE=200809L"], "gcc"),
+    ("cc", &["-std=gnu17", "-Wpedantic"], "gcc"),
+    ("c++", &["-x", "c++", "-std=c++17", "-Wpedantic"], "g++"),
+];
+
+/// A program of `control_c/` in each of the languages whose compiler is there; of the others the reason is printed.
+fn compiled(program: &str, into: &Path) -> Vec<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = here.join("tests/control_c").join(format!("{program}.c"));
+    let mut programs = Vec::new();
+    for (place, (compiler, words, package)) in DIALECTS.into_iter().enumerate() {
+        let program = into.join(format!("{program}-{place}"));
+        let mut command = Command::new(compiler);
+        command.args(words).args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(here.join("../../include"));
+        match command.arg(&source).arg("-o").arg(&program).output() {
+            Err(why) => eprintln!("skipped: {words:?}: {compiler} cannot be run ({why}); Debian package {package}"),
+            Ok(done) => {
+                assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+                programs.push(program);
+            }
+        }
+    }
+    programs
+}
+
+#[test]
+fn every_kind_of_event_is_a_constant_of_the_header_by_the_same_number() {
+    let header = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include/onbeat_control.h"));
+    let header = header.unwrap();
+    let named = |line: &str| line.trim().trim_end_matches(',').strip_prefix("ONBEAT_EVENT_").map(str::to_owned);
+    let in_header: Vec<String> = header.lines().filter_map(named).filter(|line| line.contains(" = ")).collect();
+    let constant = |kind: EventKind| format!("{} = {}", kind.words().replace(' ', "_").to_uppercase(), kind as u16);
+    assert_eq!(in_header, EventKind::ALL.map(constant));
+}
+
+/// A robot's bus: cycles without end, answers to SDO requests, and a safe stop when there is a goal.
+fn serve(bus: &mut BusSide, is_over: &AtomicBool) {
+    let (mut goals, cold) = (bus.goals().unwrap(), bus.cold_side());
+    let mut robot = RobotState { phase: 2, rung: 0, stopped_by: 0, device: NO_DEVICE, misses: 0 };
+    bus.record(Timed::Exchange, 5_000);
+    for number in 1.. {
+        if goals.latest().is_some() && !robot.is_stopped() {
+            robot = RobotState { phase: 3, rung: 3, stopped_by: 2, device: 1, misses: 4 };
+            let of = |kind, new, code| Event { at_ns: 1, cycle: number, kind, device: 1, old: 0, new, code };
+            bus.push(&of(EventKind::JointDown, 0x1218, 1));
+            bus.push(&of(EventKind::SafeStop, 2, 1));
+        }
+        bus.set_robot(Some(robot));
+        bus.publish(&cycle(number), &pattern(number), &pattern(0));
+        if let Some(job) = cold.take_request() {
+            assert_eq!((job.request.device, job.request.index, job.request.entry), (1, 0x1018, 1));
+            cold.answer(&job, &Ok(0xF1C7_1005_u32.to_le_bytes().to_vec()));
+        }
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn a_client_of_a_hundred_lines_commands_asks_waits_and_learns_of_a_safe_stop() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control_c/client.c");
+    assert!(std::fs::read_to_string(source).unwrap().lines().count() <= 100);
+    let dir = tempfile::tempdir().unwrap();
+    for program in compiled("client", dir.path()) {
+        let name = unique_name();
+        let joint = |device| Joint { device, low_rad: -1.0, high_rad: 2.0, velocity_rad_s: 3.0 };
+        let settings = Settings { joints: vec![joint(0), joint(1)], ..Settings::default() };
+        let mut bus = Image::create(&name, &layout(), settings).unwrap();
+        let is_over = AtomicBool::new(false);
+        let told = std::thread::scope(|threads| {
+            threads.spawn(|| serve(&mut bus, &is_over));
+            let done = Command::new(&program).args([&name, "right knee", "0.5"]).output().unwrap();
+            is_over.store(true, Ordering::Relaxed);
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            String::from_utf8(done.stdout).unwrap()
+        });
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines[..2], ["vendor 0xf1c71005", "joint down: right knee, reason 1"], "{told}");
+        let stop = lines[2].strip_prefix("safe stop in cycle ").unwrap();
+        let (cycle, why) = stop.split_once(": ").unwrap();
+        assert_eq!(why, "a joint is down, joint right knee");
+        assert!(lines[3].ends_with(" cycles, 1 exchanges, at most 5000 ns"), "{told}");
+        let seen = lines[4].strip_prefix("stopped in cycle ").and_then(|line| line.strip_suffix(", phase 3")).unwrap();
+        // The program looks at the newest cycle: the machine may have let it wait, never see it before.
+        assert!(seen.parse::<u64>().unwrap() >= cycle.parse().unwrap(), "{told}");
+    }
+}
+
+fn started(program: &Path, words: &[&str]) -> (Child, impl FnMut() -> String + use<>) {
+    let mut child =
+        Command::new(program).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, move || lines.next().map_or_else(String::new, Result::unwrap))
+}
+
+#[test]
+fn a_c_program_reads_the_image_owns_its_outputs_and_sees_events() {
+    let dir = tempfile::tempdir().unwrap();
+    compiled("reader", dir.path()).iter().for_each(|program| reads_and_owns(program));
+}
+
+fn reads_and_owns(program: &Path) {
+    let name = unique_name();
+    let mut bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
+    bus.set_state(1, DeviceState { al_state: 8, al_status: 0x1B, presence: Presence::Lost });
+    bus.publish(&cycle(1), &pattern(1), &pattern(0));
+    let (mut child, mut line) = started(program, &[&name, "100000"]);
+    let go = |child: &mut Child| child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(line(), "open 0");
+    assert_eq!(line(), format!("segment two joints, 2 devices, {BYTES} in, {BYTES} out"));
+    let first =
+        "left knee kind 3 alias 11 inputs 0+328, first input 0x6041:0 16 bits at 0, travel -1000..1000, state 0x0";
+    assert_eq!(line(), first);
+    assert!(line().ends_with("state 0x2001b0008"));
+    let is_read = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let mut number = 1;
+            while !is_read.load(Ordering::Relaxed) {
+                number += 1;
+                bus.publish(&cycle(number), &pattern(number), &pattern(0));
+            }
+        });
+        let told = line();
+        is_read.store(true, Ordering::Relaxed);
+        assert_eq!(told, "torn 0, working counter 6 of 6");
+    });
+    assert_eq!((line(), line()), ("claim 0".to_owned(), "write 0".to_owned()));
+    assert_eq!(exchange(&mut bus, 1), [0x5A; BYTES]);
+    go(&mut child);
+    assert_eq!(line(), "write after release -11");
+    assert_eq!(exchange(&mut bus, 2), [0; BYTES]);
+    go(&mut child);
+    let pid = child.id();
+    assert_eq!((line(), line()), (format!("event 17 code {pid}"), format!("event 18 code {pid}")));
+    assert_eq!(line(), "missed 0");
+    drop(bus);
+    go(&mut child);
+    assert_eq!(line(), "after the end -6");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_c_program_is_told_where_it_cannot_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = compiled("reader", dir.path()).pop() else { return };
+    let opened = |name: &str| {
+        let (mut child, mut line) = started(&program, &[name, "1"]);
+        let told = line();
+        child.wait().unwrap();
+        told
+    };
+    assert_eq!(opened("test-nobody"), "open -1");
+    let name = unique_name();
+    let _bus = Image::create(&name, &layout(), Sharing::Pi).unwrap();
+    assert_eq!(opened(&name), "open -4");
+}
+
+#[test]
+fn a_c_program_commands_joints_and_hears_what_became_of_its_goals() {
+    let dir = tempfile::tempdir().unwrap();
+    compiled("commander", dir.path()).iter().for_each(|program| commands(program));
+}
+
+fn commands(program: &Path) {
+    let name = unique_name();
+    let joint = |device, low_rad| Joint { device, low_rad, high_rad: 2.0, velocity_rad_s: 3.0 };
+    let joints = vec![joint(0, -1.0), joint(1, -1.5)];
+    let settings = Settings { joints, goal_age_ns: 70_000_000, ..Settings::default() };
+    let mut bus = Image::create(&name, &layout(), settings).unwrap();
+    let mut goals = bus.goals().unwrap();
+    let (mut child, mut line) = started(program, &[&name]);
+    let go = |child: &mut Child| child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    assert_eq!((line(), line()), ("right knee 1, nose -1".to_owned(), "claim 0".to_owned()));
+    assert_eq!((line(), line()), ("travel -1.5..2 at 3 rad/s, age 70000 us".to_owned(), "give 0".to_owned()));
+    let until_newer = |goals: &mut onbeat_control::GoalSide, than: u64| {
+        control_world::until("a goal", || goals.latest() > Some(than));
+        goals.positions().collect::<Vec<_>>()
+    };
+    assert_eq!(until_newer(&mut goals, 0), [(1, 0.25)]);
+    goals.answer(1, GoalAnswer::Taken);
+    go(&mut child);
+    assert_eq!(line(), "answer 1 to 1");
+    assert!(until_newer(&mut goals, 1)[0].1.is_nan());
+    goals.answer(2, GoalAnswer::Refused);
+    let client = Client::open(&name).unwrap();
+    assert_eq!(client.state().commander.map(|(pid, _)| pid), Some(child.id()));
+    go(&mut child);
+    assert_eq!((line(), line()), ("answer 2 to 2".to_owned(), "give after release -11".to_owned()));
+    assert_eq!(until_newer(&mut goals, 3), [(0, 0.0), (1, 0.5)]);
+    assert!(goals.is_last());
+    bus.publish(&cycle(1), &pattern(1), &pattern(0));
+    drop(client.command().unwrap());
+    go(&mut child);
+    assert!(child.wait().unwrap().success());
+}

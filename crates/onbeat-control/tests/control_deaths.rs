@@ -1,0 +1,192 @@
+//! Whoever is killed, the others go on or are told, and nobody has to clean up.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod control_world;
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use control_world::{
+    Other, client, cycle, exchange, kinds, layout, number_of, pattern, role, tell, unique_name, until,
+};
+use onbeat_control::{Client, ControlError, Image, SdoAction, SdoRequest, Sharing, remove_leftovers};
+use onbeat_ethercat::event::EventKind;
+
+/// One test leaves something behind for a moment, another removes all that is left behind.
+static LEFT_BEHIND: Mutex<()> = Mutex::new(());
+const LONG: Duration = Duration::from_secs(600);
+
+#[test]
+fn in_another_process() {
+    let Some(words) = role() else { return assert!(std::env::args().count() > 0, "a role for others") };
+    match words[0].as_str() {
+        "bus" => {
+            let mut bus = Image::create(&words[1], &layout(), Sharing::WaitFree).unwrap();
+            bus.publish(&cycle(1), &pattern(1), &pattern(1));
+            tell("runs");
+            std::thread::sleep(LONG);
+        }
+        "stay" => {
+            let mut client = client(&words[1]);
+            let mut seen = client.snapshot();
+            client.read(&mut seen).unwrap();
+            tell("reads");
+            client.read_slowly(&mut seen, LONG).unwrap();
+        }
+        "ask" => {
+            let request = SdoRequest { device: 1, index: 0x1018, entry: 1, complete: false, action: SdoAction::Read };
+            tell("asks");
+            _ = client(&words[1]).request(&request, LONG);
+        }
+        other => panic!("unknown role {other}"),
+    }
+}
+
+fn object(name: &str) -> bool {
+    Path::new(&format!("/dev/shm/onbeat-{name}")).exists()
+}
+
+#[test]
+fn readers_of_a_killed_bus_are_told_and_the_next_bus_takes_the_name_over() {
+    let _alone = LEFT_BEHIND.lock();
+    let name = unique_name();
+    let mut other = Other::with(&format!("bus {name}"));
+    let pid = other.pid();
+    assert_eq!(other.hear(), "runs");
+    let mut reader = client(&name);
+    let mut seen = reader.snapshot();
+    reader.read(&mut seen).unwrap();
+    other.kill();
+    let told = |client: &mut Client| client.read(&mut client.snapshot()).map_err(|why| why.to_string());
+    let sentence = format!("the bus process {pid} of \"{name}\" is gone");
+    until("a reader is told", || told(&mut reader).is_err_and(|why| why.starts_with(&sentence)));
+    assert!(matches!(reader.wait_next(Duration::from_secs(60)), Err(ControlError::BusDied { .. })));
+    assert!(matches!(Client::open(&name), Err(ControlError::BusDied { .. })));
+    assert!(matches!(reader.claim(), Err(ControlError::BusDied { .. })));
+    assert!(object(&name), "nobody has cleaned up");
+
+    let mut bus = Image::create(&name, &layout(), Sharing::Pi).unwrap();
+    assert!(matches!(reader.read(&mut seen), Err(ControlError::BusReplaced { .. })));
+    exchange(&mut bus, 5);
+    let mut reader = client(&name);
+    reader.read(&mut seen).unwrap();
+    assert_eq!((number_of(&seen.inputs), reader.state().generation), (Some(5), 2));
+    drop(bus);
+    assert!(!object(&name));
+}
+
+#[test]
+fn what_a_killed_bus_left_is_removed_on_request() {
+    let _alone = LEFT_BEHIND.lock();
+    let name = unique_name();
+    let mut other = Other::with(&format!("bus {name}"));
+    assert_eq!(other.hear(), "runs");
+    assert!(!remove_leftovers().contains(&name));
+    other.kill();
+    assert!(remove_leftovers().contains(&name) && !object(&name));
+}
+
+#[test]
+fn an_object_that_was_never_finished_is_taken_over() {
+    let name = unique_name();
+    std::fs::write(format!("/dev/shm/onbeat-{name}"), [0; 64]).unwrap();
+    assert!(matches!(Client::open(&name), Err(ControlError::NotReady { .. })));
+    assert!(!remove_leftovers().contains(&name), "what is not known to be an image is not removed");
+    drop(Image::create(&name, &layout(), Sharing::WaitFree).unwrap());
+    assert!(!object(&name));
+}
+
+#[test]
+fn what_is_no_image_is_left_alone() {
+    let name = unique_name();
+    let path = format!("/dev/shm/onbeat-{name}");
+    std::fs::write(&path, b"somebody else's").unwrap();
+    let refused = Image::create(&name, &layout(), Sharing::WaitFree).unwrap_err().to_string();
+    assert_eq!(refused, format!("cannot take over {path}: it is no image of a bus; remove it, or take another --name"));
+    assert!(!remove_leftovers().contains(&name));
+    assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Whether the bus waits behind a reader is the difference between the kinds of sharing; that it goes on is not.
+#[test]
+fn a_reader_killed_while_it_reads_costs_nobody_anything_but_time() {
+    for (sharing, has_lock) in [(Sharing::WaitFree, false), (Sharing::Pi, true), (Sharing::Plain, true)] {
+        let name = unique_name();
+        let mut bus = Image::create(&name, &layout(), sharing).unwrap();
+        exchange(&mut bus, 1);
+        let reader = client(&name);
+        for round in 1..=3 {
+            let mut other = Other::with(&format!("stay {name}"));
+            let pid = other.pid();
+            assert_eq!(other.hear(), "reads");
+            if has_lock {
+                std::thread::scope(|threads| {
+                    let writing = threads.spawn(|| {
+                        for number in 0..u64::MAX {
+                            exchange(&mut bus, number);
+                            let told = reader.events(1);
+                            if told.events.last().is_some_and(|(_, event)| event.code == pid) {
+                                return told;
+                            }
+                        }
+                        unreachable!("the reader's death is told before")
+                    });
+                    // The longer it stays alive, the more often the bus has passed; from then on it is behind the reader.
+                    std::thread::sleep(Duration::from_millis(30));
+                    other.kill();
+                    let told = writing.join().unwrap();
+                    assert_eq!(kinds(&told), vec![EventKind::ReaderDied; round]);
+                });
+            } else {
+                (1..100).for_each(|number| _ = exchange(&mut bus, number));
+                other.kill();
+                assert_eq!(reader.events(1).events, []);
+            }
+            exchange(&mut bus, 7);
+            let mut seen = reader.snapshot();
+            client(&name).read(&mut seen).unwrap();
+            assert_eq!(number_of(&seen.inputs), Some(7));
+        }
+    }
+}
+
+#[test]
+fn the_request_of_a_killed_process_is_dropped_at_each_of_its_stages() {
+    let name = unique_name();
+    let bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
+    let cold = bus.cold_side();
+    // Three times as many as there are records: were one leaked each time, there would be none left.
+    for round in 0..12 {
+        let mut others: Vec<_> = (0..4).map(|_| Other::with(&format!("ask {name}"))).collect();
+        others.iter_mut().for_each(|other| assert_eq!(other.hear(), "asks"));
+        let mut jobs = Vec::new();
+        if round % 2 == 0 {
+            until("all have asked", || {
+                jobs.extend(cold.take_request());
+                jobs.len() == 4
+            });
+        }
+        others.into_iter().for_each(Other::kill);
+        cold.tend();
+        jobs.iter().for_each(|job| cold.answer(job, &Ok(vec![1])));
+        cold.tend();
+        assert!(cold.take_request().is_none(), "nobody is left who wants anything");
+    }
+    let request = SdoRequest { device: 0, index: 0x1000, entry: 0, complete: false, action: SdoAction::Read };
+    let reader = client(&name);
+    std::thread::scope(|threads| {
+        let asking: Vec<_> =
+            (0..16).map(|_| threads.spawn(|| reader.request(&request, control_world::PATIENCE))).collect();
+        let mut answered = 0;
+        until("all 16 records serve", || {
+            if let Some(job) = cold.take_request() {
+                cold.answer(&job, &Ok(vec![2]));
+                answered += 1;
+            }
+            answered == 16
+        });
+        asking.into_iter().for_each(|asked| assert_eq!(asked.join().unwrap().unwrap(), Ok(vec![2])));
+    });
+}

@@ -1,0 +1,150 @@
+//! A bus without devices, and processes that share its image: this test's own binary, started again with a role.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use onbeat_control::{BusSide, Client, Events, Sharing};
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
+use onbeat_ethercat::step::BusCycle;
+
+/// As the paper's robot: 656 bytes in, 656 bytes out.
+pub const BYTES: usize = 656;
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+const ROLE: &str = "ONBEAT_TEST_ROLE";
+
+pub fn unique_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub fn layout() -> Layout {
+    let mut layout = Layout { name: "two joints".to_owned(), ..Layout::default() };
+    for (name, alias) in [("left knee", 11), ("right knee", 12)] {
+        let value = |index, bits, bit_at| MappedValue { index, entry: 0, bits, bit_at };
+        layout.add(DeviceLayout {
+            name: name.to_owned(),
+            kind: DeviceKind::Drive,
+            alias,
+            vendor: 0xF1C7_1005,
+            product: 4,
+            revision: 1,
+            serial: 0,
+            outputs: 0..BYTES / 2,
+            inputs: 0..BYTES / 2,
+            output_values: vec![value(0x6040, 16, 0), value(0x607A, 32, 16)],
+            input_values: vec![value(0x6041, 16, 0), value(0x6064, 32, 16)],
+            increments: 65_536,
+            travel: [-1000, 1000],
+            setup: onbeat_ethercat::setup::DeviceSetup::default(),
+        });
+    }
+    layout
+}
+
+pub fn cycle(number: u64) -> BusCycle {
+    BusCycle { cycle: number, release_ns: number * 1_000_000, expected: 6, working_counter: 6, ..BusCycle::default() }
+}
+
+/// Bytes that tell their number and whether they are of one piece.
+pub fn pattern(number: u64) -> Vec<u8> {
+    number.to_ne_bytes().repeat(BYTES / 8)
+}
+
+/// The number of such bytes, if they are of one piece.
+pub fn number_of(bytes: &[u8]) -> Option<u64> {
+    let first = bytes.get(..8)?;
+    bytes.chunks_exact(8).all(|chunk| chunk == first).then(|| u64::from_ne_bytes(first.try_into().unwrap()))
+}
+
+/// One cycle; the outputs that it sends.
+pub fn exchange(bus: &mut BusSide, number: u64) -> Vec<u8> {
+    let mut outputs = vec![0xAA; BYTES];
+    bus.exchange(&cycle(number), &pattern(number), &mut outputs);
+    outputs
+}
+
+pub fn kinds(events: &Events) -> Vec<EventKind> {
+    events.events.iter().map(|(_, event)| event.kind).collect()
+}
+
+/// Looks again and again, with cycles in between where the closure makes them.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub const ALL: [Sharing; 3] = [Sharing::WaitFree, Sharing::Pi, Sharing::Plain];
+
+/// The role that this process has, with its words.
+pub fn role() -> Option<Vec<String>> {
+    std::env::var(ROLE).ok().map(|words| words.split(' ').map(str::to_owned).collect())
+}
+
+pub fn tell(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n> {line}").unwrap();
+    out.flush().unwrap();
+}
+
+/// A client of a bus that another process has just made.
+pub fn client(name: &str) -> Client {
+    Client::open(name).unwrap()
+}
+
+/// Another process; killed when dropped.
+pub struct Other {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Other {
+    /// Starts this test's binary anew, with nothing but its test `in_another_process`.
+    pub fn with(role: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "in_another_process", "--nocapture"]).env(ROLE, role).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line that it tells; nothing when it is gone.
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        while self.lines.read_line(&mut line).unwrap() > 0 {
+            if let Some(told) = line.strip_prefix("> ") {
+                return told.trim_end().to_owned();
+            }
+            line.clear();
+        }
+        String::new()
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn has_succeeded(mut self) -> bool {
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,72 @@
+//! Names of data types in ESI files (ETG.1020, ETG.2000) and what they are here.
+
+use crate::coe::DataType;
+
+/// Longest value in bytes.
+pub(super) const LONGEST_VALUE: u32 = 4096;
+/// Bits of values without a name of their type.
+const BIT_ARRAYS: [u16; 8] = [0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37];
+
+/// The type of this name and length; `bits` where the name does not tell.
+pub(super) fn kind(name: &str, bits: u32) -> Option<DataType> {
+    if bits > 8 * LONGEST_VALUE {
+        return None;
+    }
+    let bits = bits as u16;
+    let other = |number, bits| DataType::Other { number, bits };
+    let known = match name {
+        "BOOL" | "BIT" => DataType::Bool,
+        "SINT" => DataType::I8,
+        "INT" => DataType::I16,
+        "DINT" => DataType::I32,
+        "USINT" => DataType::U8,
+        "UINT" => DataType::U16,
+        "UDINT" => DataType::U32,
+        "REAL" => DataType::F32,
+        "LREAL" => other(0x11, 64),
+        "LINT" => other(0x15, 64),
+        "ULINT" => other(0x1b, 64),
+        "INT24" => other(0x10, 24),
+        "UINT24" => other(0x16, 24),
+        "INT40" => other(0x12, 40),
+        "INT48" => other(0x13, 48),
+        "INT56" => other(0x14, 56),
+        "UINT40" => other(0x18, 40),
+        "UINT48" => other(0x19, 48),
+        "UINT56" => other(0x1a, 56),
+        "BYTE" => other(0x1e, 8),
+        "WORD" => other(0x1f, 16),
+        "DWORD" => other(0x20, 32),
+        "BITARR8" => other(0x2d, 8),
+        "BITARR16" => other(0x2e, 16),
+        "BITARR32" => other(0x2f, 32),
+        _ => return by_form(name, bits),
+    };
+    // A file that gives a known name to another length means the length.
+    if bits == 0 || known.bits() == bits { Some(known) } else { Some(other(known.number(), bits)) }
+}
+
+/// Types whose name tells their length.
+fn by_form(name: &str, bits: u16) -> Option<DataType> {
+    if let Some(length) = name.strip_prefix("STRING(").and_then(|rest| rest.strip_suffix(')')) {
+        let bytes = length.parse().ok().filter(|&bytes| u32::from(bytes) <= LONGEST_VALUE);
+        return bytes.map(DataType::Text);
+    }
+    if let Some(length) = name.strip_prefix("BIT").and_then(|digits| digits.parse::<u16>().ok()) {
+        let number = BIT_ARRAYS.get(usize::from(length).wrapping_sub(1)).copied().unwrap_or(0);
+        return (1..=16).contains(&length).then_some(DataType::Other { number, bits: length });
+    }
+    let number = if name.starts_with("ARRAY") || name.starts_with("OCTET") { 0x0a } else { 0 };
+    (bits > 0).then_some(DataType::Other { number, bits })
+}
+
+/// The type of a value of which the length alone is known.
+pub(super) fn of_length(bits: u16) -> DataType {
+    match bits {
+        1 => DataType::Bool,
+        8 => DataType::U8,
+        16 => DataType::U16,
+        32 => DataType::U32,
+        bits => DataType::Other { number: 0, bits },
+    }
+}

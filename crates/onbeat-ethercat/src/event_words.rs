@@ -1,0 +1,230 @@
+//! Events in words: the same sentence in the terminal, the run file and the page.
+
+use super::al;
+use super::event::{Event, EventKind, no_answer_words};
+use super::step::RobotState;
+
+/// Phases of a robot, by their numbers.
+pub const PHASES: [&str; 6] =
+    ["waiting for devices", "enabling drives", "running", "stopping", "disabling drives", "at rest"];
+/// Rungs of the miss ladder, by their numbers.
+pub const RUNGS: [&str; 4] = ["run", "hold", "degrade", "safe stop"];
+/// Why a joint is down, by the reason's number.
+pub const REASONS: [&str; 5] = [
+    "",
+    "its drive has a fault",
+    "its drive left \"operation enabled\"",
+    "its following error was too large",
+    "its drive could not be enabled",
+];
+
+/// The word of a number; the number itself where there is none.
+fn word(words: &[&str], number: u32) -> String {
+    words.get(number as usize).map_or_else(|| number.to_string(), |word| (*word).to_owned())
+}
+
+fn al_state(state: u16) -> String {
+    let state = state & u16::from(al::STATE);
+    al::name(state).map_or_else(|| format!("AL state {state}"), str::to_owned)
+}
+
+/// AL status codes and the like; nothing where there is none.
+fn with_code(code: u32) -> String {
+    if code == 0 { String::new() } else { format!(" (AL status code 0x{code:04x})") }
+}
+
+/// How often something came in a row, when it was more than once.
+fn in_a_row(code: u32) -> String {
+    if code > 1 { format!(", {code} in a row") } else { String::new() }
+}
+
+/// Why a robot is in a safe stop: `by` is the number in the event or in the image, `joint` the joint that led to it, `code` the misses, or
+/// why the joint is down; 0 where that is not known.
+#[must_use]
+pub fn stop_reason(by: u16, joint: &str, code: u32) -> String {
+    match (by, code) {
+        (1, 0) => "missed cycles".to_owned(),
+        (1, _) => format!("{code} missed cycles"),
+        (2, 0) => format!("{joint} is down"),
+        (2, _) => format!("{joint} is down, {}", word(&REASONS, code)),
+        (3, _) => "the commander is lost".to_owned(),
+        (other, _) => format!("reason {other}"),
+    }
+}
+
+impl RobotState {
+    /// What the robot is about; `joint` is the name of the joint that led to a safe stop, empty where there is none.
+    #[must_use]
+    pub fn words(&self, joint: &str) -> String {
+        let (phase, rung) = (word(&PHASES, self.phase.into()), word(&RUNGS, self.rung.into()));
+        let why = if self.is_stopped() {
+            format!(": {}", stop_reason(self.stopped_by.into(), joint, 0))
+        } else {
+            String::new()
+        };
+        format!("{phase}, {rung}{why}")
+    }
+}
+
+impl Event {
+    /// What happened, as a sentence without a full stop. `device` is the name of its device, empty where it has none.
+    #[must_use]
+    pub fn sentence(&self, device: &str) -> String {
+        match self.kind {
+            EventKind::RungChanged
+            | EventKind::SafeStop
+            | EventKind::PhaseChanged
+            | EventKind::JointDown
+            | EventKind::JointBack
+            | EventKind::GoalRefused
+            | EventKind::GoalOld
+            | EventKind::GoalBack
+            | EventKind::ResetDone
+            | EventKind::ResetRefused
+            | EventKind::CommanderLost => self.of_robot(device),
+            EventKind::OwnerTaken
+            | EventKind::OwnerLeft
+            | EventKind::OwnerDied
+            | EventKind::OutputsStale
+            | EventKind::ReaderDied
+            | EventKind::CommanderTaken
+            | EventKind::CommanderLeft
+            | EventKind::CommanderDied => self.of_processes(),
+            _ => self.of_bus(device),
+        }
+    }
+
+    fn of_bus(&self, device: &str) -> String {
+        let Self { old, new, code, .. } = *self;
+        match self.kind {
+            EventKind::BusUp => format!("all {code} devices are in OP"),
+            EventKind::BusDown => "the bus was taken down in order".to_owned(),
+            EventKind::BusRestarted => format!("the bus begins anew, restart {code}"),
+            EventKind::LibraryFailed => "bringing the bus up failed".to_owned(),
+            EventKind::DeviceLost => format!("{device} does not answer"),
+            EventKind::DeviceFound => format!("{device} answers again and is being brought back"),
+            EventKind::DeviceBack => format!("{device} is back in OP after {:.3} s", f64::from(code) / 1e6),
+            EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice => self.of_places(device),
+            EventKind::StateChanged => {
+                format!("{device} went from {} to {}{}", al_state(old), al_state(new), with_code(code))
+            }
+            EventKind::StateRefused => format!("{device} refuses {}{}", al_state(new), with_code(code)),
+            EventKind::Emergency => format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}"),
+            EventKind::WorkingCounterOff => format!("working counter {new} where {old} is expected"),
+            EventKind::WorkingCounterBack => format!("working counter right again after {code} cycles"),
+            EventKind::FrameLost => format!("no reply in time{}", in_a_row(code)),
+            EventKind::FrameLate => format!("a reply came after its deadline{}", in_a_row(code)),
+            EventKind::FrameUnknown => format!("a frame came that was not sent, or was damaged{}", in_a_row(code)),
+            EventKind::FrameDuplicate => format!("a frame came back once more{}", in_a_row(code)),
+            EventKind::ForeignFrames => {
+                format!("another MainDevice uses the same interface, {code} of its frames so far; end one of the two")
+            }
+            EventKind::NoAnswer => format!("nothing comes back in time: {}", no_answer_words(code)),
+            EventKind::AnswerBack => format!("frames come back again, after {}.{:03} s", code / 1_000, code % 1_000),
+            EventKind::ClockLocked => "releases follow the reference clock".to_owned(),
+            EventKind::ClockUnlocked if device.is_empty() => {
+                format!("releases are {code} ns off the reference clock")
+            }
+            EventKind::ClockUnlocked => format!("the clock of {device} is {code} ns off the reference clock"),
+            EventKind::Frozen => format!("inputs of {device} do not change any more"),
+            EventKind::SdoRefused if code == 0 => {
+                format!("{device} does not answer to start-up value 0x{old:04x}:{new:x}")
+            }
+            EventKind::SdoRefused => {
+                format!("{device} refuses start-up value 0x{old:04x}:{new:x}, abort code 0x{code:08x}")
+            }
+            other => format!("{other:?} {old} {new} {code} {device}"),
+        }
+    }
+
+    /// Devices that are not where the file has them.
+    fn of_places(&self, device: &str) -> String {
+        let Self { new, code, .. } = *self;
+        match self.kind {
+            EventKind::WrongDevice => {
+                let differs = ["vendor", "product", "revision", "serial number", "alias"];
+                let differs = differs.get(usize::from(new).wrapping_sub(1)).copied().unwrap_or("identity");
+                format!(
+                    "{device}: another device is in its place, with {differs} {code:#x}; it is kept in INIT and gets no set-points; put \
+                     {device} back"
+                )
+            }
+            EventKind::PlaceInDoubt => format!(
+                "{device}: it may have changed places with one like it, of which {code} are out; it is kept in INIT and gets no set-points; \
+                 check the cables and start anew, or give them aliases"
+            ),
+            _ => format!(
+                "a device that the file does not have is at place {new} of the cable, which has {code} now; it is left alone"
+            ),
+        }
+    }
+
+    fn of_processes(&self) -> String {
+        let code = self.code;
+        match self.kind {
+            EventKind::OwnerTaken => format!("process {code} owns the outputs"),
+            EventKind::OwnerLeft => format!("process {code} gave the outputs up"),
+            EventKind::OwnerDied => {
+                format!("process {code} died, which owned the outputs; they are at their safe values")
+            }
+            EventKind::OutputsStale => {
+                format!("outputs were not refreshed for {code} cycles; they are at their safe values")
+            }
+            EventKind::ReaderDied => format!("process {code} died while it read the image"),
+            EventKind::CommanderTaken => format!("process {code} commands the joints"),
+            EventKind::CommanderLeft => format!("process {code} does not command the joints any more"),
+            _ => format!("process {code} died, which commanded the joints"),
+        }
+    }
+
+    fn of_robot(&self, joint: &str) -> String {
+        let Self { old, new, code, .. } = *self;
+        match self.kind {
+            EventKind::RungChanged => {
+                format!("miss ladder: {} to {}, misses {code}", word(&RUNGS, old.into()), word(&RUNGS, new.into()))
+            }
+            EventKind::SafeStop => format!("safe stop: {}", stop_reason(new, joint, code)),
+            EventKind::PhaseChanged => {
+                format!("robot: {} to {}", word(&PHASES, old.into()), word(&PHASES, new.into()))
+            }
+            EventKind::JointDown => format!("{joint} is down: {}, statusword 0x{new:04x}", word(&REASONS, code)),
+            EventKind::JointBack => format!("{joint} is enabled again"),
+            EventKind::GoalRefused => {
+                format!("a goal was refused: it holds what is not a number, or is outside a travel; {code} so far")
+            }
+            EventKind::GoalOld => "the latest goal is too old; joints hold".to_owned(),
+            EventKind::GoalBack => "goals are young again".to_owned(),
+            EventKind::ResetDone => "reset".to_owned(),
+            EventKind::ResetRefused => format!("reset refused, misses {code}"),
+            _ => "the commander is lost".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::NO_DEVICE;
+
+    #[test]
+    fn every_kind_has_a_sentence_of_its_own_without_a_full_stop() {
+        let event = |kind| Event { at_ns: 0, cycle: 1, kind, device: NO_DEVICE, old: 1, new: 2, code: 3 };
+        let sentences: Vec<String> = EventKind::ALL.into_iter().map(|kind| event(kind).sentence("left knee")).collect();
+        for (at, sentence) in sentences.iter().enumerate() {
+            assert!(!sentence.is_empty() && !sentence.ends_with('.'), "{sentence}");
+            assert!(!sentence.contains(&format!("{:?}", EventKind::ALL[at])), "{sentence}");
+            assert!(!sentences[..at].contains(sentence), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_safe_stop_names_its_reason_and_its_joint() {
+        let event = |new, code| Event { at_ns: 0, cycle: 1, kind: EventKind::SafeStop, device: 7, old: 0, new, code };
+        assert_eq!(event(1, 10).sentence(""), "safe stop: 10 missed cycles");
+        assert_eq!(event(2, 1).sentence("left knee"), "safe stop: left knee is down, its drive has a fault");
+        assert_eq!(event(3, 0).sentence(""), "safe stop: the commander is lost");
+        let state = |phase, rung| RobotState { phase, rung, stopped_by: 2, device: 7, misses: 0 };
+        assert_eq!(state(5, 3).words("left knee"), "at rest, safe stop: left knee is down");
+        assert_eq!(state(2, 1).words(""), "running, hold");
+    }
+}

@@ -1,0 +1,359 @@
+//! What the EEPROM of a device says: the SubDevice Information Interface (ETG.1000.6, clause 5.4, and ETG.2010).
+//!
+//! Any bytes can be given; what is taken from them is bounded by their number. Categories that are not known are passed over, as are
+//! strings that a device numbers and does not have.
+
+/// First category, in bytes.
+const CATEGORIES: usize = 0x80;
+/// Numbers of the categories that are read.
+const STRINGS: u16 = 10;
+const GENERAL: u16 = 30;
+const FMMU: u16 = 40;
+const SYNC_MANAGER: u16 = 41;
+const INPUTS: u16 = 50;
+const OUTPUTS: u16 = 51;
+const CLOCK: u16 = 60;
+const END: u16 = 0xffff;
+
+/// Why bytes are no SII.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SiiError {
+    /// Fewer bytes than the fixed part has.
+    #[error("the EEPROM has {bytes} bytes, at least 128 are needed; read it again")]
+    Short {
+        /// How many there are.
+        bytes: usize,
+    },
+    /// All ones, as a chip that was never written.
+    #[error("the EEPROM is blank; write the vendor's image into it")]
+    Blank,
+    /// The configuration area does not go with its checksum.
+    #[error(
+        "the EEPROM's checksum is {is:#04x} and should be {should:#04x}; read it again, then write the vendor's image"
+    )]
+    Checksum {
+        /// What stands there.
+        is: u8,
+        /// What the bytes before it give.
+        should: u8,
+    },
+    /// A category reaches beyond the end.
+    #[error(
+        "category {kind} at byte {at:#x} has {bytes} bytes, {left} are left; read more of the EEPROM, or write it anew"
+    )]
+    Category {
+        /// Its number.
+        kind: u16,
+        /// Where it begins.
+        at: usize,
+        /// Bytes that it says to have.
+        bytes: usize,
+        /// Bytes that there are.
+        left: usize,
+    },
+    /// A PDO says to have more values than its category has room for.
+    #[error("PDO {index:#06x} says to have {entries} values, {room} fit its category; write the EEPROM anew")]
+    Pdo {
+        /// Its index.
+        index: u16,
+        /// How many values it says to have.
+        entries: u8,
+        /// How many fit.
+        room: usize,
+    },
+}
+
+/// Start and length of a mailbox in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SiiMailbox {
+    /// First byte.
+    pub start: u16,
+    /// Bytes; 0 for none.
+    pub length: u16,
+}
+
+/// One channel of the SyncManagers, as the device wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiiChannel {
+    /// First byte in memory.
+    pub start: u16,
+    /// Bytes, by default.
+    pub length: u16,
+    /// Control byte.
+    pub control: u8,
+    /// Bit 0: enabled.
+    pub enable: u8,
+    /// 1 mailbox to the device, 2 mailbox from it, 3 outputs, 4 inputs, 0 not used or not told.
+    pub usage: u8,
+}
+
+/// One PDO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiiPdo {
+    /// Index of its object.
+    pub index: u16,
+    /// SyncManager that it is assigned to; `None` for none.
+    pub sync_manager: Option<u8>,
+    /// Bit 0 mandatory, bit 4 fixed.
+    pub flags: u16,
+    /// Its name.
+    pub name: String,
+    /// Its values in their order; a gap has index 0.
+    pub entries: Vec<SiiEntry>,
+}
+
+/// One value of a PDO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiiEntry {
+    /// Index of its object; 0 for a gap.
+    pub index: u16,
+    /// Entry of its object.
+    pub entry: u8,
+    /// Number of its data type (ETG.1020).
+    pub data_type: u8,
+    /// Length in bits.
+    pub bits: u8,
+    /// Its name.
+    pub name: String,
+}
+
+/// One mode of distributed clocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiiClockMode {
+    /// Cycle of SYNC0 in ns; 0 follows the MainDevice's cycle.
+    pub cycle_ns: u32,
+    /// Shift of SYNC0 in ns.
+    pub shift_ns: i32,
+    /// Word that switches the pulses on (register 0x0980).
+    pub activate: u16,
+    /// Its name.
+    pub name: String,
+}
+
+/// All that is read of an EEPROM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sii {
+    /// Second station address, 0 for none.
+    pub alias: u16,
+    /// Vendor id.
+    pub vendor: u32,
+    /// Product code.
+    pub product: u32,
+    /// Revision.
+    pub revision: u32,
+    /// Serial number.
+    pub serial: u32,
+    /// Mailbox to the device.
+    pub mailbox_to_device: SiiMailbox,
+    /// Mailbox from the device.
+    pub mailbox_from_device: SiiMailbox,
+    /// Mailbox protocols: 1 AoE, 2 EoE, 4 CoE, 8 FoE, 16 SoE, 32 VoE.
+    pub protocols: u16,
+    /// Size of the chip in bytes, as it says.
+    pub chip_bytes: usize,
+    /// What the device is ordered by.
+    pub order: String,
+    /// Its name.
+    pub name: String,
+    /// What it can do with CoE: 1 SDO, 2 SDO information, 4 PDO assignment, 8 PDO configuration, 32 complete access.
+    pub coe: u8,
+    /// Kinds of the ports, four bits for each from the lowest on: 0 none, 1 Ethernet, 3 the bus within a block.
+    pub ports: u16,
+    /// What the FMMUs are for: 1 outputs, 2 inputs, 3 state of the mailbox.
+    pub fmmus: Vec<u8>,
+    /// SyncManagers from the first on.
+    pub sync_managers: Vec<SiiChannel>,
+    /// PDOs of the outputs (RxPDO).
+    pub outputs: Vec<SiiPdo>,
+    /// PDOs of the inputs (TxPDO).
+    pub inputs: Vec<SiiPdo>,
+    /// Modes of distributed clocks.
+    pub clock: Vec<SiiClockMode>,
+}
+
+impl Sii {
+    /// Reads the bytes of an EEPROM, from its first on. Bytes behind the last category are not looked at.
+    ///
+    /// # Errors
+    /// [`SiiError`] says which part of the bytes is none.
+    pub fn decode(bytes: &[u8]) -> Result<Self, SiiError> {
+        let Some((fixed, rest)) = bytes.split_at_checked(CATEGORIES) else {
+            return Err(SiiError::Short { bytes: bytes.len() });
+        };
+        if fixed.iter().all(|&byte| byte == 0xff) {
+            return Err(SiiError::Blank);
+        }
+        let should = checksum(&fixed[..14]);
+        if fixed[14] != should {
+            return Err(SiiError::Checksum { is: fixed[14], should });
+        }
+        let mailbox = |at| SiiMailbox { start: word(fixed, at), length: word(fixed, at + 2) };
+        let mut sii = Self {
+            alias: word(fixed, 8),
+            vendor: long(fixed, 16),
+            product: long(fixed, 20),
+            revision: long(fixed, 24),
+            serial: long(fixed, 28),
+            mailbox_to_device: mailbox(0x30),
+            mailbox_from_device: mailbox(0x34),
+            protocols: word(fixed, 0x38),
+            chip_bytes: (usize::from(word(fixed, 0x7c)) + 1) * 128,
+            ..Self::default()
+        };
+        let categories = categories(rest)?;
+        let of = |kind| categories.iter().find(|(one, _)| *one == kind).map_or(&[][..], |(_, body)| body);
+        let strings = strings(of(STRINGS));
+        sii.read_general(of(GENERAL), &strings);
+        // A category has whole words; an odd number of FMMUs is filled up.
+        sii.fmmus = of(FMMU).iter().copied().filter(|usage| (1..=3).contains(usage)).collect();
+        sii.sync_managers = of(SYNC_MANAGER).as_chunks::<8>().0.iter().map(sync_manager).collect();
+        for (kind, body) in &categories {
+            match *kind {
+                OUTPUTS => sii.outputs.extend(pdos(body, &strings)?),
+                INPUTS => sii.inputs.extend(pdos(body, &strings)?),
+                _ => (),
+            }
+        }
+        sii.clock = of(CLOCK).as_chunks::<24>().0.iter().map(|mode| clock_mode(mode, &strings)).collect();
+        Ok(sii)
+    }
+
+    fn read_general(&mut self, body: &[u8], strings: &[String]) {
+        let byte = |at: usize| body.get(at).copied().unwrap_or_default();
+        (self.order, self.name) = (string(strings, byte(2)), string(strings, byte(3)));
+        self.coe = byte(5);
+        self.ports = u16::from_le_bytes([byte(16), byte(17)]);
+    }
+}
+
+/// Numbers and bodies of the categories, up to the end mark or the end.
+fn categories(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, SiiError> {
+    let mut found = Vec::new();
+    let mut rest = bytes;
+    while let Some((head, body)) = rest.split_first_chunk::<4>() {
+        let (kind, length) = (word(head, 0), 2 * usize::from(word(head, 2)));
+        if kind == END {
+            break;
+        }
+        let at = CATEGORIES + bytes.len() - rest.len();
+        let (body, after) =
+            body.split_at_checked(length).ok_or(SiiError::Category { kind, at, bytes: length, left: body.len() })?;
+        found.push((kind, body));
+        rest = after;
+    }
+    Ok(found)
+}
+
+/// All strings; one that is cut off is left out with those behind it.
+fn strings(body: &[u8]) -> Vec<String> {
+    let Some((&count, mut rest)) = body.split_first() else { return Vec::new() };
+    let mut found = Vec::new();
+    for _ in 0..count {
+        let Some((&length, after)) = rest.split_first() else { break };
+        let Some((text, after)) = after.split_at_checked(usize::from(length)) else { break };
+        found.push(String::from_utf8_lossy(text).into_owned());
+        rest = after;
+    }
+    found
+}
+
+fn string(strings: &[String], number: u8) -> String {
+    usize::from(number).checked_sub(1).and_then(|place| strings.get(place)).cloned().unwrap_or_default()
+}
+
+fn sync_manager(bytes: &[u8; 8]) -> SiiChannel {
+    let [.., control, _, enable, usage] = *bytes;
+    SiiChannel { start: word(bytes, 0), length: word(bytes, 2), control, enable, usage }
+}
+
+fn pdos(body: &[u8], strings: &[String]) -> Result<Vec<SiiPdo>, SiiError> {
+    let mut found = Vec::new();
+    let mut rest = body;
+    while let Some((head, after)) = rest.split_first_chunk::<8>() {
+        let (index, count) = (word(head, 0), head[2]);
+        let Some((entries, after)) = after.split_at_checked(8 * usize::from(count)) else {
+            return Err(SiiError::Pdo { index, entries: count, room: after.len() / 8 });
+        };
+        let entry = |bytes: &[u8; 8]| SiiEntry {
+            index: word(bytes, 0),
+            entry: bytes[2],
+            name: string(strings, bytes[3]),
+            data_type: bytes[4],
+            bits: bytes[5],
+        };
+        found.push(SiiPdo {
+            index,
+            sync_manager: (head[3] != 0xff).then_some(head[3]),
+            flags: word(head, 6),
+            name: string(strings, head[5]),
+            entries: entries.as_chunks::<8>().0.iter().map(entry).collect(),
+        });
+        rest = after;
+    }
+    Ok(found)
+}
+
+fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> SiiClockMode {
+    SiiClockMode {
+        cycle_ns: long(bytes, 0),
+        shift_ns: long(bytes, 4) as i32,
+        activate: word(bytes, 14),
+        name: string(strings, bytes[18]),
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn long(bytes: &[u8], at: usize) -> u32 {
+    u32::from(word(bytes, at)) | u32::from(word(bytes, at + 2)) << 16
+}
+
+/// Checksum of the configuration area: polynomial x^8 + x^2 + x + 1, started with all ones (ETG.1000.6).
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0xff, |sum, byte| {
+        (0..8).fold(sum ^ byte, |sum: u8, _| if sum & 0x80 == 0 { sum << 1 } else { sum << 1 ^ 0x07 })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An EEPROM without categories but those given.
+    fn image(categories: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; CATEGORIES];
+        bytes[14] = checksum(&bytes[..14]);
+        bytes.extend_from_slice(categories);
+        bytes
+    }
+
+    #[test]
+    fn what_is_no_image_is_told_from_one() {
+        assert_eq!(Sii::decode(&[0; 127]), Err(SiiError::Short { bytes: 127 }));
+        assert_eq!(Sii::decode(&[0xff; 256]), Err(SiiError::Blank));
+        let mut spoilt = image(&[0xff; 4]);
+        spoilt[3] = 1;
+        assert!(matches!(Sii::decode(&spoilt), Err(SiiError::Checksum { .. })));
+        let cut = SiiError::Category { kind: 41, at: 0x80, bytes: 16, left: 2 };
+        assert_eq!(Sii::decode(&image(&[41, 0, 8, 0, 0, 0])), Err(cut));
+        let torn = SiiError::Pdo { index: 0x1a00, entries: 2, room: 1 };
+        let pdo = [0x00, 0x1a, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0];
+        assert_eq!(Sii::decode(&image(&[&[50, 0, 8, 0], &pdo[..]].concat())), Err(torn));
+    }
+
+    #[test]
+    fn unknown_categories_and_strings_that_are_not_there_are_passed_over() {
+        let bytes = image(&[0x00, 0x08, 1, 0, 9, 9, 30, 0, 2, 0, 0, 0, 7, 0, 0xff, 0xff, 0xff, 0xff]);
+        let sii = Sii::decode(&bytes).unwrap();
+        assert_eq!((sii.order.as_str(), sii.sync_managers.len()), ("", 0));
+    }
+
+    #[test]
+    fn the_checksum_is_the_one_of_the_standard() {
+        // CRC-8 of "123456789" with this polynomial and start value is 0xfb in the catalogue of parametrised CRCs.
+        assert_eq!(checksum(b"123456789"), 0xfb);
+    }
+}

@@ -1,0 +1,325 @@
+//! From devices in any state to all of them in SAFEOP with their process data mapped, by ethercrab.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ethercrab::subdevice_group::PreOp;
+use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDeviceGroup, Timeouts};
+
+use super::MOST_DEVICES;
+use super::Wire;
+use super::error::BusError;
+use super::memory::{Line, Mark, Memory};
+use super::numbers::Numbers;
+use super::prepare::{Preparation, before_mapping, before_safeop};
+use super::pump::Pump;
+use super::quiet::caught;
+use super::recovery::Known;
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
+use onbeat_ethercat::setup::DeviceSetup;
+
+/// Most bytes of process data.
+const MOST_PROCESS_DATA: usize = 16_384;
+/// The kernel forgets a thread that has ended within this time, even on a busy machine.
+const FORGOTTEN_WITHIN: Duration = Duration::from_secs(1);
+/// ethercrab's frames on their way at once, and the longest that its receiver takes.
+type Storage = PduStorage<16, { PduStorage::element_size(1400) }>;
+
+/// One device as it was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) station: u16,
+    pub(super) name: String,
+    pub(super) alias: u16,
+    pub(super) identity: [u32; 4],
+    pub(super) has_clock: bool,
+    pub(super) outputs: usize,
+    pub(super) inputs: usize,
+    pub(super) script: Box<[Line]>,
+    /// Counter of the last mail it got.
+    pub(super) last_mail: u8,
+}
+
+/// All devices, and what it took.
+pub(super) struct BroughtUp {
+    pub(super) devices: Vec<Found>,
+    pub(super) events: Vec<Event>,
+    pub(super) frames: u64,
+    pub(super) numbers: Numbers,
+}
+
+/// Finds the devices, compares them with what should be there, tells them what the file wants, and maps their process data. `period_ns` is
+/// that of the cycles to come.
+pub(super) fn bring_up<W: Wire>(
+    wire: &mut W,
+    expected: Option<&Layout>,
+    period_ns: u64,
+    on: &str,
+) -> Result<BroughtUp, BusError> {
+    without_panic(|| {
+        with_main_device(wire, on, |pump, group, (main_device, tell)| {
+            let mut devices = found(&group, main_device, &pump.numbers);
+            if let Some(layout) = expected {
+                compare(&devices, layout)?;
+                tell_devices(pump, &devices, layout, |place| before_mapping(layout, place))?;
+            }
+            let group = pump.run(group.into_pre_op_pdi(main_device), tell)?;
+            for (found, device) in devices.iter_mut().zip(group.iter(main_device)) {
+                let io = device.io_raw();
+                (found.outputs, found.inputs) = (io.outputs().len(), io.inputs().len());
+            }
+            if let Some(layout) = expected {
+                compare_process_data(&devices, layout)?;
+                check_pulses(&devices, layout, period_ns)?;
+                tell_devices(pump, &devices, layout, |place| {
+                    before_safeop(layout, place, period_ns).into_iter().collect()
+                })?;
+            }
+            pump.run(group.into_safe_op(main_device), tell)?;
+            are_where_they_were(pump, &devices, expected)?;
+            keep_scripts(&mut devices, &mut pump.memory);
+            let numbers = pump.numbers;
+            Ok(BroughtUp { devices, events: std::mem::take(&mut pump.events), frames: pump.frames, numbers })
+        })
+    })
+}
+
+/// A panic of the library is an event like any other; nothing of what it held is used again.
+fn without_panic<T>(work: impl FnOnce() -> Result<T, BusError>) -> Result<T, BusError> {
+    caught(work).unwrap_or_else(|words| Err(BusError::Panicked(words)))
+}
+
+type Group = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;
+/// The library, and who tells it the time.
+type Library<'l, 's> = (&'l MainDevice<'s>, &'l dyn Fn(u64));
+
+/// Takes all devices to PREOP, and goes on from there.
+fn with_main_device<W: Wire, T>(
+    wire: &mut W,
+    on: &str,
+    then: impl FnOnce(&mut Pump<'_, '_, W>, Group, Library<'_, '_>) -> Result<T, BusError>,
+) -> Result<T, BusError> {
+    let storage = Box::new(Storage::new());
+    let Ok((tx, rx, pdu_loop)) = storage.try_split() else {
+        return Err(BusError::Panicked("its frames are in use".to_owned()));
+    };
+    room_for_a_thread().map_err(BusError::Thread)?;
+    // Lost frames are the pump's business; these bounds are for devices that never get ready.
+    let timeouts = Timeouts { pdu: Duration::from_secs(10), eeprom: Duration::from_secs(2), ..Timeouts::default() };
+    let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
+    let main_device = MainDevice::new(pdu_loop, timeouts, config);
+    let now_ns = Cell::new(wire.now().as_ns());
+    let mut pump = Pump::new(wire, (tx, rx));
+    let tell = |now: u64| now_ns.set(now);
+    let begun = main_device.init_single_group::<MOST_DEVICES, MOST_PROCESS_DATA>(|| now_ns.get());
+    let group = match pump.run(begun, tell) {
+        // The very first frame counts devices.
+        Err(BusError::NoAnswer(_)) if pump.frames <= 20 => return Err(BusError::NoDevices(on.to_owned())),
+        other => other?,
+    };
+    if group.is_empty() {
+        return Err(BusError::NoDevices(on.to_owned()));
+    }
+    then(&mut pump, group, (&main_device, &tell))
+}
+
+/// The library's timers start a thread, and panic where none can be started. So one is tried before, and is gone when this returns.
+fn room_for_a_thread() -> std::io::Result<()> {
+    let tried = std::thread::Builder::new().spawn(rustix::thread::gettid)?;
+    let Ok(tid) = tried.join() else { return Ok(()) };
+    // It counts against the limit until the kernel has forgotten it, a moment after its end.
+    let entry = format!("/proc/self/task/{}", tid.as_raw_nonzero());
+    let until = Instant::now() + FORGOTTEN_WITHIN;
+    while Path::new(&entry).exists() && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// Whether the devices that were configured are still in the places in which they were found.
+fn are_where_they_were<W: Wire>(
+    pump: &mut Pump<'_, '_, W>,
+    devices: &[Found],
+    expected: Option<&Layout>,
+) -> Result<(), BusError> {
+    let stations = pump.stations(devices.len())?;
+    let Some(place) = (0..devices.len()).find(|&place| stations.get(place) != Some(&devices[place].station)) else {
+        return Ok(());
+    };
+    let name =
+        expected.and_then(|layout| layout.devices.get(place)).map_or(&devices[place].name, |device| &device.name);
+    Err(BusError::Moved { place, name: name.clone() })
+}
+
+fn found(group: &Group, main_device: &MainDevice<'_>, numbers: &Numbers) -> Vec<Found> {
+    let devices = group.iter(main_device).map(|device| {
+        let identity = device.identity();
+        Found {
+            station: numbers.instead_of(device.configured_address()),
+            name: device.name().to_owned(),
+            alias: device.alias_address(),
+            identity: [identity.vendor_id, identity.product_id, identity.revision, identity.serial],
+            has_clock: device.dc_support().any(),
+            outputs: 0,
+            inputs: 0,
+            script: Box::default(),
+            last_mail: 0,
+        }
+    });
+    devices.collect()
+}
+
+fn keep_scripts(devices: &mut [Found], memory: &mut Memory) {
+    for device in devices {
+        device.script = memory.take(device.station).into_boxed_slice();
+        device.last_mail = memory.last_mail(device.station);
+    }
+}
+
+/// The station of the reference clock: the first device that has one.
+pub(super) fn reference(devices: &[Found]) -> Option<u16> {
+    devices.iter().find(|device| device.has_clock).map(|device| device.station)
+}
+
+/// Tells devices in PREOP these lines, and keeps them with what they were told before.
+fn tell_devices<W: Wire>(
+    pump: &mut Pump<'_, '_, W>,
+    devices: &[Found],
+    layout: &Layout,
+    lines: impl Fn(usize) -> Vec<Line>,
+) -> Result<(), BusError> {
+    let added: Vec<Vec<Line>> = (0..devices.len()).map(lines).collect();
+    if added.iter().all(Vec::is_empty) {
+        return Ok(());
+    }
+    let known = devices.iter().zip(added).map(|(device, added)| {
+        let mut script = pump.memory.take(device.station);
+        let line = script.len();
+        script.extend(added);
+        let last_mail = pump.memory.last_mail(device.station);
+        (device.known(script.into_boxed_slice(), last_mail, true), line)
+    });
+    let known: Vec<(Known, usize)> = known.collect();
+    let mut preparation = Preparation::new(&mut *pump.wire, known);
+    let told = preparation.run(layout, reference(devices));
+    pump.frames += preparation.frames;
+    pump.events.append(&mut preparation.events);
+    for known in preparation.into_known() {
+        pump.memory.put(known.station, known.script.into_vec());
+    }
+    told
+}
+
+/// Pulses come from a clock, and a device that counts them between its frames must always count the same number.
+fn check_pulses(found: &[Found], layout: &Layout, bus_ns: u64) -> Result<(), BusError> {
+    for (device, wanted) in found.iter().zip(&layout.devices) {
+        let Some(sync0) = wanted.setup.sync0 else { continue };
+        if !device.has_clock {
+            return Err(BusError::NoClock(wanted.name.clone()));
+        }
+        let pulse_ns = sync0.period_ns.map_or(bus_ns, u64::from);
+        if !bus_ns.is_multiple_of(pulse_ns) && !pulse_ns.is_multiple_of(bus_ns) {
+            return Err(BusError::OddPulses { name: wanted.name.clone(), pulse_ns, bus_ns });
+        }
+    }
+    Ok(())
+}
+
+impl Found {
+    /// What recovery knows of it. `is_led`: the bus has a reference clock.
+    pub(super) fn known(&self, script: Box<[Line]>, last_mail: u8, is_led: bool) -> Known {
+        Known {
+            station: self.station,
+            identity: self.identity,
+            alias: self.alias,
+            has_equals: false,
+            mark: Mark::in_script(&script),
+            script,
+            has_clock: self.has_clock && is_led,
+            last_mail,
+        }
+    }
+}
+
+/// Whether these are the devices of the file, in its order.
+fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
+    for (place, (device, wanted)) in found.iter().zip(&layout.devices).enumerate() {
+        let expected = (wanted.vendor, wanted.product);
+        let there = (device.identity[0], device.identity[1]);
+        // A device missing in the middle moves all behind it; that it is missing says more than that they are wrong.
+        if expected != there && found.len() >= layout.devices.len() {
+            let name = wanted.name.clone();
+            return Err(BusError::WrongDevice { place, name, expected, found: there });
+        }
+    }
+    compare_numbers(found, layout)?;
+    let (expected, count) = (layout.devices.len(), found.len());
+    if count < expected {
+        let differs =
+            |(device, wanted): &(&Found, &DeviceLayout)| device.identity[..2] != [wanted.vendor, wanted.product];
+        let place = found.iter().zip(&layout.devices).position(|pair| differs(&pair)).unwrap_or(count);
+        return Err(BusError::Fewer { expected, found: count, first: layout.devices[place].name.clone() });
+    }
+    if count > expected {
+        return Err(BusError::More { expected, found: count });
+    }
+    Ok(())
+}
+
+/// Whether devices have the serial numbers and aliases that the file has for them: what tells equal ones apart.
+fn compare_numbers(found: &[Found], layout: &Layout) -> Result<(), BusError> {
+    if found.len() != layout.devices.len() {
+        return Ok(());
+    }
+    for (place, (device, wanted)) in found.iter().zip(&layout.devices).enumerate() {
+        let numbers = [
+            ("serial number", wanted.serial, device.identity[3]),
+            ("alias", u32::from(wanted.alias), u32::from(device.alias)),
+        ];
+        for (what, expected, found) in numbers {
+            if expected != 0 && expected != found {
+                return Err(BusError::OtherNumber { place, name: wanted.name.clone(), what, expected, found });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn compare_process_data(found: &[Found], layout: &Layout) -> Result<(), BusError> {
+    let pairs = found.iter().zip(&layout.devices);
+    let bytes = |wanted: &DeviceLayout| (wanted.outputs.len(), wanted.inputs.len());
+    match pairs.into_iter().find(|(device, wanted)| (device.outputs, device.inputs) != bytes(wanted)) {
+        None => Ok(()),
+        Some((device, wanted)) => Err(BusError::OtherProcessData {
+            name: wanted.name.clone(),
+            expected: bytes(wanted),
+            found: (device.outputs, device.inputs),
+        }),
+    }
+}
+
+/// The layout of what was found, where no file says what should be.
+pub(super) fn layout_of(devices: &[Found]) -> Layout {
+    let mut layout = Layout { name: "found".to_owned(), ..Layout::default() };
+    for (place, device) in devices.iter().enumerate() {
+        layout.add(DeviceLayout {
+            name: format!("{place} {}", device.name),
+            kind: DeviceKind::Coupler,
+            alias: device.alias,
+            vendor: device.identity[0],
+            product: device.identity[1],
+            revision: device.identity[2],
+            serial: device.identity[3],
+            outputs: 0..device.outputs,
+            inputs: 0..device.inputs,
+            output_values: Vec::new(),
+            input_values: Vec::new(),
+            increments: 0,
+            travel: [0, 0],
+            setup: DeviceSetup::default(),
+        });
+    }
+    layout
+}

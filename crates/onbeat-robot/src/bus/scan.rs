@@ -1,0 +1,311 @@
+//! Which devices are on a cable, without changing one of them.
+//!
+//! Registers are read by position (APRD, BRD). What a device is stands in its EEPROM, which is read through its registers 0x0502 to 0x0507:
+//! command and address of the read are all that is written, and only where the device leaves its EEPROM to the MainDevice (0x0500, 0x0501).
+//! Beside a running bus nothing is written at all. AL states, stations and process data are never touched.
+
+use std::fmt;
+
+use onbeat_rt::frame::{self, Command, LONGEST, Writer, position, register, word, working_counter};
+use onbeat_rt::time::Instant;
+
+use super::MOST_DEVICES;
+use super::Wire;
+use super::error::BusError;
+use super::exchange::SCAN;
+use super::memory::{AL_STATUS, SII_OWNER, STATION};
+use onbeat_ethercat::carrier::{CarrierError, User};
+use onbeat_ethercat::registers::SII_CONTROL;
+use onbeat_ethercat::sii::Sii;
+
+/// Before anything is sent, frames of a bus that runs already are looked for this long.
+const LISTEN_NS: u64 = 200_000_000;
+/// A frame that has not come back by then is sent again, so many times in all.
+const REPLY_WITHIN_NS: u64 = 5_000_000;
+const MOST_TRIES: u32 = 20;
+/// An EEPROM that is busy is looked at this many times at most.
+const MOST_LOOKS: u32 = 1_000;
+/// Bytes of an EEPROM that are read at most; name and identity stand at its beginning.
+const MOST_EEPROM: usize = 4_096;
+
+/// What a controller can do; bit 2: distributed clocks.
+const FEATURES: u16 = 0x0008;
+/// Control, address and data of the EEPROM's interface.
+const SII_BYTES: usize = 14;
+/// In its control and status word.
+const READ: [u8; 2] = [0x00, 0x01];
+const EIGHT_BYTES: u16 = 0x0040;
+const REFUSED: u16 = 0x2000;
+const BUSY: u16 = 0x8000;
+/// The fixed part of an EEPROM, and the end of its categories.
+const FIXED: usize = 0x80;
+const STRINGS: u16 = 10;
+const GENERAL: u16 = 30;
+const END: u16 = 0xffff;
+
+/// What a device says that it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// What it is ordered by, or its name where it has no order code.
+    pub name: String,
+    /// Vendor id.
+    pub vendor: u32,
+    /// Product code.
+    pub product: u32,
+    /// Revision.
+    pub revision: u32,
+    /// Serial number; `None` where it was not read.
+    pub serial: Option<u32>,
+}
+
+/// A device that answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// AL state and error bit.
+    pub al_state: u8,
+    /// Station address that it was given, 0 for none.
+    pub station: u16,
+    /// Second station address, 0 for none.
+    pub alias: u16,
+    /// Whether it has a distributed clock.
+    pub has_clock: bool,
+    /// From its EEPROM, where that was read and holds something.
+    pub identity: Option<Identity>,
+}
+
+/// A bus that runs already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// Of onbeat, on this interface.
+    Onbeat(String, User),
+    /// Of another program: frames that came while nothing was sent.
+    Foreign(String, u64),
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Onbeat(on, user) => write!(f, "a bus of onbeat is running on \"{on}\": {user}")?,
+            Self::Foreign(on, frames) => write!(
+                f,
+                "another MainDevice is running on \"{on}\": {frames} of its frames came within {} ms",
+                LISTEN_NS / 1_000_000
+            )?,
+        }
+        write!(f, ". Nothing was sent; `--beside-running` scans all the same, and writes nothing")
+    }
+}
+
+/// Finds the devices and reads what they are. `on` names the wire in messages.
+///
+/// With `beside_running` nothing is written to them, so that their identities are not read.
+///
+/// # Errors
+/// [`BusError::Running`] when frames of another MainDevice come, without `beside_running`; [`BusError::NoDevices`];
+/// [`BusError::NoAnswer`].
+pub fn scan<W: Wire>(wire: &mut W, on: &str, beside_running: bool) -> Result<Vec<Scanned>, BusError> {
+    let mut scan = Scan { wire, number: 0, frame: Box::new([0; LONGEST]), reply: Box::new([0; LONGEST + 1]) };
+    if !beside_running {
+        let frames = scan.listen();
+        if frames > 0 {
+            return Err(BusError::Running(Beside::Foreign(on.to_owned(), frames)));
+        }
+    }
+    let devices = match scan.count() {
+        Err(BusError::NoAnswer(_)) | Ok(0) => {
+            return Err(scan.wire.trouble().map_or_else(
+                || BusError::NoDevices(on.to_owned()),
+                |trouble| CarrierError::Trouble { name: on.to_owned(), trouble }.into(),
+            ));
+        }
+        counted => counted?,
+    };
+    if usize::from(devices) > MOST_DEVICES {
+        return Err(BusError::TooMany(devices.into()));
+    }
+    let mut found = Vec::new();
+    let mut may_read = Vec::new();
+    scan.read_registers(devices, |place, device, is_ours| {
+        found.push(device);
+        may_read.extend((is_ours && !beside_running).then(|| Eeprom { place, bytes: Vec::new() }));
+    })?;
+    for eeprom in scan.read_eeproms(may_read)? {
+        found[usize::from(eeprom.place)].identity = eeprom.identity();
+    }
+    Ok(found)
+}
+
+struct Scan<'w, W> {
+    wire: &'w mut W,
+    number: u16,
+    frame: Box<[u8; LONGEST]>,
+    reply: Box<[u8; LONGEST + 1]>,
+}
+
+/// A datagram: command, address, what it carries.
+type Asked<'d> = (Command, u32, &'d [u8]);
+
+impl<W: Wire> Scan<'_, W> {
+    /// Frames that come while nothing is sent.
+    fn listen(&mut self) -> u64 {
+        let until = self.wire.now().plus_ns(LISTEN_NS);
+        std::iter::from_fn(|| self.wire.receive(&mut self.reply[..], until)).count() as u64
+    }
+
+    /// Sends these datagrams in one frame, again when it gets lost; where in the reply the data of each begin.
+    fn ask(&mut self, datagrams: &[Asked<'_>]) -> Result<Vec<usize>, BusError> {
+        let mut writer = Writer::new(&mut self.frame[..], SCAN);
+        let placed = datagrams.iter().filter_map(|(command, address, data)| writer.push_data(*command, *address, data));
+        let placed: Vec<usize> = placed.collect();
+        let length = writer.finish();
+        for _ in 0..MOST_TRIES {
+            self.number = self.number.wrapping_add(1);
+            frame::number(&mut self.frame[..length], self.number);
+            self.wire.send(&self.frame[..length]);
+            let until = self.wire.now().plus_ns(REPLY_WITHIN_NS);
+            if self.has_reply(length, until) {
+                return Ok(placed);
+            }
+        }
+        Err(BusError::NoAnswer(MOST_TRIES))
+    }
+
+    fn has_reply(&mut self, length: usize, until: Instant) -> bool {
+        let mut came = false;
+        while !came && let Some(received) = self.wire.receive(&mut self.reply[..], until) {
+            let reply = &self.reply[..received.min(LONGEST)];
+            came = frame::purpose_of(reply) == Some(SCAN) && frame::is_reply_to(reply, &self.frame[..length]);
+        }
+        self.wire.rest();
+        came
+    }
+
+    /// Data of a datagram in the reply, when so many devices answered it.
+    fn answer(&self, at: usize, length: usize) -> Option<&[u8]> {
+        (working_counter(&self.reply[..], at, length) > 0).then(|| &self.reply[at..at + length])
+    }
+
+    fn count(&mut self) -> Result<u16, BusError> {
+        let at = self.ask(&[(Command::Brd, register(0, AL_STATUS), &[0; 2])])?;
+        Ok(working_counter(&self.reply[..], at[0], 2))
+    }
+
+    /// Registers of each device, given to `found` with its place, and whether its EEPROM is the MainDevice's.
+    fn read_registers(&mut self, devices: u16, mut found: impl FnMut(u16, Scanned, bool)) -> Result<(), BusError> {
+        const ASKED: [(u16, usize); 4] = [(FEATURES, 2), (STATION, 4), (AL_STATUS, 2), (SII_OWNER, 2)];
+        for place in 0..devices {
+            let asked = ASKED.map(|(at, length)| (Command::Aprd, register(position(place), at), &[0u8; 4][..length]));
+            let placed = self.ask(&asked)?;
+            let value = |number: usize, at: usize| {
+                self.answer(placed[number], ASKED[number].1).map_or(0, |data| word(data, at))
+            };
+            let device = Scanned {
+                al_state: (value(2, 0) & 0x1f) as u8,
+                station: value(1, 0),
+                alias: value(1, 2),
+                has_clock: value(0, 0) & 0x04 != 0,
+                identity: None,
+            };
+            let answered = self.answer(placed[3], 2).is_some();
+            let is_ours = answered && value(3, 0) & 0x0101 == 0;
+            found(place, device, is_ours);
+        }
+        Ok(())
+    }
+
+    /// Reads EEPROMs side by side, as far as name and identity stand. One that refuses or stays busy ends early.
+    fn read_eeproms(&mut self, mut reading: Vec<Eeprom>) -> Result<Vec<Eeprom>, BusError> {
+        let mut done = Vec::new();
+        while !reading.is_empty() {
+            // As many as have room in the frame that fetches what they have read.
+            for some in reading.chunks_mut((LONGEST - 16) / (12 + SII_BYTES)) {
+                self.read_next(some)?;
+            }
+            let (more, over): (Vec<Eeprom>, Vec<Eeprom>) = reading.into_iter().partition(|eeprom| !eeprom.is_enough());
+            done.extend(over);
+            reading = more;
+        }
+        Ok(done)
+    }
+
+    /// The next four or eight bytes of each.
+    fn read_next(&mut self, some: &mut [Eeprom]) -> Result<(), BusError> {
+        let wanted = |eeprom: &Eeprom| {
+            let [low, high] = (eeprom.bytes.len() as u16 / 2).to_le_bytes();
+            [READ[0], READ[1], low, high, 0, 0]
+        };
+        let requests: Vec<[u8; 6]> = some.iter().map(wanted).collect();
+        let address = |eeprom: &Eeprom| register(position(eeprom.place), SII_CONTROL);
+        let writes: Vec<Asked<'_>> =
+            some.iter().zip(&requests).map(|(eeprom, data)| (Command::Apwr, address(eeprom), &data[..])).collect();
+        self.ask(&writes)?;
+        let mut waiting: Vec<usize> = (0..some.len()).collect();
+        for look in 0..MOST_LOOKS {
+            let reads: Vec<Asked<'_>> =
+                waiting.iter().map(|&number| (Command::Aprd, address(&some[number]), &[0; SII_BYTES][..])).collect();
+            let placed = self.ask(&reads)?;
+            let mut busy = Vec::new();
+            for (&number, at) in waiting.iter().zip(placed) {
+                match self.answer(at, SII_BYTES).map(|data| (word(data, 0), &data[6..])) {
+                    Some((status, _)) if status & BUSY != 0 => busy.push(number),
+                    Some((status, data)) if status & REFUSED == 0 => {
+                        let length = if status & EIGHT_BYTES != 0 { 8 } else { 4 };
+                        some[number].bytes.extend_from_slice(&data[..length]);
+                    }
+                    _ => some[number].give_up(),
+                }
+            }
+            waiting = busy;
+            if waiting.is_empty() {
+                break;
+            }
+            if look + 1 == MOST_LOOKS {
+                waiting.iter().for_each(|&number| some[number].give_up());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first bytes of a device's EEPROM.
+struct Eeprom {
+    place: u16,
+    bytes: Vec<u8>,
+}
+
+impl Eeprom {
+    /// What was read counts as all there is.
+    fn give_up(&mut self) {
+        self.bytes.resize(MOST_EEPROM, 0xff);
+    }
+
+    fn is_enough(&self) -> bool {
+        self.bytes.len() >= MOST_EEPROM || self.known().is_some()
+    }
+
+    /// The bytes up to the end of the categories that say what the device is called; `None` when more have to be read.
+    fn known(&self) -> Option<&[u8]> {
+        let (mut at, mut has_strings, mut has_general) = (FIXED, false, false);
+        loop {
+            let head = self.bytes.get(at..at + 4)?;
+            let (kind, length) = (word(head, 0), 2 * usize::from(word(head, 2)));
+            if kind == END || (has_strings && has_general) {
+                return Some(&self.bytes[..at]);
+            }
+            has_strings |= kind == STRINGS;
+            has_general |= kind == GENERAL;
+            at += 4 + length;
+        }
+    }
+
+    /// `None` of a blank one.
+    fn identity(&self) -> Option<Identity> {
+        let fixed = self.bytes.get(..FIXED).filter(|fixed| fixed.iter().any(|byte| *byte != 0xff))?;
+        let long = |at: usize| u32::from(word(fixed, at)) | u32::from(word(fixed, at + 2)) << 16;
+        // With a wrong checksum, or categories that are none, the identity stands where it is all the same.
+        let sii = self.known().and_then(|known| Sii::decode(known).ok());
+        let name = sii.map(|sii| if sii.order.is_empty() { sii.name } else { sii.order }).unwrap_or_default();
+        let serial = Some(long(28));
+        Some(Identity { name, vendor: long(16), product: long(20), revision: long(24), serial })
+    }
+}

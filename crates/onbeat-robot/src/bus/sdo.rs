@@ -1,0 +1,265 @@
+//! One SDO transfer beside the cycles: mails to a device and from it, a frame each (ETG.1000.6, 5.6.2).
+//!
+//! ```text
+//! upload    request ──▶ ◀── expedited, or size and first bytes;   while bytes are missing: segment ──▶ ◀── bytes
+//! download  request with bytes ──▶ ◀── taken;                     while bytes are left:    segment ──▶ ◀── taken
+//! ```
+//!
+//! A transfer is made outside the loop with all the memory that it may need.
+
+use onbeat_rt::frame::word;
+
+use onbeat_control::{SdoAction, SdoFailure, SdoRequest};
+use onbeat_ethercat::setup::ObjectValue;
+
+/// Longest value that is transferred, in bytes.
+const LONGEST: usize = 1024;
+/// Bytes before the value: mailbox header, CoE header, command, object and entry, and the size where there is one.
+const HEADERS: usize = 12;
+const WITH_SIZE: usize = HEADERS + 4;
+/// In a segment, the value follows the command.
+const IN_SEGMENT: usize = 9;
+/// CoE in a mailbox header; SDO request and response in a CoE header.
+const COE: u8 = 3;
+const REQUEST: u16 = 2 << 12;
+const RESPONSE: u16 = 3;
+/// Cycles that an answer is waited for.
+const PATIENCE: u64 = 2_000;
+/// The same for a value that is written again when no answer came: the mail that held it may have been lost on the cable.
+const PATIENCE_OF_LINE: u64 = 500;
+
+/// What the transfer does in the next frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Sends the mail.
+    Send,
+    /// Looks for the answer.
+    Fetch,
+    /// Nothing any more.
+    Done,
+}
+
+/// A transfer.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    request: SdoRequest,
+    /// What was read, or is written.
+    value: Vec<u8>,
+    /// Bytes of a value that is read, once they are known.
+    size: usize,
+    /// Bytes that were transferred.
+    done: usize,
+    /// Bytes that the last mail took along.
+    sent: usize,
+    toggle: bool,
+    in_segments: bool,
+    turn: Turn,
+    since: u64,
+    patience: u64,
+    outcome: Option<Result<(), SdoFailure>>,
+}
+
+impl Transfer {
+    /// A transfer that has not begun.
+    #[must_use]
+    pub fn of(request: SdoRequest) -> Self {
+        let value = match &request.action {
+            SdoAction::Read => Vec::with_capacity(LONGEST),
+            SdoAction::Write(bytes) => bytes[..bytes.len().min(LONGEST)].to_vec(),
+        };
+        Self {
+            request,
+            value,
+            size: 0,
+            done: 0,
+            sent: 0,
+            toggle: false,
+            in_segments: false,
+            turn: Turn::Send,
+            since: 0,
+            patience: PATIENCE,
+            outcome: None,
+        }
+    }
+
+    /// A value that the device at this place gets whenever it is configured.
+    pub(super) fn line(device: u16, value: &ObjectValue) -> Self {
+        let (index, entry, complete) = (value.index, value.entry, value.complete);
+        let request = SdoRequest { device, index, entry, complete, action: SdoAction::Write(value.bytes.clone()) };
+        Self { patience: PATIENCE_OF_LINE, ..Self::of(request) }
+    }
+
+    /// Begins a write anew, whatever has become of it.
+    pub(super) fn restart(&mut self) {
+        (self.done, self.sent, self.toggle, self.in_segments) = (0, 0, false, false);
+        (self.turn, self.since, self.outcome) = (Turn::Send, 0, None);
+    }
+
+    /// Object and entry.
+    pub(super) fn object(&self) -> (u16, u8) {
+        (self.request.index, self.request.entry)
+    }
+
+    /// Whether a write came off; `None` while it goes on.
+    pub(super) fn written(&self) -> Option<Result<(), SdoFailure>> {
+        self.outcome
+    }
+
+    /// What came of it; `None` while it goes on.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Result<Vec<u8>, SdoFailure>> {
+        let read = || if self.is_upload() { self.value.clone() } else { Vec::new() };
+        self.outcome.map(|outcome| outcome.map(|()| read()))
+    }
+
+    /// Place of its device.
+    pub(super) fn device(&self) -> usize {
+        usize::from(self.request.device)
+    }
+
+    fn is_upload(&self) -> bool {
+        self.request.action == SdoAction::Read
+    }
+
+    pub(super) fn turn(&self) -> Turn {
+        self.turn
+    }
+
+    /// Ends it.
+    pub(super) fn end(&mut self, outcome: Result<(), SdoFailure>) {
+        self.outcome = Some(outcome);
+        self.turn = Turn::Done;
+    }
+
+    /// Looks at the time. `cycle` counts on.
+    pub(super) fn wait(&mut self, cycle: u64) {
+        if self.since == 0 {
+            self.since = cycle;
+        }
+        if self.turn != Turn::Done && cycle - self.since > self.patience {
+            self.end(Err(SdoFailure::NoReply));
+        }
+    }
+
+    /// The mail was taken by the device.
+    pub(super) fn was_sent(&mut self) {
+        self.turn = Turn::Fetch;
+    }
+
+    /// Writes the next mail into `mail`, whose length is the mailbox's. `counter` is 1 to 7.
+    pub(super) fn write(&mut self, mail: &mut [u8], counter: u8) {
+        mail.fill(0);
+        let length = if self.in_segments { self.segment(mail) } else { self.first(mail) };
+        mail[..2].copy_from_slice(&((length - 6) as u16).to_le_bytes());
+        mail[5] = COE | counter << 4;
+        mail[6..8].copy_from_slice(&REQUEST.to_le_bytes());
+    }
+
+    fn first(&mut self, mail: &mut [u8]) -> usize {
+        let complete = if self.request.complete { 0x10 } else { 0 };
+        mail[9..11].copy_from_slice(&self.request.index.to_le_bytes());
+        mail[11] = self.request.entry;
+        if self.is_upload() {
+            mail[8] = 0x40 | complete;
+            return WITH_SIZE;
+        }
+        let size = self.value.len();
+        if (1..=4).contains(&size) {
+            mail[8] = 0x23 | ((4 - size) as u8) << 2 | complete;
+            mail[HEADERS..HEADERS + size].copy_from_slice(&self.value);
+            self.sent = size;
+            return WITH_SIZE;
+        }
+        mail[8] = 0x21 | complete;
+        mail[HEADERS..WITH_SIZE].copy_from_slice(&(size as u32).to_le_bytes());
+        self.sent = size.min(mail.len() - WITH_SIZE);
+        mail[WITH_SIZE..WITH_SIZE + self.sent].copy_from_slice(&self.value[..self.sent]);
+        WITH_SIZE + self.sent
+    }
+
+    fn segment(&mut self, mail: &mut [u8]) -> usize {
+        let toggle = if self.toggle { 0x10 } else { 0 };
+        if self.is_upload() {
+            mail[8] = 0x60 | toggle;
+            return WITH_SIZE;
+        }
+        let left = &self.value[self.done..];
+        self.sent = left.len().min(mail.len() - IN_SEGMENT);
+        let last = u8::from(self.sent == left.len());
+        mail[IN_SEGMENT..IN_SEGMENT + self.sent].copy_from_slice(&left[..self.sent]);
+        // A segment has seven bytes at least; those of the shortest that mean nothing are counted.
+        let unused = 7usize.saturating_sub(self.sent);
+        mail[8] = toggle | (unused as u8) << 1 | last;
+        IN_SEGMENT + self.sent + unused
+    }
+
+    /// Takes a mail of its device; `false` when it is no answer to this.
+    pub(super) fn answer(&mut self, mail: &[u8], cycle: u64) -> bool {
+        if self.turn != Turn::Fetch || mail.len() < WITH_SIZE || mail[5] & 0x0f != COE {
+            return false;
+        }
+        let (service, command) = (word(mail, 6) >> 12, mail[8]);
+        // A device that aborts says so with the service of a request.
+        let is_abort = service == REQUEST >> 12 && command & 0xe0 == 0x80;
+        if service != RESPONSE && !is_abort {
+            return false;
+        }
+        let is_about_it = self.in_segments && command & 0xe0 != 0x80 || (word(mail, 9), mail[11]) == self.object();
+        if !is_about_it {
+            return false;
+        }
+        self.since = cycle;
+        if command & 0xe0 == 0x80 {
+            let code = [mail[12], mail[13], mail[14], mail[15]];
+            self.end(Err(SdoFailure::Abort(u32::from_le_bytes(code))));
+        } else if self.is_upload() {
+            self.take_bytes(mail, command);
+        } else {
+            self.go_on(command);
+        }
+        true
+    }
+
+    fn take_bytes(&mut self, mail: &[u8], command: u8) {
+        let end = (6 + usize::from(word(mail, 0))).min(mail.len());
+        if !self.in_segments && command & 0x02 != 0 {
+            let unused = if command & 1 != 0 { usize::from(command >> 2 & 3) } else { 0 };
+            return self.keep(&mail[HEADERS..WITH_SIZE - unused], true);
+        }
+        if !self.in_segments {
+            self.size = u32::from_le_bytes([mail[12], mail[13], mail[14], mail[15]]) as usize;
+            if self.size > LONGEST {
+                return self.end(Err(SdoFailure::TooLong));
+            }
+            let bytes = &mail[WITH_SIZE..end.max(WITH_SIZE)];
+            let bytes = &bytes[..bytes.len().min(self.size)];
+            return self.keep(bytes, bytes.len() == self.size);
+        }
+        let unused = if end <= WITH_SIZE { usize::from(command >> 1 & 7) } else { 0 };
+        let bytes = &mail[IN_SEGMENT..end.saturating_sub(unused).max(IN_SEGMENT)];
+        self.toggle = !self.toggle;
+        self.keep(bytes, command & 1 != 0);
+    }
+
+    fn keep(&mut self, bytes: &[u8], is_last: bool) {
+        if self.value.len() + bytes.len() > LONGEST {
+            return self.end(Err(SdoFailure::TooLong));
+        }
+        self.value.extend_from_slice(bytes);
+        self.in_segments = true;
+        self.turn = Turn::Send;
+        if is_last {
+            self.end(Ok(()));
+        }
+    }
+
+    fn go_on(&mut self, command: u8) {
+        self.toggle = if command & 0xe0 == 0x20 { !self.toggle } else { self.toggle };
+        self.done += self.sent;
+        self.in_segments = true;
+        self.turn = Turn::Send;
+        if self.done >= self.value.len() {
+            self.end(Ok(()));
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! All joints together, cycle by cycle.
+
+use onbeat_ethercat::event::{Event, NO_DEVICE};
+use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
+
+use super::event::{Events, NO_JOINT, RobotEvent, RobotEventKind};
+use super::file::{OnFault, Robot, Settings};
+use super::goal::Taken;
+use super::joint::{Joint, QUICK_STOP_NS, Stage};
+use super::ladder::{Ladder, Rung};
+use super::power::JointState;
+use super::status::{Phase, Reason, Status, StopReason};
+use super::trajectory::Trajectory;
+
+/// In which the pace of trajectory time goes from 0 to 1, in s.
+const SPEED_RAMP_S: f64 = 0.5;
+
+/// Moves the joints of a robot along a trajectory.
+///
+/// It enables drives in groups from wherever they stand, plays the trajectory within the limits of each joint, and brings everything to
+/// rest when it is asked to, when cycles are missed, or when drives fail. After construction it allocates nothing.
+pub struct MotionController {
+    settings: Settings,
+    joints: Vec<Joint>,
+    /// Places of the joints' drives.
+    devices: Vec<u16>,
+    trajectory: Trajectory,
+    ladder: Ladder,
+    events: Events,
+    status: Box<Status>,
+    /// Poses round which trajectories swing.
+    homes: Vec<f64>,
+    /// As the trajectory has it, and as it is followed.
+    played: Vec<f64>,
+    wanted: Vec<f64>,
+    /// Sum of all dt.
+    now_ns: u64,
+    /// Since the trajectory was asked last.
+    unasked_s: f64,
+    next_group_ns: u64,
+    /// How much of the trajectory is left while it fades out.
+    fade: f64,
+    braking: bool,
+    stop_asked: bool,
+    reset_asked: bool,
+    goal_is_old: Option<bool>,
+}
+
+/// What a cycle means for the robot.
+#[derive(Clone, Copy)]
+struct Now {
+    passed_ns: u64,
+    passed_s: f64,
+    misses: u32,
+    is_fresh: bool,
+    /// Every device takes outputs.
+    is_up: bool,
+}
+
+impl MotionController {
+    /// A controller for this robot; nothing moves before the first cycle with inputs.
+    #[must_use]
+    pub fn new(robot: &Robot, trajectory: Trajectory) -> Self {
+        let count = robot.joints.len();
+        let period_s = robot.settings.period_ns as f64 * 1e-9;
+        let mut status = Box::<Status>::default();
+        status.count = count as u32;
+        Self {
+            joints: robot.joints.iter().map(|joint| Joint::new(joint, period_s)).collect(),
+            devices: robot.joints.iter().map(|joint| u16::try_from(joint.device).unwrap_or(NO_DEVICE)).collect(),
+            ladder: Ladder::new(robot.settings.thresholds),
+            settings: robot.settings.clone(),
+            trajectory,
+            events: Events::new(),
+            status,
+            homes: vec![0.0; count],
+            played: vec![0.0; count],
+            wanted: vec![0.0; count],
+            now_ns: 0,
+            unasked_s: 0.0,
+            next_group_ns: 0,
+            fade: 1.0,
+            braking: false,
+            stop_asked: false,
+            reset_asked: false,
+            goal_is_old: None,
+        }
+    }
+
+    /// How everything is, as of the last cycle.
+    #[must_use]
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The oldest event that was not asked for yet.
+    pub fn next_event(&mut self) -> Option<RobotEvent> {
+        self.events.next()
+    }
+
+    /// An event of this robot as other processes see it.
+    #[must_use]
+    pub fn on_bus(&self, event: &RobotEvent) -> Event {
+        event.on_bus(&self.devices)
+    }
+
+    /// Asks for the way back: from a safe stop when the robot is at rest and cycles are good again, of joints that are down otherwise.
+    /// Carried out or refused in the next cycle; an event tells which.
+    pub fn reset(&mut self) {
+        self.reset_asked = true;
+    }
+
+    fn cycle(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        let now = self.begin(cycle);
+        for (joint, status) in self.joints.iter_mut().zip(&mut self.status.all) {
+            joint.read(inputs, status);
+        }
+        self.look(now);
+        self.reset_if_asked(now);
+        self.go_on(now);
+        self.play(now);
+        if self.status.phase != Phase::Waiting {
+            for (joint, status) in self.joints.iter_mut().zip(&mut self.status.all) {
+                joint.write(outputs, status);
+            }
+        }
+        self.status.misses = self.ladder.misses();
+        self.status.counts.events_lost = self.events.lost;
+    }
+
+    /// Time, misses, and what rung they lead to.
+    fn begin(&mut self, cycle: &BusCycle) -> Now {
+        let period_ns = self.settings.period_ns;
+        let periods = (cycle.dt_ns + period_ns / 2) / period_ns;
+        let is_fresh = cycle.fresh && (cycle.expected == 0 || cycle.working_counter == cycle.expected);
+        let skipped = periods.saturating_sub(1);
+        let is_waiting = self.status.phase == Phase::Waiting;
+        let misses = if is_waiting { 0 } else { skipped.saturating_add(u64::from(!is_fresh)) };
+        let misses = u32::try_from(misses).unwrap_or(u32::MAX);
+        let passed_ns = periods.saturating_mul(period_ns);
+        self.now_ns = self.now_ns.saturating_add(passed_ns);
+        (self.events.at_ns, self.events.cycle) = (cycle.release_ns, cycle.cycle);
+        (self.status.release_ns, self.status.cycle) = (cycle.release_ns, cycle.cycle);
+        let counts = &mut self.status.counts;
+        counts.cycles += 1;
+        if !is_waiting {
+            counts.skipped += skipped;
+            counts.stale += u64::from(!is_fresh);
+            self.ladder.take(misses);
+        }
+        self.tell_rung(StopReason::Misses, NO_JOINT);
+        Now { passed_ns, passed_s: passed_ns as f64 * 1e-9, misses, is_fresh, is_up: cycle.in_op >= cycle.devices }
+    }
+
+    /// Tells another rung; `why` and `joint` are those of a safe stop.
+    fn tell_rung(&mut self, why: StopReason, joint: u16) {
+        let (old, new, misses) = (self.status.rung, self.ladder.rung(), self.ladder.misses());
+        if old == new {
+            return;
+        }
+        self.status.rung = new;
+        if new != Rung::SafeStop {
+            (self.status.stopped_by, self.status.stopped_joint) = (StopReason::None, NO_JOINT);
+            self.events.add(RobotEventKind::RungChanged, NO_JOINT, (old as u16, new as u16), misses);
+            return;
+        }
+        (self.status.stopped_by, self.status.stopped_joint) = (why, joint);
+        self.status.counts.safe_stops += 1;
+        let of_joint = self.status.joints().get(usize::from(joint)).map(|joint| joint.reason as u32);
+        self.events.add(RobotEventKind::SafeStop, joint, (old as u16, why as u16), of_joint.unwrap_or(misses));
+    }
+
+    /// Goes to the safe stop at once.
+    fn stop_safely(&mut self, why: StopReason, joint: u16) {
+        self.ladder.stop();
+        self.tell_rung(why, joint);
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        let old = std::mem::replace(&mut self.status.phase, phase);
+        self.events.add(RobotEventKind::PhaseChanged, NO_JOINT, (old as u16, phase as u16), 0);
+    }
+
+    /// Looks after each joint, as far as inputs are new.
+    fn look(&mut self, now: Now) {
+        for number in 0..self.joints.len() {
+            let (joint, status) = (&mut self.joints[number], &mut self.status.all[number]);
+            joint.leave(status.state, now.is_fresh, self.now_ns);
+            if !now.is_fresh {
+                continue;
+            }
+            let was_enabling = matches!(joint.stage, Stage::Enabling { .. });
+            let why = joint.look(status, self.now_ns, (now.passed_ns, self.settings.following_ns));
+            if was_enabling && joint.stage == Stage::Enabled {
+                self.wanted[number] = joint.start;
+                if self.status.phase == Phase::Running {
+                    self.events.add(RobotEventKind::JointBack, number as u16, (0, 0), 0);
+                }
+            }
+            if let Some(why) = why {
+                self.take_down(number, why);
+            }
+        }
+    }
+
+    fn take_down(&mut self, number: usize, why: Reason) {
+        let (joint, status) = (&mut self.joints[number], &mut self.status.all[number]);
+        joint.stage = match why {
+            Reason::FollowingError => Stage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why },
+            _ => Stage::Down,
+        };
+        status.reason = why;
+        self.status.counts.joints_down += 1;
+        self.events.add(RobotEventKind::JointDown, number as u16, (0, status.statusword), why as u32);
+        if self.settings.on_fault == OnFault::Robot {
+            self.stop_safely(StopReason::JointDown, number as u16);
+        }
+    }
+
+    fn reset_if_asked(&mut self, now: Now) {
+        if !std::mem::take(&mut self.reset_asked) {
+            return;
+        }
+        let is_down = |joint: &Joint| joint.stage == Stage::Down;
+        let done = match self.status.phase {
+            Phase::AtRest if self.status.rung == Rung::SafeStop && !self.stop_asked => {
+                now.is_fresh && self.ladder.reset()
+            }
+            Phase::Enabling | Phase::Running => self.joints.iter().any(is_down),
+            _ => false,
+        };
+        if !done {
+            self.events.add(RobotEventKind::ResetRefused, NO_JOINT, (0, 0), self.ladder.misses());
+            return;
+        }
+        let is_whole = self.status.phase == Phase::AtRest;
+        for (joint, status) in self.joints.iter_mut().zip(&mut self.status.all) {
+            if is_whole || is_down(joint) {
+                (joint.stage, status.reason) = (Stage::Idle, Reason::None);
+            }
+        }
+        self.events.add(RobotEventKind::ResetDone, NO_JOINT, (0, 0), 0);
+        self.tell_rung(StopReason::None, NO_JOINT);
+        if is_whole {
+            self.enter(Phase::Enabling);
+        }
+    }
+
+    /// From phase to phase.
+    fn go_on(&mut self, now: Now) {
+        match self.status.phase {
+            Phase::Waiting if self.stop_asked => self.enter(Phase::AtRest),
+            Phase::Waiting if now.is_fresh && now.is_up => {
+                self.enter(Phase::Enabling);
+                self.enable_some();
+            }
+            Phase::Enabling | Phase::Running if self.stop_asked || self.status.rung == Rung::SafeStop => {
+                self.begin_stop();
+            }
+            Phase::Enabling => {
+                self.enable_some();
+                let is_busy = |joint: &Joint| matches!(joint.stage, Stage::Idle | Stage::Enabling { .. });
+                if !self.joints.iter().any(is_busy) {
+                    self.begin_to_play();
+                }
+            }
+            Phase::Running => self.enable_some(),
+            Phase::Stopping => {
+                self.fade = (self.fade - self.share_of_soft_start(now)).max(0.0);
+                self.braking |= self.fade == 0.0 || self.status.rung == Rung::SafeStop;
+                let moves = |joint: &Joint| joint.stage == Stage::Enabled && !joint.set_point.stands();
+                if self.braking && !self.joints.iter().any(moves) {
+                    self.disable();
+                }
+            }
+            Phase::Disabling if !self.joints.iter().any(|joint| matches!(joint.stage, Stage::Leaving { .. })) => {
+                self.enter(Phase::AtRest);
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets the next group begin when the one before is through.
+    fn enable_some(&mut self) {
+        let is_enabling = |joint: &Joint| matches!(joint.stage, Stage::Enabling { .. });
+        let is_time = self.now_ns >= self.next_group_ns && !self.joints.iter().any(is_enabling);
+        let mut room = if is_time { self.settings.enable_at_once } else { 0 };
+        let until_ns = self.now_ns.saturating_add(self.settings.enable_within_ns);
+        for (joint, status) in self.joints.iter_mut().zip(&self.status.all) {
+            if joint.stage != Stage::Idle {
+                continue;
+            }
+            // A drive that holds its joint already must not let it fall while it waits.
+            let holds = status.state == JointState::OperationEnabled;
+            if room > 0 || holds {
+                room -= usize::from(room > 0);
+                joint.begin(until_ns);
+                self.next_group_ns = self.now_ns.saturating_add(self.settings.enable_every_ns);
+            }
+        }
+    }
+
+    fn begin_to_play(&mut self) {
+        for (number, joint) in self.joints.iter_mut().enumerate() {
+            let stands = if joint.stage == Stage::Enabled { joint.start } else { self.status.all[number].actual_rad };
+            joint.ramp = 0.0;
+            (self.homes[number], self.played[number], self.wanted[number]) = (stands, stands, stands);
+        }
+        (self.status.time_ns, self.status.speed, self.unasked_s) = (0, 1.0, 0.0);
+        (self.fade, self.braking) = (1.0, false);
+        self.enter(Phase::Running);
+    }
+
+    fn begin_stop(&mut self) {
+        let fades = self.trajectory.fades() && self.status.phase == Phase::Running && self.status.rung < Rung::SafeStop;
+        self.braking = !fades;
+        for joint in &mut self.joints {
+            if matches!(joint.stage, Stage::Idle | Stage::Enabling { .. }) {
+                joint.stage = Stage::Off;
+            }
+        }
+        self.enter(Phase::Stopping);
+    }
+
+    fn disable(&mut self) {
+        let until_ns = self.now_ns.saturating_add(QUICK_STOP_NS);
+        for joint in self.joints.iter_mut().filter(|joint| joint.stage == Stage::Enabled) {
+            joint.stage = Stage::Leaving { until_ns, why: Reason::None };
+        }
+        self.enter(Phase::Disabling);
+    }
+
+    fn share_of_soft_start(&self, now: Now) -> f64 {
+        if self.settings.soft_start_ns == 0 { 1.0 } else { now.passed_ns as f64 / self.settings.soft_start_ns as f64 }
+    }
+
+    /// Moves the set-points.
+    fn play(&mut self, now: Now) {
+        let plays = match self.status.phase {
+            Phase::Running => true,
+            Phase::Stopping => !self.braking,
+            _ => false,
+        };
+        if plays {
+            self.pass_time(now);
+        }
+        // In a missed cycle what was wanted last stays wanted; time has gone on all the same.
+        let asks = plays && now.misses == 0;
+        if asks {
+            let taken = self.trajectory.at(&self.status, &self.homes, &mut self.played);
+            self.take_goal(taken);
+        } else {
+            self.trajectory.pass_by(&self.status);
+        }
+        let (fade, share) = (smooth(self.fade), if self.trajectory.is_timeless() { self.status.speed } else { 1.0 });
+        for (number, joint) in self.joints.iter_mut().enumerate().filter(|(_, joint)| joint.stage == Stage::Enabled) {
+            if self.braking {
+                joint.set_point.brake();
+                continue;
+            }
+            let before = self.wanted[number];
+            let wanted = joint.start + smooth(joint.ramp) * fade * (self.played[number] - joint.start);
+            let is_asked = asks && wanted.is_finite();
+            if is_asked {
+                self.wanted[number] = wanted;
+            }
+            let pace = if is_asked && self.unasked_s > 0.0 { (wanted - before) / self.unasked_s } else { 0.0 };
+            joint.set_point.follow(self.wanted[number], pace, share);
+        }
+        if asks {
+            self.unasked_s = 0.0;
+        }
+    }
+
+    fn pass_time(&mut self, now: Now) {
+        let wanted = if self.status.rung >= Rung::Degrade { self.settings.thresholds.degraded_speed } else { 1.0 };
+        let change = now.passed_s / SPEED_RAMP_S;
+        self.status.speed += (wanted - self.status.speed).clamp(-change, change);
+        self.status.time_ns += (now.passed_ns as f64 * self.status.speed).round() as u64;
+        self.unasked_s += now.passed_s;
+        let grown = self.share_of_soft_start(now);
+        for joint in &mut self.joints {
+            joint.ramp = (joint.ramp + grown).min(1.0);
+        }
+    }
+
+    fn take_goal(&mut self, taken: Option<Taken>) {
+        let Some(taken) = taken else { return };
+        let is_old = match taken {
+            Taken::Young { new } => {
+                self.status.counts.goals += u64::from(new);
+                false
+            }
+            Taken::Old => true,
+            Taken::Lost => {
+                self.events.add(RobotEventKind::CommanderLost, NO_JOINT, (0, 0), 0);
+                self.stop_safely(StopReason::CommanderLost, NO_JOINT);
+                true
+            }
+            Taken::Refused => {
+                self.status.counts.goals_refused += 1;
+                let count = u32::try_from(self.status.counts.goals_refused).unwrap_or(u32::MAX);
+                self.events.add(RobotEventKind::GoalRefused, NO_JOINT, (0, 0), count);
+                return;
+            }
+        };
+        match (self.goal_is_old, is_old) {
+            (Some(false), true) => self.events.add(RobotEventKind::GoalOld, NO_JOINT, (0, 0), 0),
+            (Some(true), false) => self.events.add(RobotEventKind::GoalBack, NO_JOINT, (0, 0), 0),
+            _ => {}
+        }
+        // Before the first goal nothing has become old.
+        if !is_old || self.goal_is_old.is_some() {
+            self.goal_is_old = Some(is_old);
+        }
+    }
+}
+
+/// From 0 to 1 with level ends.
+fn smooth(share: f64) -> f64 {
+    share * share * (3.0 - 2.0 * share)
+}
+
+impl Controller for MotionController {
+    fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        self.cycle(cycle, inputs, outputs);
+    }
+
+    fn stop(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> bool {
+        self.stop_asked = true;
+        self.cycle(cycle, inputs, outputs);
+        self.status.phase == Phase::AtRest
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        let event = self.events.next()?;
+        Some(self.on_bus(&event))
+    }
+
+    fn robot(&self) -> Option<RobotState> {
+        let Status { phase, rung, stopped_by, stopped_joint, misses, .. } = *self.status;
+        Some(RobotState {
+            phase: phase as u8,
+            rung: rung as u8,
+            stopped_by: stopped_by as u8,
+            device: self.devices.get(usize::from(stopped_joint)).copied().unwrap_or(NO_DEVICE),
+            misses: u16::try_from(misses).unwrap_or(u16::MAX),
+        })
+    }
+}

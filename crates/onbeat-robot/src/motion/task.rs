@@ -1,0 +1,264 @@
+//! A bus and the controller on it, as the task of a loop.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use onbeat_rt::cycle::{self, Phase};
+use onbeat_rt::sys::{Monotonic, tick};
+use onbeat_rt::time::ns;
+use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Producer, Slot, Task, Wait, split};
+use serde::Serialize;
+
+use crate::bus::{Bus, Counts as BusCounts, MOST_DEVICES, Wire};
+use crate::served::Serving;
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::step::{BusCycle, Controller};
+
+use super::controller::MotionController;
+use super::event::RobotEvent;
+use super::status::{Phase as RobotPhase, Status};
+
+/// One cycle of the bus. With `is_stopping`, the controller brings everything to rest; whether it has.
+fn exchange<W: Wire>(
+    bus: &mut Bus<W>,
+    controller: &mut dyn Controller,
+    cycle: &Cycle,
+    is_stopping: bool,
+) -> (BusCycle, bool) {
+    struct Stopping<'c>(&'c mut dyn Controller, bool);
+    impl Controller for Stopping<'_> {
+        fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+            self.1 = self.0.stop(cycle, inputs, outputs);
+        }
+    }
+    let (seen, is_at_rest) = if is_stopping {
+        let mut stopping = Stopping(controller, false);
+        let seen = bus.cycle(cycle.release, cycle.dt_ns(), &mut stopping);
+        (seen, stopping.1)
+    } else {
+        (bus.cycle(cycle.release, cycle.dt_ns(), controller), false)
+    };
+    cycle.steer(bus.steering_ns());
+    (seen, is_at_rest)
+}
+
+/// What is asked of a robot from another thread.
+#[derive(Debug, Default)]
+pub struct Orders {
+    stop: AtomicBool,
+    reset: AtomicBool,
+}
+
+impl Orders {
+    /// Comes to rest in order; the loop ends then.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// See [`MotionController::reset`].
+    pub fn reset(&self) {
+        self.reset.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Round trips of all cycles since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RoundTrips {
+    /// Cycles with a reply.
+    pub count: u64,
+    /// Sum, in ns.
+    pub sum_ns: u64,
+    /// Longest, in ns.
+    pub most_ns: u32,
+}
+
+/// What is seen of bus and robot in one cycle: a record of fixed size.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The cycle as the bus saw it.
+    pub cycle: BusCycle,
+    /// The robot.
+    pub status: Status,
+    /// Since the start.
+    pub round_trips: RoundTrips,
+    /// Since the start.
+    pub bus: BusCounts,
+    /// How long nothing has come back in time, in ns; 0 when that is for less than ten cycles.
+    pub no_answer_ns: u64,
+    /// AL state and AL status code of each device, by its place; state 0 does not answer.
+    pub al_status: [(u8, u16); MOST_DEVICES],
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self {
+            cycle: BusCycle::default(),
+            status: Status::default(),
+            round_trips: RoundTrips::default(),
+            bus: BusCounts::default(),
+            no_answer_ns: 0,
+            al_status: [(0, 0); MOST_DEVICES],
+        }
+    }
+}
+
+/// Where a loop puts what is to be seen of it. A full ring loses what does not fit, and counts it.
+pub struct Outlets<'r> {
+    /// How everything is, now and then.
+    pub seen: Producer<'r, Seen>,
+    /// What happens to the robot.
+    pub robot: Producer<'r, RobotEvent>,
+    /// What happens on the bus.
+    pub bus: Producer<'r, Event>,
+}
+
+/// A robot on its bus, as the task of a loop; it takes orders and ends when it is at rest.
+pub struct RobotTask<'r, W> {
+    bus: Bus<W>,
+    controller: MotionController,
+    orders: &'r Orders,
+    outlets: Outlets<'r>,
+    /// In cycles.
+    show_every: u64,
+    until_shown: u64,
+    round_trips: RoundTrips,
+    work_ns: u64,
+    serving: Option<Serving>,
+}
+
+impl<'r, W: Wire> RobotTask<'r, W> {
+    /// A task that shows how everything is every so many cycles.
+    #[must_use]
+    pub fn new(
+        bus: Bus<W>,
+        controller: MotionController,
+        orders: &'r Orders,
+        outlets: Outlets<'r>,
+        show_every: u64,
+    ) -> Self {
+        let show_every = show_every.max(1);
+        Self {
+            bus,
+            controller,
+            orders,
+            outlets,
+            show_every,
+            until_shown: 1,
+            round_trips: RoundTrips::default(),
+            work_ns: 0,
+            serving: None,
+        }
+    }
+
+    /// Other processes see the bus's process image.
+    #[must_use]
+    pub fn serving(mut self, serving: Option<Serving>) -> Self {
+        self.serving = serving;
+        self
+    }
+
+    /// Each cycle polls the clock until so many ns after its start, as a controller that computes longer would.
+    #[must_use]
+    pub fn working(mut self, work_ns: u64) -> Self {
+        self.work_ns = work_ns;
+        self
+    }
+
+    /// The bus, when the loop has ended.
+    pub fn into_bus(self) -> Bus<W> {
+        self.bus
+    }
+
+    fn tell(&mut self, cycle: &BusCycle, times_ns: (u64, u64)) {
+        if cycle.round_trip_ns > 0 {
+            self.round_trips.count += 1;
+            self.round_trips.sum_ns += u64::from(cycle.round_trip_ns);
+            self.round_trips.most_ns = self.round_trips.most_ns.max(cycle.round_trip_ns);
+        }
+        let Self { bus, controller, outlets, serving, .. } = self;
+        while let Some(event) = controller.next_event() {
+            outlets.robot.push(event);
+            if let Some(serving) = serving {
+                serving.tell(&controller.on_bus(&event));
+            }
+        }
+        // A full outlet counts what it loses.
+        let mut keep = |event| {
+            outlets.bus.push(event);
+        };
+        match serving {
+            Some(serving) => {
+                serving.show(cycle, (bus.inputs(), bus.outputs()), controller.robot());
+                serving.after(bus, cycle, times_ns, keep);
+            }
+            None => {
+                while let Some(event) = bus.next_event() {
+                    keep(event);
+                }
+            }
+        }
+        self.until_shown -= 1;
+        if self.until_shown == 0 || self.controller.status().phase == RobotPhase::AtRest {
+            self.until_shown = self.show_every;
+            let mut seen = Seen {
+                cycle: *cycle,
+                status: *self.controller.status(),
+                round_trips: self.round_trips,
+                bus: self.bus.counts(),
+                no_answer_ns: self.bus.silent_ns().unwrap_or_default(),
+                ..Seen::default()
+            };
+            let devices = usize::from(cycle.devices).min(MOST_DEVICES);
+            for (place, shown) in seen.al_status[..devices].iter_mut().enumerate() {
+                *shown = self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
+            }
+            self.outlets.seen.push(seen);
+        }
+    }
+}
+
+impl<W: Wire> Task for RobotTask<'_, W> {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        if self.orders.reset.swap(false, Ordering::Relaxed) {
+            self.controller.reset();
+        }
+        let is_stopping = self.orders.stop.load(Ordering::Relaxed);
+        let (seen, is_at_rest) = exchange(&mut self.bus, &mut self.controller, cycle, is_stopping);
+        let took_ns = Monotonic.now().ns_since(cycle.start);
+        self.tell(&seen, (cycle.start.ns_since(cycle.release), took_ns));
+        let until = cycle.start.plus_ns(self.work_ns);
+        while self.work_ns > 0 && Monotonic.now() < until {
+            core::hint::spin_loop();
+        }
+        if is_at_rest { Flow::Stop } else { Flow::Continue }
+    }
+}
+
+/// Moves a robot by any controller for a time, then lets the controller bring it to rest; on this thread, as it is.
+///
+/// For figures of the loop, and for a thread with a priority and a CPU of its own, there is `onbeat robot run`.
+pub fn run_for<W: Wire>(
+    bus: &mut Bus<W>,
+    controller: &mut dyn Controller,
+    period_ns: u64,
+    lasting: Duration,
+) -> Outcome {
+    let cycles = ns(lasting) / period_ns.max(1);
+    let mut task = |cycle: &Cycle| {
+        let (_, is_at_rest) = exchange(bus, controller, cycle, cycle.index >= cycles);
+        if is_at_rest { Flow::Stop } else { Flow::Continue }
+    };
+    let plan = Plan {
+        period_ns: period_ns.max(1),
+        first_release: Phase::AvoidTick.first_release(Monotonic.now(), period_ns.max(1), tick()),
+        deadline_ns: period_ns,
+        releases: u64::MAX,
+        wait: Wait::Sleep,
+        on_overrun: OnOverrun::SkipKeepPhase,
+    };
+    // Samples are for recorders; nobody reads these.
+    let mut slots = [Slot::empty()];
+    let Ok(mut ring) = onbeat_rt::ring::Ring::over(&mut slots) else { unreachable!("one is a power of two") };
+    let (mut hot, _) = split(&mut ring);
+    cycle::run(&Monotonic, &plan, &mut task, &mut hot, &AtomicBool::new(false))
+}

@@ -1,0 +1,530 @@
+//! The bus probe: a loop that exchanges process data with the devices of an EtherCAT segment once a cycle.
+//!
+//! Without hardware the devices are simulated ([`super::devices`]), 59 of them unless a file says otherwise. Their outputs stay 0: no
+//! drive is enabled, and nothing moves.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
+use std::sync::atomic::AtomicBool;
+
+use super::devices::{Cable, Devices, Quiet, World};
+use super::error::BusProbeError;
+use super::happenings::{Inbox, Outbox, happenings};
+use crate::bus::{Bus, BusError, InProcess, Mode, Options, Packets, Wire};
+use crate::served::{self, Attending, Serving};
+use onbeat::probe::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
+use onbeat::probe::run::Setting;
+use onbeat::probe::timer::work;
+use onbeat::record::{Figures, Recorder, Series};
+use onbeat::thread::Grant;
+use onbeat_control::{Image, Sharing};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_segment::{Description, Link, Segment};
+
+/// Which devices.
+pub(super) const DEVICES: Choice = Choice {
+    name: "devices",
+    help: "Device file (docs/segment.md), or `humanoid`, which ships with onbeat",
+    default: Some("humanoid"),
+    kind: Kind::Name,
+};
+/// Where they are.
+pub(super) const INTERFACE: Choice = Choice {
+    name: "interface",
+    help: "Network interface with the devices [default: simulated devices]\n\
+           They must be those of the file.",
+    default: None,
+    kind: Kind::Name,
+};
+/// When replies are read.
+pub(super) const EXCHANGE: Choice = Choice {
+    name: "exchange",
+    help: "When replies are read\n\
+           pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the \
+           controller's turn.",
+    default: Some("pipelined"),
+    kind: Kind::Word(&["pipelined", "same-cycle"]),
+};
+/// How long devices take for a cycle of their own.
+pub(super) const DEVICE_DELAY: Choice = Choice {
+    name: "device-delay",
+    help: "Processing time of simulated devices [default: `delay_us` of the file]\n\
+           They take their outputs and show their inputs this long after a frame has passed, as devices with a \
+           processor do.",
+    default: None,
+    kind: Kind::Time,
+};
+/// How long the loop looks for a reply before it sleeps.
+pub(super) const SPIN: Choice = Choice {
+    name: "spin",
+    help: "Time to poll for a reply before sleeping\n\
+           For same-cycle; not polled where replies never come within it.",
+    default: Some("100us"),
+    kind: Kind::Time,
+};
+/// What simulated devices hang on.
+pub(super) const WIRE: Choice = Choice {
+    name: "wire",
+    help: "Connection to simulated devices\n\
+           interfaces: veth in a network namespace of their own; socket: in this process, no rights; any: the \
+           first that works.",
+    default: Some("any"),
+    kind: Kind::Word(&["any", "interfaces", "socket"]),
+};
+/// Whose time the loop keeps.
+pub(super) const CLOCK: Choice = Choice {
+    name: "clock",
+    help: "Clock that releases follow\n\
+           reference: the reference clock of the segment; own: this computer's.",
+    default: Some("own"),
+    kind: Kind::Word(&["own", "reference"]),
+};
+
+/// Whether others see it.
+const SERVE: Choice = Choice {
+    name: "serve",
+    help: "Share the process image under this name\n\
+           For `onbeat bus state --name NAME`, and for a process that owns the outputs.",
+    default: None,
+    kind: Kind::Name,
+};
+const SHARING: Choice = Choice {
+    name: "sharing",
+    help: "Protection of the shared process image\n\
+           wait-free: nobody waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
+           without.",
+    default: Some("wait-free"),
+    kind: Kind::Word(&["wait-free", "pi", "plain"]),
+};
+
+/// Events of the bus that one cycle takes over at most; further ones wait for the next.
+const EVENTS_PER_CYCLE: usize = 16;
+
+/// A cell of a bench tells when fewer than 99 of 100 cycles had their reply in time.
+const TOLD_BELOW: (u64, u64) = (99, 100);
+
+/// What it is.
+pub const BUS: description::Description = description::Description {
+    name: "bus",
+    sentence: "From a release to the end of a cycle that exchanges process data with the devices of an EtherCAT segment",
+    examples: "  sudo onbeat measure bus --for 30s
+      59 simulated devices, a frame each millisecond
+  sudo onbeat measure bus --exchange same-cycle --cpu 1
+      how long frame and reply take
+  sudo onbeat measure bus --interface eth1 --devices robot.toml --clock reference",
+    series: &[Series::ResponseTime, Series::RoundTrip, Series::DeviceInterval],
+    defaults: Defaults::LOOP,
+    choices: &[DEVICES, INTERFACE, EXCHANGE, SPIN, WIRE, CLOCK, DEVICE_DELAY, SERVE, SHARING],
+    line_a_second: false,
+    open: |setting, given| open(setting, given, None, Quiet),
+};
+
+/// Moves nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Still;
+
+impl Controller for Still {
+    fn step(&mut self, _: &BusCycle, _: &[u8], _: &mut [u8]) {}
+}
+
+/// Makes bus, devices and loop ready.
+pub(super) fn open(
+    setting: &Setting,
+    given: &Given,
+    controller: Option<Box<dyn Controller + Send>>,
+    world: impl World + 'static,
+) -> Result<Parts, ProbeError> {
+    let wanted = Wanted::of(setting, given)?;
+    let Some(name) = given.name(SERVE.name) else {
+        let controller = controller.unwrap_or_else(|| Box::new(Still));
+        return Ok(parts(Rig::bring_up(&wanted, controller, world)?));
+    };
+    let sharing: Sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
+    let layout = Layout::of(&wanted.description).map_err(BusProbeError::from)?;
+    let mut image = Image::create(name, &layout, sharing).map_err(BusProbeError::from)?;
+    if controller.is_some() {
+        image.keep_outputs().map_err(BusProbeError::from)?;
+    }
+    let (controller, serving, attending) = served::serve(image, controller);
+    let mut rig = Rig::bring_up(&wanted, controller, world)?;
+    rig.serving = Some(serving);
+    let mut parts = parts(rig);
+    parts.beside = Box::new(Attended { attending, inner: parts.beside });
+    Ok(parts)
+}
+
+/// Makes a controller.
+pub type Makes = Box<dyn FnMut() -> Box<dyn Controller + Send> + Send>;
+
+/// The loop of a bench's cell: the robot that ships, simulated, and a controller, a new one for each block: between blocks the devices have
+/// fallen back, and a controller that lived through it would have come to a stop. And what to say of it.
+///
+/// # Errors
+/// [`ProbeError`].
+pub fn parts_of_cell(setting: &Setting, make: Makes) -> Result<(Parts, Grant), ProbeError> {
+    let mut rig = Rig::bring_up(&Wanted::of(setting, &Given::default())?, Box::new(Still), Quiet)?;
+    rig.make = Some(make);
+    let devices = rig.bus.layout().devices.len();
+    let said = Grant::given(
+        "bus",
+        format!("{devices} simulated SubDevices exchange process data in each cycle; {}", rig.wire),
+    );
+    Ok((parts(rig), said))
+}
+
+fn parts(mut rig: Rig) -> Parts {
+    let (outbox, inbox) = happenings(rig.bus.layout());
+    rig.outbox = Some(outbox);
+    let rig = Arc::new(Mutex::new(rig));
+    Parts {
+        body: Box::new(OnBus { rig: rig.clone() }),
+        figures: Box::new(Exchanges),
+        beside: Box::new(AfterBus { rig, inbox }),
+    }
+}
+
+/// What bus is wanted.
+struct Wanted {
+    description: Description,
+    interface: Option<String>,
+    cable: Cable,
+    options: Options,
+    spin_ns: u64,
+    work_ns: u64,
+    cpu: Option<u32>,
+}
+
+/// The devices that are listed.
+pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
+    let description = match given.name(DEVICES.name) {
+        None | Some("humanoid") => Description::from_toml(Segment::HUMANOID),
+        Some(path) => Description::from_file(Path::new(path)),
+    };
+    let description = description.map_err(BusProbeError::from)?;
+    Ok(if given.has(DEVICE_DELAY.name) {
+        description.with_device_delay(given.time_ns(DEVICE_DELAY.name))
+    } else {
+        description
+    })
+}
+
+/// What a robot file says beside the devices.
+pub(super) fn text_of(given: &Given) -> Result<String, ProbeError> {
+    match given.name(DEVICES.name) {
+        None | Some("humanoid") => Ok(Segment::HUMANOID.to_owned()),
+        Some(path) => std::fs::read_to_string(path).map_err(|source| ProbeError::Open {
+            place: path.to_owned(),
+            what: "a robot's file",
+            source,
+            hint: "",
+        }),
+    }
+}
+
+/// Whether frames are answered in the same cycle.
+pub(super) fn is_same_cycle(given: &Given) -> bool {
+    given.word(EXCHANGE.name) == Some("same-cycle")
+}
+
+impl Wanted {
+    fn of(setting: &Setting, given: &Given) -> Result<Self, ProbeError> {
+        let description = described(given)?;
+        let delay_ns = given.time_ns(DEVICE_DELAY.name);
+        if delay_ns >= setting.period_ns {
+            let us = |ns: u64| ns as f64 / 1e3;
+            return Err(BusProbeError::DeviceDelay { delay_us: us(delay_ns), period_us: us(setting.period_ns) }.into());
+        }
+        let mode = if is_same_cycle(given) {
+            Mode::SameCycle { reply_within_ns: setting.period_ns / 2 }
+        } else {
+            Mode::Pipelined
+        };
+        let cable = match given.word(WIRE.name) {
+            Some("interfaces") => Cable::Interfaces,
+            Some("socket") => Cable::Socket,
+            _ => Cable::Any,
+        };
+        let follow_clock = given.word(CLOCK.name) == Some("reference");
+        if follow_clock && setting.wait.is_relative() {
+            let why = "with --wait relative there is no grid that could follow a clock";
+            return Err(ProbeError::NoMeaning { option: "--clock reference", why });
+        }
+        Ok(Self {
+            description,
+            interface: given.name(INTERFACE.name).map(str::to_owned),
+            cable,
+            options: Options { mode, period_ns: setting.period_ns, follow_clock },
+            spin_ns: given.time_ns(SPIN.name),
+            work_ns: setting.work_ns,
+            cpu: setting.thread.cpu,
+        })
+    }
+}
+
+/// A controller that takes as long as `--work` says.
+struct Working<'c> {
+    controller: &'c mut dyn Controller,
+    work_ns: u64,
+}
+
+impl Controller for Working<'_> {
+    fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        if self.work_ns > 0 {
+            work(Monotonic.now(), self.work_ns);
+        }
+        self.controller.step(cycle, inputs, outputs);
+    }
+}
+
+/// A bus that is up, its devices when they are simulated, and its controller.
+struct Rig {
+    bus: Bus<Packets>,
+    controller: Box<dyn Controller + Send>,
+    /// Makes another one for each block.
+    make: Option<Makes>,
+    /// They answer as long as this lives.
+    _devices: Option<Devices>,
+    wire: String,
+    is_same_cycle: bool,
+    /// Planned work per cycle.
+    work_ns: u64,
+    follows_clock: bool,
+    serving: Option<Serving>,
+    /// Where events go, for the recorder.
+    outbox: Option<Outbox>,
+    /// Whether all devices have been in OP.
+    was_up: bool,
+}
+
+impl Rig {
+    fn bring_up(
+        wanted: &Wanted,
+        controller: Box<dyn Controller + Send>,
+        world: impl World + 'static,
+    ) -> Result<Self, ProbeError> {
+        let layout = Layout::of(&wanted.description).map_err(BusProbeError::from)?;
+        let (bus, devices, wire) = match &wanted.interface {
+            Some(name) => {
+                let packets = Packets::open(name).map_err(BusError::from)?.spinning_ns(wanted.spin_ns);
+                let bus = Bus::bring_up(packets, Some(&layout), wanted.options, name)?;
+                (bus, None, format!("frames went through the network interface {name}"))
+            }
+            None => {
+                // In one thread they get to SAFEOP ten times faster; what they were told stays with them.
+                let link = InProcess::on_clock(Link::of(&wanted.description).map_err(BusProbeError::from)?, Monotonic);
+                let bus = Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
+                let mut running = None;
+                let bus = bus.rewired(|wire| {
+                    let (devices, end, words) = Devices::start(wire.into_link(), wanted.cable, wanted.cpu, world)?;
+                    running = Some((devices, words));
+                    Ok::<_, ProbeError>(Packets::on(end).spinning_ns(wanted.spin_ns))
+                })?;
+                let (devices, words) = running.unzip();
+                (bus, devices, words.unwrap_or_default())
+            }
+        };
+        Ok(Self {
+            bus,
+            controller,
+            make: None,
+            _devices: devices,
+            wire,
+            is_same_cycle: wanted.options.mode != Mode::Pipelined,
+            work_ns: wanted.work_ns,
+            follows_clock: wanted.options.follow_clock,
+            serving: None,
+            outbox: None,
+            was_up: false,
+        })
+    }
+}
+
+/// The loop's thread: the bus's cycles.
+struct OnBus {
+    /// The loop's own while it runs.
+    rig: Arc<Mutex<Rig>>,
+}
+
+impl Body for OnBus {
+    fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
+        let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(make) = &mut rig.make {
+            let controller = make();
+            rig.controller = controller;
+        }
+        let mut cycles = Cycles { rig: &mut rig, reference: None, is_up: false };
+        onbeat_rt::cycle::run(&Monotonic, plan, &mut cycles, hot, stop)
+    }
+
+    fn has_ports(&self) -> bool {
+        true
+    }
+}
+
+struct Cycles<'r> {
+    rig: &'r mut Rig,
+    /// Cycle and reference time of the last frame that came back.
+    reference: Option<(u64, u64)>,
+    /// Whether all devices have been in OP in this block.
+    is_up: bool,
+}
+
+impl Cycles<'_> {
+    /// Hands events over to other processes and to the recorder. Between the blocks of a bench the devices' watchdogs take them out of OP,
+    /// as they must: how they come back is nothing to record.
+    fn tell(&mut self, cycle: &Cycle, seen: &BusCycle) {
+        let Rig { bus, controller, serving, outbox, make, .. } = &mut *self.rig;
+        let records = self.is_up || make.is_none();
+        let mut keep = |event| {
+            outbox.iter_mut().filter(|_| records).for_each(|outbox| outbox.put(event));
+        };
+        match serving {
+            Some(serving) => {
+                let took_ns = Monotonic.now().ns_since(cycle.start);
+                serving.after(bus, seen, (cycle.start.ns_since(cycle.release), took_ns), &mut keep);
+            }
+            None => (0..EVENTS_PER_CYCLE).map_while(|_| bus.next_event()).for_each(&mut keep),
+        }
+        while let Some(event) = controller.take_event() {
+            keep(event);
+        }
+        outbox.iter_mut().for_each(Outbox::hand_over);
+        self.is_up |= seen.in_op == seen.devices;
+    }
+}
+
+impl Task for Cycles<'_> {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        let work_ns = self.rig.work_ns;
+        let Rig { bus, controller, is_same_cycle, was_up, .. } = &mut *self.rig;
+        let seen = bus.cycle(cycle.release, cycle.dt_ns(), &mut Working { controller: controller.as_mut(), work_ns });
+        cycle.steer(bus.steering_ns());
+        *was_up |= seen.in_op == seen.devices;
+        if *is_same_cycle && seen.round_trip_ns > 0 {
+            cycle.note(seen.round_trip_ns);
+        }
+        if seen.reference_ns > 0 {
+            let before = self.reference.replace((cycle.index, seen.reference_ns));
+            let before = before.filter(|(index, _)| index + 1 == cycle.index);
+            let interval_ns = before.map_or(0, |(_, before_ns)| seen.reference_ns.saturating_sub(before_ns));
+            cycle.note_too(u32::try_from(interval_ns).unwrap_or(u32::MAX));
+        }
+        self.tell(cycle, &seen);
+        Flow::Continue
+    }
+}
+
+/// Round trips, and intervals at the reference clock's device.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchanges;
+
+impl Figures for Exchanges {
+    fn series(&self) -> &'static [Series] {
+        &[Series::RoundTrip, Series::DeviceInterval]
+    }
+
+    fn of(&mut self, sample: &Sample, _: Option<&Sample>, count: &mut dyn FnMut(Series, u64)) {
+        let figures = [(Series::RoundTrip, sample.note), (Series::DeviceInterval, sample.note_too)];
+        for (series, ns) in figures.into_iter().filter(|(_, ns)| *ns > 0) {
+            count(series, u64::from(ns));
+        }
+    }
+}
+
+/// Takes the bus down after the loop, and tells what there is to tell.
+struct AfterBus {
+    rig: Arc<Mutex<Rig>>,
+    inbox: Inbox,
+}
+
+impl Beside for AfterBus {
+    fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        self.inbox.write_down(recorder);
+        Flow::Continue
+    }
+
+    fn rest(&mut self, recorder: &mut Recorder) {
+        self.rig.lock().unwrap_or_else(PoisonError::into_inner).outbox.iter_mut().for_each(Outbox::hand_over);
+        self.inbox.write_down(recorder);
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_of_bench = rig.make.is_some();
+        let Rig { bus, wire, was_up, follows_clock, .. } = &mut *rig;
+        let (frames, counts) = (bus.bring_up_frames(), bus.counts());
+        let mut sentences = Vec::new();
+        if !is_of_bench {
+            sentences.push(std::mem::take(wire));
+        }
+        // Many cells say only what is out of the ordinary.
+        if !is_of_bench || counts.answered * TOLD_BELOW.1 < counts.cycles * TOLD_BELOW.0 {
+            sentences.push(format!(
+                "{} SubDevices were brought to SAFEOP with {frames} frames; of {} cycles {} had all frames back in time ({:.3} % had not \
+                 and have no round trip) and {} another working counter than the expected one; {} frames came late, {} twice, {} were \
+                 damaged or not known",
+                bus.layout().devices.len(),
+                counts.cycles,
+                counts.answered,
+                100.0 * counts.cycles.saturating_sub(counts.answered) as f64 / counts.cycles.max(1) as f64,
+                counts.counter_off,
+                counts.late,
+                counts.duplicate,
+                counts.unknown
+            ));
+        }
+        if counts.foreign > 0 {
+            sentences.push(format!(
+                "another MainDevice uses the same interface, {} of its frames came back here; end one of the two",
+                counts.foreign
+            ));
+        }
+        if let Some(ns) = bus.silent_ns() {
+            let trouble = bus.wire().trouble();
+            let why =
+                trouble.map_or_else(String::new, |trouble| format!(": the network interface {}", trouble.words()));
+            sentences.push(format!("nothing came back for the last {:.1} s{why}", ns as f64 / 1e9));
+        }
+        if !*was_up {
+            sentences.push("not all SubDevices reached OP".to_owned());
+        }
+        let with_pulses = bus.layout().devices.iter().filter(|device| device.setup.sync0.is_some()).count();
+        if with_pulses > 0 && !*follows_clock {
+            sentences.push(format!(
+                "the releases kept this computer's time and drifted past the SYNC0 of {with_pulses} SubDevices; --clock reference keeps \
+                 them together"
+            ));
+        }
+        bus.take_down();
+        sentences
+    }
+}
+
+/// Attends to other processes, beside what else goes on.
+struct Attended {
+    attending: Attending,
+    inner: Box<dyn Beside>,
+}
+
+impl Beside for Attended {
+    fn start(&mut self) -> Result<(), ProbeError> {
+        self.inner.start()
+    }
+
+    fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        self.attending.look();
+        self.inner.look(recorder)
+    }
+
+    fn rest(&mut self, recorder: &mut Recorder) {
+        self.inner.rest(recorder);
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        self.inner.end()
+    }
+}

@@ -1,0 +1,172 @@
+//! The chain probe: how long until a command has its effect, through a whole control loop?
+//!
+//! A command is issued by an ordinary part of a robot's program, at any phase of the loop; the loop takes the latest one up
+//! in its next cycle and writes it to its output; somebody else sees the output change. The way from the first to the last
+//! is what the robot feels, and it holds up to one period of waiting for the next cycle.
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
+
+use super::bus;
+use super::reaction;
+use onbeat::probe::description::{Choice, Defaults, Description, Kind, OnGrid, Parts};
+use onbeat::probe::ports::{CommandMarks, Commands, Failures, Inbox, Marks, OUTPUT, Output, Place, Watching};
+use onbeat::probe::timer::work;
+use onbeat::record::{Figures, Series};
+
+/// Of `SCHED_FIFO`.
+const HIGHEST_PRIORITY: u32 = 99;
+
+const COUNT: Choice = Choice {
+    name: "count",
+    help: "Number of commands; 0: until --for ends\n\
+           One every seven to eight periods.",
+    default: Some("1000"),
+    kind: Kind::Count,
+};
+const OBSERVE: Choice = Choice {
+    name: "observe",
+    help: "Where the output's effect is observed\n\
+           gpio:CHIP/LINE with the kernel's time stamps, udp:HOST:PORT, serial:DEVICE or file:FIFO [default: \
+           the other end of the pipe; for another output the return of the write].",
+    default: None,
+    kind: Kind::Place,
+};
+
+const WITH: Choice = Choice {
+    name: "with",
+    help: "Output of the loop: a place, or a simulated bus\n\
+           With a bus an input changes, and the set-point of a drive follows through the motion controller \
+           (without a drive, an output of the same device); then --devices, --exchange, --wire, --clock and \
+           --device-delay as of `measure bus`.",
+    default: Some("output"),
+    kind: Kind::Word(&["output", "bus"]),
+};
+
+/// What it is.
+pub const CHAIN: Description = Description {
+    name: "chain",
+    sentence: "From a command's being issued, at any phase of the loop, to its effect's being seen at the output",
+    examples: "  onbeat measure chain
+      1,000 commands through a loop of 1 ms, seen at the other end of a pipe
+  sudo onbeat measure chain --with bus
+      1,000 changes at a sensor's input, through bus and motion controller, to a drive's set-point
+  sudo onbeat measure chain --with bus --device-delay 500us
+      the same with devices that take half a cycle: 3 to 4 cycles, as the humanoid of 2009
+  sudo onbeat measure chain --period 2ms --output gpio:gpiochip0/27 --observe gpio:gpiochip0/17 --cpu 1",
+    series: &[Series::Chain, Series::Pickup],
+    defaults: Defaults { duration: "0", ..Defaults::LOOP },
+    choices: &[
+        OUTPUT,
+        OBSERVE,
+        COUNT,
+        WITH,
+        bus::DEVICES,
+        bus::EXCHANGE,
+        bus::SPIN,
+        bus::WIRE,
+        bus::CLOCK,
+        bus::DEVICE_DELAY,
+    ],
+    line_a_second: false,
+    open: |setting, given| {
+        if given.word(WITH.name) == Some("bus") {
+            return reaction::open(setting, given, given.count(COUNT.name));
+        }
+        let marks = CommandMarks::default();
+        let inbox = Inbox::default();
+        let place = given.place(OUTPUT.name).unwrap_or(&Place::Pipe);
+        // One above the loop: whoever sees the output must not wait for who wrote it.
+        let fifo = setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY));
+        let (output, watching) = Watching::seeing(place, given.place(OBSERVE.name), &marks, fifo)?;
+        let is_seen = watching.sees();
+        let commands = Commands::new(given.count(COUNT.name), setting, (marks.issued, inbox.clone()));
+        let failures = Failures::default();
+        let (written, work_ns) = (marks.written, setting.work_ns);
+        let passed_over = Failures::default();
+        let task = Obey {
+            inbox,
+            cold_cycles: setting.warmup,
+            served: 0,
+            output,
+            failures: failures.clone(),
+            passed_over: passed_over.clone(),
+            written,
+            work_ns,
+        };
+        Ok(Parts {
+            body: Box::new(OnGrid { task, has_ports: true }),
+            figures: Box::new(Links { is_seen, every_ns: commands.every_ns() }),
+            beside: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
+        })
+    },
+};
+
+/// Takes the latest command up and writes it out.
+#[derive(Debug)]
+struct Obey {
+    inbox: Inbox,
+    /// Cycles that are still in no series.
+    cold_cycles: u64,
+    served: u64,
+    output: Output,
+    failures: Failures,
+    /// Commands that a later one came before.
+    passed_over: Failures,
+    /// When the write of each was begun.
+    written: Marks,
+    work_ns: u64,
+}
+
+impl Task for Obey {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        let (number, at_ns) = self.inbox.latest();
+        match self.cold_cycles.checked_sub(1) {
+            Some(left) => self.cold_cycles = left,
+            None => self.inbox.open(),
+        }
+        // A cycle reads its inputs when it starts, and writes its output when it has worked.
+        work(cycle.start, self.work_ns);
+        // One that was issued after this cycle's start belongs to the next.
+        if number > self.served && at_ns <= cycle.start.as_ns() {
+            let lost = number - self.served - 1;
+            self.served = number;
+            (0..lost).for_each(|_| self.passed_over.count(false));
+            cycle.note_too(u32::try_from(lost).unwrap_or(u32::MAX));
+            self.written.set(number - 1, Monotonic.now());
+            self.failures.count(self.output.set((number - 1) as u8));
+            let waited_ns = cycle.start.as_ns() - at_ns;
+            cycle.note(u32::try_from(waited_ns).unwrap_or(u32::MAX).max(1));
+        }
+        Flow::Continue
+    }
+}
+
+/// From command to cycle; from command to the return of the write, where nobody sees the output.
+#[derive(Clone, Copy, Debug)]
+pub struct Links {
+    /// Whether somebody else sees the output and tells.
+    pub is_seen: bool,
+    /// From one command to the next, in nanoseconds.
+    pub every_ns: u64,
+}
+
+impl Figures for Links {
+    fn series(&self) -> &'static [Series] {
+        CHAIN.series
+    }
+
+    fn of(&mut self, sample: &Sample, _: Option<&Sample>, count: &mut dyn FnMut(Series, u64)) {
+        let waited_ns = u64::from(sample.note);
+        if waited_ns == 0 {
+            return;
+        }
+        count(Series::Pickup, waited_ns);
+        if !self.is_seen {
+            // Commands that this one came before have had no effect of their own: until this one's, at least.
+            for earlier in 0..=u64::from(sample.note_too) {
+                count(Series::Chain, waited_ns + sample.execution_time_ns + earlier * self.every_ns);
+            }
+        }
+    }
+}

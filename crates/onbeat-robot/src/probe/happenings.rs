@@ -1,0 +1,128 @@
+//! Events of a bus and of the robot on it, on their way from the loop to the recorder.
+//!
+//! Both sides only try the lock, so that neither is ever woken by the other; what the loop cannot hand over in one cycle it hands over
+//! in a later one.
+
+use std::mem::{swap, take};
+use std::sync::{Arc, Mutex};
+
+use onbeat::record::Recorder;
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::layout::Layout;
+
+/// Events that wait on either side; the recorder looks every 20 ms. Further ones are counted.
+const ROOM: usize = 4_096;
+
+/// What lies between the two sides.
+#[derive(Debug)]
+struct Between {
+    events: Vec<Event>,
+    lost: u64,
+}
+
+/// The loop's side.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    between: Arc<Mutex<Between>>,
+    waiting: Vec<Event>,
+    lost: u64,
+}
+
+/// The recorder's side.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    between: Arc<Mutex<Between>>,
+    taken: Vec<Event>,
+    /// Names of the devices by their places.
+    names: Vec<String>,
+}
+
+/// Both sides, for a bus with these devices.
+pub(super) fn happenings(layout: &Layout) -> (Outbox, Inbox) {
+    let room = || Vec::with_capacity(ROOM);
+    let between = Arc::new(Mutex::new(Between { events: room(), lost: 0 }));
+    let names = layout.devices.iter().map(|device| device.name.clone()).collect();
+    (Outbox { between: Arc::clone(&between), waiting: room(), lost: 0 }, Inbox { between, taken: room(), names })
+}
+
+impl Outbox {
+    pub(super) fn put(&mut self, event: Event) {
+        if self.waiting.len() == ROOM {
+            self.lost += 1;
+        } else {
+            self.waiting.push(event);
+        }
+    }
+
+    /// At the end of a cycle. Asks neither for memory nor the kernel for anything.
+    pub(super) fn hand_over(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let Ok(mut between) = self.between.try_lock() else { return };
+        if between.events.is_empty() {
+            swap(&mut between.events, &mut self.waiting);
+            between.lost += take(&mut self.lost);
+        }
+    }
+}
+
+impl Inbox {
+    /// Writes down what has come. A file that cannot be written ends the run by itself.
+    pub(super) fn write_down(&mut self, recorder: &mut Recorder) {
+        let lost = match self.between.try_lock() {
+            Ok(mut between) => {
+                swap(&mut between.events, &mut self.taken);
+                take(&mut between.lost)
+            }
+            Err(_) => return,
+        };
+        recorder.lose_events(lost);
+        for event in self.taken.drain(..) {
+            let name = self.names.get(usize::from(event.device)).map_or("", String::as_str);
+            let _ = recorder.event(&event, name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_ethercat::event::{EventKind, NO_DEVICE};
+
+    fn event(cycle: u64) -> Event {
+        Event { at_ns: cycle, cycle, kind: EventKind::FrameLate, device: NO_DEVICE, old: 0, new: 0, code: 0 }
+    }
+
+    fn cycles(inbox: &Inbox) -> Vec<u64> {
+        inbox.between.lock().unwrap().events.iter().map(|event| event.cycle).collect()
+    }
+
+    #[test]
+    fn events_come_over_in_order_whoever_holds_the_lock_meanwhile() {
+        let (mut outbox, inbox) = happenings(&Layout::default());
+        outbox.put(event(1));
+        {
+            let _held = inbox.between.lock().unwrap();
+            outbox.hand_over();
+        }
+        assert_eq!(cycles(&inbox), [] as [u64; 0], "the loop does not wait");
+        outbox.put(event(2));
+        outbox.hand_over();
+        assert_eq!(cycles(&inbox), [1, 2]);
+        outbox.put(event(3));
+        outbox.hand_over();
+        assert_eq!(cycles(&inbox), [1, 2], "what was not taken yet is not overtaken");
+        inbox.between.lock().unwrap().events.clear();
+        outbox.hand_over();
+        assert_eq!(cycles(&inbox), [3]);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let (mut outbox, inbox) = happenings(&Layout::default());
+        (0..ROOM as u64 + 5).for_each(|cycle| outbox.put(event(cycle)));
+        outbox.hand_over();
+        assert_eq!((cycles(&inbox).len(), inbox.between.lock().unwrap().lost), (ROOM, 5));
+    }
+}

@@ -1,0 +1,334 @@
+//! A chain through a whole bus: an input of a simulated device changes, and a drive's set-point follows.
+//!
+//! The input goes through the bus into the loop, there through the motion controller, and as a set-point back to a drive. What is counted
+//! goes by the devices' own sight: from the change at the sensor's pins, at any phase of the loop, to the cycle of the drive that takes
+//! another target position, however many cycles lie between. On a segment without drives an output of the sensor's own device follows.
+//!
+//! How many cycles that takes follows from who hands over to whom ([`Prediction`]); Yoon, Song and Lee have 3 to 4 for theirs, whose
+//! devices take half a cycle, and this is where they come out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use onbeat_rt::{Flow, Instant, Sample};
+
+use super::bus::{self, Exchanges};
+use super::devices::World;
+use super::error::BusProbeError;
+use super::prediction::{Measured, Prediction};
+use crate::motion::{MotionController, Robot, Trajectory};
+use onbeat::probe::description::{Beside, Given, Parts, ProbeError};
+use onbeat::probe::run::Setting;
+use onbeat::record::{Figures, Recorder, Series};
+use onbeat_ethercat::al::OP;
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::layout::{DeviceKind, Layout};
+use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
+use onbeat_segment::{Link, Segment};
+
+/// Objects of a digital device: inputs and outputs, one entry for each channel.
+const INPUTS: u16 = 0x6000;
+const OUTPUTS: u16 = 0x7000;
+/// Objects of a drive (CiA 402): status word and target position.
+const STATUSWORD: u16 = 0x6041;
+const TARGET: u16 = 0x607a;
+/// "Operation enabled" in a status word, and the bits that tell.
+const ENABLED: (u8, u8) = (0x27, 0x6f);
+/// A change that nothing follows within so many periods is given up.
+const MOST_PERIODS: u64 = 1_000;
+/// How far the set-point moves, in increments of the drive.
+const STEP_INCREMENTS: f64 = 16.0;
+
+/// Makes ready a loop whose reactions are counted, `count` of them (0 for no end).
+pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {
+    let description = bus::described(given)?;
+    let layout = Layout::of(&description).map_err(BusProbeError::from)?;
+    let Some(sensor) = layout.devices.iter().position(|device| device.kind == DeviceKind::Digital) else {
+        return Err(ProbeError::Unfit {
+            place: "the segment".to_owned(),
+            what: "a chain",
+            why: "it has no digital device, whose input could change",
+        });
+    };
+    let has_drive = layout.devices.iter().any(|device| device.kind == DeviceKind::Drive);
+    let (controller, actor): (Box<dyn Controller + Send>, _) = if has_drive {
+        let reflex = Reflex::of(&bus::text_of(given)?, &layout, layout.devices[sensor].inputs.start, setting)?;
+        let name = reflex.1;
+        (Box::new(reflex.0), name)
+    } else {
+        let (input, output) = (layout.devices[sensor].inputs.start, layout.devices[sensor].outputs.start);
+        (Box::new(Mirror { input, output }), layout.devices[sensor].name.clone())
+    };
+    let sensor = layout.devices[sensor].name.clone();
+    let prediction = Prediction::of(&description, (&sensor, &actor), bus::is_same_cycle(given), setting.period_ns);
+    let way = if has_drive {
+        format!("an input of {sensor} changes; through the motion controller the set-point of {actor} follows")
+    } else {
+        format!("an input of {sensor} changes, and an output of it follows: the segment has no drive")
+    };
+    let (tell, told) = channel();
+    let pins = Pins::at(sensor, actor, has_drive, (count, setting.period_ns, tell));
+    let mut parts = bus::open(setting, given, Some(controller), pins)?;
+    let measured = Measured::new(setting.period_ns, prediction);
+    parts.figures = Box::new(Reactions(Exchanges));
+    parts.beside = Box::new(Counting { inner: parts.beside, told, is_over: false, way, measured });
+    Ok(parts)
+}
+
+/// Those of the bus, and reactions that the pins tell.
+#[derive(Clone, Copy, Debug)]
+struct Reactions(Exchanges);
+
+impl Figures for Reactions {
+    fn series(&self) -> &'static [Series] {
+        &[Series::Chain, Series::RoundTrip, Series::DeviceInterval]
+    }
+
+    fn of(&mut self, sample: &Sample, before: Option<&Sample>, count: &mut dyn FnMut(Series, u64)) {
+        self.0.of(sample, before, count);
+    }
+}
+
+/// Copies inputs to outputs.
+struct Mirror {
+    input: usize,
+    output: usize,
+}
+
+impl Controller for Mirror {
+    fn step(&mut self, _: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        outputs[self.output] = inputs[self.input];
+    }
+}
+
+/// The motion controller with one joint, which an input moves between two places.
+struct Reflex {
+    motion: MotionController,
+    input: usize,
+    level: Arc<AtomicBool>,
+}
+
+impl Reflex {
+    /// The first joint of the file; and its name.
+    fn of(text: &str, layout: &Layout, input: usize, setting: &Setting) -> Result<(Self, String), ProbeError> {
+        let mut robot = Robot::from_toml(text, layout, setting.period_ns)?;
+        robot.joints.truncate(1);
+        let joint = &mut robot.joints[0];
+        let step_rad = STEP_INCREMENTS / joint.increments_per_rad.abs();
+        let period_s = setting.period_ns as f64 * 1e-9;
+        // Limits that let the first set-point be seen: what is measured is the way, not the ramp.
+        joint.limits.velocity = joint.limits.velocity.max(10.0 * step_rad / period_s);
+        joint.limits.acceleration = joint.limits.acceleration.max(100.0 * step_rad / (period_s * period_s));
+        joint.limits.jerk = None;
+        // Upwards or downwards, wherever the travel has room.
+        let (low, high) = (joint.limits.low, joint.limits.high);
+        let name = joint.name.clone();
+        let settings = &mut robot.settings;
+        settings.soft_start_ns = 0;
+        // Missed cycles make the chain longer, and are in its figures; they must not end it.
+        (settings.thresholds.degrade_at, settings.thresholds.stop_at) = (u32::MAX, u32::MAX);
+        let level = Arc::new(AtomicBool::new(false));
+        let (followed, mut home) = (Arc::clone(&level), None);
+        let law = Trajectory::law(move |_, wanted| {
+            let home = *home.get_or_insert(wanted[0]);
+            let step = if home + step_rad <= high || home - step_rad < low { step_rad } else { -step_rad };
+            wanted[0] = if followed.load(Ordering::Relaxed) { home + step } else { home };
+        });
+        Ok((Self { motion: MotionController::new(&robot, law), input, level }, name))
+    }
+}
+
+impl Controller for Reflex {
+    fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        self.level.store(inputs[self.input] & 1 != 0, Ordering::Relaxed);
+        self.motion.step(cycle, inputs, outputs);
+    }
+
+    fn stop(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> bool {
+        self.motion.stop(cycle, inputs, outputs)
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        self.motion.take_event()
+    }
+
+    fn robot(&self) -> Option<RobotState> {
+        self.motion.robot()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Until then; `None` before the devices are ready.
+    Resting(Option<Instant>),
+    /// Since then something has to follow what was there before.
+    Changed(Instant, [u8; 4]),
+}
+
+/// What became of one change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Something followed, so many nanoseconds later.
+    Followed(u64),
+    /// Nothing had followed when it was given up, so many nanoseconds later.
+    GivenUp(u64),
+}
+
+/// Whoever is at the pins of the sensor, and sees the actor.
+struct Pins {
+    sensor: (String, Option<usize>),
+    actor: (String, Option<usize>),
+    /// The actor is a drive; otherwise it is the sensor's own device.
+    is_drive: bool,
+    count: u64,
+    period_ns: u64,
+    state: State,
+    level: u8,
+    random: fastrand::Rng,
+    /// Gone when all are done.
+    tell: Option<Sender<Outcome>>,
+}
+
+impl Pins {
+    fn at(
+        sensor: String,
+        actor: String,
+        is_drive: bool,
+        (count, period_ns, tell): (u64, u64, Sender<Outcome>),
+    ) -> Self {
+        Self {
+            sensor: (sensor, None),
+            actor: (actor, None),
+            is_drive,
+            count,
+            period_ns,
+            state: State::Resting(None),
+            level: 0,
+            random: fastrand::Rng::new(),
+            tell: Some(tell),
+        }
+    }
+
+    /// So many periods later, and a part of one: at any phase.
+    fn rest_from(&mut self, now: Instant, periods: u64) {
+        let until = now.plus_ns(periods * self.period_ns + self.random.u64(..self.period_ns));
+        self.state = State::Resting(Some(until));
+    }
+
+    fn done(&mut self, outcome: Outcome, now: Instant) {
+        let heard = self.tell.as_ref().is_some_and(|tell| tell.send(outcome).is_ok());
+        self.count = self.count.saturating_sub(1);
+        if self.count == 0 || !heard {
+            self.tell = None;
+        }
+        self.rest_from(now, 7);
+    }
+
+    /// Whether both devices take part.
+    fn is_ready(&self, segment: &Segment, sensor: usize, actor: usize) -> bool {
+        let in_op = |device| segment.status(device).is_some_and(|status| status.al_state == OP);
+        let (enabled, bits) = ENABLED;
+        let is_enabled = || {
+            segment
+                .value(actor, STATUSWORD, 0)
+                .is_some_and(|word| word.first().is_some_and(|low| low & bits == enabled))
+        };
+        in_op(sensor) && in_op(actor) && (!self.is_drive || is_enabled())
+    }
+
+    /// What the actor has taken.
+    fn taken(&self, segment: &Segment, actor: usize) -> [u8; 4] {
+        let (index, entry) = if self.is_drive { (TARGET, 0) } else { (OUTPUTS, 1) };
+        let mut taken = [0; 4];
+        let value = segment.value(actor, index, entry).unwrap_or(&[]);
+        taken.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
+        taken
+    }
+}
+
+impl World for Pins {
+    fn next(&self, link: &Link) -> Option<Instant> {
+        match self.state {
+            _ if self.tell.is_none() => None,
+            State::Resting(until) => until,
+            // The actor's next cycle may be the one.
+            State::Changed(..) => Some(link.segment().next_due()),
+        }
+    }
+
+    fn look(&mut self, link: &mut Link, now: Instant) {
+        if self.tell.is_none() {
+            return;
+        }
+        let segment = link.segment_mut();
+        let find = |(name, place): &(String, Option<usize>)| place.or_else(|| segment.find(name));
+        let (Some(sensor), Some(actor)) = (find(&self.sensor), find(&self.actor)) else { return };
+        (self.sensor.1, self.actor.1) = (Some(sensor), Some(actor));
+        match self.state {
+            // Long enough for the controller to begin where the drive stands.
+            State::Resting(None) if self.is_ready(segment, sensor, actor) => self.rest_from(now, 50),
+            State::Resting(Some(until)) if until <= now => {
+                let before = self.taken(segment, actor);
+                self.level ^= 1;
+                segment.set_value(sensor, INPUTS, 1, &[self.level]);
+                self.state = State::Changed(now, before);
+            }
+            State::Changed(since, before) if self.taken(segment, actor) != before => {
+                self.done(Outcome::Followed(now.ns_since(since)), now);
+            }
+            State::Changed(since, _) if now.ns_since(since) > MOST_PERIODS * self.period_ns => {
+                self.done(Outcome::GivenUp(now.ns_since(since)), now);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Counts what the pins tell.
+struct Counting {
+    inner: Box<dyn Beside>,
+    told: Receiver<Outcome>,
+    is_over: bool,
+    way: String,
+    measured: Measured,
+}
+
+impl Beside for Counting {
+    fn start(&mut self) -> Result<(), ProbeError> {
+        self.inner.start()
+    }
+
+    fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        loop {
+            match self.told.try_recv() {
+                Ok(Outcome::Followed(ns)) => {
+                    self.measured.add(ns);
+                    recorder.count(Series::Chain, ns);
+                }
+                // So long at least: a limit has to see it.
+                Ok(Outcome::GivenUp(ns)) => {
+                    self.measured.given_up += 1;
+                    recorder.count(Series::Chain, ns);
+                }
+                Err(std::sync::mpsc::TryRecvError::Empty) => break,
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => {
+                    self.is_over = true;
+                    break;
+                }
+            }
+        }
+        if self.is_over { Flow::Stop } else { self.inner.look(recorder) }
+    }
+
+    fn rest(&mut self, recorder: &mut Recorder) {
+        self.inner.rest(recorder);
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        let mut sentences = vec![self.way.clone()];
+        sentences.extend(self.measured.words());
+        sentences.extend(self.inner.end());
+        sentences
+    }
+}

@@ -1,0 +1,294 @@
+//! The sharing probe: how long does a real-time task wait for a process image that others read?
+//!
+//! The paper's ECCI lets ordinary tasks read the buffer that the Motion Controller exchanges once per cycle, behind an RT-mutex, so that
+//! the controller waits for one of them at most (its Figure 3). Here the same image of 1,312 bytes is shared in three ways
+//! ([`Sharing`]); readers read it all the time and may stay in it, and a hog of a middle priority may keep them from leaving.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
+
+use super::error::BusProbeError;
+use onbeat::host;
+use onbeat::probe::description::{Beside, Choice, Defaults, Description, Kind, OnGrid, Parts, ProbeError};
+use onbeat::probe::run::Setting;
+use onbeat::probe::timer::work;
+use onbeat::record::{Figures, Series};
+use onbeat::thread::{Wanted, run_as_ordinary};
+use onbeat_control::{BusSide, Client, ControlError, Image, Sharing, Snapshot};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::BusCycle;
+
+/// Inputs and outputs of the paper's size: 1,312 bytes together.
+const PART_BYTES: usize = 656;
+/// Between two readings of a reader.
+const PAUSE: Duration = Duration::from_micros(100);
+/// The hog leaves a fifth of its CPU to others, so that the machine survives it.
+const HOG_BUSY_NS: u64 = 8_000_000;
+const HOG_PAUSE: Duration = Duration::from_millis(2);
+
+const SHARING: Choice = Choice {
+    name: "sharing",
+    help: "Protection of the shared process image\n\
+           wait-free: nobody waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
+           without.",
+    default: Some("wait-free"),
+    kind: Kind::Word(&["wait-free", "pi", "plain"]),
+};
+const READERS: Choice = Choice {
+    name: "readers",
+    help: "Ordinary threads that read the image, 10,000 times a second each",
+    default: Some("3"),
+    kind: Kind::Count,
+};
+const HOLD: Choice = Choice {
+    name: "hold",
+    help: "Time a reader stays in each reading, polling the clock\n\
+           Matters where there is a lock.",
+    default: Some("0"),
+    kind: Kind::Time,
+};
+const HOG: Choice = Choice {
+    name: "hog",
+    help: "Add a thread that takes most of the loop's CPU\n\
+           It has half the loop's priority and takes four fifths of the CPU; one reader runs there too. Without \
+           priority inheritance the loop waits for it. Without --cpu, the last CPU is taken.",
+    default: None,
+    kind: Kind::Switch,
+};
+
+/// What it is.
+pub const SHARING_PROBE: Description = Description {
+    name: "sharing",
+    sentence: "From asking for the exchange of a process image that others read to having it",
+    examples: "  sudo onbeat measure sharing --hog
+      nobody waits for anybody
+  sudo onbeat measure sharing --sharing pi --hog --hold 200us
+      as in the paper: the loop waits for one reader at most
+  sudo onbeat measure sharing --sharing plain --hog --hold 200us
+      the mistake that the paper avoids: the loop waits for the hog too",
+    series: &[Series::Exchange],
+    defaults: Defaults::LOOP,
+    choices: &[SHARING, READERS, HOLD, HOG],
+    line_a_second: false,
+    open: |setting, given| {
+        // The word was checked against the list above.
+        let sharing = given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
+        let readers = u32::try_from(given.count(READERS.name)).unwrap_or(u32::MAX);
+        if readers > MOST_READERS {
+            return Err(BusProbeError::TooManyReaders { readers, most: MOST_READERS }.into());
+        }
+        let hog = given.is_set(HOG.name).then(|| Hog::beside(setting));
+        let (bus, name) = image(sharing).map_err(BusProbeError::from)?;
+        let readers = Readers { name, count: readers, hold_ns: given.time_ns(HOLD.name), cpu: hog.map(|hog| hog.cpu) };
+        let beside = Others::of(readers, hog);
+        let (inputs, outputs) = (vec![0; PART_BYTES], vec![0; PART_BYTES]);
+        let task = Exchanging { bus, inputs, outputs, work_ns: setting.work_ns };
+        Ok(Parts {
+            body: Box::new(OnGrid { task, has_ports: false }),
+            figures: Box::new(Exchanges),
+            beside: Box::new(beside),
+        })
+    },
+};
+
+const MOST_READERS: u32 = 64;
+
+/// A new image of this process, and its name.
+fn image(sharing: Sharing) -> Result<(BusSide, String), ControlError> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let name = format!("measure-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+    let layout = Layout { input_bytes: PART_BYTES, output_bytes: PART_BYTES, ..Layout::default() };
+    Ok((Image::create(&name, &layout, sharing)?, name))
+}
+
+/// Exchanges once a cycle, and notes how long that took.
+struct Exchanging {
+    bus: BusSide,
+    inputs: Vec<u8>,
+    outputs: Vec<u8>,
+    work_ns: u64,
+}
+
+impl Task for Exchanging {
+    fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        // All bytes alike: a reader sees whether they are of one cycle.
+        self.inputs.fill(cycle.index as u8);
+        let of = BusCycle { cycle: cycle.index, ..BusCycle::default() };
+        let asked = Monotonic.now();
+        self.bus.exchange(&of, &self.inputs, &mut self.outputs);
+        let took_ns = Monotonic.now().ns_since(asked);
+        cycle.note(u32::try_from(took_ns).unwrap_or(u32::MAX).max(1));
+        // As a bus does behind its frame.
+        self.bus.prepare();
+        work(cycle.start, self.work_ns);
+        Flow::Continue
+    }
+}
+
+/// How long each exchange took.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchanges;
+
+impl Figures for Exchanges {
+    fn series(&self) -> &'static [Series] {
+        SHARING_PROBE.series
+    }
+
+    fn of(&mut self, sample: &Sample, _: Option<&Sample>, count: &mut dyn FnMut(Series, u64)) {
+        count(Series::Exchange, u64::from(sample.note));
+    }
+}
+
+/// Who reads.
+#[derive(Clone, Debug, Default)]
+struct Readers {
+    name: String,
+    count: u32,
+    hold_ns: u64,
+    /// Where the first of them runs, when that matters.
+    cpu: Option<u32>,
+}
+
+/// What readers came to.
+#[derive(Debug, Default)]
+struct Readings {
+    all: AtomicU64,
+    torn: AtomicU64,
+    retries: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Readers {
+    fn run(&self, place: u32, readings: &Readings, stop: &AtomicBool) {
+        match self.cpu.filter(|_| place == 0) {
+            Some(cpu) => _ = Wanted { cpu: Some(cpu), ..Wanted::default() }.prepare_thread(),
+            None => run_as_ordinary(),
+        }
+        let Ok(mut client) = Client::open(&self.name) else {
+            readings.failed.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let mut seen = client.snapshot();
+        let mut retries = 0;
+        while !stop.load(Ordering::Relaxed) {
+            match client.read_slowly(&mut seen, Duration::from_nanos(self.hold_ns)) {
+                Ok(()) => {
+                    readings.all.fetch_add(1, Ordering::Relaxed);
+                    readings.torn.fetch_add(u64::from(is_torn(&seen)), Ordering::Relaxed);
+                    readings.retries.fetch_add(seen.retries - retries, Ordering::Relaxed);
+                    retries = seen.retries;
+                }
+                // Before the first cycle, and after the last.
+                Err(ControlError::NoCycleYet { .. } | ControlError::BusEnded { .. }) => {}
+                Err(_) => _ = readings.failed.fetch_add(1, Ordering::Relaxed),
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn is_torn(seen: &Snapshot) -> bool {
+    seen.inputs.iter().any(|byte| *byte != seen.cycle.cycle as u8)
+}
+
+/// A thread that keeps the loop's CPU busy.
+#[derive(Clone, Copy, Debug)]
+struct Hog {
+    cpu: u32,
+    fifo: Option<u32>,
+}
+
+impl Hog {
+    fn beside(setting: &mut Setting) -> Self {
+        let cpu = setting.thread.cpu.or_else(|| host::online_cpus().last().copied()).unwrap_or(0);
+        setting.thread.cpu = Some(cpu);
+        Self { cpu, fifo: setting.thread.fifo.map(|priority| (priority / 2).max(1)) }
+    }
+
+    fn run(self, refused: &AtomicBool, stop: &AtomicBool) {
+        let wanted = Wanted { cpu: Some(self.cpu), fifo: self.fifo, ..Wanted::default() };
+        let all_granted = wanted.prepare_thread().iter().all(|grant| grant.granted);
+        refused.store(self.fifo.is_none() || !all_granted, Ordering::Relaxed);
+        while !stop.load(Ordering::Relaxed) {
+            let until = Monotonic.now().plus_ns(HOG_BUSY_NS);
+            while Monotonic.now() < until {
+                std::hint::spin_loop();
+            }
+            thread::sleep(HOG_PAUSE);
+        }
+    }
+}
+
+/// Readers and hog beside the loop.
+#[derive(Debug)]
+struct Others {
+    readers: Readers,
+    hog: Option<Hog>,
+    readings: Arc<Readings>,
+    hog_refused: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Others {
+    fn of(readers: Readers, hog: Option<Hog>) -> Self {
+        let (readings, hog_refused, stop) = Default::default();
+        Self { readers, hog, readings, hog_refused, stop, threads: Vec::new() }
+    }
+
+    fn spawn(&mut self, what: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), ProbeError> {
+        let spawned = thread::Builder::new().name(what.to_owned()).spawn(body);
+        self.threads.push(spawned.map_err(|source| ProbeError::Thread { what, source })?);
+        Ok(())
+    }
+
+    fn join(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| _ = thread.join());
+    }
+}
+
+impl Beside for Others {
+    fn start(&mut self) -> Result<(), ProbeError> {
+        for place in 0..self.readers.count {
+            let (readers, readings, stop) = (self.readers.clone(), Arc::clone(&self.readings), Arc::clone(&self.stop));
+            self.spawn("onbeat-reader", move || readers.run(place, &readings, &stop))?;
+        }
+        if let Some(hog) = self.hog {
+            let (refused, stop) = (Arc::clone(&self.hog_refused), Arc::clone(&self.stop));
+            self.spawn("onbeat-hog", move || hog.run(&refused, &stop))?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        self.join();
+        let figure = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        let Readings { all, torn, retries, failed } = self.readings.as_ref();
+        let mut sentences = vec![format!(
+            "{} readers read the image {} times; {} images were torn, and {} times a reader was overtaken and read again",
+            self.readers.count,
+            figure(all),
+            figure(torn),
+            figure(retries)
+        )];
+        if figure(failed) > 0 {
+            sentences.push(format!("{} readings failed", figure(failed)));
+        }
+        if self.hog_refused.load(Ordering::Relaxed) {
+            sentences.push("the hog was an ordinary thread: it needs a real-time priority below the loop's".to_owned());
+        }
+        sentences
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.join();
+    }
+}

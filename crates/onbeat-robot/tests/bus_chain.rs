@@ -1,0 +1,98 @@
+//! How many cycles a reaction takes through a bus, on a clock that only the test moves: what `measure chain --with bus` predicts.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod bus_world;
+
+use bus_world::{MS, OPTIONS, World, clock};
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::bus::{Mode, Options};
+use onbeat_rt::time::{Clock, Instant};
+
+const US: u64 = 1_000;
+/// Steps in which the devices are looked at.
+const STEP_NS: u64 = 10 * US;
+
+/// Copies inputs to outputs.
+struct Mirror;
+
+impl Controller for Mirror {
+    fn step(&mut self, _: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        outputs[0] = inputs[0];
+    }
+}
+
+/// From a change at the pins, `phase_ns` behind a release, to the output that follows, in nanoseconds.
+fn reaction_ns(delay_us: u64, mode: Mode, phase_ns: u64) -> u64 {
+    let text = format!(
+        "[types.contacts]\nkind = \"digital\"\ndelay_us = {delay_us}\n[[devices]]\ntype = \"contacts\"\nname = \"contacts\"\n"
+    );
+    let clock = clock();
+    let mut world = World::of(&text, &clock, Options { mode, ..OPTIONS });
+    world.until_up(&mut Mirror);
+    (0..10).for_each(|_| _ = world.cycle(&mut Mirror));
+
+    let release = Instant::from_ns(world.now().as_ns() / MS * MS);
+    let advance = |world: &mut World<'_>, until: Instant| {
+        let _ = clock.sleep_until(until);
+        world.bus.wire_mut().link_mut().advance(until);
+    };
+    let changed = release.plus_ns(phase_ns);
+    advance(&mut world, changed);
+    assert!(world.bus.wire_mut().link_mut().segment_mut().set_value(0, 0x6000, 1, &[1]));
+    let mut at = changed;
+    for _ in 0..6 {
+        let next = Instant::from_ns((at.as_ns() / MS + 1) * MS);
+        while at < next {
+            if world.segment().value(0, 0x7000, 1) == Some(&[1]) {
+                return at.ns_since(changed);
+            }
+            at = at.plus_ns(STEP_NS).min(next);
+            advance(&mut world, at);
+        }
+        world.cycle(&mut Mirror);
+    }
+    panic!("nothing follows within six cycles");
+}
+
+/// Least and most over all phases, in cycles.
+fn reactions(delay_us: u64, mode: Mode) -> (f64, f64) {
+    // Between the instants at which something is handed over, not on them.
+    let phases = (0..20).map(|part| part * 50 * US + 25 * US);
+    let all: Vec<u64> = phases.map(|phase_ns| reaction_ns(delay_us, mode, phase_ns)).collect();
+    let cycles = |ns: Option<&u64>| *ns.unwrap() as f64 / MS as f64;
+    (cycles(all.iter().min()), cycles(all.iter().max()))
+}
+
+fn assert_within((least, most): (f64, f64), predicted: f64) {
+    // The phases are 0.05 apart, and devices are looked at every 0.01.
+    let near = |value: f64, wanted: f64| (value - wanted).abs() < 0.051;
+    assert!(
+        near(least, predicted) && near(most, predicted + 1.0),
+        "{least} to {most}, predicted {predicted} and one more"
+    );
+}
+
+const SAME_CYCLE: Mode = Mode::SameCycle { reply_within_ns: MS / 2 };
+
+#[test]
+fn devices_that_take_half_a_cycle_make_the_papers_three_to_four() {
+    assert_within(reactions(500, Mode::Pipelined), 3.0);
+}
+
+#[test]
+fn how_long_the_devices_take_does_not_matter_as_long_as_both_take_it() {
+    for delay_us in [100, 300, 900] {
+        assert_within(reactions(delay_us, Mode::Pipelined), 3.0);
+    }
+}
+
+#[test]
+fn devices_without_a_processor_are_a_cycle_faster() {
+    assert_within(reactions(0, Mode::Pipelined), 2.0);
+}
+
+#[test]
+fn a_reply_in_the_same_cycle_saves_another_one() {
+    assert_within(reactions(0, SAME_CYCLE), 1.0);
+    assert_within(reactions(500, SAME_CYCLE), 2.0);
+}

@@ -1,0 +1,285 @@
+//! What goes wrong on a segment, each of it with twenty seeds, on the virtual clock.
+//!
+//! For each fault three things hold: the event that tells it comes within five cycles of its beginning; from two cycles after its end
+//! every frame comes back again, and the whole working counter after the time that the way back to OP takes; and no device leaves OP
+//! but those that the fault is of. Nothing is said of devices in other places than theirs.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+mod bus_world;
+
+use std::collections::BTreeSet;
+
+use bus_world::{MS, OPTIONS, VirtualClock, World, clock};
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_rt::time::Clock;
+use onbeat_segment::{Fault, Segment};
+
+const SEEDS: u64 = 20;
+
+/// Tells the drives another position in each cycle, as a controller in motion does.
+#[derive(Clone)]
+struct Moving {
+    targets: Vec<usize>,
+    position: i32,
+}
+
+impl Controller for Moving {
+    fn step(&mut self, _: &BusCycle, _: &[u8], outputs: &mut [u8]) {
+        self.position += 1;
+        for &at in &self.targets {
+            outputs[at..at + 4].copy_from_slice(&self.position.to_le_bytes());
+        }
+    }
+}
+
+/// Which event tells a fault.
+#[derive(Clone, Copy)]
+enum Told {
+    /// One of these, of no device in particular.
+    Bus(&'static [EventKind]),
+    /// This one, of the device.
+    Device(EventKind),
+    /// Nothing: cyclic data are not concerned.
+    Nothing,
+    /// Chance decides whether anything is to be seen.
+    Anything,
+}
+
+struct Case {
+    name: &'static str,
+    faults: Vec<Fault>,
+    share: f64,
+    for_ms: u64,
+    told: Told,
+    /// Names of devices that may leave OP.
+    concerned: Vec<String>,
+    /// Cycles until the working counter is whole again.
+    whole_after: u64,
+}
+
+impl Case {
+    fn of(name: &'static str, fault: Fault) -> Self {
+        let told = Told::Nothing;
+        Self { name, faults: vec![fault], share: 1.0, for_ms: 20, told, concerned: vec![], whole_after: 2 }
+    }
+
+    fn told(mut self, told: Told) -> Self {
+        self.told = told;
+        self
+    }
+
+    fn with(mut self, share: f64, for_ms: u64) -> Self {
+        (self.share, self.for_ms) = (share, for_ms);
+        self
+    }
+
+    fn concerning(mut self, concerned: &[&str], whole_after: u64) -> Self {
+        (self.concerned, self.whole_after) = (concerned.iter().map(|&name| name.to_owned()).collect(), whole_after);
+        self
+    }
+
+    fn and(mut self, fault: Fault) -> Self {
+        self.faults.push(fault);
+        self
+    }
+}
+
+fn of_frames() -> Vec<Case> {
+    use EventKind::{FrameDuplicate, FrameLate, FrameLost, FrameUnknown, WorkingCounterOff};
+    const LOST: Told = Told::Bus(&[FrameLost]);
+    vec![
+        Case::of("every frame lost", Fault::Lose).told(LOST),
+        Case::of("a frame in five lost", Fault::Lose).told(Told::Anything).with(0.2, 60),
+        Case::of("frames half a cycle late", Fault::Late { by_ns: MS / 2 }),
+        Case::of("frames two cycles late", Fault::Late { by_ns: 2 * MS }).told(Told::Bus(&[FrameLost, FrameLate])),
+        Case::of("frames sixty cycles late", Fault::Late { by_ns: 60 * MS }).told(LOST).with(1.0, 10),
+        Case::of("frames twice", Fault::Duplicate).told(Told::Bus(&[FrameDuplicate])),
+        Case::of("frames behind the next", Fault::Reorder).told(Told::Bus(&[FrameLost, FrameLate])),
+        Case::of("frames without their ends", Fault::Truncate).told(Told::Bus(&[FrameLost, FrameUnknown])),
+        Case::of("a bit turned around in each frame", Fault::Flip).told(Told::Anything).with(1.0, 60),
+        Case::of("counters one too high", Fault::CounterOff { device: None, by: 1 })
+            .told(Told::Bus(&[WorkingCounterOff])),
+        Case::of("counters two too low", Fault::CounterOff { device: None, by: -2 })
+            .told(Told::Bus(&[WorkingCounterOff])),
+    ]
+}
+
+/// The device changes with the seed.
+fn one_of<'n>(names: &[&'n str], seed: u64) -> &'n str {
+    names[seed as usize % names.len()]
+}
+
+fn of_devices(seed: u64, device: impl Fn(&str) -> usize) -> Vec<Case> {
+    use EventKind::{ClockUnlocked, DeviceLost, Emergency, Frozen, StateChanged, WorkingCounterOff};
+    let drive_name = one_of(&["left elbow", "right knee", "waist yaw", "jaw", "right ring finger"], seed);
+    let io_name = one_of(&["left hand", "right hand", "left foot", "chest"], seed);
+    let (drive, io) = (device(drive_name), device(io_name));
+    const TOE: [&str; 2] = ["right toe", "right foot"];
+    vec![
+        Case::of("a counter off by one device", Fault::CounterOff { device: Some(io), by: 1 })
+            .told(Told::Bus(&[WorkingCounterOff])),
+        Case::of("a cable cut", Fault::Cut { device: device("left toe") })
+            .told(Told::Device(DeviceLost))
+            .concerning(&["left toe", "left foot"], 30),
+        Case::of("a cable cut for long", Fault::Cut { device: device("neck yaw") })
+            .with(1.0, 300)
+            .told(Told::Device(DeviceLost))
+            .concerning(&["neck yaw", "neck pitch", "neck roll", "eyes pan", "eyes tilt", "jaw", "brow"], 30),
+        Case::of("a device without power", Fault::PowerOff { device: device("brow") })
+            .told(Told::Device(DeviceLost))
+            .concerning(&["brow"], 60),
+        Case::of(
+            "a device without power, and those behind it cut off",
+            Fault::PowerOff { device: device("right toe") },
+        )
+        .told(Told::Device(DeviceLost))
+        .concerning(&["right toe", "right foot", "right foot imu"], 60),
+        Case::of("an AL error", Fault::AlError { device: drive, code: 0x0050 })
+            .told(Told::Device(StateChanged))
+            .concerning(&[drive_name], 30),
+        Case::of("a watchdog's AL error", Fault::AlError { device: io, code: 0x001b })
+            .told(Told::Device(StateChanged))
+            .concerning(&[io_name], 30),
+        Case::of("an AL error, and OP refused", Fault::RefuseState { device: drive, state: 8, code: 0x0032 })
+            .and(Fault::AlError { device: drive, code: 0x0032 })
+            .told(Told::Device(StateChanged))
+            .concerning(&[drive_name], 600),
+        Case::of("an AL error, and slow changes of state", Fault::SlowState { device: drive, by_ns: 30 * MS })
+            .and(Fault::AlError { device: drive, code: 0x0001 })
+            .told(Told::Device(StateChanged))
+            .concerning(&[drive_name], 120),
+        Case::of("an EEPROM that stays busy", Fault::SiiBusy { device: drive }),
+        Case::of("no power, and then a busy EEPROM", Fault::SiiBusy { device: device("right toe") })
+            .and(Fault::PowerOff { device: device("right toe") })
+            .told(Told::Device(DeviceLost))
+            .concerning(&TOE, 700),
+        Case::of("an EEPROM with a wrong checksum", Fault::SiiChecksum { device: drive }),
+        Case::of("an EEPROM that reads blank", Fault::SiiBlank { device: drive }),
+        Case::of("a mute mailbox", Fault::MailMute { device: drive }),
+        Case::of("lost mails", Fault::MailLost { device: drive, mails: 3 }),
+        Case::of("mails with a wrong counter", Fault::MailCounter { device: drive, mails: 3 }),
+        Case::of("an aborted SDO", Fault::MailAbort { device: drive, code: 0x0800_0000 }),
+        Case::of("an emergency", Fault::Emergency { device: drive, code: 0x7305 }).told(Told::Device(Emergency)),
+        Case::of("a clock that jumps", Fault::ClockStep { device: drive, by_ns: 400_000 })
+            .told(Told::Device(ClockUnlocked)),
+        Case::of("a clock that runs away", Fault::ClockDrift { device: io, by_ppb: 20_000 }),
+        Case::of("a frozen sensor", Fault::Freeze { device: device("head imu") }).told(Told::Device(Frozen)),
+    ]
+}
+
+/// Runs a case in a world that is whole, and leaves it whole.
+struct Run<'w, 'c> {
+    world: &'w mut World<'c>,
+    moving: Moving,
+    concerned: BTreeSet<usize>,
+    out_of_op: BTreeSet<usize>,
+}
+
+impl Run<'_, '_> {
+    fn cycle(&mut self) -> BusCycle {
+        let cycle = self.world.cycle(&mut self.moving);
+        let segment = self.world.segment();
+        let fell = (0..segment.len()).filter(|&place| segment.status(place).unwrap().al_state != 8);
+        self.out_of_op.extend(fell);
+        cycle
+    }
+
+    fn go(&mut self, case: &Case) -> Result<(), String> {
+        self.world.events.clear();
+        let began = self.world.bus.counts().cycles;
+        for fault in case.faults.iter().rev() {
+            self.world.inject(*fault, Some(case.for_ms * MS), case.share);
+        }
+        for _ in 0..case.for_ms {
+            self.cycle();
+        }
+        // Frames that are on their way as the fault ends are of its time.
+        self.cycle();
+        self.cycle();
+        let mut whole = None;
+        for cycle in 0..=case.whole_after {
+            let seen = self.cycle();
+            let answered = self.world.bus.counts();
+            if seen.round_trip_ns == 0 && !matches!(case.faults[0], Fault::Late { .. }) {
+                return Err(format!("cycle {cycle} after the fault: no frame; {answered:?}"));
+            }
+            whole = whole.or(seen.fresh.then_some(cycle));
+        }
+        let is_displaced = |event: &&Event| {
+            matches!(event.kind, EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice)
+        };
+        if let Some(event) = self.world.events.iter().find(is_displaced) {
+            return Err(format!("no device is in another place: {event:?}"));
+        }
+        let told = told(case, began, &self.world.events);
+        let healthy: Vec<&usize> = self.out_of_op.difference(&self.concerned).collect();
+        match (told, whole, &healthy[..]) {
+            (Err(why), _, _) => Err(why),
+            (_, None, _) => {
+                Err(format!("not whole {} cycles after the fault: {:?}", case.whole_after, self.world.events))
+            }
+            (_, _, [_, ..]) => Err(format!("healthy devices left OP: {healthy:?}; {:?}", self.world.events)),
+            (Ok(()), Some(_), []) => Ok(()),
+        }
+    }
+}
+
+fn told(case: &Case, began: u64, events: &[Event]) -> Result<(), String> {
+    let soon = || events.iter().filter(|event| event.cycle <= began + 5);
+    let right = match case.told {
+        Told::Bus(kinds) => soon().any(|event| kinds.contains(&event.kind)),
+        Told::Device(kind) => {
+            soon().any(|event| event.kind == kind && event.device != onbeat_ethercat::event::NO_DEVICE)
+        }
+        Told::Nothing => events.is_empty(),
+        Told::Anything => true,
+    };
+    right.then_some(()).ok_or_else(|| format!("the event did not come within five cycles of {began}: {events:?}"))
+}
+
+fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
+    let text = Segment::HUMANOID.replace("seed = 59", &format!("seed = {seed}"));
+    let mut world = World::of(&text, clock, OPTIONS);
+    let targets = world.bus.layout().devices.iter().filter_map(|device| device.output_at(0x607a, 0)).collect();
+    let mut moving = Moving { targets, position: 0 };
+    world.until_up(&mut moving);
+    let mut failed = Vec::new();
+    let mut cases = of_frames();
+    cases.extend(of_devices(seed, |name| world.device(name)));
+    for case in &cases {
+        for _ in 0..120 {
+            world.cycle(&mut moving);
+        }
+        let concerned = case.concerned.iter().map(|name| world.device(name)).collect();
+        // Seeds fall into different places of a cycle.
+        let _ = clock.sleep_until(clock.now().plus_ns(seed * 45_000));
+        let mut run = Run { world: &mut world, moving: moving.clone(), concerned, out_of_op: BTreeSet::new() };
+        let outcome = run.go(case);
+        moving = run.moving;
+        failed.extend(outcome.err().map(|why| format!("{} (seed {seed}): {why}", case.name)));
+        for _ in 0..2_000 {
+            if world.cycle(&mut moving).fresh && world.in_op() == 59 {
+                break;
+            }
+        }
+    }
+    (cases.len(), failed)
+}
+
+#[test]
+fn every_fault_is_told_and_survived_with_every_seed() {
+    let halves = std::thread::scope(|scope| {
+        let half = |first: u64| {
+            scope
+                .spawn(move || (first..SEEDS).step_by(2).map(|seed| every_case(seed + 1, &clock())).collect::<Vec<_>>())
+        };
+        let both = [half(0), half(1)];
+        both.map(|half| half.join().expect("no panic")).concat()
+    });
+    let cases = halves[0].0;
+    let failed: Vec<&String> = halves.iter().flat_map(|(_, failed)| failed).collect();
+    println!("{cases} faults with {SEEDS} seeds each: {} of {} runs failed", failed.len(), cases as u64 * SEEDS);
+    assert!(cases >= 25);
+    assert!(failed.is_empty(), "{:#?}", &failed[..failed.len().min(12)]);
+}

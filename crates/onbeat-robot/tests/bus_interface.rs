@@ -1,0 +1,231 @@
+//! A bus on a network interface that is switched off, loses its link, gets a small MTU, and is deleted and made again. Wants the right to
+//! make a network namespace; says so where it is missing.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use onbeat_control::{Client, Image, Presence, Sharing, Silence};
+use onbeat_ethercat::carrier::{CarrierError, Interface, Role, Trouble};
+use onbeat_ethercat::event::{Event, EventKind, no_answer_words};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::Controller;
+use onbeat_robot::bus::{Bus, Mode, Options, Packets};
+use onbeat_robot::served::{self, Serving};
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
+use onbeat_segment::Link;
+use onbeat_segment::serving::{Beside, serve};
+
+const FILE: &str =
+    "[segment]\nname = \"two\"\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
+const PERIOD_NS: u64 = 2_000_000;
+/// A loaded machine may stop for seconds; nothing here waits for so long when all is well.
+const MOST_CYCLES: u64 = 60_000;
+
+/// Does the work in a network namespace of its own: threads and programs that it starts are in there too.
+fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
+    let done = thread::spawn(move || {
+        // SAFETY: only this thread's network changes, and it has no socket yet.
+        if let Err(why) = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) } {
+            println!("skipped: no network namespace can be made here: {why}");
+            return;
+        }
+        if ip("link add name probe type veth peer name probe-seg").is_err() {
+            println!("skipped: `ip` cannot make a veth pair here");
+            return;
+        }
+        ip("link del probe").unwrap();
+        work();
+    });
+    done.join().unwrap();
+}
+
+fn ip(words: &str) -> Result<String, String> {
+    let done = Command::new("ip").args(words.split(' ')).output().map_err(|why| why.to_string())?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if done.status.success() { Ok(said(&done.stdout)) } else { Err(said(&done.stderr)) }
+}
+
+/// A pair that has its link.
+fn make_pair() {
+    ip("link add name o0 type veth peer name o0-seg").unwrap();
+    for end in ["o0", "o0-seg"] {
+        ip(&format!("link set {end} up")).unwrap();
+    }
+    while !ip("-o link show o0").unwrap().contains("state UP") {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Devices that answer on `o0-seg`.
+struct Devices {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Link>,
+}
+
+impl Devices {
+    fn start(mut link: Link) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&stop);
+        let interface = Interface::open_as("o0-seg", Role::Devices).unwrap();
+        let run = move || {
+            let _ = serve(&[interface], &mut link, Beside::<std::io::Sink>::default(), &until);
+            link
+        };
+        Self { stop, thread: thread::spawn(run) }
+    }
+
+    fn end(self) -> Link {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+struct Run {
+    bus: Bus<Packets>,
+    controller: Box<dyn Controller + Send>,
+    serving: Serving,
+    events: Vec<Event>,
+}
+
+impl Run {
+    fn of(image: &str) -> Self {
+        let layout = Layout::from_toml(FILE).unwrap();
+        let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let packets = Packets::open("o0").unwrap().spinning_ns(0);
+        let bus = Bus::bring_up(packets, Some(&layout), options, "o0").unwrap();
+        let (controller, serving, _) = served::serve(Image::create(image, &layout, Sharing::WaitFree).unwrap(), None);
+        Self { bus, controller, serving, events: Vec::new() }
+    }
+
+    /// Cycles until something holds.
+    fn until(&mut self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        for _ in 0..MOST_CYCLES {
+            let release = Monotonic.now();
+            let seen = self.bus.cycle(release, PERIOD_NS, self.controller.as_mut());
+            let Self { bus, serving, events, .. } = self;
+            serving.after(bus, &seen, (1, 1), |event| events.push(event));
+            if holds(self) {
+                return;
+            }
+            thread::sleep(Duration::from_nanos(PERIOD_NS));
+        }
+        panic!("{what}: {:?}", self.events);
+    }
+
+    /// Something is done to the interface, is named, and no state is known; then it is undone, and all are back.
+    fn goes_and_comes(&mut self, client: &Client, trouble: Trouble, go: &[&str], come: &[&str]) {
+        self.events.clear();
+        go.iter().for_each(|words| drop(ip(words).unwrap()));
+        let code = trouble as u32;
+        self.until(no_answer_words(code).as_str(), |run| {
+            run.events.iter().any(|event| event.kind == EventKind::NoAnswer && event.code == code)
+        });
+        assert!(!self.bus.is_up() && self.bus.al_status(0).is_none() && self.bus.silent_ns().is_some());
+        self.until("the image says so", |_| matches!(client.state().silence, Silence::NoAnswer(_)));
+        assert_eq!(client.state().in_op, 0);
+        assert!(client.devices().iter().all(|device| device.state.presence == Presence::Lost));
+        come.iter().for_each(|words| drop(ip(words).unwrap()));
+        self.until("all are back", |run| {
+            run.bus.is_up() && run.events.iter().any(|it| it.kind == EventKind::AnswerBack)
+        });
+        self.until("the image says so", |_| client.state().silence == Silence::None && client.state().in_op == 2);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_an_interface_is_named_and_the_bus_comes_back_with_it() {
+    in_a_namespace(|| {
+        make_pair();
+        let mut devices = Devices::start(Link::from_toml(FILE).unwrap());
+        let name = format!("test-interface-{}", std::process::id());
+        let mut run = Run::of(&name);
+        run.until("all are in OP", |run| run.bus.is_up());
+        let client = Client::open(&name).unwrap();
+        run.goes_and_comes(&client, Trouble::NoLink, &["link set o0-seg down"], &["link set o0-seg up"]);
+        run.goes_and_comes(&client, Trouble::Down, &["link set o0 down"], &["link set o0 up"]);
+        run.goes_and_comes(&client, Trouble::Mtu, &["link set o0 mtu 68"], &["link set o0 mtu 1500"]);
+
+        run.events.clear();
+        ip("link del o0").unwrap();
+        run.until("it is gone", |run| {
+            run.events.iter().any(|event| event.kind == EventKind::NoAnswer && event.code == Trouble::Gone as u32)
+        });
+        let link = devices.end();
+        make_pair();
+        devices = Devices::start(link);
+        run.until("all are back", |run| run.bus.is_up());
+        assert_eq!(run.events.iter().filter(|event| event.kind == EventKind::NoAnswer).count(), 1, "{:?}", run.events);
+        drop(run);
+        devices.end();
+    });
+}
+
+#[test]
+fn an_interface_is_opened_by_one_main_device_and_only_while_frames_can_leave() {
+    in_a_namespace(|| {
+        make_pair();
+        let first = Packets::open("o0").unwrap();
+        let refused = Packets::open("o0").unwrap_err();
+        let own = std::process::id();
+        assert!(matches!(&refused, CarrierError::InUse { user, .. } if user.pid == own), "{refused}");
+        assert!(refused.to_string().starts_with("a MainDevice of onbeat is running on \"o0\" already: process "));
+        assert_eq!(Interface::open("o0").unwrap().user(Role::MainDevice).map(|user| user.pid), Some(own));
+        drop(first);
+        assert_eq!(Interface::open("o0").unwrap().user(Role::MainDevice), None, "free with the socket");
+
+        ip("link set o0-seg down").unwrap();
+        let refused = loop {
+            match Packets::open("o0") {
+                // The kernel notices the carrier a moment later.
+                Ok(_) => thread::sleep(Duration::from_millis(2)),
+                Err(why) => break why,
+            }
+        };
+        assert_eq!(
+            refused.to_string(),
+            "the network interface \"o0\" has no link: check the cable, and that the first SubDevice has power"
+        );
+        ip("link set o0 down").unwrap();
+        let refused = Packets::open("o0").unwrap_err().to_string();
+        assert_eq!(refused, "the network interface \"o0\" is down: switch it on with `ip link set o0 up`");
+    });
+}
+
+#[test]
+fn a_bus_whose_frames_are_longer_than_the_mtu_is_refused_with_both_numbers() {
+    in_a_namespace(|| {
+        make_pair();
+        ip("link set o0 mtu 100").unwrap();
+        let devices = Devices::start(Link::from_toml(FILE).unwrap());
+        let layout = Layout::from_toml(FILE).unwrap();
+        let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let refused =
+            Bus::bring_up(Packets::open("o0").unwrap(), Some(&layout), options, "o0").unwrap_err().to_string();
+        assert!(refused.contains("MTU") && refused.contains("ip link set o0 mtu 1500"), "{refused}");
+        devices.end();
+    });
+}
+
+/// A MainDevice on a VLAN of the interface: its frames have a tag on the cable, and the replies want the same.
+#[test]
+fn devices_answer_on_a_vlan_with_the_tag_that_came() {
+    in_a_namespace(|| {
+        make_pair();
+        if let Err(why) = ip("link add link o0 name o0.5 type vlan id 5") {
+            println!("skipped: this kernel has no VLAN: {why}");
+            return;
+        }
+        ip("link set o0.5 up").unwrap();
+        let devices = Devices::start(Link::from_toml(FILE).unwrap());
+        let layout = Layout::from_toml(FILE).unwrap();
+        let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
+        let bus = Bus::bring_up(Packets::open("o0.5").unwrap(), Some(&layout), options, "o0.5");
+        assert!(bus.is_ok(), "{:?}", bus.err());
+        devices.end();
+    });
+}

@@ -1,0 +1,138 @@
+//! A cycle of the bus asks for no memory, whether all is well, frames get lost, or a device has to be brought back.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod bus_world;
+
+use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
+use bus_world::{Idle, MS, OPTIONS, World, clock};
+use onbeat_control::{Image, Settings};
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::layout::Layout;
+use onbeat_robot::bus::{Bus, Wire};
+use onbeat_robot::motion::{MotionController, Robot, Trajectory};
+use onbeat_robot::served::serve;
+use onbeat_rt::time::{Clock, Instant};
+use onbeat_segment::{Fault, Segment};
+
+#[global_allocator]
+static ALLOCATOR: AllocDisabler = AllocDisabler;
+
+/// The segment may ask for memory when cables are cut; the bus that calls it may not.
+struct Permitted<W>(W);
+
+impl<W: Wire> Wire for Permitted<W> {
+    fn send(&mut self, frame: &[u8]) {
+        assert_no_alloc::permit_alloc(|| self.0.send(frame));
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
+        assert_no_alloc::permit_alloc(|| self.0.receive(buffer, until))
+    }
+
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn rest(&mut self) {
+        assert_no_alloc::permit_alloc(|| self.0.rest());
+    }
+}
+
+/// What a device that comes back is told beside its registers.
+const TOLD: &str = r#"
+    [types.leg-joint.sync0]
+    [[types.leg-joint.startup]]
+    object = "6065"
+    value = "9000u32"
+    [[types.leg-joint.startup]]
+    object = "1c32:2"
+    value = "1000000u32"
+"#;
+
+#[test]
+fn no_memory_is_asked_for_in_a_cycle_whatever_happens_on_the_segment() {
+    no_memory_is_asked_for(Segment::HUMANOID);
+    no_memory_is_asked_for(&format!("{}\n{TOLD}", Segment::HUMANOID));
+    let planted = assert_no_alloc(|| Vec::<u8>::with_capacity(64));
+    assert!(violation_count() > 0 && planted.capacity() >= 64, "the count counts");
+}
+
+fn no_memory_is_asked_for(text: &str) {
+    let clock = clock();
+    let mut world = World::of(text, &clock, OPTIONS);
+    world.until_up(&mut Idle);
+    let (knee, elbow) = (world.device("left knee"), world.device("left elbow"));
+    world.inject(Fault::Lose, Some(2_000 * MS), 0.02);
+    world.inject(Fault::PowerOff { device: knee }, Some(100 * MS), 1.0);
+    world.inject(Fault::Emergency { device: elbow, code: 0x7305 }, None, 1.0);
+    let World { bus, .. } = world;
+    let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();
+    reset_violation_count();
+    let (mut release, mut lost, mut back, mut emergencies) = (clock.now(), 0, 0, 0);
+    assert_no_alloc(|| {
+        for _ in 0..2_500 {
+            release = release.plus_ns(MS);
+            let _ = clock.sleep_until(release);
+            bus.cycle(release, MS, &mut Idle);
+            while let Some(event) = bus.next_event() {
+                lost += u32::from(event.kind == EventKind::DeviceLost);
+                back += u32::from(event.kind == EventKind::DeviceBack);
+                emergencies += u32::from(event.kind == EventKind::Emergency);
+            }
+        }
+    });
+    assert_eq!(violation_count(), 0);
+    assert!(lost > 0 && back == lost && emergencies == 1, "{lost} lost, {back} back, {emergencies} emergencies");
+    assert!(bus.is_up());
+}
+
+/// Two joints, of which one freezes while both swing: events, a safe stop, and power off.
+const TWO: &str = r#"
+    [segment]
+    [types.joint]
+    kind = "drive"
+    [[devices]]
+    type = "joint"
+    names = ["left knee", "right knee"]
+    [robot]
+    on_fault = "robot"
+    soft_start_ms = 100
+    [[joints]]
+    match = "*"
+    amplitude_rad = 0.4
+    frequency_hz = 1.0
+    [[faults]]
+    kind = "freeze"
+    device = "right knee"
+    at_ms = 1500
+"#;
+
+#[test]
+fn no_memory_is_asked_for_by_what_others_see_of_a_robot() {
+    let clock = clock();
+    let World { bus, .. } = World::of(TWO, &clock, OPTIONS);
+    let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();
+    let layout = Layout::from_toml(TWO).unwrap();
+    let robot = Robot::from_toml(TWO, &layout, MS).unwrap();
+    let controller = MotionController::new(&robot, Trajectory::sine(&robot).unwrap());
+    let name = format!("test-quiet-{}", std::process::id());
+    let mut image = Image::create(&name, &layout, Settings::default()).unwrap();
+    image.keep_outputs().unwrap();
+    let (mut controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
+    reset_violation_count();
+    let (mut release, mut of_robot, mut stops) = (clock.now(), 0, 0);
+    assert_no_alloc(|| {
+        for _ in 0..3_000 {
+            release = release.plus_ns(MS);
+            let _ = clock.sleep_until(release);
+            let cycle = bus.cycle(release, MS, controller.as_mut());
+            serving.after(&mut bus, &cycle, (1, 1), |_| {});
+            while let Some(event) = controller.take_event() {
+                of_robot += 1;
+                stops += u32::from(event.kind == EventKind::SafeStop);
+            }
+        }
+    });
+    assert_eq!(violation_count(), 0);
+    assert!(stops == 1 && of_robot > 6, "{of_robot} events of the robot, {stops} safe stops");
+}

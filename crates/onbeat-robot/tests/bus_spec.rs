@@ -1,0 +1,225 @@
+//! The bus on a virtual clock: from nothing to OP, and what comes and goes in the cycles.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+mod bus_world;
+
+use bus_world::{Idle, MS, OPTIONS, World, clock};
+use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::bus::{Bus, BusError, InProcess, Mode, Options};
+use onbeat_segment::{Fault, Link, Segment};
+
+#[test]
+fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_frame_a_cycle() {
+    let clock = clock();
+    let mut world = World::humanoid(&clock);
+    println!("{} frames to SAFEOP, {} cycles to OP", world.bus.bring_up_frames(), world.bus.counts().cycles);
+    assert_eq!(world.kinds(), [EventKind::BusUp]);
+    assert_eq!(world.in_op(), 59);
+    assert!(world.bus.bring_up_frames() < 6_000, "EEPROMs are read side by side");
+    // As long as the clocks come together, each device is asked how far its own is off.
+    world.cycles(10);
+    let before = world.bus.counts();
+    for _ in 0..10_000 {
+        let cycle = world.cycle(&mut Idle);
+        assert_eq!((cycle.working_counter, cycle.expected, cycle.fresh), (171, 171, true));
+    }
+    let after = world.bus.counts();
+    assert_eq!((after.sent - before.sent, after.answered - before.answered), (10_000, 10_000), "a frame each");
+    assert_eq!((after.late, after.unknown, world.events.len()), (0, 0, 1), "nothing to tell");
+    assert_eq!(world.bus.size().0, 1);
+    assert!(world.bus.size().1 <= 1_150, "{} bytes", world.bus.size().1);
+}
+
+/// Copies every input of a digital device to its output.
+struct Mirror;
+
+impl Controller for Mirror {
+    fn step(&mut self, _: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        outputs[0] = inputs[0];
+    }
+}
+
+const TWO: &str = r#"
+    [types.io]
+    kind = "digital"
+    [types.joint]
+    kind = "drive"
+    [[devices]]
+    type = "io"
+    name = "io"
+    [[devices]]
+    type = "joint"
+    name = "knee"
+"#;
+
+/// Cycles from an input's change to the output's, as the device sees both.
+fn reaction(mode: Mode) -> u64 {
+    let clock = clock();
+    let mut world = World::of(TWO, &clock, Options { mode, ..OPTIONS });
+    world.until_up(&mut Mirror);
+    world.bus.wire_mut().link_mut().segment_mut().set_value(0, 0x6000, 1, &[1]);
+    for cycle in 1..10 {
+        world.cycle(&mut Mirror);
+        let middle = world.now().plus_ns(MS / 2);
+        world.bus.wire_mut().link_mut().advance(middle);
+        if world.segment().value(0, 0x7000, 1) == Some(&[1][..]) {
+            return cycle;
+        }
+    }
+    panic!("the output never followed");
+}
+
+#[test]
+fn an_input_reaches_an_output_within_two_cycles_in_the_same_cycle_mode_and_one_later_when_pipelined() {
+    let same = reaction(Mode::SameCycle { reply_within_ns: 200_000 });
+    let pipelined = reaction(Mode::Pipelined);
+    assert!(same <= 2, "{same}");
+    assert!((same + 1..=4).contains(&pipelined), "{pipelined}");
+}
+
+#[test]
+fn releases_follow_the_reference_clock() {
+    let clock = clock();
+    let mut world = World::of(Segment::HUMANOID, &clock, Options { follow_clock: true, ..OPTIONS });
+    world.until_up(&mut Idle);
+    world.cycles(3_000);
+    assert!(world.bus.is_locked());
+    assert_eq!(world.count(EventKind::ClockLocked), 1, "{:?}", world.events);
+    let first = world.cycles(1);
+    let phase = |cycle: BusCycle| cycle.reference_ns % MS;
+    for _ in 0..1_000 {
+        let off = phase(world.cycle(&mut Idle)).abs_diff(phase(first));
+        assert!(off.min(MS - off) < 1_000, "{off} ns from the reference's grid");
+    }
+}
+
+#[test]
+fn a_cable_that_is_cut_and_healed_costs_no_other_device_its_state() {
+    let clock = clock();
+    let mut world = World::humanoid(&clock);
+    let cut = world.device("left knee");
+    world.inject(Fault::Cut { device: cut }, Some(300 * MS), 1.0);
+    let began = world.bus.counts().cycles;
+    world.cycles(200);
+    let lost: Vec<_> = world.events.iter().filter(|event| event.kind == EventKind::DeviceLost).collect();
+    let first_lost = lost.iter().map(|event| event.cycle).min().unwrap();
+    assert!(first_lost - began <= 5, "noticed after {} cycles", first_lost - began);
+    let names: Vec<&str> =
+        lost.iter().map(|event| world.bus.layout().devices[usize::from(event.device)].name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["left knee", "left ankle pitch", "left ankle roll", "left toe", "left foot"],
+        "what hangs on the cable"
+    );
+    assert_eq!(world.in_op(), 54, "lost devices fall back by their watchdogs, the others stay");
+    world.cycles(200);
+    assert!(world.bus.is_up(), "{:?}", &world.events[world.events.len() - 10..]);
+    assert_eq!((world.in_op(), world.count(EventKind::DeviceBack)), (59, 5));
+    assert!(world.cycles(1).fresh);
+}
+
+#[test]
+fn a_device_that_was_without_power_is_configured_anew_and_back_in_op_within_fifty_cycles() {
+    let clock = clock();
+    let mut world = World::humanoid(&clock);
+    let device = world.device("right toe");
+    world.inject(Fault::PowerOff { device }, Some(100 * MS), 1.0);
+    world.cycles(102);
+    let found = world.bus.counts().cycles;
+    world.cycles(80);
+    assert!(world.bus.is_up(), "{:?}", world.events);
+    let back =
+        world.events.iter().filter(|event| event.kind == EventKind::DeviceBack).map(|event| event.cycle).max().unwrap();
+    assert!(back - found <= 50, "{} cycles", back - found);
+    let fell: Vec<_> = world.events.iter().filter(|event| event.kind == EventKind::StateChanged).collect();
+    assert!(fell.is_empty(), "no other device left OP: {fell:?}");
+}
+
+#[test]
+fn another_device_than_the_file_says_is_never_enabled() {
+    let clock = clock();
+    let real = TWO.replace("kind = \"drive\"", "kind = \"drive\"\nproduct = 0x999");
+    let mut wire = InProcess::on_virtual_clock(Link::from_toml(&real).unwrap(), &clock);
+    let layout = Layout::from_toml(TWO).unwrap();
+    let refused = Bus::bring_up(&mut wire, Some(&layout), OPTIONS, "the segment").map(|_| ()).unwrap_err();
+    assert!(matches!(&refused, BusError::WrongDevice { place: 1, name, .. } if name == "knee"), "{refused}");
+    let states = (0..2).map(|device| wire.link().segment().status(device).unwrap().al_state);
+    assert!(states.into_iter().all(|state| state < 4), "nothing beyond PREOP");
+}
+
+#[test]
+fn fewer_devices_than_the_file_says_name_the_first_that_is_missing() {
+    let clock = clock();
+    let real = TWO.replace("[[devices]]\n    type = \"joint\"\n    name = \"knee\"", "");
+    let wire = InProcess::on_virtual_clock(Link::from_toml(&real).unwrap(), &clock);
+    let layout = Layout::from_toml(TWO).unwrap();
+    let refused = Bus::bring_up(wire, Some(&layout), OPTIONS, "the segment").map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("lists 2 SubDevices and 1 answer") && refused.contains("\"knee\""), "{refused}");
+}
+
+#[test]
+fn a_cut_cable_at_the_first_device_is_told_as_no_device() {
+    let clock = clock();
+    let mut wire = InProcess::on_virtual_clock(Link::from_toml(TWO).unwrap(), &clock);
+    wire.link_mut().inject(Fault::Lose, onbeat_rt::time::Clock::now(&&clock), None, 1.0);
+    let refused = Bus::bring_up(wire, None, OPTIONS, "ecat0").map(|_| ()).unwrap_err().to_string();
+    assert!(refused.starts_with("no SubDevice answers on ecat0"), "{refused}");
+}
+
+#[test]
+fn emergencies_on_the_way_up_and_in_cycles_are_events_and_stop_nothing() {
+    let clock = clock();
+    let faults = "[[faults]]\nkind = \"emergency\"\ndevice = \"knee\"\ncode = 0x7305\nat_ms = ";
+    for at_ms in [1.0, 3.0, 5.0, 8.0, 12.0] {
+        let text = format!("{TWO}\n{faults}{at_ms}\n");
+        let mut world = World::of(&text, &clock, OPTIONS);
+        world.until_up(&mut Idle);
+        let now = world.now();
+        let told = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x7305);
+        println!("at {at_ms} ms: {} of 1 told on the way up, which ended at {now:?}", told.count());
+        world.inject(Fault::Emergency { device: 1, code: 0x8611 }, None, 1.0);
+        world.cycles(5);
+        let told = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x8611);
+        assert_eq!(told.map(|event| event.device).collect::<Vec<_>>(), [1], "{at_ms} ms: {:?}", world.events);
+    }
+}
+
+#[test]
+fn a_bring_up_that_fails_is_told_and_begun_anew() {
+    let clock = clock();
+    let mute = "[[faults]]\nkind = \"mail-mute\"\ndevice = \"knee\"\nat_ms = 0\nfor_ms = ";
+    // ethercrab waits for a mail in real time, and asks meanwhile; the segment's time goes on by what the frames take.
+    let mut world = World::of(&format!("{TWO}\n{mute}20\n"), &clock, OPTIONS);
+    world.until_up(&mut Idle);
+    let kinds = world.kinds();
+    let restarts = kinds.iter().filter(|kind| **kind == EventKind::BusRestarted).count();
+    assert!(restarts <= 2, "{kinds:?}");
+    assert_eq!(world.in_op(), 2, "with {restarts} restarts");
+
+    let wire = InProcess::on_virtual_clock(Link::from_toml(&format!("{TWO}\n{mute}100000000\n")).unwrap(), &clock);
+    let refused = Bus::bring_up(wire, None, OPTIONS, "the segment").map(|_| ()).unwrap_err();
+    assert!(matches!(refused, BusError::Library { .. }), "{refused}");
+}
+
+#[test]
+fn in_a_line_of_two_hundred_devices_each_is_found_again_and_frames_are_as_many_as_it_takes() {
+    let names: Vec<String> = (0..200).map(|place| format!("\"device {place}\"")).collect();
+    let text =
+        format!("[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nnames = [{}]\n", names.join(", "));
+    let clock = clock();
+    let mut world = World::of(&text, &clock, OPTIONS);
+    world.until_up(&mut Idle);
+    assert_eq!((world.in_op(), world.bus.size().0), (200, 3), "4,000 bytes of process data");
+    for device in [199, 130, 64, 1] {
+        world.events.clear();
+        world.inject(Fault::PowerOff { device }, Some(20 * MS), 1.0);
+        world.cycles(22);
+        let lost = world.count(EventKind::DeviceLost);
+        assert_eq!(lost, 200 - device, "a device without power cuts off those behind it");
+        world.cycles(400);
+        assert!(world.bus.is_up(), "device {device}: {} of 200 in OP", world.in_op());
+        assert!(world.cycles(1).fresh);
+    }
+}

@@ -1,0 +1,113 @@
+//! Frames through a network interface: whole, in order, as many as the memory shared with the kernel holds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use onbeat_ethercat::carrier::{Interface, private_cable};
+use onbeat_robot::bus::{Packets, Wire};
+
+/// Frames that the memory holds.
+const SLOTS: usize = 64;
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn frame(number: usize, length: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..length).map(|at| (at * 7 + number * 13) as u8).collect();
+    bytes[12..14].copy_from_slice(&0x88a4_u16.to_be_bytes());
+    bytes
+}
+
+/// Both ends of a cable, or the reason why there is none here.
+fn cable() -> Option<(Packets, Interface)> {
+    match private_cable() {
+        Ok((bus, devices)) => Some((Packets::on(bus), devices)),
+        Err(why) => {
+            println!("skipped: {why}");
+            None
+        }
+    }
+}
+
+fn next(bus: &mut Packets) -> Option<Vec<u8>> {
+    let mut buffer = [0; 1515];
+    let until = bus.now().plus_ns(5 * SECOND_NS);
+    bus.receive(&mut buffer, until).map(|length| buffer[..length].to_vec())
+}
+
+fn whole_and_in_order(mut bus: Packets, devices: &Interface) {
+    for number in 0..3 * SLOTS {
+        let sent = frame(number, 60 + number * 7);
+        devices.send(&sent);
+        assert_eq!(next(&mut bus).expect("it came"), sent, "frame {number}");
+    }
+    let burst: Vec<_> = (0..SLOTS / 2).map(|number| frame(number, 1514 - number)).collect();
+    burst.iter().for_each(|sent| devices.send(sent));
+    for sent in &burst {
+        assert_eq!(next(&mut bus).as_ref(), Some(sent));
+    }
+}
+
+#[test]
+fn frames_come_whole_and_in_order_through_interfaces() {
+    let Some((bus, devices)) = cable() else { return };
+    whole_and_in_order(bus, &devices);
+}
+
+#[test]
+fn frames_come_whole_and_in_order_through_a_socket_of_this_process() {
+    let (bus, devices) = Interface::pair().unwrap();
+    whole_and_in_order(Packets::on(bus), &devices);
+}
+
+#[test]
+fn frames_come_to_one_that_sleeps_too() {
+    let Some((bus, devices)) = cable() else { return };
+    whole_and_in_order(bus.spinning_ns(0), &devices);
+}
+
+#[test]
+fn a_loop_that_fell_behind_finds_the_oldest_frames_and_then_new_ones() {
+    let Some((mut bus, devices)) = cable() else { return };
+    for number in 0..2 * SLOTS {
+        devices.send(&frame(number, 100));
+    }
+    let mut buffer = [0; 1515];
+    let already = bus.now();
+    let mut came = 0;
+    while let Some(length) = bus.receive(&mut buffer, already) {
+        assert_eq!(buffer[..length], frame(came, 100), "frame {came}");
+        came += 1;
+    }
+    assert_eq!(came, SLOTS, "what did not fit is lost, as in the queue of a network card");
+    devices.send(&frame(5, 200));
+    assert_eq!(next(&mut bus), Some(frame(5, 200)));
+}
+
+#[test]
+fn nothing_is_waited_for_when_the_time_has_passed() {
+    let Some((mut bus, _devices)) = cable() else { return };
+    let passed = bus.now();
+    assert_eq!(bus.receive(&mut [0; 1515], passed), None);
+}
+
+#[test]
+fn a_frame_longer_than_the_buffer_is_cut_and_the_next_is_whole() {
+    let Some((mut bus, devices)) = cable() else { return };
+    let (long, short) = (frame(1, 900), frame(2, 64));
+    devices.send(&long);
+    devices.send(&short);
+    let mut small = [0; 100];
+    let until = bus.now().plus_ns(5 * SECOND_NS);
+    assert_eq!(bus.receive(&mut small, until), Some(100));
+    assert_eq!(small, long[..100]);
+    assert_eq!(next(&mut bus), Some(short));
+}
+
+#[test]
+fn a_frame_is_known_to_have_come_when_it_came_and_not_when_it_is_read() {
+    const UNREAD: std::time::Duration = std::time::Duration::from_millis(20);
+    let Some((mut bus, devices)) = cable() else { return };
+    devices.send(&frame(1, 100));
+    std::thread::sleep(UNREAD);
+    assert_eq!(next(&mut bus), Some(frame(1, 100)));
+    let now = bus.now();
+    let unread_ns = now.ns_since(bus.received_at(now));
+    assert!(unread_ns >= UNREAD.as_nanos() as u64, "{unread_ns} ns");
+}

@@ -1,0 +1,257 @@
+//! Each probe against each option that all of them share: an option does what it says, in every loop.
+//!
+//! The loops run on the real clock, for a few cycles. What is asserted holds however late the machine is: lower bounds, flags, and
+//! accounts. What an option does to the nanosecond stands in the hot crate's tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use onbeat::probe::description::Parts;
+use onbeat::probe::{self, Description, Given, Kind, Setting, Value};
+use onbeat::record::SpikeLimit;
+use onbeat::thread::Wanted;
+use onbeat_robot::probe::bus::{self, Still};
+use onbeat_rt::cycle::Phase;
+use onbeat_rt::ring::Ring;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, End, Flags, OnOverrun, Outcome, Plan, Sample, Slot, Wait, split};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const T: u64 = 2 * MS;
+
+/// All probes there are.
+fn all_probes() -> impl Iterator<Item = &'static Description> {
+    probe::ALL.into_iter().chain(onbeat_robot::probe::ALL)
+}
+
+/// A probe in one of its guises.
+struct Case {
+    probe: &'static Description,
+    with: &'static [(&'static str, &'static str)],
+}
+
+impl Case {
+    fn all() -> Vec<Self> {
+        let mut all: Vec<Self> = all_probes().map(|probe| Self { probe, with: &[("wire", "socket")] }).collect();
+        let chain = all_probes().find(|probe| probe.name == "chain").unwrap();
+        all.push(Self { probe: chain, with: &[("with", "bus"), ("wire", "socket")] });
+        all
+    }
+
+    fn name(&self) -> String {
+        format!("{} {:?}", self.probe.name, self.with)
+    }
+
+    /// Whether releases lie on a grid; otherwise edges are answered.
+    fn is_on_a_grid(&self) -> bool {
+        self.probe.name != "read-write"
+    }
+
+    /// The probe's own options, by default but for what this case says.
+    fn given(&self) -> Given {
+        let value = |choice: &probe::Choice| {
+            let own = self.with.iter().find(|(name, _)| *name == choice.name).map(|(_, text)| *text);
+            let text = own.or(choice.default)?;
+            let value = match choice.kind {
+                Kind::Time => Value::Time(text.trim_end_matches("us").parse::<u64>().unwrap() * US),
+                Kind::Count => Value::Count(text.parse().unwrap()),
+                Kind::Place => Value::Place(text.parse().unwrap()),
+                Kind::Word(_) => Value::Word(text.to_owned()),
+                Kind::Name => Value::Name(text.to_owned()),
+                Kind::Switch => Value::Switch,
+            };
+            Some((choice.name, value))
+        };
+        Given(self.probe.choices.iter().filter_map(value).collect())
+    }
+
+    fn open(&self, setting: &mut Setting) -> Parts {
+        let opened = (self.probe.open)(setting, &self.given());
+        opened.unwrap_or_else(|why| panic!("{}: {why}", self.name()))
+    }
+
+    fn run(&self, mut setting: Setting, cycles: usize) -> (Outcome, Vec<Sample>) {
+        let parts = self.open(&mut setting);
+        run(parts, &setting, cycles)
+    }
+}
+
+fn setting() -> Setting {
+    Setting {
+        period_ns: T,
+        deadline_ns: T,
+        work_ns: 0,
+        delay_ns: 0,
+        wait: Wait::Sleep,
+        on_overrun: OnOverrun::SkipKeepPhase,
+        phase: Phase::At(0),
+        thread: Wanted::default(),
+        warmup: 0,
+        interval_ns: 1_000 * MS,
+        spike_limit: SpikeLimit::TenTimesMedian,
+        causes: false,
+        lockdown: false,
+    }
+}
+
+/// What the loop of a run would do, without the recorder, until it has had so many cycles.
+fn run(parts: Parts, setting: &Setting, cycles: usize) -> (Outcome, Vec<Sample>) {
+    let Parts { mut body, mut beside, .. } = parts;
+    let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
+    let mut ring = Ring::over(&mut slots).unwrap();
+    let (mut hot, mut cold) = split(&mut ring);
+    beside.start().unwrap();
+    let plan = Plan {
+        period_ns: setting.period_ns,
+        first_release: Monotonic.now().plus_ns(5 * MS),
+        deadline_ns: setting.deadline_ns,
+        releases: u64::MAX,
+        wait: setting.wait,
+        on_overrun: setting.on_overrun,
+    };
+    let (stop, mut samples) = (AtomicBool::new(false), Vec::new());
+    let outcome = thread::scope(|threads| {
+        let running = threads.spawn(|| body.run(&plan, &mut hot, &stop));
+        while samples.len() < cycles && !running.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+            samples.extend(std::iter::from_fn(|| cold.pop()));
+        }
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap()
+    });
+    samples.extend(std::iter::from_fn(|| cold.pop()));
+    drop(body);
+    beside.end();
+    (outcome, samples)
+}
+
+fn assert_accounted(case: &Case, (outcome, samples): &(Outcome, Vec<Sample>)) {
+    assert_eq!(outcome.slots, outcome.cycles + outcome.skipped, "{}", case.name());
+    assert_eq!(outcome.cycles, samples.len() as u64, "{}", case.name());
+    assert!(!samples.is_empty(), "{}", case.name());
+}
+
+#[test]
+fn every_probe_works_as_long_as_it_is_asked_to() {
+    for case in Case::all() {
+        let ran = case.run(Setting { work_ns: 400 * US, ..setting() }, 8);
+        assert_accounted(&case, &ran);
+        for sample in &ran.1 {
+            assert!(sample.execution_time_ns >= 400 * US, "{}: {sample:?}", case.name());
+        }
+    }
+}
+
+#[test]
+fn a_cell_with_the_bus_works_as_long_as_it_is_asked_to() {
+    let setting = Setting { work_ns: 400 * US, ..setting() };
+    let (parts, _) = bus::parts_of_cell(&setting, Box::new(|| Box::new(Still))).unwrap();
+    let (outcome, samples) = run(parts, &setting, 8);
+    assert_eq!(outcome.slots, outcome.cycles + outcome.skipped);
+    assert!(!samples.is_empty() && samples.iter().all(|sample| sample.execution_time_ns >= 400 * US), "{samples:?}");
+}
+
+#[test]
+fn every_probe_has_its_deadline() {
+    for case in Case::all() {
+        let ran = case.run(Setting { deadline_ns: 1, work_ns: 10 * US, ..setting() }, 4);
+        assert_accounted(&case, &ran);
+        assert!(ran.1.iter().all(|sample| sample.flags.has(Flags::DEADLINE_MISS)), "{}", case.name());
+    }
+}
+
+#[test]
+fn every_probe_waits_as_it_is_asked_to() {
+    for case in Case::all() {
+        // A margin beyond all periods: there is never time for a sleep.
+        let spin = case.run(Setting { wait: Wait::SleepThenSpin { margin_ns: 100 * T }, ..setting() }, 4);
+        assert_accounted(&case, &spin);
+        assert!(spin.1.iter().all(|sample| sample.flags.has(Flags::NO_SLEEP)), "{}", case.name());
+        let relative = case.run(Setting { wait: Wait::Relative { margin_ns: 0 }, ..setting() }, 6);
+        assert_accounted(&case, &relative);
+        let later = &relative.1[1..];
+        assert!(later.iter().all(|sample| sample.flags.has(Flags::RELATIVE)), "{}: {later:?}", case.name());
+        if case.is_on_a_grid() {
+            assert_eq!(relative.0.skipped, 0, "{}: without a grid nothing is passed over", case.name());
+            for pair in relative.1.windows(2) {
+                assert!(pair[1].release >= pair[0].start().plus_ns(T), "{}: {pair:?}", case.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_probe_does_on_an_overrun_what_it_is_asked_to() {
+    for case in Case::all() {
+        let overrunning = |on_overrun| {
+            // Which no loop would admit. The answer's probe checks for itself, against a period that is longer than the run's.
+            let mut asked = Setting { on_overrun, work_ns: 7 * T / 2, ..setting() };
+            if !case.is_on_a_grid() {
+                asked.period_ns = 5 * T;
+            }
+            let parts = case.open(&mut asked);
+            run(parts, &Setting { period_ns: T, ..asked }, 5)
+        };
+        let stopped = overrunning(OnOverrun::Stop);
+        assert_accounted(&case, &stopped);
+        assert_eq!((stopped.0.end, stopped.1.len()), (End::Overrun, 1), "{}", case.name());
+        let skipping = overrunning(OnOverrun::SkipKeepPhase);
+        assert_accounted(&case, &skipping);
+        let catching_up = overrunning(OnOverrun::CatchUp { at_most: 2 });
+        assert_accounted(&case, &catching_up);
+        if case.is_on_a_grid() {
+            assert!(skipping.1[1..].iter().all(|sample| sample.skipped >= 3), "{}: {:?}", case.name(), skipping.1);
+            let passed: Vec<bool> = catching_up.1.iter().take(4).map(|sample| sample.skipped > 0).collect();
+            assert_eq!(
+                passed,
+                [false, false, false, true],
+                "{}: two in a row, then the rest is passed over",
+                case.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_probe_keeps_its_period_and_says_so_in_its_releases() {
+    for case in Case::all().iter().filter(|case| case.is_on_a_grid()) {
+        let ran = case.run(setting(), 8);
+        assert_accounted(case, &ran);
+        for sample in &ran.1 {
+            let since_ns = sample.release.ns_since(ran.1[0].release);
+            assert_eq!(since_ns, (sample.index - ran.1[0].index) * T, "{}", case.name());
+        }
+    }
+}
+
+#[test]
+fn what_has_no_meaning_is_refused_in_one_sentence() {
+    let relative = Wait::Relative { margin_ns: 0 };
+    let refused = |setting: Setting, words: &str| {
+        let why = setting.admit().expect_err(words).to_string();
+        assert!(why.contains(words) && !why.contains('\n'), "{why}");
+    };
+    refused(Setting { wait: relative, phase: Phase::At(250 * US), ..setting() }, "--phase 250us has no meaning");
+    let catch_up = OnOverrun::CatchUp { at_most: 3 };
+    let avoiding = || Setting { wait: relative, phase: Phase::AvoidTick, ..setting() };
+    refused(Setting { on_overrun: catch_up, ..avoiding() }, "--on-overrun catch-up=3 has no meaning");
+    refused(Setting { on_overrun: OnOverrun::Stop, ..avoiding() }, "--on-overrun stop has no meaning");
+    assert!(avoiding().admit().is_ok());
+
+    let bus = all_probes().find(|probe| probe.name == "bus").unwrap();
+    let with = |with| Case { probe: bus, with };
+    let why = |case: Case, mut setting: Setting| match (case.probe.open)(&mut setting, &case.given()) {
+        Ok(_) => panic!("{} was taken", case.name()),
+        Err(why) => why.to_string(),
+    };
+    let clock = why(with(&[("wire", "socket"), ("clock", "reference")]), avoiding());
+    assert!(clock.contains("--clock reference has no meaning") && clock.contains("no grid"), "{clock}");
+    let delay = why(with(&[("wire", "socket"), ("device-delay", "2000us")]), setting());
+    assert!(delay.contains("2000 us") && delay.contains("shorten --device-delay"), "{delay}");
+    let read_write = all_probes().find(|probe| probe.name == "read-write").unwrap();
+    let work = why(Case { probe: read_write, with: &[] }, Setting { work_ns: 1_700 * US, ..setting() });
+    assert!(work.contains("begins 200 us after") && work.contains("works for 1700 us"), "{work}");
+}

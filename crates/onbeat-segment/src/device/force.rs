@@ -1,0 +1,44 @@
+//! A force-torque sensor of six axes.
+
+use super::Step;
+use super::imu::normal;
+use crate::coe::{DataType, Dictionary, Slot, access};
+
+/// Measures a constant load with noise, and counts its samples.
+#[derive(Clone, Debug)]
+pub(crate) struct ForceTorque {
+    first: Slot,
+    counter: Slot,
+    random: fastrand::Rng,
+    /// Forces in N, then torques in N·m.
+    load: [f32; 6],
+    noise: f32,
+    samples: u32,
+}
+
+impl ForceTorque {
+    pub(crate) const VALUES: u16 = 0x6000;
+
+    /// `noise`: standard deviation in N; a hundredth of it in N·m.
+    pub(crate) fn new(objects: &mut Dictionary, load: [f32; 6], noise: f32, seed: u64) -> Self {
+        objects.object(Self::VALUES, "Force and torque");
+        objects.entry("Entries", DataType::U8, access::READ, &[7]);
+        let right = access::READ | access::INPUT;
+        let first = objects.entry("Force x", DataType::F32, right, &[]);
+        for name in ["Force y", "Force z", "Torque x", "Torque y", "Torque z"] {
+            objects.entry(name, DataType::F32, right, &[]);
+        }
+        let counter = objects.entry("Samples", DataType::U32, right, &[]);
+        Self { first, counter, random: fastrand::Rng::with_seed(seed), load, noise, samples: 0 }
+    }
+
+    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: Step) {
+        for (axis, &load) in self.load.iter().enumerate() {
+            let deviation = if axis < 3 { self.noise } else { self.noise / 100.0 };
+            let value = load + deviation * normal(&mut self.random);
+            objects.put(self.first.plus(4 * axis), value.to_le_bytes());
+        }
+        self.samples = self.samples.wrapping_add(1);
+        objects.put(self.counter, self.samples.to_le_bytes());
+    }
+}

@@ -1,0 +1,97 @@
+//! A six-axis inertial measurement unit.
+
+use super::Step;
+use crate::coe::{DataType, Dictionary, Slot, access};
+
+/// Standard gravity, in m/s² (CGPM 1901).
+const GRAVITY: f32 = 9.806_65;
+
+/// How good the sensor is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noise {
+    /// Standard deviation of the acceleration, in m/s².
+    pub(crate) acceleration: f32,
+    /// Standard deviation of the rate, in rad/s.
+    pub(crate) rate: f32,
+    /// Constant error of each rate, in rad/s.
+    pub(crate) rate_bias: f32,
+}
+
+/// Measures gravity and what else is set, with noise.
+#[derive(Clone, Debug)]
+pub(crate) struct Imu {
+    noise: Noise,
+    random: fastrand::Rng,
+    seed: u64,
+    first: Slot,
+    /// True acceleration and rates, as a test or a plant sets them.
+    truth: [f32; 6],
+}
+
+impl Imu {
+    pub(crate) const VALUES: u16 = 0x6000;
+
+    pub(crate) fn new(objects: &mut Dictionary, noise: Noise, seed: u64) -> Self {
+        objects.object(Self::VALUES, "Inertial values");
+        objects.entry("Entries", DataType::U8, access::READ, &[6]);
+        let axis =
+            |objects: &mut Dictionary, name| objects.entry(name, DataType::F32, access::READ | access::INPUT, &[]);
+        let first = axis(objects, "Acceleration x");
+        for name in ["Acceleration y", "Acceleration z", "Rate x", "Rate y", "Rate z"] {
+            axis(objects, name);
+        }
+        let truth = [0.0, 0.0, GRAVITY, 0.0, 0.0, 0.0];
+        Self { noise, random: fastrand::Rng::with_seed(seed), seed, first, truth }
+    }
+
+    pub(crate) fn power_on(&mut self) {
+        self.random = fastrand::Rng::with_seed(self.seed);
+    }
+
+    pub(crate) fn step(&mut self, objects: &mut Dictionary, _: Step) {
+        for (axis, &truth) in self.truth.iter().enumerate() {
+            let rate = axis >= 3;
+            let (deviation, bias) =
+                if rate { (self.noise.rate, self.noise.rate_bias) } else { (self.noise.acceleration, 0.0) };
+            let value = truth + bias + deviation * normal(&mut self.random);
+            objects.put(self.first.plus(4 * axis), value.to_le_bytes());
+        }
+    }
+}
+
+/// A number with mean 0 and standard deviation 1: the sum of four uniform 16-bit numbers, which is near enough to normal within ±3.4
+/// and needs no function whose last bit depends on the machine.
+pub(crate) fn normal(random: &mut fastrand::Rng) -> f32 {
+    /// The sum has a variance of four twelfths.
+    const SCALE: f32 = 1.732_050_8 / 65_536.0;
+    let bits = random.u64(..);
+    let sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+    (sum as f32 - 2.0 * 65_535.0) * SCALE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resting_unit_measures_gravity_with_its_noise() {
+        let mut objects = Dictionary::default();
+        let noise = Noise { acceleration: 0.02, rate: 0.001, rate_bias: 0.003 };
+        let mut imu = Imu::new(&mut objects, noise, 7);
+        let (mut up, mut rate) = (0.0, 0.0);
+        for _ in 0..1_000 {
+            imu.step(&mut objects, Step { elapsed_ns: 1_000_000, outputs_valid: false });
+            up += objects.f32(objects.slot(Imu::VALUES, 3).unwrap());
+            rate += objects.f32(objects.slot(Imu::VALUES, 4).unwrap());
+        }
+        assert!((up / 1_000.0 - GRAVITY).abs() < 0.005, "{up}");
+        assert!((rate / 1_000.0 - 0.003).abs() < 0.000_3, "{rate}");
+    }
+
+    #[test]
+    fn the_noise_has_standard_deviation_one() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let squares: f32 = (0..10_000).map(|_| normal(&mut random).powi(2)).sum();
+        assert!((squares / 10_000.0 - 1.0).abs() < 0.05, "{squares}");
+    }
+}

@@ -1,0 +1,205 @@
+//! The contents of a device's EEPROM, written from its description (ETG.1000.6 and ETG.2010).
+
+use super::coe::Dictionary;
+use super::firmware::Mailboxes;
+use onbeat_ethercat::esi::{Channel, ClockMode};
+use onbeat_ethercat::sii::checksum;
+
+/// Most strings that one byte can number, and the longest whose length fits one.
+const MOST_STRINGS: usize = 255;
+/// First category, in bytes.
+const CATEGORIES: usize = 0x80;
+
+/// Who a device says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) vendor: u32,
+    pub(crate) product: u32,
+    pub(crate) revision: u32,
+    pub(crate) serial: u32,
+    pub(crate) alias: u16,
+}
+
+/// One PDO as the EEPROM lists it; its entries are those of the object of its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) index: u16,
+    /// SyncManager that it is assigned to; [`Listed::NOT_ASSIGNED`] for none.
+    pub(crate) channel: u8,
+    /// [`Listed::MANDATORY`] and [`Listed::FIXED`].
+    pub(crate) flags: u16,
+}
+
+impl Listed {
+    pub(crate) const NOT_ASSIGNED: u8 = 0xff;
+    pub(crate) const MANDATORY: u16 = 0x0001;
+    pub(crate) const FIXED: u16 = 0x0010;
+}
+
+/// All that the EEPROM tells.
+pub(crate) struct Contents<'c> {
+    pub(crate) identity: Identity,
+    pub(crate) name: &'c str,
+    pub(crate) order: &'c str,
+    /// The first bytes, but for the alias and the checksum.
+    pub(crate) configuration: [u8; 14],
+    /// Mailboxes of the bootstrap state: start and length, to the device and from it.
+    pub(crate) bootstrap: [u16; 4],
+    pub(crate) mailboxes: Option<Mailboxes>,
+    pub(crate) channels: &'c [Channel],
+    pub(crate) fmmus: &'c [u8],
+    pub(crate) objects: &'c Dictionary,
+    /// PDOs of the outputs and of the inputs.
+    pub(crate) pdos: [&'c [Listed]; 2],
+    /// None without a distributed clock.
+    pub(crate) clock: &'c [ClockMode],
+    /// Kinds of the ports, four bits for each.
+    pub(crate) ports: u16,
+    /// Bytes of the chip, if it is not to be larger for what it tells.
+    pub(crate) size: usize,
+}
+
+struct Writer<'c> {
+    bytes: Vec<u8>,
+    strings: Vec<&'c str>,
+}
+
+impl<'c> Writer<'c> {
+    fn word(&mut self, value: u16) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// The string's number, from 1; 0 for none, and for those that have no room.
+    fn string(&mut self, text: &'c str) -> u8 {
+        if text.is_empty() || text.len() > MOST_STRINGS {
+            return 0;
+        }
+        let known = self.strings.iter().position(|string| *string == text);
+        if known.is_none() && self.strings.len() == MOST_STRINGS {
+            return 0;
+        }
+        let place = known.unwrap_or_else(|| {
+            self.strings.push(text);
+            self.strings.len() - 1
+        });
+        (place + 1) as u8
+    }
+
+    fn category(&mut self, kind: u16, contents: &[u8]) {
+        if !contents.is_empty() {
+            self.word(kind);
+            self.word(contents.len().div_ceil(2) as u16);
+            self.bytes.extend_from_slice(contents);
+            self.bytes.resize(self.bytes.len().next_multiple_of(2), 0);
+        }
+    }
+}
+
+impl Contents<'_> {
+    /// The bytes of the chip.
+    pub(crate) fn image(&self) -> Vec<u8> {
+        let mut writer = Writer { bytes: self.fixed_part(), strings: Vec::new() };
+        let (order, name) = (writer.string(self.order), writer.string(self.name));
+        let general = self.general(order, name);
+        let outputs = self.pdos(&mut writer, self.pdos[0]);
+        let inputs = self.pdos(&mut writer, self.pdos[1]);
+        let clock = clock(&mut writer, self.clock);
+        let mut strings = vec![writer.strings.len() as u8];
+        for string in &writer.strings {
+            strings.push(string.len() as u8);
+            strings.extend_from_slice(string.as_bytes());
+        }
+        writer.category(10, &strings);
+        writer.category(30, &general);
+        writer.category(40, self.fmmus);
+        writer.category(41, &self.sync_managers());
+        writer.category(50, &inputs);
+        writer.category(51, &outputs);
+        writer.category(60, &clock);
+        writer.word(0xffff);
+        let size = self.size.max(writer.bytes.len().next_power_of_two());
+        writer.bytes.resize(size, 0xff);
+        let kilobits = (size / 128 - 1) as u16;
+        writer.bytes[0x7c..0x7e].copy_from_slice(&kilobits.to_le_bytes());
+        writer.bytes
+    }
+
+    fn fixed_part(&self) -> Vec<u8> {
+        let mut words = [0u16; CATEGORIES / 2];
+        for (word, bytes) in words.iter_mut().zip(self.configuration.as_chunks::<2>().0) {
+            *word = u16::from_le_bytes(*bytes);
+        }
+        words[4] = self.identity.alias;
+        let identity = &self.identity;
+        for (at, value) in [identity.vendor, identity.product, identity.revision, identity.serial].iter().enumerate() {
+            (words[8 + 2 * at], words[9 + 2 * at]) = (*value as u16, (*value >> 16) as u16);
+        }
+        words[0x14..0x18].copy_from_slice(&self.bootstrap);
+        if let Some(Mailboxes { to_device, to_main, coe }) = self.mailboxes {
+            words[0x18..0x1c].copy_from_slice(&[to_device.0, to_device.1, to_main.0, to_main.1]);
+            words[0x1c] = if coe == 0 { 0 } else { 0x0004 };
+        }
+        words[0x3f] = 1;
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes[14] = checksum(&bytes[..14]);
+        bytes
+    }
+
+    fn general(&self, order: u8, name: u8) -> Vec<u8> {
+        let mut general = vec![0; 32];
+        (general[2], general[3]) = (order, name);
+        general[5] = self.mailboxes.map_or(0, |boxes| boxes.coe);
+        general[16..18].copy_from_slice(&self.ports.to_le_bytes());
+        general
+    }
+
+    fn sync_managers(&self) -> Vec<u8> {
+        let one = |channel: &Channel| {
+            let [start, after_start] = channel.start.to_le_bytes();
+            let [length, after_length] = channel.length.to_le_bytes();
+            let enabled = u8::from(channel.length > 0);
+            [start, after_start, length, after_length, channel.control, 0, enabled, channel.usage]
+        };
+        self.channels.iter().flat_map(one).collect()
+    }
+
+    fn pdos<'w>(&'w self, writer: &mut Writer<'w>, listed: &[Listed]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for one in listed {
+            let Some(pdo) = self.objects.find(one.index) else { continue };
+            let entries = self.objects.entries_of(pdo);
+            let count = self.objects.u8(entries[0].slot);
+            let [low, high] = one.index.to_le_bytes();
+            let [flags, more_flags] = one.flags.to_le_bytes();
+            let name = writer.string(&pdo.name);
+            bytes.extend_from_slice(&[low, high, count, one.channel, 0, name, flags, more_flags]);
+            for entry in &entries[1..=usize::from(count)] {
+                bytes.extend_from_slice(&self.pdo_entry(writer, self.objects.u32(entry.slot)));
+            }
+        }
+        bytes
+    }
+
+    fn pdo_entry<'w>(&'w self, writer: &mut Writer<'w>, what: u32) -> [u8; 8] {
+        let (index, sub, bits) = ((what >> 16) as u16, (what >> 8) as u8, what as u8);
+        let [low, high] = index.to_le_bytes();
+        let entry = self.objects.lookup(index, sub).ok();
+        let name = entry.map_or(0, |entry| writer.string(&entry.name));
+        let kind = entry.map_or(0, |entry| entry.kind.number() as u8);
+        [low, high, sub, name, kind, bits, 0, 0]
+    }
+}
+
+/// The modes of distributed clocks.
+fn clock<'w>(writer: &mut Writer<'w>, modes: &'w [ClockMode]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for mode in modes {
+        let mut told = [0u8; 24];
+        told[..4].copy_from_slice(&mode.cycle_ns.to_le_bytes());
+        told[4..8].copy_from_slice(&mode.shift_ns.to_le_bytes());
+        told[14..16].copy_from_slice(&mode.activate.to_le_bytes());
+        (told[18], told[19]) = (writer.string(&mode.name), writer.string(&mode.description));
+        bytes.extend_from_slice(&told);
+    }
+    bytes
+}

@@ -1,0 +1,185 @@
+//! The only door to `/proc`, `/sys` and the system calls, so that everything behind it also runs on a made-up host.
+//!
+//! Absent on purpose: caching. What is compared before a restore must be what the kernel says now.
+
+use std::fs;
+use std::io::{self, Write};
+
+use rustix::io::Errno;
+use rustix::thread::CpuSet;
+
+use super::cpu_list::CpuList;
+
+/// A host whose settings can be read and changed. Paths are absolute, as on the live host.
+///
+/// Every method answers with the error the kernel gives, as `io::Error` with its number.
+pub trait HostFiles {
+    /// The whole text of a file.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn read(&self, path: &str) -> io::Result<String>;
+
+    /// Writes `text` to an existing file in a single system call.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn write(&self, path: &str, text: &str) -> io::Result<()>;
+
+    /// The names of the directories in `path`, in no order.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn directories(&self, path: &str) -> io::Result<Vec<String>>;
+
+    /// Makes a directory (a cgroup).
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn create_dir(&self, path: &str) -> io::Result<()>;
+
+    /// Removes a directory (a cgroup).
+    ///
+    /// # Errors
+    /// The kernel's; `EBUSY` while tasks are in it.
+    fn remove_dir(&self, path: &str) -> io::Result<()>;
+
+    /// Lets a task run on these CPUs only.
+    ///
+    /// # Errors
+    /// The kernel's; `EINVAL` when none of them is in the task's cpuset, `ESRCH` when it is gone.
+    fn set_affinity(&self, tid: i32, cpus: &CpuList) -> io::Result<()>;
+
+    /// Kills what is left of the process session `sid` whose leader started at `start_ticks` (clock ticks since boot).
+    /// Returns how many were killed.
+    ///
+    /// # Errors
+    /// When this host knows no way to.
+    fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize>;
+
+    /// Whether the effective user is root.
+    fn is_root(&self) -> bool;
+
+    /// The number of this process.
+    fn own_pid(&self) -> i32;
+
+    /// Wall clock, in seconds since 1970; only for names and sentences.
+    fn unix_seconds(&self) -> u64;
+
+    /// Lets a moment pass in which tasks can end, about 2 ms.
+    fn pause(&self);
+}
+
+/// Kills what is left of a session: `(sid, start_ticks) -> how many`.
+pub type KillSession = fn(i32, u64) -> usize;
+
+/// The machine this process runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LiveHost {
+    kill_session: Option<KillSession>,
+}
+
+impl LiveHost {
+    /// The machine, without a way to kill sessions: journals that name one stay open until somebody has a way.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { kill_session: None }
+    }
+
+    /// The machine, with the load room's way to kill a session.
+    #[must_use]
+    pub const fn killing_sessions_by(kill_session: KillSession) -> Self {
+        Self { kill_session: Some(kill_session) }
+    }
+}
+
+impl HostFiles for LiveHost {
+    fn read(&self, path: &str) -> io::Result<String> {
+        // A task may give itself a name that is no UTF-8.
+        fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).open(path)?;
+        let written = file.write(text.as_bytes())?;
+        if written == text.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    fn directories(&self, path: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            // Of a task that ends while it is listed, /proc does not tell the type, and there is nothing to ask any more.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn create_dir(&self, path: &str) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn remove_dir(&self, path: &str) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn set_affinity(&self, tid: i32, cpus: &CpuList) -> io::Result<()> {
+        let mut set = CpuSet::new();
+        for cpu in cpus.iter().filter(|cpu| (*cpu as usize) < CpuSet::MAX_CPU) {
+            set.set(cpu as usize);
+        }
+        let task = rustix::process::Pid::from_raw(tid).ok_or(Errno::SRCH)?;
+        // A journal is its user's to write, and file capabilities (cap_sys_nice) reach further than that user's own threads.
+        if crate::user::foreign(tid).is_some() {
+            return Err(Errno::PERM.into());
+        }
+        Ok(rustix::thread::sched_setaffinity(Some(task), &set)?)
+    }
+
+    fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize> {
+        let kill = self.kill_session.ok_or(io::ErrorKind::Unsupported)?;
+        Ok(kill(sid, start_ticks))
+    }
+
+    fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    fn own_pid(&self) -> i32 {
+        std::process::id().cast_signed()
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+
+    fn pause(&self) {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn tasks_that_end_while_they_are_listed_are_no_error() {
+        let host = LiveHost::new();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    thread::scope(|brief| (0..16).for_each(|_| drop(brief.spawn(|| ()))));
+                }
+            });
+            let failed = (0..100_000).find_map(|_| host.directories("/proc/self/task").err());
+            is_over.store(true, Ordering::Relaxed);
+            assert!(failed.is_none(), "{failed:?}");
+        });
+    }
+}
