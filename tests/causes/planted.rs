@@ -180,9 +180,8 @@ pub(crate) fn judged(felt: &Felt, ordinary: &Ordinary) -> Judged {
     match main_beyond(explanation, covered_ns, ordinary) {
         None => Judged::Nothing,
         Some(cause) if is_planted(fault, cause) => Judged::Right,
-        Some(Cause { kind: CauseKind::Unexplained, .. }) => Judged::Unexplained,
-        // It says that nothing was found beside what every wake-up takes, and sends nobody the wrong way.
-        Some(Cause { kind: CauseKind::WakeUpPath, .. }) => Judged::Unexplained,
+        // The wake-up itself says that nothing was found beside what every wake-up takes, and sends nobody the wrong way.
+        Some(Cause { kind: CauseKind::Unexplained | CauseKind::WakeUpPath, .. }) => Judged::Unexplained,
         Some(_) if main.is_some_and(|cause| cause.kind == CauseKind::Unexplained) => Judged::Unexplained,
         Some(cause) => Judged::Wrong(cause.kind),
     }
