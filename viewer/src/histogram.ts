@@ -1,6 +1,5 @@
 // HdrHistogram's V2 encoding, and what can be read off the counts. Values are nanoseconds.
-import { base64Bytes } from './base64.ts';
-import { inflateZlib } from './inflate.ts';
+import { base64Bytes, inflateZlib } from './packed.ts';
 import { ns, type Ns } from './units.ts';
 
 // The fifth nibble tells the word size and, in V2, that counts are ZigZag LEB128; writers put 1 there, some 0.
