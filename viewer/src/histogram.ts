@@ -166,7 +166,7 @@ export function without(all: Histogram, part: Histogram): Histogram {
 export const rankOf = (p: number, total: number): number =>
   Math.min(total, Math.max(1, Math.ceil(Math.round((p / 100) * total * 1e6) / 1e6)));
 
-/** True when at least ten samples stand above the figure at percentile `p`. The maximum is an observation: always true. */
+/** True when at least 10 samples lie beyond the figure at percentile `p`. The maximum is an observation: always true. */
 export const isSupported = (p: number, total: number): boolean => p >= 100 || total - rankOf(p, total) >= 10;
 
 /** Value at each of the ascending percentiles `ps`, as HdrHistogram gives it: the top of the bucket. */
