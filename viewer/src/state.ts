@@ -4,11 +4,15 @@ import { availableSeries } from './model.ts';
 import { STYLES } from './theme.ts';
 import { SERIES } from './words.ts';
 
+/** The axis of values in the distribution; `auto` is logarithmic where the tail is long. */
+export type Scale = 'auto' | 'linear' | 'log';
+
 export interface State {
   tag: string; clock: Clock; range: Range; heat: string;
   /** Selected cells by key; the place in the list is the style they keep. */
   slots: (string | null)[];
   bands: { p50: boolean; p99: boolean };
+  scale: Scale;
 }
 export type Change = keyof State;
 
@@ -74,5 +78,5 @@ export function firstState(report: Report): State {
     picks = [...new Set([none, between, best].filter((cell) => cell !== undefined))];
   }
   const slots = Array.from({ length: STYLES }, (_, i) => picks[i]?.key ?? null);
-  return { tag, clock: 'own', range: null, heat: picks[picks.length - 1]?.key ?? '', slots, bands: { p50: false, p99: false } };
+  return { tag, clock: 'own', range: null, heat: picks[picks.length - 1]?.key ?? '', slots, bands: { p50: false, p99: false }, scale: 'auto' };
 }
