@@ -43,7 +43,7 @@ test('each run but the first has its ratios to the first, series by series', () 
   assert.deepEqual(beside(comparison, 'execution_time'), []);
 });
 
-test('rows are named by run, and by load and tuning only where these tell them apart', () => {
+test('rows are named by run, and by load and tuning only where these distinguish them', () => {
   assert.deepEqual(rowsOf(comparison, 'release_latency').head, ['run', 'load']);
   assert.deepEqual(rowsOf(comparison, 'release_latency').rows.map(({ names }) => names), [['monday', 'idle'], ['tuesday', 'paper']]);
   assert.deepEqual(rowsOf(comparison, 'execution_time').rows, []);
@@ -77,6 +77,8 @@ describe('a comparison in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIU
         const section = await page.locator('#compared').innerText();
         for (const words of ['tuesday', 'longer', 'not distinguishable', 'fewer than 10 samples', 'PREEMPT_RT', 'not recorded', 'The loads differ', '60,000', '394', '411', 'does not count it']) assert.ok(section.includes(words), `${words} in ${section}`);
         assert.equal(await page.locator('#compared svg[role=img]').count(), 3);
+        assert.deepEqual(await page.locator('#compared details.folded .factor').allInnerTexts(), [''], 'what too few samples support is folded');
+        assert.match(await page.locator('#compared details.folded summary').innerText(), /^p[\d.]+ fewer than 10 samples beyond this value$/);
         assert.doesNotMatch(await page.locator('#causes').innerText(), /one after the other/, 'a warning is not a cause');
         assert.equal(await page.locator('#compared table.by-run tbody tr').count(), 2);
         await page.getByRole('radio', { name: 'Observed period' }).check({ force: true });

@@ -81,7 +81,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     }
   }
 
-  for (const width of [360, 390, 768, 1280]) {
+  for (const width of [360, 400, 420, 768, 1280]) {
     test(`the body never scrolls sideways at ${width} px`, async () => {
       for (const name of ['bench.html', 'hour.html', 'bus.html']) {
         await opened(name, { width }, async (page) => {
@@ -89,6 +89,9 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
           assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= width);
           const wide = await page.evaluate((limit) => [...document.querySelectorAll('main *')].filter((e) => e.closest('.scroll, .vh, svg, .plot') === null && e.getBoundingClientRect().right > limit + 1).map((e) => `${e.tagName}.${e.className}`), width);
           assert.deepEqual(wide, []);
+          const overfull = await page.evaluate(() => [...document.querySelectorAll('main :is(dd, dt, td, th, p, li, b, button, legend, summary, .chip, .badge, .total)')]
+            .filter((box) => box.closest('.vh, .choice legend, .divided, .stretch, .plot, .lanes') === null && box.clientWidth > 0 && box.scrollWidth > box.clientWidth + 1).map((box) => `${box.tagName}.${box.className}: ${box.textContent?.slice(0, 60)}`));
+          assert.deepEqual(overfull, [], 'words wider than their box');
         });
       }
     });

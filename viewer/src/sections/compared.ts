@@ -26,7 +26,15 @@ function ratios(found: readonly Beside[]): HTMLElement[] {
   return found.flatMap(({ cell, base, others }) => others.map(({ name, ratios: own }) =>
     h('div', { class: 'effects', role: 'group', 'aria-label': `${name} over ${base} ${cell}` },
       h('h3', {}, name, h('span', { class: 'muted' }, ` over ${base}${cell === '' ? '' : `, ${cell}`}`)),
-      ...own.map((ratio) => row(ratio, bounds)), scale(bounds))));
+      ...own.filter(({ supported }) => supported).map((ratio) => row(ratio, bounds)), scale(bounds), unsupported(own, bounds))));
+}
+
+/** Ratios that too few samples support, folded into one line. */
+function unsupported(all: readonly Ratio[], bounds: [number, number]): HTMLElement | null {
+  const rest = all.filter(({ supported }) => !supported);
+  if (rest.length === 0) return null;
+  return h('details', { class: 'folded' }, h('summary', {}, rest.map(({ metric }) => metric).join(', '), h('span', { class: 'muted' }, ` ${UNSUPPORTED}`)),
+    ...rest.map((ratio) => row(ratio, bounds)));
 }
 
 const FIGURES: readonly [string, (row: Row) => string][] = [
