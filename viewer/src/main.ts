@@ -53,21 +53,28 @@ function controlBar(store: Store): { element: HTMLElement; redraw: () => void } 
 /** How long after a change the address follows: some browsers refuse to be asked more often. */
 const ADDRESS_AFTER_MS = 250;
 
+/** Of the page that is shown; that of one shown before must not follow any more. */
+let following: ReturnType<typeof setTimeout> | undefined;
+let addressOf: (section: string) => string = () => '';
+
 /** Keeps the address beside what is shown, and the list of contents beside both. */
 function keepPlace(store: Store, first: State, start: string): Contents {
   const { report } = store;
+  clearTimeout(following);
   let section = start;
-  let timer: ReturnType<typeof setTimeout> | undefined;
   const address = (of: string): string => fragment(of, report, store.state, first);
   const later = (): void => {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      contents.refresh();
-      try { history.replaceState(null, '', address(section)); } catch { /* a browser that forbids it loses the place, nothing else */ }
+    clearTimeout(following);
+    following = setTimeout(() => {
+      const place = address(section);
+      // The top of an untouched page needs no place.
+      try { history.replaceState(null, '', place === '#verdict' ? location.href.replace(/#.*/s, '') : place); } catch { /* a browser that forbids it loses the place, nothing else */ }
     }, ADDRESS_AFTER_MS);
   };
   const contents = new Contents((seen) => { section = seen; later(); }, address);
-  store.onChange(later);
+  // A link that is followed at once has to have what was chosen just now.
+  store.onChange(() => { contents.refresh(); later(); });
+  addressOf = address;
   return contents;
 }
 
@@ -134,7 +141,9 @@ function show(unpacked: Unpacked): void {
 /** Follows an address that was typed, pasted or gone back to. */
 function followAddress(): void {
   if (shown === null) return;
-  if (location.hash.includes('?')) show(shown); else scrollTo(location.hash.slice(1));
+  const [section = ''] = location.hash.slice(1).split('?');
+  const isSame = !location.hash.includes('?') || location.hash === addressOf(section);
+  if (isSame) scrollTo(section); else show(shown);
 }
 
 function showEmpty(why: string): void {

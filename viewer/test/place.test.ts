@@ -58,12 +58,16 @@ describe('the address in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
     page.on('request', (request) => { if (!request.url().startsWith('data:')) requests.push(request.url().replace(/#.*/, '')); });
     await page.goto(site.url('bench.html'));
     await isDrawn(page);
+    await page.waitForTimeout(500);
+    assert.equal(page.url(), site.url('bench.html'), 'an untouched page keeps its address');
     await page.getByRole('radio', { name: 'Wake-up latency' }).check({ force: true });
     await page.locator('.picker input').nth(1).check({ force: true });
     await page.locator('#maxima .plot').focus();
     for (const key of ['w', 'w', 'd']) await page.keyboard.press(key);
-    await page.locator('.contents a', { hasText: 'Percentiles' }).click();
+    // At once, before the address has followed the keys.
+    await page.locator('.contents a', { hasText: 'Percentiles' }).evaluate((link) => { document.querySelector('#matrix')!.classList.add('the-same-page'); (link as HTMLElement).click(); });
     await page.waitForFunction(() => /^#percentiles\?.*series=wakeup_latency.*cell=.*from=/.test(location.hash));
+    assert.equal(await page.locator('.the-same-page').count(), 1, 'a link of the page does not build it again');
     const before = await seen(page);
     const address = page.url();
 
