@@ -139,11 +139,17 @@ function show(unpacked: Unpacked): void {
 }
 
 /** Follows an address that was typed, pasted or gone back to. */
-function followAddress(): void {
+function followAddress(event: HashChangeEvent): void {
   if (shown === null) return;
-  const [section = ''] = location.hash.slice(1).split('?');
-  const isSame = !location.hash.includes('?') || location.hash === addressOf(section);
-  if (isSame) scrollTo(section); else show(shown);
+  // Not the address as it is now: what was chosen just before may have changed it since.
+  const { hash } = new URL(event.newURL);
+  const [section = ''] = hash.slice(1).split('?');
+  if (!hash.includes('?') || hash === addressOf(section)) {
+    scrollTo(section);
+    return;
+  }
+  history.replaceState(null, '', hash);
+  show(shown);
 }
 
 function showEmpty(why: string): void {

@@ -39,6 +39,12 @@ export class Store {
     });
   }
 
+  /** The cells whose time the charts over time span: the selected ones and the heat map's. */
+  timed(): Cell[] {
+    const heat = this.cell(this.state.heat);
+    return [...this.selected().map(({ cell }) => cell), ...(heat ? [heat] : [])];
+  }
+
   slotOf(key: string): number { return this.state.slots.indexOf(key); }
 
   /** Selects or releases a cell. When all places are taken the oldest choice makes room. */

@@ -75,7 +75,7 @@ export function buildCharts(store: Store, first: () => void, settled: () => void
     if (what.has('tag') || what.has('slots')) charts.forEach((chart) => chart.forget());
     if (what.size === 1 && what.has('bands')) { turns.add(tasks[2]!); return; }
     if (what.size === 1 && what.has('scale')) { shape.forget(); turns.add(tasks[0]!); return; }
-    if (what.size === 1 && what.has('heat')) { fillWhich(); turns.add(tasks[3]!); return; }
+    if (what.size === 1 && what.has('heat')) { fillWhich(); turns.add(tasks[2]!); turns.add(tasks[3]!); return; }
     redraw();
   };
   return { figures: charts.map((chart) => chart.figure), changed, redraw };

@@ -104,7 +104,7 @@ export function heatMap(
   const [low, high] = narrow ? [Math.min(smallest, limit?.us ?? Infinity) * 0.995, Math.max(largest, limit?.us ?? 0) * 1.005]
     : logRange(Math.min(smallest, limit?.us ?? Infinity), Math.max(largest, (limit?.us ?? 0) * 1.1));
   const heat = heatCells(intervals, low, high, Math.floor((height - 44) / 3));
-  const full = extent(report, [cell], state.clock);
+  const full = extent(report, store.timed(), state.clock);
   const [min, max] = state.range ?? full;
   const xs = intervals.map(({ from }) => from as number);
   let most = 1;

@@ -213,7 +213,7 @@ function drawLost(u: uPlot, store: Store, cells: readonly Cell[]): void {
 export function maxima(store: Store, setRange: (range: readonly [number, number] | null) => void, width: number): Drawing | string {
   const { report, state } = store;
   const word = seriesWord(state.tag);
-  const full = extent(report, store.selected().map(({ cell }) => cell), state.clock);
+  const full = extent(report, store.timed(), state.clock);
   const [min, max] = state.range ?? full;
   const curves = store.selected().map(({ cell, slot }) =>
     ({ cell, style: seriesStyle(slot), ...joined(peaks(report, cell, state.tag, state.clock), (width - 90) / 4, [min, max]) }))
