@@ -62,6 +62,7 @@ describe('the address in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
     assert.equal(page.url(), site.url('bench.html'), 'an untouched page keeps its address');
     await page.getByRole('radio', { name: 'Wake-up latency' }).check({ force: true });
     await page.locator('.picker input').nth(1).check({ force: true });
+    await page.waitForFunction(() => document.querySelector('#maxima table')?.textContent?.includes('M · idle') && document.querySelector('#heat h3')?.textContent?.includes('wake-up'));
     await page.locator('#maxima .plot').focus();
     for (const key of ['w', 'w', 'd']) await page.keyboard.press(key);
     await page.waitForFunction(() => /series=wakeup_latency.*cell=.*from=/.test(location.hash));
