@@ -15,11 +15,17 @@ const bundled = async (entry, more) => {
 };
 const hash = (text) => `'sha256-${createHash('sha256').update(text, 'utf8').digest('base64')}'`;
 
+/** A package's version and licence, as a comment of the bundle it goes into. */
+const notice = async (name, folder) => {
+  const licence = (await readFile(new URL(`node_modules/${folder}/LICENSE`, here), 'utf8')).trim();
+  const { version } = JSON.parse(await readFile(new URL(`node_modules/${folder}/package.json`, here), 'utf8'));
+  return `/* Bundles ${name} ${version}. ${licence.replaceAll('*/', '')} */`;
+};
+
 /** The page's text; `@@DATA@@` stands in it exactly once. */
 export async function page() {
-  const licence = (await readFile(new URL('node_modules/uplot/LICENSE', here), 'utf8')).trim();
-  const version = JSON.parse(await readFile(new URL('node_modules/uplot/package.json', here), 'utf8')).version;
-  const js = `/* Bundles uPlot ${version}. ${licence.replaceAll('*/', '')} */\n${await bundled('src/main.ts', { format: 'iife' })}`;
+  const notices = await Promise.all([notice('uPlot', 'uplot'), notice('fflate', 'fflate')]);
+  const js = `${notices.join('\n')}\n${await bundled('src/main.ts', { format: 'iife' })}`;
   const css = await bundled('src/style.css', { loader: { '.css': 'css' } });
   const csp = ["default-src 'none'", `script-src ${hash(js)}`, `style-src ${hash(css)}`, 'img-src data: blob:', "base-uri 'none'", "form-action 'none'"].join('; ');
   const parts = { CSP: csp, CSS: css, JS: js, DATA: '@@DATA@@' };

@@ -151,15 +151,15 @@ export function countsOfFile(file: Pick<RunFile, 'intervals' | 'spikes'>): Count
   return Object.keys(counts).length > 0 ? counts : countKept(file.spikes);
 }
 
-/** A cell with spikes that somebody looked into. */
-export interface Explained { name: string; counts: Counts; spikes: number; lookedAt: number; lateness: Ns; situation: Situation }
+/** A cell with spikes that were analysed. */
+export interface Explained { name: string; counts: Counts; spikes: number; analysed: number; lateness: Ns; situation: Situation }
 
 /** The cells that have causes, in the order of the report. */
 export function explained(cells: readonly { name: string; figures: Pick<CellSummary, 'causes' | 'spikes' | 'spike_count' | 'situation'>; file: Cell['file'] }[]): Explained[] {
   return cells.flatMap(({ name, figures, file }) => {
-    const told = figures.causes !== undefined && Object.keys(figures.causes).length > 0 ? figures.causes : file ? countsOfFile(file) : countKept(figures.spikes);
-    const all = Object.values(told);
-    const lookedAt = all.reduce((sum, one) => sum + one.spikes, 0);
-    return lookedAt === 0 ? [] : [{ name, counts: told, spikes: Math.max(figures.spike_count ?? 0, lookedAt), lookedAt, lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)), situation: situationOfCell({ figures, file }) }];
+    const counts = figures.causes !== undefined && Object.keys(figures.causes).length > 0 ? figures.causes : file ? countsOfFile(file) : countKept(figures.spikes);
+    const all = Object.values(counts);
+    const analysed = all.reduce((sum, one) => sum + one.spikes, 0);
+    return analysed === 0 ? [] : [{ name, counts, spikes: Math.max(figures.spike_count ?? 0, analysed), analysed, lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)), situation: situationOfCell({ figures, file }) }];
   });
 }

@@ -19,7 +19,7 @@ export function beside(comparison: Comparison, series: string): Beside[] {
   });
 }
 
-/** The rows of one series: a name, and the load and the tuning where these tell rows apart. */
+/** The rows of one series: a name, and the load and the tuning where these distinguish rows. */
 export interface Rows { head: string[]; rows: { names: string[]; figures: Row }[] }
 
 export function rowsOf(comparison: Comparison, series: string): Rows {

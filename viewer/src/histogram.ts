@@ -1,6 +1,5 @@
 // HdrHistogram's V2 encoding, and what can be read off the counts. Values are nanoseconds.
-import { base64Bytes } from './base64.ts';
-import { inflateZlib } from './inflate.ts';
+import { base64Bytes, inflateZlib } from './packed.ts';
 import { ns, type Ns } from './units.ts';
 
 // The fifth nibble tells the word size and, in V2, that counts are ZigZag LEB128; writers put 1 there, some 0.
@@ -167,7 +166,7 @@ export function without(all: Histogram, part: Histogram): Histogram {
 export const rankOf = (p: number, total: number): number =>
   Math.min(total, Math.max(1, Math.ceil(Math.round((p / 100) * total * 1e6) / 1e6)));
 
-/** True when at least ten samples stand above the figure at percentile `p`. The maximum is an observation: always true. */
+/** True when at least 10 samples lie beyond the figure at percentile `p`. The maximum is an observation: always true. */
 export const isSupported = (p: number, total: number): boolean => p >= 100 || total - rankOf(p, total) >= 10;
 
 /** Value at each of the ascending percentiles `ps`, as HdrHistogram gives it: the top of the bucket. */

@@ -39,9 +39,11 @@ export interface LoadNote { t: Sec; load: string; event: string; detail: string 
 export interface MaximaNote { t: Sec; every: Sec; series: Record<string, Ns[]> }
 /** A stretch that is in no figure, because something around the loop changed. */
 export interface ExclusionNote { t: Sec; length: Sec; what: string; sentence: string; samples: number }
+/** How finely the source of an imported run counted: `step_ns` wide, doubling from `doubles_from` steps on, or in cells of any width. */
+export interface Resolution { step_ns: Ns; doubles_from?: number; upper_ends_ns?: Ns[] }
 /** Something that happened on the bus, or to the robot on it; an alarm says that something is wrong. */
 export interface EventNote { t: Sec; cycle: number; kind: string; device?: string; old: number; new: number; code: number; alarm: boolean; sentence: string }
-/** From `t` on the run was gone on with; `unmeasured_s` before it nothing was measured. */
+/** At `t` the run was resumed; `unmeasured_s` before it nothing was measured. */
 export interface ResumeNote { t: Sec; unmeasured_s: Sec }
 export interface EndNote { t: Sec; reason: string; slots: number; cycles: number; skipped: number; lost: number }
 
@@ -62,13 +64,13 @@ export class Line {
   private decoded: Histogram | null = null;
   private parts: readonly [Line, Line] | null = null;
   constructor(
-    readonly t: Sec, readonly length: Sec, readonly block: number, readonly told: Ns,
+    readonly t: Sec, readonly length: Sec, readonly block: number, readonly stated: Ns,
     private text: string, readonly problem: (why: string) => void,
   ) {}
 
   /** What is left of `all` without `part`, a line that is not in the file because it follows from two others. */
   static without(all: Line, part: Line): Line {
-    const line = new Line(all.t, all.length, all.block, all.told, '', all.problem);
+    const line = new Line(all.t, all.length, all.block, all.stated, '', all.problem);
     line.parts = [all, part];
     return line;
   }
@@ -93,6 +95,8 @@ export interface RunFile {
   name: string; startUnix: number; run: RunNote | null; blocks: Block[]; series: Map<string, Line[]>;
   intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; windows: WindowNote[]; loads: LoadNote[]; exclusions: ExclusionNote[]; events: EventNote[];
   resumes: ResumeNote[]; end: EndNote | null; bench: Record<string, unknown> | null; problems: string[];
+  /** By series; empty unless the run was imported. */
+  resolution: Readonly<Record<string, Resolution>>;
 }
 
 /** Everything a text holds: run files, and the summary when there is one. */
@@ -100,7 +104,7 @@ export interface Unpacked { files: RunFile[]; summary: Summary | null }
 
 const newFile = (name: string): RunFile => ({
   name, startUnix: 0, run: null, blocks: [], series: new Map(), intervals: [], maxima: [], spikes: [], windows: [], loads: [],
-  exclusions: [], events: [], resumes: [], end: null, bench: null, problems: [],
+  exclusions: [], events: [], resumes: [], end: null, bench: null, problems: [], resolution: {},
 });
 
 const NOTE = '#[onbeat: ';
@@ -148,6 +152,7 @@ function applyNote(file: RunFile, note: Record<string, unknown>): void {
   for (const [kind, value] of Object.entries(note)) {
     switch (kind) {
       case 'run': file.run = value as RunNote; break;
+      case 'import': file.resolution = (value as { resolution?: Record<string, Resolution> }).resolution ?? {}; break;
       case 'block': {
         const block = value as { index: number; t: Sec; load: string };
         file.blocks.push({ index: block.index, t: block.t, end: block.t, load: block.load ?? '', own: sec(0) });

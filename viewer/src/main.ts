@@ -5,14 +5,17 @@ import { deriveSummary } from './derive.ts';
 import { choice, h, section } from './dom.ts';
 import type { RunFile, Unpacked } from './hlog.ts';
 import { keysDialog } from './keys.ts';
-import { availableSeries, buildReport } from './model.ts';
+import { availableSeries, buildReport, type Report } from './model.ts';
+import { fragment, readPlace } from './place.ts';
+import { startPrint } from './print.ts';
 import { fromFiles, fromTag } from './source.ts';
-import { firstState, Store } from './state.ts';
+import { firstState, Store, type State } from './state.ts';
 import { chooseTheme, onTheme, startTheme, themeChoice } from './theme.ts';
 import { duration, moment, sec } from './units.ts';
 import { SERIES, seriesWord } from './words.ts';
 import { causesSection } from './sections/causes.ts';
 import { comparedSection } from './sections/compared.ts';
+import { Contents } from './sections/contents.ts';
 import { effectsSection } from './sections/effects.ts';
 import { eventsSection } from './sections/events.ts';
 import { extremesSection } from './sections/extremes.ts';
@@ -30,6 +33,7 @@ import { verdictSection } from './sections/verdict.ts';
 const page = document.getElementById('page')!;
 let redrawAll: () => void = () => {};
 let held: RunFile[] = [];
+let shown: Unpacked | null = null;
 
 /** The bar that stays in sight: which series, which stretch of time. */
 function controlBar(store: Store): { element: HTMLElement; redraw: () => void } {
@@ -46,38 +50,106 @@ function controlBar(store: Store): { element: HTMLElement; redraw: () => void } 
   return { element, redraw };
 }
 
-function show({ files, summary }: Unpacked): void {
+/** How long after a change the address follows: some browsers refuse to be asked more often. */
+const ADDRESS_AFTER_MS = 250;
+
+/** Of the page that is shown; that of one shown before must not follow any more. */
+let following: ReturnType<typeof setTimeout> | undefined;
+let addressOf: (section: string) => string = () => '';
+
+/** Keeps the address beside what is shown, and the list of contents beside both. */
+function keepPlace(store: Store, first: State, start: string): Contents {
+  const { report } = store;
+  clearTimeout(following);
+  let section = start;
+  const address = (of: string): string => fragment(of, report, store.state, first);
+  const later = (): void => {
+    clearTimeout(following);
+    following = setTimeout(() => {
+      const place = address(section);
+      // The top of an untouched page needs no place.
+      try { history.replaceState(null, '', place === '#verdict' ? location.href.replace(/#.*/s, '') : place); } catch { /* a browser that forbids it loses the place, nothing else */ }
+    }, ADDRESS_AFTER_MS);
+  };
+  const contents = new Contents((seen) => { section = seen; later(); }, address);
+  // A link that is followed at once has to have what was chosen just now.
+  store.onChange(() => { contents.refresh(); later(); });
+  addressOf = address;
+  return contents;
+}
+
+const scrollTo = (section: string): void => document.getElementById(section)?.scrollIntoView();
+
+/** Goes to a section again when the charts above it have their height, unless the reader has moved meanwhile. */
+function scrollWhenSettled(section: string): () => void {
+  let hasMoved = section === '';
+  for (const what of ['wheel', 'touchstart', 'pointerdown', 'keydown']) addEventListener(what, () => { hasMoved = true; }, { once: true, passive: true });
+  scrollTo(section);
+  return () => { if (!hasMoved) scrollTo(section); hasMoved = true; };
+}
+
+/** What the charts are, in a sentence or two. */
+function chartsLead(report: Report, isRecorded: boolean): string {
+  if (!isRecorded) return 'The recordings are not in this page, so there is nothing to draw; the figures above are complete.';
+  const choose = report.cells.length > 1 ? 'Choose the cells to overlay; line, mark and colour are the same in every chart and in the tables above. ' : '';
+  return `${choose}Point at a chart, or focus it and use the arrow keys, to read values. Drag to zoom; double-click shows everything again.`;
+}
+
+function show(unpacked: Unpacked): void {
+  shown = unpacked;
+  const { files, summary } = unpacked;
   const report = buildReport(summary ?? deriveSummary(files), files);
   document.title = report.summary.verdict ? `onbeat: ${report.summary.verdict.sentence}` : 'onbeat report';
-  const store = new Store(report, firstState(report));
+  const first = firstState(report);
+  const { section: start, choices } = readPlace(location.hash, report, first);
+  const store = new Store(report, { ...first, ...choices });
+
+  const contents = keepPlace(store, first, start);
   const bar = controlBar(store);
   const compared = comparedSection(store);
   const matrix = matrixSection(store);
   const cells = picker(store);
   const spikes = spikesSection(store);
-  const charts = buildCharts(store, () => performance.mark('onbeat-first-chart'));
-  const recorded = report.cells.some((cell) => cell.file !== null);
+  const isRecorded = report.cells.some((cell) => cell.file !== null);
+  let settled = (): void => {};
+  const charts = buildCharts(store, () => performance.mark('onbeat-first-chart'), () => settled());
   page.replaceChildren(
-    verdictSection(report),
+    verdictSection(report), contents.element,
     ...(report.summary.derived && report.summary.ladder.length === 0 ? [] : [ladderSection(report.summary.ladder)]),
     ...[sweepSection(report.summary.sweep), secondsSection(report), eventsSection(report)].filter((part) => part !== null),
     bar.element, ...(compared ? [compared.element] : []), matrix.element,
     ...(report.kind === 'bench' && report.summary.sweep === undefined ? [effectsSection(report.summary.effects)] : []),
     causesSection(report),
-    section('charts', 'Charts', recorded ? `${report.cells.length > 1 ? 'Choose the cells to lay over each other; line, mark and colour are the same in every chart and in the tables above. ' : ''}Point at a chart, or focus it and use the arrow keys, to read values. Drag to zoom; double-click shows everything again.` : 'The recordings are not in this page, so there is nothing to draw; the figures above are complete.',
-      ...(recorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : [])),
+    section('charts', 'Charts', chartsLead(report, isRecorded), ...(isRecorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : [])),
     ...[modesSection(report), normalSection(report), extremesSection(report)].filter((part) => part !== null),
     spikes.element, notesSection(report), glossarySection());
+
   const pieces = [bar, ...(compared ? [compared] : []), matrix, cells, spikes];
-  redrawAll = () => { pieces.forEach((piece) => piece.redraw()); if (recorded) charts.redraw(); };
+  redrawAll = () => { pieces.forEach((piece) => piece.redraw()); if (isRecorded) charts.redraw(); };
   store.onChange((what) => {
     if (what.has('range')) bar.redraw();
     if (what.has('tag')) compared?.redraw();
     if (what.has('slots') || what.has('tag')) { matrix.redraw(); cells.redraw(); }
     if (what.has('slots') || what.has('range') || what.has('clock')) spikes.redraw();
-    if (recorded) charts.changed(what);
+    if (isRecorded) charts.changed(what);
   });
   redrawAll();
+  contents.fill(page);
+  settled = scrollWhenSettled(start);
+}
+
+/** Follows an address that was typed, pasted or gone back to. */
+function followAddress(event: HashChangeEvent): void {
+  if (shown === null) return;
+  // Not the address as it is now: what was chosen just before may have changed it since.
+  const { hash } = new URL(event.newURL);
+  const [section = ''] = hash.slice(1).split('?');
+  if (!hash.includes('?') || hash === addressOf(section)) {
+    scrollTo(section);
+    return;
+  }
+  history.replaceState(null, '', hash);
+  show(shown);
 }
 
 function showEmpty(why: string): void {
@@ -122,6 +194,10 @@ async function start(): Promise<void> {
   startTheme();
   chrome();
   onTheme(() => redrawAll());
+  startPrint();
+  // The place is in the address; the browser's own memory of pixels is of a page that was not drawn yet.
+  history.scrollRestoration = 'manual';
+  addEventListener('hashchange', followAddress);
   try {
     const found = await fromTag(document.getElementById('data'));
     performance.mark('onbeat-unpacked');

@@ -103,7 +103,7 @@ export function peaks(report: Report, cell: Cell, tag: string, clock: Clock): Pe
     if (max !== undefined) exact.set(Math.round(note.t * 1e6), max);
   }
   return placed(report, cell, tag, clock, null).map(({ from, to, block, line }) =>
-    ({ from, to, block, max: exact.get(Math.round(line.t * 1e6)) ?? line.told }));
+    ({ from, to, block, max: exact.get(Math.round(line.t * 1e6)) ?? line.stated }));
 }
 
 function finePeaks(report: Report, file: RunFile, tag: string, clock: Clock): Peak[] {

@@ -1,5 +1,5 @@
 // Where the page's data comes from: its own tag, or files the reader drops.
-import { base64Bytes } from './base64.ts';
+import { base64Bytes } from './packed.ts';
 import { readText, type Unpacked } from './hlog.ts';
 
 async function gunzip(bytes: Uint8Array<ArrayBuffer>): Promise<string> {

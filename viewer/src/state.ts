@@ -4,11 +4,15 @@ import { availableSeries } from './model.ts';
 import { STYLES } from './theme.ts';
 import { SERIES } from './words.ts';
 
+/** The axis of values in the distribution; `auto` is logarithmic where the tail is long. */
+export type Scale = 'auto' | 'linear' | 'log';
+
 export interface State {
   tag: string; clock: Clock; range: Range; heat: string;
   /** Selected cells by key; the place in the list is the style they keep. */
   slots: (string | null)[];
   bands: { p50: boolean; p99: boolean };
+  scale: Scale;
 }
 export type Change = keyof State;
 
@@ -33,6 +37,12 @@ export class Store {
       const cell = key === null ? undefined : this.cell(key);
       return cell ? [{ cell, slot }] : [];
     });
+  }
+
+  /** The cells whose time the charts over time span: the selected ones and the heat map's. */
+  timed(): Cell[] {
+    const heat = this.cell(this.state.heat);
+    return [...this.selected().map(({ cell }) => cell), ...(heat ? [heat] : [])];
   }
 
   slotOf(key: string): number { return this.state.slots.indexOf(key); }
@@ -74,5 +84,5 @@ export function firstState(report: Report): State {
     picks = [...new Set([none, between, best].filter((cell) => cell !== undefined))];
   }
   const slots = Array.from({ length: STYLES }, (_, i) => picks[i]?.key ?? null);
-  return { tag, clock: 'own', range: null, heat: picks[picks.length - 1]?.key ?? '', slots, bands: { p50: false, p99: false } };
+  return { tag, clock: 'own', range: null, heat: picks[picks.length - 1]?.key ?? '', slots, bands: { p50: false, p99: false }, scale: 'auto' };
 }

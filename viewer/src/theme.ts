@@ -12,7 +12,7 @@ const DARK = ['#56b4e9', '#ff8a45', '#2fc79a', '#e29bc4', '#e69f00', '#8fb4ff', 
 const DASHES = [[], [7, 3], [2, 2], [9, 3, 2, 3], [12, 4], [4, 4], [6, 2, 2, 2, 2, 2], [1, 3]];
 const MARKERS: Marker[] = ['circle', 'square', 'triangle', 'diamond', 'cross', 'down', 'plus', 'star'];
 
-/** How many cells can be told apart in a chart. */
+/** How many cells a chart can distinguish. */
 export const STYLES = LIGHT.length;
 
 let chosen: Choice = 'auto';
@@ -36,15 +36,19 @@ export function chooseTheme(choice: Choice): void {
   apply();
 }
 
-/** Takes up the remembered choice and follows the system and the printer. */
+/** Shows the light theme whatever was chosen, or what was chosen again. */
+export function forceLight(isForced: boolean): void {
+  forced = isForced ? 'light' : null;
+  apply();
+}
+
+/** Takes up the remembered choice and follows the system. */
 export function startTheme(): void {
   try {
     const kept = localStorage.getItem('onbeat-theme');
     if (kept === 'light' || kept === 'dark') chosen = kept;
   } catch { /* no storage, see above */ }
   system?.addEventListener('change', apply);
-  addEventListener('beforeprint', () => { forced = 'light'; apply(); });
-  addEventListener('afterprint', () => { forced = null; apply(); });
   apply();
 }
 

@@ -68,9 +68,9 @@ export function moment(seconds: Sec): string {
   return `${grouped(seconds, seconds < 10 ? 2 : 1)} s`;
 }
 
-/** The same sentence with its numbers held to their units where lines break, and the page's letters for microseconds. */
+/** The same sentence with its numbers held to their units and signs where lines break, and the page's letters for microseconds. */
 export const held = (sentence: string): string =>
-  sentence.replace(/(\d) (?=(?:ns|µs|us|ms|s|min|h|%)(?![\w]))/g, '$1\u00a0').replace(/(?<=\d\u00a0)us\b/g, 'µs');
+  sentence.replace(/(\d) (?=(?:ns|µs|us|ms|s|min|h|%)(?![\w]))/g, '$1\u00a0').replace(/(?<=\d\u00a0)us\b/g, 'µs').replace(/× (?=\d)/g, '×\u00a0');
 
 /** A percentile as people write it: 99.9 %, 99.999 %. */
 export const percent = (p: number): string => `${Number(p.toPrecision(10))} %`;

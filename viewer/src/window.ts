@@ -1,6 +1,5 @@
 // What a CPU did around a spike: the events that a run file keeps of it, as stretches on lanes (docs/format.md, "window").
-import { base64Bytes } from './base64.ts';
-import { inflateRaw } from './inflate.ts';
+import { base64Bytes, inflateRaw } from './packed.ts';
 import { ns, type Ns } from './units.ts';
 
 /** The note of a run file. Instants are nanoseconds of the monotonic clock. */

@@ -13,18 +13,25 @@ export const SERIES: readonly SeriesWord[] = [
   { tag: 'hiccup', name: 'Hiccup', short: 'hiccup', meaning: 'Wake-up latency minus the smallest one seen so far, as jHiccup counts it.' },
   { tag: 'write_interval', name: 'Write interval', short: 'interval', meaning: 'From the return of one write to the output to the return of the next.' },
   { tag: 'read_write', name: 'Edge to output', short: 'edge–output', meaning: 'From an edge at the input to the return of the write that answers it.' },
-  { tag: 'read_latency', name: 'Read latency', short: 'read', meaning: 'From an edge at the input to the loop’s taking it up.' },
-  { tag: 'chain', name: 'Command to output', short: 'chain', meaning: 'From a command’s being issued to its effect’s being seen at the output.' },
-  { tag: 'pickup', name: 'Command to cycle', short: 'pickup', meaning: 'From a command’s being issued to the start of the cycle that serves it.' },
-  { tag: 'round_trip', name: 'Round trip', short: 'round trip', meaning: 'From sending a bus frame to having its reply.' },
+  { tag: 'read_latency', name: 'Read latency', short: 'read', meaning: 'From an edge at the input to the loop’s reading it.' },
+  { tag: 'chain', name: 'Command to output', short: 'chain', meaning: 'From issuing a command to seeing its effect at the output.' },
+  { tag: 'pickup', name: 'Command to cycle', short: 'pickup', meaning: 'From issuing a command to the start of the cycle that serves it.' },
+  { tag: 'round_trip', name: 'Round trip', short: 'round trip', meaning: 'From sending a bus frame to receiving its reply.' },
   { tag: 'device_interval', name: 'Interval at the devices', short: 'at devices', meaning: 'Between two frames’ passing the device with the reference clock, by that clock.' },
-  { tag: 'exchange', name: 'Exchange', short: 'exchange', meaning: 'From asking for the exchange of a process image that others read to having it.' },
+  { tag: 'exchange', name: 'Exchange', short: 'exchange', meaning: 'From requesting the exchange of a process image to completing it.' },
   { tag: 'interrupt_latency', name: 'Interrupt latency', short: 'interrupt', meaning: 'From the instant a timer was set to, to its interrupt’s handler.' },
   { tag: 'return_latency', name: 'Return latency', short: 'return', meaning: 'From the instant a timer was set to, back to user space.' },
   { tag: 'gap', name: 'Gap', short: 'gap', meaning: 'Time between two readings of the clock by a loop that does nothing else.' },
-  { tag: 'recorded', name: 'Recorded value', short: 'recorded', meaning: 'Values of which the source does not tell what they are.' },
+  { tag: 'recorded', name: 'Recorded value', short: 'recorded', meaning: 'Values that the source does not name.' },
   { tag: 'skipped_latency', name: 'Skipped latency', short: 'skipped', meaning: 'For a release that was skipped: the time from it to the next start.' },
 ];
+
+/** Tags in the order of the glossary, those of other tools behind. */
+export const inOrder = (tags: Iterable<string>): string[] => {
+  const present = new Set(tags);
+  const known = SERIES.map(({ tag }) => tag).filter((tag) => present.delete(tag));
+  return [...known, ...present];
+};
 
 /** The word for a tag; a tag of another tool keeps its own name. */
 export const seriesWord = (tag: string): SeriesWord =>
@@ -34,6 +41,21 @@ export const seriesWord = (tag: string): SeriesWord =>
 export const TUNING_LETTERS: Readonly<Record<string, string>> = {
   P: 'real-time priority', M: 'memory locked', C: 'a shielded CPU', S: 'spinning the last part of the wait',
 };
+
+/** Loads whose names need words: how they stand in a heading and in a sentence. */
+const LOADS: Readonly<Record<string, readonly [heading: string, phrase: string]>> = {
+  idle: ['No added load', 'with no added load'],
+  paper: ['2009 stress mix (paper)', 'under the 2009 stress mix (paper)'],
+};
+
+/** A load as a heading. */
+export const loadHeading = (load: string): string => LOADS[load]?.[0] ?? (load === '' ? 'Load not recorded' : `Under ${load}`);
+
+/** A load in a sentence, with its preposition. */
+export const loadPhrase = (load: string): string => LOADS[load]?.[1] ?? `under ${load}`;
+
+/** What marks a figure that chance may have made. */
+export const UNSUPPORTED = 'fewer than 10 samples beyond this value';
 
 /** "PMC" in words: "real-time priority, memory locked, a shielded CPU". */
 export function tuningWords(tuning: string): string {
@@ -53,7 +75,7 @@ export const STALLS: Readonly<Record<string, string>> = {
 /** The glossary at the foot of the page. */
 export const GLOSSARY: readonly (readonly [string, string])[] = [
   ['release', 'The instant at which a cycle should start: r_k = r_0 + k·T. A skipped cycle never moves the grid.'],
-  ['period T', 'The distance between two releases.'],
+  ['loop period T', 'The time between two releases.'],
   ['release latency', 'Of every release: s_k − r_k where it was served, the time until the next start where it was skipped.'],
   ['wake-up latency', 'From the release to the first instant of the cycle, s_k − r_k; of served releases only.'],
   ['observed period', 'From one start to the next: s_k − s_(k−1).'],
@@ -64,9 +86,9 @@ export const GLOSSARY: readonly (readonly [string, string])[] = [
   ['jitter', 'Largest minus smallest value of the stated samples (peak to peak), and nothing else.'],
   ['Low q', 'Figures over the lowest q percent of the samples: what the loop does when its worst moments are left out.'],
   ['cell', 'One tuning under one load.'],
-  ['spike', 'A sample beyond the spike limit; its stall word says what is known to have held the loop.'],
+  ['spike', 'A sample beyond the spike limit; its stall is what is known to have stopped the loop.'],
   ['cause', 'What made a spike late, with the time it accounts for and its evidence. The main cause is the longest one that has a name.'],
   ['lateness', 'From the instant the timer was set to until the first instant of the cycle, and work beyond the plan where that is the spike.'],
-  ['supported', 'At least ten samples stand above the figure. A figure with fewer says more about luck than about the machine; it is marked.'],
+  ['supported', 'At least 10 samples lie beyond the figure. A figure with fewer depends on chance more than on the machine; it is marked.'],
   ['P · M · C · S', 'Real-time priority · memory locked · a shielded CPU · spinning the last part of the wait.'],
 ];

@@ -64,7 +64,7 @@ test('no two causes look alike or share their letters', () => {
   assert.equal(new Set(CAUSES.map(({ hue, pattern }) => `${hue} ${pattern}`)).size, CAUSES.length);
 });
 
-test('a cause is told with who did it, where, and under which priority', () => {
+test('a cause has who did it, where, and under which priority', () => {
   const write = cause('kernel_section', 1, { name: 'dd', tid: 7, prio: 120, system_call: 'write' });
   assert.equal(inWords(write), 'kernel section in dd/write');
   assert.equal(inWords(cause('preempted', 1, { name: 'stress' })), 'preempted by stress');
@@ -97,7 +97,7 @@ test('the summary’s counts are shown; without them the recording’s', () => {
   const report = read(bench(2, 3));
   const cells = explained(report.cells);
   assert.ok(cells.length > 3 && cells.length < report.cells.length, 'only cells with spikes');
-  for (const one of cells) assert.equal(one.lookedAt, one.spikes, one.name);
+  for (const one of cells) assert.equal(one.analysed, one.spikes, one.name);
   const bare = explained(report.cells.map((cell) => { const { causes: _, ...figures } = cell.figures; return { ...cell, figures }; }));
   assert.deepEqual(bare.map(({ name, counts }) => [name, Object.values(counts).reduce((n, { spikes }) => n + spikes, 0)]), cells.map(({ name, spikes }) => [name, spikes]));
 });
@@ -105,7 +105,7 @@ test('the summary’s counts are shown; without them the recording’s', () => {
 test('a recording without a summary still tells its causes, and one without causes tells none', () => {
   const options = { tuning: 'none', load: 'paper', interval: 1, start: 1e9, dice: 3, cell: true, tags: ['wakeup_latency'], blocks: [{ t: 0, seconds: 4, load: 'paper' }] };
   const [watched] = explained(read(runFile({ ...options, causes: true }).text).cells);
-  assert.ok(watched!.lookedAt > 10 && watched!.lookedAt === watched!.spikes);
+  assert.ok(watched!.analysed > 10 && watched!.analysed === watched!.spikes);
   const plain = read(runFile(options).text);
   assert.ok(plain.cells[0]!.figures.spike_count! > 10);
   assert.deepEqual(explained(plain.cells), []);
@@ -115,9 +115,9 @@ test('a recording without a summary still tells its causes, and one without caus
 test('a spike known twice keeps its causes, whichever of the two tells them', () => {
   const report = read(bench(2, 3));
   const cell = report.cells[0]!;
-  const told = [cause('smi', 5)];
-  const file = { ...report.files[0]!, spikes: [spike(1), spike(2, told)] };
-  const spikes = knownSpikes({ figures: { ...cell.figures, spikes: [spike(1, told), spike(2)] }, file });
+  const known = [cause('smi', 5)];
+  const file = { ...report.files[0]!, spikes: [spike(1), spike(2, known)] };
+  const spikes = knownSpikes({ figures: { ...cell.figures, spikes: [spike(1, known), spike(2)] }, file });
   assert.deepEqual(spikes.map(causeWords), ['SMI', 'SMI']);
 });
 

@@ -19,7 +19,7 @@ const comparison: Comparison = {
     { cell: '', series: 'observed_period', runs: [{ run: 0, ratios: [] }, { run: 1, ratios: [ratio('p50', 1, 0.99, 1.01)] }] },
   ],
   differences: [{ fact: 'kernel', values: ['6.18.3 PREEMPT_RT', '6.18.4'] }, { fact: 'governor', values: ['performance', null] }],
-  warnings: ['The loads differ: monday idle and tuesday paper; so their effect and that of all else cannot be told apart', 'The runs were measured one after the other; `onbeat bench` takes turns'],
+  warnings: ['The loads differ: monday idle and tuesday paper; so their effect cannot be separated from all other effects', 'The runs were measured one after the other; `onbeat bench` takes turns'],
   sentences: ['p50 wake-up latency of tuesday is x 1.40 (1.20 to 1.60) that of monday'],
 };
 
@@ -43,7 +43,7 @@ test('each run but the first has its ratios to the first, series by series', () 
   assert.deepEqual(beside(comparison, 'execution_time'), []);
 });
 
-test('rows are named by run, and by load and tuning only where these tell them apart', () => {
+test('rows are named by run, and by load and tuning only where these distinguish them', () => {
   assert.deepEqual(rowsOf(comparison, 'release_latency').head, ['run', 'load']);
   assert.deepEqual(rowsOf(comparison, 'release_latency').rows.map(({ names }) => names), [['monday', 'idle'], ['tuesday', 'paper']]);
   assert.deepEqual(rowsOf(comparison, 'execution_time').rows, []);
@@ -75,9 +75,11 @@ describe('a comparison in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIU
         assert.equal(await page.locator('#verdict .badge').count(), 0, 'a comparison has no verdict');
         assert.match(await page.locator('#verdict h1').innerText(), /×\s1\.40/);
         const section = await page.locator('#compared').innerText();
-        for (const words of ['tuesday', 'longer', 'not distinguishable', 'fewer than ten samples', 'PREEMPT_RT', 'not told', 'The loads differ', '60,000', '394', '411', 'does not count it']) assert.ok(section.includes(words), `${words} in ${section}`);
+        for (const words of ['tuesday', 'longer', 'not distinguishable', 'fewer than 10 samples', 'PREEMPT_RT', 'not recorded', 'The loads differ', '60,000', '394', '411', 'does not count it']) assert.ok(section.includes(words), `${words} in ${section}`);
         assert.equal(await page.locator('#compared svg[role=img]').count(), 3);
-        assert.doesNotMatch(await page.locator('#causes').innerText(), /one after the other/, 'a warning is no cause');
+        assert.deepEqual(await page.locator('#compared details.folded .factor').allInnerTexts(), [''], 'what too few samples support is folded');
+        assert.match(await page.locator('#compared details.folded summary').innerText(), /^p[\d.]+ fewer than 10 samples beyond this value$/);
+        assert.doesNotMatch(await page.locator('#causes').innerText(), /one after the other/, 'a warning is not a cause');
         assert.equal(await page.locator('#compared table.by-run tbody tr').count(), 2);
         await page.getByRole('radio', { name: 'Observed period' }).check({ force: true });
         assert.equal(await page.locator('#compared table.by-run').count(), 0, 'rows are of the series that is shown');

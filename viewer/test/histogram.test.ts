@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import hdr from 'hdr-histogram-js';
 import { decodeBase64, highAt, isSupported, lowAt, lowest, maximum, merge, minimum, rankOf, scaleOf, valuesAt, widthAt } from '../src/histogram.ts';
-import { binned, binWidth, heights, sensibleRange } from '../src/charts/distribution.ts';
+import { heights } from '../src/charts/distribution.ts';
 import { percentileCurve, percentileGrid } from '../src/charts/percentiles.ts';
 import { figuresOf, joinMoments } from '../src/derive.ts';
 import { ns } from '../src/units.ts';
@@ -164,16 +164,6 @@ test('the percentile curve splits where support ends and ends at the largest val
   assert.equal(grid[grid.length - 1], 2000);
   assert.equal(hollow[grid.length - 1], maximum(histogram) / 1000);
   assert.equal(hollow.filter((v, i) => v !== null && solid[i] !== null).length, 1);
-});
-
-test('bins lose no sample: what lies outside is counted as beyond', () => {
-  const histogram = decodeBase64(encoded(made(3, [...Array.from({ length: 3000 }, () => 5000 + Math.floor(next() * 900)), 90_000, 400_000])));
-  const [from, to] = sensibleRange([histogram]);
-  const width = binWidth(from, to, 100, [histogram]);
-  const bins = binned(histogram, from, width, Math.ceil((to - from) / width));
-  assert.equal(bins.counts.reduce((a, b) => a + b, 0) + bins.below + bins.beyond, 3002);
-  assert.equal(bins.beyond, 2);
-  assert.ok(bins.largest >= 400_000);
 });
 
 test('empty bins between filled ones come down to the floor, the others are gaps', () => {

@@ -8,7 +8,7 @@ import { zoomKey } from '../src/keys.ts';
 import { buildReport, extent, histogramOf, peaks, placed, type Peak } from '../src/model.ts';
 import { reading } from '../src/sections/effects.ts';
 import { weight } from '../src/sections/matrix.ts';
-import { collectNotes } from '../src/sections/notes.ts';
+import { collectNotes, folded } from '../src/sections/notes.ts';
 import { knownSpikes } from '../src/sections/spikes.ts';
 import { firstState } from '../src/state.ts';
 import { contrast, shade, textOn } from '../src/theme.ts';
@@ -50,13 +50,13 @@ test('measured time joins a cell’s blocks; the wall clock keeps them apart', (
   assert.deepEqual(placed(report, c, 'wakeup_latency', 'own', null).map(({ from }) => Math.round(from)), [0, 1, 2, 3, 4, 5]);
 });
 
-test('stretches that were left out, and where a run was gone on with, are read and explained beside their marks', () => {
+test('stretches that were left out, and where a run was resumed, are read and explained beside their marks', () => {
   const read = readText(hour(60), 'page');
   const [file] = read.files;
   assert.deepEqual(file!.exclusions.map(({ t, length, what }) => [t, length, what]), [[18, 1.2, 'suspend']]);
   assert.deepEqual(file!.resumes.map(({ t, unmeasured_s }) => [t, unmeasured_s]), [[36, 41.5]]);
   const words = holesInWords(buildReport(read.summary!, read.files).cells);
-  assert.match(words, /Hatched: left out.*Dashed line: the run was gone on with/);
+  assert.match(words, /Hatched: left out.*Dashed line: the run was resumed/);
   assert.equal(holesInWords([cell('M', 'idle')]), '', 'no marks, no words');
 });
 
@@ -76,7 +76,7 @@ test('the first selection is the untuned cell, one between and the best one', ()
 
 test('what was cut off, not permitted or substituted is noted', () => {
   const notes = collectNotes(report).map(([who, what]) => `${who}: ${what}`);
-  assert.ok(notes.some((note) => note.startsWith('PM · idle: the recording was cut off')));
+  assert.ok(notes.some((note) => note.startsWith('PM · idle: truncated; figures from the recorded part')));
   assert.ok(notes.some((note) => note.startsWith('C · paper: not permitted: cpuset')));
   assert.ok(notes.some((note) => note.includes('a part of the load was substituted')));
 });
@@ -190,4 +190,13 @@ test('axes stop at round values', () => {
   assert.deepEqual(logSplits(1, 1e6), [1, 10, 100, 1e3, 1e4, 1e5, 1e6]);
   assert.deepEqual(logRange(3, 320), [2, 500]);
   assert.deepEqual([clockTick(0, 300), clockTick(900, 300), clockTick(3600, 600), clockTick(5400, 1800), clockTick(2.5, 0.5), clockTick(90, 10)], ['0', '15 min', '1 h', '1 h 30', '2.5 s', '1:30']);
+});
+
+test('notes that say the same are one, with everything they are about and how often they were found', () => {
+  const notes = [['C · idle', '18 kernel threads are bound'], ['PC · idle', '18 kernel threads are bound'], ['C · idle', 'truncated'], ['paper, 1.0 s', 'a part died'], ['paper, 1.0 s', 'a part died']] as const;
+  assert.deepEqual(folded(notes), [
+    { about: ['C · idle', 'PC · idle'], what: '18 kernel threads are bound', times: 2 },
+    { about: ['C · idle'], what: 'truncated', times: 1 },
+    { about: ['paper, 1.0 s'], what: 'a part died', times: 2 },
+  ]);
 });

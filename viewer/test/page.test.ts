@@ -81,7 +81,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     }
   }
 
-  for (const width of [360, 390, 768, 1280]) {
+  for (const width of [360, 400, 420, 768, 1280]) {
     test(`the body never scrolls sideways at ${width} px`, async () => {
       for (const name of ['bench.html', 'hour.html', 'bus.html']) {
         await opened(name, { width }, async (page) => {
@@ -89,6 +89,9 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
           assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= width);
           const wide = await page.evaluate((limit) => [...document.querySelectorAll('main *')].filter((e) => e.closest('.scroll, .vh, svg, .plot') === null && e.getBoundingClientRect().right > limit + 1).map((e) => `${e.tagName}.${e.className}`), width);
           assert.deepEqual(wide, []);
+          const overfull = await page.evaluate(() => [...document.querySelectorAll('main :is(dd, dt, td, th, p, li, b, button, legend, summary, .chip, .badge, .total)')]
+            .filter((box) => box.closest('.vh, .choice legend, .divided, .stretch, .plot, .lanes') === null && box.clientWidth > 0 && box.scrollWidth > box.clientWidth + 1).map((box) => `${box.tagName}.${box.className}: ${box.textContent?.slice(0, 60)}`));
+          assert.deepEqual(overfull, [], 'words wider than their box');
         });
       }
     });
@@ -100,17 +103,19 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       for (const id of ['ladder', 'matrix', 'effects', 'causes', 'charts', 'spikes', 'notes', 'glossary', 'distribution', 'percentiles', 'maxima', 'heat']) assert.equal(await page.locator(`#${id}`).count(), 1, id);
       assert.equal(await page.locator('.matrix').count(), 2);
       assert.equal(await page.locator('#matrix td.refused').count(), 1);
+      assert.equal(await page.locator('#matrix td.unsupported').count(), 0);
+      await page.getByRole('button', { name: 'Show rows without support' }).click();
       assert.ok(await page.locator('#matrix td.unsupported').count() > 50);
       assert.equal(await page.locator('.plot canvas').count(), 4);
       assert.equal(await page.locator('figure table').count(), 4);
     });
   });
 
-  test('what happened on the bus is told, first what was wrong, then event by event', async () => {
+  test('what happened on the bus is listed, alarms first, then event by event', async () => {
     await opened('bus.html', {}, async (page) => {
       assert.match(await page.locator('#verdict').innerText(), /FAIL[\s\S]*2 alarms of bus and robot, 0 allowed/);
       const events = page.locator('#events');
-      assert.match(await events.locator('.lead').innerText(), /^2 events say that something was wrong\. 0 allowed\.$/);
+      assert.match(await events.locator('.lead').innerText(), /^2 alarms; 0 allowed\.$/);
       assert.deepEqual(await events.locator('li').allInnerTexts(), ['left knee did not answer from 20.002 s on, back in OP after 0.520 s']);
       await events.locator('summary').click();
       const rows = await events.locator('tbody tr').allInnerTexts();
@@ -124,11 +129,40 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   test('figures in the matrix are the summary’s', async () => {
     await opened('bench.html', {}, async (page) => {
-      const shown = await page.locator('#matrix table').nth(1).locator('tbody tr').nth(0).locator('td').first().innerText();
+      const shown = await page.locator('#matrix table').nth(1).locator('tbody tr').nth(1).locator('td').first().innerText();
       assert.match(shown, /^\d+\.\d$/);
       await page.getByRole('radio', { name: 'Observed period' }).check({ force: true });
-      const periods = await page.locator('#matrix table').nth(0).locator('tbody tr').nth(1).locator('td').allInnerTexts();
+      const periods = await page.locator('#matrix table').nth(0).locator('tbody tr').nth(2).locator('td').allInnerTexts();
       assert.ok(periods.every((text) => /^1,0\d\d\.\d°?$/.test(text)), periods.join(' '));
+    });
+  });
+
+  test('the limit is the first row of every matrix, in words and in its colour', async () => {
+    await opened('bench.html', {}, async (page) => {
+      for (const table of await page.locator('#matrix table').all()) {
+        const row = table.locator('tbody tr').first();
+        assert.match(await row.locator('th').innerText(), /^limit 100 µs$/);
+        const words = await row.locator('td:not(.refused)').allInnerTexts();
+        assert.ok(words.every((word) => /(PASS|FAIL|INCONCLUSIVE)$/.test(word)), words.join(' '));
+      }
+      const colours = async (word: string): Promise<string> => page.locator('#matrix td.outcome', { hasText: word }).first().evaluate((td) => `${getComputedStyle(td).color} ${getComputedStyle(td).backgroundColor}`);
+      assert.equal(new Set([await colours('FAIL'), await colours('INCONCLUSIVE')]).size, 2);
+      const cut = await page.locator('#matrix td').evaluateAll((cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent));
+      assert.deepEqual(cut, [], 'a value wider than its box');
+    });
+    await opened('hour.html', {}, async (page) => assert.deepEqual((await page.locator('#matrix tbody tr').first().locator('td').allInnerTexts()).map((word) => word.trim()), ['✕ FAIL', '–', '–', '–']));
+  });
+
+  test('rows that no cell supports are one row until the reader opens them', async () => {
+    await opened('bench.html', {}, async (page) => {
+      const rows = page.locator('#matrix table').first().locator('tbody tr');
+      const folded = await rows.count();
+      assert.match(await page.locator('#matrix tr.folded').first().innerText(), /Low 99\.99, 99\.999\s%\s+fewer than 10 samples beyond this value/);
+      await page.getByRole('button', { name: 'Show rows without support' }).click();
+      assert.equal(await rows.count(), folded + 5);
+      assert.equal(await page.locator('#matrix tr.folded').count(), 0);
+      await page.getByRole('button', { name: 'Hide rows without support' }).click();
+      assert.equal(await rows.count(), folded);
     });
   });
 
@@ -181,6 +215,29 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     });
   });
 
+  for (const [name, dark] of [['bench.html', true], ['hour.html', false], ['bus.html', true]] as const) {
+    test(`printed, ${name} is light, and nothing is wider than the paper`, async () => {
+      await opened(name, { dark }, async (page) => {
+        await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+        const { theme, wide, darkInk } = await page.evaluate(() => {
+          const outside = (element: Element): boolean => element.closest('.vh') === null && element.getBoundingClientRect().width > 0 && element.getBoundingClientRect().right > 691;
+          const hasInk = (canvas: HTMLCanvasElement): boolean => {
+            const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, 60);
+            for (let i = 0; i < data.length; i += 4) if (data[i]! < 40 && data[i + 1]! < 40 && data[i + 2]! < 45 && data[i + 3]! > 250) return true;
+            return false;
+          };
+          return { theme: document.documentElement.dataset['theme'], wide: [...document.querySelectorAll('main *')].filter(outside).map((one) => `${one.tagName}.${one.className}`), darkInk: [...document.querySelectorAll<HTMLCanvasElement>('.plot canvas')].map(hasInk) };
+        });
+        assert.equal(theme, 'light');
+        assert.deepEqual(wide, []);
+        assert.deepEqual(darkInk, [true, true, true, true], 'every chart is drawn in the ink of the light theme');
+        await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+        assert.equal(await page.evaluate(() => document.documentElement.dataset['theme']), dark ? 'dark' : 'light');
+        assert.equal(await page.evaluate(() => document.querySelector<HTMLCanvasElement>('.plot canvas')!.width), await page.locator('.plot').first().evaluate((plot) => plot.clientWidth));
+      });
+    });
+  }
+
   test('the question mark lists the keys and closes them again', async () => {
     await opened('hour.html', {}, async (page) => {
       await page.keyboard.press('?');
@@ -225,7 +282,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   test('causes stand by cell, by number or by lateness, with a table and advice', async () => {
     await opened('bench.html', {}, async (page) => {
-      assert.match(await page.locator('#causes').innerText(), /Under idle, 62 spikes[\s\S]+lateness has a name[\s\S]+keep other threads off this CPU/);
+      assert.match(await page.locator('#causes').innerText(), /Under idle, 62 spikes[\s\S]+lateness has a cause[\s\S]+keep other threads off this CPU/);
       const rows = await page.locator('#causes .cause-row').count();
       assert.ok(rows > 3);
       assert.equal(await page.locator('#causes table tbody tr').count(), rows);
@@ -255,7 +312,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       assert.ok(late!.width > track!.width * 0.5 && late!.width < track!.width, 'the lateness is a band with room beside it');
       await page.locator('#spikes .around label', { hasText: 'All that is kept' }).first().click();
       assert.equal(await lanes.locator('.gap').count(), 1, 'missing events show');
-      assert.match(await page.locator('#spikes .around').first().innerText(), /17 events farther from it found no room[\s\S]+onbeat export RUN --cell \S+ --spike \d+ --perfetto FILE/);
+      assert.match(await page.locator('#spikes .around').first().innerText(), /17 events farther away were dropped[\s\S]+onbeat export RUN --cell \S+ --spike \d+ --perfetto FILE/);
     });
   });
 
@@ -268,7 +325,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-expanded')), 'true');
       const under = page.locator('#spikes .under:visible');
       assert.equal(await under.count(), 1);
-      assert.match(await under.innerText(), /of lateness, by cause:[\s\S]+%[\s\S]+Against it: /);
+      assert.match(await under.innerText(), /of lateness, by cause:[\s\S]+%[\s\S]+To reduce it: /);
       assert.equal(await under.locator('.divided > *').count(), await under.locator('li').count());
       assert.ok(words.replace(/\s+/g, ' ').includes((await under.locator('li b').nth(1).innerText())));
       await page.locator('#spikes th button', { hasText: 'wake-up latency' }).click();
@@ -280,9 +337,9 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     });
   });
 
-  test('without causes the page says that nobody looked, and the list has no empty column', async () => {
+  test('without causes the page says that they were not analysed, and the list has no empty column', async () => {
     await opened('unwatched.html', {}, async (page) => {
-      assert.match(await page.locator('#causes').innerText(), /Nobody looked/);
+      assert.match(await page.locator('#causes').innerText(), /Not analysed/);
       assert.equal(await page.locator('#spikes th button', { hasText: /^cause/ }).count(), 0);
       assert.ok(await page.locator('#spikes tbody tr').count() > 0);
     });
@@ -294,7 +351,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       await page.locator('#files').setInputFiles(fileURLToPath(site.url('PM-idle.onbeat.hlog')));
       await page.waitForSelector('#matrix');
       await page.waitForTimeout(400);
-      assert.match(await page.locator('#matrix .note').innerText(), /Read off the histograms/);
+      assert.match(await page.locator('#matrix .note').innerText(), /Computed from the histograms/);
       assert.equal(await page.locator('.plot canvas').count(), 4);
     });
   });

@@ -1,4 +1,4 @@
-// Bundles the tests and runs them: `node test/run.mjs [measure|screenshots]`.
+// Bundles the tests and runs them: `node test/run.mjs [measure|screenshots|test [PART OF A NAME]]`.
 import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,8 @@ import { build } from 'esbuild';
 const root = new URL('..', import.meta.url).pathname.replace(/\/$/, '');
 const what = process.argv[2] ?? 'test';
 const out = mkdtempSync(join(tmpdir(), 'onbeat-viewer-'));
-const entries = readdirSync(join(root, 'test')).filter((name) => (what === 'test' ? name.endsWith('.test.ts') : name === `${what}.ts`));
+const only = process.argv[3] ?? '';
+const entries = readdirSync(join(root, 'test')).filter((name) => (what === 'test' ? name.endsWith('.test.ts') && name.includes(only) : name === `${what}.ts`));
 try {
   await build({ entryPoints: entries.map((name) => join(root, 'test', name)), bundle: true, platform: 'node', format: 'esm', outdir: out, outExtension: { '.js': '.mjs' }, packages: 'external', logLevel: 'warning', absWorkingDir: root });
   // Bundles stand in a temporary folder, so that packages are found through a link beside them.

@@ -6,8 +6,8 @@ import { shellWord } from '../src/shell.ts';
 const words = ['onbeat', 'measure', '--load=cpu=50%', 'run:make -j4', "it's", '$HOME `id`; rm x & #', '', '=ls', '~', 'a\nb', '*', '"\\', 'µ'];
 
 test('a shell reads back the words of a command', () => {
-  const told = execFileSync('sh', ['-c', `printf '%s\\0' ${words.map(shellWord).join(' ')}`], { encoding: 'utf8' });
-  assert.equal(told, words.map((word) => `${word}\0`).join(''));
+  const read = execFileSync('sh', ['-c', `printf '%s\\0' ${words.map(shellWord).join(' ')}`], { encoding: 'utf8' });
+  assert.equal(read, words.map((word) => `${word}\0`).join(''));
 });
 
 test('plain words stay plain', () => {

@@ -38,7 +38,7 @@ test('an interrupt whose end is missing ends with the one around it, or with the
   assert.deepEqual(stretches.map(({ name, from, to }) => [name, from, to]), [['a', -999_000, -995_000], ['BLOCK', -998_000, -995_000], ['timer interrupt', -991_000, 1_500_000]]);
 });
 
-test('missing events are told, those of other CPUs are not', () => {
+test('missing events are counted, those of other CPUs are not', () => {
   const { gaps } = timeline(of(['# lost: 1 5000000000 5000500000 12', '# lost: 0 5000000000 5000500000 3', '# lost: 1 5000600000 5000700000 -']));
   assert.deepEqual(gaps, [{ from: -1_000_000, to: -500_000, count: 12 }, { from: -400_000, to: -300_000, count: null }]);
 });
@@ -79,7 +79,7 @@ test('the view of a spike has room on either side, and ends where the window end
   assert.deepEqual(ticks(-130_000, 1_030_000, 5), [0, 500_000, 1_000_000]);
 });
 
-test('damage is told, not drawn', () => {
+test('damage is reported, not drawn', () => {
   assert.throws(() => timeline(of(EVENTS, { packed: '!' })));
   assert.throws(() => timeline(of(EVENTS, { packed: 'eJw' })));
 });

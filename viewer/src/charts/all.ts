@@ -1,21 +1,22 @@
 // The four charts of the page, bound to the reader's choices.
 import { choice, h } from '../dom.ts';
 import type { Range } from '../model.ts';
-import type { Change, Store } from '../state.ts';
+import type { Change, Scale, Store } from '../state.ts';
 import { sec } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import { distribution } from './distribution.ts';
 import { Chart } from './frame.ts';
-import { heatKey, heatMap } from './heat.ts';
+import { heatMap } from './heat.ts';
 import { maxima } from './maxima.ts';
 import { percentiles } from './percentiles.ts';
 
-const HEAT_HEIGHT = 340;
+const HEAT_HEIGHT = 360;
 
 /** Draws one thing per frame, so that the page answers while it fills. */
 class Turns {
   private waiting: (() => void)[] = [];
   private running = false;
+  constructor(private readonly settled: () => void) {}
   add(task: () => void): void {
     if (!this.waiting.includes(task)) this.waiting.push(task);
     if (!this.running) { this.running = true; requestAnimationFrame(() => this.next()); }
@@ -23,34 +24,38 @@ class Turns {
   private next(): void {
     this.waiting.shift()?.();
     this.running = this.waiting.length > 0;
-    if (this.running) requestAnimationFrame(() => this.next());
+    if (this.running) requestAnimationFrame(() => this.next()); else this.settled();
   }
 }
 
-/** The charts' figures in page order, and what to call when something changed. */
-export function buildCharts(store: Store, first: () => void): { figures: HTMLElement[]; changed: (what: ReadonlySet<Change>) => void; redraw: () => void } {
+/** The charts' figures in page order, and what to call when something changed. `first` hears of the first drawing, `settled` of the last one asked for. */
+export function buildCharts(store: Store, first: () => void, settled: () => void): { figures: HTMLElement[]; changed: (what: ReadonlySet<Change>) => void; redraw: () => void } {
   const setRange = (range: readonly [number, number] | null): void =>
     store.set({ range: range === null ? null : [sec(range[0]), sec(range[1])] as Range });
   const subject = (): string => seriesWord(store.state.tag).name.toLowerCase();
-  const time = new Chart('maxima', 'Interval maxima', 'The largest value of each interval. Drag to choose a time range; distribution, percentiles and heat map follow.', 320,
+  const time = new Chart('maxima', 'Interval maxima', 'The largest value of each interval. Drag to choose a time range; distribution, percentiles and heat map follow.', 340,
     (_zoom, width) => maxima(store, setRange, width), subject);
-  const shape = new Chart('distribution', 'Distribution', 'How often each value occurred: counts on a log axis. What lies outside the drawn range is counted at its edge, never dropped.', 320,
+  const shape = new Chart('distribution', 'Distribution', 'Samples by value, both axes logarithmic where the tail is long. What lies outside the drawn range is counted at its edge, never dropped.', 340,
     (zoom, width) => distribution(store, zoom, width), subject);
-  const curve = new Chart('percentiles', 'Percentiles', 'Each step to the right is one more nine. Dotted, with hollow marks: fewer than ten samples stand above.', 340,
+  const curve = new Chart('percentiles', 'Percentiles', 'Each step to the right is one more nine. Dotted, with hollow marks: fewer than 10 samples beyond this value.', 360,
     (zoom) => percentiles(store, zoom), subject);
-  const key = h('canvas', { class: 'heat-key', width: 160, height: 10, 'aria-hidden': 'true' });
-  const most = h('span', {});
   const heat = new Chart('heat', 'Heat map', 'Time against latency; the colour is the count, on a log scale.', HEAT_HEIGHT,
-    () => heatMap(store, HEAT_HEIGHT, setRange, (n) => { most.textContent = n.toLocaleString('en-US'); heatKey(key); }), subject);
+    () => heatMap(store, HEAT_HEIGHT, setRange), subject);
+  time.lead([heat]);
+  heat.lead([time]);
 
   const which = h('select', { 'aria-label': 'Cell in the heat map', onchange: () => store.set({ heat: which.value }) });
   const many = store.report.cells.length > 1;
   const fillWhich = (): void => which.replaceChildren(...store.report.cells.filter((cell) => cell.file !== null && cell.figures.permitted)
     .map((cell) => h('option', { value: cell.key, selected: cell.key === store.state.heat }, cell.name)));
-  heat.extra.append(many ? h('label', {}, 'Cell ', which) : '', h('span', { class: 'heat-legend' }, '1 ', key, ' ', most, ' samples'));
+  if (many) heat.extra.append(h('label', {}, 'Cell ', which));
+  const axis = choice<Scale>('Value axis', [
+    { value: 'auto', label: 'auto axis', title: 'logarithmic where the tail is long' }, { value: 'linear', label: 'linear' }, { value: 'log', label: 'log' },
+  ], store.state.scale, (scale) => store.set({ scale }));
+  shape.extra.append(axis);
 
   const tickBox = (label: string, name: 'p50' | 'p99'): HTMLElement => h('label', { class: 'tick' },
-    h('input', { type: 'checkbox', onchange: (event) => store.set({ bands: { ...store.state.bands, [name]: (event.target as HTMLInputElement).checked } }) }), label);
+    h('input', { type: 'checkbox', checked: store.state.bands[name], onchange: (event) => store.set({ bands: { ...store.state.bands, [name]: (event.target as HTMLInputElement).checked } }) }), label);
   time.extra.append(
     many && store.report.kind === 'bench' ? choice('Clock', [
       { value: 'own', label: 'measured time', title: 'each cell’s blocks joined, so that cells can be laid over each other' },
@@ -59,7 +64,7 @@ export function buildCharts(store: Store, first: () => void): { figures: HTMLEle
     tickBox('99 % of each interval', 'p99'), tickBox('median of each interval', 'p50'));
 
   const charts = [shape, curve, time, heat];
-  const turns = new Turns();
+  const turns = new Turns(settled);
   let unseen = true;
   const tasks = charts.map((chart) => () => {
     chart.redraw();
@@ -69,7 +74,8 @@ export function buildCharts(store: Store, first: () => void): { figures: HTMLEle
   const changed = (what: ReadonlySet<Change>): void => {
     if (what.has('tag') || what.has('slots')) charts.forEach((chart) => chart.forget());
     if (what.size === 1 && what.has('bands')) { turns.add(tasks[2]!); return; }
-    if (what.size === 1 && what.has('heat')) { fillWhich(); turns.add(tasks[3]!); return; }
+    if (what.size === 1 && what.has('scale')) { shape.forget(); turns.add(tasks[0]!); return; }
+    if (what.size === 1 && what.has('heat')) { fillWhich(); turns.add(tasks[2]!); turns.add(tasks[3]!); return; }
     redraw();
   };
   return { figures: charts.map((chart) => chart.figure), changed, redraw };

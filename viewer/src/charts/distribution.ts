@@ -1,55 +1,61 @@
-// How often each value occurred: linear time, counts on a log axis, one line per cell, nothing cut off unsaid.
+// How often each value occurred: counts on a log axis, one line per cell, nothing cut off unsaid. The axis of values is
+// logarithmic where the tail is long, so that core and tail are both seen.
 import uPlot from 'uplot';
 import { h } from '../dom.ts';
-import { highAt, lowAt, maximum, midAt, minimum, valuesAt, widthAt, type Histogram } from '../histogram.ts';
-import { histogramOf } from '../model.ts';
+import { lowAt, highAt, maximum, minimum, scaleOf, valuesAt, type Histogram } from '../histogram.ts';
+import type { Resolution } from '../hlog.ts';
+import { histogramOf, type Cell } from '../model.ts';
 import type { Store } from '../state.ts';
 import { ink, seriesStyle, type SeriesStyle } from '../theme.ts';
-import { count, human, ns, tick, type Ns } from '../units.ts';
+import { count, human, ns, tick, toUs, type Ns } from '../units.ts';
 import { seriesWord } from '../words.ts';
+import { binned, evenEdges, growingEdges, type Bins, type Grain } from './bins.ts';
 import type { Drawing } from './frame.ts';
-import { clipped, logSplits, marker } from './marks.ts';
+import { clipped, limitMark, logSplits, marker } from './marks.ts';
+import type { Figures } from './save.ts';
+import { font } from './text.ts';
 
-/** Counts in bins of equal width, and what lies outside of them. */
-export interface Bins { counts: Float64Array; below: number; beyond: number; largest: Ns }
-
-/** Sorts a histogram into `n` bins of `width` from `from` on, by the middle of each bucket. */
-export function binned(histogram: Histogram, from: Ns, width: Ns, n: number): Bins {
-  const counts = new Float64Array(n);
-  let [below, beyond] = [0, 0];
-  for (let i = 0; i < histogram.index.length; i++) {
-    const bin = Math.floor((midAt(histogram.scale, histogram.index[i]!) - from) / width);
-    if (bin < 0) below += histogram.count[i]!;
-    else if (bin >= n) beyond += histogram.count[i]!;
-    else counts[bin]! += histogram.count[i]!;
-  }
-  return { counts, below, beyond, largest: maximum(histogram) };
-}
+interface Curve { cell: Cell; style: SeriesStyle; histogram: Histogram }
+/** The bins of all curves, and where the drawing begins and ends, µs. `gutter` is the part of the axis for what lies outside. */
+interface Plan { curves: readonly Curve[]; bins: readonly Bins[]; edges: readonly Ns[]; isLog: boolean; gutter: number; hasBelow: boolean }
 
 /**
- * The stretch worth drawing: from the 0.1th to the 99.9th percentile and a little more. When cells differ by orders
- * of magnitude the milder half decides, so that its shape stays visible; the rest is counted as below or beyond.
+ * The stretch worth drawing on an even axis: from the 0.1th to the 99.9th percentile and a little more. When cells differ by
+ * orders of magnitude the milder half decides, so that its shape stays visible; the rest is counted as below or beyond.
  */
 export function sensibleRange(histograms: readonly Histogram[]): [Ns, Ns] {
   const cores = histograms.map((histogram) => valuesAt(histogram, [0.1, 99.9]) as [Ns, Ns]).sort(([a, b], [c, d]) => b - a - (d - c));
   const mild = cores.slice(0, Math.ceil(cores.length / 2));
-  const [low, high] = [Math.min(...mild.map(([a]) => a)), Math.max(...mild.map(([, b]) => b))];
+  const low = Math.min(...mild.map(([a]) => a));
+  const high = Math.max(...mild.map(([, b]) => b));
   const spread = Math.max(high - low, 200);
   const from = Math.max(Math.min(...histograms.map(minimum)), low - spread * 1.5);
   const top = Math.min(Math.max(...cores.map(([, b]) => b)), high + spread * 3);
   return [ns(Math.max(0, from - spread * 0.06)), ns(top + spread * 0.25)];
 }
 
-/** A bin width of 1, 2 or 5 times a power of ten: about `wanted` bins, never finer than the histogram's own buckets. */
-export function binWidth(from: Ns, to: Ns, wanted: number, histograms: readonly Histogram[]): Ns {
-  let finest = 1;
-  for (const { scale, index } of histograms) {
-    const last = index.findLast((i) => lowAt(scale, i) <= to) ?? 0;
-    finest = Math.max(finest, widthAt(scale, last));
+/** True where the tail is long and a logarithmic axis still shows the core: of a period, all but the tail would be one bin. */
+export function isLongTailed(histograms: readonly Histogram[]): boolean {
+  const low = Math.max(1, Math.min(...histograms.map(minimum)));
+  const high = Math.max(...histograms.map(maximum));
+  const [, top] = sensibleRange(histograms);
+  const cores = histograms.map((histogram) => {
+    const [p1, p99] = valuesAt(histogram, [1, 99]) as [Ns, Ns];
+    return Math.log(p99 / Math.max(p1, 1));
+  });
+  return high > top * 1.5 && Math.min(...cores) > Math.log(high / low) / 200;
+}
+
+/** How finely the values of these curves are known. */
+export function grainOf(histograms: readonly Histogram[], resolutions: readonly (Resolution | undefined)[]): Grain {
+  const scales = histograms.map(({ scale }) => scale);
+  let step = 1;
+  for (const resolution of resolutions) {
+    if (resolution === undefined || resolution.upper_ends_ns?.length) continue;
+    if (resolution.doubles_from === undefined) step = Math.max(step, resolution.step_ns);
+    else scales.push({ ...scaleOf(resolution.step_ns, 1), subBits: Math.round(Math.log2(resolution.doubles_from)) });
   }
-  const aim = Math.max((to - from) / wanted, finest);
-  const power = 10 ** Math.floor(Math.log10(aim));
-  return ns([1, 2, 5, 10].map((m) => m * power).find((w) => w >= aim * 0.9999)!);
+  return { scales, step: ns(step) };
 }
 
 const FLOOR = 0.6;
@@ -57,6 +63,32 @@ const FLOOR = 0.6;
 /** Heights for the log axis: zeros beside a filled bin come down to the floor, the others are gaps. */
 export const heights = (counts: Float64Array): (number | null)[] =>
   Array.from(counts, (n, i) => (n > 0 ? n : (counts[i - 1] ?? 0) > 0 || (counts[i + 1] ?? 0) > 0 ? FLOOR : null));
+
+function planned(store: Store, curves: readonly Curve[], zoom: readonly [number, number] | null, width: number): Plan {
+  const { tag, scale } = store.state;
+  const histograms = curves.map(({ histogram }) => histogram);
+  const isLog = scale === 'log' || (scale === 'auto' && isLongTailed(histograms));
+  const limit = store.report.summary.limit?.on === tag ? [store.report.summary.limit.limit_ns] : [];
+  const all: [Ns, Ns] = [
+    ns(Math.max(1, Math.min(...histograms.map(minimum), ...limit) * 0.9)), ns(Math.max(...histograms.map(maximum), ...limit) * 1.1)];
+  const [from, to] = zoom ? [ns(zoom[0] * 1000), ns(zoom[1] * 1000)] : isLog ? all : sensibleRange(histograms);
+
+  const wanted = Math.max(60, Math.min(260, (width - 90) / 4));
+  const grain = grainOf(histograms, curves.map(({ cell }) => cell.file?.resolution[tag]));
+  const edges = (isLog ? growingEdges : evenEdges)(from, to, wanted, grain);
+  const bins = histograms.map((histogram) => binned(histogram, edges));
+
+  const isOutside = bins.some(({ below, beyond }) => below + beyond > 0);
+  const gutter = isOutside || !isLog ? (Math.max(3, curves.length) * 9) / Math.max(200, width - 90) : 0;
+  return { curves, bins, edges, isLog, gutter, hasBelow: bins.some(({ below }) => below > 0) };
+}
+
+/** Places on the axis, as shares of the stretch between the outer edges: below 0 and above 1 are the gutters. */
+function axisOf({ edges, isLog }: Plan): (share: number) => number {
+  const first = toUs(edges[0]!);
+  const last = toUs(edges[edges.length - 1]!);
+  return isLog ? (share) => first * (last / first) ** share : (share) => first + (last - first) * share;
+}
 
 export function distribution(store: Store, zoom: readonly [number, number] | null, width: number): Drawing | string {
   const { report, state } = store;
@@ -66,84 +98,107 @@ export function distribution(store: Store, zoom: readonly [number, number] | nul
     return histogram === null ? [] : [{ cell, style: seriesStyle(slot), histogram }];
   });
   if (curves.length === 0) return `No selected cell has samples of ${word.name.toLowerCase()} here.`;
-  const histograms = curves.map(({ histogram }) => histogram);
-  const everything: [number, number] = [Math.min(...histograms.map(minimum)) / 1000, Math.max(...histograms.map(maximum)) / 1000];
-  const [lo, hi] = zoom ? [ns(zoom[0] * 1000), ns(zoom[1] * 1000)] : sensibleRange(histograms);
-  const wide = binWidth(lo, hi, Math.max(60, Math.min(260, (width - 90) / 4)), histograms);
-  const from = ns(Math.floor(lo / wide) * wide);
-  const n = Math.ceil((hi - from) / wide);
-  const bins = histograms.map((histogram) => binned(histogram, from, wide, n));
-  const xs = Array.from({ length: n + 1 }, (_, i) => (from + i * wide) / 1000);
-  const end = xs[n]!;
-  const gutter = ((end - xs[0]!) * Math.max(3, curves.length) * 9) / Math.max(200, width - 90);
+
+  const plan = planned(store, curves, zoom, width);
+  const { bins, edges, isLog, gutter, hasBelow } = plan;
+  const at = axisOf(plan);
+  const n = edges.length - 1;
+  const ends: [number, number] = [toUs(edges[0]!), toUs(edges[n]!)];
   const top = Math.max(10, ...bins.flatMap(({ counts, below, beyond }) => [...counts, below, beyond])) * 1.6;
-  const stepped = uPlot.paths.stepped!({ align: 1 });
-  const few = curves.length <= 2;
-  const under = bins.some(({ below }) => below > 0) ? gutter : 0;
-  // The word at the right needs room; a label that would run into it gives way.
-  const lastLabel = end + gutter - ((end + gutter - xs[0]!) * 62) / Math.max(200, width - 90);
-  const firstLabel = under > 0 ? xs[0]! - under + ((end + gutter - xs[0]!) * 62) / Math.max(200, width - 90) : -Infinity;
-  const beyondX = (i: number): number => end + (gutter * (i + 0.75)) / (curves.length + 0.5);
-  const belowX = (i: number): number => beyondX(i) - end + xs[0]! - gutter;
   return {
-    data: [xs, ...bins.map(({ counts }) => [...heights(counts), counts[n - 1]! > 0 ? FLOOR : null])] as uPlot.AlignedData,
+    data: [edges.map(toUs), ...bins.map(({ counts }) => [...heights(counts), counts[n - 1]! > 0 ? FLOOR : null])] as uPlot.AlignedData,
     series: curves.map(({ style }) => ({
-      stroke: style.color, width: 1.6, dash: style.dash, paths: stepped, points: { show: false },
-      ...(few ? { fill: `${style.color}1f`, fillTo: FLOOR } : {}),
+      stroke: style.color, width: 1.6, dash: style.dash, paths: uPlot.paths.stepped!({ align: 1 }), points: { show: false },
+      ...(curves.length <= 2 ? { fill: `${style.color}1f`, fillTo: FLOOR } : {}),
     })),
-    full: [everything[0] * 0.98, everything[1] * 1.02], log: false,
-    x: { range: () => [xs[0]! - under, end + gutter] }, y: { distr: 3, range: () => [FLOOR, top] },
-    xAxis: { values: (_u, splits) => splits.map((v) => (v === null || v > lastLabel || v < firstLabel ? '' : tick(v))), filter: (_u, splits) => splits.map((v) => (v > end || v < xs[0]! ? null : v)) as number[], space: 70 },
+    full: [Math.min(...curves.map(({ histogram }) => minimum(histogram))) / 1020, (Math.max(...curves.map(({ histogram }) => maximum(histogram))) * 1.02) / 1000],
+    log: isLog, limit: limitMark(report.summary.limit, state.tag, 'x'),
+    titles: { x: word.name.toLowerCase(), y: 'samples' }, legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
+    x: { ...(isLog ? { distr: 3 as const } : {}), range: () => [hasBelow ? at(-gutter) : ends[0], at(1 + gutter)] }, y: { distr: 3, range: () => [FLOOR, top] },
+    xAxis: {
+      values: (_u, splits) => splits.map((v) => (v === null ? '' : tick(v))), space: 70,
+      filter: (_u, splits) => splits.map((v) => (v > ends[1] || v < ends[0] ? null : v)) as number[],
+      ...(isLog ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => logSplits(lo, hi, 14) } : {}),
+    },
     yAxis: { splits: (_u, _i, min, max) => logSplits(Math.max(1, min), max, 7), values: (_u, splits) => splits.map(count), filter: (_u, splits) => splits },
-    draw: (u) => {
-      const ratio = devicePixelRatio;
-      const edge = u.valToPos(end, 'x', true);
-      clipped(u, (ctx) => {
-        ctx.fillStyle = ink('gutter');
-        ctx.globalCompositeOperation = 'destination-over';
-        ctx.fillRect(edge, u.bbox.top, u.bbox.left + u.bbox.width - edge, u.bbox.height);
-        if (under > 0) ctx.fillRect(u.bbox.left, u.bbox.top, u.valToPos(xs[0]!, 'x', true) - u.bbox.left, u.bbox.height);
-        ctx.globalCompositeOperation = 'source-over';
-        const stem = (at: number, n: number, style: SeriesStyle): void => {
-          if (n === 0) return;
-          const [x, y, base] = [u.valToPos(at, 'x', true), u.valToPos(n, 'y', true), u.valToPos(FLOOR, 'y', true)];
-          ctx.fillStyle = style.color;
-          ctx.fillRect(x - 2 * ratio, y, 4 * ratio, base - y);
-          marker(ctx, style.marker, x, y, 3.6 * ratio, style.color, false);
-        };
-        curves.forEach(({ style }, i) => { stem(beyondX(i), bins[i]!.beyond, style); stem(belowX(i), bins[i]!.below, style); });
-      });
-    },
-    drawUnder: (u) => {
-      const { ctx, bbox } = u;
-      ctx.save();
-      ctx.fillStyle = ink('muted');
-      ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-      ctx.textAlign = 'right';
-      ctx.textBaseline = 'top';
-      ctx.fillText('beyond', bbox.left + bbox.width, bbox.top + bbox.height + 7 * devicePixelRatio);
-      ctx.textAlign = 'left';
-      if (under > 0) ctx.fillText('below', bbox.left, bbox.top + bbox.height + 7 * devicePixelRatio);
-      ctx.restore();
-    },
-    describe: (index) => {
-      if (index >= n) return bins.map((b, i) => `${curves[i]!.cell.name} ${count(b.beyond)} beyond`).join(' · ');
-      const a = ns(from + index * wide);
-      return `${human(a)} to ${human(ns(a + wide))}: ${bins.map((b, i) => `${curves[i]!.cell.name} ${count(b.counts[index]!)}`).join(' · ')}`;
-    },
-    below: h('ul', { class: 'beyond' }, ...curves.map(({ cell }, i) => h('li', {}, h('b', {}, cell.name), ' ', beyondWords(bins[i]!, ns(from + n * wide))))),
+    draw: (u) => drawOutside(u, plan, at),
+    describe: (_index, u) => described(plan, u.posToVal((u.cursor.left ?? 0) + 0.5, 'x') * 1000),
+    below: h('ul', { class: 'beyond' }, ...curves.map(({ cell }, i) => h('li', {}, h('b', {}, cell.name), ' ', beyondWords(bins[i]!, edges[n]!)))),
+    figures: () => figures(curves),
     table: {
       caption: `Distribution of ${word.name}`, head: ['cell', 'samples', 'smallest', 'median', '99.9 %', 'largest', 'beyond the drawn range'],
       rows: curves.map(({ cell, histogram }, i) => {
         const [p50, p999] = valuesAt(histogram, [50, 99.9]);
-        return [cell.name, count(histogram.total), human(minimum(histogram)), human(p50!), human(p999!), human(highAt(histogram.scale, histogram.index[histogram.index.length - 1]!)), count(bins[i]!.beyond)];
+        return [cell.name, count(histogram.total), human(minimum(histogram)), human(p50!), human(p999!), human(maximum(histogram)), count(bins[i]!.beyond)];
       }),
     },
   };
 }
 
-function beyondWords(bins: Bins, end: Ns): string {
-  const under = bins.below > 0 ? `${count(bins.below)} below the range drawn; ` : '';
-  if (bins.beyond === 0) return `${under}none beyond ${human(end)}; largest ${human(bins.largest)}`;
-  return `${under}${count(bins.beyond)} beyond ${human(end)}; the largest ${human(bins.largest)}`;
+/** The gutters at the ends, with a stem for each cell that has samples there. */
+function drawOutside(u: uPlot, { curves, bins, gutter, hasBelow }: Plan, at: (share: number) => number): void {
+  if (gutter === 0) return;
+  const ratio = devicePixelRatio;
+  const place = (share: number): number => u.valToPos(at(share), 'x', true);
+  const { top, left, width, height } = u.bbox;
+
+  clipped(u, (ctx) => {
+    ctx.fillStyle = ink('gutter');
+    ctx.globalCompositeOperation = 'destination-over';
+    ctx.fillRect(place(1), top, left + width - place(1), height);
+    if (hasBelow) ctx.fillRect(left, top, place(0) - left, height);
+    ctx.globalCompositeOperation = 'source-over';
+
+    const stem = (x: number, n: number, style: SeriesStyle): void => {
+      if (n === 0) return;
+      const y = u.valToPos(n, 'y', true);
+      ctx.fillStyle = style.color;
+      ctx.fillRect(x - 2 * ratio, y, 4 * ratio, u.valToPos(FLOOR, 'y', true) - y);
+      marker(ctx, style.marker, x, y, 3.6 * ratio, style.color, false);
+    };
+    curves.forEach(({ style }, i) => {
+      const inside = (gutter * (i + 0.75)) / (curves.length + 0.5);
+      stem(place(1 + inside), bins[i]!.beyond, style);
+      stem(place(inside - gutter), bins[i]!.below, style);
+    });
+  });
+  gutterWords(u, bins.some(({ beyond }) => beyond > 0) ? 'beyond' : '', hasBelow ? 'below' : '');
+}
+
+/** What the gutters are, at their upper ends, where no label of the axis stands. */
+function gutterWords({ ctx, bbox }: uPlot, beyond: string, below: string): void {
+  ctx.save();
+  ctx.fillStyle = ink('muted');
+  ctx.font = font(11, devicePixelRatio);
+  ctx.textBaseline = 'bottom';
+  ctx.textAlign = 'right';
+  ctx.fillText(beyond, bbox.left + bbox.width, bbox.top - 2 * devicePixelRatio);
+  ctx.textAlign = 'left';
+  ctx.fillText(below, bbox.left, bbox.top - 2 * devicePixelRatio);
+  ctx.restore();
+}
+
+function described({ curves, bins, edges }: Plan, at: number): string {
+  const n = edges.length - 1;
+  const each = (of: (bins: Bins) => number): string => bins.map((one, i) => `${curves[i]!.cell.name} ${count(of(one))}`).join(' · ');
+  if (at >= edges[n]!) return `beyond ${human(edges[n]!)}: ${each(({ beyond }) => beyond)}`;
+  if (at < edges[0]!) return `below ${human(edges[0]!)}: ${each(({ below }) => below)}`;
+  const bin = edges.findLastIndex((edge) => edge <= at);
+  return `${human(edges[bin]!)} to ${human(edges[bin + 1]!)}: ${each(({ counts }) => counts[bin]!)}`;
+}
+
+/** The filled buckets of each histogram, as they were recorded. */
+export function figures(curves: readonly { cell: { name: string }; histogram: Histogram }[]): Figures {
+  const rows = curves.flatMap(({ cell, histogram: { scale, index, count: counts } }) =>
+    Array.from(index, (bucket, i) => [cell.name, lowAt(scale, bucket), highAt(scale, bucket), counts[i]!]));
+  return { head: ['cell', 'smallest_ns', 'largest_ns', 'samples'], rows };
+}
+
+function beyondWords({ below, beyond, largest }: Bins, end: Ns): string {
+  const parts = [
+    ...(below > 0 ? [`${count(below)} below the range drawn`] : []),
+    ...(beyond > 0 ? [`${count(beyond)} beyond ${human(end)}`] : []),
+    `largest ${human(largest)}`,
+  ];
+  return parts.join('; ');
 }

@@ -3,12 +3,23 @@ import uPlot from 'uplot';
 import { announce, hiddenTable, type Table } from '../a11y.ts';
 import { freshId, h } from '../dom.ts';
 import { zoomKey } from '../keys.ts';
+import { FIT } from '../print.ts';
 import { ink } from '../theme.ts';
+import { Legend, type Entry } from './legend.ts';
+import { apart, limitLine, type LimitMark } from './marks.ts';
+import { fileName, saveCsv, savePng, type Figures } from './save.ts';
+import { font, wordsWidth } from './text.ts';
 
-/** One drawing of a chart: plain values, made anew whenever the report's state changes. */
+/** One drawing of a chart: plain values, made again whenever the report's state changes. */
 export interface Drawing {
   data: uPlot.AlignedData; series: uPlot.Series[]; x: uPlot.Scale; y: uPlot.Scale; xAxis: uPlot.Axis; yAxis: uPlot.Axis;
   draw?: (u: uPlot) => void; drawUnder?: (u: uPlot) => void;
+  /** What stands along the axes, and the entries of the legend; these may be known only once the drawing is. */
+  titles: { x: string; y: string }; legend: readonly Entry[] | (() => readonly Entry[]);
+  /** The limit that the report judges by, where it is on what is drawn. */
+  limit: LimitMark | null;
+  /** The exact figures behind the drawing. */
+  figures: () => Figures;
   /** The readout at the data index under the cursor; null says nothing. */
   describe: (index: number, u: uPlot) => string | null;
   table: Table; below?: HTMLElement | null;
@@ -22,7 +33,11 @@ export interface Drawing {
 
 export type Draw = (zoom: readonly [number, number] | null, width: number) => Drawing | string;
 
-const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
+/** Below this width a chart has narrower axes. */
+const NARROW = 480;
+
+/** Where the legend begins, CSS pixels from the chart's corner. */
+const LEGEND = { left: 12, top: 8 } as const;
 
 /** A figure with a plot in it. */
 export class Chart {
@@ -36,6 +51,9 @@ export class Chart {
   private readonly buttons: HTMLElement;
   private u: uPlot | null = null;
   private drawing: Drawing | null = null;
+  private legend: Legend | null = null;
+  private linked: readonly Chart[] = [];
+  private isFollowing = false;
   private zoom: readonly [number, number] | null = null;
   private width = 0;
 
@@ -46,13 +64,17 @@ export class Chart {
       onkeydown: (event) => this.key(event as KeyboardEvent),
     });
     this.plot.style.minHeight = `${height}px`;
+    const saving = (kind: string, what: string, act: () => void): HTMLElement =>
+      h('button', { type: 'button', class: 'quiet', 'aria-label': `${kind}: save ${title} ${what}`, title: `Save ${what}`, onclick: act }, kind);
     const button = (key: string, sign: string, label: string): HTMLElement =>
       h('button', { type: 'button', class: 'quiet', 'aria-label': `${sign === 'All' ? 'All: show everything' : label}, ${title}`, title: label, onclick: () => this.act(key) }, sign);
-    this.buttons = h('div', { class: 'zoom' }, button('+', '+', 'Zoom in'), button('-', '−', 'Zoom out'), button('0', 'All', 'Show everything'));
+    this.buttons = h('div', { class: 'zoom' }, button('+', '+', 'Zoom in'), button('-', '−', 'Zoom out'), button('0', 'All', 'Show everything'),
+      saving('PNG', 'as a picture', () => this.savePicture()), saving('CSV', 'with its exact figures', () => this.saveFigures()));
     this.figure = h('figure', { id, class: 'chart', 'aria-labelledby': titleId },
       h('figcaption', {}, h('h3', { id: titleId }, title, this.subject), this.buttons, h('p', {}, lead)),
       this.extra, this.plot, this.readout, this.below, this.behind);
     new ResizeObserver(() => this.fit()).observe(this.plot);
+    this.plot.addEventListener(FIT, () => this.redraw());
   }
 
   private fit(): void {
@@ -61,7 +83,7 @@ export class Chart {
     this.redraw();
   }
 
-  /** Draws anew from the state as it is now. */
+  /** Draws again from the state as it is now. */
   redraw(): void {
     const width = Math.floor(this.plot.clientWidth);
     if (width === 0) return;
@@ -87,12 +109,39 @@ export class Chart {
     this.readout.textContent = '';
   }
 
+  private axes(d: Drawing, width: number): uPlot.Axis[] {
+    const axis = {
+      stroke: ink('muted'), font: font(12), labelFont: font(12), labelSize: 18, labelGap: 0,
+      grid: { stroke: ink('grid'), width: 1 }, ticks: { stroke: ink('grid'), width: 1, size: 4 }, border: { show: false },
+    };
+    const values = d.xAxis.values as uPlot.Axis.DynamicValues;
+    const spaced: uPlot.Axis.DynamicValues = (u, splits, ...more) => {
+      const words = values(u, splits, ...more).map((word) => String(word ?? ''));
+      return apart(words, splits.map((split) => (split === null ? NaN : u.valToPos(split, 'x'))), u.width - 12 - u.over.offsetLeft, wordsWidth);
+    };
+    return [
+      { ...axis, size: 32, gap: 6, label: d.titles.x, ...d.xAxis, values: spaced },
+      { ...axis, size: width < NARROW ? 56 : 64, gap: 6, label: d.titles.y, ...d.yAxis },
+    ];
+  }
+
+  /** What lies over everything: the limit and the legend. */
+  private drawOver(u: uPlot, d: Drawing): void {
+    d.draw?.(u);
+    if (d.limit) limitLine(u, d.limit);
+    const legend = typeof d.legend === 'function' ? new Legend(d.legend(), this.legendRoom(u.width)) : this.legend;
+    legend?.draw(u.ctx, LEGEND.left * devicePixelRatio, LEGEND.top * devicePixelRatio, devicePixelRatio);
+  }
+
+  private legendRoom(width: number): number { return width - 2 * LEGEND.left; }
+
   private options(d: Drawing, width: number): uPlot.Options {
-    const axis = { stroke: ink('muted'), font: FONT, grid: { stroke: ink('grid'), width: 1 }, ticks: { stroke: ink('grid'), width: 1, size: 4 }, border: { show: false } };
+    this.legend = new Legend(typeof d.legend === 'function' ? d.legend() : d.legend, this.legendRoom(width));
+    const above = this.legend.height;
     return {
-      width, height: this.height, legend: { show: false }, padding: [12, 24, 0, 0],
+      width, height: this.height + above, legend: { show: false }, padding: [LEGEND.top + above + 4, 24, 2, 4],
       scales: { x: { time: false, ...d.x }, y: d.y },
-      axes: [{ ...axis, size: 34, gap: 6, ...d.xAxis }, { ...axis, size: 66, gap: 6, ...d.yAxis }],
+      axes: this.axes(d, width),
       series: [{}, ...d.series],
       cursor: {
         y: d.yCursor ?? false, points: { show: false }, drag: { x: true, y: false, setScale: false },
@@ -100,7 +149,7 @@ export class Chart {
       },
       hooks: {
         ...(d.drawUnder ? { drawAxes: [d.drawUnder] } : {}),
-        ...(d.draw ? { draw: [d.draw] } : {}),
+        draw: [(u) => this.drawOver(u, d)],
         setCursor: [(u) => this.read(u)],
         setSelect: [(u) => this.selected(u)],
       },
@@ -111,6 +160,37 @@ export class Chart {
     const index = u.cursor.idx;
     const text = index === null || index === undefined || (u.cursor.left ?? -1) < 0 ? null : this.drawing?.describe(index, u) ?? null;
     this.readout.textContent = text ?? '';
+
+    if (this.isFollowing) return;
+    const left = u.cursor.left ?? -1;
+    const at = left < 0 ? null : u.posToVal(left, 'x');
+    this.linked.forEach((chart) => chart.follow(at));
+  }
+
+  /** Has these charts show their cursor where this one has its own; all of them have the same kind of x axis. */
+  lead(charts: readonly Chart[]): void { this.linked = charts; }
+
+  private follow(at: number | null): void {
+    const { u } = this;
+    if (u === null) return;
+    const { min, max } = u.scales['x']!;
+    const isInside = at !== null && at >= min! && at <= max!;
+
+    this.isFollowing = true;
+    u.setCursor({ left: isInside ? u.valToPos(at, 'x') : -10, top: -10 });
+    this.isFollowing = false;
+  }
+
+  /** The name of this chart's files. */
+  private name(): string { return fileName('onbeat', this.title, this.of()); }
+
+  private savePicture(): void {
+    const canvas = this.u?.ctx.canvas;
+    if (canvas) savePng(this.name(), `${this.title}, ${this.of()}`, canvas, devicePixelRatio);
+  }
+
+  private saveFigures(): void {
+    if (this.drawing !== null) saveCsv(this.name(), this.drawing.figures());
   }
 
   private selected(u: uPlot): void {

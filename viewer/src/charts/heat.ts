@@ -1,14 +1,15 @@
 // Time × latency, the count as colour: shows modes and drift that maxima hide.
 import type uPlot from 'uplot';
 import { thinned } from '../a11y.ts';
-import { midAt, valuesAt } from '../histogram.ts';
-import { extent, placed, type Placed } from '../model.ts';
+import { highAt, lowAt, midAt, valuesAt } from '../histogram.ts';
+import { extent, placed, type Cell, type Placed } from '../model.ts';
 import type { Store } from '../state.ts';
 import { cividis, theme } from '../theme.ts';
 import { count, human, moment, ns, sec, tick } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import type { Drawing } from './frame.ts';
-import { clockAxis, limitLine, logRange, timeAxis } from './marks.ts';
+import { clockAxis, clockTitle, limitMark, logRange, timeAxis } from './marks.ts';
+import type { Figures } from './save.ts';
 
 /** Counts by column (interval) and row (log latency). */
 export interface HeatCells { rows: number; counts: Float32Array[] }
@@ -36,8 +37,8 @@ export function heatColor(n: number, most: number): readonly [number, number, nu
   return cividis(theme() === 'dark' ? 0.25 + 0.75 * t : 0.92 * (1 - t));
 }
 
-/** Paints the cells into an image of `width` columns; where several intervals share one, their counts add up. */
-function paint(u: uPlot, intervals: readonly Placed[], heat: HeatCells, onMost: (most: number) => void): void {
+/** Paints the cells into an image of `width` columns; where several intervals share one, their counts add up. Returns the largest of them. */
+function paint(u: uPlot, intervals: readonly Placed[], heat: HeatCells): number {
   const { ctx, bbox } = u;
   const width = Math.round(bbox.width);
   const image = new ImageData(width, heat.rows);
@@ -51,7 +52,6 @@ function paint(u: uPlot, intervals: readonly Placed[], heat: HeatCells, onMost: 
     }
   });
   const most = sums.reduce((a, b) => Math.max(a, b), 1);
-  onMost(most);
   for (let i = 0; i < sums.length; i++) {
     if (sums[i] === 0) continue;
     const [r, g, b] = heatColor(sums[i]!, most);
@@ -65,19 +65,28 @@ function paint(u: uPlot, intervals: readonly Placed[], heat: HeatCells, onMost: 
   ctx.imageSmoothingEnabled = false;
   ctx.drawImage(layer, bbox.left, bbox.top, width, bbox.height);
   ctx.restore();
+  return most;
 }
 
-/** The colours' key: a strip with the counts at its ends. */
-export function heatKey(canvas: HTMLCanvasElement): void {
-  const ctx = canvas.getContext('2d')!;
-  for (let x = 0; x < canvas.width; x++) {
-    ctx.fillStyle = `rgb(${heatColor(Math.exp((x / canvas.width) * Math.log(1000)), 1000).join(' ')})`;
-    ctx.fillRect(x, 0, 1, canvas.height);
+/** The colours' key: a colour for each share of the strip. */
+const key = (share: number): string => `rgb(${heatColor(Math.exp(share * Math.log(1000)), 1000).join(' ')})`;
+
+/** The filled buckets of every interval. */
+function figures(cell: Cell, intervals: readonly Placed[]): Figures {
+  function* rows(): Generator<(string | number)[]> {
+    for (const { from, to, line } of intervals) {
+      const histogram = line.histogram();
+      for (let i = 0; i < (histogram?.index.length ?? 0); i++) {
+        const { scale, index, count: counts } = histogram!;
+        yield [cell.name, Number(from.toFixed(6)), Number(to.toFixed(6)), lowAt(scale, index[i]!), highAt(scale, index[i]!), counts[i]!];
+      }
+    }
   }
+  return { head: ['cell', 'from_s', 'to_s', 'smallest_ns', 'largest_ns', 'samples'], rows: rows() };
 }
 
 export function heatMap(
-  store: Store, height: number, setRange: (range: readonly [number, number] | null) => void, onMost: (most: number) => void,
+  store: Store, height: number, setRange: (range: readonly [number, number] | null) => void,
 ): Drawing | string {
   const { report, state } = store;
   const word = seriesWord(state.tag);
@@ -90,33 +99,40 @@ export function heatMap(
   if (ends.length === 0) return `${cell.name} has no samples of ${word.name.toLowerCase()} here.`;
   const smallest = ends.reduce((a, [b]) => Math.min(a, b), Infinity) / 1000;
   const largest = ends.reduce((a, [, b]) => Math.max(a, b), 0) / 1000;
-  const narrow = largest / smallest < 4;
-  const limit = report.summary.limit?.on === state.tag ? report.summary.limit : null;
-  const [low, high] = narrow ? [smallest * 0.995, largest * 1.005] : logRange(smallest, largest);
+  const limit = limitMark(report.summary.limit, state.tag, 'y');
+  const narrow = Math.max(largest, limit?.us ?? 0) / Math.min(smallest, limit?.us ?? Infinity) < 4;
+  const [low, high] = narrow ? [Math.min(smallest, limit?.us ?? Infinity) * 0.995, Math.max(largest, limit?.us ?? 0) * 1.005]
+    : logRange(Math.min(smallest, limit?.us ?? Infinity), Math.max(largest, (limit?.us ?? 0) * 1.1));
   const heat = heatCells(intervals, low, high, Math.floor((height - 44) / 3));
-  const full = extent(report, [cell], state.clock);
+  const full = extent(report, store.timed(), state.clock);
   const [min, max] = state.range ?? full;
   const xs = intervals.map(({ from }) => from as number);
+  let most = 1;
   return {
     data: [xs, xs.map(() => low)] as uPlot.AlignedData, series: [{ show: true, stroke: 'transparent', points: { show: false }, paths: () => null }],
-    full, log: false, onRange: setRange, yCursor: true,
+    full, log: false, onRange: setRange, yCursor: true, limit,
+    titles: { x: clockTitle(state.clock), y: word.name.toLowerCase() },
+    legend: () => [{ words: cell.name }, { words: `1 to ${count(most)} samples`, strip: key }],
     x: { range: () => [min, max] }, y: { distr: 3, range: () => [low, high] },
     xAxis: { ...clockAxis(), grid: { show: false } },
-    yAxis: { ...timeAxis(), ...(narrow ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => [0, 1, 2, 3, 4].map((i) => Number((lo * (hi / lo) ** (i / 4)).toPrecision(4))) } : {}), grid: { show: false } },
-    drawUnder: (u) => paint(u, intervals, heat, onMost),
-    draw: (u) => { if (limit) limitLine(u, limit.limit_ns / 1000, `limit ${human(limit.limit_ns)}`); },
+    yAxis: { ...timeAxis(), ...(narrow ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => [0, 1, 2, 3, 4].map((i) => Number((lo * (hi / lo) ** (i / 4)).toPrecision(3))) } : {}), grid: { show: false } },
+    drawUnder: (u) => { most = paint(u, intervals, heat); },
     describe: (_index, u) => {
       const t = u.posToVal(u.cursor.left ?? 0, 'x');
       const i = intervals.findLastIndex(({ from, to }) => from <= t + 1e-6 && to > t - 1e-6);
       if (i < 0) return `at ${moment(sec(t))}: no recording`;
+      const isPointed = (u.cursor.top ?? -1) >= 0;
       const y = u.posToVal(u.cursor.top ?? 0, 'y');
       const row = Math.floor((Math.log(y / low) / Math.log(high / low)) * heat.rows);
       const histogram = intervals[i]!.line.histogram();
       const [p50, p99] = histogram ? valuesAt(histogram, [50, 99]) : [];
       const range = [row, row + 1].map((r) => tick(Number((low * (high / low) ** (r / heat.rows)).toPrecision(4))));
       const median = p50 !== undefined ? `; median ${human(p50)}, 99 % ${human(p99!)}` : '';
+      // Where another chart leads the cursor, it has a time and no latency.
+      if (!isPointed) return `at ${moment(intervals[i]!.from)}: ${count(histogram?.total ?? 0)} samples${median}`;
       return `at ${moment(intervals[i]!.from)}, ${range[0]} to ${range[1]}: ${count(heat.counts[i]![row] ?? 0)} samples${median}`;
     },
+    figures: () => figures(cell, intervals),
     table: {
       caption: `${word.name} of ${cell.name} over time, at most 60 intervals`, head: ['time', 'samples', 'median', '99 %', 'largest'],
       rows: thinned(intervals, 60).flatMap(({ from, line }) => {

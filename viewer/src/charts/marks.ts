@@ -1,8 +1,11 @@
 // Axes and marks that several charts share.
 import type uPlot from 'uplot';
+import type { Clock } from '../model.ts';
+import type { Limit } from '../summary.ts';
 import type { Marker } from '../theme.ts';
 import { ink } from '../theme.ts';
-import { tick } from '../units.ts';
+import { human, tick } from '../units.ts';
+import { font } from './text.ts';
 
 /** Round stops on a log axis: decades, with 2 and 5 between when there are few. */
 export function logSplits(min: number, max: number, most = 9): number[] {
@@ -41,6 +44,9 @@ export function clockTick(t: number, step: number): string {
 export const clockAxis = (): uPlot.Axis => ({
   incrs: CLOCK_STEPS, space: 80, values: (_u, splits, _i, _space, step) => splits.map((t) => clockTick(Number(t.toFixed(6)), step)),
 });
+
+/** What an axis of time counts. */
+export const clockTitle = (clock: Clock): string => (clock === 'own' ? 'measured time' : 'time since the first recording began');
 
 /** A log scale whose ends are pushed out to the next 1, 2 or 5. */
 export function logRange(low: number, high: number): [number, number] {
@@ -84,31 +90,75 @@ export function clipped(u: uPlot, draw: (ctx: CanvasRenderingContext2D) => void)
   ctx.restore();
 }
 
-/** The line of the limit, with its word. */
-export function limitLine(u: uPlot, us: number, word: string): void {
+/**
+ * The words that fit along an axis of `room` pixels, at their places; where two would run into each other, or one out of the
+ * chart, the later gives way to an empty one.
+ */
+export function apart(words: readonly string[], places: readonly number[], room: number, width: (words: string) => number): string[] {
+  let free = -Infinity;
+  return words.map((word, i) => {
+    const half = width(word) / 2;
+    const at = places[i]!;
+    if (word === '' || !(at - half >= free) || at + half > room) return '';
+    free = at + half + 6;
+    return word;
+  });
+}
+
+/** The limit in a chart: its place in µs, the axis that it is a value of, and its words. */
+export interface LimitMark { us: number; axis: 'x' | 'y'; words: string }
+
+/** The report's limit as a mark, where it is on the series that is drawn. */
+export const limitMark = (limit: Limit | null, tag: string, axis: 'x' | 'y'): LimitMark | null =>
+  limit?.on === tag ? { us: limit.limit_ns / 1000, axis, words: `limit ${human(limit.limit_ns)}` } : null;
+
+/** The line of the limit, with its words; where it is outside of what is drawn, the words with an arrow. */
+export function limitLine(u: uPlot, limit: LimitMark): void {
   const { ctx, bbox } = u;
-  const y = Math.round(u.valToPos(us, 'y', true));
-  if (!(y >= bbox.top && y <= bbox.top + bbox.height)) return;
-  const ratio = devicePixelRatio;
+  const at = Math.round(u.valToPos(limit.us, limit.axis, true));
+  const start = limit.axis === 'x' ? bbox.left : bbox.top;
+  const end = start + (limit.axis === 'x' ? bbox.width : bbox.height);
+  const isInside = at >= start && at <= end;
+
   ctx.save();
-  ctx.strokeStyle = ctx.fillStyle = ink('bad');
-  ctx.lineWidth = 1.5 * ratio;
-  ctx.setLineDash([6 * ratio, 4 * ratio]);
-  ctx.beginPath();
-  ctx.moveTo(bbox.left, y);
-  ctx.lineTo(bbox.left + bbox.width, y);
-  ctx.stroke();
-  ctx.font = `600 ${12 * ratio}px system-ui, sans-serif`;
-  ctx.textAlign = 'left';
-  const above = y - bbox.top > 20 * ratio;
-  ctx.textBaseline = above ? 'bottom' : 'top';
-  const width = ctx.measureText(word).width;
-  const at = y + (above ? -3 : 4) * ratio;
+  ctx.strokeStyle = ink('bad');
+  ctx.lineWidth = 1.5 * devicePixelRatio;
+  ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
+  if (isInside) {
+    ctx.beginPath();
+    ctx.moveTo(limit.axis === 'x' ? at : bbox.left, limit.axis === 'x' ? bbox.top : at);
+    ctx.lineTo(limit.axis === 'x' ? at : bbox.left + bbox.width, limit.axis === 'x' ? bbox.top + bbox.height : at);
+    ctx.stroke();
+  }
+  if (limit.axis === 'x') wordsBeside(u, isInside ? limit.words : at > end ? `${limit.words} →` : `← ${limit.words}`, Math.max(start, Math.min(end, at)));
+  else wordsAbove(u, isInside ? limit.words : at < start ? `${limit.words} ↑` : `${limit.words} ↓`, Math.max(start, Math.min(end, at)));
+  ctx.restore();
+}
+
+/** Words beside a line that stands at `x`, at the top, on the side that has room. */
+function wordsBeside(u: uPlot, words: string, x: number): void {
+  const isLeft = x > u.bbox.left + u.bbox.width / 2;
+  u.ctx.textAlign = isLeft ? 'right' : 'left';
+  onPaper(u, words, x + (isLeft ? -8 : 8) * devicePixelRatio, u.bbox.top + 4 * devicePixelRatio);
+}
+
+/** Words above a line at the height `y`, or below it at the top, at the left end. */
+function wordsAbove(u: uPlot, words: string, y: number): void {
+  const isAbove = y - u.bbox.top > 20 * devicePixelRatio;
+  u.ctx.textAlign = 'left';
+  onPaper(u, words, u.bbox.left + 8 * devicePixelRatio, y + (isAbove ? -18 : 4) * devicePixelRatio);
+}
+
+/** Words in the limit's colour on a strip of the page's own, their upper end at `y`. */
+function onPaper({ ctx }: uPlot, words: string, x: number, y: number): void {
+  const ratio = devicePixelRatio;
+  ctx.font = font(12, ratio, 600);
+  ctx.textBaseline = 'top';
+  const width = ctx.measureText(words).width;
   ctx.globalAlpha = 0.85;
   ctx.fillStyle = ink('surface');
-  ctx.fillRect(bbox.left + 4 * ratio, above ? at - 15 * ratio : at - ratio, width + 8 * ratio, 16 * ratio);
+  ctx.fillRect((ctx.textAlign === 'right' ? x - width : x) - 4 * ratio, y - ratio, width + 8 * ratio, 16 * ratio);
   ctx.globalAlpha = 1;
   ctx.fillStyle = ink('bad');
-  ctx.fillText(word, bbox.left + 8 * ratio, at);
-  ctx.restore();
+  ctx.fillText(words, x, y);
 }

@@ -10,7 +10,8 @@ import { ink, seriesStyle } from '../theme.ts';
 import { duration, human, moment, ns, sec, toUs, type Sec } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import type { Drawing } from './frame.ts';
-import { clipped, clockAxis, limitLine, logRange, marker, timeAxis } from './marks.ts';
+import { clipped, clockAxis, clockTitle, limitMark, logRange, marker, timeAxis } from './marks.ts';
+import type { Figures } from './save.ts';
 
 type Points = [number[], (number | null)[]];
 const exact = (t: number): number => Math.round(t * 1e6) / 1e6;
@@ -130,7 +131,7 @@ function drawContext(u: uPlot, store: Store, cells: readonly Cell[]): void {
   });
 }
 
-/** Where the recording has a hole for a reason that its notes tell: hatched what was left out, a line where the run was gone on with. */
+/** Where the recording has a hole for a reason that is in its notes: hatched what was left out, a line where the run was resumed. */
 function drawHoles(u: uPlot, store: Store, cells: readonly Cell[]): void {
   const ratio = devicePixelRatio;
   const { top, height } = u.bbox;
@@ -175,8 +176,8 @@ export function holesInWords(cells: readonly Cell[]): string {
   const some = (holes: (cell: Cell) => number): boolean => cells.some((cell) => holes(cell) > 0);
   return [
     some(({ file }) => file?.exclusions.length ?? 0) ? 'Hatched: left out, because something around the loop changed (see the notes).' : '',
-    some((cell) => alarmsIn(cell).length) ? 'Triangles at the top: bus or robot say that something is wrong (see the events).' : '',
-    some(({ file }) => file?.resumes.length ?? 0) ? 'Dashed line: the run was gone on with here.' : '',
+    some((cell) => alarmsIn(cell).length) ? 'Triangles at the top: alarms of bus or robot (see the events).' : '',
+    some(({ file }) => file?.resumes.length ?? 0) ? 'Dashed line: the run was resumed here.' : '',
   ].filter((words) => words !== '').join(' ');
 }
 
@@ -212,7 +213,7 @@ function drawLost(u: uPlot, store: Store, cells: readonly Cell[]): void {
 export function maxima(store: Store, setRange: (range: readonly [number, number] | null) => void, width: number): Drawing | string {
   const { report, state } = store;
   const word = seriesWord(state.tag);
-  const full = extent(report, store.selected().map(({ cell }) => cell), state.clock);
+  const full = extent(report, store.timed(), state.clock);
   const [min, max] = state.range ?? full;
   const curves = store.selected().map(({ cell, slot }) =>
     ({ cell, style: seriesStyle(slot), ...joined(peaks(report, cell, state.tag, state.clock), (width - 90) / 4, [min, max]) }))
@@ -229,18 +230,18 @@ export function maxima(store: Store, setRange: (range: readonly [number, number]
     }
   }
   const data = uPlot.join(tables as uPlot.AlignedData[]);
-  const limit = report.summary.limit?.on === state.tag ? report.summary.limit : null;
+  const limit = limitMark(report.summary.limit, state.tag, 'y');
   const seen = tables.flatMap(([xs, ys]) => ys.filter((y, i) => y !== null && xs[i]! >= min - 1 && xs[i]! <= max + 1)) as number[];
   const bounds = seen.length > 0 ? seen : [1, 10];
-  const range = logRange(reduceMin(bounds) * 0.9, Math.max(reduceMax(bounds), limit ? toUs(limit.limit_ns) : 0) * 1.1);
+  const range = logRange(Math.min(reduceMin(bounds), limit?.us ?? Infinity) * 0.9, Math.max(reduceMax(bounds), limit?.us ?? 0) * 1.1);
   return {
-    data, series, full, log: false, onRange: setRange,
+    data, series, full, log: false, onRange: setRange, limit,
+    titles: { x: clockTitle(state.clock), y: `largest ${word.name.toLowerCase()}` }, legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
     x: { range: () => [min, max] }, y: { distr: 3, range: () => range },
     xAxis: clockAxis(),
     yAxis: timeAxis(),
     drawUnder: (u) => drawContext(u, store, cells),
     draw: (u) => {
-      if (limit) limitLine(u, toUs(limit.limit_ns), `limit ${human(limit.limit_ns)}`);
       clipped(u, (ctx) => curves.forEach(({ style }, n) => {
         const [xs, ys] = tables[n]!;
         const inside = xs.flatMap((x, i) => (x >= min && x <= max && ys[i] !== null ? [i] : []));
@@ -252,7 +253,7 @@ export function maxima(store: Store, setRange: (range: readonly [number, number]
       drawLost(u, store, cells);
       drawAlarms(u, store, cells);
     },
-    below: legend(curves.some(({ by }) => by > 1) ? `Each step is the largest of up to ${duration(sec(Math.max(...curves.map(({ steps }) => steps[0]!.to - steps[0]!.from))))}; zoom in for finer ones.` : '', holesInWords(cells)),
+    below: explained(curves.some(({ by }) => by > 1) ? `Each step is the largest of up to ${duration(sec(Math.max(...curves.map(({ steps }) => steps[0]!.to - steps[0]!.from))))}; zoom in for finer ones.` : '', holesInWords(cells)),
     describe: (index) => {
       const t = data[0][index]!;
       const values = curves.flatMap(({ cell, steps }) => {
@@ -261,6 +262,7 @@ export function maxima(store: Store, setRange: (range: readonly [number, number]
       });
       return `at ${moment(sec(t))}: ${values.length > 0 ? values.join(' · ') : 'no recording'}`;
     },
+    figures: () => figures(store, cells),
     table: {
       caption: `Largest ${word.name} over time, at most 60 intervals of each cell`, head: ['time', 'cell', 'largest'],
       rows: curves.flatMap(({ cell, steps }) => thinned(steps, 60).map(({ from, max: value }) => [moment(from), cell.name, human(ns(value))])),
@@ -268,7 +270,15 @@ export function maxima(store: Store, setRange: (range: readonly [number, number]
   };
 }
 
-const legend = (...sentences: string[]): HTMLElement | null => {
+/** Every step of each cell in the range that is shown, none joined. */
+function figures({ report, state }: Store, cells: readonly Cell[]): Figures {
+  const rows = cells.flatMap((cell) => peaks(report, cell, state.tag, state.clock)
+    .filter(({ from, to }) => state.range === null || (to > state.range[0] && from < state.range[1]))
+    .map(({ from, to, max }) => [cell.name, exact(from), exact(to), max]));
+  return { head: ['cell', 'from_s', 'to_s', 'largest_ns'], rows };
+}
+
+const explained = (...sentences: string[]): HTMLElement | null => {
   const said = sentences.filter((words) => words !== '').join(' ');
   return said === '' ? null : h('p', { class: 'readout' }, said);
 };

@@ -1,13 +1,14 @@
 // Percentiles on the 1/(1-p) axis: every decade to the right is one more nine.
 import uPlot from 'uplot';
-import { isSupported, maximum, valuesAt, type Histogram } from '../histogram.ts';
+import { isSupported, maximum, rankOf, valuesAt, type Histogram } from '../histogram.ts';
 import { histogramOf } from '../model.ts';
 import type { Store } from '../state.ts';
 import { seriesStyle } from '../theme.ts';
 import { human, ns, percent, toUs } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import type { Drawing } from './frame.ts';
-import { clipped, limitLine, logRange, logSplits, marker, timeAxis } from './marks.ts';
+import { clipped, limitMark, logRange, logSplits, marker, timeAxis } from './marks.ts';
+import type { Figures } from './save.ts';
 
 const STEPS = 48;
 const asPercent = (x: number): number => 100 * (1 - 1 / x);
@@ -36,6 +37,16 @@ export function percentileCurve(histogram: Histogram, grid: readonly number[]): 
 
 const nines = (x: number): string => (x < 1.5 ? '0' : percent(asPercent(Math.round(x))));
 
+/** Each curve's values where it is drawn, with the samples above each. */
+export function figures(curves: readonly { cell: { name: string }; histogram: Histogram }[], grid: readonly number[]): Figures {
+  const rows = curves.flatMap(({ cell, histogram }) => {
+    const shares = grid.filter((x) => x < histogram.total).map(asPercent).concat(100);
+    const values = valuesAt(histogram, shares);
+    return shares.map((share, i) => [cell.name, Number(share.toPrecision(12)), values[i]!, histogram.total - rankOf(share, histogram.total), String(isSupported(share, histogram.total))]);
+  });
+  return { head: ['cell', 'percentile_percent', 'value_ns', 'samples_above', 'supported'], rows };
+}
+
 export function percentiles(store: Store, zoom: readonly [number, number] | null): Drawing | string {
   const { report, state } = store;
   const word = seriesWord(state.tag);
@@ -51,14 +62,15 @@ export function percentiles(store: Store, zoom: readonly [number, number] | null
     { stroke: style.color, width: 2, paths: stepped, points: { show: false } },
     { stroke: style.color, width: 1.5, dash: [2, 4], paths: stepped, points: { show: false } },
   ]);
-  const limit = report.summary.limit?.on === state.tag ? report.summary.limit : null;
+  const limit = limitMark(report.summary.limit, state.tag, 'y');
   const all = parts.flatMap(({ solid, hollow }) => [...solid, ...hollow]).filter((v) => v !== null);
-  const range = logRange(Math.min(...all), Math.max(Math.max(...all) * 1.15, limit ? toUs(limit.limit_ns) * 1.2 : 0));
+  const range = logRange(Math.min(...all, limit?.us ?? Infinity), Math.max(Math.max(...all) * 1.15, (limit?.us ?? 0) * 1.2));
   const full: [number, number] = [1, grid[grid.length - 1]! * 1.15];
   const [min, max] = zoom ?? full;
   return {
     data: [grid, ...parts.flatMap(({ solid, hollow }) => [solid, hollow])] as uPlot.AlignedData,
-    series, full, log: true,
+    series, full, log: true, limit,
+    titles: { x: 'share of the samples at or below', y: word.name.toLowerCase() }, legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
     x: { distr: 3, range: () => [min, max] }, y: { distr: 3, range: () => range },
     xAxis: {
       splits: (_u, _i, lo, hi) => logSplits(lo, hi, 12).filter((v) => v === 1 || Number.isInteger(Math.log10(v)) || v === 2),
@@ -66,7 +78,6 @@ export function percentiles(store: Store, zoom: readonly [number, number] | null
     },
     yAxis: timeAxis(),
     draw: (u) => {
-      if (limit) limitLine(u, toUs(limit.limit_ns), `limit ${human(limit.limit_ns)}`);
       clipped(u, (ctx) => parts.forEach(({ solid, hollow }, n) => grid.forEach((x, i) => {
         const whole = Math.abs(Math.log10(x) % 1) < 1e-9 || x === curves[n]!.histogram.total;
         const value = solid[i] ?? hollow[i];
@@ -84,8 +95,9 @@ export function percentiles(store: Store, zoom: readonly [number, number] | null
       });
       return `at ${percent(Number(asPercent(x).toPrecision(7)))}: ${values.join(' · ')}`;
     },
+    figures: () => figures(curves, grid),
     table: {
-      caption: `Percentiles of ${word.name}; ° marks a figure with fewer than ten samples above it`,
+      caption: `Percentiles of ${word.name}; ° marks fewer than 10 samples beyond this value`,
       head: ['percentile', ...curves.map(({ cell }) => cell.name)],
       rows: [50, 90, 99, 99.9, 99.99, 99.999, 100].map((p) => [percent(p), ...curves.map(({ histogram }) =>
         (p === 100 ? human(maximum(histogram)) : human(valuesAt(histogram, [p])[0]!) + (isSupported(p, histogram.total) ? '' : '°')))]),

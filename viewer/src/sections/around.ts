@@ -35,7 +35,7 @@ class Around {
   constructor(private readonly line: Timeline, private readonly note: WindowNote, private readonly culprit: number | null, spike: Spike) {
     this.view = viewOf(line, 'spike');
     const id = freshId('around');
-    const left = note.left_out > 0 ? ` ${count(note.left_out)} events farther from it found no room.` : '';
+    const left = note.left_out > 0 ? ` ${count(note.left_out)} events farther away were dropped (buffer full).` : '';
     this.lanes.tabIndex = 0;
     this.lanes.setAttribute('role', 'application');
     this.lanes.setAttribute('aria-labelledby', id);
@@ -124,11 +124,11 @@ class Around {
 /** Why the events around a spike are not there. */
 const GONE: Readonly<Record<string, string>> = {
   not_among_worst: 'The events around it were not kept: 32 spikes before it were worse.',
-  no_room: 'The events around it were not kept: the recording’s room for them was used up.',
+  no_room: 'The events around it were dropped (buffer full).',
   no_events: 'The flight recorder had no event of the loop’s CPU.',
 };
 
-/** The lanes, or a line that says why there are none; null when nobody looked. */
+/** The lanes, or a line that says why there are none; null where it was not analysed. */
 export function around(spike: Spike, note: WindowNote | undefined, command: string): HTMLElement | null {
   if (note === undefined) return spike.window !== undefined && spike.window in GONE ? h('p', { class: 'muted' }, GONE[spike.window]!) : null;
   try {

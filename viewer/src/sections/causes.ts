@@ -1,4 +1,4 @@
-// Why it was late: causes by cell, and what would remove each.
+// Causes of latency: causes by cell, and what would remove each.
 import { adviceAgainst, NO_REMEDY, type Situation } from '../advice.ts';
 import { CAUSES, causeWord, explained, inWords, joinCounts, LINKS, mainCause, mostFrequent, type Counts, type Explained } from '../causes.ts';
 import { choice, h, section } from '../dom.ts';
@@ -30,22 +30,22 @@ export function accounted(counts: Counts): string {
 
 function chart(cells: readonly Explained[], kinds: readonly string[], measure: Measure): HTMLElement {
   return h('div', { class: 'cause-chart' }, ...cells.map((cell) => {
-    const looked = cell.lookedAt < cell.spikes ? `${count(cell.lookedAt)} of ${spikesWord(cell.spikes)}` : spikesWord(cell.spikes);
+    const spikes = cell.analysed < cell.spikes ? `${count(cell.analysed)} of ${spikesWord(cell.spikes)}` : spikesWord(cell.spikes);
     const pieces = kinds.flatMap((kind) => {
       const one = cell.counts[kind];
       return one === undefined ? [] : [{ kind, size: sizeOf(one, measure), label: sizeWord(one, measure),
         title: `${causeWord(kind).words}: ${spikesWord(one.spikes)}, ${human(one.lateness_ns)} late in all, worst ${human(one.worst_ns)}` }];
     });
     return h('div', { class: 'cause-row', 'aria-hidden': 'true' }, h('b', {}, cell.name), dividedBar(pieces),
-      h('span', { class: 'total' }, measure === 'spikes' ? looked : human(cell.lateness)));
+      h('span', { class: 'total' }, measure === 'spikes' ? spikes : human(cell.lateness)));
   }));
 }
 
 function hiddenTable(cells: readonly Explained[], kinds: readonly string[]): HTMLElement {
   return h('div', { class: 'vh' }, h('table', {}, h('caption', {}, 'Causes by cell: number of spikes and lateness in all, by main cause'),
-    h('thead', {}, h('tr', {}, ...['cell', 'spikes', 'looked at', 'lateness', 'accounted for', ...kinds.map((kind) => causeWord(kind).words)].map((head) => h('th', { scope: 'col' }, head)))),
+    h('thead', {}, h('tr', {}, ...['cell', 'spikes', 'analysed', 'lateness', 'accounted for', ...kinds.map((kind) => causeWord(kind).words)].map((head) => h('th', { scope: 'col' }, head)))),
     h('tbody', {}, ...cells.map((cell) => h('tr', {}, h('th', { scope: 'row' }, cell.name),
-      ...[count(cell.spikes), count(cell.lookedAt), human(cell.lateness), accounted(cell.counts)].map((text) => h('td', {}, text)),
+      ...[count(cell.spikes), count(cell.analysed), human(cell.lateness), accounted(cell.counts)].map((text) => h('td', {}, text)),
       ...kinds.map((kind) => { const one = cell.counts[kind]; return h('td', {}, one ? `${spikesWord(one.spikes)}, ${human(one.lateness_ns)}` : 'none'); }))))));
 }
 
@@ -73,13 +73,13 @@ function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[
 function nothing(report: Report): string {
   const spikes = report.cells.reduce((sum, cell) => sum + (cell.figures.spike_count ?? 0), 0);
   return spikes === 0 ? 'No sample went beyond the spike limit, so there is nothing to explain.'
-    : 'Nobody looked: these recordings hold no causes, because the flight recorder was switched off, not permitted, or not there yet.';
+    : 'Not analysed: these recordings hold no causes, because the flight recorder was switched off, not permitted, or not available.';
 }
 
 /** The section; only its switch changes it. */
 export function causesSection(report: Report): HTMLElement {
   const cells = explained(report.cells);
-  if (cells.length === 0) return section('causes', 'Why it was late', nothing(report));
+  if (cells.length === 0) return section('causes', 'Causes of latency', nothing(report));
   const all = joinCounts(cells.map(({ counts }) => counts));
   const kept = report.cells.flatMap(({ figures }) => figures.spikes);
   const holder = h('div');
@@ -88,13 +88,13 @@ export function causesSection(report: Report): HTMLElement {
     holder.replaceChildren(chart(cells, kinds, measure), hiddenTable(cells, kinds), remedies(all, kinds, kept, cells));
   };
   draw('spikes');
-  const lookedAt = cells.reduce((sum, cell) => sum + cell.lookedAt, 0);
+  const analysed = cells.reduce((sum, cell) => sum + cell.analysed, 0);
   const spikes = cells.reduce((sum, cell) => sum + cell.spikes, 0);
-  const lead = `${lookedAt < spikes ? `${count(lookedAt)} of ${spikesWord(spikes)} were` : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`} looked into; ${accounted(all)} of their lateness has a name. `
+  const lead = `${analysed < spikes ? `${count(analysed)} of ${spikesWord(spikes)} were` : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`} analysed; ${accounted(all)} of their lateness has a cause. `
     + `${cells.length > 1 ? 'Each bar is one cell’s whole, with its total beside it' : 'The bar is the whole'}; a spike counts under its main cause.`;
-  const told = report.summary.causes ?? [];
-  return section('causes', 'Why it was late', null,
-    told.length > 0 ? h('div', { class: 'told' }, ...told.map((sentence) => h('p', {}, held(sentence)))) : null,
+  const sentences = report.summary.causes ?? [];
+  return section('causes', 'Causes of latency', null,
+    sentences.length > 0 ? h('div', { class: 'sentences' }, ...sentences.map((sentence) => h('p', {}, held(sentence)))) : null,
     h('p', { class: 'lead' }, held(lead)),
     choice<Measure>('Measure', [{ value: 'spikes', label: 'Number of spikes' }, { value: 'lateness', label: 'Lateness' }], 'spikes', draw), holder);
 }

@@ -1,9 +1,9 @@
-// Runs beside each other: ratios of percentiles with their intervals, what differed, and what stands against comparing them.
+// Runs beside each other: ratios of percentiles with their intervals, what differed, and limits of the comparison.
 import { beside, rowsOf, type Beside, type Ratio, type Row, type Rows } from '../comparison.ts';
 import { h, section } from '../dom.ts';
 import type { Store } from '../state.ts';
 import { count, held, human, ns } from '../units.ts';
-import { seriesWord } from '../words.ts';
+import { seriesWord, UNSUPPORTED } from '../words.ts';
 import { forest, ratioBounds, reading, scale, times, type Span } from './effects.ts';
 
 const WORDS = { better: 'shorter', worse: 'longer', unclear: 'not distinguishable' } as const;
@@ -15,7 +15,7 @@ function row(ratio: Ratio, bounds: [number, number]): HTMLElement {
   const sure = ratio.low !== null && ratio.high !== null;
   const span = spanOf(ratio);
   const interval = sure ? `${times(span.low)} … ${times(span.high)}` : 'no interval';
-  const words = sure ? WORDS[reading(span)] : ratio.supported ? 'too few stretches of time for an interval' : 'fewer than ten samples stand above one of the two';
+  const words = sure ? WORDS[reading(span)] : ratio.supported ? 'INCONCLUSIVE: not enough samples for an interval' : UNSUPPORTED;
   return h('div', { class: `effect compared${sure ? '' : ' unsure'}` },
     h('div', { class: 'factor' }, h('b', {}, ratio.metric)), forest(span, bounds, sure ? reading(span) : 'unclear', `ratio ${times(ratio.ratio)}, ${interval}: ${words}`),
     h('div', { class: 'ratio' }, h('b', {}, `${sure ? '' : '~ '}× ${times(ratio.ratio)}`), h('span', { class: 'muted' }, interval)), h('p', {}, words));
@@ -26,7 +26,15 @@ function ratios(found: readonly Beside[]): HTMLElement[] {
   return found.flatMap(({ cell, base, others }) => others.map(({ name, ratios: own }) =>
     h('div', { class: 'effects', role: 'group', 'aria-label': `${name} over ${base} ${cell}` },
       h('h3', {}, name, h('span', { class: 'muted' }, ` over ${base}${cell === '' ? '' : `, ${cell}`}`)),
-      ...own.map((ratio) => row(ratio, bounds)), scale(bounds))));
+      ...own.filter(({ supported }) => supported).map((ratio) => row(ratio, bounds)), scale(bounds), unsupported(own, bounds))));
+}
+
+/** Ratios that too few samples support, folded into one line. */
+function unsupported(all: readonly Ratio[], bounds: [number, number]): HTMLElement | null {
+  const rest = all.filter(({ supported }) => !supported);
+  if (rest.length === 0) return null;
+  return h('details', { class: 'folded' }, h('summary', {}, rest.map(({ metric }) => metric).join(', '), h('span', { class: 'muted' }, ` ${UNSUPPORTED}`)),
+    ...rest.map((ratio) => row(ratio, bounds)));
 }
 
 const FIGURES: readonly [string, (row: Row) => string][] = [
@@ -50,13 +58,13 @@ export function comparedSection(store: Store): { element: HTMLElement; redraw: (
   if (comparison === undefined) return null;
   const holder = h('div');
   const { differences, runs, warnings } = comparison;
-  const differed = differences.length === 0 ? h('p', { class: 'lead' }, 'Nothing that the runs tell of hosts and settings differed.')
+  const differed = differences.length === 0 ? h('p', { class: 'lead' }, 'The recorded hosts and settings do not differ.')
     : h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'What differed' }, h('table', { class: 'list plain differed' },
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'what differed'), ...runs.map((run) => h('th', { scope: 'col' }, run)))),
-      h('tbody', {}, ...differences.map(({ fact, values }) => h('tr', {}, h('th', { scope: 'row' }, fact.replaceAll('_', ' ')), ...values.map((value) => h('td', {}, value ?? 'not told')))))));
+      h('tbody', {}, ...differences.map(({ fact, values }) => h('tr', {}, h('th', { scope: 'row' }, fact.replaceAll('_', ' ')), ...values.map((value) => h('td', {}, value ?? 'not recorded')))))));
   const element = section('compared', 'Side by side', `Each percentile divided by that of the first run. The line is the 95 % interval; left of 1 is shorter. An interval that contains 1 shows no difference.`,
     holder, h('h3', { class: 'of' }, 'Hosts and settings'), differed,
-    h('h3', { class: 'of' }, 'What stands against comparing them'), h('ul', { class: 'warnings' }, ...warnings.map((warning) => h('li', {}, held(`${warning.replaceAll('`', '')}.`)))));
+    h('h3', { class: 'of' }, 'Limits of the comparison'), h('ul', { class: 'warnings' }, ...warnings.map((warning) => h('li', {}, held(`${warning.replaceAll('`', '')}.`)))));
   const redraw = (): void => {
     const found = beside(comparison, store.state.tag);
     const figures = rowsOf(comparison, store.state.tag);

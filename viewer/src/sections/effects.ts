@@ -1,8 +1,8 @@
-// What each measure paid: ratios with their intervals, as a forest plot.
+// Effect of each tuning: ratios with their intervals, as a forest plot.
 import { h, section, svg } from '../dom.ts';
 import type { Effect } from '../summary.ts';
 import { held } from '../units.ts';
-import { TUNING_LETTERS } from '../words.ts';
+import { loadHeading, loadPhrase, TUNING_LETTERS } from '../words.ts';
 
 export const times = (ratio: number): string => (ratio >= 100 ? ratio.toFixed(0) : ratio >= 10 ? ratio.toFixed(1) : ratio >= 0.095 ? ratio.toFixed(2) : ratio.toPrecision(2));
 
@@ -53,15 +53,15 @@ function stops([low, high]: [number, number]): number[] {
 }
 
 export function effectsSection(effects: readonly Effect[]): HTMLElement {
-  if (effects.length === 0) return section('effects', 'What each tuning paid', 'No two cells differ in one tuning alone, so nothing can be said about a single one.');
+  if (effects.length === 0) return section('effects', 'Effect of each tuning', 'No two cells differ in one tuning alone, so the effect of a single one is not known.');
   const bounds = ratioBounds(effects);
   const loads = [...new Set(effects.map((effect) => effect.load))];
-  return section('effects', 'What each tuning paid', 'Each figure with the tuning divided by the figure without it, over the pairs of cells that differ in nothing else; the line is its confidence interval. Left of 1 is shorter. An interval that contains 1 shows no difference.',
+  return section('effects', 'Effect of each tuning', 'Each figure with the tuning divided by the figure without it, over the pairs of cells that differ in nothing else; the line is its confidence interval. Left of 1 is shorter. An interval that contains 1 shows no difference.',
     ...loads.map((load) => {
       const own = effects.filter((effect) => effect.load === load);
       const metrics = [...new Set(own.map((effect) => effect.metric))];
-      return h('div', { class: 'effects', role: 'group', 'aria-label': `Effects under ${load}` },
-        h('h3', {}, `Under ${load}`, h('span', { class: 'muted' }, ` ${metrics.join(', ')}`)),
+      return h('div', { class: 'effects', role: 'group', 'aria-label': `Effects ${loadPhrase(load)}` },
+        h('h3', {}, loadHeading(load), h('span', { class: 'muted' }, ` ${metrics.join(', ')}`)),
         ...own.map((effect) => row(effect, bounds)), scale(bounds));
     }));
 }

@@ -1,4 +1,4 @@
-// What happened on the bus, and to the robot on it: what was wrong in sentences, then every event that the recording keeps.
+// What happened on the bus, and to the robot on it: alarms in sentences, then every event that the recording keeps.
 import { h, section } from '../dom.ts';
 import type { EventNote } from '../hlog.ts';
 import type { Cell, Report } from '../model.ts';
@@ -41,7 +41,7 @@ export function eventsSection(report: Report): HTMLElement | null {
   if (cells.length === 0) return null;
   const alarms = cells.reduce((sum, cell) => sum + alarmsOf(cell), 0);
   const allowed = report.summary.most_alarms;
-  const limit = allowed === undefined ? '' : ` ${count(allowed)} allowed.`;
-  const lead = alarms === 0 ? `No event says that something was wrong.${limit}` : `${count(alarms)} ${alarms === 1 ? 'event says' : 'events say'} that something was wrong.${limit}`;
+  const limit = allowed === undefined ? '' : `; ${count(allowed)} allowed`;
+  const lead = `${alarms === 0 ? 'No alarms' : alarms === 1 ? '1 alarm' : `${count(alarms)} alarms`}${limit}.`;
   return section('events', 'Bus and robot', lead, ...cells.map((cell) => ofCell(cell, cells.length > 1)));
 }

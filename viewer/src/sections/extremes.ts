@@ -1,4 +1,5 @@
 // How late it may get in a longer time: the estimate with its interval where the fit holds, or why there is none.
+import { limitMark, type LimitMark } from '../charts/marks.ts';
 import { logMarks, line, smallChart, type Layer } from '../charts/small.ts';
 import { eachSeries, type Estimate, type Extremes } from '../conclusions.ts';
 import { h, section, svg } from '../dom.ts';
@@ -21,7 +22,7 @@ function facts(estimate: Estimate): HTMLElement {
   return h('dl', { class: 'facts' }, ...pairs.map(([word, value]) => h('div', {}, h('dt', {}, word), h('dd', {}, held(value)))));
 }
 
-function plot(name: string, { sentence, mission_s: mission }: Extremes, estimate: Estimate): HTMLElement {
+function plot(name: string, { sentence, mission_s: mission }: Extremes, estimate: Estimate, limit: LimitMark | null): HTMLElement {
   const curve = estimate.curve ?? [];
   const observed = estimate.observed ?? [];
   const times = [...curve.map((level) => level.mission_s), ...observed.map((one) => one.every_s)];
@@ -41,6 +42,10 @@ function plot(name: string, { sentence, mission_s: mission }: Extremes, estimate
     title: name === '' ? 'Once in that time' : `Once in that time, ${name}`, lead: held(sentence), layers, xTitle: 'time', yTitle: 'value exceeded once',
     x: { from, to, log: true, marks: TIMES.filter((at) => at >= from && at <= to).map((at) => ({ at, label: days(sec(at)) })) },
     y: { from: low, to: high, log: high / low > 3, marks: logMarks(low, high, tick) },
+    limit,
+    figures: () => ({ head: ['kind', 'time_s', 'value_ns', 'low_ns', 'high_ns'], rows: [
+      ...curve.map((level) => ['estimate', level.mission_s, level.worst_ns, level.low_ns, level.high_ns]), ...observed.map((one) => ['observed', one.every_s, one.ns, '', '']),
+    ] }),
     key: [['seen', 'as seen in the run'], ['bell', 'estimate, with its 95 % interval'], ['begin', 'the mission']],
     table: { caption: 'Value exceeded once in a time', head: ['time', 'estimate', 'from', 'to'], rows: curve.map((level) => [days(sec(level.mission_s)), human(level.worst_ns), human(level.low_ns), human(level.high_ns)]) },
   });
@@ -52,12 +57,12 @@ export function extremesSection(report: Report): HTMLElement | null {
   const many = cells.length > 1;
   const shown = cells.flatMap(({ name, all }) => eachSeries(all).flatMap((of, place) => {
     const words = [...(many ? [name] : []), ...(place > 0 ? [seriesWord(of.series ?? '').name.toLowerCase()] : [])];
-    return of.extremes.estimate === null ? [] : [{ name: words.join(', '), of: of.extremes, estimate: of.extremes.estimate }];
+    return of.extremes.estimate === null ? [] : [{ name: words.join(', '), of: of.extremes, estimate: of.extremes.estimate, limit: limitMark(report.summary.limit, of.series ?? 'wakeup_latency', 'y') }];
   }));
   const refused = cells.filter(({ all }) => all.extremes.estimate === null);
   const enough = cells.map(({ all }) => all.enough).find((one) => one !== null);
-  return section('extremes', 'Extrapolated worst case (EVT)', 'An estimate by extreme value theory, shown only where its fit holds. It carries on the tail that the run has seen; a cause that did not strike in the run is not in it, and it is no guarantee.',
-    ...shown.map(({ name, of, estimate }) => h('div', {}, plot(name, of, estimate), facts(estimate))),
+  return section('extremes', 'Extrapolated worst case (EVT)', 'An estimate by extreme value theory, shown only where its fit holds. It extends the tail that the run has seen. It does not include causes that did not occur in the run, and does not guarantee a bound.',
+    ...shown.map(({ name, of, estimate, limit }) => h('div', {}, plot(name, of, estimate, limit), facts(estimate))),
     refused.length > 0 && !many ? h('p', { class: 'note' }, held(refused[0]!.all.extremes.sentence)) : null,
     refused.length > 0 && many ? h('details', {}, h('summary', {}, `${refused.length} cells without an estimate, and why`), h('dl', { class: 'pairs' }, ...refused.flatMap(({ name, all }) => [h('dt', {}, name), h('dd', {}, held(all.extremes.sentence))]))) : null,
     enough ? h('p', { class: 'note' }, held(enough.sentence)) : null);

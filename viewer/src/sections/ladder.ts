@@ -25,12 +25,12 @@ function rung(grant: Grant): HTMLElement {
 }
 
 export function ladderSection(ladder: readonly Grant[]): HTMLElement {
-  if (ladder.length === 0) return section('ladder', 'What was permitted', 'The run recorded nothing about what it was permitted to do.');
+  if (ladder.length === 0) return section('ladder', 'Privileges', 'The run did not record its privileges.');
   const refused = ladder.filter((grant) => !grant.granted);
   const granted = ladder.filter((grant) => grant.granted);
-  const lead = refused.length === 0 ? 'Everything the run asked for was granted.'
-    : `${refused.length} of ${ladder.length} things the run asked for ${refused.length === 1 ? 'was' : 'were'} not granted; each says what that costs and what grants it.`;
-  return section('ladder', 'What was permitted', lead,
+  const lead = refused.length === 0 ? 'All requested privileges were granted.'
+    : `${refused.length} of ${ladder.length} privileges ${refused.length === 1 ? 'was' : 'were'} not granted; below, what that costs and what grants ${refused.length === 1 ? 'it' : 'each'}.`;
+  return section('ladder', 'Privileges', lead,
     refused.length > 0 ? h('ul', { class: 'ladder' }, ...refused.map(rung)) : null,
     granted.length > 0 ? h('details', { open: refused.length === 0 && granted.length < 4 },
       h('summary', {}, `${granted.length} granted`, h('span', { class: 'muted' }, ` ${granted.map((grant) => grant.what).join(', ')}`)),

@@ -3,10 +3,10 @@ import { h, section } from '../dom.ts';
 import type { Low } from '../histogram.ts';
 import type { Cell, Report } from '../model.ts';
 import type { Store } from '../state.ts';
-import type { CellSummary, SeriesFigures } from '../summary.ts';
+import type { CellSummary, CellVerdict, Limit, SeriesFigures } from '../summary.ts';
 import { css, seriesStyle, shade, textOn } from '../theme.ts';
-import { count, usCell, type Ns } from '../units.ts';
-import { seriesWord, tuningWords } from '../words.ts';
+import { count, human, usCell, type Ns } from '../units.ts';
+import { inOrder, loadHeading, loadPhrase, seriesWord, tuningWords, UNSUPPORTED } from '../words.ts';
 import { swatch } from './picker.ts';
 import { OUTCOMES } from './verdict.ts';
 
@@ -54,7 +54,7 @@ function figureCell(row: Row, figures: SeriesFigures | undefined, tag: string, p
   const text = usCell(figure.value, row.averaged);
   const [low, high] = shades[row.kind];
   const color = shade(Math.log(weight(figure.value, tag, row.kind, period) / low) / Math.max(Math.log(high / low), WIDEST));
-  const cell = h('td', { class: figure.supported ? null : 'unsupported' }, text, figure.supported ? null : h('span', { class: 'degree', title: 'fewer than ten samples stand above this figure' }, '°'));
+  const cell = h('td', { class: figure.supported ? null : 'unsupported' }, text, figure.supported ? null : h('span', { class: 'degree', title: UNSUPPORTED }, '°'));
   if (figure.supported) {
     cell.style.backgroundColor = css(color);
     cell.style.color = css(textOn(color));
@@ -83,65 +83,118 @@ function columnHead(cell: Cell, store: Store): HTMLTableCellElement {
   return h('th', { scope: 'col', 'data-cell': cell.key, class: slot >= 0 ? 'chosen' : null }, button);
 }
 
-/** One table: the cells as columns. `head` makes their headings; counts stand below when `counts` is set. */
-function table(caption: string, columns: readonly { head: HTMLTableCellElement; cell: Cell; tag: string }[], period: Ns, shades: Shades, counts: boolean): HTMLElement {
-  const total = ROWS.length + (counts ? COUNTS.length : 0) + (columns.some(({ cell }) => cell.figures.verdict) && counts ? 1 : 0);
-  const body = h('tbody');
-  const hatch = (cell: Cell): HTMLTableCellElement => h('td', { class: 'refused', rowspan: total },
-    h('span', {}, h('b', {}, 'not permitted'), cell.figures.why_not ? ` ${cell.figures.why_not}` : ''));
-  ROWS.forEach((row, r) => {
-    const tr = h('tr', { class: row.first ? 'first' : null });
-    if (row.group === '') tr.append(h('th', { scope: 'row', colspan: 2, class: 'stat' }, row.name));
-    else {
-      if (row.first) tr.append(h('th', { scope: 'rowgroup', rowspan: row.span, class: 'group' }, row.group));
-      tr.append(h('th', { scope: 'row', class: 'stat' }, row.name));
-    }
-    for (const { cell, tag } of columns) {
-      if (!cell.figures.permitted) { if (r === 0) tr.append(hatch(cell)); continue; }
-      const td = figureCell(row, cell.figures.series[tag], tag, period, shades);
-      if (cell.file !== null && counts) td.dataset['cell'] = cell.key;
-      tr.append(td);
-    }
-    body.append(tr);
-  });
-  if (counts) body.append(...countRows(columns.map(({ cell }) => cell)));
-  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
-    h('table', { class: counts ? 'matrix' : 'matrix narrow' }, h('caption', {}, caption),
-      h('thead', {}, h('tr', {}, h('td', { colspan: 2, class: 'unit' }, 'µs'), ...columns.map(({ head }) => head))), body));
+/** A column of a table; `judged` where the limit is on what it shows. */
+interface Column { head: HTMLTableCellElement; cell: Cell; tag: string; judged: CellVerdict | null }
+/** How a table is drawn: what the shading spans, the loop's period, whether counts stand below, and whether rows without support are open. */
+interface Look { shades: Shades; period: Ns; hasCounts: boolean; isOpen: boolean; limit: Limit | null }
+
+const isBare = (row: Row, columns: readonly Pick<Column, 'cell' | 'tag'>[]): boolean => {
+  const found = columns.filter(({ cell }) => cell.figures.permitted).map(({ cell, tag }) => cell.figures.series[tag]).filter((figures) => figures !== undefined).map(row.of);
+  return found.length > 0 && found.every((figure) => figure !== null && !figure.supported);
+};
+
+/** Groups of rows in which fewer than ten samples stand beyond every figure. */
+export const bareGroups = (columns: readonly Pick<Column, 'cell' | 'tag'>[]): string[] => {
+  const groups = [...new Set(ROWS.map(({ group }) => group))];
+  return groups.filter((group) => ROWS.filter((row) => row.group === group).every((row) => isBare(row, columns)));
+};
+
+/** The limit, first of all: what it says of each column. */
+function limitRow(columns: readonly Column[], limit: Limit | null): HTMLTableRowElement | null {
+  if (!columns.some(({ judged }) => judged !== null)) return null;
+  return h('tr', { class: 'limit' },
+    h('th', { scope: 'row', colspan: 2, class: 'stat' }, 'limit', limit ? h('span', { class: 'muted' }, ` ${human(limit.limit_ns)}`) : null),
+    ...columns.filter(({ cell }) => cell.figures.permitted).map(({ judged }) => {
+      if (judged === null) return h('td', {}, '–');
+      const { word, sign, tone } = OUTCOMES[judged.outcome];
+      return h('td', { class: `outcome ${tone}`, title: judged.sentence }, h('span', { 'aria-hidden': 'true' }, sign), ` ${word}`);
+    }));
 }
 
-function countRows(cells: readonly Cell[]): HTMLElement[] {
-  const shown = cells.filter((cell) => cell.figures.permitted);
-  const result = COUNTS.map(([name, of], i) => h('tr', { class: i === 0 ? 'first counts' : 'counts' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, name),
-    ...shown.map(({ figures }) => h('td', { class: someClass(name, of(figures)) }, counted(of(figures))))));
-  if (!cells.some((cell) => cell.figures.verdict)) return result;
-  result.push(h('tr', { class: 'first counts' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, 'limit'), ...shown.map(({ figures }) => {
-    const verdict = figures.verdict;
-    if (verdict === null) return h('td', {}, '–');
-    const { word, sign, tone } = OUTCOMES[verdict.outcome];
-    return h('td', { class: `outcome ${tone}`, title: verdict.sentence }, h('span', { 'aria-hidden': 'true' }, sign), ` ${verdict.outcome === 'INCONCLUSIVE' ? 'open' : word}`);
-  })));
+/** One row in place of groups that no column supports. */
+function foldedRow(groups: readonly string[], columns: readonly Column[]): HTMLTableRowElement {
+  const shown = columns.filter(({ cell }) => cell.figures.permitted).length;
+  const isWhole = shown === columns.length;
+  return h('tr', { class: 'first folded' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, groups.join(', ').replaceAll(' %, Low ', ', ').replace(' %', '\u00a0%')),
+    ...(isWhole ? [h('td', { colspan: shown }, UNSUPPORTED)] : Array.from({ length: shown }, () => h('td', { title: UNSUPPORTED }, '°'))));
+}
+
+function figureRow(row: Row, columns: readonly Column[], look: Look): HTMLTableRowElement {
+  const tr = h('tr', { class: row.first ? 'first' : null });
+  if (row.group === '') tr.append(h('th', { scope: 'row', colspan: 2, class: 'stat' }, row.name));
+  else {
+    if (row.first) tr.append(h('th', { scope: 'rowgroup', rowspan: row.span, class: 'group' }, row.group));
+    tr.append(h('th', { scope: 'row', class: 'stat' }, row.name));
+  }
+  for (const { cell, tag } of columns) {
+    if (!cell.figures.permitted) continue;
+    const td = figureCell(row, cell.figures.series[tag], tag, look.period, look.shades);
+    if (cell.file !== null && look.hasCounts) td.dataset['cell'] = cell.key;
+    tr.append(td);
+  }
+  return tr;
+}
+
+/** The rows of figures; neighbouring groups that no column supports share one. */
+function figureRows(columns: readonly Column[], look: Look): HTMLTableRowElement[] {
+  const bare = look.isOpen ? [] : bareGroups(columns);
+  const result: HTMLTableRowElement[] = [];
+  let together: string[] = [];
+  for (const row of ROWS) {
+    if (bare.includes(row.group)) {
+      if (row.first) together.push(row.group);
+      continue;
+    }
+    if (together.length > 0) result.push(foldedRow(together, columns));
+    together = [];
+    result.push(figureRow(row, columns, look));
+  }
   return result;
 }
 
-function bodyOf(store: Store): HTMLElement[] {
+/** One table: the cells as columns, the limit first, counts below where they belong to columns. */
+function table(caption: string, columns: readonly Column[], look: Look): HTMLElement {
+  const limit = limitRow(columns, look.limit);
+  const rows = [...(limit ? [limit] : []), ...figureRows(columns, look), ...(look.hasCounts ? countRows(columns.map(({ cell }) => cell)) : [])];
+
+  // What was not permitted is one field through all rows.
+  columns.forEach(({ cell }, place) => {
+    if (cell.figures.permitted) return;
+    const headings = rows[0]!.querySelectorAll('th').length;
+    const hatch = h('td', { class: 'refused', rowspan: rows.length }, h('span', {}, h('b', {}, 'not permitted'), cell.figures.why_not ? ` ${cell.figures.why_not}` : ''));
+    rows[0]!.insertBefore(hatch, rows[0]!.children[headings + place] ?? null);
+  });
+
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
+    h('table', { class: look.hasCounts ? 'matrix' : 'matrix narrow' }, h('caption', {}, caption),
+      h('thead', {}, h('tr', {}, h('td', { colspan: 2, class: 'unit' }, 'µs'), ...columns.map(({ head }) => head))), h('tbody', {}, ...rows)));
+}
+
+function countRows(cells: readonly Cell[]): HTMLTableRowElement[] {
+  const shown = cells.filter((cell) => cell.figures.permitted);
+  return COUNTS.map(([name, of], i) => h('tr', { class: i === 0 ? 'first counts' : 'counts' }, h('th', { scope: 'row', colspan: 2, class: 'stat' }, name),
+    ...shown.map(({ figures }) => h('td', { class: someClass(name, of(figures)) }, counted(of(figures))))));
+}
+
+function bodyOf(store: Store, isOpen: boolean): HTMLElement[] {
   const { report, state } = store;
   const { summary } = report;
   const word = seriesWord(state.tag);
-  if (report.kind !== 'bench') return singleTable(store);
+  if (report.kind !== 'bench') return singleTable(store, isOpen);
   const figures = report.cells.map((cell) => cell.figures.series[state.tag]).filter((f) => f !== undefined);
   const shades: Shades = { value: bounds(figures, state.tag, 'value', summary.period_ns), sd: bounds(figures, state.tag, 'sd', summary.period_ns) };
   return summary.loads.map((load) => {
     const cells = report.cells.filter((cell) => cell.load === load);
-    return h('div', {}, h('h3', {}, load === '' ? 'No load named' : `Under ${load}`, h('span', { class: 'muted' }, ` ${word.name.toLowerCase()}`)),
-      table(`${word.name} under ${load}, µs`, cells.map((cell) => ({ head: columnHead(cell, store), cell, tag: state.tag })), summary.period_ns, shades, true));
+    return h('div', {}, h('h3', {}, loadHeading(load), h('span', { class: 'muted' }, ` ${word.name.toLowerCase()}`)),
+      table(`${word.name} ${loadPhrase(load)}, µs`, cells.map((cell) => ({ head: columnHead(cell, store), cell, tag: state.tag, judged: cell.figures.verdict })),
+        { shades, period: summary.period_ns, hasCounts: true, isOpen, limit: summary.limit }));
   });
 }
 
 /** One run: its series stand side by side; several files without tunings: a column each. */
-function singleTable(store: Store): HTMLElement[] {
+function singleTable(store: Store, isOpen: boolean): HTMLElement[] {
   const { report, state } = store;
-  const period = report.summary.period_ns;
+  const { limit, period_ns: period } = report.summary;
   const shadesFor = (tags: readonly string[]): Shades => {
     const of = (kind: Row['kind']): [number, number] => {
       const all = report.cells.flatMap((cell) => tags.flatMap((tag) => (cell.figures.series[tag] ? [bounds([cell.figures.series[tag]!], tag, kind, period)] : [])));
@@ -150,12 +203,13 @@ function singleTable(store: Store): HTMLElement[] {
     return { value: of('value'), sd: of('sd') };
   };
   if (report.kind === 'files' && report.cells.length > 1) {
-    return [table(`${seriesWord(state.tag).name} by file, µs`, report.cells.map((cell) => ({ head: columnHead(cell, store), cell, tag: state.tag })), period, shadesFor([state.tag]), true)];
+    return [table(`${seriesWord(state.tag).name} by file, µs`, report.cells.map((cell) => ({ head: columnHead(cell, store), cell, tag: state.tag, judged: cell.figures.verdict })),
+      { shades: shadesFor([state.tag]), period, hasCounts: true, isOpen, limit })];
   }
   return report.cells.map((cell) => {
-    const tags = Object.keys(cell.figures.series);
-    const columns = tags.map((tag) => ({ head: h('th', { scope: 'col' }, h('span', { class: 'column' }, seriesWord(tag).name)), cell, tag }));
-    return h('div', {}, table('Figures of the run, µs', columns, period, shadesFor(tags), false),
+    const tags = inOrder(Object.keys(cell.figures.series));
+    const columns = tags.map((tag) => ({ head: h('th', { scope: 'col' }, h('span', { class: 'column' }, seriesWord(tag).name)), cell, tag, judged: limit?.on === tag ? cell.figures.verdict : null }));
+    return h('div', {}, table('Figures of the run, µs', columns, { shades: shadesFor(tags), period, hasCounts: false, isOpen, limit }),
       h('dl', { class: 'facts counts' }, ...COUNTS.map(([name, of]) => h('div', {}, h('dt', {}, name), h('dd', { class: someClass(name, of(cell.figures)) }, counted(of(cell.figures)))))));
   });
 }
@@ -171,7 +225,7 @@ function legend(report: Report, tag: string): HTMLElement {
   const unsupported = report.cells.some((cell) => Object.values(cell.figures.series).some((figures) => figures.low.some((low) => !low.supported && low.q < 100)));
   return h('p', { class: 'legend' },
     h('span', {}, strip, ` ${what} (log)`),
-    unsupported ? h('span', {}, h('span', { class: 'sample unsupported' }, '1.0°'), ' fewer than ten samples stand above this figure') : null,
+    unsupported ? h('span', {}, h('span', { class: 'sample unsupported' }, '1.0°'), ` ${UNSUPPORTED}`) : null,
     refused ? h('span', {}, h('span', { class: 'sample refused', 'aria-hidden': 'true' }), ' not permitted, not measured') : null);
 }
 
@@ -182,12 +236,21 @@ export function matrixSection(store: Store): { element: HTMLElement; redraw: () 
   const lead = report.kind === 'bench'
     ? 'Columns are tunings; “Low 99 %” keeps the lowest 99 % of the samples, and so on. Choose a column to show or hide that cell in the charts below.'
     : '“Low 99 %” keeps the lowest 99 % of the samples, and so on: what the loop does when its worst moments are left out.';
-  const source = report.summary.derived ? h('p', { class: 'note' }, 'Read off the histograms by this page, so that a figure is as exact as its bucket; these files came without a summary.') : null;
+  const source = report.summary.derived ? h('p', { class: 'note' }, 'Computed from the histograms by this page, so that a figure is as exact as its bucket; these files came without a summary.') : null;
+  let isOpen = false;
+  const fold = h('button', { type: 'button', class: 'quiet', onclick: () => { isOpen = !isOpen; redraw(); } });
   const element = section('matrix', report.kind === 'bench' ? 'All cells' : 'Figures', lead, source, holder);
   const redraw = (): void => {
     const active = (document.activeElement as HTMLElement | null)?.dataset['cell'];
     const scrolls = [...holder.querySelectorAll('.scroll')].map((box) => box.scrollLeft);
-    holder.replaceChildren(legend(report, store.state.tag), ...bodyOf(store));
+    const body = bodyOf(store, isOpen);
+    const canFold = isOpen || body.some((part) => part.querySelector('tr.folded') !== null);
+    fold.textContent = isOpen ? 'Hide rows without support' : 'Show rows without support';
+    const key = legend(report, store.state.tag);
+    if (canFold) key.append(fold);
+    const isFocused = document.activeElement === fold;
+    holder.replaceChildren(key, ...body);
+    if (isFocused) fold.focus({ preventScroll: true });
     holder.querySelectorAll('.scroll').forEach((box, i) => { box.scrollLeft = scrolls[i] ?? 0; });
     if (active !== undefined) holder.querySelector<HTMLElement>(`button[data-cell="${CSS.escape(active)}"]`)?.focus({ preventScroll: true });
     for (const { cell, slot } of store.selected()) {

@@ -1,8 +1,10 @@
 // What comes back at its time: each mode in a sentence, and the run laid over itself with its period.
+import { limitMark } from '../charts/marks.ts';
 import { evenMarks, line, smallChart, timeMarks, type Layer } from '../charts/small.ts';
 import { eachSeries, type Mode } from '../conclusions.ts';
 import { h, section } from '../dom.ts';
 import type { Report } from '../model.ts';
+import type { Limit } from '../summary.ts';
 import { seriesWord } from '../words.ts';
 import { count, duration, held, human, ns, sec, tick, type Ns } from '../units.ts';
 
@@ -18,7 +20,8 @@ export function curvesOf(mode: Mode): { name: string; words: string; values: Cur
   return CURVES.filter(([name]) => wanted.includes(name)).map(([name, words]) => ({ name, words, values: mode.phase[`${name}_ns`] })).filter(({ values }) => values.length > 0);
 }
 
-function phasePlot(mode: Mode, series: string): HTMLElement {
+function phasePlot(mode: Mode, tag: string, limit: Limit | null): HTMLElement {
+  const series = seriesWord(tag).name.toLowerCase();
   const curves = curvesOf(mode);
   const all = curves.flatMap(({ values }) => values.filter((value): value is Ns => value !== null));
   const [low, high] = [Math.min(...all), Math.max(...all)];
@@ -35,19 +38,18 @@ function phasePlot(mode: Mode, series: string): HTMLElement {
     title: `Every ${length(mode.period_s)}${series === 'wake-up latency' ? '' : `, ${series}`}`, lead: held(`${mode.sentence}.`), layers, xTitle: 'time since it begins', yTitle: series,
     x: { from: -0.1 * mode.period_s, to: 0.9 * mode.period_s, log: false, marks: timeMarks(-0.1 * mode.period_s, 0.9 * mode.period_s, 6, (value) => (value === 0 ? '0' : value < 0 ? `−${length(-value)}` : length(value))) },
     y: { from, to, log: false, marks: evenMarks(from, to, 5, tick) },
-    key: curves.map(({ name, words }) => [name, words] as const),
+    key: curves.map(({ name, words }) => [name, words] as const), limit: limitMark(limit, tag, 'y'),
+    figures: () => ({ head: ['time_s', ...curves.map(({ name }) => `${name}_ns`)], rows: Array.from({ length: most }, (_, i) => [at(i, most), ...curves.map(({ values }) => values[i] ?? '')]) }),
     table: { caption: `The ${series} by place in a period of ${length(mode.period_s)}`, head: ['time since it begins', ...curves.map(({ words }) => words)],
       rows: Array.from({ length: most }, (_, i) => [length(Math.abs(at(i, most))), ...curves.map(({ values }) => (values[i] === null || values[i] === undefined ? 'none' : human(values[i])))]) },
   });
 }
 
-const spoken = (tag = 'wakeup_latency'): string => seriesWord(tag).name.toLowerCase();
-
 export function modesSection(report: Report): HTMLElement | null {
   const cells = report.cells.filter((cell) => cell.figures.conclusions !== undefined);
   if (cells.length === 0) return null;
   const many = cells.length > 1;
-  const plots = cells.map((cell) => ({ cell, found: eachSeries(cell.figures.conclusions!).flatMap((of) => of.modes.found.map((mode) => phasePlot(mode, spoken(of.series)))) }));
+  const plots = cells.map((cell) => ({ cell, found: eachSeries(cell.figures.conclusions!).flatMap((of) => of.modes.found.map((mode) => phasePlot(mode, of.series ?? 'wakeup_latency', report.summary.limit))) }));
   const found = plots.filter((one) => one.found.length > 0);
   if (found.length === 0) {
     const sentences = new Set(cells.map((cell) => cell.figures.conclusions!.modes.sentence));

@@ -1,6 +1,8 @@
 // Mean and standard deviation beside the maximum, and the normal distribution they stand for over the real histogram.
+import { limitMark } from '../charts/marks.ts';
 import { evenMarks, line, logMarks, smallChart, type Layer } from '../charts/small.ts';
 import type { Normal } from '../conclusions.ts';
+import type { Limit } from '../summary.ts';
 import { h, section, svg } from '../dom.ts';
 import type { Cell, Report } from '../model.ts';
 import { count, held, human, tick } from '../units.ts';
@@ -18,8 +20,9 @@ function table(cells: readonly (readonly [Cell, Normal])[]): HTMLElement {
 }
 
 /** Bins as rectangles, the normal distribution as a line; both by number of samples. */
-function plot(cell: Cell, normal: Normal, named: boolean): HTMLElement {
-  const series = seriesWord(cell.figures.conclusions?.series ?? 'wakeup_latency').name;
+function plot(cell: Cell, normal: Normal, named: boolean, limit: Limit | null): HTMLElement {
+  const tag = cell.figures.conclusions?.series ?? 'wakeup_latency';
+  const series = seriesWord(tag).name;
   const { from_ns: edges, count: counts, normal: expected } = normal.curve;
   const [low, high] = [edges[0]! / 1000, edges[edges.length - 1]! / 1000];
   const most = Math.max(...counts, ...expected);
@@ -31,6 +34,8 @@ function plot(cell: Cell, normal: Normal, named: boolean): HTMLElement {
   return smallChart({
     title: named ? `${series}, ${cell.name}` : `${series} and the normal distribution`, lead: held(normal.sentence), layers, xTitle: series.toLowerCase(), yTitle: 'samples',
     x: { from: low, to: high, log: high / low > 4, marks: high / low > 4 ? logMarks(low, high, tick) : evenMarks(low, high, 6, tick) },
+    limit: limitMark(limit, tag, 'x'),
+    figures: () => ({ head: ['from_ns', 'to_ns', 'samples', 'normal_samples'], rows: counts.map((n, i) => [edges[i]!, edges[i + 1]!, n, expected[i]!]) }),
     y: { from: FLOOR, to: most * 1.6, log: true, marks: logMarks(1, most * 1.6, count) },
     key: [['bin', 'samples'], ['bell', 'normal distribution of the same mean and SD'], ['begin', 'where it would end']],
     table: { caption: `Samples and what a normal distribution would have, ${cell.name}`, head: ['from', 'samples', 'normal'], rows: counts.map((n, i) => [human(edges[i]!), count(n), digits(expected[i]!)]) },
@@ -42,6 +47,6 @@ export function normalSection(report: Report): HTMLElement | null {
   if (cells.length === 0) return null;
   const best = report.summary.verdict?.best;
   const [cell, normal] = cells.find(([{ tuning, load }]) => best?.tuning === tuning && best.load === load) ?? cells[0]!;
-  return section('normal', 'Tail versus normal distribution', 'Mean and standard deviation describe a normal distribution and leave out the tail. How far the largest value stands out, in standard deviations, tells how much they leave out.',
-    table(cells), plot(cell, normal, cells.length > 1));
+  return section('normal', 'Tail versus normal distribution', 'Mean and standard deviation describe a normal distribution and leave out the tail. The distance of the largest value from the mean, in standard deviations, shows how much they leave out.',
+    table(cells), plot(cell, normal, cells.length > 1, report.summary.limit));
 }

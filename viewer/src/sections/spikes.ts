@@ -30,7 +30,7 @@ const at = ({ t }: Spike): string => t.toFixed(3);
 
 const stallWord = (stall: string | null): string => (stall === null ? '–' : STALLS[stall] ?? stall.replaceAll('_', ' '));
 
-/** The main cause in words; a dash where nobody looked. */
+/** The main cause in words; a dash where it was not analysed. */
 export function causeWords(spike: Spike): string {
   const main = mainCause(spike.causes);
   return main === null ? '–' : inWords(main);
@@ -45,7 +45,7 @@ export function sorted<T extends Row>(rows: readonly T[], key: Key, down: boolea
   });
 }
 
-/** The summary's spikes and those noted in the recording, each once, with its causes wherever they are told. */
+/** The summary's spikes and those noted in the recording, each once, with its causes from either. */
 export function knownSpikes(cell: Pick<Cell, 'figures' | 'file'>): Spike[] {
   const all = new Map<string, Spike>();
   for (const spike of [...cell.figures.spikes, ...(cell.file?.spikes ?? [])]) {
@@ -68,7 +68,7 @@ function command({ cell, spike }: Row): string {
   return `onbeat export RUN ${of ? `--cell ${shellWord(`${of.tuning}/${of.load}`)} ` : ''}--spike ${spike.number ?? 1} --perfetto FILE`;
 }
 
-/** A row, and when it has causes the row under it that tells them; that one is filled when it is first opened. */
+/** A row, and when it has causes the row under it with them; that one is filled when it is first opened. */
 function rowsOf(row: Row, columns: readonly (typeof COLUMNS)[number][], open: Set<string>): HTMLElement[] {
   const { cell, spike } = row;
   const causes = spike.causes ?? [];
@@ -97,11 +97,11 @@ export function spikesSection(store: Store): { element: HTMLElement; redraw: () 
   let [key, down, all, everything]: [Key, boolean, boolean, boolean] = ['latency', true, false, false];
   const holder = h('div');
   const many = report.cells.length > 1;
-  const looked = report.cells.some((cell) => knownSpikes(cell).some((spike) => spike.causes?.length));
+  const isAnalysed = report.cells.some((cell) => knownSpikes(cell).some((spike) => spike.causes?.length));
   const open = new Set<string>();
   const total = report.cells.reduce((s, cell) => s + (cell.figures.spike_count ?? 0), 0);
   const element = section('spikes', 'Worst spikes', total === 0 ? 'No sample went beyond the spike limit.'
-    : `${count(total)} samples went beyond the spike limit. The worst of them are kept with what is known about each.${looked ? ' Choose a cause to see all that made that cycle late, and what ran around it.' : ''}`,
+    : `${count(total)} samples went beyond the spike limit. The worst of them are kept with what is known about each.${isAnalysed ? ' Choose a cause to see everything that delayed that cycle, and what ran around it.' : ''}`,
   many && total > 0 ? h('label', { class: 'tick' }, h('input', { type: 'checkbox', onchange: (event) => { everything = (event.target as HTMLInputElement).checked; redraw(); } }), ' of all cells, not only the selected ones') : null,
   holder);
 
@@ -113,7 +113,7 @@ export function spikesSection(store: Store): { element: HTMLElement; redraw: () 
     const rows = sorted(collect(), key, down);
     if (rows.length === 0) { holder.replaceChildren(h('p', { class: 'empty' }, total === 0 ? '' : 'None in the cells and the time range chosen.')); return; }
     const shown = all ? rows : rows.slice(0, SHOWN);
-    const columns = COLUMNS.filter((column) => (many || column.key !== 'cell') && (looked || column.key !== 'cause'));
+    const columns = COLUMNS.filter((column) => (many || column.key !== 'cell') && (isAnalysed || column.key !== 'cause'));
     const { sort, why } = (document.activeElement as HTMLElement | null)?.dataset ?? {};
     holder.replaceChildren(
       h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of the worst spikes' }, h('table', { class: 'list' },

@@ -1,5 +1,6 @@
 // A sweep: smallest, mean and largest, jitter against what is allowed, and the load reached against the load asked for.
 import { evenMarks, line, logMarks, smallChart, type Axis } from '../charts/small.ts';
+import type { Figures } from '../charts/save.ts';
 import { h, section, svg } from '../dom.ts';
 import type { Sweep, SweepStep } from '../summary.ts';
 import { held, human, ns, tick } from '../units.ts';
@@ -21,20 +22,26 @@ function times(values: readonly number[]): Axis {
   return { from: log ? low : 0, to: high, log, marks: log ? logMarks(low, high, tick) : evenMarks(0, high, 6, tick) };
 }
 
-const rows = (steps: readonly SweepStep[]): string[][] => steps.map((step) => [percent(step.asked_percent), step.reached_percent === null ? 'not read' : percent(step.reached_percent), human(ns(step.min_ns)), human(ns(step.mean_ns)), human(ns(step.max_ns)), human(ns(step.jitter_ns)), step.is_allowed ? 'pass' : 'fail']);
+const rows = (steps: readonly SweepStep[]): string[][] => steps.map((step) => [percent(step.asked_percent), step.reached_percent === null ? 'not read' : percent(step.reached_percent), human(ns(step.min_ns)), human(ns(step.mean_ns)), human(ns(step.max_ns)), human(ns(step.jitter_ns)), step.is_allowed ? 'PASS' : 'FAIL']);
+/** Every step as it was measured; the same behind each chart. */
+const figures = (steps: readonly SweepStep[]): Figures => ({
+  head: ['load_asked_percent', 'load_reached_percent', 'min_ns', 'mean_ns', 'max_ns', 'jitter_ns', 'verdict'],
+  rows: steps.map((step) => [step.asked_percent, step.reached_percent ?? '', step.min_ns, step.mean_ns, step.max_ns, step.jitter_ns, step.is_allowed ? 'PASS' : 'FAIL']),
+});
 const HEAD = ['load asked for', 'reached', 'min', 'avg', 'max', 'jitter', 'allowed'];
 
 function spread({ steps, series }: Sweep): HTMLElement {
   const name = seriesWord(series).name;
-  const figures = ['min_ns', 'mean_ns', 'max_ns'] as const;
+  const shown = ['min_ns', 'mean_ns', 'max_ns'] as const;
   return smallChart({
     title: `${name} over load`, lead: 'Smallest, mean and largest at each step.', xTitle: 'CPU load asked for, %', yTitle: `${name}, µs`,
-    x: loads(steps), y: times(steps.flatMap((step) => figures.map((figure) => us(step[figure])))),
-    layers: (x, y) => figures.flatMap((figure) => [
+    x: loads(steps), y: times(steps.flatMap((step) => shown.map((figure) => us(step[figure])))),
+    layers: (x, y) => shown.flatMap((figure) => [
       line(`curve ${figure.slice(0, -3)}`, steps.map((step) => [x(step.asked_percent), y(us(step[figure]))] as const)),
       ...steps.map((step) => svg('circle', { class: `dot ${figure.slice(0, -3)}`, cx: x(step.asked_percent), cy: y(us(step[figure])), r: 3 })),
     ]),
     key: [['max', 'largest'], ['mean', 'mean'], ['min', 'smallest']],
+    figures: () => figures(steps),
     table: { caption: `${name} over load`, head: HEAD, rows: rows(steps) },
   });
 }
@@ -48,8 +55,9 @@ function jitter({ steps, allowed_jitter_ns: allowed }: Sweep): HTMLElement {
       line('curve mean', steps.map((step) => [x(step.asked_percent), y(us(step.jitter_ns))] as const)),
       ...steps.map((step) => svg('circle', { class: `dot ${step.is_allowed ? 'good' : 'bad'}`, cx: x(step.asked_percent), cy: y(us(step.jitter_ns)), r: 4 })),
     ],
-    key: [['begin', `allowed: ${human(ns(allowed))}`], ['good', 'passes'], ['bad', 'fails']],
-    table: { caption: 'Jitter over load', head: ['load asked for', 'jitter', 'allowed'], rows: steps.map((step) => [percent(step.asked_percent), human(ns(step.jitter_ns)), step.is_allowed ? 'pass' : 'fail']) },
+    key: [['begin', `allowed: ${human(ns(allowed))}`], ['good', 'PASS'], ['bad', 'FAIL']],
+    figures: () => figures(steps),
+    table: { caption: 'Jitter over load', head: ['load asked for', 'jitter', 'allowed'], rows: steps.map((step) => [percent(step.asked_percent), human(ns(step.jitter_ns)), step.is_allowed ? 'PASS' : 'FAIL']) },
   });
 }
 
@@ -63,6 +71,7 @@ function reached({ steps }: Sweep): HTMLElement {
       ...steps.flatMap((step) => (step.reached_percent === null ? [] : [svg('circle', { class: `dot ${step.is_reached ? 'good' : 'bad'}`, cx: x(step.asked_percent), cy: y(step.reached_percent), r: 4 })])),
     ],
     key: [['band', 'within 5 points'], ['good', 'reached'], ['bad', 'not reached']],
+    figures: () => figures(steps),
     table: { caption: 'Load reached', head: HEAD.slice(0, 2), rows: rows(steps).map((row) => row.slice(0, 2)) },
   });
 }

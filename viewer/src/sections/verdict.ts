@@ -4,7 +4,7 @@ import type { Report } from '../model.ts';
 import { shellWord } from '../shell.ts';
 import type { Outcome } from '../summary.ts';
 import { count, duration, held, human, sec } from '../units.ts';
-import { tuningWords } from '../words.ts';
+import { loadPhrase, tuningWords } from '../words.ts';
 
 /** Each outcome as a word, a sign and a class for its colour. */
 export const OUTCOMES: Readonly<Record<Outcome, { word: string; sign: string; tone: string }>> = {
@@ -39,7 +39,7 @@ export function verdictSection(report: Report): HTMLElement {
   const verdict = summary.verdict;
   const host = Object.entries(summary.host);
   const best = verdict?.best;
-  const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: the figures below are read off the histograms.' : 'No limit was asked for, so there is no verdict; the figures stand for themselves.');
+  const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: the figures below are computed from the histograms.' : 'No latency limit was given, so this report has figures and no verdict.');
   // The first clause is the answer; what it rests on is read after it.
   // The badge above says the outcome.
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
@@ -51,7 +51,7 @@ export function verdictSection(report: Report): HTMLElement {
     verdict?.outcome ? badge(verdict.outcome) : null,
     h('h1', { id: 'verdict-title' }, held(headline)),
     ...grounds.map((ground) => h('p', { class: 'ground' }, held(ground))),
-    best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best tuning ', h('b', {}, best.tuning), `, worst under ${best.load}`, tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, '.') : null,
+    best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best tuning ', h('b', {}, best.tuning), tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, `; worst ${loadPhrase(best.load)}.`) : null,
     single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, single.sentence) : null,
     summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, shellWord(word)), ' ']))) : null,
     h('dl', { class: 'facts' }, ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),

@@ -19,7 +19,7 @@ function item(cause: Cause, all: number, situation: Situation): HTMLElement {
     h('b', {}, inWords(cause)), ' ', held(human(cause.ns)), h('span', { class: 'muted' }, held(`, ${share(all > 0 ? cause.ns / all : 0)}`)),
     cause.evidence ? h('p', {}, held(cause.evidence)) : null,
     who && !cause.evidence.includes(who) ? h('p', { class: 'muted' }, who) : null,
-    advice ? h('p', { class: 'muted' }, `Against it: ${advice}`) : null));
+    advice ? h('p', { class: 'muted' }, `To reduce it: ${advice}`) : null));
 }
 
 /** The rest of a long list: how many, how much together, and the list itself when it is opened. */
