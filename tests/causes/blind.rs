@@ -46,11 +46,13 @@ fn draws(seed: u64, spikes: usize, cpus: &[u32], asked: &Asked) -> Vec<Draw> {
         if left == 0 {
             break;
         }
+
         let Some(draw) = one(&mut random, cpus, asked) else { continue };
         let count = draw.count.min(left);
         left -= count;
         draws.push(Draw { count, ..draw });
     }
+
     draws
 }
 
@@ -66,6 +68,7 @@ fn one(random: &mut Random, cpus: &[u32], asked: &Asked) -> Option<Draw> {
     let drawn_ns = random.scaled(least_ns, MOST_NS.max(usual_ns).min(fault.longest_ns()));
     let dose_ns = if is_given { usual_ns } else { drawn_ns };
     let count = if fault.least_every_ns() > 1000 * MS { 1 } else { EACH };
+
     condition.unfit(fault).is_none().then_some(Draw { fault, condition, cpu, phase_ns, dose_ns, count })
 }
 
@@ -85,6 +88,7 @@ pub(crate) fn run(seed: u64, spikes: usize, asked: &Asked) -> Result<(), Failure
             carried.out(number, draw)?;
         }
     }
+
     carried.print(asked.details);
     Ok(())
 }
@@ -117,11 +121,13 @@ impl Carried {
                         self.details.push_str(&detail(felt, &format!("draw {number}: {judged:?}")));
                     }
                 }
+
                 self.by_fault.entry(fault.word()).or_default().join(&tally);
                 self.sum.join(&tally);
                 (done.felt.len(), done.missed, words(&tally))
             }
         };
+
         let (phase, dose) = (time_ns(phase_ns, Letters::Unicode), time_ns(dose_ns, Letters::Unicode));
         let condition = condition.words();
         println!("| {number} | `{fault}` | {condition} | {cpu} | {phase} | {dose} | {planted} | {missed} | {named} |");
@@ -133,11 +139,13 @@ impl Carried {
         if self.ordinary.contains_key(&(condition, cpu)) {
             return Ok(());
         }
+
         let fault = Fault::OwnOverrun;
         let asked = Disturbance { fault, every_ns: 50 * MS, for_ns: MS, count: PLACEBOS, placebo: true };
         if let Planted::Done(done) = in_a_thread(&condition.setting(cpu, Phase::AvoidTick), &asked)? {
             self.ordinary.insert((condition, cpu), ordinary(&done.felt));
         }
+
         Ok(())
     }
 
@@ -156,6 +164,7 @@ impl Carried {
                 tally.swamped
             );
         }
+
         println!("\n{}", of_sum(&self.sum));
         if details {
             println!("## Named otherwise\n\n{}", self.details);
@@ -173,6 +182,7 @@ fn words(tally: &Tally) -> String {
     ];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
     let wrong = tally.wrong.iter().map(|(kind, count)| format!("{count} wrong: {}", kind.words()));
+
     parts.chain(wrong).collect::<Vec<_>>().join(", ")
 }
 
@@ -186,6 +196,7 @@ pub(crate) fn check() {
         details: false,
         blind: None,
     };
+
     let of = |seed| draws(seed, 500, &[0, 1], &asked);
     assert_eq!(of(7), of(7));
     assert_ne!(of(7), of(8));
@@ -195,6 +206,7 @@ pub(crate) fn check() {
         assert!(condition.unfit(fault).is_none() && phase_ns < MS, "{draw:?}");
         assert!(dose_ns > 0 && dose_ns <= fault.longest_ns(), "{draw:?}");
     }
+
     let nothing_fits = Asked { faults: vec![Fault::RtThrottling], classes: vec![Class::Ordinary], ..asked };
     assert_eq!(draws(7, 500, &[0], &nothing_fits), []);
 }

@@ -158,6 +158,7 @@ impl Loaded {
         if load == Background::Idle {
             return Ok(Self(None));
         }
+
         let mut carrier = Command::new(env!("CARGO_BIN_EXE_onbeat"));
         carrier.args(["load", "--supervised", load.words()]);
         let running = Running::start(carrier)?;

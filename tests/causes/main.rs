@@ -54,10 +54,12 @@ fn main() -> ExitCode {
     if !words.iter().any(|word| word == "--bench") {
         return own_tests();
     }
+
     let done = match words.iter().find_map(|word| word.strip_prefix("--steal=")) {
         Some(seconds) => side_by_side(seconds),
         None => asked(&words).and_then(|asked| all(&asked)),
     };
+
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -85,6 +87,7 @@ fn asked(words: &[String]) -> Result<Asked, Failure> {
         details: false,
         blind: None,
     };
+
     let (mut seed, mut spikes) = (None, SPIKES);
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
@@ -103,9 +106,11 @@ fn asked(words: &[String]) -> Result<Asked, Failure> {
             fault => asked.faults.push(fault.parse().map_err(Failure::Fault)?),
         }
     }
+
     if asked.faults.is_empty() {
         asked.faults = Fault::ALL.to_vec();
     }
+
     asked.blind = seed.map(|seed| (seed, spikes));
     Ok(asked)
 }
@@ -151,6 +156,7 @@ fn all(asked: &Asked) -> Result<(), Failure> {
         Some((seed, spikes)) => blind::run(seed, spikes, asked)?,
         None => table(asked)?,
     }
+
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
     println!("\nIt took {minutes:.1} minutes. Load average {} at the end.", load_average());
     Ok(())
@@ -174,6 +180,7 @@ fn table(asked: &Asked) -> Result<(), Failure> {
             }
         }
     }
+
     let stolen = Stolen::now(cpu).since(&before);
     print!("{}", matrix::of_planted(&rows));
     print!("{}", matrix::of_placebos(&placebos));
@@ -182,6 +189,7 @@ fn table(asked: &Asked) -> Result<(), Failure> {
     if asked.details {
         print!("{}", matrix::details(&rows));
     }
+
     Ok(())
 }
 

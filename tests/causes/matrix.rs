@@ -33,9 +33,11 @@ pub(crate) fn of_planted(rows: &[Row]) -> String {
         by_condition.entry(row.condition).or_default().join(&tally);
         sum.join(&tally);
     }
+
     for (condition, tally) in &by_condition {
         let _ = writeln!(text, "| **all** | {} | | {} | | |", condition.words(), shares(tally));
     }
+
     let _ = writeln!(text, "| **all** | | | {} | | |\n", shares(&sum));
     text.push_str(&of_sum(&sum));
     text.push_str(&not_planted(rows));
@@ -76,10 +78,12 @@ fn not_planted(rows: &[Row]) -> String {
             reasons.entry((row.fault.word(), reason)).or_default().push(row.condition.words());
         }
     }
+
     let mut text = String::new();
     for ((fault, reason), conditions) in reasons {
         let _ = write!(text, "\n`{fault}` was not planted ({}): {reason}.\n", conditions.join("; "));
     }
+
     text
 }
 
@@ -100,6 +104,7 @@ pub(crate) fn of_placebos(rows: &[Row]) -> String {
         let wrong = row.felt().iter().filter(|felt| is_taken_in(felt)).count();
         let _ = writeln!(text, "| `{}` | {} | {runs} | {wrong} | {named} |", row.fault, row.condition.words());
     }
+
     text
 }
 
@@ -118,11 +123,13 @@ pub(crate) fn of_others<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
     for row in rows {
         by_condition.entry(row.condition).or_default().extend(row.done().iter().flat_map(|done| &done.others));
     }
+
     let mut text = String::from("\n## Spikes that nobody planted\n\n");
     for (condition, others) in by_condition {
         let named = names(others.iter().map(|late| main_of(late.explanation.as_ref())));
         let _ = writeln!(text, "- {}: {} in all: {named}.", condition.words(), others.len());
     }
+
     text
 }
 
@@ -143,6 +150,7 @@ pub(crate) fn details(rows: &[Row]) -> String {
             text.push_str(&detail(felt, &what));
         }
     }
+
     text
 }
 
@@ -159,8 +167,10 @@ pub(crate) fn detail(felt: &Felt, what: &str) -> String {
             sample.index, sample.wakeup_latency_ns, sample.execution_time_ns
         );
     }
+
     for cause in explanation(felt).map_or(&[][..], |explanation| &explanation.causes) {
         let _ = writeln!(text, "    - {} ns {}: {}", cause.ns, cause.words(), cause.evidence);
     }
+
     text
 }

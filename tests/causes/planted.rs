@@ -82,6 +82,7 @@ fn is_planted(fault: Fault, cause: &Cause) -> bool {
         }
         _ => true,
     };
+
     fits && is_named(fault, cause.kind)
 }
 
@@ -95,6 +96,7 @@ pub(crate) fn plant(fault: Fault, condition: Condition, cpu: u32, count: usize, 
     if let Some(why) = condition.unfit(fault) {
         return Ok(row(Planted::Not(why.to_owned())));
     }
+
     let every_ns = fault.least_every_ns().max(100 * MS);
     let asked = Disturbance { fault, every_ns, for_ns: dose_ns, count, placebo };
     let row = row(in_a_thread(&condition.setting(cpu, Phase::AvoidTick), &asked)?);
@@ -142,6 +144,7 @@ fn main_beyond<'e>(explanation: &'e Explanation, covered_ns: u64, ordinary: &Ord
         };
         (ns.saturating_sub(aside), kind)
     });
+
     let (_, kind) = beyond.filter(|(ns, _)| *ns > 0).max()?;
     explanation.causes.iter().filter(|cause| cause.kind == kind).max_by_key(|cause| cause.ns)
 }
@@ -162,6 +165,7 @@ pub(crate) fn ordinary(placebo: &[Felt]) -> Ordinary {
         all.sort_unstable();
         all.get(all.len() / 2).copied().unwrap_or(0)
     };
+
     CauseKind::ALL.into_iter().map(|kind| (kind, median(kind))).filter(|(_, ns)| *ns > 0).collect()
 }
 
@@ -173,10 +177,12 @@ pub(crate) fn judged(felt: &Felt, ordinary: &Ordinary) -> Judged {
     if main.is_some_and(|cause| is_planted(fault, cause)) {
         return Judged::First;
     }
+
     let covered_ns = covered_ns(felt, met);
     if covered_ns < explanation.lateness_ns / 2 {
         return Judged::Swamped;
     }
+
     match main_beyond(explanation, covered_ns, ordinary) {
         None => Judged::Nothing,
         Some(cause) if is_planted(fault, cause) => Judged::Right,

@@ -45,5 +45,6 @@ pub(crate) fn check() {
         assert!((100..=3000).contains(&random.scaled(100, 3000)));
         assert!(random.below(7) < 7);
     }
+
     assert_eq!(random.one_of::<u8>(&[]), None);
 }

@@ -40,6 +40,7 @@ impl Stolen {
             let others = done.others.iter().filter_map(|late| late.explanation.as_ref());
             done.felt.iter().filter_map(explanation).chain(others)
         });
+
         let causes = explanations.flat_map(|explanation| &explanation.causes);
         let named: u64 = causes.filter(|cause| cause.kind == CauseKind::HypervisorSteal).map(|cause| cause.ns).sum();
         format!(
@@ -64,9 +65,11 @@ pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> 
                 thread::sleep(Duration::from_millis(1));
             }
         });
+
         while tid.load(Ordering::Acquire) == 0 {
             thread::sleep(Duration::from_millis(1));
         }
+
         let thread = LoopThread { tid: tid.load(Ordering::Acquire), cpu: Some(cpu), fifo: Some(90) };
         let told = watched(thread, cpu, whole);
         over.store(true, Ordering::Relaxed);
@@ -104,6 +107,7 @@ fn reading(explainer: &mut Explainer, cpu: u32) -> Result<u64, String> {
     if counters.source != CounterSource::Bpf {
         return Err("the BPF programs do not load".to_owned());
     }
+
     let newest =
         counters.readings.iter().rev().filter(|reading| reading.cpu == cpu).find_map(|reading| reading.steal_ns);
     newest.ok_or_else(|| "no reading of the loop's CPU".to_owned())

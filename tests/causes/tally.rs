@@ -82,6 +82,7 @@ fn interval(part: usize, all: usize) -> Option<(f64, f64)> {
     if all == 0 {
         return None;
     }
+
     let (n, p) = (all as f64, part as f64 / all as f64);
     let middle = p + Z * Z / (2.0 * n);
     let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
@@ -96,6 +97,7 @@ pub(crate) fn check() {
     assert_eq!((tally.all(), tally.wrong_ones(), tally.wrong_words()), (4, 2, "2 preempted".to_owned()));
     let mut twice = tally.clone();
     twice.join(&tally);
+
     assert_eq!((twice.all(), twice.swamped), (8, 2));
     // Newcombe 1998, table I: 81 of 263.
     assert_eq!(percent_with_interval(81, 263), "30.8 % [25.5, 36.6]");

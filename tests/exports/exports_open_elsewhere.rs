@@ -49,6 +49,7 @@ fn run(dir: &Path) -> PathBuf {
             .arg("-o")
             .arg(&to),
     );
+
     to
 }
 
@@ -72,12 +73,14 @@ fn parquet_holds_every_bucket(python: &Python) {
     let found = python.open("parquet", &to);
     let buckets: usize =
         files(&run).iter().flat_map(|file| &file.entries).map(|entry| entry.counts.buckets().len()).sum();
+
     assert_eq!(found["rows"], buckets);
     assert_eq!(found["samples"], samples(&run));
     assert_eq!(found["series"], serde_json::json!(["recorded", "wakeup_latency"]));
     assert_eq!(found["loads"], serde_json::json!(["paper"]));
     assert_eq!((found["types"]["low_ns"].as_str(), found["types"]["tuning"].as_str()), (Some("int64"), Some("string")));
     let highest = found["highest"].as_u64().unwrap();
+
     assert!((480_900..480_900 + 256).contains(&highest), "{highest} is the end of the bucket of 480.9 us");
 }
 
@@ -91,6 +94,7 @@ fn parquet_of_several_groups(python: &Python) {
     let mut out = std::fs::File::create(&to).unwrap();
     let rows = onbeat::report::export::parquet::write(std::iter::repeat_n(&file, times), &mut out).unwrap();
     let found = python.open("parquet", &to);
+
     assert_eq!((found["rows"].as_u64(), found["groups"].as_u64()), (Some(rows), Some(2)));
     assert_eq!(found["samples"], samples(&run).saturating_sub(6) * times as u64);
 }
@@ -102,6 +106,7 @@ fn openmetrics_is_read(python: &Python) {
     done(onbeat(dir.path()).arg("export").arg(dir.path().join("runs/latest")).arg("--openmetrics").arg(&to));
     let found = python.open("openmetrics", &to);
     let run = files(&dir.path().join("runs/latest")).remove(0);
+
     for series in Series::ALL.into_iter().filter(|&series| run.distribution(series).count() > 0) {
         let metric = &found[&format!("onbeat_{}_seconds", series.tag())];
         assert_eq!(
@@ -110,10 +115,12 @@ fn openmetrics_is_read(python: &Python) {
             "{series:?}"
         );
         let moments = run.moments(series);
+
         assert_eq!(metric["count"].as_f64(), Some(moments.n as f64), "{series:?}");
         let (sum_s, told_s) = (moments.mean_ns * moments.n as f64 / 1e9, metric["sum"].as_f64().unwrap());
         assert!((sum_s - told_s).abs() <= 1e-9 * sum_s, "{series:?}: {told_s} s, {sum_s} s in the run");
     }
+
     assert!(run.distribution(Series::WakeupLatency).count() > 100);
     let account = run.end.clone().unwrap_or_default();
     let of_intervals = |count: fn(&Interval) -> u64| run.intervals.iter().map(count).sum::<u64>();
@@ -123,6 +130,7 @@ fn openmetrics_is_read(python: &Python) {
         ("lost_samples", account.lost),
         ("spikes", of_intervals(|interval| interval.spikes)),
     ];
+
     for (name, counted) in counters {
         let metric = &found[&format!("onbeat_{name}")];
         assert_eq!(
@@ -139,6 +147,7 @@ fn csv_is_read(python: &Python) {
     let to = dir.path().join("run.csv");
     done(onbeat(dir.path()).arg("export").arg(&run).arg("--csv").arg(&to));
     let found = python.open("csv", &to);
+
     assert_eq!(found["samples"], samples(&run));
     let tunings: BTreeSet<&str> = found["tunings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(tunings.contains("a, \"b\""), "{tunings:?}");
@@ -153,6 +162,7 @@ fn junit_is_read(python: &Python) {
         command.arg("gate").arg(&run).args(["--limit", limit, "--at", at]).arg("--junit").arg(&to);
         (command.output().unwrap().status.code(), python.open("junit", &to)["cases"].to_string())
     };
+
     // One of the two streams has no wake-up latency, and so cannot be judged.
     assert_eq!(gate("1s", "99"), (Some(2), "[\"error\",\"passed\"]".to_owned()));
     assert_eq!(gate("1ns", "99"), (Some(1), "[\"error\",\"failure\"]".to_owned()));
@@ -196,11 +206,13 @@ fn equip() -> Result<Python, String> {
         let imports = Command::new(program).args(["-c", "import pyarrow.parquet, prometheus_client"]).output();
         imports.is_ok_and(|output| output.status.success())
     };
+
     if !works(&program) {
         let made = Command::new("python3").args(["-m", "venv"]).arg(&place).output();
         if !made.is_ok_and(|output| output.status.success()) {
             return Err("python3 with venv is not installed (package python3-venv)".to_owned());
         }
+
         let packages = root.join("tests/exports/requirements.txt");
         let pip = Command::new(&program).args(["-m", "pip", "install", "-q", "-r"]).arg(packages).output();
         if !pip.as_ref().is_ok_and(|output| output.status.success()) || !works(&program) {
@@ -210,5 +222,6 @@ fn equip() -> Result<Python, String> {
             );
         }
     }
+
     Ok(Python { program })
 }

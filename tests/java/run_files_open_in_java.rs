@@ -64,11 +64,13 @@ fn java_counts_in_a_real_bench_what_onbeat_counts(java: &Java) {
         .env("ONBEAT_STATE_DIR", out.path().join("state"))
         .output()
         .unwrap();
+
     assert!(bench.status.success(), "{}", words(&bench.stderr));
     let dir = out.path().join("latest");
     let files = ["none-idle.onbeat.hlog", "S-idle.onbeat.hlog"].map(|name| dir.join(name));
     java.agrees_on(&files);
     let no_samples = java.read(&[dir.join("bench.onbeat.hlog")]);
+
     assert_eq!(no_samples.len(), 0, "the bench's own file has notes and no histogram");
     let spins = RunFile::read(&files[1]).unwrap();
     assert!(spins.distribution(Series::SleepLatency).count() > 100, "S brings the sixth series");
@@ -90,8 +92,10 @@ fn spikes_skipped_releases_and_the_ends_of_the_range_are_the_same_in_java(java: 
             recorder.sample(&sample, None).unwrap();
             next = index + 1;
         }
+
         recorder.end_block(&outcome(first_release, next, 9_007)).unwrap();
     }
+
     let account = recorder.close(&Account::default()).unwrap();
     assert_eq!(account.lost, 21, "seven samples were lost in each block");
     java.agrees_on(std::slice::from_ref(&path));
@@ -113,6 +117,7 @@ fn a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes(java: &Java) {
     for k in 0..3_000 {
         recorder.sample(&sample(Instant::from_ns(0), k, 0, latency_ns(k)), None).unwrap();
     }
+
     recorder.end_block(&outcome(Instant::from_ns(0), 3_000, 3_000)).unwrap();
     recorder.close(&Account::default()).unwrap();
     let whole = std::fs::read_to_string(&path).unwrap();
@@ -121,6 +126,7 @@ fn a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes(java: &Java) {
     for (path, &end) in cut.iter().zip(ends.iter().skip(1)) {
         std::fs::write(path, &whole[..end]).unwrap();
     }
+
     java.agrees_on(&cut);
 }
 
@@ -133,6 +139,7 @@ fn a_run_that_was_killed_and_gone_on_with_is_one_log(java: &Java) {
     for k in 0..2_500 {
         killed.sample(&sample(origin, k, 0, latency_ns(k)), None).unwrap();
     }
+
     drop(killed);
     let mut torn = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
     torn.write_all(b"2.000,1.0").unwrap();
@@ -141,9 +148,11 @@ fn a_run_that_was_killed_and_gone_on_with_is_one_log(java: &Java) {
     let (from_ns, recording) = (60 * SECOND, recording(SECOND));
     let mut gone_on = Recorder::go_on(past, (origin, from_ns), recording).unwrap();
     gone_on.begin_block(1, origin, "idle", 0).unwrap();
+
     for k in 0..1_000 {
         gone_on.sample(&sample(origin, k, 0, latency_ns(k)), None).unwrap();
     }
+
     gone_on.end_block(&outcome(origin, 1_000, 1_000)).unwrap();
     assert_eq!(gone_on.close(&Account::default()).unwrap().slots, 3_000, "two whole seconds, and one more");
     java.agrees_on(std::slice::from_ref(&path));
@@ -158,6 +167,7 @@ fn a_log_that_java_wrote_is_refused_in_one_sentence(java: &Java) {
     assert!(!java.read(std::slice::from_ref(&path)).is_empty(), "it is a log that Java itself opens");
     let answer = onbeat().arg("report").arg(&path).output().unwrap();
     let said = words(&answer.stderr);
+
     assert_eq!((answer.status.code(), said.trim_end().lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains(&format!("{} is not an onbeat run file: line 6", path.display())), "{said}");
     assert!(answer.stdout.is_empty() && !dir.path().join("report.html").exists(), "and nothing else comes of it");
@@ -169,12 +179,14 @@ fn a_log_that_java_wrote_is_imported_sample_by_sample(java: &Java) {
     java.run("write", std::slice::from_ref(&path));
     let to = dir.path().join("run");
     let done = onbeat().arg("import").arg(&path).arg("-o").arg(&to).output().unwrap();
+
     assert!(done.status.success(), "{}", words(&done.stderr));
     let imported = to.join("java.onbeat.hlog");
     let (theirs, ours) = (java.read(std::slice::from_ref(&path)), java.read(std::slice::from_ref(&imported)));
     let told = |tags: &[Tag]| {
         tags.iter().map(|tag| (tag.tag.clone(), tag.counts.clone(), tag.maxima_ns.clone())).collect::<Vec<_>>()
     };
+
     assert_eq!(told(&theirs), told(&ours), "Java finds in the run file what it wrote into the log");
 }
 
@@ -184,6 +196,7 @@ fn a_log_of_the_hiccup_loop_in_java_is_imported_whole(java: &Java) {
     java.run_class("onbeat.HiccupLoop", &["-r", "1", "-i", "500", "-t", "2"], std::slice::from_ref(&path));
     let to = dir.path().join("run");
     let done = onbeat().arg("import").arg(&path).arg("-o").arg(&to).output().unwrap();
+
     assert!(done.status.success(), "{}", words(&done.stderr));
     let (theirs, ours) =
         (java.read(std::slice::from_ref(&path)), RunFile::read(&to.join("hiccups.onbeat.hlog")).unwrap());
@@ -203,6 +216,7 @@ fn percentile_text_is_that_of_java_row_by_row(java: &Java) {
     for k in 0..5_000 {
         recorder.sample(&sample(Instant::from_ns(0), k, 0, latency_ns(k)), None).unwrap();
     }
+
     recorder.end_block(&outcome(Instant::from_ns(0), 5_000, 5_000)).unwrap();
     recorder.close(&Account::default()).unwrap();
     let done = onbeat().arg("export").arg(&path).arg("--hgrm").arg(dir.path().join("text")).output().unwrap();
@@ -216,6 +230,7 @@ fn percentile_text_is_that_of_java_row_by_row(java: &Java) {
         };
         text.lines().filter_map(numbers).collect()
     };
+
     let ours = rows(&std::fs::read_to_string(ours).unwrap());
     let theirs = rows(&words(&java.run("percentiles", &[path, PathBuf::from(tag_of(Series::ReleaseLatency))]).stdout));
     assert!(theirs.len() > 20);
@@ -280,6 +295,7 @@ impl Java {
                 };
                 same_counts(tag, &run, series);
                 same_times(tag, &run, series);
+
                 assert_eq!(tag.maxima_ns.len(), max_fields[tag_of(series)].len());
                 for (&max_ns, &field_ms) in tag.maxima_ns.iter().zip(&max_fields[tag_of(series)]) {
                     let away_ms = (max_ns as f64 / 1e6 - field_ms).abs();
@@ -304,6 +320,7 @@ fn same_counts(tag: &Tag, run: &RunFile, series: Series) {
     assert_eq!((tag.max_ns, tag.min_ns), extremes(&ours), "{series:?} in {}", run.path.display());
     let entries = run.entries.iter().filter(|entry| entry.series == series);
     let per_line: Vec<(u64, u64)> = entries.map(|entry| (entry.counts.count(), extremes(&entry.counts).0)).collect();
+
     assert_eq!(tag.lines, per_line.len());
     assert_eq!(tag.counts.iter().copied().zip(tag.maxima_ns.iter().copied()).collect::<Vec<_>>(), per_line);
     let exact = run.moments(series);
@@ -342,6 +359,7 @@ fn max_fields(file: &Path) -> BTreeMap<String, Vec<f64>> {
         let Some((tag, rest)) = tagged.or(is_untagged.then_some(("", line))) else { continue };
         fields.entry(tag.to_owned()).or_default().push(rest.split(',').nth(2).unwrap().parse().unwrap());
     }
+
     fields
 }
 
@@ -415,12 +433,14 @@ fn build() -> Result<Java, Missing> {
             return Err(Missing::Tool(format!("{tool} is not installed (package {package})")));
         }
     }
+
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/java");
     let offline = maven(&project, &["--offline"]);
     let built = if offline.status.success() { offline } else { maven(&project, &[]) };
     if !built.status.success() {
         return Err(Missing::Build(format!("Maven cannot build {}:\n{}", project.display(), words(&built.stdout))));
     }
+
     let dependencies = std::fs::read_to_string(project.join("target/classpath")).unwrap();
     Ok(Java { class_path: format!("{}:{}", project.join("target/classes").display(), dependencies.trim()) })
 }

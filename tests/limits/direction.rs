@@ -87,11 +87,13 @@ fn named(source: &Source) -> Vec<(usize, String)> {
             let is_room = inside
                 .first()
                 .is_some_and(|name| MAY_NAME.iter().any(|(folder, _)| *folder == format!("{LIBRARY}{name}")));
+
             if outwards && is_room && inside.first() != Some(&room) {
                 found.push((line, inside.join("::")));
             }
         }
     }
+
     found
 }
 
@@ -109,6 +111,7 @@ fn named_against_the_list(sources: &[Source]) -> Vec<String> {
             }
         }
     }
+
     found
 }
 
@@ -189,6 +192,7 @@ fn dependencies_against_the_list(sources: &[Source]) -> Vec<String> {
             .flat_map(|(_, may)| may.iter().filter_map(|name| name.split("::").next()))
             .collect();
         let normal = manifest.lines().skip_while(|(_, line)| *line != "[dependencies]").skip(1);
+
         for (number, line) in normal.take_while(|(_, line)| !line.starts_with('[')) {
             let name = line.split([' ', '=']).next().unwrap_or_default().replace('-', "_");
             if CRATES.contains(&name.as_str()) && !may.contains(&name.as_str()) {
@@ -199,6 +203,7 @@ fn dependencies_against_the_list(sources: &[Source]) -> Vec<String> {
             }
         }
     }
+
     found
 }
 

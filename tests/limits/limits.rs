@@ -115,6 +115,7 @@ fn unsafe_without_a_reason(sources: &[Source]) -> Vec<String> {
             }
         }
     }
+
     found
 }
 
@@ -169,11 +170,13 @@ fn what_the_hot_crate_may_not_name(sources: &[Source]) -> Vec<String> {
             let named = paths(&code, name).into_iter();
             found.extend(named.map(|(line, path)| source.at(line, &format!("the hot crate names {path}"))));
         }
+
         found.extend(
             words(&code, "extern crate")
                 .map(|place| source.at(line_of(&code, place.start), "the hot crate links a crate by hand")),
         );
     }
+
     let manifest = sources.iter().filter(|source| source.path == "crates/onbeat-rt/Cargo.toml");
     found.extend(manifest.flat_map(|source| {
         let of_all_builds = |(_, line): &(usize, &str)| !line.starts_with('[');
@@ -184,6 +187,7 @@ fn what_the_hot_crate_may_not_name(sources: &[Source]) -> Vec<String> {
             .map(|(number, _)| source.at(number, "the hot crate depends on libc only"))
             .collect::<Vec<_>>()
     }));
+
     found
 }
 
@@ -222,6 +226,7 @@ fn probes_named_elsewhere(sources: &[Source]) -> Vec<String> {
             else {
                 continue;
             };
+
             let name = before.trim_end_matches(": description::").rsplit(' ').next().unwrap_or_default();
             let stem = own.path.rsplit('/').next().and_then(|file| file.strip_suffix(".rs")).unwrap_or_default();
             let full = format!("{stem}::{name}");
@@ -236,6 +241,7 @@ fn probes_named_elsewhere(sources: &[Source]) -> Vec<String> {
             }
         }
     }
+
     found
 }
 
@@ -254,6 +260,7 @@ fn a_probe_that_another_file_names_is_found() {
         let list = Source::planted("crates/onbeat/src/probe/mod.rs", "const ALL: [&Description; 1] = [&nap::NAP];\n");
         probes_named_elsewhere(&[own, list, Source::planted(elsewhere, text)])
     };
+
     assert_eq!(with("fn f() {}\nuse nap::NAP;\n"), [format!("{elsewhere}:2: names the probe NAP")]);
     assert_eq!(with("// NAP\nfn f() {}\n"), [] as [String; 0]);
 }
@@ -280,6 +287,7 @@ fn what_report_may_not_ask(sources: &[Source]) -> Vec<String> {
             }
         }
     }
+
     found
 }
 
@@ -319,11 +327,13 @@ fn what_a_library_may_not_do(sources: &[Source]) -> Vec<String> {
             found
                 .extend(used.map(|place| source.at(line_of(&code, place.start), &format!("the library uses {name}!"))));
         }
+
         for name in CALLS {
             let used = words(&code, name);
             found.extend(used.map(|place| source.at(line_of(&code, place.start), &format!("the library uses {name}"))));
         }
     }
+
     found
 }
 

@@ -43,11 +43,13 @@ pub(crate) fn tracked() -> Vec<Source> {
         }
         _ => walked(&root),
     };
+
     let read = |path: PathBuf| {
         // Binary files hold no words, and a file deleted but not yet committed holds none any more.
         let text = std::fs::read_to_string(root.join(&path)).ok()?;
         Some(Source { path: path.to_string_lossy().replace('\\', "/"), text })
     };
+
     paths.into_iter().filter_map(read).collect()
 }
 
@@ -62,6 +64,7 @@ fn walked(root: &Path) -> Vec<PathBuf> {
             if ignored.contains(&path) || path.ends_with(".git") {
                 continue;
             }
+
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => left.push(path),
                 Ok(kind) if kind.is_file() => found.extend(path.strip_prefix(root).ok().map(Path::to_owned)),
@@ -69,6 +72,7 @@ fn walked(root: &Path) -> Vec<PathBuf> {
             }
         }
     }
+
     found
 }
 
@@ -84,8 +88,10 @@ pub(crate) fn code(text: &str) -> String {
                 *byte = b' ';
             }
         }
+
         at = end.max(at + 1);
     }
+
     String::from_utf8_lossy(&code).into_owned()
 }
 
@@ -140,6 +146,7 @@ fn length_of_block_comment(rest: &[u8]) -> usize {
             return at;
         }
     }
+
     rest.len()
 }
 
@@ -157,6 +164,7 @@ pub(crate) fn code_without_tests(text: &str) -> String {
         if words(condition, "test").next().is_none() || condition.contains("not(test") {
             continue;
         }
+
         let rest = &code[start..];
         let end = match (rest.find('{'), rest.find(';')) {
             (Some(open), semicolon) if semicolon.is_none_or(|place| open < place) => {
@@ -165,9 +173,11 @@ pub(crate) fn code_without_tests(text: &str) -> String {
             (_, Some(semicolon)) => start + semicolon + 1,
             _ => code.len(),
         };
+
         let blank: String = code[start..end].chars().map(|c| if c == '\n' { c } else { ' ' }).collect();
         code.replace_range(start..end, &blank);
     }
+
     code
 }
 
@@ -180,6 +190,7 @@ fn block(text: &str) -> usize {
             return at + 1;
         }
     }
+
     text.len()
 }
 
@@ -208,6 +219,7 @@ pub(crate) fn paths(code: &str, root: &str) -> Vec<(usize, String)> {
             found.extend(expanded.into_iter().map(|path| (line, path)));
         }
     }
+
     found
 }
 
@@ -224,10 +236,12 @@ fn expand(prefix: &str, rest: &str, into: &mut Vec<String>) -> usize {
             }
         };
     }
+
     if !rest.starts_with('{') {
         into.push(prefix.to_owned());
         return 0;
     }
+
     let end = block(rest);
     let mut at = 1;
     while at + 1 < end {
@@ -235,10 +249,12 @@ fn expand(prefix: &str, rest: &str, into: &mut Vec<String>) -> usize {
         if at + skipped + 1 >= end {
             break;
         }
+
         at += skipped;
         at += expand(prefix, &rest[at..end - 1], into).max(1);
         // What a name is called here (`as Name`) is no path.
         at += rest[at..end].find([',', '}']).unwrap_or(0);
     }
+
     end
 }

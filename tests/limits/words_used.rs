@@ -31,6 +31,7 @@ fn vague_names(sources: &[Source]) -> Vec<String> {
             }
         }
     }
+
     found
 }
 
@@ -59,6 +60,7 @@ fn old_words(sources: &[Source]) -> Vec<String> {
             );
         }
     }
+
     found
 }
 
@@ -94,6 +96,7 @@ fn left_to_do(sources: &[Source]) -> Vec<String> {
             found.extend(places.map(|place| source.at(line_of(&source.text, place.start), word)));
         }
     }
+
     found
 }
 
@@ -142,6 +145,7 @@ fn traces_of_a_machine(sources: &[Source]) -> Vec<String> {
             found.extend(registry(line).map(|host| source.at(number, &format!("a package registry's host: {host}"))));
         }
     }
+
     found
 }
 
@@ -189,6 +193,7 @@ fn words_to_explain(sources: &[Source]) -> Vec<String> {
     let typed = typed.filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'));
     let mut all: Vec<String> = series.into_iter().chain(kinds).chain(stalls).chain(reasons).chain(typed).collect();
     all.extend(options_of_time(cli));
+
     all
 }
 
@@ -220,6 +225,7 @@ fn snake_case(name: &str) -> String {
         }
         snake.push(letter.to_ascii_lowercase());
     }
+
     snake
 }
 
@@ -232,12 +238,14 @@ fn options_of_time(cli: &str) -> Vec<String> {
         if !parser.is_some_and(|parser| parser.ends_with("_ns")) {
             continue;
         }
+
         let named =
             line.split_once("long = \"").and_then(|(_, rest)| rest.split_once('"')).map(|(name, _)| name.to_owned());
         let field =
             next.trim().trim_start_matches("pub(crate) ").split(':').next().unwrap_or_default().replace('_', "-");
         options.push(format!("--{}", named.unwrap_or(field)));
     }
+
     options.sort();
     options.dedup();
     options
@@ -250,6 +258,7 @@ fn missing_from_the_glossary(sources: &[Source]) -> Vec<String> {
     let quoted: Vec<&str> = glossary.text.split('`').skip(1).step_by(2).collect();
     let is_there = |word: &String| quoted.iter().any(|quote| quote == word || words(quote, word).next().is_some());
     let missing = words_to_explain(sources).into_iter().filter(|word| !is_there(word));
+
     missing.map(|word| glossary.at(1, &format!("`{word}` is used and not explained"))).collect()
 }
 
@@ -273,6 +282,7 @@ fn a_series_that_the_glossary_lacks_is_found() {
             Source::planted("GLOSSARY.md", glossary),
         ])
     };
+
     assert_eq!(with("| `nap_time` |\n").len(), 1, "{:?}", with("| `nap_time` |\n"));
     assert_eq!(with("| `nap_time` | `--nap-every <TIME>` |\n"), [] as [String; 0]);
 }

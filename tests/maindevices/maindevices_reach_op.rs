@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             }
         })
     });
+
     let mut arguments = Arguments::from_args();
     // They install what they need, and take time.
     arguments.test_threads = Some(1);
@@ -54,6 +55,7 @@ fn a_library_that_prints(python: &Path) {
         write_result({'exact': 7})\n";
     let mut command = Command::new(python);
     let run = command.args(["-B", "-c", SCRIPT]).env("PYTHONPATH", root().join("tests/maindevices")).output().unwrap();
+
     assert_eq!(result(&run)["exact"], 7);
     assert_eq!(String::from_utf8_lossy(&run.stderr), "written when the process ends\n");
 }
@@ -65,6 +67,7 @@ fn all_59_devices_in_op_by_pysoem(python: &Path) {
     // A reply that this machine was too slow for is not a wrong one.
     assert_eq!(told["others"], Value::Array(Vec::new()), "{told}");
     let (exact, lost) = (told["exact"].as_u64().unwrap(), told["lost"].as_u64().unwrap());
+
     assert_eq!(exact + lost, CYCLES, "{told}");
     assert!(lost * 10 <= CYCLES, "{told}");
 }
@@ -83,6 +86,7 @@ fn a_ring_through_a_cut(python: &Path) {
     assert_eq!((&told["devices"], &told["expected"]), (&DRIVES.into(), &(3 * DRIVES).into()), "{told}");
     // What was on its way when the cable was cut, or when it was whole again, and what came too late.
     let exact = told["exact"].as_u64().unwrap();
+
     assert!(exact * 10 >= CYCLES / 3 * 9, "{told}");
     assert!(told["others"].as_array().unwrap().len() <= 2, "{told}");
 }
@@ -98,6 +102,7 @@ fn a_robot_beside_another_main_device(python: &Path) {
     command.env("ONBEAT_STATE_DIR", room.path().join("state")).current_dir(room.path());
     let told = result(&command.output().unwrap());
     let said = told["said"].as_str().unwrap();
+
     assert_eq!(told["found"], 6, "{said}");
     assert_eq!(told["states"], Value::from(vec![1; 6]), "none is in OP again: nothing proves which is which: {said}");
     for sentence in [
@@ -107,6 +112,7 @@ fn a_robot_beside_another_main_device(python: &Path) {
     ] {
         assert_eq!(said.matches(sentence).count(), 1, "{sentence}: {said}");
     }
+
     assert_eq!(told["status"], 1, "{said}");
 }
 
@@ -136,6 +142,7 @@ fn equip() -> Result<PathBuf, String> {
     if !isolated.is_ok_and(|output| output.status.success()) {
         return Err("no network namespace with a veth pair can be made here; it takes root, unshare and ip".to_owned());
     }
+
     let place = root().join("target/maindevices-venv");
     let program = place.join("bin/python");
     let works =
@@ -145,11 +152,13 @@ fn equip() -> Result<PathBuf, String> {
         if !made.is_ok_and(|output| output.status.success()) {
             return Err("python3 with venv is not installed (package python3-venv)".to_owned());
         }
+
         let packages = root().join("tests/maindevices/requirements.txt");
         let _ = Command::new(&program).args(["-m", "pip", "install", "-q", "-r"]).arg(packages).output();
         if !works() {
             return Err("pysoem and kickcat cannot be installed: no network, or no package for this Python".to_owned());
         }
     }
+
     Ok(program)
 }

@@ -55,6 +55,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     for finding in in_process(length) {
         part.add(finding);
     }
+
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/maindevices-venv/bin/python");
     let mut peers = vec!["ethercrab"];
     if python.exists() {
@@ -62,6 +63,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     } else {
         part.remark("pysoem: left out, it is installed by `cargo test -p onbeat-cli --test maindevices_reach_op`");
     }
+
     for peer in peers {
         let contestant = |name: &'static str| {
             move |round: u32| {
@@ -69,11 +71,13 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
                 contest(name, cycles)
             }
         };
+
         let (mut ours, mut theirs) = (contestant("onbeat"), contestant(peer));
         let mut contestants: [Contestant<'_, Ran>; 2] = [&mut ours, &mut theirs];
         let runs = in_turns(rounds, &mut contestants)?;
         compare(&mut part, peer, &runs);
     }
+
     Ok(part)
 }
 
@@ -82,6 +86,7 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
         let [ours, theirs] = [0, 1].map(|side: usize| runs[side].iter().map(figure).collect::<Vec<f64>>());
         (ours, theirs)
     };
+
     let mut times = |what: &str, figure: fn(&Ran) -> f64, goal: Option<f64>| {
         let (ours, theirs) = of(figure);
         let median = |times: &[f64]| told_times(Spread::of(times.iter().copied()));
@@ -90,8 +95,10 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
         if let (Some(goal), Some(ratio)) = (goal, Spread::of_ratios(&ours, &theirs)) {
             finding = finding.with_goal(format!("≤ {goal}"), ratio.median <= goal);
         }
+
         part.add(finding);
     };
+
     times("round trip p50", |ran| ran.p50, Some(1.0));
     times("round trip p99", |ran| ran.p99, None);
     times("to OP", |ran| ran.up, (peer == "ethercrab").then_some(0.8));
@@ -170,16 +177,19 @@ fn costs(cycles: u64) -> (f64, f64) {
     let Ok(mut bus) = Bus::bring_up(wire, Some(&layout), options, "the segment") else {
         return (f64::INFINITY, f64::INFINITY);
     };
+
     for _ in 0..100 {
         bus.cycle(Monotonic.now(), MS, &mut Still);
         thread::sleep(Duration::from_micros(100));
     }
+
     (bus.wire_mut().spent_ns, bus.wire_mut().frame_ns) = (0, 0);
     let sent = bus.counts().sent;
     let began = Monotonic.now();
     for _ in 0..cycles {
         bus.cycle(Monotonic.now(), MS, &mut Still);
     }
+
     let whole_ns = Monotonic.now().ns_since(began) as f64;
     let (spent_ns, frame_ns) = (bus.wire().spent_ns as f64, bus.wire().frame_ns as f64);
     let frames = (bus.counts().sent - sent) as f64;
@@ -202,6 +212,7 @@ fn contest(name: &str, cycles: u64) -> Result<Ran, Failure> {
         let myself = std::env::current_exe().map_err(Failure::system("find this program"))?;
         command.arg(myself).args([ROLE, name, &cycles.to_string()]).arg(onbeat);
     }
+
     let ran = command.output().map_err(|source| Failure::Start { program: name.to_owned(), source })?;
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     let told: Value = serde_json::from_str(&said).map_err(|_| Failure::Ended {
@@ -209,6 +220,7 @@ fn contest(name: &str, cycles: u64) -> Result<Ran, Failure> {
         status: ran.status,
         said: said + &String::from_utf8_lossy(&ran.stderr),
     })?;
+
     let figure = |key: &str| told[key].as_f64().unwrap_or(f64::NAN);
     Ok(Ran {
         up: figure("seconds_to_op") * 1e9,
@@ -226,6 +238,7 @@ pub(crate) fn child(name: &str, cycles: &str, onbeat: &Path) -> Result<(), Failu
     let _ = segment.kill();
     let _ = segment.wait();
     println!("{}", told?);
+
     Ok(())
 }
 
@@ -239,12 +252,14 @@ fn segment(onbeat: &Path) -> Result<Child, Failure> {
     let is_up = || {
         std::fs::read_to_string(format!("/sys/class/net/{INTERFACE}/operstate")).is_ok_and(|state| state.trim() == "up")
     };
+
     for _ in 0..500 {
         if is_up() {
             break;
         }
         thread::sleep(Duration::from_millis(10));
     }
+
     // The devices' socket is open a moment after the interface is up.
     thread::sleep(Duration::from_millis(300));
     Ok(started)
@@ -282,6 +297,7 @@ fn with_onbeat(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
         bus.cycle(release, MS, &mut Still);
         release = Monotonic.now();
     }
+
     let (up, frames) = (began.elapsed(), frames(onbeat)?);
     let mut round_trips_ns = Vec::new();
     for _ in 0..cycles {
@@ -293,6 +309,7 @@ fn with_onbeat(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
             round_trips_ns.push(Monotonic.now().ns_since(began));
         }
     }
+
     Ok(told(up, frames, round_trips_ns))
 }
 
@@ -314,6 +331,7 @@ fn with_ethercrab(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
         let group = main_device.init_single_group::<64, 2048>(ethercrab::std::ethercat_now).await?;
         group.into_op(&main_device).await
     };
+
     let group = block_on(up).map_err(|why| failed("ethercrab", why))?;
     let (up, frames) = (began.elapsed(), frames(onbeat)?);
     let mut round_trips_ns = Vec::new();
@@ -326,6 +344,7 @@ fn with_ethercrab(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
             round_trips_ns.push(Monotonic.now().ns_since(began));
         }
     }
+
     Ok(told(up, frames, round_trips_ns))
 }
 

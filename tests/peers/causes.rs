@@ -47,18 +47,21 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         told(round, if causes { "on" } else { "off" });
         onbeat(dir.path(), Timer { duration: Some(Duration::from_secs(seconds)), ..timer(cpu, causes) })
     };
+
     let mut on = |round| ours(round, true);
     let mut off = |round| ours(round, false);
     let mut theirs = |round| {
         told(round, "cyclictest");
         peer(dir.path(), seconds, cpu)
     };
+
     let mut contestants: Vec<Contestant<'_, Figures>> = vec![&mut on, &mut off];
     if cyclictest::version().is_some() {
         contestants.push(&mut theirs);
     } else {
         part.remark("cyclictest is not installed (package rt-tests).");
     }
+
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
     let mut next = || runs.next().unwrap_or_default();
     let (on, off, theirs) = (next(), next(), next());
@@ -76,6 +79,7 @@ fn latencies(part: &mut Part, on: &[Figures], off: &[Figures]) {
             .beside(told_times(Spread::of(off.clone())))
             .with_ratio(Spread::of_ratios(&on, &off)),
     );
+
     if let Some(added) = Spread::of(on.iter().zip(&off).map(|(on, off)| on - off)) {
         let range = format!("{} ({}..{})", told_time(added.median), told_time(added.low), told_time(added.high));
         part.add(Finding::of("added to p50", range).with_goal("≤ +1.0 µs", added.median <= MOST_ADDED_NS));
@@ -116,6 +120,7 @@ fn explaining(part: &mut Part, on: &[Figures]) {
     let mut refused: Vec<&String> = on.iter().flat_map(|run| &run.refused).collect();
     refused.sort_unstable();
     refused.dedup();
+
     for sentence in refused {
         part.remark(format!("{sentence}."));
     }

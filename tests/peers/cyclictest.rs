@@ -64,6 +64,7 @@ impl Cyclictest {
         let running = Running::start_looping(command)?;
         let cpu = meanwhile(&running)?;
         running.finish()?;
+
         read(&json, cpu)
     }
 
@@ -82,5 +83,6 @@ fn read(path: &Path, cpu: Option<CpuShare>) -> Result<Answer, Failure> {
     let mut histogram: Vec<(u64, u64)> =
         counts.iter().filter_map(|(us, count)| Some((us.parse().ok()?, count.as_u64()?))).collect();
     histogram.sort_unstable();
+
     Ok(Answer { cycles: number("cycles")?, histogram, max_us: number("max")?, cpu })
 }

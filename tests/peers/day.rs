@@ -69,6 +69,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         grouped(told.cycles, ','),
         grouped(told.skipped, ',')
     ));
+
     Ok(part)
 }
 
@@ -79,11 +80,13 @@ fn composition(path: &Path) -> Result<String, Failure> {
         let bytes: usize = text.lines().filter(|line| is(line)).map(|line| line.len() + 1).sum();
         bytes as f64 / 1e6
     };
+
     let is_histogram = |line: &str| line.starts_with("Tag=") || line.starts_with(|first: char| first.is_ascii_digit());
     let kinds = ["interval", "maxima", "spike"].map(|kind| {
         let note = format!("#[onbeat: {{\"{kind}\"");
         megabytes(&|line| line.starts_with(&note))
     });
+
     Ok(format!(
         "The run file is {:.2} MB of histograms, {:.2} MB of intervals' moments, {:.2} MB of maxima, {:.2} MB of spikes.",
         megabytes(&is_histogram),
@@ -103,9 +106,11 @@ fn in_a_child(path: &Path, hours: u64) -> Result<Told, Failure> {
     child.env("MALLOC_TRIM_THRESHOLD_", "-1").env("MALLOC_MMAP_MAX_", "0");
     let started = child.output();
     let ended = started.map_err(|source| Failure::Start { program: program.clone(), source })?;
+
     if !ended.status.success() {
         return Err(Failure::Ended { program, status: ended.status, said: "see above".to_owned() });
     }
+
     serde_json::from_slice(&ended.stdout).map_err(|why| Failure::Unreadable {
         path: path.to_owned(),
         program: "the child",
@@ -128,6 +133,7 @@ fn audit(run: &RunFile, told: &Told, hours: u64) -> Result<(), Failure> {
     even("the worst wake-up latency", told.worst_ns, run.moments(Series::WakeupLatency).max_ns)?;
     let seconds: usize =
         run.maxima.iter().filter_map(|note| note.series.get(&Series::ReleaseLatency)).map(Vec::len).sum();
+
     even("seconds with a maximum", slots * PERIOD_NS / 1_000_000_000, seconds as u64)
 }
 
@@ -140,6 +146,7 @@ pub(crate) fn child(path: &Path, hours: &str) -> Result<(), Failure> {
         worst_ns.set(late_ns.max(worst_ns.get()));
         late_ns
     });
+
     let first_release = Instant::from_ns(PERIOD_NS);
     let mut slots: Vec<Slot<Sample>> = (0..RING).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).map_err(Failure::Ring)?;
@@ -158,6 +165,7 @@ pub(crate) fn child(path: &Path, hours: &str) -> Result<(), Failure> {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     resident_kib();
     let started = std::time::Instant::now();
     let outcome = cycle::run(&clock, &plan, &mut day, &mut hot, &AtomicBool::new(false));
@@ -176,6 +184,7 @@ pub(crate) fn child(path: &Path, hours: &str) -> Result<(), Failure> {
         skipped: outcome.skipped,
         worst_ns: worst_ns.get(),
     };
+
     println!("{}", serde_json::json!(told));
     Ok(())
 }
@@ -199,12 +208,14 @@ impl<L: Fn(Instant) -> u64> Task for Day<'_, L> {
         if !self.cycles.is_multiple_of(DRAIN_EVERY) {
             return Flow::Continue;
         }
+
         self.failed = self.drain().err();
         // A minute is in the file when a release after it has come to the recorder.
         let written_ns = (self.minutes_kib.len() as u64 + 1) * MINUTE_NS;
         if self.minutes_kib.len() < 2 && cycle.release.as_ns() > written_ns + DRAIN_EVERY * PERIOD_NS {
             self.minutes_kib.push(resident_kib());
         }
+
         if self.failed.is_some() { Flow::Stop } else { Flow::Continue }
     }
 }

@@ -31,6 +31,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         let _ = fs::remove_dir_all(&run);
         told("import", &[&log, "-o".as_ref(), &run])
     };
+
     import(0)?;
     let mut compare = |_: u32| told("compare", &[run.as_path(); DAYS]);
     let mut export = |_: u32| told("export", &[&run, "--parquet".as_ref(), &table]);
@@ -43,6 +44,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         let reached = spread.is_some_and(|s| s.median < goal_s * 1e9);
         part.add(Finding::of(what, told_times(spread)).with_goal(format!("< {goal_s} s"), reached));
     };
+
     add(format!("import of {:.1} MB, with tables and page", size(&log)? as f64 / 1e6), &imports, 2.0);
     add(format!("compare of {DAYS} such runs"), &runs[0], 5.0);
     add(format!("Parquet of {:.1} million samples", (seconds * SAMPLES_PER_SECOND) as f64 / 1e6), &runs[1], 5.0);
@@ -60,6 +62,7 @@ fn make_log(path: &Path, seconds: u64) -> Result<(), Failure> {
         (0..SAMPLES_PER_SECOND).for_each(|_| counts.saturating_record(late.next_ns()));
         writer.interval(Series::WakeupLatency, &counts, second as f64, 1.0)?;
     }
+
     let mut log = BufWriter::new(File::create(path).map_err(Failure::system("write a log"))?);
     for line in BufReader::new(File::open(&noted).map_err(Failure::system("write a log"))?).lines() {
         let line = line.map_err(Failure::system("write a log"))?;
@@ -67,6 +70,7 @@ fn make_log(path: &Path, seconds: u64) -> Result<(), Failure> {
             writeln!(log, "{line}").map_err(Failure::system("write a log"))?;
         }
     }
+
     log.flush().map_err(Failure::system("write a log"))
 }
 

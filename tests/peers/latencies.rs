@@ -40,6 +40,7 @@ impl Latencies {
         if !(drawn >> 20).is_multiple_of(ONE_SPIKE_IN) {
             return bulk_ns;
         }
+
         let drawn = self.draw();
         if drawn.is_multiple_of(ONE_LONG_IN) {
             5_000_000 + (drawn >> 16) % 45_000_000
@@ -72,6 +73,7 @@ pub(crate) fn header(cell: Option<Cell>) -> Header {
         priority: 0,
         delay_ns: 0,
     };
+
     let header = probe::header(&["peers".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.0);
     Header { host: Host::default(), cell, timing: Some(timing), ..header }
 }

@@ -78,6 +78,7 @@ fn main() -> ExitCode {
             Ok(())
         }
     };
+
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -94,17 +95,20 @@ fn all(words: &[String]) -> Result<(), Failure> {
         let known = PARTS.map(|(name, _)| name).join(", ");
         return Err(Failure::NoSuchPart { name: (*unknown).to_owned(), known });
     }
+
     let version = cyclictest::version();
     println!("onbeat {} beside {}", env!("CARGO_PKG_VERSION"), version.as_deref().unwrap_or("nothing: no cyclictest"));
     println!("{}; load average {}", Host::read().in_one_line(), load_average());
     if length == Length::Quick {
         println!("--quick: these figures show that the benchmark runs, and little else");
     }
+
     for (name, part) in PARTS {
         if named.is_empty() || named.contains(&name) {
             print!("\n{}", part(length)?.to_text());
         }
     }
+
     println!("\nload average {} at the end", load_average());
     Ok(())
 }

@@ -30,6 +30,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     for dir in [&bench, &plain, &spun] {
         std::fs::create_dir(dir).map_err(Failure::system("make a directory"))?;
     }
+
     eprintln!("report: making files");
     make_bench(&bench)?;
     let plain_file = make_hour(&plain, Kind::Plain)?;
@@ -51,12 +52,14 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         ("an hour at 1 kHz, sleep, no work, five series", &plain),
         ("an hour at 1 kHz, S and work, six series", &spun),
     ];
+
     for ((what, dir), runs) in hours.into_iter().zip(&runs[1..]) {
         let page = latencies::size(&dir.join("report.html"))?;
         part.add(Finding::of(what, told_times(Spread::of(runs.iter().copied()))).that_begins_a_group());
         part.add(Finding::of("its run file", megabytes(latencies::size(&dir.join(HOUR_FILE))?)));
         part.add(Finding::of("its page", megabytes(page)).with_goal("< 3 MB", page < 3_000_000));
     }
+
     part.remark("How long a browser takes to the first chart is measured by `npm run measure` in viewer/.");
     Ok(part)
 }
@@ -91,8 +94,10 @@ fn make_bench(dir: &Path) -> Result<(), Failure> {
             let at = Duration::from_millis(CYCLES_PER_BLOCK * (u64::from(block) * 18 + place));
             made.block(block, load, onbeat_rt::time::ns(at), CYCLES_PER_BLOCK)?;
         }
+
         made.recorder.close(&Account::default())?;
     }
+
     let header = onbeat::record::Header { timing: None, ..header(None) };
     let mut file = RunWriter::create(&dir.join(BENCH_FILE), &header)?;
     file.note(&Note::Bench(Box::new(Bench {
@@ -109,6 +114,7 @@ fn make_bench(dir: &Path) -> Result<(), Failure> {
         sweep: None,
     })))?;
     file.note(&Note::End(Account { t: 120.0, ..Account::default() }))?;
+
     Ok(())
 }
 
@@ -119,6 +125,7 @@ fn make_hour(dir: &Path, kind: Kind) -> Result<PathBuf, Failure> {
     made.kind = kind;
     made.block(0, "idle", 0, HOUR_CYCLES)?;
     made.recorder.close(&Account::default())?;
+
     Ok(path)
 }
 
@@ -155,6 +162,7 @@ impl Made {
             spun_ns: 20_000,
             ..Sample::default()
         };
+
         match self.kind {
             Kind::SpunWithWork => spun,
             // Two readings of the clock lie between the start and the end of no work.
@@ -181,6 +189,7 @@ impl Made {
             skipped = (sample.response_time_ns() / PERIOD_NS).min(slots - next - 1);
             next += 1 + skipped;
         }
+
         let outcome =
             Outcome { end: End::Complete, slots, cycles, skipped: slots - cycles, skipped_at_end: skipped, last_end };
         self.recorder.end_block(&outcome)?;

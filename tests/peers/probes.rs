@@ -43,32 +43,38 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         told(round, "hiccup");
         onbeat(dir.path(), &["hiccup", "--no-lock-memory"], Series::Hiccup, seconds)
     };
+
     let classes = classes();
     if let Some(classes) = &classes {
         let mut jvm = |round| {
             told(round, "hiccups on the JVM");
             on_the_jvm(dir.path(), classes, seconds)
         };
+
         let mut contestants: Vec<Contestant<'_, Figures>> = vec![&mut hiccup, &mut jvm];
         let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
         hiccups(&mut part, &runs.next().unwrap_or_default(), &runs.next().unwrap_or_default());
     } else {
         part.remark("java or mvn is not installed (packages default-jdk-headless, maven): no loop on the JVM.");
     }
+
     if cyclictest::version().is_none() {
         part.remark("cyclictest is not installed (package rt-tests).");
         return Ok(part);
     }
+
     let on_cpu = format!("--cpu={cpu}");
     let mut latency = |round| {
         told(round, "latency");
         let words = ["latency", "--priority=90", "--dma-latency=0", &on_cpu];
         onbeat(dir.path(), &words, Series::WakeupLatency, seconds)
     };
+
     let mut theirs = |round| {
         told(round, "cyclictest");
         peer(dir.path(), seconds, cpu)
     };
+
     let mut contestants: Vec<Contestant<'_, Figures>> = vec![&mut latency, &mut theirs];
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
     let (ours, theirs) = (runs.next().unwrap_or_default(), runs.next().unwrap_or_default());
@@ -86,6 +92,7 @@ fn hiccups(part: &mut Part, ours: &[Figures], theirs: &[Figures]) {
             Finding::of(format!("{what}, hiccup | JVM"), median(&ours)).beside(median(&theirs)).with_ratio(ratio);
         part.add(finding.with_goal("≤ 1/4", ratio.is_some_and(|ratio| ratio.median <= 0.25)));
     };
+
     quarter(part, "CPU of the process", |run| run.cpu, percent);
     quarter(part, "memory at its largest", |run| run.resident_bytes, |bytes| format!("{:.1} MB", bytes / 1e6));
     let apart = ours.iter().zip(theirs).map(|(ours, theirs)| (ours.quantiles_ns[0] - theirs.quantiles_ns[0]).abs());
@@ -115,6 +122,7 @@ fn onbeat(dir: &Path, words: &[&str], series: Series, seconds: u64) -> Result<Fi
     let resident_bytes = running.resident_peak_bytes();
     running.finish()?;
     let run = RunFile::read(&dir.join(format!("latest/{}.onbeat.hlog", words[0])))?;
+
     Ok(Figures { quantiles_ns: quantiles(&run, series), cpu, resident_bytes })
 }
 
@@ -142,6 +150,7 @@ fn on_the_jvm(dir: &Path, classes: &str, seconds: u64) -> Result<Figures, Failur
     let file = std::fs::read_dir(&imported).map_err(Failure::system("read an imported run"))?;
     let mut files = file.flatten().map(|entry| entry.path());
     let run = files.find(|path| path.to_string_lossy().ends_with(".onbeat.hlog")).unwrap_or(log);
+
     Ok(Figures { quantiles_ns: quantiles(&RunFile::read(&run)?, Series::Hiccup), cpu, resident_bytes })
 }
 
@@ -162,5 +171,6 @@ fn classes() -> Option<String> {
     let dependencies = std::fs::read_to_string(project.join("target/classpath")).ok()?;
     let has_java = Command::new("java").arg("-version").output().is_ok();
     let path = format!("{}:{}", project.join("target/classes").display(), dependencies.trim());
+
     (compiled.success() && has_java).then_some(path)
 }

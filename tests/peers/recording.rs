@@ -37,6 +37,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         "histogram",
     );
     let batches = length.pick(400, 100);
+
     for (what, drained) in [
         ("hot, back to back", Drained::BetweenBatches),
         ("hot, ring emptied every 5 ms", Drained::ByAThread(DRAIN_EVERY)),
@@ -57,6 +58,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         let with_goal = matches!(drained, Drained::BetweenBatches);
         part.add(if with_goal { finding.with_goal("≤ 3 ns", reached) } else { finding });
     }
+
     cold(&mut part, rounds, length.pick(600, 100))?;
     eprintln!("recording: the recorder");
     let mut recorder = |round| recorder_ns(round);
@@ -71,6 +73,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         other_memory().1 / 1024,
         other_memory().0,
     ));
+
     Ok(part)
 }
 
@@ -112,12 +115,14 @@ fn hot_alone(batches: u32, round: u32) -> Result<f64, Failure> {
             for (index, latency_ns) in (0..).zip(&latencies) {
                 hot.push(sample(index, *black_box(latency_ns)));
             }
+
             let cost = before.elapsed().as_nanos() as f64 / BATCH as f64;
             popped += std::iter::from_fn(|| cold.pop()).map(black_box).count() as u64;
             cost
         })
         .collect();
     even("pushed samples, popped or counted as lost", u64::from(batches) * BATCH, popped + cold.lost())?;
+
     Ok(Spread::of(costs).map_or(f64::NAN, |s| s.median))
 }
 
@@ -138,11 +143,14 @@ fn hot_push(pause: Duration, batches: u32, round: u32) -> Result<f64, Failure> {
             for (index, latency_ns) in (0..).zip(&latencies) {
                 hot.push(sample(index, *black_box(latency_ns)));
             }
+
             costs.push(before.elapsed().as_nanos() as f64 / BATCH as f64);
         }
+
         ended.store(true, Ordering::Release);
         (Spread::of(costs).map_or(f64::NAN, |s| s.median), drain.join().unwrap_or((0, 0)))
     });
+
     let (popped, lost) = taken;
     even("pushed samples, popped or counted as lost", u64::from(batches) * BATCH, popped + lost)?;
     Ok(per_push)
@@ -157,6 +165,7 @@ fn empty_until(mut cold: Consumer<'_, Sample>, pause: Duration, ended: &AtomicBo
             black_box(sample);
             popped += 1;
         }
+
         if last {
             return (popped, cold.lost());
         }
@@ -178,6 +187,7 @@ fn hot_record(batches: u32, round: u32) -> f64 {
         }
         before.elapsed().as_nanos() as f64 / BATCH as f64
     });
+
     Spread::of(costs.collect::<Vec<_>>()).map_or(f64::NAN, |s| s.median)
 }
 
@@ -190,6 +200,7 @@ fn cold(part: &mut Part, rounds: u32, each: u32) -> Result<(), Failure> {
     let (mut hot, mut reader) = split(&mut ring);
     let mut counts = empty_counts(Series::WakeupLatency);
     let (mut pushes, mut records) = (Vec::new(), Vec::new());
+
     for round in 0..rounds {
         let samples: Vec<Sample> =
             (0..).zip(drawn(round)).map(|(index, latency_ns)| sample(index, latency_ns)).collect();
@@ -205,12 +216,15 @@ fn cold(part: &mut Part, rounds: u32, each: u32) -> Result<(), Failure> {
                     _ => {}
                 }));
             }
+
             while reader.pop().is_some() {}
         }
+
         let [pushed, recorded, empty] = costs.map(|cost| Spread::of(cost).map_or(f64::NAN, |s| s.median));
         pushes.push((pushed - empty).max(0.0));
         records.push((recorded - empty).max(0.0));
     }
+
     let median = Spread::of(pushes.iter().copied());
     part.add(
         Finding::of("cold, once per ms", told_times(median))
@@ -218,6 +232,7 @@ fn cold(part: &mut Part, rounds: u32, each: u32) -> Result<(), Failure> {
             .with_ratio(Spread::of_ratios(&pushes, &records))
             .with_goal("≤ 0.5 µs", median.is_some_and(|s| s.median <= 500.0)),
     );
+
     Ok(())
 }
 
@@ -251,6 +266,7 @@ fn recorder_ns(round: u32) -> Result<f64, Failure> {
     let mut drawn = Latencies::around(25_000.0, u64::from(round) + 1);
     let latencies: Vec<u64> = (0..4096).map(|_| drawn.next_ns()).collect();
     let before = Instant::now();
+
     for index in 0..RECORDED {
         let sample = Sample {
             index,
@@ -261,6 +277,7 @@ fn recorder_ns(round: u32) -> Result<f64, Failure> {
         };
         recorder.sample(&sample, None)?;
     }
+
     let cost = before.elapsed().as_nanos() as f64 / RECORDED as f64;
     even("recorded samples", RECORDED, recorder.progress().cycles)?;
     Ok(cost)

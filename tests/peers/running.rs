@@ -68,6 +68,7 @@ impl Running {
         while !running.tasks().any(|task| task.is_loop) && started.elapsed() < LONGEST_START {
             sleep(LOOK_EVERY);
         }
+
         running.looping = Instant::now();
         Ok(running)
     }
@@ -119,6 +120,7 @@ impl Running {
                 "cyclictest" => task.file_name().to_string_lossy() != pid,
                 _ => false,
             };
+
             ThreadSeen { is_loop, cpu_ns: used.unwrap_or(0) }
         })
     }

@@ -75,6 +75,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     );
     let mut part = Part::alone(title);
     let dir = dir.path();
+
     for trials in [&BRIEF[..], &STAYING[..]] {
         let mut each: Vec<_> = trials
             .iter()
@@ -88,6 +89,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         let mut contestants: Vec<Contestant<'_, [f64; QUANTILES.len()]>> =
             each.iter_mut().map(|contestant| contestant as Contestant<'_, _>).collect();
         let runs = in_turns(rounds, &mut contestants)?;
+
         for (trial, runs) in trials.iter().zip(&runs) {
             for (place, (share, quantile)) in QUANTILES.into_iter().enumerate() {
                 let spread = Spread::of(runs.iter().map(|run| run[place]));
@@ -102,10 +104,12 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
                     }
                     _ => finding,
                 };
+
                 part.add(if place == 0 { finding.that_begins_a_group() } else { finding });
             }
         }
     }
+
     part.add(torn(length.pick(100_000_000, 1_000_000))?.that_begins_a_group());
     part.remark(
         "The hog takes 8 of 10 ms of the loop's CPU, where one of the readers runs too. Behind the plain mutex the loop waits until the \
@@ -126,6 +130,7 @@ fn torn(readings: u64) -> Result<Finding, Failure> {
         let words = number.to_ne_bytes().repeat(BYTES / 8);
         bus.publish(&BusCycle { cycle: number, ..BusCycle::default() }, &words, &words);
     };
+
     publish(1);
     let read = || -> Result<(u64, u64), ControlError> {
         let mut client = Client::open(&name)?;
@@ -137,8 +142,10 @@ fn torn(readings: u64) -> Result<Finding, Failure> {
             let words = seen.inputs.as_chunks::<8>().0.iter().chain(seen.outputs.as_chunks::<8>().0);
             torn += u64::from(words.copied().any(|word| word != number));
         }
+
         Ok((torn, seen.retries))
     };
+
     let is_over = AtomicBool::new(false);
     let found = thread::scope(|threads| {
         threads.spawn(|| {
@@ -149,17 +156,20 @@ fn torn(readings: u64) -> Result<Finding, Failure> {
                 }
             }
         });
+
         let readers: Vec<_> = (0..READERS).map(|_| threads.spawn(read)).collect();
         let found: Vec<_> = readers.into_iter().map(thread::ScopedJoinHandle::join).collect();
         is_over.store(true, Ordering::Relaxed);
         found
     });
+
     let (mut torn, mut retries) = (0, 0);
     for reader in found {
         let panicked = |_| Failure::system("read an image")(std::io::Error::other("a reader panicked"));
         let (its_torn, its_retries) = reader.map_err(panicked)??;
         (torn, retries) = (torn + its_torn, retries + its_retries);
     }
+
     let told = format!("{} ({} read again)", count(torn), count(retries));
     Ok(Finding::of(format!("torn images in {} readings", count(readings)), told).with_goal("0", torn == 0))
 }
@@ -175,9 +185,11 @@ fn onbeat(dir: &Path, trial: Trial, seconds: u64, cpu: u32) -> Result<[f64; QUAN
     let path = dir.join("latest/sharing.onbeat.hlog");
     let run = RunFile::read(&path)?;
     let text = std::fs::read_to_string(&path).map_err(Failure::system("read a run file"))?;
+
     if !text.contains("; 0 images were torn") {
         return Err(Failure::Unreadable { path, program: "onbeat", why: "a reader saw a torn image".to_owned() });
     }
+
     let all = run.distribution(Series::Exchange);
     let buckets = || all.buckets().iter().map(|bucket| (bucket.middle_ns(), bucket.count));
     Ok(QUANTILES.map(|(share, _)| quantile(buckets(), all.count(), share)))

@@ -50,6 +50,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     );
     let mut part = Part::new(title, "cyclictest");
     let peer = cyclictest::version().is_some();
+
     for stops in [0, STOPS] {
         for rate_hz in RATES_HZ {
             eprintln!("slots: {rate_hz} Hz, {stops} stops, {}", turns::told(rounds));
@@ -57,6 +58,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
             part.add(trial.run(rounds, peer)?);
         }
     }
+
     part.remark(
         "Due are the periods that passed between the first release and the end; onbeat's account is of slots (cycles and \
          skipped releases), cyclictest's is of cycles, which is all it tells: what it passed over is in no figure of it.",
@@ -64,6 +66,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     if !peer {
         part.remark("cyclictest is not installed (package rt-tests).");
     }
+
     Ok(part)
 }
 
@@ -84,6 +87,7 @@ impl Trial {
         if peer {
             contestants.push(&mut theirs);
         }
+
         let runs = in_turns(rounds, &mut contestants)?;
         let shares = |place: usize| -> Vec<f64> {
             runs.get(place).into_iter().flatten().map(|account| account.share()).collect()
@@ -97,6 +101,7 @@ impl Trial {
             .beside(told(Spread::of(shares(1))))
             .with_ratio(Spread::of_ratios(&shares(0), &shares(1)))
             .with_goal("± 1 slot", away <= 1);
+
         Ok(if self.stops > 0 && self.rate_hz == RATES_HZ[0] { finding.that_begins_a_group() } else { finding })
     }
 
@@ -110,6 +115,7 @@ impl Trial {
             running.signal(Signal::INT)?;
             Ok(None)
         })?;
+
         audit(&answer.run)
     }
 
@@ -125,6 +131,7 @@ impl Trial {
             running.at(whole * (2 * stop + 1) / (2 * self.stops));
             running.stop_for(STOPPED)?;
         }
+
         running.at(whole);
         Ok(None)
     }
@@ -146,6 +153,7 @@ fn audit(run: &RunFile) -> Result<Account, Failure> {
     let elsewhere = end.lost + end.warmup + end.excluded;
     even("slots in histograms, lost, in the warm-up or excluded", end.slots, kept + elsewhere)?;
     within("slots of the time that passed", due, end.slots, 1)?;
+
     Ok(Account { due, accounted: end.slots, skipped: end.skipped })
 }
 

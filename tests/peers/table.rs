@@ -37,6 +37,7 @@ impl Part {
             Some(false) => "NO",
             None => "",
         };
+
         let peer = if self.has_peer { vec![theirs, ratio] } else { Vec::new() };
         let entries = [what, ours].into_iter().chain(peer).chain([goal, word.to_owned()]);
         self.table.rows.push(Row { entries: entries.map(Into::into).collect(), begins_group });

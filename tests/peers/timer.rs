@@ -61,6 +61,7 @@ impl Timer {
         let cpu = meanwhile(&running)?;
         running.finish()?;
         let run = RunFile::read(&dir.join("latest/timer.onbeat.hlog"))?;
+
         Ok(Answer { run, cpu })
     }
 }

@@ -18,10 +18,12 @@ pub(crate) fn in_turns<T>(rounds: u32, contestants: &mut [Contestant<'_, T>]) ->
         if round % 2 == 1 {
             order.reverse();
         }
+
         for place in order {
             runs[place].push(contestants[place](round)?);
         }
     }
+
     Ok(runs)
 }
 
@@ -42,6 +44,7 @@ impl Spread {
         let middle = sorted.len() / 2;
         let median =
             if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) };
+
         Some(Self { median, low, high })
     }
 
@@ -62,5 +65,6 @@ pub(crate) fn quantile(counts: impl IntoIterator<Item = (f64, u64)>, all: u64, q
             return value;
         }
     }
+
     f64::INFINITY
 }

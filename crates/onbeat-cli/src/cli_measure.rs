@@ -155,6 +155,7 @@ fn of_choice(choice: &Choice) -> Arg {
         Some((short, details)) => arg.help(short).long_help(format!("{short}\n\n{details}")),
         None => arg.help(choice.help),
     };
+
     let arg = choice.default.into_iter().fold(arg, Arg::default_value);
     match choice.kind {
         Kind::Time => arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(Value::Time)),

@@ -179,9 +179,11 @@ pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
         found.into_iter().filter(|path| path.starts_with(typed_text.as_ref()) || typed_text.is_empty()).collect();
     // Runs are named after the time: the latest first, `latest` before all of them.
     matching.sort_by(|a, b| b.cmp(a));
+
     if !matching.is_empty() {
         return matching.iter().map(CompletionCandidate::new).collect();
     }
+
     PathCompleter::any().complete(typed)
 }
 
@@ -194,6 +196,7 @@ fn run_directories(directory: &Path, levels: usize, found: &mut Vec<String>) {
         found.push(directory.to_string_lossy().into_owned());
         return;
     }
+
     for entry in entries.iter().filter(|_| levels > 0) {
         let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
         if !is_hidden && entry.path().is_dir() {
@@ -217,6 +220,7 @@ mod tests {
         for wait in waits.iter().filter(|wait| !wait.ends_with('=')) {
             assert!(crate::cli::wait(wait).is_ok(), "{wait}");
         }
+
         for tuning in tunings() {
             let tuning = tuning.get_value().to_string_lossy().into_owned();
             assert!(tuning.parse::<onbeat::bench::Tuning>().is_ok(), "{tuning}");

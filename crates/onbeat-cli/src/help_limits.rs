@@ -34,9 +34,11 @@ fn findings(command: &Command, path: &str) -> Vec<String> {
         if !(1..=MOST_WORDS).contains(&words) {
             found.push(format!("{path} {}: {words} words, 1 to {MOST_WORDS}: {help}", arg.get_id()));
         }
+
         let long = arg.get_long_help().map(ToString::to_string).unwrap_or_default();
         found.extend(banned(&format!("{help} {long}")).map(|word| format!("{path} {}: \"{word}\"", arg.get_id())));
     }
+
     let texts = [command.get_before_help(), command.get_after_help(), command.get_about(), command.get_long_about()];
     let all = texts.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     found.extend(banned(&all).map(|word| format!("{path}: \"{word}\"")));
@@ -48,6 +50,7 @@ fn findings(command: &Command, path: &str) -> Vec<String> {
         }
         found.extend(findings(below, &path));
     }
+
     found
 }
 
@@ -87,6 +90,7 @@ fn long_help_a_missing_verb_and_a_banned_word_are_found() {
         .arg(clap::Arg::new("quaint").long("quaint").help(format!("Number of devices that are {}", BANNED[0])))
         .subcommand(Command::new("noun").about("The state of it"));
     let found = findings(&planted, "planted");
+
     assert_eq!(found.len(), 3, "{found:?}");
     assert_eq!(banned("threshold unbefallen").count(), 0, "parts of other words are not meant");
 }

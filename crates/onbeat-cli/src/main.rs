@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Colour::Always => anstream::ColorChoice::Always.write_global(),
         Colour::Never => anstream::ColorChoice::Never.write_global(),
     }
+
     ended(run(cli.command))
 }
 
@@ -67,6 +68,7 @@ fn answered(answer: &clap::Error) -> ExitCode {
         term::put(|_| answer.print());
         return ended(Ok(Verdict::Holds));
     }
+
     cmd::gate::not_understood(&answer.to_string());
     term::say_usage(answer);
     ExitCode::from(2)

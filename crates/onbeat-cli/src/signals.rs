@@ -48,6 +48,7 @@ pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
             }
         }
     };
+
     let listening = thread::Builder::new().name("onbeat-signals".to_owned()).spawn(listen);
     listening.map_err(|source| Failure::Thread { what: "Ctrl-C", source })?;
     Ok(interruptions)
@@ -58,10 +59,12 @@ fn say_what_is_left() {
     if !repair::has_journal_of(std::process::id()) {
         return;
     }
+
     let (done, said) = channel();
     thread::spawn(move || {
         advise(Tone::Careful, LEFT_CHANGED);
         let _ = done.send(());
     });
+
     let _ = said.recv_timeout(TO_SAY);
 }

@@ -38,6 +38,7 @@ pub(crate) fn time_ns(text: &str) -> Result<u64, UnitError> {
     if unit.is_empty() && number != 0.0 {
         return Err(UnitError::NoUnit(text.to_owned()));
     }
+
     let known = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, ns)| ns);
     let factor = if unit.is_empty() { &1.0 } else { known.ok_or_else(|| UnitError::NotATime(text.to_owned()))? };
     let ns = (number * factor).round();

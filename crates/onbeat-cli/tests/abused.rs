@@ -77,6 +77,7 @@ fn a_page_beside_a_run_replaces_a_link_and_never_follows_it() {
     fs::remove_file(&page).unwrap();
     symlink(&precious, &page).unwrap();
     done(dir.path(), &["report", "run"]);
+
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     assert!(fs::symlink_metadata(&page).unwrap().is_file());
     assert!(fs::read_to_string(&page).unwrap().contains("<html"));
@@ -108,6 +109,7 @@ fn files_of_an_exported_directory_replace_links() {
     fs::remove_file(&file).unwrap();
     symlink(&precious, &file).unwrap();
     done(dir.path(), &["export", "run", "--hgrm", "out"]);
+
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     assert!(fs::read_to_string(&file).unwrap().contains("Percentile"));
 }
@@ -119,6 +121,7 @@ fn an_export_that_fails_leaves_the_one_before() {
     fs::create_dir(dir.path().join("taken")).unwrap();
     refused(dir.path(), &["export", "run", "--csv", "taken"]);
     refused(dir.path(), &["export", "missing", "--csv", "all.csv"]);
+
     assert_eq!(fs::read_to_string(dir.path().join("all.csv")).unwrap(), "before");
     done(dir.path(), &["export", "run", "--csv", "all.csv"]);
     assert!(fs::read_to_string(dir.path().join("all.csv")).unwrap().contains("wakeup_latency"));
@@ -142,6 +145,7 @@ fn nothing_is_written_over_a_run() {
         let told = refused(dir.path(), words);
         assert!(told.contains("is a file of the run run") && told.contains("another place"), "{words:?}: {told}");
     }
+
     assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), before);
     assert!(!dir.path().join("other.json").exists());
 }
@@ -160,16 +164,19 @@ fn a_run_behind_a_link_is_not_gone_on_with() {
         while fs::read_link(&latest).ok() == before && child.try_wait().unwrap().is_none() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
+
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         assert!(child.wait().unwrap().success());
         fs::canonicalize(&latest).unwrap().join("timer.onbeat.hlog")
     };
+
     let run = begun();
     let precious = dir.path().join("precious");
     fs::rename(&run, &precious).unwrap();
     symlink(&precious, &run).unwrap();
     let before = fs::read(&precious).unwrap();
+
     assert_ne!(begun(), run, "a new run begins");
     assert_eq!(fs::read(&precious).unwrap(), before);
 }
@@ -197,6 +204,7 @@ fn a_gate_that_cannot_run_leaves_no_old_result() {
             "{words:?}: {result}"
         );
     }
+
     let own = fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap();
     ended(dir.path(), &["gate", "run", "--limit", "10", "--junit", "run/a.onbeat.hlog"]);
     assert_eq!(fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap(), own, "that is no result of a gate");
@@ -238,6 +246,7 @@ fn a_bench_that_is_refused_leaves_nothing_and_latest_where_it_was() {
     let host = LiveHost::killing_sessions_by(|_, _| 0);
     let other = Journal::begin(&journal, &host, &Purpose::new("bench", "another bench")).unwrap();
     let words = ["bench", "--for", "1m", "--tunings", "none", "--loads", "idle", "--out", "runs"];
+
     assert!(refused(dir.path(), &words).contains("is changing this machine"));
     other.close().unwrap();
     let after = (names(&dir.path().join("runs")), fs::read_link(dir.path().join("runs/latest")).unwrap());
@@ -254,6 +263,7 @@ fn a_measurement_whose_load_cannot_start_leaves_nothing() {
     assert!(!dir.path().join("onbeat-runs").exists(), "{:?}", names(dir.path()));
     let words = ["measure", "timer", "--for", "1s", "--load-sweep", "0..50/50", "--period", "0"];
     refused(dir.path(), &words);
+
     assert!(!dir.path().join("onbeat-runs").exists(), "{:?}", names(dir.path()));
 }
 
@@ -266,6 +276,7 @@ fn latest_points_at_a_run_that_goes_to_its_end() {
         done(dir.path(), &words);
         seen.push(fs::read_link(dir.path().join("runs/latest")).unwrap());
     }
+
     assert_ne!(seen[0], seen[1]);
     assert!(seen.iter().all(|run| dir.path().join("runs").join(run).join("timer.onbeat.hlog").exists()));
     assert_eq!(names(&dir.path().join("runs")).len(), 3);
@@ -287,6 +298,7 @@ fn a_page_that_cannot_be_written_says_how_to_do_without() {
     fs::remove_file(dir.path().join("run/report.html")).unwrap();
     fs::create_dir(dir.path().join("run/report.html")).unwrap();
     let told = refused(dir.path(), &["report", "run"]);
+
     assert!(told.contains("run/report.html") && told.contains("--html FILE") && told.contains("--brief"), "{told}");
     done(dir.path(), &["report", "run", "--brief"]);
     done(dir.path(), &["report", "run", "--html", "elsewhere.html"]);
@@ -301,6 +313,7 @@ fn a_segment_that_cannot_write_its_capture_leaves_no_interfaces() {
         println!("skipped: no network namespace with a veth pair can be made here; it takes root, unshare and ip");
         return;
     }
+
     let dir = tempfile::tempdir().unwrap();
     for outlet in ["--pcap nowhere/a", "--log nowhere/a"] {
         let line = format!("\"$0\" segment run humanoid --veth o0 --for 1s {outlet}; echo $?; ip -o link");
@@ -308,6 +321,7 @@ fn a_segment_that_cannot_write_its_capture_leaves_no_interfaces() {
         command.args(["--net", "sh", "-c", &line, env!("CARGO_BIN_EXE_onbeat")]).current_dir(dir.path());
         let output = command.env("ONBEAT_STATE_DIR", dir.path().join("state")).output().unwrap();
         let links = String::from_utf8_lossy(&output.stdout).into_owned();
+
         assert!(links.starts_with("2\n") && links.contains("lo:") && !links.contains("o0"), "{links}{}", told(&output));
         assert!(told(&output).contains("nowhere/a"), "{}", told(&output));
     }
@@ -392,6 +406,7 @@ fn limited(dir: &Path, most: u32, words: &[&str]) -> Output {
     if root {
         command.args(["--reuid", LONELY, "--regid", LONELY, "--clear-groups", "--inh-caps=-all", "prlimit"]);
     }
+
     command.arg(format!("--nproc={most}:{most}")).arg(dir.join("onbeat")).args(words);
     command.current_dir(dir.join("work")).env("LC_ALL", "C").env("ONBEAT_STATE_DIR", dir.join("work/state"));
     command.env("HOME", dir.join("work")).stdin(Stdio::null()).output().unwrap()
@@ -404,6 +419,7 @@ fn open_stage() -> tempfile::TempDir {
     fs::set_permissions(dir.path(), everybody()).unwrap();
     // By a program: a descriptor of our own, open for writing, could be inherited by what another test starts meanwhile.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_onbeat")).arg(dir.path().join("onbeat")).status();
+
     assert!(copied.unwrap().success());
     fs::create_dir(dir.path().join("work")).unwrap();
     fs::set_permissions(dir.path().join("work"), everybody()).unwrap();
@@ -429,9 +445,11 @@ fn where_no_thread_can_be_started_a_sentence_says_so() {
     ];
     // As many as the commands come to need, one after the other; others of the same user count too, unless root picks one.
     let most = if rustix::process::geteuid().is_root() { 5 } else { 1 };
+
     if most == 1 {
         println!("skipped in part: only root can choose a user without processes, so no limit but 1 is tried");
     }
+
     for words in &commands {
         for limit in 1..=most {
             let output = limited(dir.path(), limit, words);
@@ -464,6 +482,7 @@ fn a_load_is_given_a_directory_that_it_can_write() {
         assert!(told.contains("a load cannot write in nowhere: ") && told.contains("dir"), "{told}");
         assert!(names(dir.path()).is_empty(), "{words:?}: {:?}", names(dir.path()));
     }
+
     fs::write(dir.path().join("file"), "").unwrap();
     assert!(refused(dir.path(), &["load", "disk", "--dir", "file"]).contains("cannot write in file"));
 }
@@ -477,6 +496,7 @@ fn a_disk_load_in_memory_is_told_with_the_option_that_moves_it() {
         println!("skipped: /dev/shm is no tmpfs here");
         return;
     }
+
     let dir = tempfile::tempdir().unwrap();
     // Too short for all of its cells, so that nothing is started.
     let told_by = |words: &[&str]| {
@@ -484,11 +504,13 @@ fn a_disk_load_in_memory_is_told_with_the_option_that_moves_it() {
         assert_eq!(output.status.code(), Some(2));
         told(&output).split_whitespace().collect::<Vec<_>>().join(" ")
     };
+
     let sentence =
         "the disk part of the load paper writes in /dev/shm, which is in memory, so no disk is loaded; --load-dir DIR";
     let told = told_by(&["--loads", "idle,paper", "--load-dir", "/dev/shm"]);
     assert!(told.contains(sentence), "{told}");
     let told = told_by(&["--loads", "idle,walk", "--load-dir", "/dev/shm"]);
+
     assert!(!told.contains("in memory"), "{told}");
 }
 
@@ -521,6 +543,7 @@ fn what_is_typed_behind_the_dashes_of_bus_run_counts() {
     let more = ["--", "--for", "300ms", "--wire", "socket", "--period", "5ms", "--priority", "0", "--no-causes"];
     done(dir.path(), &[&["bus", "run", "--name", &name], &more[..]].concat());
     let help = done(dir.path(), &["bus", "run", "--", "--help"]);
+
     assert!(String::from_utf8_lossy(&help.stdout).contains("--exchange"));
     let told = refused(dir.path(), &["bus", "run", "--name", &name, "--", "--exchnge", "same-cycle"]);
     assert!(told.contains("--exchnge") && told.contains("behind --"), "{told}");
@@ -541,6 +564,7 @@ fn lines_to_be_pasted_are_quoted() {
         std::env::var("PATH").unwrap()
     );
     let output = Command::new("sh").args(["-c", line]).env("PATH", path).current_dir(dir.path()).output().unwrap();
+
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("spikes, worst first"));
 }

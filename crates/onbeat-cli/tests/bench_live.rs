@@ -15,6 +15,7 @@ fn bench(dir: &std::path::Path, more: &[&str]) -> Value {
         .env("ONBEAT_STATE_DIR", dir.join("state"))
         .output()
         .unwrap();
+
     assert!(output.status.code() != Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else")
 }
@@ -27,6 +28,7 @@ fn check_series(name: &str, series: &Value) {
     for figure in ["count", "min_ns", "mean_ns", "sd_ns", "max_ns", "jitter_ns"] {
         assert!(number(&series[figure]) >= 0.0, "{name} {figure}");
     }
+
     let low: Vec<f64> = series["low"].as_array().unwrap().iter().map(|row| number(&row["q"])).collect();
     assert_eq!(low, [99.0, 99.9, 99.99, 99.999, 100.0], "{name}");
     let points: Vec<f64> = series["percentiles"].as_array().unwrap().iter().map(|row| number(&row["p"])).collect();
@@ -45,6 +47,7 @@ fn check_causes(summary: &Value) {
         println!("skipped: causes of spikes: {}", rung["why_not"]);
         return;
     }
+
     let (mut spikes, mut looked_at) = (0, 0);
     for cell in summary["cells"].as_array().unwrap().iter().filter(|cell| cell["permitted"] == true) {
         spikes += cell["spike_count"].as_u64().unwrap();
@@ -54,6 +57,7 @@ fn check_causes(summary: &Value) {
             assert!(count["accounted_ns"].as_u64() <= count["lateness_ns"].as_u64(), "{kind}: {count}");
         }
     }
+
     assert!(looked_at > 0 || spikes == 0, "{spikes} spikes, none of them looked at");
 }
 
@@ -63,6 +67,7 @@ fn eighteen_cells_with_every_figure_and_every_slot() {
     let summary = bench(dir.path(), &["--for", "60s"]);
     assert_eq!(summary["schema"], "onbeat.bench/1");
     let cells = summary["cells"].as_array().unwrap();
+
     assert_eq!(cells.len(), 18);
     for (cell, at) in cells.iter().zip(0..) {
         assert_eq!((&cell["load"], &cell["tuning"]), (&["idle", "paper"][at / 9].into(), &TUNINGS[at % 9].into()));
@@ -71,15 +76,19 @@ fn eighteen_cells_with_every_figure_and_every_slot() {
             assert!(cell["why_not"].as_str().is_some_and(|why| !why.is_empty()));
             continue;
         }
+
         for series in ["release_latency", "observed_period", "execution_time", "response_time"] {
             check_series(&format!("{} {} {series}", cell["tuning"], cell["load"]), &cell["series"][series]);
         }
+
         for count in ["slots", "cycles", "skipped", "overruns", "deadline_misses", "lost"] {
             assert!(cell[count].is_u64(), "{count} of {}", cell["tuning"]);
         }
+
         let sum = |keys: [&str; 3]| keys.iter().map(|key| cell[*key].as_u64().unwrap()).sum::<u64>();
         assert_eq!(cell["slots"].as_u64(), Some(sum(["cycles", "skipped", "lost"])), "every slot is in one place");
     }
+
     check_causes(&summary);
     assert!(summary["verdict"]["sentence"].as_str().is_some_and(|words| !words.is_empty()));
     assert!(dir.path().join("runs/latest/report.html").exists());
@@ -99,6 +108,7 @@ fn a_robot_on_its_bus_runs_in_every_cell() {
     let more = ["--with", "bus", "--for", "12s", "--tunings", "none,PM", "--loads", "idle"];
     let summary = bench(dir.path(), &more);
     let cells = summary["cells"].as_array().unwrap();
+
     assert_eq!(cells.len(), 2);
     for cell in cells.iter().filter(|cell| cell["permitted"] == true) {
         check_series("with a bus", &cell["series"]["release_latency"]);
@@ -107,6 +117,7 @@ fn a_robot_on_its_bus_runs_in_every_cell() {
         let notes = cell["notes"].as_array().unwrap();
         assert!(notes.iter().all(|note| note != "not all SubDevices reached OP"), "{notes:?}");
     }
+
     let ladder = summary["ladder"].as_array().unwrap();
     assert!(ladder.iter().any(|rung| rung["what"] == "bus" && rung["granted"] == true), "{ladder:?}");
 }

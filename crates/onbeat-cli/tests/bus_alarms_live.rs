@@ -65,6 +65,7 @@ fn a_bus_whose_device_fails_names_it_and_fails_under_a_limit_on_events() {
     let measured = place.measured(&["--limit-on", "events=0", "--json"]);
     assert_eq!(measured.status.code(), Some(1), "{measured:?}");
     let summary = json(&measured);
+
     assert_eq!((&summary["verdict"]["outcome"], &summary["most_alarms"]), (&"FAIL".into(), &0.into()));
     let events = &summary["cells"][0]["events"];
     assert_eq!(events["alarms"]["device_lost"], 1, "{events}");
@@ -72,6 +73,7 @@ fn a_bus_whose_device_fails_names_it_and_fails_under_a_limit_on_events() {
     assert!(first.starts_with("left knee did not answer from "), "{first}");
     let latest = place.runs().join("latest");
     let page = std::fs::read_to_string(latest.join("report.html")).unwrap();
+
     assert!(page.len() > 1000);
 
     let report = |words: &[&str]| place.onbeat(&[&["report", text(&latest)], words].concat());
@@ -80,6 +82,7 @@ fn a_bus_whose_device_fails_names_it_and_fails_under_a_limit_on_events() {
     assert!(said.contains("left knee did not answer from "), "{said}");
     assert_eq!(report(&["--limit-on", "events=1000000"]).status.code(), Some(0));
     let gate = |most: &str| place.onbeat(&["gate", text(&latest), "--limit-on", most]).status.code();
+
     assert_eq!((gate("events=0"), gate("events=1000000")), (Some(1), Some(0)));
 }
 
@@ -90,11 +93,13 @@ fn a_robot_whose_drive_fails_names_the_safe_stop_in_its_run_file() {
     let robot = ["robot", "run", text(&file), "--trajectory", "hold", "--for", "5s", "--period", "5ms"];
     let own = ["--priority", "0", "--no-causes", "--json", "--out", text(&runs), "--limit-on", "events=0"];
     let ran = place.onbeat(&[&robot, &own[..]].concat());
+
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     let said = json(&ran);
     assert_eq!(said["robot"]["rung"], "safe_stop");
     assert_eq!(said["run"]["verdict"]["outcome"], "FAIL");
     let events = &said["run"]["cells"][0]["events"];
+
     assert_eq!(events["alarms"]["safe_stop"], 1, "{events}");
     assert!(events["others"]["phase_changed"].as_u64() >= Some(2), "{events}");
 }
@@ -107,11 +112,13 @@ fn where_nothing_has_events_a_limit_on_them_is_refused_in_a_sentence() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
+
     let timer = refused(&["measure", "timer", "--for", "1s", "--limit-on", "events=0"]);
     assert!(timer.contains("`measure timer` has no bus"), "{timer}");
     let chain = refused(&["measure", "chain", "--limit-on", "events=0"]);
     assert!(chain.contains("`measure chain` has no bus"), "{chain}");
     let bench = refused(&["bench", "--for", "1m", "--limit-on", "events=0"]);
+
     assert!(bench.contains("add --with bus"), "{bench}");
     assert!(refused(&["measure", "bus", "--limit-on", "events=-1"]).contains("is none of main, release"));
     assert!(refused(&["measure", "bus", "--limit-on", "release"]).contains("--limit"));

@@ -44,6 +44,7 @@ impl<'f> Room<'f> {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+
         Some(Self { folder, holder })
     }
 
@@ -133,6 +134,7 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
             .map(|(_, event)| event.device)
             .collect::<Vec<_>>()
     };
+
     until("no wrong device", || room.said("robot"), || wrong().len() == 2);
     // Long enough for a wrong device to be looked at again, and again.
     let mut reader = Client::open(&name).unwrap();
@@ -140,6 +142,7 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
         let mut seen = reader.snapshot();
         reader.read(&mut seen).map_or(0, |()| seen.cycle.cycle)
     };
+
     let then = cycle();
     until("no cycles", || room.said("robot"), || cycle() > then + 1_200);
     until(
@@ -147,9 +150,11 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
         || room.said("robot"),
         || room.states().iter().any(|(name, state)| name == "ankle" && *state == 8),
     );
+
     for (name, state) in room.states() {
         assert_eq!(state, if name == "ankle" { 8 } else { 1 }, "{name}: {}", room.said("robot"));
     }
+
     assert_eq!(wrong(), [0, 1], "one event each");
     kill_process(Pid::from_raw(robot.0.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
     let status = robot.0.wait().unwrap();
@@ -160,6 +165,7 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
     ] {
         assert_eq!(said.matches(sentence).count(), 1, "{said}");
     }
+
     assert!(said.contains(": safe stop: "), "{said}");
     assert_eq!(status.code(), Some(1), "{said}");
     drop(second);

@@ -34,6 +34,7 @@ fn bus(name: &str) -> BusSide {
         travel: [0, 0],
         setup: onbeat_ethercat::setup::DeviceSetup::default(),
     });
+
     let mut bus = Image::create(name, &layout, Sharing::WaitFree).unwrap();
     bus.set_state(0, DeviceState { al_state: 4, al_status: 0x1B, presence: Presence::Present });
     // Of now, and of a bus that is slow enough for it to be still of now when it is asked for.
@@ -72,11 +73,13 @@ fn state_and_devices_are_told_in_words_and_as_json() {
         "{state}"
     );
     let state = json(&name, &["state"]);
+
     assert_eq!(
         (&state["cycle"], &state["pid"], &state["owner"]),
         (&41.into(), &std::process::id().into(), &Value::Null)
     );
     let devices = told(&name, &["info"]);
+
     assert!(devices.contains("left knee") && devices.contains("SAFEOP 0x001b"), "{devices}");
     assert!(devices.lines().all(|line| line.chars().count() <= 80), "{devices}");
     assert_eq!(json(&name, &["info"])[0]["inputs"]["bytes"], 6);
@@ -90,6 +93,7 @@ fn values_are_words_and_numbers_with_a_sign_by_name_or_place() {
         let line = told(&name, &["watch", device, "--count", "1"]);
         assert!(line.trim_end().ends_with("left knee        6041:0 0x1027  6064:0 -1000  6040:0 0x0"), "{line}");
     }
+
     assert_eq!(told(&name, &["watch", "--count", "3", "--every", "1ms"]).lines().count(), 3);
     let values = json(&name, &["watch", "--count", "1"]);
     assert_eq!(values["devices"]["left knee"]["6064:0"], u64::from((-1000_i32).cast_unsigned()));
@@ -107,6 +111,7 @@ fn events_are_told_in_order_and_as_they_come() {
     bus.push(&event(EventKind::DeviceLost, 0));
     let lines = told(&name, &["events"]);
     let first = lines.lines().next().unwrap();
+
     assert!(first.contains("1.500000 s") && first.contains("state_changed"), "{first}");
     assert!(first.ends_with("left knee went from OP to SAFEOP (AL status code 0x001b)"), "{first}");
     assert_eq!(lines.lines().count(), 2);
@@ -115,11 +120,13 @@ fn events_are_told_in_order_and_as_they_come() {
     following.args(["bus", "events", "--follow", "--name", &name]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut following = following.spawn().unwrap();
     let mut lines = BufReader::new(following.stdout.take().unwrap()).lines().map(Result::unwrap);
+
     assert!(lines.any(|line| line.contains("device_lost")), "those that are kept come first");
     bus.push(&event(EventKind::DeviceBack, 0));
     assert!(lines.any(|line| line.contains("device_back")), "then those that come");
     drop(bus);
     let ended = following.wait_with_output().unwrap();
+
     assert!(String::from_utf8_lossy(&ended.stderr).contains("was taken down in order"));
 }
 
@@ -129,6 +136,7 @@ fn statistics_are_a_table_an_object_and_a_text() {
     let bus = bus(&name);
     bus.record(Timed::RoundTrip, 12_000);
     let table = told(&name, &["stats"]);
+
     assert!(table.contains("round trip") && table.contains("1 cycles, 0 frames lost"), "{table}");
     assert_eq!(json(&name, &["stats"])["round_trip"]["max_ns"], 12_000);
     let text = told(&name, &["stats", "--text"]);
@@ -158,6 +166,7 @@ fn objects_are_read_and_written_through_the_bus() {
                 thread::sleep(Duration::from_millis(1));
             }
         });
+
         assert_eq!(told(&name, &["sdo", "read", "left knee", "6064"]), "4294966296 (-1000) 0xfffffc18\n");
         assert_eq!(told(&name, &["sdo", "read", "0", "1008"]), "\"drive\" 6472697665\n");
         assert_eq!(told(&name, &["sdo", "write", "0", "6065", "-100i32"]), "");
@@ -166,6 +175,7 @@ fn objects_are_read_and_written_through_the_bus() {
         is_over.store(true, Ordering::Relaxed);
         let sentence =
             "object 0x5000:1 of \"left knee\": the device refused with abort code 0x06020000: there is no such object";
+
         assert!(String::from_utf8_lossy(&refused.stderr).contains(sentence));
         assert_eq!(refused.status.code(), Some(2));
     });

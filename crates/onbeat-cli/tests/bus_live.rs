@@ -24,6 +24,7 @@ impl Bus {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut bus = Self { child, name: name.to_owned() };
         bus.until("all devices are in OP", |state| state["in_op"] == 59);
+
         bus
     }
 
@@ -42,6 +43,7 @@ impl Bus {
             if holds(&state) {
                 return state;
             }
+
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none() && began.elapsed() < PATIENCE, "{what}: {state}, {ended:?}");
             std::thread::sleep(Duration::from_millis(50));
@@ -78,6 +80,7 @@ fn a_bus_goes_on_when_a_reader_is_killed_and_its_name_is_free_when_it_is_killed_
     bus.child.wait().unwrap();
     let mut snapshot = Snapshot::default();
     let gone = client.read(&mut snapshot).map(|()| client.check()).and_then(|alive| alive);
+
     assert!(gone.is_err(), "a reader is told that the bus is gone");
     let asked = bus.asked(&["state"]);
     assert_eq!(asked.status.code(), Some(2), "{asked:?}");
@@ -96,17 +99,20 @@ fn objects_of_devices_are_read_and_written_while_the_bus_runs() {
         assert!(output.status.success(), "{words:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
+
     assert!(said(&["sdo", "read", "left knee", "1018:1"]).contains("f1c71005"), "the vendor id, expedited");
     assert!(
         said(&["sdo", "read", "left knee", "1008"]).contains("leg-joint"),
         "the device's name, longer than four bytes"
     );
     said(&["sdo", "write", "left knee", "6065", "2000u32"]);
+
     assert!(said(&["sdo", "read", "left knee", "6065"]).contains("2000"));
     let refused = bus.asked(&["sdo", "read", "left knee", "5fff"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no such object"), "{refused:?}");
     let stats = said(&["stats", "--text"]);
+
     assert!(stats.lines().any(|line| line.starts_with("cycles ")), "{stats}");
 }
 

@@ -29,6 +29,7 @@ fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
             println!("skipped: no network namespace with a veth pair can be made here; it takes root and ip");
             return;
         }
+
         work();
     });
     done.join().unwrap();
@@ -125,6 +126,7 @@ fn segment(place: &Place) -> Running {
         line.clear();
         assert!(lines.read_line(&mut line).unwrap() > 0, "it ended");
     }
+
     thread::spawn(move || lines.lines().count());
     Running(child)
 }
@@ -154,6 +156,7 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
             let why = place.refused(&[&["segment", "run", "two.toml", "--priority", "0"][..], &words[..]].concat());
             assert!(why.contains("a segment of onbeat is running on") && why.contains(&who), "{why}");
         }
+
         let scanned: Value = serde_json::from_slice(&place.ask(&["bus", "scan", "o0", "--json"]).stdout).unwrap();
         assert_eq!(
             (scanned.as_array().unwrap().len(), &scanned[1]["al_state"]),
@@ -168,6 +171,7 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
         let other = format!("{}-second", place.name);
         let second = ["bus", "run", "two.toml", "--interface", "o0", "--name", &other, "--", "--for", "2s"];
         let why = place.refused(&second);
+
         assert!(why.contains("a MainDevice of onbeat is running on \"o0\" already") && why.contains(&who), "{why}");
         let why = place.refused(&["bus", "scan", "o0"]);
         assert!(why.contains("a bus of onbeat is running on \"o0\"") && why.contains(&who), "{why}");
@@ -175,10 +179,12 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
         let before = place.events();
         let beside = place.ask(&["bus", "scan", "o0", "--beside-running", "--json"]);
         let scanned: Value = serde_json::from_slice(&beside.stdout).unwrap();
+
         for (device, name) in scanned.as_array().unwrap().iter().zip(["hip", "knee"]) {
             assert_eq!(&device["name"], name);
             assert!(device["serial"].is_null() && device["al_state"].as_u64() >= Some(SAFEOP), "{device}");
         }
+
         // That no register changes is shown on the virtual clock (bus_scan). Here a starved bus may lose its devices' watchdogs, which
         // brings them to SAFEOP; a scan that reset them would bring them to INIT, and its stations would be a foreign MainDevice's.
         let news: Vec<Value> = place.events().split_off(before.len());
@@ -189,6 +195,7 @@ fn one_segment_one_bus_and_a_scan_beside_it_live() {
             let state = event["new"].as_u64().map(|state| state & 0x0f);
             assert!(starved.contains(&kind) || kind == "state_changed" && state >= Some(SAFEOP), "{news:?}");
         }
+
         place.until("both are in OP", |state| state["in_op"] == 2);
     });
 }
@@ -207,6 +214,7 @@ fn a_stopped_bus_and_a_stopped_segment_say_how_long_they_are_silent_live() {
         let text = place.until_it_prints("no cycle for ");
         assert!(!text.contains("in OP"), "{text}");
         let info = String::from_utf8(place.ask(&["bus", "info", "--name", &place.name]).stdout).unwrap();
+
         assert!(info.contains("no cycle for ") && info.contains("lost") && !info.contains(" OP "), "{info}");
         bus.signal(Signal::CONT);
         place.until("it goes on", |state| state["in_op"] == 2);
@@ -218,6 +226,7 @@ fn a_stopped_bus_and_a_stopped_segment_say_how_long_they_are_silent_live() {
         assert!(place.kinds().contains(&"no_answer".to_owned()));
         devices.signal(Signal::CONT);
         place.until("it goes on", |state| state["in_op"] == 2);
+
         assert!(place.kinds().contains(&"answer_back".to_owned()));
     });
 }

@@ -101,10 +101,12 @@ fn completes(shell: &Shell) -> Result<(), String> {
                 return Err(format!("`{line}` does not offer {word}: {words:?}"));
             }
         }
+
         if let Some(word) = not_offered.iter().find(|word| words.contains(word)) {
             return Err(format!("`{line}` offers {word}: {words:?}"));
         }
     }
+
     Ok(())
 }
 
@@ -132,6 +134,7 @@ fn ask(shell: &Shell, script: &Path, line: &str, work: &Path) -> String {
     if shell.program != "fish" {
         command.arg(shell.program);
     }
+
     let output = command.arg(script).arg(line).current_dir(work).env("PATH", path).env("HOME", work).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{} on `{line}`: {} {said}", shell.program, output.status);

@@ -38,6 +38,7 @@ fn all(columns: usize) -> BTreeMap<String, String> {
         open.extend(commands(&help).into_iter().map(|name| [path.clone(), vec![name]].concat()));
         found.insert(path.join("-"), help);
     }
+
     found
 }
 
@@ -56,11 +57,13 @@ fn help_is_as_it_was_agreed_on() {
         fs::create_dir_all(&folder).unwrap();
         all.iter().for_each(|(name, help)| fs::write(golden(name), help).unwrap());
     }
+
     for (name, help) in &all {
         let file = golden(name);
         let agreed = fs::read_to_string(&file).unwrap_or_default();
         assert!(agreed == *help, "{} is not what onbeat prints; `make bless` rebuilds it:\n{help}", file.display());
     }
+
     let files = fs::read_dir(golden("").parent().unwrap()).unwrap().count();
     assert_eq!(files, all.len(), "a golden file belongs to no command");
 }

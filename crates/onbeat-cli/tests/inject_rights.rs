@@ -27,6 +27,7 @@ impl Robot {
         while !robot.field("State:").starts_with('S') || robot.field("Name:") != "onbeat-loop" {
             std::thread::sleep(Duration::from_millis(1));
         }
+
         robot
     }
 
@@ -55,18 +56,21 @@ fn place() -> Option<(tempfile::TempDir, PathBuf)> {
         println!("skipped: it takes root to be another user");
         return None;
     }
+
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.path().join("onbeat");
     // Copied by a process of its own: a program that this process has open for writing cannot be run, and a child that another test
     // has just forked holds what was open here until it runs its own program.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_onbeat")).arg(&program).status().unwrap();
+
     assert!(copied.success(), "cp ended with {copied}");
     let set = Command::new("setcap").arg("cap_sys_nice,cap_ipc_lock+ep").arg(&program).status();
     if !set.is_ok_and(|status| status.success()) {
         println!("skipped: setcap (package libcap2-bin) cannot give capabilities here");
         return None;
     }
+
     Some((directory, program))
 }
 
@@ -116,9 +120,11 @@ fn a_journal_of_a_users_own_moves_nobody_elses_threads() {
 "#
     );
     fs::write(&journal, text).unwrap();
+
     for path in [&state, &journals, &journal] {
         chown(path, Some(USER), Some(USER)).unwrap();
     }
+
     let run = run_as_user(&program, &state, &["repair"]);
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(

@@ -26,12 +26,14 @@ fn host_state() -> HostState {
         let entries = fs::read_dir(base).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
     };
+
     let mut cgroups = [dirs("/sys/fs/cgroup"), dirs("/sys/fs/cgroup/cpuset")].concat();
     cgroups.sort();
     let affinity = |irq: PathBuf| {
         let file = irq.join("smp_affinity_list");
         Some((file.clone(), fs::read_to_string(file).ok()?))
     };
+
     HostState {
         cgroups,
         interrupts: dirs("/proc/irq").into_iter().filter_map(affinity).collect(),
@@ -47,6 +49,7 @@ fn alive(mark: &str) -> Vec<String> {
         let environment = fs::read(process.join("environ")).unwrap_or_default();
         environment.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes())
     });
+
     marked
         .filter_map(|process| {
             let words = fs::read(process.join("cmdline")).ok()?;
@@ -73,6 +76,7 @@ fn run_files_are_readable(dir: &Path) -> usize {
             Err(why) => panic!("{why}"),
         }
     }
+
     files.len()
 }
 
@@ -111,10 +115,12 @@ fn a_bench_killed_at_any_moment_leaves_nothing_behind() {
         bench.wait().unwrap();
         let repaired = onbeat(&state).arg("repair").stdout(Stdio::piped()).output().unwrap();
         let said = String::from_utf8_lossy(&repaired.stdout);
+
         assert!(repaired.status.success(), "the next start puts things back (killed after {wait_ms} ms): {said}");
         soon(&format!("alive, killed after {wait_ms} ms"), || alive(&mark));
         assert_eq!(host_state(), before, "killed after {wait_ms} ms: {said}");
         readable += run_files_are_readable(&out.join("latest"));
     }
+
     assert!(readable > 0, "some moments came after the first file was there");
 }

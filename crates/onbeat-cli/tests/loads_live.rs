@@ -77,6 +77,7 @@ fn alive(out: &Path) -> Vec<String> {
         let environment = fs::read(process.join("environ")).unwrap_or_default();
         environment.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes())
     });
+
     marked
         .filter_map(|process| {
             let words = fs::read(process.join("cmdline")).ok()?;
@@ -103,6 +104,7 @@ fn has_its_share(run: &RunFile, share: u64) {
     assert_eq!((end.slots, end.reason), (share, EndReason::Complete), "{}", run.path.display());
     assert_eq!(end.slots, end.cycles + end.skipped + end.lost);
     let kept = run.distribution(Series::WakeupLatency).count() + run.distribution(Series::SkippedLatency).count();
+
     assert_eq!(end.slots, kept + end.lost + end.warmup + end.excluded);
     assert!(run.entries.is_sorted_by_key(|entry| entry.t) && run.blocks.is_sorted_by_key(|block| block.t));
     assert_eq!(
@@ -126,6 +128,7 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     let summary: Value = serde_json::from_slice(&measured.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
     let loads = ["idle", "cpu=20%", "disk"];
     let cells = summary["cells"].as_array().unwrap();
+
     assert_eq!(cells.iter().map(|cell| cell["load"].as_str().unwrap()).collect::<Vec<_>>(), loads);
     let runs = runs(out);
     assert_eq!(runs.len(), 3);
@@ -135,12 +138,14 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
         let reports = runs[load].loads.iter().filter(|event| event.event == "report").count();
         assert_eq!(reports, if load == "idle" { 0 } else { 2 }, "{load} began and ended with each block");
     }
+
     // In turns: each load has had its first block before any has its second.
     let starts = |block: usize| runs.values().map(move |run| run.blocks[block].t);
     let last_of_first_round = starts(0).fold(0.0, f64::max);
     assert!(starts(1).all(|second| second > last_of_first_round), "one zero of time for all files");
     let bench = bench(out);
     let note = bench.bench.clone().unwrap();
+
     assert_eq!((note.order.as_str(), note.blocks, note.loads), ("interleaved", 2, loads.map(str::to_owned).to_vec()));
     assert_eq!(note.tunings.len(), 1);
     assert_eq!(bench.end.unwrap().reason, EndReason::Complete);
@@ -151,6 +156,7 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
         assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
         String::from_utf8_lossy(&ran.stdout).into_owned()
     };
+
     let report = read(&["report", dir]);
     assert!(report.lines().any(|line| line.starts_with("cpu=20%") && line.trim_end().ends_with("PASS")), "{report}");
     let compared: Value = serde_json::from_str(&read(&["compare", dir, "--json"])).unwrap();
@@ -158,6 +164,7 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     let rows = compared["rows"].as_array().unwrap();
     let of = rows.iter().find(|rows| rows["series"] == "release_latency").unwrap();
     let counts: Vec<u64> = of["rows"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).collect();
+
     assert_eq!(counts, loads.map(|load| runs[load].distribution(Series::ReleaseLatency).count()));
     read(&["gate", dir, "--limit", "1h", "--at", "90"]);
     assert!(read(&["export", dir, "--csv", "-"]).contains("cpu=20%"));
@@ -175,6 +182,7 @@ fn loads_killed_twice_have_their_shares_in_the_end() {
         killed.wait().unwrap();
         nothing_is_left_alive(out);
     }
+
     let kept: u64 = runs(out).values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
     let whole = measure(out, &words).output().unwrap();
     let said = stderr_of(&whole);
@@ -184,6 +192,7 @@ fn loads_killed_twice_have_their_shares_in_the_end() {
     for load in ["idle", "cpu=20%"] {
         has_its_share(&runs[load], 5_000);
     }
+
     let now: u64 = runs.values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
     assert!(kept > 0 && now > kept, "what was recorded is there still");
     assert_eq!((directories(out), bench(out).resumes.len()), (1, 2));
@@ -209,6 +218,7 @@ fn ctrl_c_ends_all_loads_with_what_is_there_and_sigusr1_shows_them_before() {
     signal(&run, Signal::INT);
     let ended = run.wait_with_output().unwrap();
     let said = stderr_of(&ended);
+
     assert!(said.contains("by load"), "the summary so far, of all loads: {said}");
     let summary: Value = serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
     assert_eq!(summary["cells"].as_array().unwrap().len(), 2);
@@ -216,6 +226,7 @@ fn ctrl_c_ends_all_loads_with_what_is_there_and_sigusr1_shows_them_before() {
     let before = runs(out);
     let bench = bench(out);
     let unfinished = before.values().filter(|run| run.end.clone().unwrap().slots < 6_000);
+
     assert!(unfinished.clone().count() > 0 && bench.end.unwrap().reason == EndReason::Asked);
     assert!(unfinished.clone().all(|run| run.end.clone().unwrap().reason == EndReason::Asked));
     let whole = measure(out, &words).output().unwrap();
@@ -239,6 +250,7 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
     nothing_is_left_alive(out);
     let cut = onbeat(out).args(["report", "--json"]).arg(latest(out)).output().unwrap();
     let cut: Value = serde_json::from_slice(&cut.stdout).unwrap();
+
     assert_eq!(cut["sweep"]["steps"].as_array().unwrap().len(), 2, "the step that was under way is there");
     let was_whole = runs(out)["cpu=10%"].account().slots >= 3_000;
     let whole = measure(out, &words).output().unwrap();
@@ -247,12 +259,14 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
     let summary: Value = serde_json::from_slice(&whole.stdout).unwrap();
     let steps = summary["sweep"]["steps"].as_array().unwrap();
     let loads: Vec<&str> = steps.iter().map(|step| step["load"].as_str().unwrap()).collect();
+
     assert_eq!(loads, ["idle", "cpu=10%", "cpu=20%"]);
     // Killed between its last cycle and what was reached, nobody can know that any more.
     let is_known = |step: &Value| step["reached_percent"].is_number() || (was_whole && step["load"] == "cpu=10%");
     assert!(steps.iter().all(is_known), "{steps:?}");
     let runs = runs(out);
     loads.iter().for_each(|load| has_its_share(&runs[*load], 3_000));
+
     assert_eq!(directories(out), 1);
 }
 
@@ -265,6 +279,7 @@ fn another_kernel_is_refused_before_a_load_begins() {
     wait_until("an interval", || intervals(out) >= 1);
     let second = measure(out, &words).output().unwrap();
     let said = stderr_of(&second);
+
     assert!(second.status.code() == Some(2) && said.contains("is being written by a run that goes on"), "{said}");
     killed.kill().unwrap();
     killed.wait().unwrap();
@@ -274,6 +289,7 @@ fn another_kernel_is_refused_before_a_load_begins() {
     fs::write(&file, text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1)).unwrap();
     let other = measure(out, &words).output().unwrap();
     let said = stderr_of(&other);
+
     assert!(other.status.code() == Some(2) && said.contains(&format!("kernel was 2.6.18 and is {kernel}")), "{said}");
     assert_eq!(directories(out), 1);
 }

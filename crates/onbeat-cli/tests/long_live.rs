@@ -33,6 +33,7 @@ fn wait_for(out: &Path, begin: &str, lines: usize) {
         }
         thread::sleep(Duration::from_millis(50));
     }
+
     panic!("{} never had {lines} lines of {begin}: {}", file.display(), has());
 }
 
@@ -48,11 +49,13 @@ fn a_run_killed_twice_is_one_whole_run_in_the_end() {
         killed.kill().unwrap();
         killed.wait().unwrap();
     }
+
     let whole = measure(out.path(), &["--for", "5s", "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&whole.stderr);
     assert!(whole.status.success() && said.contains("going on with"), "{said}");
     let run = RunFile::read(&out.path().join("latest/timer.onbeat.hlog")).unwrap();
     let end = run.end.clone().unwrap();
+
     assert_eq!((end.slots, end.reason), (RELEASES, EndReason::Complete), "time measured is what was asked for");
     assert_eq!(end.slots, end.cycles + end.skipped + end.lost);
     let kept = run.distribution(Series::WakeupLatency).count() + run.distribution(Series::SkippedLatency).count();
@@ -62,11 +65,13 @@ fn a_run_killed_twice_is_one_whole_run_in_the_end() {
         run.entries.is_sorted_by_key(|entry| entry.t) && run.resumes.iter().all(|resume| resume.unmeasured_s > 0.0)
     );
     let dirs = fs::read_dir(out.path()).unwrap().filter(|dir| dir.as_ref().unwrap().file_type().unwrap().is_dir());
+
     assert_eq!(dirs.filter(|dir| dir.as_ref().unwrap().file_name() != "state").count(), 1, "one run, one directory");
     let summary: serde_json::Value = serde_json::from_slice(&whole.stdout).unwrap();
     let notes = summary["cells"][0]["notes"].to_string();
     assert_eq!(notes.matches("nothing was measured").count(), 2, "{notes}");
     let next = measure(out.path(), &["--for", "5s", "--resume"]).output().unwrap();
+
     assert!(String::from_utf8_lossy(&next.stderr).contains("a new one begins"), "a whole run is not gone on with");
 }
 
@@ -77,6 +82,7 @@ fn another_kernel_is_refused_and_a_living_run_too() {
     wait_for(out.path(), INTERVAL, 1);
     let second = measure(out.path(), &["--for", "1h", "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr);
+
     assert!(second.status.code() == Some(2) && said.contains("is being written by a run that goes on"), "{said}");
     signal(&alive, Signal::TERM);
     assert!(alive.wait_with_output().unwrap().status.success());
@@ -87,6 +93,7 @@ fn another_kernel_is_refused_and_a_living_run_too() {
     let other = measure(out.path(), &["--for", "1h", "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&other.stderr);
     let sentence = format!("kernel was 2.6.18 and is {kernel}; start a new run without --resume");
+
     assert!(other.status.code() == Some(2) && said.contains(&sentence), "{said}");
     assert!(fs::read_to_string(&file).unwrap().ends_with("]\n"), "nothing was written to it");
 }
@@ -110,11 +117,13 @@ fn sigusr1_shows_the_summary_so_far_and_costs_the_run_no_memory() {
         thread::sleep(Duration::from_millis(1_200));
         resident.push(resident_kb(&run));
     }
+
     signal(&run, Signal::INT);
     let ended = run.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(said.matches("the run goes on: figures are of its first").count(), 5, "{said}");
     let summary: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
+
     assert_eq!((ended.status.code(), summary["cells"][0]["complete"].as_bool()), (Some(0), Some(true)));
     if rustix::process::geteuid().is_root() {
         assert!(

@@ -66,6 +66,7 @@ fn stage() -> tempfile::TempDir {
     for run in ["a", "b"] {
         done(dir.path(), &["import", "a.csv", "--period", "1ms", "--as", "wakeup_latency", "-o", run]);
     }
+
     let spikes = ["--spikes-over", "1ns", "--priority", "0", "--no-causes", "--out", "runs"];
     done(dir.path(), &[&["measure", "timer", "--for", "100ms"], &spikes[..]].concat());
     fs::rename(fs::canonicalize(dir.path().join("runs/latest")).unwrap(), dir.path().join("m")).unwrap();
@@ -101,6 +102,7 @@ fn a_result_that_is_lost_gives_status_2_and_one_sentence() {
             wrong.push(format!("{words}: {status:?}: {told}"));
         }
     }
+
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), COMMANDS.len(), wrong.join("\n"));
 }
 
@@ -122,12 +124,14 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         drop(reader);
         Stdio::from(writer)
     };
+
     let mut wrong = Vec::new();
     for (words, status, told) in each(dir.path(), closed) {
         if !is_carried_out(status) || told.contains("onbeat: ") {
             wrong.push(format!("{words}: {status:?}: {told}"));
         }
     }
+
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), COMMANDS.len(), wrong.join("\n"));
 }
 

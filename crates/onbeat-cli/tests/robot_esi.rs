@@ -33,6 +33,7 @@ fn a_robot_moves_drives_of_an_esi_file_beside_its_own() {
     let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"));
     let names: Vec<&str> =
         said["robot"]["devices"].as_array().unwrap().iter().map(|device| device["name"].as_str().unwrap()).collect();
+
     assert_eq!(names, ["hip", "knee"]);
     assert!(said["robot"]["devices"].as_array().unwrap().iter().all(|device| device["joint"].is_object()));
     assert_eq!(said["robot"]["bus"]["expected"], 6, "each gives and takes process data");

@@ -45,6 +45,7 @@ impl Robot {
             }
             std::thread::sleep(Duration::from_millis(20));
         };
+
         let knee = client.layout().devices.into_iter().find(|device| device.name == "left knee").unwrap();
         Self { child, name, client, knee }
     }
@@ -123,6 +124,7 @@ fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_saf
         last = format!("{output:?}");
         output.status.success()
     });
+
     assert!(last.contains("follows: left knee 0.3 rad"), "{last}");
     robot.until_led("the knee is bent", |robot| robot.knee_rad().is_some_and(|rad| (rad - 0.3).abs() < 0.01));
     robot.until("the commander has left", |robot| robot.client.state().commander.is_none());
@@ -134,16 +136,19 @@ fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_saf
     let mut other = other.stdout(Stdio::null()).spawn().unwrap();
     robot.until_led("the knee goes on", |robot| robot.knee_rad().is_some_and(|rad| (rad - 0.5).abs() < 0.01));
     let refused = error_of(&robot.goal(&["left knee=0.1"]));
+
     assert!(refused.contains(&format!("commanded by another process: process {} (onbeat)", other.id())), "{refused}");
     other.kill().unwrap();
     other.wait().unwrap();
     robot.until("drives lose their power", |robot| !robot.is_enabled());
     let stopped = error_of(&robot.goal(&["left knee=0.1"]));
+
     assert!(stopped.contains("is in a safe stop: ") && stopped.contains("`kill -USR1 "), "{stopped}");
     let state = onbeat(&["bus", "state", "--name", &robot.name]).output().unwrap();
     let state = String::from_utf8(state.stdout).unwrap();
     assert!(state.lines().any(|line| line.contains("robot: ") && line.contains("safe stop: ")), "{state}");
     let told = robot.client.events(1).events;
+
     assert!(told.iter().any(|(_, event)| event.kind == EventKind::SafeStop), "{told:?}");
     assert!(told.iter().any(|(_, event)| event.kind == EventKind::CommanderDied && event.code == other.id()));
     let resting = robot.knee_rad().unwrap();
@@ -154,5 +159,6 @@ fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_saf
     robot.child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(robot.child.wait().unwrap().code(), Some(1), "it was in a safe stop");
     let said: Value = serde_json::from_str(&said).unwrap();
+
     assert_eq!(said["robot"]["rung"], "safe_stop", "{}", said["robot"]);
 }

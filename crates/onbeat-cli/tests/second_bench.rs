@@ -37,6 +37,7 @@ fn waiting(dir: &Path) -> (Child, BufReader<std::process::ChildStderr>) {
     let mut said = BufReader::new(bench.stderr.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
+
     assert!(line.starts_with("waiting for another onbeat to end"), "{line}");
     names_the_first(&line);
     assert!(!dir.join("onbeat-runs").exists(), "nothing is made before the bench can begin");
@@ -49,6 +50,7 @@ fn a_second_bench_is_refused_with_who_measures_since_when_and_leaves_nothing() {
     let first = first(dir.path());
     let output = second(dir.path(), &[]).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
+
     assert_eq!(output.status.code(), Some(2), "{said}");
     names_the_first(&said);
     assert!(said.contains("--wait"), "{said}");
@@ -85,6 +87,7 @@ fn ctrl_c_ends_the_wait_and_nothing_is_left() {
     assert!(!dir.path().join("onbeat-runs").exists());
     let journals = fs::read_dir(dir.path().join("state/journal")).unwrap().flatten();
     let open = journals.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "journal")).count();
+
     assert_eq!(open, 1, "that of the first");
     first.close().unwrap();
 }

@@ -20,6 +20,7 @@ fn what_a_second_signal_leaves_behind_is_said_with_the_way_back() {
         command.env("ONBEAT_STATE_DIR", &state).env("LC_ALL", "C").stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
+
     let words = ["bench", "--tunings", "none", "--loads", "idle", "--for", "60s", "--out"];
     let mut bench = onbeat().args(words).arg(&out).spawn().unwrap();
     let pid = Pid::from_raw(bench.id().cast_signed()).unwrap();
@@ -28,6 +29,7 @@ fn what_a_second_signal_leaves_behind_is_said_with_the_way_back() {
         let names = fs::read_dir(state.join("journal")).into_iter().flatten().flatten();
         names.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|kind| kind == "journal"))
     };
+
     while !has_journal() {
         assert!(began.elapsed() < PATIENCE && bench.try_wait().unwrap().is_none(), "no journal is begun");
         std::thread::sleep(Duration::from_millis(1));
@@ -37,6 +39,7 @@ fn what_a_second_signal_leaves_behind_is_said_with_the_way_back() {
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
         kill_process(pid, signal).unwrap();
     }
+
     let status = bench.wait().unwrap();
     let mut said = String::new();
     bench.stderr.take().unwrap().read_to_string(&mut said).unwrap();

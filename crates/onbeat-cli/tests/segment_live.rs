@@ -68,17 +68,20 @@ fn a_running_segment_takes_orders_and_a_killed_one_is_no_obstacle_live() {
     if !can_isolate() {
         return;
     }
+
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path();
     fs::write(state.join("two.toml"), FILE).unwrap();
     let words = ["--veth", "o0", "--log", "faults.jsonl", "--pcap", "frames.pcap"];
     let mut killed = start(state, &words);
     let first = wait_for(state);
+
     assert!(first.contains("two: 2 devices on o0, seed 7") && first.contains("no faults"), "{first}");
     killed.kill().unwrap();
     killed.wait().unwrap();
     assert!(state.join("segments/o0.sock").exists(), "kill -9 leaves the socket");
     let refused = ask(state, &["heal"]);
+
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("no segment is running"));
 
@@ -87,6 +90,7 @@ fn a_running_segment_takes_orders_and_a_killed_one_is_no_obstacle_live() {
     let told = said(&ask(state, &["fault", "power-off", "--device", "knee", "--on", "o0"]));
     assert_eq!(told, "o0: power-off of \"knee\"\n");
     let why = ask(state, &["fault", "cut", "--device", "ankle"]);
+
     assert!(String::from_utf8_lossy(&why.stderr).contains("the segment has no device \"ankle\""));
     let status = said(&ask(state, &["status"]));
     assert!(status.contains("knee  0x0000  no power") && status.contains("fault: power-off of \"knee\""), "{status}");
@@ -94,6 +98,7 @@ fn a_running_segment_takes_orders_and_a_killed_one_is_no_obstacle_live() {
     assert!(list.contains("mail-abort") && list.contains("fault: power-off of \"knee\""), "{list}");
     assert_eq!(said(&ask(state, &["heal"])), "o0: no faults any more\n");
     let json: serde_json::Value = serde_json::from_str(&said(&ask(state, &["status", "--json"]))).unwrap();
+
     assert_eq!((&json["devices"][1]["powered"], &json["faults"]), (&true.into(), &serde_json::json!([])));
     let (summary, told) = ended(running);
     assert!(summary.contains("0 frames") && summary.contains("2 in INIT"), "{summary}");
@@ -105,6 +110,7 @@ fn a_running_segment_takes_orders_and_a_killed_one_is_no_obstacle_live() {
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["what"].as_str().unwrap().to_owned())
         .collect();
+
     assert_eq!(kinds, ["begins", "ends"], "{log}");
     assert_eq!(fs::read(state.join("frames.pcap")).unwrap()[..4], [0x4d, 0x3c, 0xb2, 0xa1]);
 }

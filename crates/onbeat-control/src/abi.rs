@@ -204,6 +204,7 @@ impl Places {
             end = at + bytes;
             at
         };
+
         Self {
             live: next(size_of::<Live>()),
             lock: next(size_of::<super::lock::Lock>()),
@@ -239,11 +240,13 @@ pub(super) fn cycle_bytes(cycle: &BusCycle, robot: Option<RobotState>) -> [u8; C
     for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_ne_bytes());
     }
+
     if let Some(RobotState { phase, rung, stopped_by, device, misses }) = robot {
         let [device, misses] = [device.to_ne_bytes(), misses.to_ne_bytes()];
         let of_robot = [phase, rung, stopped_by, 1, device[0], device[1], misses[0], misses[1]];
         bytes[ROBOT_AT..].copy_from_slice(&of_robot);
     }
+
     bytes
 }
 
@@ -255,6 +258,7 @@ pub(super) fn cycle_of(bytes: &[u8; CYCLE_BYTES]) -> (BusCycle, Option<RobotStat
         whole.copy_from_slice(place);
         *word = u64::from_ne_bytes(whole);
     }
+
     let [cycle, release_ns, dt_ns, reference_ns, frame, devices] = words;
     let cycle = BusCycle {
         cycle,
@@ -268,6 +272,7 @@ pub(super) fn cycle_of(bytes: &[u8; CYCLE_BYTES]) -> (BusCycle, Option<RobotStat
         in_op: (devices >> 16) as u16,
         devices: (devices >> 32) as u16,
     };
+
     let [.., phase, rung, stopped_by, is_there, device, device_too, misses, misses_too] = *bytes;
     let robot = RobotState {
         phase,
@@ -276,6 +281,7 @@ pub(super) fn cycle_of(bytes: &[u8; CYCLE_BYTES]) -> (BusCycle, Option<RobotStat
         device: u16::from_ne_bytes([device, device_too]),
         misses: u16::from_ne_bytes([misses, misses_too]),
     };
+
     (cycle, (is_there != 0).then_some(robot))
 }
 
@@ -297,10 +303,12 @@ mod tests {
             in_op: 58,
             devices: 59,
         };
+
         let robot = RobotState { phase: 3, rung: 3, stopped_by: 2, device: 0x1234, misses: 0x5678 };
         for robot in [None, Some(robot)] {
             assert_eq!(cycle_of(&cycle_bytes(&cycle, robot)), (cycle, robot));
         }
+
         assert_eq!(cycle_of(&[0; CYCLE_BYTES]), (BusCycle::default(), None));
     }
 

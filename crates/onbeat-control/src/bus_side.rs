@@ -79,6 +79,7 @@ impl BusSide {
             stale_after: settings.stale_after_cycles,
             is_stale_told: false,
         };
+
         Self { shared, waking: settings.waking, wanted, died: 0, commander: 0, robot: None }
     }
 
@@ -105,9 +106,11 @@ impl BusSide {
             let code = lock.last_dead().map_or(0, Process::pid);
             push(shared, &event(cycle, EventKind::ReaderDied, code));
         }
+
         if *waking == Waking::WhenWaiting {
             wake(shared);
         }
+
         from
     }
 
@@ -122,6 +125,7 @@ impl BusSide {
         let held = self.shared.hold();
         publish(&self.shared, cycle_bytes(cycle, self.robot), inputs, outputs);
         drop(held);
+
         if self.waking == Waking::WhenWaiting {
             wake(&self.shared);
         }
@@ -204,6 +208,7 @@ impl Wanted {
         if owner != self.owner {
             (self.owner, self.is_stale_told) = (owner, false);
         }
+
         let published = shared.outputs();
         self.age = self.age.saturating_add(1);
         if published.newest() != self.publication {
@@ -218,18 +223,22 @@ impl Wanted {
                 }
             }
         }
+
         if owner == 0 || self.held_from != owner {
             return OutputsFrom::Safe;
         }
+
         if self.age <= self.stale_after {
             self.is_stale_told = false;
             return OutputsFrom::Owner;
         }
+
         shared.stats().add(Counter::StaleCycles, 1);
         if !self.is_stale_told {
             self.is_stale_told = true;
             push(shared, &event(cycle, EventKind::OutputsStale, self.age));
         }
+
         OutputsFrom::Safe
     }
 }
@@ -245,13 +254,16 @@ fn tell_change(
     if now == before {
         return now;
     }
+
     if let Some(gone) = Process::from_word(before) {
         let has_left = place.left.load(Ordering::Acquire) == before;
         push(shared, &event(cycle, if has_left { left } else { died }, gone.pid()));
     }
+
     if let Some(new) = Process::from_word(now) {
         push(shared, &event(cycle, taken, new.pid()));
     }
+
     now
 }
 
@@ -329,6 +341,7 @@ fn push(shared: &Mapped, event: &Event) {
     for (place, half) in bytes[16..24].chunks_exact_mut(2).zip(small) {
         place.copy_from_slice(&half.to_ne_bytes());
     }
+
     bytes[24..28].copy_from_slice(&event.code.to_ne_bytes());
     shared.events().publish(&[&bytes]);
 }

@@ -185,6 +185,7 @@ impl Client {
         while began.elapsed() < stay {
             std::hint::spin_loop();
         }
+
         Ok(())
     }
 
@@ -227,6 +228,7 @@ impl Client {
                 None => found.missed += 1,
             }
         }
+
         found
     }
 
@@ -255,9 +257,11 @@ impl Client {
             ("no_answer_ns", state.silence.ns().unwrap_or_default().to_string()),
             ("events", state.events.to_string()),
         ];
+
         for (key, value) in lines {
             let _ = writeln!(text, "{key} {value}");
         }
+
         text.push_str(&self.stats().to_text());
         text
     }
@@ -279,6 +283,7 @@ impl Client {
         if since(cycle.release_ns) > patience_ns {
             return Silence::NoCycle(since(cycle.release_ns));
         }
+
         // A bus that says nothing of it is one of a test, or of a program that has no devices.
         let is_quiet = answered_at != 0 && since(answered_at) > patience_ns;
         if is_quiet { Silence::NoAnswer(since(answered_at)) } else { Silence::None }
@@ -399,13 +404,16 @@ impl Waiter {
                 self.look_at_bus(shared, number)?;
                 return Err(ControlError::NoCycleYet { name: shared.name.clone() });
             }
+
             if image.read(number, &mut [&mut cycle, &mut into.inputs, &mut into.outputs]) {
                 (into.number, into.retries) = (number, self.retries);
                 (into.cycle, into.robot) = cycle_of(&cycle);
                 return self.look_at_bus(shared, number);
             }
+
             self.retries += 1;
         }
+
         Err(ControlError::Overtaken { tries: MOST_TRIES })
     }
 
@@ -416,9 +424,11 @@ impl Waiter {
             (self.last, self.changed) = (number, now);
             return Ok(());
         }
+
         if now.duration_since(self.changed) < QUIET || now.duration_since(self.looked) < QUIET {
             return Ok(());
         }
+
         shared.check_alive()?;
         self.looked = now;
         Ok(())
@@ -440,14 +450,17 @@ impl Waiter {
                 live.waiting.0.store(1, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
             }
+
             let newest = shared.image().newest();
             if newest > number {
                 return Ok(true);
             }
+
             let left = timeout.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return Ok(false);
             }
+
             if self.is_woken {
                 // Short of a dead bus, which wakes nobody.
                 let at_most = left.min(QUIET);
@@ -457,6 +470,7 @@ impl Waiter {
             } else {
                 sleep(left.min(LOOK_EVERY));
             }
+
             self.look_at_bus(shared, newest)?;
         }
     }

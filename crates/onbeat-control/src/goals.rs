@@ -103,11 +103,13 @@ impl Commander {
         if shared.numbers.joints == 0 {
             return Err(ControlError::NoGoals { name: shared.name.clone() });
         }
+
         let commanded = |other: Process| ControlError::Commanded {
             name: shared.name.clone(),
             pid: other.pid(),
             process: other.name(),
         };
+
         place(&shared).take(shared.me).map_err(commanded)?;
         let words = vec![0; 8 * shared.numbers.goal_words()];
         Ok(Self { joints: joints(&shared), shared, words, has_given: false })
@@ -138,9 +140,11 @@ impl Commander {
             return Err(ControlError::NoJoint { name, joint: joint.to_owned(), joints: names.join(", ") });
         };
         let Joint { low_rad: low, high_rad: high, .. } = self.joints[place].1;
+
         if !(low..=high).contains(&rad) {
             return Err(ControlError::Outside { joint: joint.to_owned(), given: rad, low, high });
         }
+
         self.want(place, rad);
         Ok(())
     }
@@ -155,6 +159,7 @@ impl Commander {
         else {
             return;
         };
+
         *bits = (u64::from_ne_bytes(*bits) | 1 << (joint % 64)).to_ne_bytes();
         *position = rad.to_bits().to_ne_bytes();
     }
@@ -233,11 +238,13 @@ impl GoalSide {
             if number == self.number {
                 break;
             }
+
             if goals.read(number, &mut [&mut self.next.head, &mut self.next.words]) {
                 swap(&mut self.held, &mut self.next);
                 self.number = number;
             }
         }
+
         (self.number > 0).then_some(self.number)
     }
 

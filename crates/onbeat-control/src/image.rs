@@ -100,12 +100,14 @@ impl Image {
         if given != 0 && given != wanted {
             return Err(ControlError::SafeOutputs { given, wanted });
         }
+
         let path = path_of(name)?;
         let (file, generation) = new_object(name, &path)?;
         let shared = Mapped::make(name, (file, &path), layout, &settings).and_then(|shared| {
             shared.fill(layout, &settings, generation).map_err(at("prepare the lock of", &path))?;
             Ok(shared)
         });
+
         let shared = shared.inspect_err(|_| _ = fs::remove_file(&path))?;
         Ok(BusSide::of(Arc::new(shared), settings))
     }
@@ -174,6 +176,7 @@ fn new_object(name: &str, path: &Path) -> Result<(File, u64), ControlError> {
             Err(why) => return Err(at("create", path)(why)),
         }
     }
+
     Err(taken(name, path))
 }
 
@@ -191,15 +194,18 @@ fn retire(path: &Path) -> io::Result<Option<u64>> {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
         opened => opened?,
     };
+
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(None);
     }
+
     if !may_be_image(&file)? {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
             "it is no image of a bus; remove it, or take another --name",
         ));
     }
+
     let map = header_of(&file).ok();
     let header = map.as_ref().and_then(|map| map.one::<Header>(0));
     if let Some(header) = header {
@@ -208,6 +214,7 @@ fn retire(path: &Path) -> io::Result<Option<u64>> {
     if is_at(&file, path) {
         fs::remove_file(path)?;
     }
+
     Ok(Some(header.map_or(0, |header| header.generation.load(Ordering::Relaxed))))
 }
 
@@ -258,6 +265,7 @@ impl Mapped {
             .map_err(|why| at("find memory for", path)(why.into()))?;
         let map = Map::of(&file, places.total).map_err(at("map", path))?;
         let object = Some((file, path.to_owned()));
+
         Ok(Self { name: name.to_owned(), numbers, places, sharing: settings.sharing, me: Process::this(), map, object })
     }
 
@@ -269,6 +277,7 @@ impl Mapped {
             Sharing::Pi => self.one::<Lock>(self.places.lock).make(Inherits::Priority)?,
             Sharing::Plain => self.one::<Lock>(self.places.lock).make(Inherits::Nothing)?,
         }
+
         let joints = goals::table(&settings.joints);
         table::store(self.map.all(self.places.joints, joints.len() / 8), &joints);
         let header = self.header();
@@ -276,6 +285,7 @@ impl Mapped {
         for (word, place) in header.places.iter().zip(self.places.told()) {
             word.store(place as u64, Ordering::Relaxed);
         }
+
         let small = [
             (&header.abi, ABI),
             (&header.sharing, self.sharing.number()),
@@ -299,6 +309,7 @@ impl Mapped {
         header.bus.store(self.me.word(), Ordering::Relaxed);
         // Whoever sees it sees all of the above.
         header.magic.store(MAGIC, Ordering::Release);
+
         Ok(())
     }
 
@@ -312,6 +323,7 @@ impl Mapped {
                 }
                 opened => opened.map_err(at("open", &path))?,
             };
+
             let header = header_of(&file).ok();
             match header.as_ref().and_then(|map| map.one::<Header>(0)) {
                 Some(header) if header.magic.load(Ordering::Acquire) == MAGIC => {
@@ -320,6 +332,7 @@ impl Mapped {
                 _ => sleep(MAKING.1),
             }
         }
+
         Err(ControlError::NotReady { name: name.to_owned() })
     }
 
@@ -330,6 +343,7 @@ impl Mapped {
         if theirs != ABI {
             return Err(ControlError::OtherVersion { name, theirs, ours: ABI });
         }
+
         let size = |word| number(word) as usize;
         let numbers = Numbers {
             devices: size(&header.devices),
@@ -338,12 +352,14 @@ impl Mapped {
             outputs: size(&header.output_bytes),
             joints: size(&header.joints),
         };
+
         let places = Places::of(numbers);
         let total = places.total as u64;
         let length = file.metadata().map_err(at("look at", path))?.len();
         if header.total_bytes.load(Ordering::Relaxed) != total || length < total {
             return Err(ControlError::Spoilt { name, why: "its length is not what its header says" });
         }
+
         let Some(sharing) = Sharing::from_number(number(&header.sharing)) else {
             return Err(ControlError::Spoilt { name, why: "its kind of sharing is unknown" });
         };

@@ -49,6 +49,7 @@ impl Lock {
                 .and_then(|()| answer(libc::pthread_mutexattr_setprotocol(kind, protocol)))
                 .and_then(|()| answer(libc::pthread_mutex_init(self.mutex.get().cast(), kind)));
             libc::pthread_mutexattr_destroy(kind);
+
             made
         }
     }
@@ -68,6 +69,7 @@ impl Lock {
             }
             _ => return None,
         }
+
         self.holder.store(who.word(), Ordering::Relaxed);
         Some(Held(self))
     }

@@ -39,6 +39,7 @@ impl Map {
         let base =
             unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED | MapFlags::POPULATE, file, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+
         Ok(Self { base, bytes })
     }
 

@@ -37,6 +37,7 @@ impl Place<'_> {
             {
                 return Err(holder);
             }
+
             match self.holder.compare_exchange(word, me.word(), Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Ok(()),
                 Err(now) => word = now,

@@ -78,6 +78,7 @@ mod tests {
         let pid = child.id().cast_signed();
         let other = Process::of(pid, start_ticks(pid).unwrap_or(1));
         child.wait().unwrap();
+
         assert!(!other.is_alive());
         assert_eq!(Process::from_word(0), None);
     }

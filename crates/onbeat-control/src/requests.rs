@@ -167,6 +167,7 @@ pub(super) fn answer(records: &[Request], job: &SdoJob, answer: &SdoAnswer) {
     let bytes = if failure.is_some() { &[] } else { answer.as_deref().unwrap_or_default() };
     table::store(&record.data, bytes);
     record.length.store(bytes.len() as u64, Relaxed);
+
     if record.phase.compare_exchange(phase::TAKEN, phase::ANSWERED, AcqRel, Relaxed).is_err() {
         free(record);
     }
@@ -179,6 +180,7 @@ pub(super) fn drop_dead(records: &[Request]) {
         if Process::from_word(word).is_none_or(Process::is_alive) {
             continue;
         }
+
         let taken = record.phase.compare_exchange(phase::TAKEN, phase::ABANDONED, AcqRel, Acquire);
         if taken.is_err_and(|now| now != phase::ABANDONED) {
             free(record);
@@ -193,10 +195,12 @@ pub(super) fn ask(shared: &Mapped, request: &SdoRequest, timeout: Duration) -> R
     if data.len() > REQUEST_BYTES {
         return Err(ControlError::SdoTooLong { bytes: data.len(), most: REQUEST_BYTES });
     }
+
     let (device, devices) = (request.device, shared.numbers.devices);
     if usize::from(device) >= devices {
         return Err(ControlError::NoDevice { name: shared.name.clone(), device, devices });
     }
+
     shared.check_alive()?;
     let own = |record: &&Request| record.holder.compare_exchange(0, shared.me.word(), AcqRel, Relaxed).is_ok();
     let record = shared.requests().iter().find(own);
@@ -207,15 +211,18 @@ pub(super) fn ask(shared: &Mapped, request: &SdoRequest, timeout: Duration) -> R
     record.order.store(shared.live().orders.0.fetch_add(1, Relaxed), Relaxed);
     record.phase.store(phase::ASKED, Release);
     let answered = wait(shared, record, timeout);
+
     if answered.is_ok() || record.phase.compare_exchange(phase::ASKED, phase::IDLE, AcqRel, Relaxed).is_ok() {
         let answer = answered.map(|()| answer_of(record));
         free(record);
         return answer;
     }
+
     // The bus has it: it frees the record when it answers, unless it just has.
     if record.phase.compare_exchange(phase::TAKEN, phase::ABANDONED, AcqRel, Acquire).is_err() {
         free(record);
     }
+
     answered.map(|()| Err(SdoFailure::NoReply))
 }
 
@@ -228,10 +235,13 @@ fn wait(shared: &Mapped, record: &Request, timeout: Duration) -> Result<(), Cont
         if look.is_multiple_of(LOOK_AT_BUS_EVERY) {
             shared.check_alive()?;
         }
+
         if began.elapsed() >= timeout {
             break;
         }
+
         sleep(LOOK_EVERY);
     }
+
     Err(ControlError::NoAnswer { name: shared.name.clone(), ms: timeout.as_millis() })
 }

@@ -137,6 +137,7 @@ impl Block {
             max: of.max.load(Ordering::Relaxed),
             buckets: words(&of.buckets),
         });
+
         Stats { counters: words(&self.counters), timed: timed.into() }
     }
 }
@@ -176,6 +177,7 @@ impl Stats {
         for (counter, word) in Counter::ALL {
             let _ = writeln!(text, "{word} {}", self.counter(counter));
         }
+
         for (kind, word) in Timed::ALL {
             let of = self.times(kind);
             let _ = writeln!(text, "{word}_count {}", of.count());
@@ -183,8 +185,10 @@ impl Stats {
             for (share, name) in [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9")] {
                 let _ = writeln!(text, "{word}_{name}_ns {}", of.quantile_ns(share));
             }
+
             let _ = writeln!(text, "{word}_max_ns {}", of.max_ns());
         }
+
         text
     }
 }
@@ -218,6 +222,7 @@ impl Times {
             below += count;
             below >= rank
         });
+
         found.map_or(0, |place| upper(place).min(self.max))
     }
 }

@@ -36,6 +36,7 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
             put(&mut values, &[u32::from(value.index) | u32::from(value.entry) << 16, value.bits.into()]);
             put(&mut values, &[value.bit_at as u32, 0]);
         }
+
         devices.extend_from_slice(&name_bytes(&device.name));
         let kind = KINDS.iter().position(|kind| *kind == device.kind).unwrap_or(0) as u32;
         put(&mut devices, &[kind, device.alias.into(), device.vendor, device.product, device.revision]);
@@ -45,6 +46,7 @@ pub(super) fn bytes(layout: &Layout) -> Vec<u8> {
         put(&mut devices, &device.travel.map(i32::cast_unsigned));
         devices.resize(devices.len().next_multiple_of(DEVICE_BYTES), 0);
     }
+
     devices.extend(values);
     devices
 }
@@ -105,6 +107,7 @@ pub(super) fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
     while !name.is_char_boundary(end) {
         end -= 1;
     }
+
     let mut bytes = [0; NAME_BYTES];
     bytes[..end].copy_from_slice(&name.as_bytes()[..end]);
     bytes

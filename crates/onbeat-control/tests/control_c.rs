@@ -37,6 +37,7 @@ fn compiled(program: &str, into: &Path) -> Vec<PathBuf> {
             }
         }
     }
+
     programs
 }
 
@@ -62,15 +63,18 @@ fn serve(bus: &mut BusSide, is_over: &AtomicBool) {
             bus.push(&of(EventKind::JointDown, 0x1218, 1));
             bus.push(&of(EventKind::SafeStop, 2, 1));
         }
+
         bus.set_robot(Some(robot));
         bus.publish(&cycle(number), &pattern(number), &pattern(0));
         if let Some(job) = cold.take_request() {
             assert_eq!((job.request.device, job.request.index, job.request.entry), (1, 0x1018, 1));
             cold.answer(&job, &Ok(0xF1C7_1005_u32.to_le_bytes().to_vec()));
         }
+
         if is_over.load(Ordering::Relaxed) {
             break;
         }
+
         std::thread::sleep(std::time::Duration::from_micros(200));
     }
 }
@@ -93,6 +97,7 @@ fn a_client_of_a_hundred_lines_commands_asks_waits_and_learns_of_a_safe_stop() {
             assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
             String::from_utf8(done.stdout).unwrap()
         });
+
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(lines[..2], ["vendor 0xf1c71005", "joint down: right knee, reason 1"], "{told}");
         let stop = lines[2].strip_prefix("safe stop in cycle ").unwrap();
@@ -100,6 +105,7 @@ fn a_client_of_a_hundred_lines_commands_asks_waits_and_learns_of_a_safe_stop() {
         assert_eq!(why, "a joint is down, joint right knee");
         assert!(lines[3].ends_with(" cycles, 1 exchanges, at most 5000 ns"), "{told}");
         let seen = lines[4].strip_prefix("stopped in cycle ").and_then(|line| line.strip_suffix(", phase 3")).unwrap();
+
         // The program looks at the newest cycle: the machine may have let it wait, never see it before.
         assert!(seen.parse::<u64>().unwrap() >= cycle.parse().unwrap(), "{told}");
     }
@@ -125,6 +131,7 @@ fn reads_and_owns(program: &Path) {
     bus.publish(&cycle(1), &pattern(1), &pattern(0));
     let (mut child, mut line) = started(program, &[&name, "100000"]);
     let go = |child: &mut Child| child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+
     assert_eq!(line(), "open 0");
     assert_eq!(line(), format!("segment two joints, 2 devices, {BYTES} in, {BYTES} out"));
     let first =
@@ -140,10 +147,12 @@ fn reads_and_owns(program: &Path) {
                 bus.publish(&cycle(number), &pattern(number), &pattern(0));
             }
         });
+
         let told = line();
         is_read.store(true, Ordering::Relaxed);
         assert_eq!(told, "torn 0, working counter 6 of 6");
     });
+
     assert_eq!((line(), line()), ("claim 0".to_owned(), "write 0".to_owned()));
     assert_eq!(exchange(&mut bus, 1), [0x5A; BYTES]);
     go(&mut child);
@@ -151,6 +160,7 @@ fn reads_and_owns(program: &Path) {
     assert_eq!(exchange(&mut bus, 2), [0; BYTES]);
     go(&mut child);
     let pid = child.id();
+
     assert_eq!((line(), line()), (format!("event 17 code {pid}"), format!("event 18 code {pid}")));
     assert_eq!(line(), "missed 0");
     drop(bus);
@@ -169,6 +179,7 @@ fn a_c_program_is_told_where_it_cannot_read() {
         child.wait().unwrap();
         told
     };
+
     assert_eq!(opened("test-nobody"), "open -1");
     let name = unique_name();
     let _bus = Image::create(&name, &layout(), Sharing::Pi).unwrap();
@@ -190,12 +201,14 @@ fn commands(program: &Path) {
     let mut goals = bus.goals().unwrap();
     let (mut child, mut line) = started(program, &[&name]);
     let go = |child: &mut Child| child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+
     assert_eq!((line(), line()), ("right knee 1, nose -1".to_owned(), "claim 0".to_owned()));
     assert_eq!((line(), line()), ("travel -1.5..2 at 3 rad/s, age 70000 us".to_owned(), "give 0".to_owned()));
     let until_newer = |goals: &mut onbeat_control::GoalSide, than: u64| {
         control_world::until("a goal", || goals.latest() > Some(than));
         goals.positions().collect::<Vec<_>>()
     };
+
     assert_eq!(until_newer(&mut goals, 0), [(1, 0.25)]);
     goals.answer(1, GoalAnswer::Taken);
     go(&mut child);
@@ -203,6 +216,7 @@ fn commands(program: &Path) {
     assert!(until_newer(&mut goals, 1)[0].1.is_nan());
     goals.answer(2, GoalAnswer::Refused);
     let client = Client::open(&name).unwrap();
+
     assert_eq!(client.state().commander.map(|(pid, _)| pid), Some(child.id()));
     go(&mut child);
     assert_eq!((line(), line()), ("answer 2 to 2".to_owned(), "give after release -11".to_owned()));
@@ -211,5 +225,6 @@ fn commands(program: &Path) {
     bus.publish(&cycle(1), &pattern(1), &pattern(0));
     drop(client.command().unwrap());
     go(&mut child);
+
     assert!(child.wait().unwrap().success());
 }

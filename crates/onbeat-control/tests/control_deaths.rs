@@ -53,6 +53,7 @@ fn readers_of_a_killed_bus_are_told_and_the_next_bus_takes_the_name_over() {
     let name = unique_name();
     let mut other = Other::with(&format!("bus {name}"));
     let pid = other.pid();
+
     assert_eq!(other.hear(), "runs");
     let mut reader = client(&name);
     let mut seen = reader.snapshot();
@@ -61,6 +62,7 @@ fn readers_of_a_killed_bus_are_told_and_the_next_bus_takes_the_name_over() {
     let told = |client: &mut Client| client.read(&mut client.snapshot()).map_err(|why| why.to_string());
     let sentence = format!("the bus process {pid} of \"{name}\" is gone");
     until("a reader is told", || told(&mut reader).is_err_and(|why| why.starts_with(&sentence)));
+
     assert!(matches!(reader.wait_next(Duration::from_secs(60)), Err(ControlError::BusDied { .. })));
     assert!(matches!(Client::open(&name), Err(ControlError::BusDied { .. })));
     assert!(matches!(reader.claim(), Err(ControlError::BusDied { .. })));
@@ -71,6 +73,7 @@ fn readers_of_a_killed_bus_are_told_and_the_next_bus_takes_the_name_over() {
     exchange(&mut bus, 5);
     let mut reader = client(&name);
     reader.read(&mut seen).unwrap();
+
     assert_eq!((number_of(&seen.inputs), reader.state().generation), (Some(5), 2));
     drop(bus);
     assert!(!object(&name));
@@ -84,6 +87,7 @@ fn what_a_killed_bus_left_is_removed_on_request() {
     assert_eq!(other.hear(), "runs");
     assert!(!remove_leftovers().contains(&name));
     other.kill();
+
     assert!(remove_leftovers().contains(&name) && !object(&name));
 }
 
@@ -103,6 +107,7 @@ fn what_is_no_image_is_left_alone() {
     let path = format!("/dev/shm/onbeat-{name}");
     std::fs::write(&path, b"somebody else's").unwrap();
     let refused = Image::create(&name, &layout(), Sharing::WaitFree).unwrap_err().to_string();
+
     assert_eq!(refused, format!("cannot take over {path}: it is no image of a bus; remove it, or take another --name"));
     assert!(!remove_leftovers().contains(&name));
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
@@ -133,6 +138,7 @@ fn a_reader_killed_while_it_reads_costs_nobody_anything_but_time() {
                         }
                         unreachable!("the reader's death is told before")
                     });
+
                     // The longer it stays alive, the more often the bus has passed; from then on it is behind the reader.
                     std::thread::sleep(Duration::from_millis(30));
                     other.kill();
@@ -144,6 +150,7 @@ fn a_reader_killed_while_it_reads_costs_nobody_anything_but_time() {
                 other.kill();
                 assert_eq!(reader.events(1).events, []);
             }
+
             exchange(&mut bus, 7);
             let mut seen = reader.snapshot();
             client(&name).read(&mut seen).unwrap();
@@ -168,12 +175,14 @@ fn the_request_of_a_killed_process_is_dropped_at_each_of_its_stages() {
                 jobs.len() == 4
             });
         }
+
         others.into_iter().for_each(Other::kill);
         cold.tend();
         jobs.iter().for_each(|job| cold.answer(job, &Ok(vec![1])));
         cold.tend();
         assert!(cold.take_request().is_none(), "nobody is left who wants anything");
     }
+
     let request = SdoRequest { device: 0, index: 0x1000, entry: 0, complete: false, action: SdoAction::Read };
     let reader = client(&name);
     std::thread::scope(|threads| {
@@ -187,6 +196,7 @@ fn the_request_of_a_killed_process_is_dropped_at_each_of_its_stages() {
             }
             answered == 16
         });
+
         asking.into_iter().for_each(|asked| assert_eq!(asked.join().unwrap().unwrap(), Ok(vec![2])));
     });
 }

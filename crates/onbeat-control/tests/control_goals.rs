@@ -59,12 +59,14 @@ fn a_goal_comes_out_as_it_went_in_and_its_answer_goes_back() {
     commander.set("right knee", 0.5).unwrap();
     commander.want(69, -0.25);
     commander.want(JOINTS, 9.0);
+
     assert_eq!(goals.latest(), None, "nothing was given yet");
     assert_eq!(commander.give().unwrap(), 1);
     assert_eq!(goals.latest(), Some(1));
     assert_eq!(goals.positions().collect::<Vec<_>>(), [(1, 0.5), (69, -0.25)]);
     assert!(!goals.is_last() && goals.at_ns() > 0);
     goals.answer(1, GoalAnswer::Refused);
+
     assert_eq!(commander.answer(), Some((1, GoalAnswer::Refused)));
     let later = goals.at_ns();
     (0..6).for_each(|_| _ = commander.give());
@@ -84,6 +86,7 @@ fn what_is_not_there_or_outside_the_travel_is_told_before_it_is_given() {
     );
     let nose = told(commander.set("nose", 0.0));
     let begins = format!("bus \"{name}\" has no joint \"nose\" that follows goals; it has left knee, right knee,");
+
     assert!(nose.starts_with(&begins) && nose.ends_with("right knee, 62 more"), "{nose}");
 }
 
@@ -102,6 +105,7 @@ fn a_second_commander_is_refused_with_the_first_ones_process() {
     let mut commander = client.command().unwrap();
     let heard = Other::with(&format!("try {name}")).hear();
     let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
+
     assert_eq!(heard, format!("commanded by {} {}", std::process::id(), comm.trim()));
     publish(&mut bus, 1);
     give(&mut commander, 0.0);
@@ -109,6 +113,7 @@ fn a_second_commander_is_refused_with_the_first_ones_process() {
     assert!(goals.latest() == Some(2) && goals.is_last(), "its goal again, and that it has left");
     assert_eq!(goals.positions().count(), JOINTS);
     publish(&mut bus, 2);
+
     assert_eq!(Other::with(&format!("try {name}")).hear(), "true");
     assert_eq!(kinds(&client.events(1)), [EventKind::CommanderTaken, EventKind::CommanderLeft]);
 }
@@ -128,6 +133,7 @@ fn a_commander_killed_while_it_gives_leaves_a_whole_goal_and_a_free_place() {
             assert!(positions.iter().all(|rad| *rad == positions[0]), "of one piece: {positions:?}");
             number
         };
+
         until("its goals are read", || look(&mut bus) > before + 100);
         other.kill();
         let last = look(&mut bus);
@@ -139,6 +145,7 @@ fn a_commander_killed_while_it_gives_leaves_a_whole_goal_and_a_free_place() {
         } else {
             drop(client.command().unwrap());
         }
+
         publish(&mut bus, 2);
         let told = client.events(1).events;
         let died = told.iter().filter(|(_, event)| event.kind == EventKind::CommanderDied && event.code == pid);

@@ -34,6 +34,7 @@ fn read(client: &mut Client, times: u64) -> u64 {
         if reading % STRETCH == 0 {
             assert!(client.wait_next(control_world::PATIENCE).unwrap(), "the bus publishes while others read");
         }
+
         client.read(&mut seen).unwrap();
         let number = number_of(&seen.inputs).expect("inputs of one piece");
         assert_eq!(number_of(&seen.outputs), Some(number), "outputs of the same cycle");
@@ -42,6 +43,7 @@ fn read(client: &mut Client, times: u64) -> u64 {
         different += u64::from(number > last);
         last = number;
     }
+
     different
 }
 
@@ -64,6 +66,7 @@ fn what_the_bus_publishes_is_what_others_read() {
     let mut bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
     let mut client = client(&name);
     let mut seen = client.snapshot();
+
     assert!(matches!(client.read(&mut seen), Err(ControlError::NoCycleYet { .. })));
     assert_eq!(exchange(&mut bus, 7), [0; BYTES], "nobody owns the outputs: they are safe");
     client.read(&mut seen).unwrap();
@@ -81,11 +84,13 @@ fn a_client_knows_the_layout_and_how_the_devices_fare() {
     bus.set_state(1, lost);
     bus.set_state(2, lost);
     let client = client(&name);
+
     assert_eq!(client.layout(), layout());
     let devices = client.devices();
     assert_eq!(devices.iter().map(|device| device.state).collect::<Vec<_>>(), [op, lost]);
     assert_eq!(devices[1].layout, layout().devices[1]);
     let state = client.state();
+
     assert_eq!((state.devices, state.in_op, state.owner, state.cycle), (2, 1, None, None));
     assert_eq!((state.pid, state.segment.as_str()), (std::process::id(), "two joints"));
 }
@@ -98,6 +103,7 @@ fn an_image_without_devices_is_one_too() {
     let mut client = client(&name);
     let mut seen = client.snapshot();
     client.read(&mut seen).unwrap();
+
     assert!(seen.cycle == cycle(1) && client.devices().is_empty());
 }
 
@@ -137,6 +143,7 @@ fn a_name_belongs_to_one_bus_at_a_time_in_this_process_and_in_others() {
     let bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
     let own = std::process::id();
     let again = Image::create(&name, &layout(), Sharing::WaitFree);
+
     assert!(matches!(again, Err(ControlError::Taken { pid, .. }) if pid == own));
     assert_eq!(Other::with(&format!("create {name}")).hear(), format!("taken by {own}"));
     assert!(!remove_leftovers().contains(&name), "a living one is nothing left over");
@@ -153,6 +160,7 @@ fn a_bus_that_ends_in_order_tells_its_readers_and_leaves_nothing() {
     let mut seen = client.snapshot();
     client.read(&mut seen).unwrap();
     drop(bus);
+
     assert!(matches!(client.read(&mut seen), Err(ControlError::BusEnded { .. })));
     assert!(matches!(client.wait_next(Duration::from_secs(5)), Err(ControlError::BusEnded { .. })));
     assert!(matches!(Client::open(&name), Err(ControlError::NoBus { .. })));
@@ -177,16 +185,19 @@ fn an_image_that_contradicts_itself_is_refused() {
         use std::os::unix::fs::FileExt;
         std::fs::File::options().write(true).open(&path).unwrap().write_at(&[byte], at as u64).unwrap();
     };
+
     // Layout version, kind of sharing, number of devices.
     spoil(8, 99);
     assert!(matches!(Client::open(&name), Err(ControlError::OtherVersion { theirs: 99, .. })));
     spoil(8, whole[8]);
     spoil(12, 77);
+
     assert!(matches!(Client::open(&name), Err(ControlError::Spoilt { .. })));
     spoil(12, whole[12]);
     spoil(56, 200);
     assert!(matches!(Client::open(&name), Err(ControlError::Spoilt { .. })));
     spoil(56, whole[56]);
+
     assert!(Client::open(&name).is_ok());
 }
 
@@ -208,6 +219,7 @@ fn nothing_is_torn(sharing: Sharing, times: u64) {
                 }
             }
         });
+
         let readers: Vec<_> = (0..2).map(|_| threads.spawn(|| read(&mut client(&name), each))).collect();
         let different: Vec<_> = readers.into_iter().map(thread::ScopedJoinHandle::join).collect();
         let of_process = other.hear();
@@ -215,6 +227,7 @@ fn nothing_is_torn(sharing: Sharing, times: u64) {
         writer.join().unwrap();
         (different, of_process)
     });
+
     let different: Vec<u64> = different.into_iter().map(Result::unwrap).collect();
     let least = each.div_ceil(STRETCH);
     assert!(different.iter().all(|n| *n >= least), "a new image in each stretch of readings: {different:?}");
@@ -243,6 +256,7 @@ fn a_waiting_reader_gets_each_cycle_whether_it_looks_or_is_woken() {
             let mut client = client(&name);
             let mut seen = client.snapshot();
             let tick = AtomicU64::new(0);
+
             assert!(!client.wait_next(Duration::from_millis(2)).unwrap(), "there is none yet");
             thread::scope(|threads| {
                 let reader = threads.spawn(|| {
@@ -253,12 +267,14 @@ fn a_waiting_reader_gets_each_cycle_whether_it_looks_or_is_woken() {
                         tick.store(number, Ordering::Release);
                     }
                 });
+
                 for number in 1..=20 {
                     exchange(&mut bus, number);
                     while tick.load(Ordering::Acquire) < number && !reader.is_finished() {
                         thread::yield_now();
                     }
                 }
+
                 reader.join().unwrap();
             });
         }

@@ -45,6 +45,7 @@ fn the_owners_outputs_are_sent_from_its_first_write_on() {
         let mut owner = client.claim().unwrap();
         assert_eq!(exchange(&mut bus, 1), [0; BYTES], "it has written nothing yet");
         owner.write(&pattern(3)).unwrap();
+
         assert_eq!(exchange(&mut bus, 2), pattern(3));
         owner.write_with(|outputs| outputs[0] = 9).unwrap();
         assert_eq!(exchange(&mut bus, 3)[..9], [9, 0, 0, 0, 0, 0, 0, 0, 3], "the rest is as it was written last");
@@ -61,6 +62,7 @@ fn a_second_owner_is_refused_with_the_first_ones_process() {
     assert!(matches!(client.claim(), Err(ControlError::Owned { pid, .. }) if pid == own));
     let heard = Other::with(&format!("claim {name}")).hear();
     let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
+
     assert_eq!(heard, format!("owned by {own} {}", comm.trim()));
     drop(owner);
     assert_eq!(Other::with(&format!("claim {name}")).hear(), "true");
@@ -73,6 +75,7 @@ fn an_owner_that_leaves_is_told_and_its_outputs_go_with_it() {
     owner.write(&pattern(3)).unwrap();
     assert_eq!(exchange(&mut bus, 1), pattern(3));
     drop(owner);
+
     assert_eq!(exchange(&mut bus, 2), [0; BYTES]);
     let _again = client.claim().unwrap();
     assert_eq!(exchange(&mut bus, 3), [0; BYTES], "what it wrote in its former life does not count");
@@ -87,6 +90,7 @@ fn outputs_that_are_not_refreshed_give_way_to_safe_ones_and_come_back() {
     let mut owner = client.claim().unwrap();
     owner.write(&pattern(1)).unwrap();
     let sent: Vec<_> = (1..=6).map(|number| number_of(&exchange(&mut bus, number)).unwrap()).collect();
+
     assert_eq!(sent, [1, 1, 1, 1, 8, 8], "the cycle that took them and three more");
     owner.write(&pattern(2)).unwrap();
     assert_eq!(number_of(&exchange(&mut bus, 7)), Some(2));
@@ -108,16 +112,19 @@ fn an_owner_killed_while_it_writes_leaves_whole_outputs_then_safe_ones_and_a_fre
                 number += 1;
                 number_of(&exchange(bus, number)).expect("outputs of one piece")
             };
+
             until("its outputs are sent", || cycle(&mut bus) > 0);
             other.kill();
             (0..20).for_each(|_| _ = cycle(&mut bus));
             assert_eq!(cycle(&mut bus), 0, "safe after ten cycles, whether anybody has noticed the death or not");
             bus.cold_side().tend();
+
             assert_eq!(cycle(&mut bus), 0);
             let told = client.events(1).events;
             let died = told.iter().filter(|(_, event)| event.kind == EventKind::OwnerDied && event.code == pid);
             assert_eq!(died.count(), 1, "{sharing}: {told:?}");
         }
+
         client.claim().unwrap().write(&pattern(4)).unwrap();
     }
 }
@@ -131,6 +138,7 @@ fn the_place_of_a_dead_owner_can_be_taken_before_the_bus_has_noticed() {
     exchange(&mut bus, 1);
     other.kill();
     let mut owner = client.claim().unwrap();
+
     assert_eq!(exchange(&mut bus, 2), [0; BYTES], "the dead one's outputs are not the new one's");
     owner.write(&pattern(6)).unwrap();
     assert_eq!(exchange(&mut bus, 3), pattern(6));
@@ -150,6 +158,7 @@ fn a_stopped_owner_is_stale_not_dead() {
     kill_process(pid, Signal::STOP).unwrap();
     until("its outputs are safe", || number_of(&exchange(&mut bus, 2)) == Some(0));
     bus.cold_side().tend();
+
     assert!(matches!(client.claim(), Err(ControlError::Owned { .. })));
     kill_process(pid, Signal::CONT).unwrap();
     until("its outputs are sent again", || number_of(&exchange(&mut bus, 3)) != Some(0));
@@ -168,6 +177,7 @@ fn an_owner_gets_each_cycle_and_answers_it() {
         assert_eq!(number_of(&seen.inputs), Some(number));
         owner.write(&pattern(number * 10)).unwrap();
     }
+
     drop(bus);
     assert!(matches!(owner.write(&pattern(1)), Err(ControlError::BusEnded { .. })));
 }
@@ -181,5 +191,6 @@ fn a_bus_with_a_controller_of_its_own_keeps_the_outputs() {
     let mut seen = client.snapshot();
     let mut client = client;
     client.read(&mut seen).unwrap();
+
     assert_eq!(number_of(&seen.outputs), Some(2));
 }

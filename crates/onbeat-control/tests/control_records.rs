@@ -31,6 +31,7 @@ fn events_come_in_order_and_as_they_were_told() {
     assert_eq!((client.events(0).events, client.events(0).next), (Vec::new(), 1));
     (1..=30).for_each(|number| bus.push(&event(number)));
     let all = client.events(1);
+
     assert_eq!(all.events, (1..=30).map(|number| (number, event(number))).collect::<Vec<_>>());
     assert_eq!((all.next, all.missed), (31, 0));
     assert_eq!(client.events(29).events.len(), 2);
@@ -60,6 +61,7 @@ fn events_are_read_whole_while_they_are_told() {
             assert!(found.events.iter().all(|(number, told)| *told == event(*number)));
             (next, read, missed) = (found.next, read + found.events.len() as u64, missed + found.missed);
         }
+
         assert_eq!(read + missed, EVENTS);
     });
 }
@@ -70,12 +72,14 @@ fn times_are_counted_with_exact_maxima_and_quantiles_to_a_sixteenth() {
     (1..=1000).for_each(|us| bus.record(Timed::RoundTrip, us * 1000));
     let stats = client.stats();
     let times = stats.times(Timed::RoundTrip);
+
     assert_eq!((times.count(), times.max_ns()), (1000, 1_000_000));
     assert!((times.mean_ns() - 500_500.0).abs() < 1e-6);
     for (share, exact) in [(0.5, 500_000), (0.99, 990_000), (0.999, 999_000), (1.0, 1_000_000)] {
         let told = times.quantile_ns(share);
         assert!(told >= exact && told - exact <= exact / 16, "{share}: {told}");
     }
+
     assert_eq!((stats.times(Timed::Exchange).count(), stats.times(Timed::Exchange).quantile_ns(0.5)), (0, 0));
 }
 
@@ -88,6 +92,7 @@ fn the_text_of_the_statistics_has_a_key_and_a_value_in_each_line() {
     let text = client.stats_text();
     let pairs: BTreeMap<&str, &str> =
         text.lines().map(|line| line.split_once(' ').expect("a key and a value")).collect();
+
     assert_eq!(pairs.len(), text.lines().count(), "no key twice");
     let pid = std::process::id().to_string();
     let expected = [
@@ -136,11 +141,13 @@ fn an_sdo_request_comes_as_it_was_asked_and_its_answer_goes_back() {
                 SdoAction::Read => Err(SdoFailure::NoReply),
             });
         });
+
         let ask = |asked: SdoRequest| client.request(&asked, PATIENCE).unwrap();
         assert_eq!(ask(request(1, SdoAction::Read)), Ok(vec![1, 2, 3]));
         let long = SdoRequest { complete: true, ..request(0, SdoAction::Write((0..1024).map(|n| n as u8).collect())) };
         assert_eq!(ask(long), Ok(Vec::new()));
         let refused = ask(request(0, SdoAction::Write(vec![1, 2, 3, 4]))).unwrap_err();
+
         assert_eq!(refused.to_string(), "the device refused with abort code 0x06010002: it can only be read");
         assert_eq!(ask(request(0, SdoAction::Read)), Err(SdoFailure::NoReply));
         assert_eq!(ask(SdoRequest { index: 1, ..request(0, SdoAction::Read) }), Err(SdoFailure::TooLong));
@@ -163,6 +170,7 @@ fn requests_are_served_in_the_order_in_which_they_were_asked() {
                 jobs.len() == usize::from(index)
             });
         }
+
         assert_eq!(jobs.iter().map(|job| job.request.index).collect::<Vec<_>>(), [1, 2, 3]);
         jobs.iter().for_each(|job| cold.answer(job, &Ok(Vec::new())));
     });
@@ -174,12 +182,14 @@ fn what_cannot_be_asked_is_one_sentence() {
     let long = client.request(&request(0, SdoAction::Write(vec![0; 1025])), PATIENCE);
     assert!(matches!(long, Err(ControlError::SdoTooLong { bytes: 1025, most: 1024 })));
     let nowhere = client.request(&request(2, SdoAction::Read), PATIENCE);
+
     assert!(matches!(nowhere, Err(ControlError::NoDevice { device: 2, devices: 2, .. })));
     let soon = Duration::from_millis(3);
     for _ in 0..40 {
         let late = client.request(&request(0, SdoAction::Read), soon);
         assert!(matches!(late, Err(ControlError::NoAnswer { ms: 3, .. })), "and its record is free: {late:?}");
     }
+
     assert!(bus.cold_side().take_request().is_none(), "nobody waits for them any more");
 }
 
@@ -195,6 +205,7 @@ fn an_answer_that_comes_too_late_frees_the_record() {
                 job = cold.take_request();
                 job.is_some() || asking.is_finished()
             });
+
             let late = asking.join().unwrap();
             assert!(matches!(late, Err(ControlError::NoAnswer { .. })));
             job.iter().for_each(|job| cold.answer(job, &Ok(vec![1])));

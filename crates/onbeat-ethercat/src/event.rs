@@ -184,6 +184,7 @@ impl EventKind {
             }
             words.push(letter.to_ascii_lowercase());
         }
+
         words
     }
 

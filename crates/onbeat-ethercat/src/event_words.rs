@@ -62,6 +62,7 @@ impl RobotState {
         } else {
             String::new()
         };
+
         format!("{phase}, {rung}{why}")
     }
 }
@@ -224,6 +225,7 @@ mod tests {
         assert_eq!(event(2, 1).sentence("left knee"), "safe stop: left knee is down, its drive has a fault");
         assert_eq!(event(3, 0).sentence(""), "safe stop: the commander is lost");
         let state = |phase, rung| RobotState { phase, rung, stopped_by: 2, device: 7, misses: 0 };
+
         assert_eq!(state(5, 3).words("left knee"), "at rest, safe stop: left knee is down");
         assert_eq!(state(2, 1).words(""), "running, hold");
     }

@@ -65,6 +65,7 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     if bytes > most_bytes {
         return Err(NotRead::TooLong { bytes, most_bytes }.into());
     }
+
     let mut all = Vec::new();
     all.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(|_| ErrorKind::OutOfMemory)?;
     // Its length may be unknown before, as in /proc, and it may grow.
@@ -87,6 +88,7 @@ fn regular(of: &fs::Metadata) -> Result<(), NotRead> {
     if kind.is_file() {
         return Ok(());
     }
+
     Err(NotRead::Else(match () {
         () if kind.is_dir() => "a directory",
         () if kind.is_fifo() => "a pipe",
@@ -123,6 +125,7 @@ mod tests {
         made.unwrap();
         let socket = dir.path().join("socket");
         let _listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+
         for (path, kind) in [
             (pipe.as_path(), "a pipe"),
             (&socket, "a socket"),

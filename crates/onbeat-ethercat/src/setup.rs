@@ -84,15 +84,18 @@ pub fn value(text: &str) -> Result<Vec<u8>, ValueError> {
         let is_whole = !digits.is_empty() && digits.len().is_multiple_of(2);
         return bytes.ok().filter(|_| is_whole).ok_or_else(wrong);
     }
+
     if let Some(number) = text.strip_suffix("f32") {
         return number.parse().map(|number: f32| number.to_le_bytes().to_vec()).map_err(|_| wrong());
     }
+
     for (kind, bytes, is_signed) in TYPES {
         let Some(number) = text.strip_suffix(kind) else { continue };
         let number = match number.strip_prefix("0x") {
             Some(digits) => i128::from_str_radix(digits, 16),
             None => number.parse(),
         };
+
         let number = number.map_err(|_| wrong())?;
         let bits = 8 * bytes as u32;
         let (least, most) =
@@ -100,8 +103,10 @@ pub fn value(text: &str) -> Result<Vec<u8>, ValueError> {
         if number < least || number > most {
             return Err(ValueError::TooLarge { number, kind, least, most });
         }
+
         return Ok(number.to_le_bytes()[..bytes].to_vec());
     }
+
     Err(wrong())
 }
 
@@ -126,9 +131,11 @@ mod tests {
             ("1f32", vec![0, 0, 0x80, 0x3F]),
             ("hex:01ff", vec![1, 255]),
         ];
+
         for (text, bytes) in written {
             assert_eq!(value(text), Ok(bytes), "{text}");
         }
+
         for wrong in ["6", "256u8", "-1u8", "hex:0", "hex:", "onei32"] {
             assert!(value(wrong).is_err(), "{wrong}");
         }

@@ -183,10 +183,12 @@ impl Sii {
         if fixed.iter().all(|&byte| byte == 0xff) {
             return Err(SiiError::Blank);
         }
+
         let should = checksum(&fixed[..14]);
         if fixed[14] != should {
             return Err(SiiError::Checksum { is: fixed[14], should });
         }
+
         let mailbox = |at| SiiMailbox { start: word(fixed, at), length: word(fixed, at + 2) };
         let mut sii = Self {
             alias: word(fixed, 8),
@@ -200,6 +202,7 @@ impl Sii {
             chip_bytes: (usize::from(word(fixed, 0x7c)) + 1) * 128,
             ..Self::default()
         };
+
         let categories = categories(rest)?;
         let of = |kind| categories.iter().find(|(one, _)| *one == kind).map_or(&[][..], |(_, body)| body);
         let strings = strings(of(STRINGS));
@@ -207,6 +210,7 @@ impl Sii {
         // A category has whole words; an odd number of FMMUs is filled up.
         sii.fmmus = of(FMMU).iter().copied().filter(|usage| (1..=3).contains(usage)).collect();
         sii.sync_managers = of(SYNC_MANAGER).as_chunks::<8>().0.iter().map(sync_manager).collect();
+
         for (kind, body) in &categories {
             match *kind {
                 OUTPUTS => sii.outputs.extend(pdos(body, &strings)?),
@@ -214,6 +218,7 @@ impl Sii {
                 _ => (),
             }
         }
+
         sii.clock = of(CLOCK).as_chunks::<24>().0.iter().map(|mode| clock_mode(mode, &strings)).collect();
         Ok(sii)
     }
@@ -235,12 +240,14 @@ fn categories(bytes: &[u8]) -> Result<Vec<(u16, &[u8])>, SiiError> {
         if kind == END {
             break;
         }
+
         let at = CATEGORIES + bytes.len() - rest.len();
         let (body, after) =
             body.split_at_checked(length).ok_or(SiiError::Category { kind, at, bytes: length, left: body.len() })?;
         found.push((kind, body));
         rest = after;
     }
+
     Ok(found)
 }
 
@@ -254,6 +261,7 @@ fn strings(body: &[u8]) -> Vec<String> {
         found.push(String::from_utf8_lossy(text).into_owned());
         rest = after;
     }
+
     found
 }
 
@@ -281,6 +289,7 @@ fn pdos(body: &[u8], strings: &[String]) -> Result<Vec<SiiPdo>, SiiError> {
             data_type: bytes[4],
             bits: bytes[5],
         };
+
         found.push(SiiPdo {
             index,
             sync_manager: (head[3] != 0xff).then_some(head[3]),
@@ -288,8 +297,10 @@ fn pdos(body: &[u8], strings: &[String]) -> Result<Vec<SiiPdo>, SiiError> {
             name: string(strings, head[5]),
             entries: entries.as_chunks::<8>().0.iter().map(entry).collect(),
         });
+
         rest = after;
     }
+
     Ok(found)
 }
 
@@ -336,11 +347,13 @@ mod tests {
         assert_eq!(Sii::decode(&[0xff; 256]), Err(SiiError::Blank));
         let mut spoilt = image(&[0xff; 4]);
         spoilt[3] = 1;
+
         assert!(matches!(Sii::decode(&spoilt), Err(SiiError::Checksum { .. })));
         let cut = SiiError::Category { kind: 41, at: 0x80, bytes: 16, left: 2 };
         assert_eq!(Sii::decode(&image(&[41, 0, 8, 0, 0, 0])), Err(cut));
         let torn = SiiError::Pdo { index: 0x1a00, entries: 2, room: 1 };
         let pdo = [0x00, 0x1a, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0];
+
         assert_eq!(Sii::decode(&image(&[&[50, 0, 8, 0], &pdo[..]].concat())), Err(torn));
     }
 

@@ -56,6 +56,7 @@ mod tests {
                 awake
             })
             .collect();
+
         assert_eq!(awake[..ENOUGH as usize], (0..ENOUGH).collect::<Vec<_>>());
         assert!(awake[ENOUGH as usize..].iter().all(|wait| wait % TRIED_EVERY == 0), "{awake:?}");
         assert_eq!(awake.len(), ENOUGH as usize + 15);

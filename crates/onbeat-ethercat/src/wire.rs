@@ -100,10 +100,12 @@ impl Packets {
         if let Some(trouble) = watcher.trouble() {
             return Err(CarrierError::Trouble { name: name.to_owned(), trouble });
         }
+
         let packets = Self { watcher: Some(watcher), ..Self::on(interface) };
         if packets.opened.interface.was_down() {
             return Err(CarrierError::Trouble { name: name.to_owned(), trouble: Trouble::Down });
         }
+
         Ok(packets)
     }
 
@@ -145,6 +147,7 @@ impl Packets {
             if self.now() >= until {
                 return None;
             }
+
             core::hint::spin_loop();
         }
     }
@@ -155,6 +158,7 @@ impl Wire for Packets {
         if self.watcher.as_ref().is_some_and(|watcher| watcher.exchange(&mut self.opened)) {
             self.port = self.opened.interface.port();
         }
+
         // An interface that is down or full loses frames; the bus sees that they do not come back.
         let refused = self.port.write(frame).err().and_then(|errno| Trouble::of_errno(errno.0));
         // A shorter frame that leaves says nothing of one that was too long.
@@ -167,16 +171,19 @@ impl Wire for Packets {
         if let Some(length) = self.take(buffer) {
             return Some(length);
         }
+
         let began = self.now();
         if until <= began {
             return None;
         }
+
         let awake_until = until.min(began.plus_ns(self.spin.awake_ns()));
         let came = self.take_awake(buffer, awake_until);
         self.spin.ended(came.is_some());
         if came.is_some() {
             return came;
         }
+
         loop {
             let wait_ns = until.ns_since(self.now());
             if wait_ns == 0 || !self.port.is_ready_within(wait_ns) {
@@ -185,6 +192,7 @@ impl Wire for Packets {
             if let Some(length) = self.take(buffer) {
                 return Some(length);
             }
+
             if self.opened.ring.is_some() {
                 // Ready and empty: an error waits, such as an interface that went down. Reading takes it, so that it is told once.
                 let _ = self.port.read(buffer);

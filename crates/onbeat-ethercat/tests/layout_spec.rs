@@ -13,12 +13,14 @@ fn the_humanoid_has_392_bytes_of_outputs_and_its_drives_have_words_at_known_plac
     // A drive takes 2 + 4 + 2 bytes and gives 2 + 4 + 4 + 2; an I/O device 1 and 1; an inertial unit gives 6 values of 4 bytes.
     assert_eq!(layout.output_bytes, 48 * 8 + 8);
     let drive = &layout.devices[layout.find("waist roll").unwrap()];
+
     assert_eq!(drive.output_at(0x6040, 0), Some(drive.outputs.start));
     assert_eq!(drive.output_at(0x607a, 0), Some(drive.outputs.start + 2));
     assert_eq!(drive.input_at(0x6064, 0), Some(drive.inputs.start + 2));
     assert_eq!(drive.increments, 131_072);
     assert_eq!(drive.output_at(0x6064, 0), None, "an input is no output");
     let parts: usize = layout.devices.iter().map(|device| device.inputs.len()).sum();
+
     assert_eq!(parts, layout.input_bytes, "parts follow each other without a gap");
 }
 
@@ -44,5 +46,6 @@ fn devices_stand_in_the_order_of_the_cable_whatever_the_order_of_the_file() {
     "#;
     let layout = Layout::from_toml(tree).unwrap();
     let names: Vec<&str> = layout.devices.iter().map(|device| device.name.as_str()).collect();
+
     assert_eq!(names, ["fork", "on port 3", "on port 1"], "a frame passes port 3 before port 1");
 }

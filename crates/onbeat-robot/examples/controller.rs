@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let Goal(goal) = squat(&State(status.time_ns as f64 * 1e-9, knees.map(|knee| status.all[knee].actual_rad)));
         knees.into_iter().zip(goal).for_each(|(knee, position)| wanted[knee] = position);
     };
+
     let mut controller = MotionController::new(&robot, Trajectory::law(law)); // limits, miss ladder, safe stop
     let wire = InProcess::on_clock(Link::from_toml(file)?, Monotonic); // or Packets::open("eth0")?
     let options = Options { mode: Mode::Pipelined, period_ns, follow_clock: true };
@@ -36,5 +37,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     run_for(&mut bus, &mut controller, period_ns, Duration::from_secs(5));
     bus.take_down();
     println!("{:?} after {} cycles: {:?}", controller.status().phase, bus.counts().cycles, controller.status().counts);
+
     Ok(())
 }

@@ -56,6 +56,7 @@ impl Shown {
             }
             told.push_back(event);
         }
+
         image.set_robot(own.robot());
         timed(&mut image, |image| image.publish(cycle, inputs, outputs));
     }
@@ -120,6 +121,7 @@ pub fn serve(
         None => Box::new(Owned(image.clone())),
         Some(own) => Box::new(Shown { image: image.clone(), own, told: VecDeque::with_capacity(MOST_TOLD) }),
     };
+
     let serving = Serving { image, transfers: transfers.clone(), next: 0, counted: Counts::default() };
     (controller, serving, Attending { cold, transfers, job: None })
 }
@@ -152,14 +154,17 @@ impl Serving {
             if event.device != NO_DEVICE {
                 image.set_state(usize::from(event.device), state(bus, usize::from(event.device)));
             }
+
             match event.kind {
                 EventKind::StateChanged => image.count(Counter::StateChanges, 1),
                 EventKind::BusRestarted => image.count(Counter::Restarts, 1),
                 _ => {}
             }
+
             image.push(&event);
             keep(event);
         }
+
         image.answered(bus.answered_at().as_ns());
         // Devices get to OP without an event of their own; one after the other is looked at.
         self.next = (self.next + 1) % bus.layout().devices.len().max(1);
@@ -171,14 +176,17 @@ impl Serving {
             (Counter::FramesUnknown, counts.strange() - before.strange()),
             (Counter::WorkingCounterErrors, counts.counter_off - before.counter_off),
         ];
+
         for (counter, n) in differences.into_iter().filter(|(_, n)| *n > 0) {
             image.count(counter, n);
         }
+
         image.record(Timed::WakeupLatency, times_ns.0);
         image.record(Timed::ExecutionTime, times_ns.1);
         if cycle.round_trip_ns > 0 {
             image.record(Timed::RoundTrip, u64::from(cycle.round_trip_ns));
         }
+
         // The frame has been sent: what is left of the cycle is nobody's waiting time.
         image.prepare();
         drop(image);
@@ -192,6 +200,7 @@ impl Serving {
         {
             *wanted = Some(transfer);
         }
+
         if let Ok(mut ended) = self.transfers.ended.try_lock()
             && ended.is_none()
         {
@@ -222,10 +231,12 @@ impl Attending {
             }
             self.job = Some(job);
         }
+
         let ended = match self.transfers.ended.try_lock() {
             Ok(mut ended) => ended.take(),
             Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => None,
         };
+
         if let Some(outcome) = ended.and_then(|transfer| transfer.outcome())
             && let Some(job) = self.job.take()
         {

@@ -36,6 +36,7 @@ fn reaction_ns(delay_us: u64, mode: Mode, phase_ns: u64) -> u64 {
         let _ = clock.sleep_until(until);
         world.bus.wire_mut().link_mut().advance(until);
     };
+
     let changed = release.plus_ns(phase_ns);
     advance(&mut world, changed);
     assert!(world.bus.wire_mut().link_mut().segment_mut().set_value(0, 0x6000, 1, &[1]));
@@ -49,8 +50,10 @@ fn reaction_ns(delay_us: u64, mode: Mode, phase_ns: u64) -> u64 {
             at = at.plus_ns(STEP_NS).min(next);
             advance(&mut world, at);
         }
+
         world.cycle(&mut Mirror);
     }
+
     panic!("nothing follows within six cycles");
 }
 

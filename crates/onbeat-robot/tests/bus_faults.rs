@@ -191,9 +191,11 @@ impl Run<'_, '_> {
         for fault in case.faults.iter().rev() {
             self.world.inject(*fault, Some(case.for_ms * MS), case.share);
         }
+
         for _ in 0..case.for_ms {
             self.cycle();
         }
+
         // Frames that are on their way as the fault ends are of its time.
         self.cycle();
         self.cycle();
@@ -206,12 +208,14 @@ impl Run<'_, '_> {
             }
             whole = whole.or(seen.fresh.then_some(cycle));
         }
+
         let is_displaced = |event: &&Event| {
             matches!(event.kind, EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice)
         };
         if let Some(event) = self.world.events.iter().find(is_displaced) {
             return Err(format!("no device is in another place: {event:?}"));
         }
+
         let told = told(case, began, &self.world.events);
         let healthy: Vec<&usize> = self.out_of_op.difference(&self.concerned).collect();
         match (told, whole, &healthy[..]) {
@@ -235,6 +239,7 @@ fn told(case: &Case, began: u64, events: &[Event]) -> Result<(), String> {
         Told::Nothing => events.is_empty(),
         Told::Anything => true,
     };
+
     right.then_some(()).ok_or_else(|| format!("the event did not come within five cycles of {began}: {events:?}"))
 }
 
@@ -247,10 +252,12 @@ fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
     let mut failed = Vec::new();
     let mut cases = of_frames();
     cases.extend(of_devices(seed, |name| world.device(name)));
+
     for case in &cases {
         for _ in 0..120 {
             world.cycle(&mut moving);
         }
+
         let concerned = case.concerned.iter().map(|name| world.device(name)).collect();
         // Seeds fall into different places of a cycle.
         let _ = clock.sleep_until(clock.now().plus_ns(seed * 45_000));
@@ -258,12 +265,14 @@ fn every_case(seed: u64, clock: &VirtualClock) -> (usize, Vec<String>) {
         let outcome = run.go(case);
         moving = run.moving;
         failed.extend(outcome.err().map(|why| format!("{} (seed {seed}): {why}", case.name)));
+
         for _ in 0..2_000 {
             if world.cycle(&mut moving).fresh && world.in_op() == 59 {
                 break;
             }
         }
     }
+
     (cases.len(), failed)
 }
 
@@ -277,6 +286,7 @@ fn every_fault_is_told_and_survived_with_every_seed() {
         let both = [half(0), half(1)];
         both.map(|half| half.join().expect("no panic")).concat()
     });
+
     let cases = halves[0].0;
     let failed: Vec<&String> = halves.iter().flat_map(|(_, failed)| failed).collect();
     println!("{cases} faults with {SEEDS} seeds each: {} of {} runs failed", failed.len(), cases as u64 * SEEDS);

@@ -34,10 +34,12 @@ fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
             println!("skipped: no network namespace can be made here: {why}");
             return;
         }
+
         if ip("link add name probe type veth peer name probe-seg").is_err() {
             println!("skipped: `ip` cannot make a veth pair here");
             return;
         }
+
         ip("link del probe").unwrap();
         work();
     });
@@ -56,6 +58,7 @@ fn make_pair() {
     for end in ["o0", "o0-seg"] {
         ip(&format!("link set {end} up")).unwrap();
     }
+
     while !ip("-o link show o0").unwrap().contains("state UP") {
         thread::sleep(Duration::from_millis(2));
     }
@@ -76,6 +79,7 @@ impl Devices {
             let _ = serve(&[interface], &mut link, Beside::<std::io::Sink>::default(), &until);
             link
         };
+
         Self { stop, thread: thread::spawn(run) }
     }
 
@@ -112,6 +116,7 @@ impl Run {
             if holds(self) {
                 return;
             }
+
             thread::sleep(Duration::from_nanos(PERIOD_NS));
         }
         panic!("{what}: {:?}", self.events);
@@ -125,6 +130,7 @@ impl Run {
         self.until(no_answer_words(code).as_str(), |run| {
             run.events.iter().any(|event| event.kind == EventKind::NoAnswer && event.code == code)
         });
+
         assert!(!self.bus.is_up() && self.bus.al_status(0).is_none() && self.bus.silent_ns().is_some());
         self.until("the image says so", |_| matches!(client.state().silence, Silence::NoAnswer(_)));
         assert_eq!(client.state().in_op, 0);
@@ -159,6 +165,7 @@ fn what_is_wrong_with_an_interface_is_named_and_the_bus_comes_back_with_it() {
         make_pair();
         devices = Devices::start(link);
         run.until("all are back", |run| run.bus.is_up());
+
         assert_eq!(run.events.iter().filter(|event| event.kind == EventKind::NoAnswer).count(), 1, "{:?}", run.events);
         drop(run);
         devices.end();
@@ -172,6 +179,7 @@ fn an_interface_is_opened_by_one_main_device_and_only_while_frames_can_leave() {
         let first = Packets::open("o0").unwrap();
         let refused = Packets::open("o0").unwrap_err();
         let own = std::process::id();
+
         assert!(matches!(&refused, CarrierError::InUse { user, .. } if user.pid == own), "{refused}");
         assert!(refused.to_string().starts_with("a MainDevice of onbeat is running on \"o0\" already: process "));
         assert_eq!(Interface::open("o0").unwrap().user(Role::MainDevice).map(|user| user.pid), Some(own));
@@ -186,12 +194,14 @@ fn an_interface_is_opened_by_one_main_device_and_only_while_frames_can_leave() {
                 Err(why) => break why,
             }
         };
+
         assert_eq!(
             refused.to_string(),
             "the network interface \"o0\" has no link: check the cable, and that the first SubDevice has power"
         );
         ip("link set o0 down").unwrap();
         let refused = Packets::open("o0").unwrap_err().to_string();
+
         assert_eq!(refused, "the network interface \"o0\" is down: switch it on with `ip link set o0 up`");
     });
 }
@@ -206,6 +216,7 @@ fn a_bus_whose_frames_are_longer_than_the_mtu_is_refused_with_both_numbers() {
         let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let refused =
             Bus::bring_up(Packets::open("o0").unwrap(), Some(&layout), options, "o0").unwrap_err().to_string();
+
         assert!(refused.contains("MTU") && refused.contains("ip link set o0 mtu 1500"), "{refused}");
         devices.end();
     });
@@ -220,11 +231,13 @@ fn devices_answer_on_a_vlan_with_the_tag_that_came() {
             println!("skipped: this kernel has no VLAN: {why}");
             return;
         }
+
         ip("link set o0.5 up").unwrap();
         let devices = Devices::start(Link::from_toml(FILE).unwrap());
         let layout = Layout::from_toml(FILE).unwrap();
         let options = Options { mode: Mode::Pipelined, period_ns: PERIOD_NS, follow_clock: false };
         let bus = Bus::bring_up(Packets::open("o0.5").unwrap(), Some(&layout), options, "o0.5");
+
         assert!(bus.is_ok(), "{:?}", bus.err());
         devices.end();
     });

@@ -69,6 +69,7 @@ fn no_memory_is_asked_for(text: &str) {
     let mut bus: Bus<_> = bus.rewired(|wire| Ok::<_, ()>(Permitted(wire))).unwrap();
     reset_violation_count();
     let (mut release, mut lost, mut back, mut emergencies) = (clock.now(), 0, 0, 0);
+
     assert_no_alloc(|| {
         for _ in 0..2_500 {
             release = release.plus_ns(MS);
@@ -81,6 +82,7 @@ fn no_memory_is_asked_for(text: &str) {
             }
         }
     });
+
     assert_eq!(violation_count(), 0);
     assert!(lost > 0 && back == lost && emergencies == 1, "{lost} lost, {back} back, {emergencies} emergencies");
     assert!(bus.is_up());
@@ -121,6 +123,7 @@ fn no_memory_is_asked_for_by_what_others_see_of_a_robot() {
     let (mut controller, mut serving, _attending) = serve(image, Some(Box::new(controller)));
     reset_violation_count();
     let (mut release, mut of_robot, mut stops) = (clock.now(), 0, 0);
+
     assert_no_alloc(|| {
         for _ in 0..3_000 {
             release = release.plus_ns(MS);
@@ -133,6 +136,7 @@ fn no_memory_is_asked_for_by_what_others_see_of_a_robot() {
             }
         }
     });
+
     assert_eq!(violation_count(), 0);
     assert!(stops == 1 && of_robot > 6, "{of_robot} events of the robot, {stops} safe stops");
 }

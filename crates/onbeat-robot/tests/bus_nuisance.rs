@@ -31,6 +31,7 @@ fn ten_seconds_of(fault: Fault, share: f64) -> (Vec<Event>, Counts) {
     world.events.clear();
     world.inject(fault, Some(10_000 * MS), share);
     world.cycles(10_000);
+
     assert_eq!(world.in_op(), 59, "no device left OP");
     world.cycles(100);
     assert!(world.bus.is_up() && world.bus.silent_ns().is_none(), "{:?}", world.events.last());
@@ -41,6 +42,7 @@ fn ten_seconds_of(fault: Fault, share: f64) -> (Vec<Event>, Counts) {
         duplicate: after.duplicate - before.duplicate,
         ..after
     };
+
     (std::mem::take(&mut world.events), counts)
 }
 
@@ -51,6 +53,7 @@ fn answers_that_are_a_cycle_late_for_ten_seconds_are_some_twenty_events_and_no_s
     world.events.clear();
     world.inject(Fault::Late { by_ns: MS }, Some(10_000 * MS), 1.0);
     world.cycles(1_200);
+
     assert!(world.bus.silent_ns().is_some_and(|ns| ns > 1_000 * MS), "{:?}", world.bus.silent_ns());
     assert!(!world.bus.is_up() && (0..59).all(|device| world.bus.al_status(device).is_none()));
     assert_eq!(world.cycle(&mut Idle).in_op, 0);
@@ -60,6 +63,7 @@ fn answers_that_are_a_cycle_late_for_ten_seconds_are_some_twenty_events_and_no_s
     assert_eq!(codes(&world.events, EventKind::FrameLate)[..3], [1, 1_000, 2_000]);
     assert_eq!(codes(&world.events, EventKind::NoAnswer), [ANSWERS_LATE]);
     let back = codes(&world.events, EventKind::AnswerBack);
+
     assert!(matches!(back[..], [9_900..=10_100]), "{back:?}");
     assert!(world.events.len() < 40, "{} events", world.events.len());
 }
@@ -82,6 +86,7 @@ fn of_frames_that_are_late_now_and_then_a_second_copy_is_a_duplicate_too() {
     world.cycles(120);
     let counts = world.bus.counts();
     let (late, duplicate) = (counts.late - before.late, counts.duplicate - before.duplicate);
+
     assert!(late >= 95 && duplicate >= 95 && counts.unknown == before.unknown, "{late} late, {duplicate} twice");
 }
 
@@ -103,10 +108,12 @@ fn ten_minutes_of_a_bad_cable_does_not_empty_the_ring_of_events() {
     world.events.clear();
     world.inject(Fault::Lose, None, 0.004);
     world.inject(Fault::CounterOff { device: None, by: 1 }, None, 1.0);
+
     // Every kind at most once in a thousand cycles after its first.
     for _ in 0..600_000 {
         world.cycle(&mut Idle);
     }
+
     let worst = [EventKind::FrameLost, EventKind::WorkingCounterOff].map(|kind| counted(&world.events, kind));
     assert!(worst.iter().all(|count| *count <= 700), "{worst:?}");
 }
@@ -170,6 +177,7 @@ impl<'c> Run<'c> {
         let mut run = Self { bus: bus.unwrap(), clock, at, events: Vec::new() };
         run.cycles(10);
         run.events.clear();
+
         run
     }
 
@@ -182,6 +190,7 @@ impl<'c> Run<'c> {
             self.at = self.at.plus_ns(MS);
             self.events.extend(std::iter::from_fn(|| self.bus.next_event()));
         }
+
         fresh
     }
 }
@@ -194,11 +203,13 @@ fn another_main_device_on_the_interface_is_named_and_its_frames_counted() {
     assert_eq!(run.cycles(3_000), 3_000, "the bus goes on");
     run.bus.wire_mut().frame = None;
     run.cycles(10);
+
     assert_eq!((run.bus.counts().foreign, run.bus.counts().unknown), (3_000, 0));
     let reported = codes(&run.events, EventKind::ForeignFrames);
     assert_eq!(reported, [1, 1_000, 2_000, 3_000]);
     assert_eq!(run.events.len(), reported.len(), "{:?}", run.events);
     let sentence = run.events[1].sentence("");
+
     assert_eq!(sentence, "another MainDevice uses the same interface, 1000 of its frames so far; end one of the two");
 }
 
@@ -214,6 +225,7 @@ fn frames_with_a_vlan_tag_and_other_strangers_are_dropped_and_reported_once_a_ro
             assert_eq!(run.cycles(1), 1);
         }
     }
+
     assert_eq!(codes(&run.events, EventKind::FrameUnknown), [1, 1_000, 2_000]);
     assert_eq!(run.events.len(), 3, "{:?}", run.events);
 }
@@ -263,6 +275,7 @@ fn a_segment_that_is_stopped_for_two_seconds_is_silent_and_then_brought_back() {
             events.extend(std::iter::from_fn(|| bus.next_event()));
         }
     };
+
     cycles(&mut bus, 2_000, &mut events);
     assert!(bus.silent_ns().is_some_and(|ns| ns > 1_900 * MS) && !bus.is_up());
     assert_eq!(codes(&events, EventKind::NoAnswer), [0], "no reason is known");
@@ -270,6 +283,7 @@ fn a_segment_that_is_stopped_for_two_seconds_is_silent_and_then_brought_back() {
     let waiting = bus.wire_mut().waiting.take().unwrap();
     waiting.iter().for_each(|frame| bus.wire_mut().inner.send(frame));
     cycles(&mut bus, 2_000, &mut events);
+
     assert!(bus.is_up(), "{events:?}");
     assert_eq!(codes(&events, EventKind::AnswerBack).len(), 1);
     // Devices with outputs fell to SAFEOP by their watchdogs; that is reported, and little else.

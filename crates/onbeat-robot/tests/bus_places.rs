@@ -112,12 +112,14 @@ fn two_devices_that_changed_places_while_all_were_off_stay_in_init_with_one_even
     let mut world = World::up(&six(SERIALS), &clock);
     world.restart(&[swapped(1, 4)]);
     world.cycles(3_000);
+
     assert_eq!(world.told(EventKind::WrongDevice), [(1, 4, 7_005), (4, 4, 7_002)], "{:?}", world.events);
     assert_eq!(world.states(), [8, 1, 8, 8, 1, 8]);
     let stations = [1, 4].map(|device| world.bus.wire().segment().status(device).unwrap().station);
     assert_eq!(stations, [0, 0], "what they were asked by is taken from them");
     world.restart(&[Act::End(Fault::Swap { device: 1, with: 4 })]);
     world.cycles(700);
+
     assert!(world.bus.is_up(), "the right ones are back: {:?}", world.events);
     assert_eq!(world.told(EventKind::WrongDevice).len(), 2);
 }
@@ -135,6 +137,7 @@ fn exchanged_drives_stop_the_robot_and_a_reset_is_refused_until_they_are_back() 
             robot.status().phase == phase
         })
     };
+
     assert!(until(&mut world, &mut robot, Phase::Running));
     world.act(&[off(2), off(3)]);
     assert!(until(&mut world, &mut robot, Phase::AtRest));
@@ -143,12 +146,14 @@ fn exchanged_drives_stop_the_robot_and_a_reset_is_refused_until_they_are_back() 
         world.cycle(&mut robot);
         robot.reset();
     }
+
     assert_eq!((robot.status().phase, robot.status().rung), (Phase::AtRest, Rung::SafeStop));
     assert_eq!(world.told(EventKind::WrongDevice).len(), 2, "{:?}", world.events);
     world.act(&[off(2), off(3), swapped(2, 3), on(2), on(3)]);
     for _ in 0..1_500 {
         world.cycle(&mut robot);
     }
+
     robot.reset();
     assert!(until(&mut world, &mut robot, Phase::Running), "{:?}", world.events);
 }
@@ -161,6 +166,7 @@ fn one_of_six_equal_drives_comes_back_by_itself_and_two_that_were_off_together_d
     world.cycles(50);
     world.act(&[on(3)]);
     world.cycles(150);
+
     assert!(world.bus.is_up(), "{:?}", world.events);
     assert_eq!(world.told(EventKind::PlaceInDoubt), []);
     // One off and on, the other after it, is as good.
@@ -171,12 +177,14 @@ fn one_of_six_equal_drives_comes_back_by_itself_and_two_that_were_off_together_d
         world.cycles(150);
         assert!(world.bus.is_up(), "{:?}", world.events);
     }
+
     world.act(&[off(1), off(4)]);
     world.cycles(50);
     world.act(&[on(1)]);
     world.cycles(1_500);
     world.act(&[on(4)]);
     world.cycles(3_000);
+
     // The last one is behind the fifth, and could not be seen either as the second was asked.
     assert_eq!(world.told(EventKind::PlaceInDoubt), [(1, 0, 3), (4, 0, 2)], "{:?}", world.events);
     assert_eq!(world.states(), [8, 1, 8, 8, 1, 8]);
@@ -188,12 +196,14 @@ fn equal_drives_that_only_lost_their_cable_come_back_whichever_they_are() {
     let mut world = World::up(&six(EQUAL), &clock);
     world.act(&[Act::Begin(Fault::Cut { device: 2 })]);
     world.cycles(400);
+
     assert_eq!(world.states()[2..], [4; 4], "their watchdogs");
     world.act(&[Act::End(Fault::Cut { device: 2 })]);
     world.cycles(60);
     assert!(world.bus.is_up(), "{:?}", world.events);
     world.act(&[Act::Begin(Fault::AlError { device: 5, code: 0x001b })]);
     world.cycles(12);
+
     assert!(world.bus.is_up(), "a fall costs no more than before: {:?}", world.events);
 }
 
@@ -203,11 +213,13 @@ fn drives_that_change_places_with_their_power_keep_their_own_set_points() {
     let mut world = World::up(&six(EQUAL), &clock);
     world.act(&[swapped(1, 4)]);
     world.cycles(500);
+
     assert!(world.bus.is_up(), "{:?}", world.events);
     world.act(&[off(1)]);
     world.cycles(20);
     world.act(&[on(1)]);
     world.cycles(1_500);
+
     assert_eq!(world.states(), [8, 1, 8, 8, 8, 8], "the one that forgot is not in its place");
 }
 
@@ -225,6 +237,7 @@ fn another_main_device_on_the_cable_leads_no_set_point_astray() {
             world.act(&foreign_scan());
             world.cycles(30);
         }
+
         world.cycles(2_000);
         assert_eq!(world.bus.is_up(), comes_back, "{own}: {:?}", world.events);
         assert_eq!(world.told(EventKind::PlaceInDoubt).len(), if comes_back { 0 } else { 6 }, "{own}");
@@ -249,6 +262,7 @@ fn a_device_whose_fmmu_another_main_device_took_is_told_its_own_again() {
     let mut world = World::up(&six(EQUAL), &clock);
     world.act(&[Act::Fmmu(2, 0, 8), Act::Fmmu(3, 16, 8)]);
     world.cycles(60);
+
     assert_eq!(world.told(EventKind::WorkingCounterOff).len(), 1, "{:?}", world.events);
     world.cycles(400);
     assert!(world.bus.is_up() && world.told(EventKind::WorkingCounterBack).len() == 1, "{:?}", world.events);
@@ -274,6 +288,7 @@ fn a_device_that_is_put_in_is_one_event_and_costs_nothing() {
     let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
     let mut world = World { bus, clock: &clock, next, events: Vec::new() };
     world.cycles(100);
+
     assert!(world.bus.is_up());
     world.act(&[Act::End(Fault::Unplug { device: 3 })]);
     world.cycles(1_500);
@@ -283,6 +298,7 @@ fn a_device_that_is_put_in_is_one_event_and_costs_nothing() {
     // In the place of one that is gone, it is not that one.
     world.act(&[Act::Begin(Fault::Unplug { device: 4 })]);
     world.cycles(1_500);
+
     assert_eq!(world.told(EventKind::WrongDevice), [(3, 4, 0)], "{:?}", world.events);
     world.act(&[Act::Begin(Fault::Unplug { device: 3 }), Act::End(Fault::Unplug { device: 4 })]);
     world.cycles(1_500);

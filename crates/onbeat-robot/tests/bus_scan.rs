@@ -24,6 +24,7 @@ fn registers<W: Wire>(wire: &mut W, device: u16, left_out: &[std::ops::Range<u16
         let reply = came.into_iter().find(|reply| is_reply_to(reply, &frame[..length])).expect("a reply");
         all.extend((at..).zip(reply[data..data + 1024].iter().copied()));
     }
+
     all.retain(|(at, _)| !left_out.iter().any(|range| range.contains(at)));
     all
 }
@@ -43,6 +44,7 @@ fn a_scan_beside_a_running_robot_changes_no_register_and_the_robot_does_not_noti
     let before = all(&mut world);
     let counts = world.bus.counts();
     let found = scan(world.bus.wire_mut(), "eth1", true).unwrap();
+
     assert_eq!(all(&mut world), before, "no register of any device");
     assert_eq!(found.len(), 59);
     for (device, registers) in found.iter().zip(&before) {
@@ -51,6 +53,7 @@ fn a_scan_beside_a_running_robot_changes_no_register_and_the_robot_does_not_noti
         assert!(station != 0);
         assert_eq!((device.al_state, device.station, &device.identity), (8, station, &None));
     }
+
     world.pause(MS);
     world.cycles(50);
     // On one socket the scan took the reply that the bus was to find; two sockets have a copy each.
@@ -69,6 +72,7 @@ fn a_scan_of_devices_at_rest_reads_what_they_are_and_leaves_states_and_stations(
         |wire: &mut InProcess<_>| -> Vec<_> { (0..59).map(|device| registers(wire, device, &left_out)).collect() };
     let before = all(&mut wire);
     let found = scan(&mut wire, "eth1", false).unwrap();
+
     assert_eq!(all(&mut wire), before);
     let layout = onbeat_ethercat::layout::Layout::from_toml(Segment::HUMANOID).unwrap();
     assert_eq!(found.len(), layout.devices.len());
@@ -81,6 +85,7 @@ fn a_scan_of_devices_at_rest_reads_what_they_are_and_leaves_states_and_stations(
         );
         assert!(!identity.name.is_empty() && device.has_clock, "{identity:?}");
     }
+
     // What was found are the names that ethercrab finds too.
     assert_eq!(found[1].identity.as_ref().unwrap().name, "imu");
 }
@@ -96,6 +101,7 @@ fn an_eeprom_that_belongs_to_its_device_is_not_read() {
     wire.send(&frame[..length]);
     let found = scan(&mut wire, "eth1", true).and_then(|_| scan(&mut wire, "eth1", false)).unwrap();
     let unread: Vec<usize> = (0..59).filter(|&place| found[place].identity.is_none()).collect();
+
     assert_eq!(unread, [7]);
 }
 
@@ -129,6 +135,7 @@ fn a_bus_of_another_program_is_left_alone_unless_asked_for() {
     let wire = InProcess::on_virtual_clock(Link::from_toml(Segment::HUMANOID).unwrap(), &clock);
     let mut wire = Busy(wire, 12);
     let refused = scan(&mut wire, "eth1", false).unwrap_err();
+
     assert!(matches!(&refused, BusError::Running(Beside::Foreign(on, 12)) if on == "eth1"), "{refused}");
     assert_eq!(
         refused.to_string(),
@@ -137,6 +144,7 @@ fn a_bus_of_another_program_is_left_alone_unless_asked_for() {
     );
     assert_eq!(wire.0.link().counts().sent, 0, "nothing was sent");
     wire.1 = 5;
+
     assert_eq!(scan(&mut wire, "eth1", true).unwrap().len(), 59);
 }
 
@@ -169,9 +177,11 @@ fn frames_of_a_scan_are_no_strangers_to_the_bus() {
     let mut writer = Writer::new(&mut frame, 0xa0);
     writer.push(Command::Brd, register(0, 0x0130), 2).unwrap();
     let length = writer.finish();
+
     for _ in 0..100 {
         world.bus.wire_mut().send(&frame[..length]);
         world.cycles(1);
     }
+
     assert_eq!(world.count(EventKind::FrameUnknown) + world.count(EventKind::ForeignFrames), 0);
 }

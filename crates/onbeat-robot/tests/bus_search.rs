@@ -45,9 +45,11 @@ fn texts(say: Say, has_fork: bool) -> (String, String) {
             file += &table;
         }
     };
+
     if has_fork {
         add("[[devices]]\ntype = \"fork\"\nname = \"fork\"\nserial = 0\n".to_owned(), false);
     }
+
     for drive in 0..DRIVES {
         let number = |name: &str, first: usize| format!("{name} = {}\n", first + drive);
         let own = match say {
@@ -55,6 +57,7 @@ fn texts(say: Say, has_fork: bool) -> (String, String) {
             Say::Aliases => number("alias", 7) + "serial = 0\n",
             Say::Nothing | Say::Kinds => "serial = 0\n".to_owned(),
         };
+
         let kind = if say == Say::Kinds && drive % 2 == 1 { "other" } else { "joint" };
         let branch = if has_fork && drive == 3 { "after = \"fork\"\n" } else { "" };
         add(format!("[[devices]]\ntype = \"{kind}\"\nname = \"j{drive}\"\n{own}{branch}"), false);
@@ -62,6 +65,7 @@ fn texts(say: Say, has_fork: bool) -> (String, String) {
             add(format!("[[devices]]\ntype = \"joint\"\nname = \"spare {drive}\"\nserial = 0\n"), true);
         }
     }
+
     (file, segment)
 }
 
@@ -112,6 +116,7 @@ fn hands<'c>(link: &Link, layout: &Layout, clock: &'c VirtualClock) -> Hands<'c>
             hands.do_now(&Act::Begin(Fault::Unplug { device }));
         }
     }
+
     hands
 }
 
@@ -139,6 +144,7 @@ fn run(sort: &Sort, plan: &Plan, is_twin: bool) -> Run {
             bus
         })
     };
+
     let devices = sort.layout.devices.len();
     let mut bus = match brought_up {
         Ok(bus) => bus,
@@ -146,9 +152,11 @@ fn run(sort: &Sort, plan: &Plan, is_twin: bool) -> Run {
             return Run { is_refused: true, astray: Vec::new(), taken: 0, events: Vec::new(), in_op: 0, devices };
         }
     };
+
     if is_twin {
         bus = bus.believing_everything();
     }
+
     let (mut marking, mut events) = (Marking::of(&sort.layout), Vec::new());
     let mut next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
     for _ in 0..plan.cycles {
@@ -157,6 +165,7 @@ fn run(sort: &Sort, plan: &Plan, is_twin: bool) -> Run {
         events.extend(std::iter::from_fn(|| bus.next_event()));
         next = next.plus_ns(MS);
     }
+
     let segment = bus.wire().segment();
     let in_op = (0..segment.len()).filter(|&device| segment.status(device).unwrap().al_state == 8).count();
     let SetPoints { astray, taken, .. } = bus.wire().set_points.clone();
@@ -182,6 +191,7 @@ impl Dice {
                 at += 1;
             }
         }
+
         Self { random: fastrand::Rng::with_seed(seed), drives, spares }
     }
 
@@ -219,6 +229,7 @@ impl Dice {
                     acts.push((at + self.ms(5), Act::Begin(Fault::PowerOff { device: one })));
                     acts.push((at + gone, Act::End(Fault::PowerOff { device: one })));
                 }
+
                 if self.random.u8(..4) > 0 {
                     acts.push((at + gone, Act::End(Fault::Unplug { device: one })));
                 }
@@ -230,6 +241,7 @@ impl Dice {
                     acts.push((at, Act::Begin(Fault::Unplug { device: one })));
                     acts.push((at, Act::Begin(Fault::Swap { device: spare, with: other })));
                 }
+
                 acts.push((at + self.ms(3), Act::End(Fault::Unplug { device: spare })));
                 if self.random.bool() {
                     acts.push((at + gone, Act::Begin(Fault::Unplug { device: spare })));
@@ -259,6 +271,7 @@ impl Dice {
             let (device, with) = self.two();
             acts.push((exchanged, Act::Begin(Fault::Swap { device, with })));
         }
+
         let most = if self.random.bool() { 1 } else { 50 };
         for device in all {
             acts.push((exchanged + self.ms(most), Act::End(Fault::PowerOff { device })));
@@ -275,19 +288,23 @@ impl Dice {
                 acts.push((at, Act::StateOfAll(1)));
                 acts.push((at + self.ms(2), Act::ClearFmmus));
             }
+
             acts.push((at + 2 * MS + self.ms(2), Act::Stations(first)));
             if stands < 3 {
                 continue;
             }
+
             for place in 0..7 {
                 let bytes = 8;
                 acts.push((at + 5 * MS + self.ms(3), Act::Fmmu(place, u32::from(place) * bytes, bytes as u16)));
             }
+
             for state in [2, 4, 8] {
                 let late = self.ms(3);
                 acts.push((at + 9 * MS + u64::from(state) * MS + late, Act::StateOfAll(state)));
             }
         }
+
         for _ in 0..self.random.u8(..4) {
             let (place, state) = (self.random.u16(..7), [1, 2, 4, 8][self.random.usize(..4)]);
             acts.push((at + self.ms(100), Act::State(place, state)));
@@ -335,6 +352,7 @@ fn with_exchanges(seed: u64) -> Plan {
             dice.ordinary(at, &mut acts);
         }
     }
+
     let cycles = if dice.random.u8(..5) == 0 { 1_200 } else { 450 };
     Plan { seed, is_early, acts, cycles }
 }
@@ -347,6 +365,7 @@ fn without_exchanges(seed: u64) -> Plan {
         let at = 40 * MS + number * 250 * MS + dice.ms(20);
         dice.ordinary(at, &mut acts);
     }
+
     Plan { seed, is_early: false, acts, cycles: 1_000 }
 }
 
@@ -366,6 +385,7 @@ fn all<T: Send>(seeds: u64, look: impl Fn(&Sort, u64) -> Option<T> + Sync) -> Ve
                 found.extend(look(&sorts[(seed % SORTS) as usize], seed));
             }
         };
+
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
         running.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
     })
@@ -387,11 +407,13 @@ fn no_set_point_arrives_at_a_device_other_than_the_files() {
         told.fetch_add(u64::from(run.events.iter().any(is_told)), Ordering::Relaxed);
         (!run.astray.is_empty()).then_some((seed, run.astray))
     });
+
     let [taken, refused, told] = [taken, refused, told].map(AtomicU64::into_inner);
     println!(
         "{seeds} seeds: {taken} set-points taken, {} seeds with one astray; a device was refused in {told}, the bus in {refused}",
         astray.len()
     );
+
     assert!(astray.is_empty(), "{:?}", &astray[..astray.len().min(8)]);
     assert!(taken > 100 * seeds && told > seeds / 10 && refused < seeds / 4, "there was something to see");
 }
@@ -405,6 +427,7 @@ fn without_an_exchange_every_device_comes_back_and_no_event_speaks_of_one() {
         };
         let alarms: Vec<Event> = run.events.iter().filter(is_alarm).copied().collect();
         let is_well = run.in_op == run.devices && alarms.is_empty() && run.astray.is_empty();
+
         (!is_well).then_some((seed, run.in_op, alarms, run.astray))
     });
     assert!(alarmed.is_empty(), "{} seeds: {:?}", alarmed.len(), &alarmed[..alarmed.len().min(4)]);
@@ -417,6 +440,7 @@ fn a_bus_that_believes_whoever_is_at_a_place_is_caught() {
         let run = run(sort, &with_exchanges(seed), true);
         (!run.astray.is_empty()).then_some(seed)
     });
+
     println!("{} of {FEW} seeds see a set-point astray", astray.len());
     assert!(astray.len() as u64 > FEW / 20, "{astray:?}");
 }

@@ -32,6 +32,7 @@ fn refusal(text: &str) -> BusError {
     let refused = Bus::bring_up(&mut wire, Some(&layout), OPTIONS, "the segment").map(|_| ()).unwrap_err();
     let segment = wire.link().segment();
     let states = (0..segment.len()).map(|device| segment.status(device).unwrap().al_state);
+
     assert!(states.into_iter().all(|state| state < 4), "nothing beyond PREOP");
     refused
 }
@@ -80,6 +81,7 @@ fn a_mapping_that_is_written_before_it_is_read_is_the_one_that_is_used() {
         + &told("1c13:0", "1u8");
     let refused = refusal(&drives("", &of_knee));
     let BusError::OtherProcessData { name, expected, found } = &refused else { panic!("{refused}") };
+
     assert_eq!((name.as_str(), expected.1, found.1), ("knee", 12, 6), "the device maps what it was told");
 }
 
@@ -92,6 +94,7 @@ fn a_value_that_is_longer_than_a_mail_goes_in_segments() {
         "00000000".repeat(12)
     );
     let world = up(&(text + &whole), leaked());
+
     assert_eq!((value(&world, "knee", 0x1a00, 4), world.in_op()), (0x6077_0010, 2));
 }
 
@@ -105,6 +108,7 @@ fn a_refused_value_is_one_sentence_and_no_device_is_enabled() {
     );
     let without_mailbox = drives("", &told("6065", "5u32")).replace("kind = \"drive\"", "kind = \"digital\"");
     let refused = refusal(&without_mailbox).to_string();
+
     assert!(refused.contains("\"knee\"") && refused.contains("no mailbox"), "{refused}");
 }
 
@@ -115,9 +119,11 @@ fn values_that_are_no_values_are_refused_with_device_and_object_before_anything_
         let DescriptionError::Startup { device, object: named, .. } = &refused else { panic!("{refused}") };
         assert_eq!((device.as_str(), named.as_str()), ("knee", object));
     }
+
     for key in ["sync0 = { period_us = 5.0 }", "sync0 = { period_us = 100.0, shift_us = 100.0 }"] {
         assert!(matches!(Layout::from_toml(&drives("", key)), Err(DescriptionError::Range { .. })), "{key}");
     }
+
     for ms in ["0.0", "7000.0"] {
         let refused = Layout::from_toml(&drives(&format!("watchdog_ms = {ms}"), ""));
         assert!(matches!(refused, Err(DescriptionError::Watchdog(_))), "{ms}");
@@ -135,11 +141,13 @@ fn a_device_that_was_without_power_is_told_its_values_again_while_the_others_sta
         world.cycle(&mut Idle);
         hip_in_op &= world.segment().status(0).unwrap().al_state == 8;
     }
+
     assert_ne!(value(&world, "knee", 0x6065, 0), 1_234, "forgotten with the power");
     for _ in 0..100 {
         world.cycle(&mut Idle);
         hip_in_op &= world.segment().status(0).unwrap().al_state == 8;
     }
+
     assert!(world.bus.is_up() && hip_in_op, "{:?}", world.events);
     assert_eq!((value(&world, "knee", 0x6065, 0), value(&world, "knee", 0x6098, 0)), (1_234, 0xfd));
     assert_eq!(world.count(EventKind::DeviceBack), 1);
@@ -155,15 +163,18 @@ fn many_devices_that_come_back_at_once_are_all_told_again() {
     );
     let mut world = up(&text, leaked());
     world.events.clear();
+
     for device in 20..40 {
         world.inject(Fault::PowerOff { device }, Some(20 * MS), 1.0);
     }
+
     world.cycles(900);
     assert!(world.bus.is_up(), "{:?}", world.events);
     assert_eq!(world.count(EventKind::DeviceBack), 20);
     for place in 0..40 {
         assert_eq!(value(&world, &format!("joint {place}"), 0x6065, 0), 1_234, "joint {place}");
     }
+
     let fell = world.events.iter().filter(|event| event.kind == EventKind::StateChanged).count();
     assert_eq!(fell, 0, "no other device left OP");
 }
@@ -175,6 +186,7 @@ fn values_get_there_although_every_tenth_frame_is_lost() {
     world.inject(Fault::PowerOff { device }, Some(50 * MS), 1.0);
     world.inject(Fault::Lose, Some(4_000 * MS), 0.1);
     world.cycles(4_100);
+
     assert!(world.bus.is_up(), "{:?}", world.events);
     assert_eq!((value(&world, "knee", 0x6065, 0), value(&world, "knee", 0x6098, 0)), (1_234, 0xfd));
 }
@@ -190,6 +202,7 @@ fn a_device_that_comes_back_and_refuses_a_value_is_not_enabled_until_it_takes_it
     world.cycles(200);
     let refused = world.events.iter().find(|event| event.kind == EventKind::SdoRefused).expect("told");
     let said = (usize::from(refused.device), refused.old, refused.new, refused.code);
+
     assert_eq!(said, (device, 0x6065, 0, 0x0609_0030));
     assert!(world.segment().status(device).unwrap().al_state < 4, "not enabled");
     assert_eq!(world.segment().status(0).unwrap().al_state, 8, "the other one is as it was");
@@ -207,6 +220,7 @@ fn mails_beside_the_cycles_count_on_where_those_of_the_bring_up_ended() {
         let text = drives("", "").replace("kind = \"drive\"", &format!("kind = \"drive\"\ninputs = [{inputs}]"));
         let mut world = up(&text, leaked());
         let request = SdoRequest { device: 1, index: 0x1018, entry: 2, complete: false, action: SdoAction::Read };
+
         assert!(world.bus.begin_transfer(Box::new(Transfer::of(request))).is_ok());
         world.cycles(20);
         let outcome = world.bus.ended_transfer().and_then(|transfer| transfer.outcome());
@@ -233,6 +247,7 @@ fn pulses_come_on_the_grid_of_the_bus_and_half_a_period_or_the_shift_behind_it()
     assert_eq!(pulses(&mut world, 1), (500_000, 1_000_000, 0x0300));
     assert_eq!(pulses(&mut world, 0), (0, 0, 0), "the other one has none");
     let mut world = up(&drives("", "sync0 = { period_us = 500.0, shift_us = -125.0 }"), leaked());
+
     assert_eq!(pulses(&mut world, 1), (375_000, 500_000, 0x0300));
     assert_eq!(world.kinds(), [EventKind::BusUp]);
     let mut world = up(
@@ -241,6 +256,7 @@ fn pulses_come_on_the_grid_of_the_bus_and_half_a_period_or_the_shift_behind_it()
         [[devices]]\ntype = \"other\"\nname = \"imu\"\n"),
         leaked(),
     );
+
     assert_eq!(pulses(&mut world, 2), (100_000, 1_000_000, 0x0300));
 }
 
@@ -252,6 +268,7 @@ fn pulses_that_do_not_go_with_the_cycles_are_refused_with_both_periods() {
             assert_eq!(pulses(&mut up(&text, leaked()), 1).1, period_us as u64 * 1_000);
             continue;
         }
+
         let refused = refusal(&text);
         let BusError::OddPulses { name, pulse_ns, bus_ns } = &refused else { panic!("{refused}") };
         assert_eq!((name.as_str(), *pulse_ns, *bus_ns), ("knee", period_us as u64 * 1_000, 1_000_000));
@@ -265,6 +282,7 @@ fn pulses_are_not_asked_for_before_the_clock_is_in_step_with_the_reference() {
     let apart = registers(&mut world, 1, 0x092c, 4) & 0x7fff_ffff;
     assert!(apart < 1_000, "{apart} ns apart in SAFEOP");
     let (system, next) = (registers(&mut world, 1, 0x0910, 8), registers(&mut world, 1, 0x0990, 8));
+
     assert!(next > system && registers(&mut world, 1, 0x0980, 2) == 0x0300, "{next} is to come at {system}");
     world.until_up(&mut Idle);
 }
@@ -281,6 +299,7 @@ fn a_device_with_pulses_works_at_them_and_not_when_its_data_come() {
         world.bus.wire_mut().link_mut().advance(early);
         seen.push(registers(&mut world, 1, 0x0990, 8));
     }
+
     assert!(seen.windows(2).all(|two| two[1] - two[0] == MS), "a pulse in each cycle: {seen:?}");
 }
 
@@ -292,12 +311,14 @@ fn a_device_that_comes_back_gets_its_pulses_again_from_an_instant_to_come_and_it
     let device = world.device("knee");
     world.inject(Fault::PowerOff { device }, Some(50 * MS), 1.0);
     world.cycles(52);
+
     assert_eq!(registers(&mut world, 1, 0x0980, 2), 0, "forgotten with the power");
     let began = world.bus.counts().cycles;
     while !world.bus.is_up() {
         world.cycle(&mut Idle);
         assert!(world.bus.counts().cycles < began + 1_000, "{:?}", world.events);
     }
+
     world.cycles(50);
     assert_eq!(pulses(&mut world, 1), before);
     let (system, next) = (registers(&mut world, 1, 0x0910, 8), registers(&mut world, 1, 0x0990, 8));
@@ -325,6 +346,7 @@ fn a_watchdog_bites_after_the_time_of_the_file_and_after_a_tenth_of_a_second_wit
             world.in_op() == 0
         })
     };
+
     let (short, usual) = (bitten_after("watchdog_ms = 20").unwrap(), bitten_after("").unwrap());
     assert!((18..=22).contains(&short), "{short} ms");
     assert!((98..=102).contains(&usual), "{usual} ms");

@@ -21,10 +21,12 @@ fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_fr
     // As long as the clocks come together, each device is asked how far its own is off.
     world.cycles(10);
     let before = world.bus.counts();
+
     for _ in 0..10_000 {
         let cycle = world.cycle(&mut Idle);
         assert_eq!((cycle.working_counter, cycle.expected, cycle.fresh), (171, 171, true));
     }
+
     let after = world.bus.counts();
     assert_eq!((after.sent - before.sent, after.answered - before.answered), (10_000, 10_000), "a frame each");
     assert_eq!((after.late, after.unknown, world.events.len()), (0, 0, 1), "nothing to tell");
@@ -68,6 +70,7 @@ fn reaction(mode: Mode) -> u64 {
             return cycle;
         }
     }
+
     panic!("the output never followed");
 }
 
@@ -85,6 +88,7 @@ fn releases_follow_the_reference_clock() {
     let mut world = World::of(Segment::HUMANOID, &clock, Options { follow_clock: true, ..OPTIONS });
     world.until_up(&mut Idle);
     world.cycles(3_000);
+
     assert!(world.bus.is_locked());
     assert_eq!(world.count(EventKind::ClockLocked), 1, "{:?}", world.events);
     let first = world.cycles(1);
@@ -105,6 +109,7 @@ fn a_cable_that_is_cut_and_healed_costs_no_other_device_its_state() {
     world.cycles(200);
     let lost: Vec<_> = world.events.iter().filter(|event| event.kind == EventKind::DeviceLost).collect();
     let first_lost = lost.iter().map(|event| event.cycle).min().unwrap();
+
     assert!(first_lost - began <= 5, "noticed after {} cycles", first_lost - began);
     let names: Vec<&str> =
         lost.iter().map(|event| world.bus.layout().devices[usize::from(event.device)].name.as_str()).collect();
@@ -115,6 +120,7 @@ fn a_cable_that_is_cut_and_healed_costs_no_other_device_its_state() {
     );
     assert_eq!(world.in_op(), 54, "lost devices fall back by their watchdogs, the others stay");
     world.cycles(200);
+
     assert!(world.bus.is_up(), "{:?}", &world.events[world.events.len() - 10..]);
     assert_eq!((world.in_op(), world.count(EventKind::DeviceBack)), (59, 5));
     assert!(world.cycles(1).fresh);
@@ -129,11 +135,13 @@ fn a_device_that_was_without_power_is_configured_anew_and_back_in_op_within_fift
     world.cycles(102);
     let found = world.bus.counts().cycles;
     world.cycles(80);
+
     assert!(world.bus.is_up(), "{:?}", world.events);
     let back =
         world.events.iter().filter(|event| event.kind == EventKind::DeviceBack).map(|event| event.cycle).max().unwrap();
     assert!(back - found <= 50, "{} cycles", back - found);
     let fell: Vec<_> = world.events.iter().filter(|event| event.kind == EventKind::StateChanged).collect();
+
     assert!(fell.is_empty(), "no other device left OP: {fell:?}");
 }
 
@@ -144,6 +152,7 @@ fn another_device_than_the_file_says_is_never_enabled() {
     let mut wire = InProcess::on_virtual_clock(Link::from_toml(&real).unwrap(), &clock);
     let layout = Layout::from_toml(TWO).unwrap();
     let refused = Bus::bring_up(&mut wire, Some(&layout), OPTIONS, "the segment").map(|_| ()).unwrap_err();
+
     assert!(matches!(&refused, BusError::WrongDevice { place: 1, name, .. } if name == "knee"), "{refused}");
     let states = (0..2).map(|device| wire.link().segment().status(device).unwrap().al_state);
     assert!(states.into_iter().all(|state| state < 4), "nothing beyond PREOP");
@@ -182,6 +191,7 @@ fn emergencies_on_the_way_up_and_in_cycles_are_events_and_stop_nothing() {
         world.inject(Fault::Emergency { device: 1, code: 0x8611 }, None, 1.0);
         world.cycles(5);
         let told = world.events.iter().filter(|event| event.kind == EventKind::Emergency && event.code == 0x8611);
+
         assert_eq!(told.map(|event| event.device).collect::<Vec<_>>(), [1], "{at_ms} ms: {:?}", world.events);
     }
 }
@@ -195,6 +205,7 @@ fn a_bring_up_that_fails_is_told_and_begun_anew() {
     world.until_up(&mut Idle);
     let kinds = world.kinds();
     let restarts = kinds.iter().filter(|kind| **kind == EventKind::BusRestarted).count();
+
     assert!(restarts <= 2, "{kinds:?}");
     assert_eq!(world.in_op(), 2, "with {restarts} restarts");
 
@@ -211,12 +222,14 @@ fn in_a_line_of_two_hundred_devices_each_is_found_again_and_frames_are_as_many_a
     let clock = clock();
     let mut world = World::of(&text, &clock, OPTIONS);
     world.until_up(&mut Idle);
+
     assert_eq!((world.in_op(), world.bus.size().0), (200, 3), "4,000 bytes of process data");
     for device in [199, 130, 64, 1] {
         world.events.clear();
         world.inject(Fault::PowerOff { device }, Some(20 * MS), 1.0);
         world.cycles(22);
         let lost = world.count(EventKind::DeviceLost);
+
         assert_eq!(lost, 200 - device, "a device without power cuts off those behind it");
         world.cycles(400);
         assert!(world.bus.is_up(), "device {device}: {} of 200 in OP", world.in_op());

@@ -37,6 +37,7 @@ fn whole_and_in_order(mut bus: Packets, devices: &Interface) {
         devices.send(&sent);
         assert_eq!(next(&mut bus).expect("it came"), sent, "frame {number}");
     }
+
     let burst: Vec<_> = (0..SLOTS / 2).map(|number| frame(number, 1514 - number)).collect();
     burst.iter().for_each(|sent| devices.send(sent));
     for sent in &burst {
@@ -68,6 +69,7 @@ fn a_loop_that_fell_behind_finds_the_oldest_frames_and_then_new_ones() {
     for number in 0..2 * SLOTS {
         devices.send(&frame(number, 100));
     }
+
     let mut buffer = [0; 1515];
     let already = bus.now();
     let mut came = 0;
@@ -75,6 +77,7 @@ fn a_loop_that_fell_behind_finds_the_oldest_frames_and_then_new_ones() {
         assert_eq!(buffer[..length], frame(came, 100), "frame {came}");
         came += 1;
     }
+
     assert_eq!(came, SLOTS, "what did not fit is lost, as in the queue of a network card");
     devices.send(&frame(5, 200));
     assert_eq!(next(&mut bus), Some(frame(5, 200)));
@@ -95,6 +98,7 @@ fn a_frame_longer_than_the_buffer_is_cut_and_the_next_is_whole() {
     devices.send(&short);
     let mut small = [0; 100];
     let until = bus.now().plus_ns(5 * SECOND_NS);
+
     assert_eq!(bus.receive(&mut small, until), Some(100));
     assert_eq!(small, long[..100]);
     assert_eq!(next(&mut bus), Some(short));
@@ -106,6 +110,7 @@ fn a_frame_is_known_to_have_come_when_it_came_and_not_when_it_is_read() {
     let Some((mut bus, devices)) = cable() else { return };
     devices.send(&frame(1, 100));
     std::thread::sleep(UNREAD);
+
     assert_eq!(next(&mut bus), Some(frame(1, 100)));
     let now = bus.now();
     let unread_ns = now.ns_since(bus.received_at(now));

@@ -63,6 +63,7 @@ impl Case {
                 Kind::Name => Value::Name(text.to_owned()),
                 Kind::Switch => Value::Switch,
             };
+
             Some((choice.name, value))
         };
         Given(self.probe.choices.iter().filter_map(value).collect())
@@ -112,6 +113,7 @@ fn run(parts: Parts, setting: &Setting, cycles: usize) -> (Outcome, Vec<Sample>)
         wait: setting.wait,
         on_overrun: setting.on_overrun,
     };
+
     let (stop, mut samples) = (AtomicBool::new(false), Vec::new());
     let outcome = thread::scope(|threads| {
         let running = threads.spawn(|| body.run(&plan, &mut hot, &stop));
@@ -119,9 +121,11 @@ fn run(parts: Parts, setting: &Setting, cycles: usize) -> (Outcome, Vec<Sample>)
             thread::sleep(Duration::from_millis(1));
             samples.extend(std::iter::from_fn(|| cold.pop()));
         }
+
         stop.store(true, Ordering::Relaxed);
         running.join().unwrap()
     });
+
     samples.extend(std::iter::from_fn(|| cold.pop()));
     drop(body);
     beside.end();
@@ -171,6 +175,7 @@ fn every_probe_waits_as_it_is_asked_to() {
         assert_accounted(&case, &spin);
         assert!(spin.1.iter().all(|sample| sample.flags.has(Flags::NO_SLEEP)), "{}", case.name());
         let relative = case.run(Setting { wait: Wait::Relative { margin_ns: 0 }, ..setting() }, 6);
+
         assert_accounted(&case, &relative);
         let later = &relative.1[1..];
         assert!(later.iter().all(|sample| sample.flags.has(Flags::RELATIVE)), "{}: {later:?}", case.name());
@@ -192,15 +197,18 @@ fn every_probe_does_on_an_overrun_what_it_is_asked_to() {
             if !case.is_on_a_grid() {
                 asked.period_ns = 5 * T;
             }
+
             let parts = case.open(&mut asked);
             run(parts, &Setting { period_ns: T, ..asked }, 5)
         };
+
         let stopped = overrunning(OnOverrun::Stop);
         assert_accounted(&case, &stopped);
         assert_eq!((stopped.0.end, stopped.1.len()), (End::Overrun, 1), "{}", case.name());
         let skipping = overrunning(OnOverrun::SkipKeepPhase);
         assert_accounted(&case, &skipping);
         let catching_up = overrunning(OnOverrun::CatchUp { at_most: 2 });
+
         assert_accounted(&case, &catching_up);
         if case.is_on_a_grid() {
             assert!(skipping.1[1..].iter().all(|sample| sample.skipped >= 3), "{}: {:?}", case.name(), skipping.1);
@@ -234,11 +242,13 @@ fn what_has_no_meaning_is_refused_in_one_sentence() {
         let why = setting.admit().expect_err(words).to_string();
         assert!(why.contains(words) && !why.contains('\n'), "{why}");
     };
+
     refused(Setting { wait: relative, phase: Phase::At(250 * US), ..setting() }, "--phase 250us has no meaning");
     let catch_up = OnOverrun::CatchUp { at_most: 3 };
     let avoiding = || Setting { wait: relative, phase: Phase::AvoidTick, ..setting() };
     refused(Setting { on_overrun: catch_up, ..avoiding() }, "--on-overrun catch-up=3 has no meaning");
     refused(Setting { on_overrun: OnOverrun::Stop, ..avoiding() }, "--on-overrun stop has no meaning");
+
     assert!(avoiding().admit().is_ok());
 
     let bus = all_probes().find(|probe| probe.name == "bus").unwrap();
@@ -247,11 +257,13 @@ fn what_has_no_meaning_is_refused_in_one_sentence() {
         Ok(_) => panic!("{} was taken", case.name()),
         Err(why) => why.to_string(),
     };
+
     let clock = why(with(&[("wire", "socket"), ("clock", "reference")]), avoiding());
     assert!(clock.contains("--clock reference has no meaning") && clock.contains("no grid"), "{clock}");
     let delay = why(with(&[("wire", "socket"), ("device-delay", "2000us")]), setting());
     assert!(delay.contains("2000 us") && delay.contains("shorten --device-delay"), "{delay}");
     let read_write = all_probes().find(|probe| probe.name == "read-write").unwrap();
     let work = why(Case { probe: read_write, with: &[] }, Setting { work_ns: 1_700 * US, ..setting() });
+
     assert!(work.contains("begins 200 us after") && work.contains("works for 1700 us"), "{work}");
 }

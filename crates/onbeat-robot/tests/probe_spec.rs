@@ -45,10 +45,12 @@ fn on_the_grid(late_us: &[u64], work: impl Fn(&Cycle, &dyn Fn(u64))) -> (Outcome
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     let mut task = |cycle: &Cycle| {
         work(cycle, &|us| clock.spend(us * US));
         Flow::Continue
     };
+
     let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -63,6 +65,7 @@ fn figures(mut of: impl Figures, samples: &[Sample]) -> BTreeMap<Series, Vec<u64
         of.of(sample, before, &mut |series, ns| counted.entry(series).or_default().push(ns));
         before = Some(sample);
     }
+
     counted
 }
 
@@ -100,6 +103,7 @@ fn recorded_as(
         priority: 0,
         delay_ns,
     };
+
     let command = vec!["onbeat".to_owned()];
     let series = all().find(|probe| probe.name == name).map_or(&[][..], |probe| probe.series);
     let header = header(&command, name, series, 0.0);
@@ -110,9 +114,11 @@ fn recorded_as(
     recorder.count_also(of);
     recorder.keep_seconds();
     recorder.begin_block(0, Instant::from_ns(T), "idle", 0).unwrap();
+
     for sample in &samples {
         recorder.sample(sample, None).unwrap();
     }
+
     recorder.end_block(&outcome).unwrap();
     recorder.remark(REMARK.to_owned()).unwrap();
     recorder.close(&Account::default()).unwrap();
@@ -157,6 +163,7 @@ fn releases_that_a_hiccup_swallowed_are_hiccups_too_each_from_when_it_was_due() 
     let (outcome, samples) = on_the_grid(&[10, 3_400, 0, 0, 0, 10, 10], |_, _| ());
     assert_eq!((outcome.cycles, outcome.skipped), (4, 3));
     let hiccups = &figures(Hiccups::new(T), &samples)[&Series::Hiccup];
+
     assert_eq!(hiccups.len() as u64, outcome.slots, "one for each release");
     // The skipped ones are told by the next cycle: due 3, 2 and 1 ms before release 5, which starts 10 us late.
     assert_eq!(*hiccups, us(&[0, 3_390, 0, 1_000, 2_000, 3_000, 0]));
@@ -169,6 +176,7 @@ fn latency_keeps_smallest_mean_largest_and_overruns_of_whole_seconds() {
     late[500] = 50;
     late[1_500] = 3_300;
     let (outcome, samples) = on_the_grid(&late, |_, _| ());
+
     assert_eq!(outcome.skipped, 3);
     let (run, summary) = recorded("latency", Box::new(NoFigures), (outcome, samples), 0);
     let rows: Vec<_> = run.seconds.iter().flat_map(onbeat::record::Seconds::rows).collect();
@@ -177,6 +185,7 @@ fn latency_keeps_smallest_mean_largest_and_overruns_of_whole_seconds() {
     assert_eq!(rows[0].sum_ns, (999 * 2 + 50) * US);
     assert_eq!((rows[1].count, rows[1].max_ns, rows[1].overruns), (1_000, 3_300 * US, 3));
     let of = summary.cells[0].by_second.unwrap();
+
     assert!((of.max_mean_ns - 1_675.0 * US as f64).abs() < 1e-6 && (of.max_sd_ns - 1_625.0 * US as f64).abs() < 1e-6);
     assert_eq!((of.seconds, of.overruns, of.samples), (2, 3, 2_000));
 }
@@ -189,6 +198,7 @@ fn a_write_interval_runs_from_the_end_of_one_write_to_the_end_of_the_next() {
     assert_eq!(figures(Intervals, &run.1)[&Series::WriteInterval], us(&[1_020, 993, 997]));
     let (_, summary) = recorded("write", Box::new(Intervals), run, 0);
     let cell = &summary.cells[0];
+
     assert_eq!(cell.main().unwrap().0, Series::WriteInterval);
     // t_w = ((10 + 5) + (30 + 5) + (20 + 8) + (20 + 5)) / 4, jitter = 1020 - 993.
     assert!(cell.derived[0].contains("(max - min): 27 us"), "{:?}", cell.derived);
@@ -206,10 +216,12 @@ fn relative(late_us: u64, work_us: &[u64]) -> (Outcome, Vec<Sample>) {
         wait: Wait::Relative { margin_ns: 0 },
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     let mut task = |cycle: &Cycle| {
         clock.spend(work_us[cycle.index as usize] * US);
         if cycle.index as usize + 1 == work_us.len() { Flow::Stop } else { Flow::Continue }
     };
+
     let mut slots: Vec<Slot<Sample>> = (0..64).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -224,6 +236,7 @@ fn without_a_grid_average_minus_sleep_is_the_papers_t_w() {
     let (file, summary) = recorded_as("timer", Box::new(NoFigures), run, (0, "relative"));
     assert_eq!(file.distribution(Series::ObservedPeriod).count(), 2);
     let told = &summary.cells[0].derived[0];
+
     assert!(
         told.contains("sleep of 1,000.00 us per cycle, no grid: average observed period 1,018.00 us")
             && told.ends_with("t_w = average - sleep: 18.00 us"),
@@ -264,6 +277,7 @@ fn edges_that_were_never_answered_are_said_with_their_share_and_are_over_a_limit
     let outcome = Outcome { cycles: 2, skipped: 2, ..outcome };
     let (run, summary) = recorded("read-write", Box::new(Reactions { delay_ns: 0 }), (outcome, samples), 0);
     let told = &summary.cells[0].derived[1];
+
     assert!(told.starts_with("2 of 4 edges (50 %) were never answered") && told.contains("over any limit"), "{told}");
     let limit = onbeat::record::LimitNote { limit_ns: 1_000_000 * MS, at: 99.0, on: Series::ReadWrite };
     let judged = Summary::of_run(&run, Some(limit)).cells[0].verdict.clone().unwrap();
@@ -279,6 +293,7 @@ fn an_interval_across_lost_samples_is_none() {
         let before = if i == 2 { None } else { i.checked_sub(1).map(|i| &samples[i]) };
         of.of(sample, before, &mut |_, _| counted += 1);
     }
+
     assert_eq!(counted, 2);
 }
 
@@ -312,6 +327,7 @@ fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
         clock.spend((3 + cycle.index) * US);
         Flow::Continue
     };
+
     let answers = Answers {
         delay_ns: 200 * US,
         period_ns: 2 * MS,
@@ -320,18 +336,21 @@ fn a_reaction_is_read_latency_delay_and_write_and_their_means_add_up() {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     let mut slots: Vec<Slot<Sample>> = (0..8).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
     let outcome = onbeat_rt::answer::run(&clock, &answers, (&mut edges, &mut write), &mut hot, &AtomicBool::new(false));
     let samples: Vec<Sample> = std::iter::from_fn(|| cold.pop()).collect();
     let counted = figures(Reactions { delay_ns: 200 * US }, &samples);
+
     assert_eq!(counted[&Series::ReadLatency], us(&[40, 60, 50]));
     assert_eq!(counted[&Series::ReadWrite], us(&[40 + 200 + 12 + 3, 60 + 200 + 12 + 4, 50 + 200 + 12 + 5]));
     let (_, summary) = recorded("read-write", Box::new(Reactions { delay_ns: 200 * US }), (outcome, samples), 200 * US);
     let series = &summary.cells[0].series;
     let mean = |one: Series| series[&one].mean_ns;
     let t_rw = mean(Series::ReadWrite) - 200.0 * US as f64;
+
     assert!((t_rw - mean(Series::ResponseTime) - mean(Series::ReadLatency)).abs() < 1e-6, "t_r = t_rw - t_w");
     let told = &summary.cells[0].derived[0];
     assert!(
@@ -354,12 +373,14 @@ fn a_chain_runs_from_the_command_through_the_next_cycle_to_the_output() {
         }
         _ => (),
     };
+
     let run = on_the_grid(&[5, 5, 5, 5], work);
     let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
     assert_eq!((&unseen[&Series::Pickup], &unseen[&Series::Chain]), (&us(&[300, 450]), &us(&[306, 458])));
     let seen = figures(Links { is_seen: true, every_ns: 7_618 * US }, &run.1);
     assert_eq!(seen.keys().collect::<Vec<_>>(), [&Series::Pickup], "whoever sees the output tells the rest");
     let (_, summary) = recorded("chain", Box::new(Links { is_seen: false, every_ns: 7_618 * US }), run, 0);
+
     assert!(
         summary.cells[0].derived[0].contains("0.31 at least, 0.38 on average, 0.46 at most"),
         "{:?}",
@@ -377,6 +398,7 @@ fn a_command_that_was_never_taken_up_counts_until_the_later_one_has_its_effect()
             spend(6);
         }
     });
+
     let unseen = figures(Links { is_seen: false, every_ns: 7_618 * US }, &run.1);
     assert_eq!(unseen[&Series::Chain], us(&[306, 306 + 7_618, 306 + 2 * 7_618]));
     assert_eq!(unseen[&Series::Pickup], us(&[300]));
@@ -388,6 +410,7 @@ fn an_exchange_is_what_its_cycle_noted_whatever_else_the_cycle_did() {
         spend(10);
         cycle.note(400 + cycle.index as u32);
     });
+
     let exchanges = figures(Exchanges, &run.1);
     assert_eq!(exchanges[&Series::Exchange], [400, 401, 402]);
     let (file, summary) = recorded("sharing", Box::new(Exchanges), run, 0);

@@ -49,18 +49,21 @@ fn from_safeop_to_a_walking_robot_and_back_to_init_in_both_kinds_of_exchange() {
         let mut world = World::of(Segment::HUMANOID, &clock, Options { mode, ..OPTIONS });
         let mut robot = walker();
         until(&mut world, &mut robot, Phase::Running);
+
         assert!(world.bus.is_up(), "no drive is enabled before all devices are in OP");
         let mut most = 0.0_f64;
         for _ in 0..4_000 {
             world.cycle(&mut robot);
             most = robot.status().joints().iter().fold(most, |most, joint| most.max(joint.following_rad.abs()));
         }
+
         assert!(most < 0.1, "{mode:?}: {most}");
         assert_eq!((robot.status().rung, robot.status().counts.stale), (Rung::Run, 0), "{mode:?}");
         let mut stop = Stop(&mut robot, false);
         while !stop.1 {
             world.cycle(&mut stop);
         }
+
         assert!(robot.status().joints().iter().all(|joint| joint.state == JointState::SwitchOnDisabled));
         world.bus.take_down();
         assert_eq!(world.in_op(), 0);
@@ -77,6 +80,7 @@ fn a_cut_cable_stops_the_robot_and_a_reset_lets_it_walk_again_when_the_bus_has_b
     let knee = world.segment().find("left knee").unwrap();
     world.inject(Fault::Cut { device: knee }, Some(300 * MS), 1.0);
     until(&mut world, &mut robot, Phase::AtRest);
+
     assert_eq!(robot.status().rung, Rung::SafeStop);
     assert!(world.count(EventKind::DeviceLost) > 0);
     cycles(&mut world, &mut robot, 1_500);
@@ -85,6 +89,7 @@ fn a_cut_cable_stops_the_robot_and_a_reset_lets_it_walk_again_when_the_bus_has_b
     until(&mut world, &mut robot, Phase::Running);
     cycles(&mut world, &mut robot, 2_500);
     let status = robot.status();
+
     assert_eq!(status.rung, Rung::Run);
     assert!(status.joints().iter().all(|joint| joint.reason == Reason::None && joint.following_rad.abs() < 0.1));
 }
@@ -101,8 +106,10 @@ fn the_same_faults_lead_to_the_same_set_points_to_the_byte() {
             world.cycle(&mut robot);
             all.extend_from_slice(world.bus.outputs());
         }
+
         (all, robot.status().counts)
     };
+
     let (first, second) = (run(), run());
     assert!(first.1.stale > 0 && first.1 == second.1);
     assert!(first.0 == second.0);
@@ -118,6 +125,7 @@ fn between_the_blocks_of_a_bench_devices_fall_back_and_a_new_controller_lets_the
         let status = robot.status();
         assert_eq!((status.phase, status.rung), (Phase::Running, Rung::Run), "block {block}");
         let walking = status.joints().iter().filter(|joint| joint.state == JointState::OperationEnabled).count();
+
         assert_eq!(walking, 48, "block {block}");
         world.pause(2_000 * MS);
         assert_eq!(

@@ -37,6 +37,7 @@ fn led() -> Led {
     let mut world = World::new(&file, |robot| Trajectory::goal(source, robot));
     world.until(Phase::Running);
     world.steps(300);
+
     Led { world, client: Client::open(&name).unwrap(), _bus: bus }
 }
 
@@ -71,6 +72,7 @@ fn joints_go_where_the_commander_wants_them_and_others_stay() {
     let mut commander = led.commander();
     commander.set("right knee", 0.6).unwrap();
     led.follow(&mut commander, 1_000);
+
     assert!(led.is_at([0.0, 0.6]), "{:?}", led.world.status().joints());
     assert!(matches!(commander.answer(), Some((100, GoalAnswer::Taken))), "{:?}", commander.answer());
     commander.set("left knee", -0.4).unwrap();
@@ -92,6 +94,7 @@ fn a_goal_far_away_is_gone_to_within_the_limits() {
         fastest = fastest.max((target - before).abs() / 0.001);
         before = target;
     }
+
     assert!(led.is_at([2.0, 0.0]) && fastest > 3.0, "{fastest}");
     assert!(fastest <= 4.0 + 0.01, "{fastest} rad/s, at most 4");
 }
@@ -110,6 +113,7 @@ fn what_is_no_number_or_outside_the_travel_is_refused_as_a_whole_and_the_goal_be
         led.world.step();
         assert_eq!(commander.answer(), Some((number, GoalAnswer::Refused)));
     }
+
     led.world.steps(20);
     assert!(led.is_at([0.5, 0.0]), "not even the joint whose number was well has moved");
     assert_eq!((led.world.status().counts.goals_refused, led.count(RobotEventKind::GoalRefused)), (5, 5));
@@ -123,6 +127,7 @@ fn a_commander_that_falls_silent_is_held_for_then_the_robot_stops_safely() {
     led.follow(&mut commander, 600);
     // It is still there, and silent. The last goal was given ten cycles ago.
     led.world.steps(45);
+
     assert_eq!((led.count(RobotEventKind::GoalOld), led.world.status().phase), (1, Phase::Running));
     led.world.steps(300);
     assert!(led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run), "it holds");
@@ -133,12 +138,14 @@ fn a_commander_that_falls_silent_is_held_for_then_the_robot_stops_safely() {
     // Goals move nothing before a reset; after it they do.
     commander.set("left knee", 1.0).unwrap();
     led.follow(&mut commander, 500);
+
     assert!(led.is_at([0.5, 0.0]) && led.world.status().phase == Phase::AtRest);
     led.world.steps(60);
     led.world.controller.reset();
     led.world.steps(1);
     led.world.until(Phase::Running);
     led.world.steps(1_000);
+
     assert!(led.world.is_on(Rung::Run), "a loss leads to one safe stop, not to another one after the reset");
     led.follow(&mut commander, 1_000);
     assert!(led.is_at([1.0, 0.0]));
@@ -153,6 +160,7 @@ fn a_commander_that_gives_nothing_but_what_is_refused_is_lost_too() {
     led.follow(&mut commander, 300);
     commander.want(0, f64::NAN);
     led.follow(&mut commander, 500);
+
     assert!(led.world.is_on(Rung::SafeStop) && led.count(RobotEventKind::CommanderLost) == 1);
 }
 
@@ -164,12 +172,14 @@ fn a_commander_that_leaves_is_not_missed_and_the_next_one_goes_on() {
     commander.give().unwrap();
     drop(commander);
     led.world.steps(5_000);
+
     assert!(led.is_at([0.5, 0.0]) && led.world.is_on(Rung::Run), "a goal given once and left is gone to and held");
     let mut next = led.commander();
     led.world.steps(1_000);
     assert!(led.world.is_on(Rung::Run), "one that has not begun is not missed either");
     next.set("right knee", 0.3).unwrap();
     led.follow(&mut next, 800);
+
     assert!(led.is_at([0.5, 0.3]));
     assert_eq!((led.count(RobotEventKind::GoalOld), led.count(RobotEventKind::GoalBack)), (1, 1));
 }
@@ -198,6 +208,7 @@ fn a_goal_made_before_the_robot_runs_is_too_old_when_it_does_and_is_told_once() 
     let mut world = World::new(&short, |robot| Trajectory::goal(Box::new(source), robot));
     world.until(Phase::Running);
     world.steps(500);
+
     assert_eq!(*told.lock().unwrap(), [(7, GoalAnswer::TooOld)]);
     assert!(world.status().joints()[0].actual_rad.abs() < 0.01 && world.status().counts.goals == 0);
 }

@@ -69,6 +69,7 @@ fn a_lost_frame_holds_for_its_cycle_and_no_set_point_jumps() {
         }
         positions.push(targets(&world));
     }
+
     assert_eq!(world.rungs(), [HOLD, RUN]);
     assert!(hardest(&positions) <= 50.0 * 1.000_001, "{}", hardest(&positions));
     assert_eq!((world.status().counts.stale, world.status().misses), (1, 0));
@@ -80,11 +81,13 @@ fn three_releases_passed_over_degrade_and_slow_trajectory_time_down_until_the_bu
     world.step_after(2);
     assert_eq!((world.rungs(), world.status().misses), (vec![HOLD], 1));
     world.step_after(3);
+
     assert_eq!((world.rungs(), world.status().misses), (vec![HOLD, DEGRADE], 3));
     world.steps(149);
     assert!(world.is_on(Rung::Degrade));
     assert!(world.status().speed < 0.8, "{}", world.status().speed);
     world.step();
+
     assert!(world.is_on(Rung::Run), "3 × 50 good cycles empty the bucket");
     world.steps(500);
     assert_eq!((world.status().speed, world.status().counts.skipped), (1.0, 3));
@@ -98,18 +101,21 @@ fn ten_misses_stop_the_robot_until_a_reset_and_slow_enough_ones_never_do() {
         world.step_after(2);
         world.steps(50);
     }
+
     assert_eq!(world.status().counts.safe_stops, 0, "forty misses, each forgotten before the next");
     let mut positions = Vec::new();
     for _ in 0..2 {
         world.step_after(5);
         positions.push(targets(&world));
     }
+
     world.step_after(3);
     assert!(world.is_on(Rung::SafeStop), "4 + 4 + 2 misses");
     let cycles = world.until(Phase::AtRest);
     assert!(cycles < 200, "4 rad/s at 50 rad/s² is 80 ms: {cycles}");
     assert_eq!(states(&world), [JointState::SwitchOnDisabled; 3]);
     world.steps(2_000);
+
     assert!(world.is_on(Rung::SafeStop) && world.status().phase == Phase::AtRest, "latched");
     world.controller.reset();
     world.until(Phase::Running);
@@ -125,11 +131,13 @@ fn a_reset_while_cycles_are_still_missed_is_refused() {
     (0..10).for_each(|_| world.lose());
     world.controller.reset();
     world.step();
+
     assert!(world.kinds().contains(&RobotEventKind::ResetRefused), "it is not at rest yet");
     world.until(Phase::AtRest);
     (0..10).for_each(|_| world.lose());
     world.controller.reset();
     world.step();
+
     assert!(world.is_on(Rung::SafeStop) && !world.kinds().contains(&RobotEventKind::ResetDone));
     world.steps(500);
     world.controller.reset();
@@ -146,6 +154,7 @@ fn with_all_frames_lost_the_stop_ends_by_time_and_power_is_off() {
             break;
         }
     }
+
     assert_eq!(world.status().phase, Phase::AtRest);
     assert_eq!(world.plant.outputs.iter().map(|byte| u32::from(*byte)).take(2).sum::<u32>(), 0, "disable voltage");
 }
@@ -179,16 +188,19 @@ fn a_frozen_drive_is_taken_down_by_its_following_error_and_the_others_go_on() {
     world.inject(Fault::Freeze { device: knee }, Some(600_000_000));
     world.steps(500);
     let status = world.status().joints()[1];
+
     assert_eq!(status.reason, Reason::FollowingError);
     assert!(world.is_on(Rung::Run) && world.status().phase == Phase::Running);
     assert_eq!(world.status().joints()[0].reason, Reason::None);
     let before = targets(&world);
     world.steps(100);
+
     assert!((targets(&world)[0] - before[0]).abs() > 0.01, "the hip goes on");
     world.steps(1_100);
     assert_eq!(states(&world)[1], JointState::SwitchOnDisabled, "quick stop, then power off");
     world.controller.reset();
     world.steps(1_000);
+
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
     assert!(world.kinds().contains(&RobotEventKind::JointBack));
     assert!(world.status().joints()[1].following_rad.abs() < 0.02);
@@ -200,11 +212,13 @@ fn a_drive_that_falls_out_of_op_goes_down_and_a_reset_in_op_brings_it_back_by_an
     let knee = world.device("knee");
     world.inject(Fault::AlError { device: knee, code: 0x001b }, None);
     world.steps(200);
+
     assert_eq!(world.status().joints()[1].reason, Reason::DriveFault);
     assert_eq!(states(&world)[1], JointState::Fault, "a drive whose process data stop has a fault");
     assert!(world.is_on(Rung::Run) && world.status().phase == Phase::Running, "the others go on");
     world.plant.ask_state(1, 8);
     world.steps(1_000);
+
     assert_eq!(states(&world)[1], JointState::Fault, "nothing is reset that was not asked for");
     world.controller.reset();
     world.steps(1_000);
@@ -218,11 +232,13 @@ fn by_choice_one_joint_that_goes_down_takes_the_robot_to_a_safe_stop() {
     let knee = world.device("knee");
     world.inject(Fault::Freeze { device: knee }, Some(600_000_000));
     world.until(Phase::AtRest);
+
     assert_eq!(world.rungs(), [SAFE_STOP]);
     world.steps(1_000);
     assert_eq!(states(&world), [JointState::SwitchOnDisabled; 3]);
     world.controller.reset();
     world.until(Phase::Running);
+
     assert_eq!(states(&world), [JointState::OperationEnabled; 3]);
 }
 
@@ -236,12 +252,14 @@ fn a_drive_too_weak_for_its_load_is_a_fault_of_its_own_and_the_humanoid_goes_on(
     world.until(Phase::Running);
     world.steps(500);
     let down: Vec<usize> = (0..48).filter(|&joint| world.status().joints()[joint].reason != Reason::None).collect();
+
     assert_eq!(down, ["waist yaw", "waist roll", "waist pitch"].map(|name| world.joint(name)));
     assert_eq!(world.status().joints().iter().filter(|joint| joint.state == JointState::OperationEnabled).count(), 45);
     assert!(world.is_on(Rung::Run));
     world.steps(1_000);
     world.controller.reset();
     world.steps(2_100);
+
     assert_eq!(world.status().counts.joints_down, 6, "still falling, and not enabled within 2 s");
     assert!(world.status().joints()[..3].iter().any(|joint| joint.reason == Reason::NotEnabled));
 }

@@ -61,6 +61,7 @@ impl Perfect {
         if !fresh {
             return;
         }
+
         for drive in self.layout.devices.iter().filter(|device| device.kind == DeviceKind::Drive) {
             let controlword = self.outputs[drive.output_at(0x6040, 0).unwrap()];
             let status = match controlword {
@@ -69,6 +70,7 @@ impl Perfect {
                 0x0f => 0x27,
                 _ => 0x40,
             };
+
             self.inputs[drive.input_at(0x6041, 0).unwrap()] = status;
             let (from, to) = (drive.output_at(0x607a, 0).unwrap(), drive.input_at(0x6064, 0).unwrap());
             self.inputs[to..to + 4].copy_from_slice(&self.outputs[from..from + 4]);
@@ -92,6 +94,7 @@ impl Goals for Listed {
             (self.record.number, self.record.at_ns) = (self.at as u64, u64::MAX);
             self.record.set(0, position);
         }
+
         self.left = self.left.saturating_sub(1);
         (self.at > 0).then_some(&*self.record)
     }
@@ -131,6 +134,7 @@ proptest! {
                 sent.push(controller.status().joints()[0].target_rad);
             }
         }
+
         for four in sent.windows(4) {
             let velocity = [1, 2, 3].map(|k| (four[k] - four[k - 1]) * 1e3);
             let acceleration = [1, 2].map(|k| (velocity[k] - velocity[k - 1]) * 1e3);
@@ -139,6 +143,7 @@ proptest! {
             prop_assert!(velocity[2].abs() <= 3.0 + 0.01, "{velocity:?}");
             prop_assert!(acceleration[1].abs() <= 40.0 + 7.0, "{acceleration:?}");
         }
+
         prop_assert!(controller.status().counts.goals_refused <= none);
     }
 }
@@ -149,6 +154,7 @@ fn after_construction_no_memory_is_asked_for_whatever_happens() {
     let robot = Robot::from_toml(Segment::HUMANOID, &drives.layout, PERIOD_NS).unwrap();
     let mut controller = MotionController::new(&robot, Trajectory::gait(&robot).unwrap());
     reset_violation_count();
+
     assert_no_alloc(|| {
         for cycle in 0..6_000_u64 {
             // A safe stop from cycle 3000 on, a reset at 5000.
@@ -157,9 +163,11 @@ fn after_construction_no_memory_is_asked_for_whatever_happens() {
             if cycle == 5_000 {
                 controller.reset();
             }
+
             while cycle % 1_000 == 0 && controller.next_event().is_some() {}
         }
     });
+
     assert_eq!(violation_count(), 0);
     assert_eq!((controller.status().counts.safe_stops, controller.status().phase), (1, Phase::Running));
 }
@@ -175,6 +183,7 @@ fn goals_of_another_process_ask_for_no_memory_either() {
     let mut controller = MotionController::new(&robot, Trajectory::goal(source, &robot));
     let mut commander = Client::open(&name).unwrap().command().unwrap();
     reset_violation_count();
+
     assert_no_alloc(|| {
         for cycle in 0..4_000_u64 {
             // Good ones, refused ones, and none for so long that the commander is lost.
@@ -185,6 +194,7 @@ fn goals_of_another_process_ask_for_no_memory_either() {
             drives.step(&mut controller, 1, true);
         }
     });
+
     assert_eq!(violation_count(), 0);
     let counts = controller.status().counts;
     assert!(counts.goals > 0 && counts.goals_refused > 0 && counts.safe_stops == 1, "{counts:?}");
@@ -198,5 +208,6 @@ fn events_that_nobody_asks_for_are_counted_and_never_take_more_room() {
     (0..60_001).for_each(|cycle| drives.step(&mut controller, 1, cycle % 60 != 59));
     let kept = std::iter::from_fn(|| controller.next_event()).count() as u64;
     let changes = 2 + 2 * 1_000;
+
     assert_eq!(kept + controller.status().counts.events_lost, changes);
 }

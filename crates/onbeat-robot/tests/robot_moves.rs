@@ -26,6 +26,7 @@ fn watched(world: &mut World, cycles: usize) -> (f64, f64) {
             step = step.max((joint.target_rad - before).abs());
         }
     }
+
     (error, step)
 }
 
@@ -42,14 +43,17 @@ fn all_48_drives_are_enabled_in_groups_without_a_jump_and_swing_within_the_follo
         };
         most_at_once =
             most_at_once.max(world.status().joints().iter().zip(&before).filter(|&pair| enabled(pair)).count());
+
         assert!(world.status().joints().iter().all(|joint| joint.target_rad.abs() < 0.01), "nothing moves yet");
     }
+
     assert_eq!(most_at_once, 8, "groups of eight");
     assert!(all_are(world.status(), JointState::OperationEnabled));
     let (error, step) = watched(&mut world, 5_000);
     assert!(error < 0.02, "following error {error}, the drives' window is 0.63 rad");
     assert!(step < 0.1 * std::f64::consts::TAU * 0.5 * 0.001 * 2.0, "{step}");
     let swung = world.status().joints().iter().filter(|joint| (joint.actual_rad).abs() < 0.12).count();
+
     assert_eq!(swung, 48);
     assert_eq!(world.rungs(), [] as [u16; 0]);
     assert_eq!(world.status().counts.joints_down, 0);
@@ -63,6 +67,7 @@ fn a_gait_moves_left_against_right_and_leaves_other_joints_alone() {
     let [left, right] = ["left hip pitch", "right hip pitch"].map(|name| world.joint(name));
     let (knee, thumb) = (world.joint("left knee"), world.joint("left thumb"));
     let (mut opposite, mut most_knee, mut least_knee) = (0.0_f64, 0.0_f64, 0.0_f64);
+
     for _ in 0..1_500 {
         world.step();
         let joints = world.status().joints();
@@ -71,6 +76,7 @@ fn a_gait_moves_left_against_right_and_leaves_other_joints_alone() {
         assert!(joints[thumb].target_rad.abs() < 0.01);
         assert!(joints.iter().all(|joint| joint.following_rad.abs() < 0.1));
     }
+
     assert!(opposite < 0.01, "{opposite}");
     assert!(most_knee > 0.65 && least_knee > -0.05, "knees bend to one side: {least_knee} to {most_knee}");
 }
@@ -81,6 +87,7 @@ fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
     world.until(Phase::Running);
     world.steps(3_000);
     let cycles = world.stop();
+
     assert!(cycles > 2_000, "the amplitude fades out first: {cycles}");
     assert!(all_are(world.status(), JointState::SwitchOnDisabled));
     assert!(world.status().joints().iter().all(|joint| joint.velocity_rad_s.abs() < 0.01));
@@ -88,6 +95,7 @@ fn an_orderly_stop_fades_out_and_ends_with_all_at_rest_and_disabled() {
     let states = world.events.iter().filter(|event| event.kind == RobotEventKind::PhaseChanged);
     let phases: Vec<u16> = states.map(|event| event.new).collect();
     let expected = [Phase::Enabling, Phase::Running, Phase::Stopping, Phase::Disabling, Phase::AtRest];
+
     assert_eq!(phases, expected.map(|phase| phase as u16));
 }
 
@@ -108,6 +116,7 @@ fn samples_of_a_file_are_played_and_the_last_one_is_held() {
     world.until(Phase::Running);
     world.steps(3_000);
     let actual: Vec<f64> = world.status().joints().iter().map(|joint| joint.actual_rad).collect();
+
     assert!((actual[0] - 1.0).abs() < 0.01 && (actual[1] - 0.5).abs() < 0.01, "{actual:?}");
     let cycles = world.stop();
     assert!(cycles < 200, "what is held need not fade out: {cycles}");
@@ -124,8 +133,10 @@ fn a_missed_cycle_does_not_distort_the_trajectory() {
             world.step_after(periods);
             passed += periods as usize;
         }
+
         (world.status().time_ns, world.status().joints()[0].target_rad)
     };
+
     let (whole, late) = (run(&[]), run(&[1_100]));
     assert_eq!(whole.0, late.0, "time is the sum of whole periods");
     assert!((whole.1 - late.1).abs() < 1e-6, "{whole:?} {late:?}");
@@ -159,6 +170,7 @@ fn the_latest_goal_is_followed_while_it_is_young_and_refused_when_it_is_no_numbe
     let mut world = World::new(TWO, |robot| Trajectory::goal(source, robot));
     world.until(Phase::Running);
     world.steps(300);
+
     assert!(world.status().joints()[0].target_rad.abs() < 0.01, "no goal, no motion");
     goals.put(1, world.plant.now_ns, &[0.5]);
     world.steps(50);
@@ -166,17 +178,20 @@ fn the_latest_goal_is_followed_while_it_is_young_and_refused_when_it_is_no_numbe
     world.step();
     goals.put(3, world.plant.now_ns, &[0.5, f64::INFINITY]);
     world.steps(40);
+
     assert_eq!((world.status().counts.goals, world.status().counts.goals_refused), (1, 2));
     assert!(!world.kinds().contains(&RobotEventKind::GoalOld));
     world.steps(1_000);
     assert!(world.kinds().contains(&RobotEventKind::GoalOld), "nothing came for more than 100 ms");
     let joints = world.status().joints();
+
     assert!((joints[0].actual_rad - 0.5).abs() < 0.01 && joints[1].actual_rad.abs() < 0.01, "{joints:?}");
     goals.put(4, world.plant.now_ns, &[9.0, -9.0]);
     for number in 5..20 {
         world.steps(90);
         goals.put(number, world.plant.now_ns, &[9.0, -9.0]);
     }
+
     let joints = world.status().joints();
     assert!(
         (joints[0].target_rad - 2.0).abs() < 1e-9 && (joints[1].target_rad + 1.5).abs() < 1e-9,
@@ -222,9 +237,11 @@ fn what_is_wrong_with_a_file_is_told_with_line_and_column() {
             "line 3, column 2: \"left knee\" would move at 10.00 rad/s from the line before, its limit is 4 rad/s",
         ),
     ];
+
     for (csv, sentence) in told {
         assert_eq!(refused(csv).to_string(), sentence);
     }
+
     let looping = TWO.replace("[robot.ladder]", "[robot.csv]\nat_end = \"loop\"\n[robot.ladder]");
     assert_eq!(
         refused_by("time,left knee\n0,0\n1,0.5\n", &looping).to_string(),
@@ -247,6 +264,7 @@ fn a_robot_file_that_makes_no_robot_says_why() {
     ];
     let head = TWO.split("[robot]").next().unwrap();
     let layout = onbeat_ethercat::layout::Layout::from_toml(head).unwrap();
+
     for (tail, part) in told {
         let error = Robot::from_toml(&format!("{head}{tail}"), &layout, PERIOD_NS).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");

@@ -94,6 +94,7 @@ impl Watching {
         for look in [by_event, by_words] {
             assert!((cycle..=cycle + 1).contains(&look.cycle), "stopped in {cycle}, seen in {}", look.cycle);
         }
+
         let event = by_event.stopped.unwrap();
         assert_eq!((event.cycle, u16::from(by_words.robot.stopped_by)), (cycle, event.new));
         assert_eq!(by_words.robot.device, event.device);
@@ -146,6 +147,7 @@ fn robot_run(fault: &str) -> (Watching, RobotEvent) {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     cycle::run(&&clock, &plan, &mut looked, &mut split(&mut samples).0, &AtomicBool::new(false));
     let own = std::iter::from_fn(|| told_out.pop()).find(|event| event.kind == RobotEventKind::SafeStop);
     (looked.watching, own.expect("a safe stop"))
@@ -161,6 +163,7 @@ fn a_safe_stop_after_misses_is_seen_in_the_cycle_after_it_at_the_latest() {
     assert_eq!((event.new, event.code), (StopReason::Misses as u16, 10));
     assert_eq!(event.sentence(""), "safe stop: 10 missed cycles");
     let last = watching.looks.last().unwrap().robot;
+
     assert_eq!((last.phase, last.rung, last.stopped_by), (Phase::AtRest as u8, 3, StopReason::Misses as u8));
     assert_eq!(last.words(""), "at rest, safe stop: missed cycles");
 }
@@ -173,6 +176,7 @@ fn a_safe_stop_by_a_joint_names_the_joint_and_why_it_is_down() {
     assert_eq!(event.sentence("right knee"), "safe stop: right knee is down, its following error was too large");
     let kinds: Vec<EventKind> = watching.events.iter().map(|event| event.kind).collect();
     let at = |kind| kinds.iter().position(|known| *known == kind).unwrap();
+
     assert!(at(EventKind::JointDown) < at(EventKind::SafeStop), "the cause comes first: {kinds:?}");
     let phases = watching.events.iter().filter(|event| event.kind == EventKind::PhaseChanged).map(|event| event.new);
     assert_eq!(phases.collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
@@ -196,6 +200,7 @@ fn every_exchange_of_a_bus_whose_outputs_others_own_is_counted() {
     let mut handed = Handed(controller);
     let mut world = World::of(&file, &clock, OPTIONS);
     let client = Client::open(&name).unwrap();
+
     for cycles in 1..=50 {
         let cycle = world.cycle(&mut handed);
         serving.after(&mut world.bus, &cycle, (1, 1), |_| {});
@@ -225,6 +230,7 @@ fn a_controller_on_a_bus_that_is_served_is_shown_too_and_every_exchange_is_count
         own.extend(std::iter::from_fn(|| handed.0.take_event()));
         assert_eq!(watching.client.stats().times(Timed::Exchange).count(), cycles);
     }
+
     let stop = own.iter().find(|event| event.kind == EventKind::SafeStop).unwrap();
     assert_eq!(watching.has_seen_the_stop_of(stop.cycle), *stop);
 }

@@ -87,12 +87,14 @@ pub fn run<C: Clock, E: Edges, T: Task>(
         if stop.load(Ordering::Relaxed) {
             break End::Asked;
         }
+
         let edge = match account.held.take().map_or_else(|| edges.next(), Arrival::Edge) {
             Arrival::Edge(edge) if edge.index >= account.slots() => edge,
             // A number that has been served already is no edge of this run.
             Arrival::Edge(_) | Arrival::Nothing => continue,
             Arrival::Over => break End::Complete,
         };
+
         let taken_up = clock.now();
         let release = taken_up.plus_ns(answers.delay_ns);
         let woken = waiter.wait(clock, release, taken_up);
@@ -106,6 +108,7 @@ pub fn run<C: Clock, E: Edges, T: Task>(
             .with_if(Flags::DEADLINE_MISS, taken_ns > answers.deadline_ns)
             .with_if(Flags::OVERRUN, taken_ns > answers.period_ns);
         out.push(crate::cycle::sample(&cycle, &woken, now, late));
+
         if !account.close(late, answers.on_overrun, edges, now) {
             break End::Overrun;
         }
@@ -113,6 +116,7 @@ pub fn run<C: Clock, E: Edges, T: Task>(
             break End::Task;
         }
     };
+
     account.outcome(end, now)
 }
 

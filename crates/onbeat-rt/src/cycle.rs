@@ -143,6 +143,7 @@ impl Phase {
                 (common, (tick.offset_ns + behind) % common)
             }
         };
+
         let into = earliest.as_ns() % modulus;
         earliest.plus_ns((phase + modulus - into) % modulus)
     }
@@ -265,6 +266,7 @@ pub fn run<C: Clock, T: Task>(
         if stop.load(Ordering::Relaxed) {
             break End::Asked;
         }
+
         let release = grid.next_release();
         let woken = waiter.wait(clock, release, now);
         let cycle = Cycle::of(grid.next, release, woken.start, (grid.skipped_before_next, plan.period_ns));
@@ -272,6 +274,7 @@ pub fn run<C: Clock, T: Task>(
         now = clock.now();
         let late = grid.close(now, cycle.steered_ns.get());
         out.push(sample(&cycle, &woken, now, late));
+
         if late.has(Flags::OVERRUN) && plan.on_overrun == OnOverrun::Stop {
             break End::Overrun;
         }
@@ -279,6 +282,7 @@ pub fn run<C: Clock, T: Task>(
             break End::Task;
         }
     };
+
     grid.outcome(end, now)
 }
 
@@ -345,9 +349,11 @@ impl<'p> Grid<'p> {
         let overrun = self.relative.is_none() && response_ns > self.plan.period_ns;
         self.relative = self.relative.map(|_| end.plus_ns(self.plan.period_ns));
         self.skipped_before_next = if overrun { self.pass_over(end) } else { 0 };
+
         if !overrun {
             self.burst = 0;
         }
+
         self.next += self.skipped_before_next;
         self.skipped += self.skipped_before_next;
         Flags::default()
@@ -363,6 +369,7 @@ impl<'p> Grid<'p> {
             self.burst += 1;
             return 0;
         }
+
         self.burst = 0;
         // The first release not before `end`: one that falls on `end` exactly can still be served.
         let passed = end.ns_since(self.next_release()).div_ceil(self.plan.period_ns);

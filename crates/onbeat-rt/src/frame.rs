@@ -103,10 +103,12 @@ impl<'b> Writer<'b> {
         if !self.has_room(length) {
             return None;
         }
+
         if let Some(last) = self.last {
             let word = word(self.buffer, last + 6) | MORE;
             self.buffer[last + 6..last + 8].copy_from_slice(&word.to_le_bytes());
         }
+
         let at = self.length;
         let end = at + HEADER + length + 2;
         self.buffer[at..end].fill(0);
@@ -114,6 +116,7 @@ impl<'b> Writer<'b> {
         self.buffer[at + 2..at + 6].copy_from_slice(&address.to_le_bytes());
         self.buffer[at + 6..at + 8].copy_from_slice(&(length as u16).to_le_bytes());
         (self.last, self.length) = (Some(at), end);
+
         Some(at + HEADER)
     }
 
@@ -136,6 +139,7 @@ impl<'b> Writer<'b> {
         if self.length >= SHORTEST {
             return self.length;
         }
+
         self.buffer[self.length..SHORTEST].fill(0);
         SHORTEST
     }
@@ -185,6 +189,7 @@ pub fn is_reply_to(reply: &[u8], sent: &[u8]) -> bool {
     if reply.len() < sent.len() || reply[TYPE_AT..FIRST_DATAGRAM] != sent[TYPE_AT..FIRST_DATAGRAM] {
         return false;
     }
+
     let mut at = FIRST_DATAGRAM;
     loop {
         // Command, index and length; positions count up on the way, and the event word is the devices'.
@@ -194,10 +199,12 @@ pub fn is_reply_to(reply: &[u8], sent: &[u8]) -> bool {
         {
             return false;
         }
+
         let length = word(sent, at + 6);
         if length & MORE == 0 {
             return true;
         }
+
         at += HEADER + usize::from(length & 0x07ff) + 2;
     }
 }

@@ -95,6 +95,7 @@ impl<'m> Latest<'m> {
         if sequence.load(Ordering::Acquire) != written {
             return false;
         }
+
         let mut left = words;
         for part in parts {
             let (of_part, others) = left.split_at(part.len().div_ceil(8).min(left.len()));
@@ -104,10 +105,12 @@ impl<'m> Latest<'m> {
             for (bytes, word) in whole.iter_mut().zip(of_part) {
                 *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
             }
+
             if let (false, Some(word)) = (rest.is_empty(), of_part.get(whole.len())) {
                 rest.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes()[..rest.len()]);
             }
         }
+
         // Whoever has read a word of a later publication sees its sequence too: this fence meets the one in `put`.
         fence(Ordering::Acquire);
         sequence.load(Ordering::Relaxed) == written
@@ -126,12 +129,14 @@ impl<'m> Latest<'m> {
             for (bytes, word) in whole.iter().zip(of_part) {
                 word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
             }
+
             if let (false, Some(word)) = (rest.is_empty(), of_part.get(whole.len())) {
                 let mut bytes = [0; 8];
                 bytes[..rest.len()].copy_from_slice(rest);
                 word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
             }
         }
+
         sequence.store(written, Ordering::Release);
     }
 
@@ -198,6 +203,7 @@ mod tests {
         words[2 * 3].store(3, Ordering::Relaxed);
         words[2 * 3 + 1].store(99, Ordering::Relaxed);
         let mut value = [0; 16];
+
         assert!(latest.newest() == 1 && latest.read(1, &mut [&mut value]) && value == [1; 16]);
         assert!(!latest.read(2, &mut [&mut value]));
         assert_eq!(latest.publish(&[&[2; 16]]), 2);
@@ -211,6 +217,7 @@ mod tests {
         latest.publish(&[&[1; 8]]);
         latest.publish(&[&[2; 64], &[3; 64]]);
         let mut value = [0; 8];
+
         assert!(latest.read(1, &mut [&mut value]) && value == [1; 8]);
         assert!(latest.read(2, &mut [&mut value]) && value == [2; 8]);
     }

@@ -140,6 +140,7 @@ impl<T: Copy> Producer<'_, T> {
                 return false;
             }
         }
+
         // SAFETY: this slot is the producer's until `head` is stored with Release below; the consumer reads `head`
         // with Acquire before it touches the slot, and gave it back through `tail`. Checked by tests/ring_loom.rs.
         self.shared.slots[self.head & (capacity - 1)].0.with_mut(|slot| unsafe {
@@ -147,6 +148,7 @@ impl<T: Copy> Producer<'_, T> {
         });
         self.head = self.head.wrapping_add(1);
         self.shared.head.store(self.head, Ordering::Release);
+
         true
     }
 }
@@ -158,6 +160,7 @@ impl<T: Copy> Consumer<'_, T> {
         if self.tail == self.shared.head.load(Ordering::Acquire) {
             return None;
         }
+
         let capacity = self.shared.slots.len();
         // SAFETY: `head` is beyond this slot (Acquire above), so the producer has written it and will not touch it
         // again before `tail` is stored with Release below. Checked by tests/ring_loom.rs.
@@ -193,6 +196,7 @@ mod tests {
             assert!(hot.push(round * 2) && hot.push(round * 2 + 1));
             assert_eq!([cold.pop(), cold.pop(), cold.pop()], [Some(round * 2), Some(round * 2 + 1), None]);
         }
+
         assert_eq!(cold.lost(), 0);
     }
 
@@ -227,10 +231,12 @@ mod tests {
                     assert!(last < Some(value), "values arrive in order");
                     (popped, last) = (popped + 1, Some(value));
                 }
+
                 if finished {
                     break;
                 }
             }
+
             assert_eq!(producer.join().unwrap(), popped);
             assert_eq!(popped + cold.lost(), PUSHES);
         });

@@ -122,16 +122,19 @@ impl Waiter {
                 slept = clock.sleep_until(wake_up);
             }
         }
+
         let woke = clock.now();
         let mut start = woke;
         while start < release {
             core::hint::spin_loop();
             start = clock.now();
         }
+
         let sleep_latency_ns = if slept { woke.ns_since(wake_up) } else { 0 };
         if slept && let Wait::Adaptive { cap_ns } = self.wait {
             self.learn(sleep_latency_ns, cap_ns);
         }
+
         Woken { start, sleep_latency_ns, spun_ns: start.ns_since(woke), flags }
     }
 

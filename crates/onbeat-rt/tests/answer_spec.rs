@@ -34,6 +34,7 @@ impl<L: Fn(Instant) -> u64> Edges for Script<'_, L> {
             self.nothings -= 1;
             return Arrival::Nothing;
         }
+
         let Some(edge) = self.edges.get(self.given.replace(self.given.get() + 1)) else { return Arrival::Over };
         let due = edge.at.plus_ns(self.read_ns);
         let now = self.clock.now();
@@ -62,6 +63,7 @@ fn answered(answers: Answers, edges: Vec<Edge>, late_ns: u64, write_ns: u64) -> 
         clock.spend(write_ns);
         Flow::Continue
     };
+
     let mut slots: Vec<Slot<Sample>> = (0..64).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -130,6 +132,7 @@ fn overrun_at(slow: u64, on_overrun: OnOverrun, edges: u64) -> (Outcome, Vec<Sam
         clock.spend(if cycle.index == slow { 7 * MS } else { 10 * US });
         Flow::Continue
     };
+
     let mut slots: Vec<Slot<Sample>> = (0..64).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -192,6 +195,7 @@ fn an_edge_that_comes_while_others_are_passed_over_is_answered() {
         clock.spend(5 * MS);
         Flow::Continue
     };
+
     let mut slots: Vec<Slot<Sample>> = (0..64).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -199,5 +203,6 @@ fn an_edge_that_comes_while_others_are_passed_over_is_answered() {
     let mut edges = Eager(vec![edge(0, 0), edge(1, 2_000), edge(2, 5_201)]);
     let outcome = answer::run(&clock, &TWO_MS, (&mut edges, &mut write), &mut hot, &AtomicBool::new(false));
     let samples: Vec<Sample> = std::iter::from_fn(|| cold.pop()).collect();
+
     assert_eq!((indices(&samples), outcome.skipped, outcome.slots), (vec![0, 2], 1, 3));
 }

@@ -37,6 +37,7 @@ impl World {
             wait: Wait::Sleep,
             on_overrun: self.on_overrun,
         };
+
         let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
         let mut ring = Ring::over(&mut slots).unwrap();
         let (mut hot, mut cold) = split(&mut ring);
@@ -45,6 +46,7 @@ impl World {
             clock.spend(work.next().copied().unwrap_or(0));
             if work.len() == 0 { Flow::Stop } else { Flow::Continue }
         };
+
         let outcome = cycle::run(&&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
         (std::iter::from_fn(|| cold.pop()).collect(), outcome)
     }
@@ -129,10 +131,12 @@ fn the_stop_flag_ends_the_loop_before_the_next_wait() {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     let mut task = |c: &Cycle| {
         stop.store(c.index == 6, std::sync::atomic::Ordering::Relaxed);
         Flow::Continue
     };
+
     let outcome = cycle::run(&clock, &plan, &mut task, &mut hot, &stop);
     assert_eq!((outcome.end, outcome.cycles), (End::Asked, 7));
 }
@@ -184,6 +188,7 @@ proptest! {
             on_overrun: burst.map_or(OnOverrun::SkipKeepPhase, |at_most| OnOverrun::CatchUp { at_most }),
             releases: u64::MAX,
         };
+
         let (samples, outcome) = world.run();
         prop_assert_eq!(outcome.slots, outcome.cycles + outcome.skipped);
         prop_assert_eq!(outcome.cycles, samples.len() as u64);
@@ -193,6 +198,7 @@ proptest! {
             prop_assert_eq!(pair[1].index, pair[0].index + 1 + pair[1].skipped);
             prop_assert!(pair[1].start() >= pair[0].start().plus_ns(pair[0].execution_time_ns));
         }
+
         for sample in &samples {
             prop_assert_eq!(sample.release.as_ns(), MS + sample.index * MS);
         }
@@ -210,6 +216,7 @@ fn a_task_that_keeps_time_with_another_clock_moves_the_releases_after_its_own_by
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     let mut slots: Vec<Slot<Sample>> = (0..16).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -218,6 +225,7 @@ fn a_task_that_keeps_time_with_another_clock_moves_the_releases_after_its_own_by
         cycle.steer(steps[cycle.index as usize]);
         Flow::Continue
     };
+
     let outcome = cycle::run(&&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
     let releases: Vec<u64> = std::iter::from_fn(|| cold.pop()).map(|sample| sample.release.as_ns()).collect();
     assert_eq!(releases, [MS, 2 * MS, 3 * MS + 3_000, 4 * MS + 2_000, 5 * MS + 12_000]);

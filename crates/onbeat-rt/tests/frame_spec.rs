@@ -36,6 +36,7 @@ fn a_frame_is_a_reply_when_devices_passed_it_on_and_nothing_moved() {
     let (length, at) = status_frame(&mut sent);
     number(&mut sent[..length], 9);
     let mut reply = sent;
+
     assert_eq!(purpose_of(&reply[..length]), None, "it has not passed a device");
     reply[6] |= 2;
     reply[at..at + 4].copy_from_slice(&[8, 0, 59, 0]);
@@ -44,11 +45,13 @@ fn a_frame_is_a_reply_when_devices_passed_it_on_and_nothing_moved() {
     assert_eq!(working_counter(&reply, at, 2), 59);
     let damaged: [fn(&mut [u8]); 4] =
         [|frame| frame[17] ^= 1, |frame| frame[33] ^= 1, |frame| frame[22] ^= 1, |frame| frame[16] = 11];
+
     for damage in damaged {
         let mut other = reply;
         damage(&mut other);
         assert!(!is_reply_to(&other[..length], &sent[..length]));
     }
+
     assert!(!is_reply_to(&reply[..40], &sent[..length]), "its end is missing");
 }
 

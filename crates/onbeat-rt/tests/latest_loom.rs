@@ -42,9 +42,11 @@ fn no_interleaving_tears_a_value_or_hands_out_another_one() {
         let publisher = thread::spawn(move || (2..=4).for_each(|number| publish(&other.latest(), number * 10)));
         let latest = shared.latest();
         let number = latest.newest();
+
         if let Some(value) = read(&latest, number) {
             assert_eq!(value, [number * 10; 2]);
         }
+
         publisher.join().unwrap();
         assert_eq!(read(&latest, 4), Some([40; 2]));
     });
@@ -62,11 +64,13 @@ fn no_interleaving_with_a_publisher_that_prepares_tears_a_value() {
             other.latest().prepare();
             publish(&other.latest(), 30);
         });
+
         let latest = shared.latest();
         let number = latest.newest();
         if let Some(value) = read(&latest, number) {
             assert_eq!(value, [number * 10; 2]);
         }
+
         publisher.join().unwrap();
         assert_eq!(read(&latest, 3), Some([30; 2]));
     });
@@ -82,6 +86,7 @@ fn a_publisher_that_does_not_come_round_fails_no_reader() {
         let publisher = thread::spawn(move || publish(&other.latest(), 20));
         let latest = shared.latest();
         let number = latest.newest();
+
         assert_eq!(read(&latest, number), Some([number * 10; 2]));
         publisher.join().unwrap();
     });
@@ -101,6 +106,7 @@ fn twin(publisher_fences: bool, reader_fences: bool) {
             its_words.iter().for_each(|word| word.store(2, Ordering::Relaxed));
             its_sequence.store(4, Ordering::Release);
         });
+
         if sequence.load(Ordering::Acquire) == 2 {
             let value = [words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed)];
             if reader_fences {
@@ -110,6 +116,7 @@ fn twin(publisher_fences: bool, reader_fences: bool) {
                 assert_eq!(value, [1, 1], "torn");
             }
         }
+
         publisher.join().unwrap();
     });
 }

@@ -24,6 +24,7 @@ fn run(wait: Wait, releases: u64, late_ns: u64, work_ns: &[u64]) -> (Vec<Sample>
         wait,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
@@ -32,6 +33,7 @@ fn run(wait: Wait, releases: u64, late_ns: u64, work_ns: &[u64]) -> (Vec<Sample>
         clock.spend(work.next().copied().unwrap_or(0));
         Flow::Continue
     };
+
     let outcome = cycle::run(&&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
     (std::iter::from_fn(|| cold.pop()).collect(), outcome, clock.relative_sleeps())
 }
@@ -90,12 +92,14 @@ fn a_spin_after_a_relative_sleep_ends_with_the_period_as_in_the_paper() {
         wait: Wait::Relative { margin_ns: 50_000 },
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     let mut slots: Vec<Slot<Sample>> = (0..64).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
     let mut task = |_: &Cycle| Flow::Continue;
     cycle::run(&&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
     let samples: Vec<Sample> = std::iter::from_fn(|| cold.pop()).collect();
+
     assert!(samples.len() > 40 && clock.relative_sleeps() == clock.sleeps());
     for sample in samples {
         assert!(sample.wakeup_latency_ns < 10 && sample.spun_ns > 0, "{sample:?}");
@@ -130,6 +134,7 @@ proptest! {
             prop_assert_eq!((sample.index, sample.skipped, sample.wakeup_latency_ns), (k as u64, 0, late_ns));
             prop_assert!(!sample.flags.has(Flags::OVERRUN));
         }
+
         for pair in samples.windows(2) {
             let period_ns = pair[1].start().ns_since(pair[0].start());
             prop_assert_eq!(period_ns, MS + pair[0].execution_time_ns + late_ns);

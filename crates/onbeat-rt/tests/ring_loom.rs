@@ -24,11 +24,13 @@ fn no_interleaving_tears_reorders_or_miscounts() {
                 (last, popped) = (value, popped + 1);
             }
         }
+
         let queued = producer.join().unwrap();
         while let Some(value) = cold.pop() {
             assert!(value > last);
             (last, popped) = (value, popped + 1);
         }
+
         assert_eq!(popped, queued);
         assert_eq!(popped + cold.lost(), 3);
     });
@@ -57,10 +59,12 @@ fn the_broken_twin_is_caught() {
             hot.slot.with_mut(|slot| unsafe { *slot = 7 });
             hot.head.store(1, Ordering::Relaxed);
         });
+
         if twin.head.load(Ordering::Relaxed) == 1 {
             // SAFETY: see above.
             assert_eq!(twin.slot.with(|slot| unsafe { *slot }), 7);
         }
+
         producer.join().unwrap();
     });
 }

@@ -43,6 +43,7 @@ fn bring_up(segment: &mut Segment, now_ns: &mut u64) {
         *now_ns += 10_000;
         segment.frame(&mut frame, Instant::from_ns(*now_ns));
     }
+
     let mut logical = 0u32;
     for device in 0..segment.len() {
         let station = 0x1001 + device as u16;
@@ -52,6 +53,7 @@ fn bring_up(segment: &mut Segment, now_ns: &mut u64) {
         if outputs != 1 {
             channels.extend_from_slice(&[0x00, 0x10, 128, 0, 0x26, 0, 1, 0, 0x80, 0x10, 128, 0, 0x22, 0, 1, 0]);
         }
+
         channels.extend_from_slice(&[0x00, 0x18, outputs, 0, 0x64, 0, u8::from(outputs > 0), 0]);
         channels.extend_from_slice(&[0x00, 0x24, inputs, 0, 0x20, 0, 1, 0]);
         write(segment, now_ns, station, 0x0800, &channels);
@@ -61,9 +63,11 @@ fn bring_up(segment: &mut Segment, now_ns: &mut u64) {
                 [at[0], at[1], at[2], at[3], length, 0, 0, 7, 0, high, 0, direction, u8::from(length > 0), 0, 0, 0];
             write(segment, now_ns, station, 0x0600 + 16 * channel, &map);
         }
+
         for state in [2, 4, 8] {
             write(segment, now_ns, station, 0x0120, &[state, 0]);
         }
+
         logical += u32::from(outputs.max(inputs));
     }
 }
@@ -77,6 +81,7 @@ fn main() {
     datagram(&mut frame, 12, [0; 4], &[0; IMAGE], false);
     let mut work = frame.clone();
     let (mut frames, mut devices) = (Vec::new(), Vec::new());
+
     for _ in 0..200_000 {
         work.copy_from_slice(&frame);
         now_ns += 1_000_000;
@@ -86,10 +91,12 @@ fn main() {
         let passage = segment.frame(&mut work, Instant::from_ns(now_ns));
         frames.push(between.elapsed().as_nanos());
         devices.push((between - start).as_nanos());
+
         if !matches!(passage, Passage::Back { .. }) {
             println!("{passage:?}");
         }
     }
+
     let last = work.len() - 2;
     println!("working counter {}", u16::from_le_bytes([work[last], work[last + 1]]));
     for (what, mut times) in [("frame past 59 devices", frames), ("their own work between frames", devices)] {

@@ -86,6 +86,7 @@ fn mapped(objects: &Dictionary, assignment: u16) -> Vec<MappedValue> {
             bit_at += usize::from(bits);
         }
     }
+
     values
 }
 
@@ -129,6 +130,7 @@ fn what_a_file_may_map_is_what_the_simulated_devices_let_process_data_hold() {
         );
         let segment = Segment::from_toml(&text).unwrap();
         let objects = &segment.devices[0].firmware.objects;
+
         for (way, right) in [(Way::Outputs, access::OUTPUT), (Way::Inputs, access::INPUT)] {
             for index in 0x1000..=0x7fff {
                 for entry in 0..=255 {
@@ -154,6 +156,7 @@ fn what_makes_no_segment_makes_no_layout_and_both_say_the_same() {
         "[types.t]\n",
         "[types.other]\nkind = \"drive\"\n",
     ];
+
     for kind in wrong {
         let description = Description::from_toml(&format!("{kind}{device}")).unwrap();
         let of_layout = Layout::of(&description).unwrap_err();
@@ -176,6 +179,7 @@ proptest! {
             free.push(3);
             write!(text, "[[devices]]\ntype = \"t\"\nname = \"{number}\"\nafter = \"{after}\"\n").unwrap();
         }
+
         let description = Description::from_toml(&text).unwrap();
         let arrangement = Arrangement::of(&description).unwrap();
         prop_assert_eq!(arrangement.order_on_cable(), Segment::of(&description).unwrap().order_on_cable());

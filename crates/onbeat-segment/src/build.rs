@@ -39,6 +39,7 @@ pub(crate) fn build(description: &Description) -> Result<Built, DescriptionError
     for (place, placed) in arrangement.devices.iter().enumerate() {
         devices.push(device(description, place, placed, &mut random)?);
     }
+
     let cables = arrangement.cables.iter();
     let cables = cables.map(|cable| Cable { ends: cable.ends, delay_ns: cable.delay_ns, intact: true }).collect();
     Ok(Built { devices, cables })
@@ -58,6 +59,7 @@ fn device(
         serial: placed.serial.unwrap_or(place as u32 + 1),
         alias: placed.alias,
     };
+
     let parts = match information {
         Some(information) => {
             let loop_back = kind.channels.is_some_and(|channels| channels.loop_back);
@@ -78,6 +80,7 @@ fn device(
         drift_ppb: table.drift_ppm.map_or(own, |ppm| ppm.clamp(-1e3, 1e3) * 1e3).round(),
         clock_start_ns: random.u64(0..1_000_000_000),
     };
+
     Ok(parts.assemble(&Individual {
         name: placed.name,
         chip,
@@ -102,11 +105,13 @@ fn own_parts(placed: &Placed<'_>, identity: Identity, seed: u64) -> Result<Parts
         KindWord::Coupler | KindWord::Digital => 0,
         _ => 128,
     });
+
     let mailboxes = (mailbox > 0).then_some(Mailboxes {
         to_device: (0x1000, mailbox),
         to_main: (0x1000 + mailbox, mailbox),
         coe: details::ALL,
     });
+
     let boot = mailboxes.map_or([0; 4], |boxes| [boxes.to_device.0, mailbox, boxes.to_main.0, mailbox]);
     let first = if mailbox > 0 { 2 } else { 0 };
     let area = |channel, start, assignment| Area { channel: Some(channel), start, assignment, rules: Rules::default() };
@@ -115,6 +120,7 @@ fn own_parts(placed: &Placed<'_>, identity: Identity, seed: u64) -> Result<Parts
         let one = Listed { index, channel: channel as u8, flags: 0 };
         if data.values.is_empty() { Vec::new() } else { vec![one] }
     };
+
     Ok(Parts {
         identity,
         name: placed.name.to_owned(),
@@ -157,10 +163,12 @@ fn channels(has_data: bool, mailbox: u16) -> Vec<Channel> {
         channels.push(Channel { start: 0x1000, length: mailbox, control: 0x26, usage: 1 });
         channels.push(Channel { start: 0x1000 + mailbox, length: mailbox, control: 0x22, usage: 2 });
     }
+
     if has_data {
         channels.push(Channel { start: OUTPUTS_AT, length: 0, control: 0x64, usage: 3 });
         channels.push(Channel { start: INPUTS_AT, length: 0, control: 0x20, usage: 4 });
     }
+
     channels
 }
 
@@ -181,6 +189,7 @@ fn model(objects: &mut Dictionary, word: KindWord, kind: &TypeTable, seed: u64) 
                 rate: imu.rate_noise_rad_s,
                 rate_bias: imu.rate_bias_rad_s,
             };
+
             Model::Imu(Imu::new(objects, noise, seed))
         }
         KindWord::ForceTorque => {
@@ -219,10 +228,12 @@ fn map(objects: &mut Dictionary, pdo: u16, assignment: u16, data: &ProcessData) 
     let name = if pdo < 0x1a00 { "Outputs" } else { "Inputs" };
     objects.object(pdo, name);
     objects.entry("Entries", DataType::U8, right, &[entries.len() as u8]);
+
     for number in 0..entries.len().max(16) {
         let entry = entries.get(number).copied().unwrap_or_default();
         objects.entry(&format!("Entry {}", number + 1), DataType::U32, right, &entry.to_le_bytes());
     }
+
     objects.object(assignment, &format!("{name} assigned"));
     objects.entry("Entries", DataType::U8, right, &[u8::from(!entries.is_empty())]);
     for number in 0..4u16 {

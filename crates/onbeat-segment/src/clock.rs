@@ -153,6 +153,7 @@ fn split(value: f64) -> (i64, f64) {
     if value.abs() >= MOST {
         return (value.floor() as i64, value - value.floor());
     }
+
     let shifted = value + ROUNDING;
     // Exact, and so is the whole number. Half of all quartzes are slow: a branch here would be guessed wrong.
     let left = value - (shifted - ROUNDING);
@@ -249,6 +250,7 @@ mod tests {
                 let now = cycle * 1_000_000;
                 clock.follow(reference.system(now), now + 700);
             }
+
             let end = 1_000_000_700;
             let error = clock.system(end) as i64 - reference.system(end) as i64;
             assert!(error.abs() <= 100, "{drift_ppb} ppb: {error} ns");
@@ -263,6 +265,7 @@ mod tests {
             let now = cycle * 20_000_000;
             clock.follow(now, now);
         }
+
         let error = clock.system(10_000_000_000) as i64 - 10_000_000_000;
         assert!(error.abs() < 1_000, "{error}");
     }
@@ -276,6 +279,7 @@ mod tests {
         let mut clock = Clock::new(0, 0.0);
         clock.set_filter_depth(0);
         clock.follow(700, 1_000);
+
         assert_eq!(clock.difference(), 300 | 1 << 31);
     }
 

@@ -61,6 +61,7 @@ impl Eeprom {
         area[8..].copy_from_slice(&high);
         let holds = checksum(&area[..14]) == area[14];
         self.errors = if holds { 0 } else { CHECKSUM_ERROR | if self.blank { NOT_LOADED } else { 0 } };
+
         holds.then_some(area)
     }
 
@@ -86,6 +87,7 @@ impl Eeprom {
             self.errors &= if control & COMMAND == 0 { CHECKSUM_ERROR | NOT_LOADED } else { 0xffff };
             return After::Nothing;
         }
+
         self.errors &= CHECKSUM_ERROR | NOT_LOADED;
         self.busy_until_ns = now_ns.saturating_add(self.access_ns);
         let address = long(registers, SII_ADDRESS);
@@ -96,6 +98,7 @@ impl Eeprom {
             4 => return After::Reload,
             _ => self.errors |= COMMAND_ERROR,
         }
+
         After::Nothing
     }
 
@@ -150,6 +153,7 @@ mod tests {
         asked(&mut eeprom, 0x0200, 20, 0xbeef, 0);
         assert_eq!(eeprom.status(9_000) & WRITE_ENABLE_ERROR, WRITE_ENABLE_ERROR);
         asked(&mut eeprom, 0x0201, 20, 0xbeef, 9_000);
+
         assert_eq!(eeprom.status(18_000) & WRITE_ENABLE_ERROR, 0);
         let (_, data) = asked(&mut eeprom, 0x0100, 20, 0, 18_000);
         assert_eq!(&data[..2], [0xef, 0xbe]);
@@ -162,6 +166,7 @@ mod tests {
         eeprom.spoil_checksum();
         assert_eq!((eeprom.load(), eeprom.status(0) & CHECKSUM_ERROR), (None, CHECKSUM_ERROR));
         eeprom.spoil_checksum();
+
         assert!(eeprom.load().is_some());
         assert_eq!(eeprom.status(0) & CHECKSUM_ERROR, 0);
     }

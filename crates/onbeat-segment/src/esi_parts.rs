@@ -34,6 +34,7 @@ pub(crate) fn parts(
             objects.permit(entry.index, entry.sub, right);
         }
     }
+
     let usages: Vec<u8> = information.channels.iter().map(|channel| channel.usage).collect();
     let profile = if drive.is_some() { 0x0002_0192 } else { 0x0000_1389 };
     common_objects(&mut objects, &information.order, identity, (profile, &usages));
@@ -43,6 +44,7 @@ pub(crate) fn parts(
         (None, Behaviour::Coupler) => Model::Coupler,
         (None, _) => Model::Io(io(information, &objects, loop_back)),
     };
+
     let [outputs, inputs] = [0, 1].map(|way| area(information, way));
     Ok(Parts {
         identity,
@@ -84,6 +86,7 @@ fn area(information: &Information, way: usize) -> Area {
         let others: Vec<u16> = pdo.excludes.iter().copied().filter(is_pdo).collect();
         others.into_iter().map(|other| (pdo.index, other)).collect::<Vec<_>>()
     };
+
     let always = pdos.iter().filter(|pdo| pdo.mandatory && pdo.channel.is_some());
     let rules =
         Rules { excludes: pdos.iter().flat_map(excludes).collect(), mandatory: always.map(|pdo| pdo.index).collect() };
@@ -103,6 +106,7 @@ fn add_objects(information: &Information, objects: &mut Dictionary) -> Result<()
         let is_pdo = information.pdos.iter().flatten().any(|pdo| pdo.index == index);
         of_model.contains(&index) || is_pdo || matches!(index, 0x1018 | 0x1c00 | 0x1c10..0x1c20)
     };
+
     let mut plans: BTreeMap<u16, ObjectPlan> = information
         .objects
         .iter()
@@ -116,6 +120,7 @@ fn add_objects(information: &Information, objects: &mut Dictionary) -> Result<()
             let what = format!("makes {count} values assigned by default; {MOST_VALUES} are simulated");
             return Err(EsiError::NotSimulated { line: pdo.line, element: "Pdo".to_owned(), what });
         }
+
         for entry in values(pdos) {
             let there = if is_ours(entry.index) {
                 objects.unsorted(entry.index, entry.sub).map(|entry| entry.kind.bits())
@@ -127,9 +132,11 @@ fn add_objects(information: &Information, objects: &mut Dictionary) -> Result<()
             }
         }
     }
+
     for (index, plan) in &plans {
         pour(objects, *index, plan);
     }
+
     Ok(())
 }
 
@@ -150,6 +157,7 @@ fn add_pdos(information: &Information, objects: &mut Dictionary) {
                 objects.entry(&format!("Entry {}", number + 1), DataType::U32, right, &value.to_le_bytes());
             }
         }
+
         let Some(channel) = channel(information, way) else { continue };
         let right = right(details::PDO_ASSIGN);
         let assigned: Vec<u16> = pdos.iter().filter(|pdo| pdo.channel.is_some()).map(|pdo| pdo.index).collect();
@@ -188,6 +196,7 @@ fn planned(plans: &mut BTreeMap<u16, ObjectPlan>, entry: &PdoEntry) -> u16 {
         access: access::BOTH,
         value: Vec::new(),
     });
+
     value.kind.bits()
 }
 
@@ -207,6 +216,7 @@ fn pour(objects: &mut Dictionary, index: u16, plan: &ObjectPlan) {
     if highest > 0 && !plan.values.contains_key(&0) {
         objects.entry_at(0, "Entries", (DataType::U8, access::READ), &[highest]);
     }
+
     for (&sub, value) in &plan.values {
         let told = if sub == 0 && highest > 0 && value.value.is_empty() { vec![highest] } else { value.value.clone() };
         objects.entry_at(sub, &value.name, (value.kind, value.access), &told);

@@ -154,10 +154,12 @@ impl Exchange<'_> {
             }
             Frmw => self.one_reads(datagram, self.stations.at(datagram.address())),
         };
+
         if matches!(command, Aprd | Apwr | Aprw | Brd | Bwr | Brw | Armw) {
             let passed = self.route.order.len() as u16;
             datagram.set_address(datagram.address().wrapping_add(passed));
         }
+
         datagram.set_working_counter(before.wrapping_add(count));
     }
 
@@ -198,9 +200,11 @@ impl Exchange<'_> {
                 count = count.wrapping_add(controller.counted(1));
             }
         }
+
         for (byte, own) in datagram.data.iter_mut().zip(all.to_le_bytes()) {
             *byte |= own;
         }
+
         count
     }
 
@@ -211,6 +215,7 @@ impl Exchange<'_> {
                 count += self.act(stop, datagram, act);
             }
         }
+
         count
     }
 
@@ -234,6 +239,7 @@ impl Exchange<'_> {
                 read + 2 * u16::from(controller.write(offset, incoming, &passing))
             }
         };
+
         self.settle(stop.device);
         self.devices[stop.device].controller.counted(count)
     }
@@ -256,8 +262,10 @@ impl Exchange<'_> {
             } else {
                 self.act(stop, datagram, Act::Write)
             };
+
             count = count.wrapping_add(part);
         }
+
         count
     }
 
@@ -281,6 +289,7 @@ impl Exchange<'_> {
                 (read, written) = (false, false);
             }
         }
+
         count
     }
 
@@ -293,6 +302,7 @@ impl Exchange<'_> {
             controller.take_outputs(usize::from(mapping.channel), mapping.fmmu.physical, &data[place], now_ns);
             return true;
         }
+
         controller.write_mapped(&mapping.fmmu, logical, data, &Passing { now_ns, ports_ns: [0; 4] })
     }
 
@@ -332,6 +342,7 @@ pub(crate) fn rebuild_mappings(mappings: &mut Vec<Mapping>, devices: &[SubDevice
                 mappings.push(Mapping::new(stop, *fmmu, channel, writes));
             }
         }
+
         if let Some(last) = mappings[before..].last_mut() {
             last.is_last_of_device = true;
         }

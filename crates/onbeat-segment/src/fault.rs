@@ -244,9 +244,11 @@ impl Segment {
             self.counter_offset = if begins { by } else { 0 };
             return true;
         }
+
         if let Some(is_possible) = self.lay_cables(fault, begins) {
             return is_possible;
         }
+
         let Some(number) = fault.device() else { return false };
         let Some(device) = self.devices.get_mut(number) else { return false };
         let firmware = &mut device.firmware;
@@ -282,6 +284,7 @@ impl Segment {
                 }
             }
         }
+
         self.wake(number);
         true
     }
@@ -298,9 +301,11 @@ impl Segment {
             }
             _ => return None,
         };
+
         if is_possible {
             self.settle(touched::PORTS);
         }
+
         Some(is_possible)
     }
 }

@@ -76,6 +76,7 @@ pub(crate) fn fault_of(words: &FaultWords, device: Option<usize>, with: Option<u
         "counter-off" => Some(Fault::CounterOff { device, by: by_ns(1).clamp(-1_000, 1_000) as i16 }),
         _ => None,
     };
+
     let of_device = |device: usize| {
         Some(match words.kind.as_str() {
             "cut" => Fault::Cut { device },
@@ -99,6 +100,7 @@ pub(crate) fn fault_of(words: &FaultWords, device: Option<usize>, with: Option<u
             _ => return None,
         })
     };
+
     of_frames.or_else(|| device.and_then(of_device))
 }
 
@@ -121,6 +123,7 @@ pub(crate) fn words_of<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str
         Fault::MailLost { mails, .. } | Fault::MailCounter { mails, .. } => words.mails = Some(mails),
         _ => (),
     }
+
     words
 }
 impl Segment {
@@ -150,9 +153,11 @@ impl Link {
             });
         };
         let there = self.faults().count();
+
         if there >= MOST {
             return Err(FaultError::TooMany(there));
         }
+
         let ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
         self.inject_in(fault, now, (ns(words.at_ms), words.for_ms.map(ns)), words.share.clamp(0.0, 1.0));
         Ok(())
@@ -176,6 +181,7 @@ mod tests {
                 "{kind}"
             );
             let told = words_of(&fault, |_| Some("a"));
+
             assert_eq!(
                 fault_of(&told, Some(0), Some(1)),
                 Some(fault),

@@ -117,6 +117,7 @@ impl Firmware {
             fresh_outputs: false,
             outputs_seen: false,
         };
+
         firmware.remap();
         firmware
     }
@@ -130,6 +131,7 @@ impl Firmware {
         if let Some(mailbox) = &mut self.mailbox {
             mailbox.reset();
         }
+
         self.model.power_on(&mut self.objects);
         (self.state, self.error, self.pending) = (INIT, false, None);
         (self.fresh_outputs, self.outputs_seen) = (false, false);
@@ -156,17 +158,21 @@ impl Firmware {
         if events & event::STATE != 0 {
             self.request(controller, now_ns);
         }
+
         if let Some((target, due_ns)) = self.pending.filter(|&(_, due_ns)| due_ns <= now_ns) {
             self.pending = None;
             self.enter(controller, target, due_ns);
         }
+
         if self.state == OP && controller.watchdog_until_ns <= now_ns {
             controller.watchdog_bites();
             self.fall_back(controller, SAFEOP, code::WATCHDOG);
         }
+
         if events & (event::MAIL_ARRIVED | event::MAIL_TAKEN | event::REPEAT) != 0 {
             self.serve_mail(controller);
         }
+
         self.fresh_outputs |= events & event::OUTPUTS != 0;
         controller.events = 0;
         self.live(controller, events, now_ns);
@@ -196,6 +202,7 @@ impl Firmware {
             }
             return;
         }
+
         let driven = if self.outputs.bytes() > 0 { event::OUTPUTS } else { event::INPUTS };
         let late = now_ns >= self.stepped_ns + if open { FREE_RUN_OPEN_NS } else { FREE_RUN_NS };
         let is_driven = open && events & driven != 0 && now_ns > self.stepped_ns;
@@ -203,6 +210,7 @@ impl Firmware {
         if is_driven && self.cycle_due_ns == u64::MAX {
             self.cycle_due_ns = now_ns.saturating_add(self.setup.delay_ns);
         }
+
         if late || self.cycle_due_ns <= now_ns {
             self.cycle_due_ns = u64::MAX;
             self.step(controller, now_ns);
@@ -217,6 +225,7 @@ impl Firmware {
             self.outputs.scatter(area, &mut self.objects);
             self.outputs_seen = true;
         }
+
         let step = Step { elapsed_ns, outputs_valid: self.state == OP && self.outputs_seen };
         if let Some(emergency) = self.model.step(&mut self.objects, step)
             && let Some(mailbox) = self.mailbox.as_mut().filter(|_| self.state >= PREOP)
@@ -224,6 +233,7 @@ impl Firmware {
             mailbox.emergency(emergency.code, emergency.register, [0; 5]);
             mailbox.run(controller, &mut self.objects, self.state);
         }
+
         self.show_inputs(controller);
     }
 
@@ -248,6 +258,7 @@ impl Firmware {
             Some(pulse) => controller.clock.when(pulse.next_ns, now_ns).max(now_ns + 1),
             None => self.cycle_due_ns.min(self.stepped_ns + if open { FREE_RUN_OPEN_NS } else { FREE_RUN_NS }),
         };
+
         let pending = self.pending.map_or(u64::MAX, |(_, due_ns)| due_ns);
         let watchdog = if self.state == OP { controller.watchdog_until_ns } else { u64::MAX };
         step.min(pending).min(watchdog)
@@ -273,17 +284,20 @@ impl Firmware {
             // An error that was not acknowledged keeps the device from rising.
             return;
         }
+
         let refusal = match (self.state, target) {
             (_, INIT) | (PREOP.., PREOP) | (INIT, PREOP) | (PREOP.., SAFEOP) | (SAFEOP.., OP) => None,
             (_, BOOT) => Some(code::NO_BOOTSTRAP),
             (_, PREOP | SAFEOP | OP) => Some(code::INVALID_CHANGE),
             _ => Some(code::UNKNOWN_STATE),
         };
+
         let told = self.faults.refuses.filter(|&(state, _)| state == target && target != self.state);
         if let Some(code) = refusal.or(told.map(|(_, code)| code)) {
             self.pending = None;
             return self.fail(controller, code);
         }
+
         let takes_ns = if target == self.state { 0 } else { self.setup.state_ns.saturating_add(self.faults.slower_ns) };
         self.pending = Some((target, now_ns.saturating_add(takes_ns)));
     }
@@ -298,6 +312,7 @@ impl Firmware {
             OP if rises && self.setup.needs_outputs && !self.fresh_outputs => Some(code::NO_OUTPUTS),
             _ => None,
         };
+
         if let Some(code) = refusal {
             return self.fail(controller, code);
         }
@@ -307,11 +322,13 @@ impl Firmware {
         {
             mailbox.reset();
         }
+
         if rises && target == SAFEOP {
             self.fresh_outputs = false;
             let area = controller.area_mut(self.setup.inputs.start, self.inputs.bytes() as u16);
             self.inputs.gather(&self.objects, area);
         }
+
         self.settle(controller, target);
         controller.set_state(target, 0);
         self.stepped_ns = self.stepped_ns.max(now_ns.saturating_sub(FREE_RUN_NS));
@@ -324,6 +341,7 @@ impl Firmware {
             controller.watchdog_until_ns = u64::MAX;
             self.model.outputs_lost(&mut self.objects);
         }
+
         self.hold(controller, target);
         self.state = target;
     }
@@ -356,6 +374,7 @@ impl Firmware {
                 && channel.length == length
                 && channel.mode == super::sync_channel::Mode::Mailbox
         };
+
         fits(to_device, boxes.to_device) && fits(to_main, boxes.to_main)
     }
 
@@ -370,12 +389,14 @@ impl Firmware {
                 channel.enabled && channel.start == area.start && usize::from(channel.length) == bytes
             }
         };
+
         if !fits(&self.setup.outputs, self.outputs.bytes()) {
             return Some(code::OUTPUT_SETUP);
         }
         if !fits(&self.setup.inputs, self.inputs.bytes()) {
             return Some(code::INPUT_SETUP);
         }
+
         let pulses = controller.sync_activation() & 3 == 3;
         (pulses && controller.sync_cycle_ns() == 0).then_some(code::CLOCK_SETUP)
     }

@@ -147,12 +147,14 @@ impl<'f> Iterator for Datagrams<'f> {
         if !self.more || rest.len() < DATAGRAM_HEADER + 2 {
             return None;
         }
+
         let (header, rest) = rest.split_at_mut(DATAGRAM_HEADER);
         let length_word = word(header, 6);
         let length = usize::from(length_word & LENGTH);
         if rest.len() < length + 2 {
             return None;
         }
+
         let (data, rest) = rest.split_at_mut(length);
         let (counter, rest) = rest.split_at_mut(2);
         self.more = length_word & MORE != 0;

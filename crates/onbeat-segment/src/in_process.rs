@@ -72,6 +72,7 @@ impl<C: Clock> Wire for InProcess<C> {
         if until <= now {
             return None;
         }
+
         let arrives = self.link.next_arrival().filter(|arrives| *arrives <= until);
         // A signal ends a wait early, and the caller's own deadline is looked at again.
         let _ = self.clock.sleep_until(arrives.unwrap_or(until));

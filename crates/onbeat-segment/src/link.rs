@@ -122,6 +122,7 @@ impl Link {
                     || DescriptionError::UnknownFaultDevice { fault: table.kind.clone(), device: name.clone() };
                 link.segment.find(name).ok_or_else(unknown)
             };
+
             let device = table.device.as_ref().map(find).transpose()?;
             let with = table.with.as_ref().map(find).transpose()?;
             let fault =
@@ -132,6 +133,7 @@ impl Link {
             let share = table.share.clamp(0.0, 1.0);
             link.plan.push(Planned { fault, from_ns, until_ns, share, begun: false, over: false });
         }
+
         Ok(link)
     }
 
@@ -162,6 +164,7 @@ impl Link {
             held: false,
             is_timed: false,
         };
+
         self.frames.extend((0..Self::ROOM).map(free));
         self
     }
@@ -221,6 +224,7 @@ impl Link {
             planned.until_ns = planned.until_ns.min(since_ns);
             planned.over |= !planned.begun;
         }
+
         self.advance(now);
         self.plan.clear();
     }
@@ -237,6 +241,7 @@ impl Link {
                 self.plan[number].over = !possible || fault.is_momentary();
                 self.note(now, fault, if possible { Happening::Begins } else { Happening::Impossible });
             }
+
             if self.plan[number].begun && !self.plan[number].over && until_ns <= since_ns {
                 self.segment.advance(Instant::from_ns(now.as_ns() - (since_ns - until_ns)));
                 if !fault.is_of_frames() {
@@ -246,6 +251,7 @@ impl Link {
                 self.note(now, fault, Happening::Ends);
             }
         }
+
         self.segment.advance(now);
     }
 
@@ -266,6 +272,7 @@ impl Link {
             self.counts.lost += 1;
             return;
         }
+
         let Some(place) = self.frames.iter().position(|frame| frame.arrives_ns == u64::MAX) else {
             self.counts.no_room += 1;
             return;
@@ -274,6 +281,7 @@ impl Link {
             self.counts.lost += 1;
             return;
         }
+
         let slot = &mut self.frames[place];
         slot.length = frame.len();
         slot.bytes[..frame.len()].copy_from_slice(frame);
@@ -283,10 +291,12 @@ impl Link {
             self.counts.swallowed += 1;
             return;
         };
+
         if fate.lost_behind {
             self.counts.lost += 1;
             return;
         }
+
         slot.nic = nic;
         slot.number = self.counts.sent;
         slot.arrives_ns = now.as_ns() + after_ns + fate.late_ns;
@@ -294,10 +304,12 @@ impl Link {
         if fate.held {
             slot.arrives_ns += HELD_NS;
         }
+
         self.damage(place, fate);
         if self.held > 0 {
             self.let_go(now.as_ns() + after_ns);
         }
+
         self.held += usize::from(fate.held);
         if fate.twice {
             self.copy(place);
@@ -320,6 +332,7 @@ impl Link {
         if fate.cut {
             slot.length = self.random.usize(14..slot.length.max(15));
         }
+
         if fate.flipped && slot.length > 14 {
             let at = self.random.usize(14..slot.length);
             slot.bytes[at] ^= 1 << self.random.u8(0..8);
@@ -335,6 +348,7 @@ impl Link {
             Ok(pair) => pair,
             Err(_) => return,
         };
+
         to.bytes[..from.length].copy_from_slice(&from.bytes[..from.length]);
         (to.length, to.nic, to.number, to.held) = (from.length, from.nic, from.number, false);
         to.is_timed = from.is_timed;
@@ -349,6 +363,7 @@ impl Link {
             if !begun || over || !fault.is_of_frames() || (share < 1.0 && self.random.f64() >= share) {
                 continue;
             }
+
             match fault {
                 Fault::Lose if self.random.bool() => fate.lost_before = true,
                 Fault::Lose => fate.lost_behind = true,
@@ -358,8 +373,10 @@ impl Link {
                 Fault::Truncate => fate.cut = true,
                 _ => fate.flipped = true,
             }
+
             self.note(now, fault, Happening::Befalls);
         }
+
         fate
     }
 
@@ -385,6 +402,7 @@ impl Link {
         let length = frame.length.min(buffer.len());
         buffer[..length].copy_from_slice(&frame.bytes[..length]);
         self.counts.received += 1;
+
         Some((frame.nic, length))
     }
 }

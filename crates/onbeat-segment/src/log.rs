@@ -87,6 +87,7 @@ impl<W: Write> FaultLog<W> {
             what: logged.what.word(),
             seed: self.seed,
         };
+
         let mut bytes = serde_json::to_vec(&line)?;
         bytes.push(b'\n');
         self.to.write_all(&bytes)
@@ -101,6 +102,7 @@ impl<W: Write> FaultLog<W> {
             Happening::Impossible => "cannot be: there is no such device or it has nothing of the kind",
             what => what.word(),
         };
+
         format!("frame {}: {}{of} {what}", logged.frame, words.kind)
     }
 

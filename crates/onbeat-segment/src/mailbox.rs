@@ -81,9 +81,11 @@ impl Mailbox {
                 written = self.serve(objects, state);
             }
         }
+
         if controller.events & event::REPEAT != 0 {
             self.repeat(controller);
         }
+
         self.send(controller);
         written
     }
@@ -92,21 +94,25 @@ impl Mailbox {
         if self.request.len() < HEADER {
             return None;
         }
+
         let length = usize::from(word(&self.request, 0));
         let (kind, counter) = (self.request[5] & 0x0f, self.request[5] >> 4 & 7);
         // The same counter twice is the same request twice; 0 does not take part in this.
         if counter != 0 && counter == self.heard {
             return None;
         }
+
         self.heard = counter;
         if HEADER + length > self.request.len() {
             self.refuse(INVALID_SIZE);
             return None;
         }
+
         if kind != COE || !self.has_coe {
             self.refuse(UNSUPPORTED_PROTOCOL);
             return None;
         }
+
         let mut reply = std::mem::take(&mut self.scratch);
         let answer = self.server.answer(objects, state, &self.request[HEADER..HEADER + length], &mut reply);
         if let Answer::Refused(detail) = answer {
@@ -118,6 +124,7 @@ impl Mailbox {
                 self.post(COE, &reply);
             }
         }
+
         self.scratch = reply;
         match answer {
             Answer::Written(index) => Some(index),
@@ -141,12 +148,14 @@ impl Mailbox {
         if self.waiting == QUEUE {
             return false;
         }
+
         self.counter = self.counter % 7 + 1;
         let mut counter = self.counter;
         if self.faults.wrong_counters > 0 {
             self.faults.wrong_counters -= 1;
             counter = (counter + 2) % 7 + 1;
         }
+
         let mail = &mut self.queue[(self.first + self.waiting) % QUEUE];
         mail.clear();
         mail.extend_from_slice(&(body.len() as u16).to_le_bytes());
@@ -164,10 +173,12 @@ impl Mailbox {
             }
             self.scratch = more;
         }
+
         let outbox = &controller.sync_managers[1];
         if self.waiting == 0 || outbox.full || !outbox.enabled {
             return;
         }
+
         std::mem::swap(&mut self.last_sent, &mut self.queue[self.first]);
         self.first = (self.first + 1) % QUEUE;
         self.waiting -= 1;

@@ -55,6 +55,7 @@ impl Parts {
             delay_ns: own.delay_ns,
             needs_outputs: own.needs_outputs,
         };
+
         let firmware = Firmware::new(setup, self.objects, self.model);
         for (area, bytes) in
             [(&firmware.setup.outputs, firmware.outputs.bytes()), (&firmware.setup.inputs, firmware.inputs.bytes())]
@@ -63,6 +64,7 @@ impl Parts {
                 channel.length = bytes as u16;
             }
         }
+
         let contents = Contents {
             identity: self.identity,
             name: &self.name,
@@ -78,6 +80,7 @@ impl Parts {
             ports: self.port_kinds,
             size: self.eeprom_bytes,
         };
+
         let eeprom = Eeprom::new(contents.image(), own.eeprom_ns);
         let mut controller = Controller::new(&own.chip, eeprom);
         controller.hold(0, (true, true));
@@ -99,6 +102,7 @@ pub(crate) fn common_objects(
             objects.value(index, title, (kind, access::READ), bytes);
         }
     };
+
     value(0x1000, "Device type", DataType::U32, &profile.to_le_bytes());
     value(0x1008, "Device name", text(name), name.as_bytes());
     value(0x1009, "Hardware version", text("simulated"), b"simulated");
@@ -106,18 +110,22 @@ pub(crate) fn common_objects(
     objects.object(0x1018, "Identity");
     objects.entry("Entries", DataType::U8, access::READ, &[4]);
     let numbers = [identity.vendor, identity.product, identity.revision, identity.serial];
+
     for (name, number) in ["Vendor id", "Product code", "Revision", "Serial number"].iter().zip(numbers) {
         objects.entry(name, DataType::U32, access::READ, &number.to_le_bytes());
     }
+
     objects.object(0x1c00, "SyncManager types");
     objects.entry("Entries", DataType::U8, access::READ, &[usages.len() as u8]);
     for (number, &usage) in (1..).zip(usages) {
         objects.entry(&format!("SyncManager {number}"), DataType::U8, access::READ, &[usage]);
     }
+
     for (index, name) in [(0x1c32, "Output synchronization"), (0x1c33, "Input synchronization")] {
         if objects.has(index) {
             continue;
         }
+
         objects.object(index, name);
         objects.entry("Entries", DataType::U8, access::READ, &[4]);
         objects.entry("Type", DataType::U16, access::BOTH, &[1, 0]);

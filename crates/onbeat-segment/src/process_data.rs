@@ -87,6 +87,7 @@ impl Mapped {
         if !rules.permit(objects, assignment, count) {
             return Err(abort::NOT_MAPPABLE);
         }
+
         for number in 1..=count {
             let pdo = objects.u16(objects.lookup(assignment, number)?.slot);
             let entries = objects.u8(objects.lookup(pdo, 0)?.slot);
@@ -95,6 +96,7 @@ impl Mapped {
                 self.add(objects, what).inspect_err(|_| self.bits = 0)?;
             }
         }
+
         Ok(())
     }
 
@@ -105,6 +107,7 @@ impl Mapped {
             if usize::from(entry.kind.bits()) != bits || self.whole.len().max(self.odd.len()) == MOST_VALUES {
                 return Err(abort::NOT_MAPPABLE);
             }
+
             if self.bits.is_multiple_of(8) && bits.is_multiple_of(8) {
                 let (at, bytes) = ((self.bits / 8) as u16, (bits / 8) as u16);
                 self.whole.push(Bytes { slot: entry.slot, at, bytes });
@@ -112,6 +115,7 @@ impl Mapped {
                 self.odd.push(Bits { slot: entry.slot, at: self.bits, bits });
             }
         }
+
         self.bits += bits;
         Ok(())
     }
@@ -121,9 +125,11 @@ impl Mapped {
         if area.len() < self.bytes() {
             return;
         }
+
         for link in &self.whole {
             copy_short(objects.raw_mut(link.slot, usize::from(link.bytes)), &area[link.place()]);
         }
+
         for link in &self.odd {
             let values = objects.raw_mut(link.slot, link.bits.div_ceil(8));
             for bit in 0..link.bits {
@@ -138,9 +144,11 @@ impl Mapped {
         if area.len() < self.bytes() {
             return;
         }
+
         for link in &self.whole {
             copy_short(&mut area[link.place()], objects.raw(link.slot, usize::from(link.bytes)));
         }
+
         for link in &self.odd {
             let values = objects.raw(link.slot, link.bits.div_ceil(8));
             for bit in 0..link.bits {

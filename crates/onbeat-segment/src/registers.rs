@@ -124,8 +124,10 @@ impl Access {
                 access.writable[at] = if own { 0 } else { writable };
                 at += 1;
             }
+
             block += 1;
         }
+
         access
     }
 }

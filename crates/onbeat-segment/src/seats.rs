@@ -35,15 +35,18 @@ impl Seats {
         for (device, _) in self.unplugged.iter().enumerate().filter(|(_, unplugged)| **unplugged) {
             go_past(&mut cables, self.seat[device]);
         }
+
         let mut device_in = vec![0; self.seat.len()];
         for (device, &seat) in self.seat.iter().enumerate() {
             device_in[seat] = device;
         }
+
         for end in cables.iter_mut().flat_map(|cable| &mut cable.ends) {
             if let End::Port { device, .. } = end {
                 *device = device_in[*device];
             }
         }
+
         cables
     }
 }
@@ -60,6 +63,7 @@ fn go_past(cables: &mut Vec<Cable>, seat: usize) {
         }
         !is_own
     });
+
     if let [first, second] = &own[..] {
         cables.push(Cable {
             ends: [far(first), far(second)],
@@ -86,10 +90,12 @@ impl Topology {
         if one.max(other) >= seats.seat.len() || one == other {
             return false;
         }
+
         let fits = |device: usize, seat: usize| seats.ports(seat).all(|port| has_port(device, port));
         if !fits(one, seats.seat[other]) || !fits(other, seats.seat[one]) {
             return false;
         }
+
         seats.seat.swap(one, other);
         self.lay();
         true
@@ -101,6 +107,7 @@ impl Topology {
         if seats.seat.get(device).is_none_or(|&seat| seats.ports(seat).count() > 2) {
             return false;
         }
+
         seats.unplugged[device] = unplugged;
         self.lay();
         true
@@ -133,6 +140,7 @@ mod tests {
             order.push(device);
             at = End::Port { device, port: 1 };
         }
+
         order
     }
 
@@ -173,6 +181,7 @@ mod tests {
             Cable { ends: [end(2, 1), end(3, 0)], delay_ns: 1, intact: true },
         ];
         let mut topology = Topology::new(4, cables);
+
         assert!(!topology.unplug(0, true));
         assert!(!topology.swap([0, 1], |device, port| device == 0 || port < 2));
         assert!(topology.swap([1, 2], |_, port| port < 2));

@@ -130,6 +130,7 @@ impl Segment {
             counter_offset: 0,
             short_ways: true,
         };
+
         segment.settle(touched::ADDRESS | touched::MAPPING | touched::PORTS);
         Ok(segment)
     }
@@ -168,15 +169,18 @@ impl Segment {
                 let off = datagram.working_counter().saturating_add_signed(self.counter_offset);
                 datagram.set_working_counter(off);
             }
+
             // The way of a frame does not change while it is on it.
             ports_touched |= bits & touched::PORTS;
             if bits & !touched::PORTS != 0 {
                 self.settle(bits & !touched::PORTS);
             }
         }
+
         if ports_touched != 0 {
             self.settle(ports_touched);
         }
+
         match self.routes[way].back {
             Some((back, after_ns)) => {
                 mark_returned(frame);
@@ -200,11 +204,13 @@ impl Segment {
             woke: false,
             short_ways: self.short_ways,
         };
+
         exchange.pass(datagram);
         let touched = exchange.touched;
         if exchange.woke {
             self.next_due_ns = self.next_due_ns.min(self.now_ns);
         }
+
         touched
     }
 
@@ -216,6 +222,7 @@ impl Segment {
         if self.next_due_ns > self.now_ns {
             return;
         }
+
         let mut bits = 0;
         self.next_due_ns = u64::MAX;
         for (device, due_ns) in self.devices.iter_mut().zip(&mut self.due_ns) {
@@ -226,6 +233,7 @@ impl Segment {
             }
             self.next_due_ns = self.next_due_ns.min(*due_ns);
         }
+
         if bits != 0 {
             self.settle(bits);
         }
@@ -245,16 +253,20 @@ impl Segment {
             for (device, port) in lost {
                 self.devices[device].controller.count_lost_link(port);
             }
+
             for (number, device) in self.devices.iter_mut().enumerate() {
                 device.controller.set_dl_status(self.topology.dl_status(number) | 0x03);
             }
+
             for (nic, route) in self.routes.iter_mut().enumerate() {
                 self.topology.walk(nic, route);
             }
         }
+
         if bits & touched::ADDRESS != 0 {
             self.stations.rebuild(&self.devices);
         }
+
         if bits & (touched::MAPPING | touched::PORTS) != 0 {
             for (mapping, route) in self.mappings.iter_mut().zip(&self.routes) {
                 rebuild_mappings(mapping, &self.devices, route);
@@ -332,6 +344,7 @@ impl Segment {
         else {
             return false;
         };
+
         let place = objects.raw_mut(slot, bytes);
         place.fill(0);
         let given = value.len().min(bytes);

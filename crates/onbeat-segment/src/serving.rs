@@ -75,6 +75,7 @@ pub fn serve<W: Write>(
             record(&mut beside.capture, now, &buffer[..length])?;
             link.send(if from == 0 { Nic::First } else { Nic::Second }, &buffer[..length], now);
         }
+
         let now = clock.now();
         while let Some((nic, length)) = link.receive_early(now, AT_ONCE_NS, &mut buffer) {
             if let Some(interface) = interfaces.get(usize::from(nic == Nic::Second)) {
@@ -82,6 +83,7 @@ pub fn serve<W: Write>(
             }
             record(&mut beside.capture, now, &buffer[..length])?;
         }
+
         // The devices work after the reply was sent, and not while the MainDevice waits for it.
         link.advance(clock.now());
         if let Some(orders) = &beside.orders {
@@ -91,6 +93,7 @@ pub fn serve<W: Write>(
             served.not_told += link.drain_log().filter(|line| log.try_send(*line).is_err()).count() as u64;
         }
     }
+
     Ok(served)
 }
 

@@ -74,6 +74,7 @@ fn setting() -> impl Strategy<Value = Written> {
             let [low, high] = start.to_le_bytes();
             (0x0800 + 8 * channel, vec![low, high, length, 0, kind, 0, enable, 0])
         });
+
     let other = prop_oneof![
         (0x1001..0x1003u16).prop_map(|station| (0x0010, station.to_le_bytes().to_vec())),
         prop_oneof![Just(2u8), Just(4), Just(8), Just(0x14), any::<u8>()].prop_map(|state| (0x0120, vec![state, 0])),
@@ -126,9 +127,11 @@ fn frame_of(datagrams: &[Written]) -> Vec<u8> {
         for word in [*address, *offset, data.len() as u16 | more, 0] {
             frame.extend(word.to_le_bytes());
         }
+
         frame.extend(data);
         frame.extend([0, 0]);
     }
+
     frame
 }
 
@@ -152,11 +155,13 @@ impl Twins {
             for (offset, data) in settings {
                 twins.frame(true, &[(5, 0x1001 + device, offset, data)]);
             }
+
             for state in [2, 4, 8] {
                 twins.frame(true, &[(5, 0x1001 + device, 0x0120, vec![state, 0])]);
                 twins.now_ns += 10_000;
             }
         }
+
         twins.frame(true, &[(12, 0, 0, vec![0; usize::from(logical)])]);
         assert!(u16::from(logical) <= LOGICAL, "{logical}");
         assert!((0..usize::from(DEVICES)).all(|device| twins.short.status(device).unwrap().al_state == 8));
@@ -171,9 +176,11 @@ impl Twins {
             let [low, high] = start.to_le_bytes();
             (0x0800 + 8 * channel, vec![low, high, length, 0, kind, 0, u8::from(length > 0), 0])
         };
+
         if has_mailbox {
             settings.extend([sync_manager(0, 0x1000, 128, 0x26), sync_manager(1, 0x1080, 128, 0x22)]);
         }
+
         let first = if has_mailbox { 2 } else { 0 };
         let areas = [(OUTPUTS, status.output_bytes as u8, 0x64, 2), (INPUTS, status.input_bytes as u8, 0x20, 1)];
         for (number, (start, length, kind, direction)) in (0..).zip(areas) {
@@ -183,6 +190,7 @@ impl Twins {
             settings.push((0x0600 + 16 * number, fmmu));
             *logical += length;
         }
+
         settings
     }
 
@@ -192,6 +200,7 @@ impl Twins {
         let mut short = frame_of(datagrams);
         let mut long = short.clone();
         let passages = [self.short.frame_from(nic, &mut short, now), self.long.frame_from(nic, &mut long, now)];
+
         assert_eq!(passages[0], passages[1], "{datagrams:x?}");
         assert_eq!(short, long, "{datagrams:x?}");
     }
@@ -216,6 +225,7 @@ impl Twins {
             }
             format!("{:?}", segment.devices)
         });
+
         assert!(short == long, "the devices differ");
     }
 }

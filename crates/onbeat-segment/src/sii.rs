@@ -74,14 +74,17 @@ impl<'c> Writer<'c> {
         if text.is_empty() || text.len() > MOST_STRINGS {
             return 0;
         }
+
         let known = self.strings.iter().position(|string| *string == text);
         if known.is_none() && self.strings.len() == MOST_STRINGS {
             return 0;
         }
+
         let place = known.unwrap_or_else(|| {
             self.strings.push(text);
             self.strings.len() - 1
         });
+
         (place + 1) as u8
     }
 
@@ -109,6 +112,7 @@ impl Contents<'_> {
             strings.push(string.len() as u8);
             strings.extend_from_slice(string.as_bytes());
         }
+
         writer.category(10, &strings);
         writer.category(30, &general);
         writer.category(40, self.fmmus);
@@ -121,6 +125,7 @@ impl Contents<'_> {
         writer.bytes.resize(size, 0xff);
         let kilobits = (size / 128 - 1) as u16;
         writer.bytes[0x7c..0x7e].copy_from_slice(&kilobits.to_le_bytes());
+
         writer.bytes
     }
 
@@ -129,16 +134,19 @@ impl Contents<'_> {
         for (word, bytes) in words.iter_mut().zip(self.configuration.as_chunks::<2>().0) {
             *word = u16::from_le_bytes(*bytes);
         }
+
         words[4] = self.identity.alias;
         let identity = &self.identity;
         for (at, value) in [identity.vendor, identity.product, identity.revision, identity.serial].iter().enumerate() {
             (words[8 + 2 * at], words[9 + 2 * at]) = (*value as u16, (*value >> 16) as u16);
         }
+
         words[0x14..0x18].copy_from_slice(&self.bootstrap);
         if let Some(Mailboxes { to_device, to_main, coe }) = self.mailboxes {
             words[0x18..0x1c].copy_from_slice(&[to_device.0, to_device.1, to_main.0, to_main.1]);
             words[0x1c] = if coe == 0 { 0 } else { 0x0004 };
         }
+
         words[0x3f] = 1;
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         bytes[14] = checksum(&bytes[..14]);
@@ -173,10 +181,12 @@ impl Contents<'_> {
             let [flags, more_flags] = one.flags.to_le_bytes();
             let name = writer.string(&pdo.name);
             bytes.extend_from_slice(&[low, high, count, one.channel, 0, name, flags, more_flags]);
+
             for entry in &entries[1..=usize::from(count)] {
                 bytes.extend_from_slice(&self.pdo_entry(writer, self.objects.u32(entry.slot)));
             }
         }
+
         bytes
     }
 
@@ -201,5 +211,6 @@ fn clock<'w>(writer: &mut Writer<'w>, modes: &'w [ClockMode]) -> Vec<u8> {
         (told[18], told[19]) = (writer.string(&mode.name), writer.string(&mode.description));
         bytes.extend_from_slice(&told);
     }
+
     bytes
 }

@@ -75,6 +75,7 @@ impl SyncChannel {
         self.triggers_watchdog = registers[4] & 0x40 != 0;
         self.repeat_request = registers[6] & 0x02 != 0;
         self.enabled = registers[6] & 0x01 != 0 && self.length > 0;
+
         if !self.enabled {
             self.full = false;
             self.open = false;
@@ -118,12 +119,14 @@ impl SyncChannel {
         if address == self.start {
             self.open = true;
         }
+
         if !self.open {
             return Touch::Refused;
         }
         if address - self.start + 1 < self.length {
             return Touch::Allowed;
         }
+
         self.open = false;
         self.complete();
         Touch::Completed
@@ -167,6 +170,7 @@ mod tests {
         for address in 0x1000..0x1003 {
             assert_eq!(channel.touch(address, Direction::Write), Touch::Allowed);
         }
+
         assert_eq!(channel.status() & 8, 0);
         assert_eq!(channel.touch(0x1003, Direction::Write), Touch::Completed);
         assert_eq!(channel.status() & 8, 8);

@@ -103,6 +103,7 @@ impl Topology {
                 }
             }
         }
+
         self.cables = cables;
     }
 
@@ -119,6 +120,7 @@ impl Topology {
                 if state.link && !link {
                     lost(device, port);
                 }
+
                 let control = devices.loop_control(device, port);
                 state.latched = control == 1 && (state.latched || state.link && !link);
                 state.link = link;
@@ -149,6 +151,7 @@ impl Topology {
             status |= u16::from(!port.open) << (8 + 2 * number);
             status |= u16::from(port.link && port.open) << (9 + 2 * number);
         }
+
         status
     }
 
@@ -180,6 +183,7 @@ impl Topology {
         if !self.ports[device][port].open {
             return None;
         }
+
         let mut at = port;
         for _ in 0..4 {
             if at == 0 {
@@ -187,15 +191,18 @@ impl Topology {
                 if route.place[device].is_some() {
                     return None;
                 }
+
                 route.place[device] = Some(route.order.len());
                 route.order.push(Stop { device, after_ns: *elapsed_ns });
                 *elapsed_ns += PROCESSING_NS - FORWARDING_NS;
             }
+
             at = AFTER[at];
             if self.ports[device][at].open {
                 break;
             }
         }
+
         *elapsed_ns += FORWARDING_NS;
         // An open port without a link swallows what leaves by it.
         self.ports[device][at].link.then(|| self.far_end(End::Port { device, port: at }))?
@@ -206,6 +213,7 @@ impl Topology {
             End::Nic(_) => self.cables.iter().position(|cable| cable.ends.contains(&end))?,
             End::Port { device, port } => self.plugs[device][port]?,
         };
+
         let cable = &self.cables[number];
         let far = if cable.ends[0] == end { cable.ends[1] } else { cable.ends[0] };
         cable.intact.then_some((far, cable.delay_ns))
@@ -279,6 +287,7 @@ mod tests {
         cables[2].intact = false;
         let mut topology = Topology::new(4, cables);
         let route = route(&mut topology, 0);
+
         assert_eq!((order(&route), route.back.is_some()), (vec![0, 1], true));
         assert_eq!(topology.dl_status(1) >> 4 & 0x0f, 0b0001);
         assert_eq!(topology.dl_status(1) >> 8 & 0x0f, 0b0110);
@@ -290,6 +299,7 @@ mod tests {
         cables.push(cable([port(2, 1), End::Nic(1)]));
         let mut topology = Topology::new(3, cables);
         let (there, back) = (route(&mut topology, 0), route(&mut topology, 1));
+
         assert_eq!((order(&there).as_slice(), there.back.map(|(nic, _)| nic)), ([0, 1, 2].as_slice(), Some(1)));
         assert_eq!((order(&back).as_slice(), back.back.map(|(nic, _)| nic)), ([].as_slice(), Some(0)));
         topology.cables[1].intact = false;

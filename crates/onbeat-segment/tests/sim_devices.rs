@@ -34,6 +34,7 @@ impl Joint {
         );
         let mut world = World::line(&kind, 1);
         world.bring_up(0x1001, 128, 0);
+
         Self { world, control: 0, mode, position: 0, velocity: 0, torque: 0 }
     }
 
@@ -46,6 +47,7 @@ impl Joint {
         image.extend_from_slice(&self.torque.to_le_bytes());
         image.resize(13, 0);
         let answer = self.world.logical(Command::Lrw, 0, &image);
+
         assert_eq!(answer.count, 3);
         let at = |from: usize| answer.data[from..from + 4].try_into().unwrap();
         Shown {
@@ -84,6 +86,7 @@ fn cyclic_position_follows_a_moving_target() {
         let shown = joint.cycle();
         worst = worst.max((shown.position - joint.position).abs());
     }
+
     assert!(worst < 1_000, "{worst} increments behind at 30 per cycle");
     let shown = joint.run(500);
     assert!((shown.position - joint.position).abs() <= 20, "{shown:?}");
@@ -99,6 +102,7 @@ fn cyclic_velocity_and_torque_move_the_shaft() {
     let mut joint = Joint::enabled(10, "");
     joint.torque = 100;
     let shown = joint.run(50);
+
     assert!((shown.torque - 100).abs() <= 1 && shown.velocity > 0, "{shown:?}");
 }
 
@@ -109,11 +113,13 @@ fn profile_position_is_acknowledged_keeps_its_limits_and_arrives() {
     joint.control = 0x1f;
     assert_ne!(joint.run(2).status & 0x1000, 0, "acknowledged");
     joint.control = 0x0f;
+
     assert_eq!(joint.run(2).status & 0x1400, 0, "acknowledgement withdrawn, on the way");
     let mut fastest = 0;
     for _ in 0..1_500 {
         fastest = fastest.max(joint.cycle().velocity);
     }
+
     let shown = joint.cycle();
     assert!((shown.position - 50_000).abs() <= 66, "{shown:?}");
     assert_ne!(shown.status & 0x0400, 0, "target reached");
@@ -130,6 +136,7 @@ fn a_relative_set_point_counts_from_the_last_one() {
         joint.control = 0x0f;
         joint.run(600);
     }
+
     assert!((joint.cycle().position - 2_000).abs() <= 66);
 }
 
@@ -142,6 +149,7 @@ fn profile_velocity_ramps_and_halts() {
     assert_ne!(joint.run(500).status & 0x0400, 0, "target reached");
     joint.control = 0x010f;
     let shown = joint.run(500);
+
     assert_eq!((shown.velocity.abs() < 655, shown.status & 0x0400 != 0), (true, true), "halted: {shown:?}");
 }
 
@@ -161,6 +169,7 @@ fn homing_here_makes_this_place_the_zero() {
         joint.position = cycle * 50;
         joint.cycle();
     }
+
     assert!(joint.run(200).position > 19_000);
     joint.mode = 6;
     joint.control = 0x1f;
@@ -176,6 +185,7 @@ fn homing_to_the_lower_end_of_the_travel_finds_it() {
     joint.control = 0x1f;
     assert_eq!(joint.run(5).status & 0x1400, 0, "on its way");
     let shown = joint.run(2_000);
+
     assert_eq!(shown.status & 0x3000, 0x1000, "attained: {:#06x}", shown.status);
     assert!(shown.position.abs() < 2_000, "{shown:?}");
 }
@@ -196,6 +206,7 @@ fn a_target_too_far_away_is_a_following_error_with_its_emergency() {
     assert_eq!(shown.status & 0x4f, 0x08, "fault: {:#06x}", shown.status);
     assert_eq!(joint.object(0x603f), 0x8611);
     let mail = joint.world.fetch(0x1001).expect("an emergency");
+
     assert_eq!((&mail[..5], mail.len()), ([0x00, 0x10, 0x11, 0x86, 0x21].as_slice(), 10));
     assert!(shown.velocity.abs() < 1_000, "it stands: {shown:?}");
     joint.control = 0x80;
@@ -212,6 +223,7 @@ fn quick_stop_brakes_and_switches_off_or_stays_as_its_option_says() {
         joint.run(600);
         joint.control = 0x0b;
         let braking = joint.run(3);
+
         assert_eq!(braking.status & 0x6f, 0x07, "quick stop active: {braking:?}");
         let shown = joint.run(400);
         assert_eq!(shown.status & 0x6f, state, "option {option}");
@@ -225,6 +237,7 @@ fn a_drive_that_loses_its_process_data_stops_with_a_fault() {
     joint.velocity = 100_000;
     joint.run(300);
     joint.world.wait_ns(500_000_000);
+
     assert_eq!(joint.world.read(0x1001, 0x0130, 1).data, [0x14]);
     assert_eq!(joint.object(0x6041) & 0x4f, 0x08);
     assert_eq!(joint.object(0x603f), 0x7500);
@@ -243,6 +256,7 @@ fn limits_of_torque_and_travel_are_kept_and_shown() {
         joint.position = cycle * 10;
         joint.cycle();
     }
+
     assert!((joint.cycle().position - 1_000).abs() <= 20);
 }
 
@@ -256,6 +270,7 @@ fn pulses_take_the_outputs_over_at_their_own_time() {
     world.write(0x1001, 0x0990, &start.to_le_bytes());
     world.write(0x1001, 0x0981, &[3]);
     world.ask_state(0x1001, 4);
+
     assert_eq!(world.ask_state(0x1001, 8), (8, 0));
     world.wait_ns(5_000_000);
     let next = world.read(0x1001, 0x0990, 8).quad();
@@ -266,6 +281,7 @@ fn pulses_take_the_outputs_over_at_their_own_time() {
     world.logical(Command::Lrw, 0, &image);
     world.wait_ns(100_000);
     world.logical(Command::Lrw, 0, &image);
+
     assert_eq!(world.segment.value(0, 0x6040, 0), Some([0, 0].as_slice()), "not before the pulse");
     world.wait_ns(400_000);
     let shown = world.logical(Command::Lrw, 0, &image);
@@ -283,6 +299,7 @@ fn sensors_give_their_values() {
     world.wait_ns(1_000_000);
     let data = world.logical(Command::Lrd, 0, &[0; 28]).data;
     let value = |axis: usize| f32::from_le_bytes(data[4 * axis..4 * axis + 4].try_into().unwrap());
+
     assert_eq!([value(2), value(3), value(5)], [-300.0, 1.0, 3.0]);
 }
 
@@ -293,6 +310,7 @@ fn analogue_inputs_show_what_is_set_and_outputs_go_to_zero_when_process_data_sto
     world.segment.set_value(0, 0x6000, 2, &(-5i16).to_le_bytes());
     world.logical(Command::Lrw, 0, &[1, 0, 2, 0]);
     let answer = world.logical(Command::Lrw, 0, &[1, 0, 2, 0]);
+
     assert_eq!(&answer.data[2..], (-5i16).to_le_bytes());
     assert_eq!(world.segment.value(0, 0x7000, 2), Some([2, 0].as_slice()));
     world.wait_ns(200_000_000);
@@ -309,6 +327,7 @@ fn a_file_that_makes_no_segment_says_why() {
     assert!(why("").contains("no device"));
     assert!(why("[types.t]\nkind = \"lathe\"\n").contains("lathe"));
     let with = |devices: &str| why(&format!("{DRIVE}{devices}"));
+
     assert!(with("[[devices]]\ntype = \"t\"\nnames = [\"a\", \"a\"]\n").contains("two devices"));
     assert!(with("[[devices]]\ntype = \"t\"\nname = \"a\"\nafter = \"b\"\n").contains("no earlier device"));
     let forked =
@@ -329,5 +348,6 @@ fn the_humanoid_has_48_drives_8_io_devices_and_3_inertial_units() {
         .map(|s| (s.output_bytes, s.input_bytes))
         .collect();
     let count = |size| sizes.iter().filter(|&&one| one == size).count();
+
     assert_eq!((count((8, 12)), count((1, 1)), count((0, 24)), sizes.len()), (48, 8, 3, 59));
 }

@@ -42,6 +42,7 @@ fn eeprom(world: &mut World) -> Vec<u8> {
         assert_eq!(world.write(0x1001, 0x0502, &[0, 1, low, high, 0, 0]), 1);
         bytes.extend(world.read(0x1001, 0x0508, 8).data);
     }
+
     bytes
 }
 
@@ -61,6 +62,7 @@ fn a_drive_from_an_esi_file_has_the_eeprom_of_the_same_drive_told_in_toml() {
     assert_eq!((second.order.as_str(), second.name.as_str()), ("joint", "knee"));
     let bits =
         |pdos: &[SiiPdo]| pdos.iter().flat_map(|pdo| &pdo.entries).map(|entry| u32::from(entry.bits)).sum::<u32>();
+
     assert_eq!((bits(&second.outputs), bits(&second.inputs)), (64, 96));
     assert_eq!(
         second.sync_managers.iter().map(|one| (one.usage, one.length)).collect::<Vec<_>>(),
@@ -77,11 +79,13 @@ fn the_eeprom_of_every_kind_of_device_is_decoded_to_what_the_device_is() {
         let file = if device == "joint" { "servo.xml" } else { "terminals.xml" };
         format!("esi = \"{file}\"\ndevice = \"{device}\"")
     });
+
     for keys in kinds.iter().chain(&files) {
         let description = one(keys);
         let bytes = eeprom(&mut world(&description));
         let sii = Sii::decode(&bytes).unwrap_or_else(|why| panic!("{keys}: {why}"));
         let device = &Layout::of(&description).unwrap().devices[0];
+
         assert_eq!((sii.vendor, sii.product, sii.revision), (device.vendor, device.product, device.revision), "{keys}");
         let values = |pdos: &[SiiPdo]| {
             let assigned = pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).flat_map(|pdo| &pdo.entries);
@@ -90,6 +94,7 @@ fn the_eeprom_of_every_kind_of_device_is_decoded_to_what_the_device_is() {
                 .map(|entry| (entry.index, entry.entry, u16::from(entry.bits)))
                 .collect()
         };
+
         let told: [Vec<(u16, u8, u16)>; 2] = [values(&sii.outputs), values(&sii.inputs)];
         let mapped = [&device.output_values, &device.input_values]
             .map(|values| values.iter().map(|value| (value.index, value.entry, value.bits)).collect::<Vec<_>>());
@@ -97,6 +102,7 @@ fn the_eeprom_of_every_kind_of_device_is_decoded_to_what_the_device_is() {
         let length = |usage| {
             sii.sync_managers.iter().filter(|one| one.usage == usage).map(|one| usize::from(one.length)).sum::<usize>()
         };
+
         assert_eq!((length(3), length(4)), (device.outputs.len(), device.inputs.len()), "{keys}");
         assert_eq!(sii.protocols == 4, length(1) > 0, "{keys}");
     }
@@ -118,6 +124,7 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
         let group = group.into_safe_op(&main_device).await?;
         group.into_op(&main_device).await
     };
+
     let group = wire.run(&mut tx, &mut rx, up).expect("all devices reach OP");
     let lengths: Vec<(usize, usize)> =
         group.iter(&main_device).map(|device| (device.outputs_raw().len(), device.inputs_raw().len())).collect();
@@ -128,6 +135,7 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
         let seen = wire.run(&mut tx, &mut rx, group.tx_rx(&main_device)).expect("a cycle");
         assert_eq!((cycle, seen.working_counter), (cycle, 3 + 3 + 3 + 1));
     }
+
     let layout = Layout::of(&description).unwrap();
     let kinds: Vec<DeviceKind> = layout.devices.iter().map(|device| device.kind).collect();
     assert_eq!(kinds, [DeviceKind::Drive, DeviceKind::Drive, DeviceKind::Digital, DeviceKind::Analogue]);
@@ -147,12 +155,14 @@ fn a_drive_from_an_esi_file_is_switched_on_and_follows_its_target() {
             world.logical(Command::Lrw, 0, &image);
         }
     }
+
     let mut seen = Vec::new();
     for step in 1..=1_000i32 {
         image[2..6].copy_from_slice(&(step * 4).to_le_bytes());
         world.wait_ns(990_000);
         seen = world.logical(Command::Lrw, 0, &image).data;
     }
+
     assert_eq!(u16::from_le_bytes([seen[0], seen[1]]) & 0x6f, 0x27, "operation enabled");
     let position = i32::from_le_bytes([seen[2], seen[3], seen[4], seen[5]]);
     assert!((position - 4_000).abs() < 400, "{position}");
@@ -172,9 +182,11 @@ fn objects_of_the_dictionary_have_their_names_types_rights_and_values() {
     assert_eq!(world.download(0x1001, 0x2001, 1, &[9, 0]), Ok(()));
     assert_eq!(world.download(0x1001, 0x2001, 5, b"B"), Err(0x0601_0002));
     assert_eq!(world.download(0x1001, 0x2000, 1, &[1, 0, 0, 0]), Ok(()));
+
     for state in [4, 8] {
         assert_eq!(world.ask_state(0x1001, state), (state, 0));
     }
+
     assert_eq!(world.download(0x1001, 0x2000, 1, &[1, 0, 0, 0]), Err(0x0800_0022), "writable in PREOP alone");
 }
 
@@ -186,15 +198,18 @@ fn inputs_of_other_devices_are_what_is_set_and_outputs_what_was_sent() {
     world.sync_manager(0x1001, 1, (0x1000, 1, 0x00));
     world.fmmu(0x1001, 0, 0, (1, 0x0f00, 2));
     world.fmmu(0x1001, 1, 0, (1, 0x1000, 1));
+
     for state in [2, 4, 8] {
         assert_eq!(world.ask_state(0x1001, state), (state, 0));
     }
+
     assert!(world.segment.set_value(0, 0x6000, 2, &[1]) && world.segment.set_value(0, 0x6000, 17, &[1]));
     for _ in 0..2 {
         world.wait_ns(1_000_000);
         let answer = world.logical(Command::Lrw, 0, &[0b1010]);
         assert_eq!(answer.count, 3);
     }
+
     world.wait_ns(1_000_000);
     assert_eq!(world.logical(Command::Lrw, 0, &[0b1010]).data, [0b1_0010]);
     let outputs: Vec<&[u8]> = (1..=4).map(|entry| world.segment.value(0, 0x7000, entry).unwrap()).collect();
@@ -207,12 +222,14 @@ fn of_several_revisions_the_newest_is_taken_unless_the_file_says_which() {
         let keys = format!("esi = \"terminals.xml\"\n{keys}");
         Layout::of(&one(&keys)).unwrap().devices[0].revision
     };
+
     assert_eq!(revision("device = \"gauge\""), 2);
     assert_eq!(revision("device = \"gauge\"\nrevision = 1"), 1);
     assert_eq!(revision("device = \"Gauge, first revision\""), 1);
     assert_eq!(revision("product = 0x21"), 2);
     let all = Description::from_esi(TERMINALS.as_bytes(), "terminals.xml", &[]).unwrap();
     let names: Vec<String> = Layout::of(&all).unwrap().devices.iter().map(|one| one.name.clone()).collect();
+
     assert_eq!(names, ["four-in-four-out", "gauge"]);
     let twice = Description::from_esi(TERMINALS.as_bytes(), "t", &["gauge".to_owned(), "gauge".to_owned()]).unwrap();
     assert_eq!(Segment::of(&twice).unwrap().len(), 2);
@@ -246,6 +263,7 @@ fn pdos_that_exclude_each_other_or_leave_a_mandatory_one_out_keep_a_device_from_
                 0,
             ]);
             mail.resize(256, 0);
+
             assert_eq!(world.write(0x1001, 0x1000, &mail), 1);
             assert_eq!(world.read(0x1001, 0x1200, 192).data[8], 0x60);
         };
@@ -306,17 +324,20 @@ fn a_choice_that_fits_none_or_several_lists_those_there_are() {
         let text = format!("[types.t]\n{keys}\n[[devices]]\ntype = \"t\"\nname = \"a\"\n");
         Description::from_toml_with(&text, |_| Ok(TERMINALS.into())).unwrap_err().to_string()
     };
+
     let none = why("esi = \"t.xml\"\ndevice = \"pump\"");
     assert!(
         none.contains("it has no device \"pump\"; it has \"four-in-four-out\" (product 0x20, revision 0x10000)"),
         "{none}"
     );
     let several = why("esi = \"t.xml\"");
+
     assert!(several.contains("the file fits several devices; add device, product or revision"), "{several}");
     let twice = why("esi = \"t.xml\"\nports = 3");
     assert!(twice.contains("comes from an ESI file, which tells its ports"), "{twice}");
     let text = "[types.t]\nesi = \"t.xml\"\n[[devices]]\ntype = \"t\"\nname = \"a\"\n";
     let alone = Segment::from_toml(text).unwrap_err().to_string();
+
     assert!(alone.contains("cannot read t.xml: the segment's text was given without the files beside it"), "{alone}");
     let neither = Segment::from_toml("[types.t]\n[[devices]]\ntype = \"t\"\nname = \"a\"\n").unwrap_err().to_string();
     assert!(neither.contains("type \"t\" says neither what kind it is nor which ESI file it is from"), "{neither}");
@@ -334,6 +355,7 @@ fn a_file_in_an_older_encoding_and_one_that_names_its_esi_file_are_read() {
         world
     }))
     .unwrap();
+
     assert_eq!(sii.name, "Gelenk \u{fc}ber");
     let file = folder().join("line.toml");
     let layout = Layout::of(&Description::from_file(&file).unwrap()).unwrap();

@@ -17,6 +17,7 @@ fn ethercrab_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_
         let group = group.into_safe_op(&main_device).await?;
         group.into_op(&main_device).await
     };
+
     let group = wire.run(&mut tx, &mut rx, up).expect("all devices reach OP");
     assert_eq!(group.len(), 59);
     println!("{} frames to OP", wire.frames.get());
@@ -28,5 +29,6 @@ fn ethercrab_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_
         let seen = wire.run(&mut tx, &mut rx, group.tx_rx(&main_device)).expect("a cycle");
         assert_eq!((cycle, seen.working_counter), (cycle, expected));
     }
+
     assert!((0..59).all(|device| segment.status(device).is_some_and(|status| status.al_state == 8)));
 }

@@ -33,6 +33,7 @@ impl Traffic {
         while let Some((_, length)) = self.link.receive(Instant::from_ns(self.now_ns), &mut buffer) {
             back.push((buffer[17], if length == frame.len() { last_count(&buffer[..length]) } else { u16::MAX }));
         }
+
         back
     }
 
@@ -74,6 +75,7 @@ fn a_share_of_frames_is_lost_and_which_ones_depends_on_the_seed() {
             Traffic::with(&format!("{}[segment]\nseed = {seed}\n", fault("kind = \"lose\"\nshare = 0.2")));
         traffic.cycles(200).iter().map(Vec::is_empty).collect::<Vec<bool>>()
     };
+
     let first = lost(1);
     let count = first.iter().filter(|lost| **lost).count();
     assert!((20..=60).contains(&count), "{count} of 200 at a share of 0.2");
@@ -112,6 +114,7 @@ fn a_flipped_bit_is_one_bit() {
         let (_, length) = link.receive(Instant::from_ns(now_ns + 1_000_000), &mut buffer).unwrap();
         back.push(buffer[..length].to_vec());
     }
+
     let differing: u32 = back[0].iter().zip(&back[1]).map(|(a, b)| (a ^ b).count_ones()).sum();
     assert_eq!(differing, 1);
 }
@@ -123,6 +126,7 @@ fn faults_can_be_injected_and_healed_while_frames_pass() {
     traffic.link.inject(Fault::Cut { device: 1 }, Instant::from_ns(traffic.now_ns), None, 1.0);
     assert_eq!(traffic.cycle(), [(1, 1)]);
     traffic.link.inject(Fault::Lose, Instant::from_ns(traffic.now_ns), None, 1.0);
+
     assert_eq!(traffic.cycle(), []);
     traffic.link.heal(Instant::from_ns(traffic.now_ns));
     assert_eq!(traffic.cycle(), [(3, 3)]);
@@ -137,6 +141,7 @@ fn a_fault_that_cannot_be_is_told_and_a_wrong_file_is_refused() {
         let text = format!("{DIGITAL}[[devices]]\ntype = \"t\"\nname = \"a\"\n{faults}");
         Link::from_toml(&text).unwrap_err().to_string()
     };
+
     assert!(why(&fault("kind = \"curse\"")).contains("curse"));
     assert!(why(&fault("kind = \"cut\"\ndevice = \"z\"")).contains("\"z\""));
     assert!(why(&fault("kind = \"cut\"")).contains("wants a device"));
@@ -150,6 +155,7 @@ fn a_working_counter_is_off_for_one_device_or_for_all() {
     assert!(world.segment.begin(&Fault::CounterOff { device: Some(1), by: -1 }));
     assert_eq!(world.send(Command::Brd, 0, 0, &[0]).count, 2);
     world.segment.end(&Fault::CounterOff { device: Some(1), by: -1 });
+
     assert!(world.segment.begin(&Fault::CounterOff { device: None, by: 4 }));
     assert_eq!(world.send(Command::Brd, 0, 0, &[0]).count, 7);
     assert_eq!(world.send(Command::Nop, 0, 0, &[0]).count, 0, "what nobody answers stays 0");
@@ -164,6 +170,7 @@ fn beyond_a_cut_nobody_answers_and_after_it_heals_the_devices_are_as_they_were()
     assert_eq!(world.read(0x1002, 0x0110, 2).word() & 0x0020, 0, "no link at port 1");
     assert_eq!(world.read(0x1002, 0x0310, 4).data, [0, 1, 0, 0], "one link lost there");
     world.segment.end(&Fault::Cut { device: 2 });
+
     assert_eq!(world.send(Command::Brd, 0, 0, &[0]).count, 4);
     assert_eq!(world.read(0x1003, 0x0010, 2).word(), 0x1003, "the station address was kept");
 }
@@ -176,6 +183,7 @@ fn a_device_without_power_cuts_the_line_and_comes_back_in_init() {
     assert_eq!(world.send(Command::Brd, 0, 0, &[0]).count, 1);
     world.wait_ns(50_000_000);
     world.segment.end(&Fault::PowerOff { device: 1 });
+
     assert_eq!(world.send(Command::Brd, 0, 0, &[0]).count, 3);
     assert_eq!(world.read(0x1002, 0x0010, 2).count, 0, "its address is gone");
     assert_eq!(world.send(Command::Aprd, 0xffff, 0x0130, &[0; 2]).word(), 1);
@@ -196,8 +204,10 @@ fn a_cut_ring_is_served_from_both_ends() {
             let (back, length) = link.receive(Instant::from_ns(now_ns + 1_000_000), &mut buffer).unwrap();
             seen.push((back, last_count(&buffer[..length])));
         }
+
         seen
     };
+
     assert_eq!(both(&mut link, 1_000), [(Nic::Second, 3), (Nic::First, 0)]);
     link.segment_mut().begin(&Fault::Cut { device: 1 });
     assert_eq!(both(&mut link, 2_000_000), [(Nic::First, 1), (Nic::Second, 2)]);
@@ -223,6 +233,7 @@ fn a_state_is_refused_or_comes_late() {
     assert_eq!(world.ask_state(0x1001, 2), (0x11, 0x0047));
     world.segment.end(&refusal);
     world.segment.begin(&Fault::SlowState { device: 0, by_ns: 1_000_000 });
+
     assert_eq!(world.ask_state(0x1001, 0x12), (1, 0));
     world.wait_ns(1_000_000);
     assert_eq!(world.read(0x1001, 0x0130, 2).word(), 2);
@@ -235,6 +246,7 @@ fn an_eeprom_is_stuck_spoilt_or_blank_until_it_is_not() {
         world.write(0x1001, 0x0502, &[0, 1, 8, 0, 0, 0]);
         (world.read(0x1001, 0x0502, 2).word() & 0x8800, world.read(0x1001, 0x0508, 4).long())
     };
+
     for (fault, seen) in [
         (Fault::SiiChecksum { device: 0 }, (0x0800, 0xf1c7_1005)),
         (Fault::SiiBlank { device: 0 }, (0x0000, 0xffff_ffff)),
@@ -255,6 +267,7 @@ fn a_mailbox_is_mute_loses_replies_miscounts_and_aborts() {
     world.ask_state(0x1001, 2);
     let request = [0x00, 0x20, 0x40, 0x18, 0x10, 1, 0, 0, 0, 0];
     world.segment.begin(&Fault::MailMute { device: 0 });
+
     assert!(world.mail(0x1001, &request));
     assert_eq!(world.fetch(0x1001), None);
     world.segment.end(&Fault::MailMute { device: 0 });
@@ -269,6 +282,7 @@ fn a_mailbox_is_mute_loses_replies_miscounts_and_aborts() {
         assert!(world.mail(0x1001, &request));
         counters.push(world.fetch_whole(0x1001).unwrap()[5] >> 4);
     }
+
     assert_ne!(counters[0], before % 7 + 1);
     assert_eq!(counters[1], (before + 1) % 7 + 1);
     world.segment.begin(&Fault::MailAbort { device: 0, code: 0x0504_0000 });
@@ -284,6 +298,7 @@ fn an_emergency_comes_unasked_and_before_the_reply() {
     assert!(world.segment.begin(&Fault::Emergency { device: 0, code: 0x4310 }));
     assert!(world.mail(0x1001, &[0x00, 0x20, 0x40, 0x18, 0x10, 1, 0, 0, 0, 0]));
     let first = world.fetch(0x1001).unwrap();
+
     assert_eq!(&first[..4], [0x00, 0x10, 0x10, 0x43]);
     assert_eq!(world.fetch(0x1001).unwrap()[..3], [0x00, 0x30, 0x43]);
 }
@@ -298,12 +313,14 @@ fn a_clock_jumps_and_is_brought_back() {
         }
         world.read(0x1002, 0x092c, 4).long() & 0x7fff_ffff
     };
+
     world.send(Command::Bwr, 0, 0x0900, &[0; 4]);
     let reference = world.read(0x1001, 0x0918, 8).quad();
     let local = world.read(0x1002, 0x0918, 8).quad();
     world.write(0x1002, 0x0920, &reference.wrapping_sub(local).to_le_bytes());
     assert!(run(&mut world, 500) < 100);
     world.segment.begin(&Fault::ClockStep { device: 1, by_ns: 50_000 });
+
     assert!(run(&mut world, 3) > 1_000);
     assert!(run(&mut world, 1_500) < 100);
 }
@@ -318,12 +335,14 @@ fn frozen_process_data_keep_their_values_and_the_working_counter() {
         assert_eq!(answer.count, 3);
         answer.data[0]
     };
+
     cycle(&mut world, 1);
     assert_eq!(cycle(&mut world, 2), 1);
     world.segment.begin(&Fault::Freeze { device: 0 });
     assert_eq!((cycle(&mut world, 3), cycle(&mut world, 4)), (1, 1));
     world.segment.end(&Fault::Freeze { device: 0 });
     cycle(&mut world, 5);
+
     assert_eq!(cycle(&mut world, 6), 5);
 }
 
@@ -386,6 +405,7 @@ proptest! {
         for station in 0x1001..=0x1003u16 {
             world.bring_up(station, 128, u32::from(station) * 16);
         }
+
         let mut link = Link::to(world.segment);
         let mut now_ns = world.now_ns;
         let mut buffer = [0; 1514];
@@ -397,6 +417,7 @@ proptest! {
                 1 => link.heal(now),
                 _ => link.send(Nic::First, &frame, now),
             }
+
             while link.receive(now, &mut buffer).is_some() {}
         }
     }

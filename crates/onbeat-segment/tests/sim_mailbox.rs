@@ -41,6 +41,7 @@ fn refusals_carry_the_abort_codes_of_the_standard() {
     assert_eq!(world.download(0x1001, 0x6041, 0, &[0; 2]), Err(0x0601_0002), "read only");
     assert_eq!(world.download(0x1001, 0x6040, 0, &[0; 4]), Err(0x0607_0010), "length");
     world.ask_state(0x1001, 4);
+
     assert_eq!(world.download(0x1001, 0x1c12, 0, &[0]), Err(0x0800_0022), "state");
 }
 
@@ -59,6 +60,7 @@ fn whole(world: &mut World, index: u16, from: u8) -> Vec<u8> {
     if reply[0] & 2 != 0 {
         return reply[4..8 - usize::from(reply[0] >> 2 & 3)].to_vec();
     }
+
     let size = u32::from_le_bytes(reply[4..8].try_into().unwrap()) as usize;
     let mut value = reply[8..].to_vec();
     let mut toggle = 0;
@@ -70,6 +72,7 @@ fn whole(world: &mut World, index: u16, from: u8) -> Vec<u8> {
         assert_eq!(segment[0] & 1 == 1, value.len() == size, "the last segment says so");
         toggle ^= 0x10;
     }
+
     value
 }
 
@@ -91,11 +94,13 @@ fn a_long_object_comes_in_segments_and_a_wrong_toggle_ends_the_transfer() {
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
     let value = whole(&mut world, 0x1a00, 0);
+
     assert_eq!(value.len(), 2 + 64 * 4);
     assert!(value[2..].chunks(4).all(|entry| entry == [16, 1, 0x00, 0x60]));
     let reply = world.sdo(0x1001, &[0x50, 0x00, 0x1a, 0, 0, 0, 0, 0]);
     assert_eq!(reply[0], 0x51);
     let reply = world.sdo(0x1001, &[0x70, 0, 0, 0, 0, 0, 0, 0]);
+
     assert_eq!((reply[0], u32::from_le_bytes(reply[4..8].try_into().unwrap())), (0x80, 0x0503_0000));
 }
 
@@ -109,6 +114,7 @@ fn a_mapping_written_whole_in_segments_changes_the_process_data() {
     let value = [2u8, 0, 16, 0, 0x40, 0x60, 32, 0, 0xff, 0x60];
     let mut first = vec![0x31, 0x00, 0x16, 0, value.len() as u8, 0, 0, 0];
     first.extend_from_slice(&value[..4]);
+
     assert_eq!(world.sdo(0x1001, &first)[0], 0x60);
     let mut second = vec![0x01 | 1 << 1];
     second.extend_from_slice(&value[4..]);
@@ -117,6 +123,7 @@ fn a_mapping_written_whole_in_segments_changes_the_process_data() {
     assert_eq!(world.download(0x1001, 0x1c12, 0, &[1]), Ok(()));
     assert_eq!(world.segment.status(0).unwrap().output_bytes, 6);
     world.set_up(0x1001, 128, 0);
+
     assert_eq!(world.ask_state(0x1001, 4), (4, 0));
 }
 
@@ -150,9 +157,11 @@ fn the_list_of_objects_comes_in_as_many_mails_as_it_needs() {
         if left == 0 {
             break;
         }
+
         reply = world.fetch(0x1001).expect("the next part");
         mails += 1;
     }
+
     assert_eq!((words[0], mails), (1, if words.len() <= 58 { 1 } else { words.len().div_ceil(58) }));
     assert!(words[1..].is_sorted() && words.contains(&0x6040) && words.contains(&0x1a00));
     let lengths = information(&mut world, &[1, 0, 0, 0, 0, 0]);
@@ -167,6 +176,7 @@ fn objects_and_entries_are_described() {
     // Type IDENTITY, a record whose highest entry is 4.
     assert_eq!((object[2], &object[8..12], &object[12..]), (4, [0x23, 0, 4, 9].as_slice(), b"Identity".as_slice()));
     let object = information(&mut world, &[3, 0, 0, 0, 0x7d, 0x60]);
+
     // UNSIGNED and INTEGER alike: an array has the type of its entries.
     assert_eq!(&object[8..12], [4, 0, 2, 8]);
     let entry = information(&mut world, &[5, 0, 0, 0, 0x40, 0x60, 0, 0]);
@@ -176,6 +186,7 @@ fn objects_and_entries_are_described() {
         (6, [6, 0, 16, 0, 0x7f, 0].as_slice(), b"Controlword".as_slice())
     );
     let none = information(&mut world, &[3, 0, 0, 0, 0x55, 0x55]);
+
     assert_eq!((none[2], u32::from_le_bytes(none[6..10].try_into().unwrap())), (7, 0x0602_0000));
 }
 
@@ -201,6 +212,7 @@ fn replies_count_by_themselves() {
         assert!(world.mail_as(0x1001, 0x03, &[0x00, 0x20, 0x40, 0x18, 0x10, 1, 0, 0, 0, 0]));
         counters.push(world.fetch_whole(0x1001).unwrap()[5] >> 4);
     }
+
     assert_eq!(counters, [1, 2, 3, 4, 5, 6, 7, 1, 2]);
 }
 
@@ -275,6 +287,7 @@ fn short_requests_and_unknown_services_get_a_mailbox_error() {
         assert!(world.mail(0x1001, body));
         assert_eq!(mailbox_error(&mut world), Some(detail), "{body:02x?}");
     }
+
     assert_eq!(world.upload(0x1001, 0x6060, 0), Ok(vec![8]), "the next request is served");
 }
 
@@ -284,6 +297,7 @@ fn a_mode_of_operation_that_the_drive_does_not_have_is_out_of_range() {
     for mode in [99, 2, 0xff] {
         assert_eq!(world.download(0x1001, 0x6060, 0, &[mode]), Err(0x0609_0030), "mode {mode}");
     }
+
     for mode in [9, 0, 8] {
         assert_eq!(world.download(0x1001, 0x6060, 0, &[mode]), Ok(()), "mode {mode}");
     }

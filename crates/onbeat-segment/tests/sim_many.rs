@@ -29,6 +29,7 @@ fn file() -> String {
         };
         write!(text, "[[devices]]\ntype = \"{kind}\"\nname = \"{kind} {device}\"\n").unwrap();
     }
+
     text
 }
 
@@ -45,12 +46,14 @@ fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
             let next = parts.last().unwrap().0 + 0x1_0000;
             parts.push((next, 0, 0));
         }
+
         let (start, length, count) = parts.last_mut().unwrap();
         let mailbox = if device.outputs.len() == 1 { 0 } else { 128 };
         world.bring_up(0x1001 + place as u16, mailbox, *start + *length as u32);
         *length += bytes;
         *count += u16::from(!device.inputs.is_empty()) + if device.outputs.is_empty() { 0 } else { 2 };
     }
+
     assert_eq!(parts.len(), 2, "{parts:?}");
     let frames: Vec<(Vec<u8>, u16)> = parts
         .iter()
@@ -61,6 +64,7 @@ fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
         .collect();
     let mut frame = Vec::with_capacity(1514);
     let (mut on_frames, mut on_devices) = (Duration::ZERO, Duration::ZERO);
+
     for cycle in 0..CYCLES {
         world.wait_ns(1_900_000);
         for (sent, count) in &frames {
@@ -74,9 +78,11 @@ fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
             let began = Real::now();
             world.segment.frame(&mut frame, Instant::from_ns(world.now_ns));
             on_frames += began.elapsed();
+
             assert_eq!((cycle, last_count(&frame)), (cycle, *count));
         }
     }
+
     let per = |time: Duration, parts: usize| time.as_nanos() as usize / (CYCLES as usize * parts);
     let (frame_ns, device_ns) = (per(on_frames, frames.len()), per(on_devices, 1));
     println!("{DEVICES} devices: {frame_ns} ns per frame of two, {device_ns} ns per cycle for what the devices do");

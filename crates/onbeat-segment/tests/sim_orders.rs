@@ -29,6 +29,7 @@ fn frames(link: &mut Link, now_ns: &mut u64, milliseconds: u64) -> u64 {
         link.send(Nic::First, &frame, Instant::from_ns(*now_ns));
         while link.receive(Instant::from_ns(*now_ns + 500_000), &mut [0; 1514]).is_some() {}
     }
+
     link.counts().received - before
 }
 
@@ -40,11 +41,13 @@ fn log_of(file: &str) -> String {
     let mut now_ns = 1_000_000;
     frames(&mut link, &mut now_ns, 30);
     let words = FaultWords { by: Some(-2), for_ms: Some(3.0), ..fault("clock-step", Some("knee")) };
+
     assert_eq!(Order::Fault(words).obeyed(&mut link, Instant::from_ns(now_ns)), Answer::Done { faults: 0 });
     frames(&mut link, &mut now_ns, 5);
     for line in link.drain_log() {
         log.record(&line).unwrap();
     }
+
     assert_eq!(link.log().len(), 0);
     String::from_utf8(bytes).unwrap()
 }
@@ -55,6 +58,7 @@ fn the_same_seed_gives_the_same_log_and_another_one_another() {
     assert_eq!(first, log_of(FILE));
     assert_ne!(first, log_of(&FILE.replace("seed = 7", "seed = 8")));
     let lines: Vec<serde_json::Value> = first.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+
     assert_eq!(lines[0]["what"], "begins");
     assert_eq!((&lines[0]["fault"], &lines[0]["frame"], &lines[0]["seed"]), (&"lose".into(), &2.into(), &7.into()));
     assert_eq!(lines[0]["device"], serde_json::Value::Null);
@@ -76,11 +80,13 @@ fn a_fault_that_is_ordered_is_there_at_once_and_gone_when_healed() {
     let mut now_ns = 1_000_000;
     assert_eq!(frames(&mut link, &mut now_ns, 3), 3);
     let now = |now_ns: u64| Instant::from_ns(now_ns);
+
     assert_eq!(Order::Fault(fault("lose", None)).obeyed(&mut link, now(now_ns)), Answer::Done { faults: 1 });
     let power = Order::Fault(fault("power-off", Some("foot")));
     assert_eq!(power.obeyed(&mut link, now(now_ns)), Answer::Done { faults: 2 });
     assert_eq!(frames(&mut link, &mut now_ns, 3), 0);
     let Answer::Status(status) = Order::Status.obeyed(&mut link, now(now_ns)) else { panic!("a status") };
+
     assert_eq!(status.faults, [fault("lose", None), fault("power-off", Some("foot"))]);
     assert_eq!(status.devices.iter().map(|device| device.powered).collect::<Vec<_>>(), [true, false]);
     assert_eq!((status.counts.sent, status.counts.lost, status.seed), (6, 3, 7));
@@ -95,6 +101,7 @@ fn a_fault_that_cannot_be_is_refused_in_a_sentence() {
         Answer::Refused { why } => why,
         other => panic!("{other:?}"),
     };
+
     assert!(why(fault("burn", None)).starts_with("there is no fault \"burn\""));
     assert!(why(fault("cut", None)).starts_with("fault \"cut\" is one of a device"));
     assert!(
@@ -113,6 +120,7 @@ fn a_socket_that_a_killed_segment_left_is_taken_over_and_a_living_one_is_not() {
     let path = folder.path().join("run/ecat0.sock");
     std::fs::create_dir(folder.path().join("run")).unwrap();
     drop(UnixListener::bind(&path).unwrap());
+
     assert_eq!(ask(&path, &Order::Heal).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     let (control, orders) = Control::open(&path).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -121,11 +129,13 @@ fn a_socket_that_a_killed_segment_left_is_taken_over_and_a_living_one_is_not() {
         let path = path.clone();
         move || ask(&path, &Order::Fault(fault("flip", None))).unwrap()
     });
+
     let mut link = Link::from_toml(FILE).unwrap();
     while !asking.is_finished() {
         orders.obey(&mut link, Instant::from_ns(9));
         std::thread::yield_now();
     }
+
     assert_eq!(asking.join().unwrap(), Answer::Done { faults: 2 });
     drop(control);
     assert!(!path.exists());

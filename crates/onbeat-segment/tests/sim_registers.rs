@@ -17,6 +17,7 @@ fn a_read_by_position_is_answered_by_the_one_device_at_that_place() {
         assert_eq!((answer.count, answer.word()), (1, station));
         assert_eq!(answer.address, 3u16.wrapping_sub(position), "each device passed adds one");
     }
+
     assert_eq!(world.send(Command::Aprd, 0u16.wrapping_sub(3), 0x0010, &[0; 2]).count, 0);
 }
 
@@ -48,6 +49,7 @@ fn nop_and_unknown_commands_pass_unchanged() {
     let before = frame.clone();
     world.pass(&mut frame);
     frame[6] = before[6];
+
     assert_eq!(frame, before);
 }
 
@@ -60,6 +62,7 @@ fn one_device_reads_and_all_others_write() {
     assert_eq!(world.read(0x1003, 0x0f80, 1).data, [0xaa]);
     // A device before the one that reads gets what the datagram held before.
     let answer = world.send(Command::Armw, 0xffff, 0x0f80, &[0x77]);
+
     assert_eq!(answer.count, 3);
     assert_eq!(world.read(0x1001, 0x0f80, 1).data, [0x77]);
     assert_eq!(world.read(0x1003, 0x0f80, 1).data, [0xaa]);
@@ -85,6 +88,7 @@ fn a_cut_frame_is_served_as_far_as_it_goes() {
             assert_eq!(u16::from_le_bytes([frame[28], frame[29]]), 2, "{length}");
         }
     }
+
     assert_eq!(world.read(0x1001, 0x0f80, 1).data, [0], "the cut datagram wrote nothing");
 }
 
@@ -97,6 +101,7 @@ fn other_protocols_pass_by_and_served_frames_are_marked() {
     assert_eq!(frame[6], 0);
     let mut frame = frame_of(&[(Command::Brd, 0, 0, &[0])]);
     world.pass(&mut frame);
+
     assert_eq!(frame[6], 0x12);
 }
 
@@ -188,11 +193,13 @@ fn an_fmmu_maps_single_bits_and_leaves_the_others_alone() {
     let mut registers = [0x10, 0, 0, 0, 1, 0, 3, 5, 0x80, 0x0f, 6, 3, 1, 0, 0, 0];
     world.write(0x1001, 0x0600, &registers);
     let answer = world.logical(Command::Lrd, 0x10, &[0]);
+
     assert_eq!((answer.count, answer.data), (1, vec![0b0011_0000 & 0b0011_1000]));
     assert_eq!(world.logical(Command::Lwr, 0x10, &[0b0000_1000]).count, 1);
     assert_eq!(world.read(0x1001, 0x0f80, 2).data, [0b0110_0101, 0xfe]);
     registers[12] = 0;
     world.write(0x1001, 0x0600, &registers);
+
     assert_eq!(world.logical(Command::Lrd, 0x10, &[0]).count, 0);
 }
 
@@ -202,6 +209,7 @@ fn an_fmmu_reaches_registers_too() {
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
     world.fmmu(0x1001, 2, 0x100, (1, 0x080d, 1));
+
     assert_eq!(world.logical(Command::Lrd, 0x100, &[0]).data[0] & 8, 0);
     assert!(world.mail(0x1001, &[0x00, 0x20, 0x40, 0x00, 0x10, 0, 0, 0, 0, 0]));
     let answer = world.logical(Command::Lrd, 0x100, &[0]);
@@ -217,6 +225,7 @@ fn process_data_are_refused_below_safeop_and_when_they_miss_the_first_byte() {
     world.ask_state(0x1001, 2);
     assert_eq!(world.write(0x1001, 0x1800, &[0; 8]), 0);
     world.ask_state(0x1001, 4);
+
     assert_eq!(world.write(0x1001, 0x1800, &[0; 8]), 1);
     assert_eq!(world.write(0x1001, 0x1801, &[0; 7]), 0, "not opened by its first byte");
     assert_eq!(world.write(0x1001, 0x1800, &[0; 4]), 1);
@@ -246,6 +255,7 @@ fn a_full_mailbox_refuses_mail_and_an_empty_one_refuses_reading() {
     world.pass(&mut frame);
     let counter = |at: usize| u16::from_le_bytes([frame[at], frame[at + 1]]);
     let second = 16 + 10 + 128;
+
     assert_eq!([counter(second), counter(second + 2 + 10 + 128)], [1, 0]);
     assert_eq!(frame[frame.len() - 3] & 8, 8);
 }
@@ -279,6 +289,7 @@ fn a_new_alias_is_there_after_the_eeprom_is_loaded_again_and_only_with_its_check
         world.write(0x1001, 0x0508, &[low, high]);
         world.write(0x1001, 0x0502, &[1, 2, address, 0, 0, 0]);
     };
+
     write_word(&mut world, 4, 0x4711);
     world.write(0x1001, 0x0502, &[0, 4, 0, 0, 0, 0]);
     assert_ne!(world.read(0x1001, 0x0502, 2).word() & 0x0800, 0, "checksum error");
@@ -288,11 +299,13 @@ fn a_new_alias_is_there_after_the_eeprom_is_loaded_again_and_only_with_its_check
         world.write(0x1001, 0x0502, &[0, 1, address, 0, 0, 0]);
         area.extend(world.read(0x1001, 0x0508, 8).data);
     }
+
     let sum = area[..14].iter().fold(0xffu8, |sum, byte| {
         (0..8).fold(sum ^ byte, |sum, _| if sum & 0x80 == 0 { sum << 1 } else { sum << 1 ^ 7 })
     });
     write_word(&mut world, 7, u16::from(sum));
     world.write(0x1001, 0x0502, &[0, 4, 0, 0, 0, 0]);
+
     assert_eq!(world.read(0x1001, 0x0502, 2).word() & 0x0800, 0);
     assert_eq!(world.read(0x1001, 0x0012, 2).word(), 0x4711);
 }
@@ -331,6 +344,7 @@ fn a_frame_that_latches_receive_times_comes_back_no_sooner_than_they_say() {
     assert!(link.receive_early(arrives, EARLY_NS, &mut buffer).is_some());
     // What the first device took down: when the frame came from the MainDevice, and when it came back from the others.
     link.send(Nic::First, &frame_of(&[(Command::Aprd, 0, 0x0900, &[0; 8])]), arrives);
+
     assert!(link.receive_early(arrives, EARLY_NS, &mut buffer).is_some());
     let time = |at: usize| u32::from_le_bytes(buffer[26 + at..30 + at].try_into().unwrap());
     let of_the_others = time(4).wrapping_sub(time(0));

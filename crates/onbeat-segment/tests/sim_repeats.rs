@@ -27,6 +27,7 @@ fn humanoid(seed: u64) -> World {
         world.bring_up(0x1001 + device, mailbox, logical);
         logical += bytes;
     }
+
     assert_eq!(logical as usize, IMAGE);
     world
 }
@@ -42,6 +43,7 @@ fn thousand_cycles(world: &mut World) -> Vec<Vec<u8>> {
         assert_eq!(last_count(&frame), COUNT);
         frames.push(frame);
     }
+
     frames
 }
 
@@ -62,11 +64,13 @@ fn it_does_not_matter_how_often_the_devices_are_looked_after() {
             world.wait_ns(part);
             world.segment.advance(Instant::from_ns(world.now_ns));
         }
+
         let image = [cycle as u8; IMAGE];
         let mut frame = frame_of(&[(Command::Frmw, 0x1001, 0x0910, &[0; 8]), (Command::Lrw, 0, 0, &image)]);
         world.pass(&mut frame);
         frames.push(frame);
     }
+
     assert_eq!(first, frames);
 }
 
@@ -80,6 +84,7 @@ fn frames_ask_for_no_memory() {
     let mail = frame_of(&[(Command::Fpwr, 0x1002, 0x1000, &request), (Command::Fprd, 0x1002, 0x1080, &[0; 128])]);
     let mut frame = Vec::with_capacity(1514);
     let before = violation_count();
+
     for cycle in 0..200 {
         frame.clear();
         frame.extend_from_slice(if cycle % 2 == 0 { &cyclic } else { &mail });
@@ -87,6 +92,7 @@ fn frames_ask_for_no_memory() {
         let now = Instant::from_ns(world.now_ns);
         assert_no_alloc::assert_no_alloc(|| world.segment.frame(&mut frame, now));
     }
+
     assert_eq!(violation_count(), before);
     let planted = assert_no_alloc::assert_no_alloc(|| Vec::<u8>::with_capacity(64));
     assert!(violation_count() > before, "the counter counts: {}", planted.capacity());

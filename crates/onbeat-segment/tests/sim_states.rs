@@ -34,6 +34,7 @@ fn a_wrong_mailbox_keeps_a_device_in_init() {
     assert_eq!(world.ask_state(0x1001, 2), (0x11, 0x0016), "no SyncManager at all");
     world.set_up(0x1001, 128, 0);
     world.sync_manager(0x1001, 1, (0x1080, 64, 0x22));
+
     assert_eq!(world.ask_state(0x1001, 0x12), (0x11, 0x0016), "a SyncManager that is too short");
     world.sync_manager(0x1001, 1, (0x1080, 128, 0x22));
     assert_eq!(world.ask_state(0x1001, 0x12), (2, 0));
@@ -45,11 +46,13 @@ fn wrong_process_data_keep_a_device_in_preop() {
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
     world.sync_manager(0x1001, 2, (0x1800, 7, 0x64));
+
     assert_eq!(world.ask_state(0x1001, 4), (0x12, 0x001d));
     world.sync_manager(0x1001, 2, (0x1800, 8, 0x64));
     world.sync_manager(0x1001, 3, (0x2400, 13, 0x20));
     assert_eq!(world.ask_state(0x1001, 0x14), (0x12, 0x001e));
     world.sync_manager(0x1001, 3, (0x2400, 12, 0x20));
+
     assert_eq!(world.ask_state(0x1001, 0x14), (4, 0));
 }
 
@@ -59,6 +62,7 @@ fn a_device_can_want_outputs_before_op() {
     world.set_up(0x1001, 128, 0);
     world.ask_state(0x1001, 2);
     world.ask_state(0x1001, 4);
+
     assert_eq!(world.ask_state(0x1001, 8), (0x14, 0x0019));
     world.logical(Command::Lrw, 0, &[0; 12]);
     assert_eq!(world.ask_state(0x1001, 0x18), (8, 0));
@@ -80,6 +84,7 @@ fn the_watchdog_bites_after_its_time_and_takes_the_outputs_back() {
     world.bring_up(0x1001, 0, 0);
     world.logical(Command::Lrw, 0, &[0xff]);
     world.wait_ns(99_900_000);
+
     assert_eq!(world.read(0x1001, 0x0130, 1).data, [8], "a hundred milliseconds are its time");
     assert_eq!(world.segment.value(0, 0x7000, 1), Some([1].as_slice()));
     world.wait_ns(100_000);
@@ -95,12 +100,14 @@ fn the_watchdogs_time_is_set_by_its_registers_and_zero_switches_it_off() {
     for station in [0x1001, 0x1002] {
         world.bring_up(station, 0, u32::from(station));
     }
+
     // (248 + 2) × 40 ns = 10 µs, a hundred times.
     world.write(0x1001, 0x0400, &248u16.to_le_bytes());
     world.write(0x1001, 0x0420, &100u16.to_le_bytes());
     world.write(0x1002, 0x0420, &0u16.to_le_bytes());
     world.logical(Command::Lrw, 0x1001, &[0; 2]);
     world.wait_ns(950_000);
+
     assert_eq!(world.read(0x1001, 0x0130, 1).data, [8]);
     world.wait_ns(100_000);
     assert_eq!(world.read(0x1001, 0x0130, 1).data, [0x14]);
@@ -128,6 +135,7 @@ fn receive_times_give_the_delays_of_the_cables() {
             back.wrapping_sub(sent)
         })
         .into();
+
     assert_eq!(port_times(&mut world, 0x1003).1, 0, "no port 1 at the end of the line");
     // Between two devices: cable there and back, the processing of the far one, nothing forwarded from beyond the last.
     assert_eq!(loops[1], 320 + 500 + 320 + 500);
@@ -141,6 +149,7 @@ fn the_system_time_is_the_local_time_and_the_offset() {
     let local = world.read(0x1001, 0x0918, 8).quad();
     let wanted = 700_000_000_000_000_000u64;
     world.write(0x1001, 0x0920, &wanted.wrapping_sub(local).to_le_bytes());
+
     // The latch came with the frame three frames of 10 µs earlier.
     assert_eq!(world.read(0x1001, 0x0910, 8).quad(), wanted + 30_000);
 }
@@ -154,11 +163,13 @@ fn clocks_that_drift_follow_the_reference_within_a_hundred_nanoseconds() {
         let local = world.read(station, 0x0918, 8).quad();
         world.write(station, 0x0920, &reference.wrapping_sub(local).to_le_bytes());
     }
+
     for _ in 0..1_000 {
         world.wait_ns(990_000);
         let answer = world.send(Command::Frmw, 0x1001, 0x0910, &[0; 8]);
         assert_eq!(answer.count, 8);
     }
+
     for station in 0x1002..=0x1008u16 {
         let difference = world.read(station, 0x092c, 4).long() & 0x7fff_ffff;
         assert!(difference <= 100, "{station:#x}: {difference} ns");
@@ -173,6 +184,7 @@ fn without_a_reference_the_clocks_drift_apart() {
         let first = world.read(0x1001, 0x0918, 8).quad();
         world.read(0x1002, 0x0918, 8).quad().wrapping_sub(first) as i64
     };
+
     let before = apart(&mut world);
     world.wait_ns(1_000_000_000);
     let after = apart(&mut world);
@@ -188,11 +200,13 @@ fn pulses_drive_the_device_and_a_start_in_the_past_keeps_it_from_op() {
     world.write(0x1001, 0x0990, &1u64.to_le_bytes());
     world.write(0x1001, 0x0981, &[3]);
     world.ask_state(0x1001, 4);
+
     assert_eq!(world.ask_state(0x1001, 8), (0x14, 0x002d));
     world.write(0x1001, 0x0981, &[0]);
     let soon = world.read(0x1001, 0x0910, 8).quad() + 5_000_000;
     world.write(0x1001, 0x0990, &soon.to_le_bytes());
     world.write(0x1001, 0x0981, &[3]);
+
     assert_eq!(world.ask_state(0x1001, 0x18), (8, 0));
     world.wait_ns(20_000_000);
     let next = world.read(0x1001, 0x0990, 8).quad();
@@ -208,6 +222,7 @@ fn a_first_pulse_centuries_ahead_costs_nothing_to_wait_for() {
     world.write(0x1001, 0x09a0, &1_000_000u32.to_le_bytes());
     world.write(0x1001, 0x0990, &(u64::MAX / 4 * 3).to_le_bytes());
     world.write(0x1001, 0x0981, &[3]);
+
     assert_eq!(world.ask_state(0x1001, 4), (4, 0));
     // A look at each nanosecond would take half an hour.
     world.wait_ns(20_000_000_000);

@@ -57,6 +57,7 @@ impl Affinities {
                 let key = Key::Born { since_ticks };
                 intents.push(Intent::new(ID, key, cpus.possible.to_string(), cpus.hk.to_string()));
             }
+
             // Where its interrupt is sent, there it goes; only what it has now must not be forgotten.
             let follows = task.follows_interrupt();
             let open = if follows { open.clone() } else { cpus.given_back(open) };
@@ -67,6 +68,7 @@ impl Affinities {
             intents.push(Intent::new(ID, key, open.to_string(), shielded.to_string()).also(on_the_way));
             self.held.insert(task.id, Held { open, shielded, follows });
         }
+
         ground.record(intents)
     }
 
@@ -85,6 +87,7 @@ impl Affinities {
         if now.meets(&ground.cpus.rt) {
             return Ok(());
         }
+
         // What it had before the shield is on record already when it was held.
         let open = held.map_or_else(|| ground.cpus.online.clone(), |held| held.open);
         let open = if open.meets(&ground.cpus.rt) { open } else { ground.cpus.online.clone() };
@@ -108,6 +111,7 @@ impl Affinities {
                 bring(host, *task, &held.shielded, &[&held.open, &cpus.online, &cpus.hk, &cpus.possible]),
             ));
         }
+
         self.drop_gone(&kept);
         kept
     }
@@ -121,6 +125,7 @@ impl Affinities {
             let ours = if held.follows { &forgotten[..] } else { &ours[..] };
             kept.push((*task, bring(host, *task, &held.open, ours)));
         }
+
         self.drop_gone(&kept);
         if let Some(since) = self.narrowed_since_ticks {
             for task in tasks::all(host).unwrap_or_default().values() {
@@ -131,6 +136,7 @@ impl Affinities {
                 }
             }
         }
+
         kept
     }
 
@@ -160,6 +166,7 @@ fn bring(host: &dyn HostFiles, task: TaskId, wanted: &CpuList, ours: &[&CpuList]
     if !tasks::is_alive(host, task) {
         return Kept::Gone;
     }
+
     match host.set_affinity(task.tid, wanted) {
         Ok(()) => Kept::Off,
         Err(error) if tasks::is_gone(&error) => Kept::Gone,

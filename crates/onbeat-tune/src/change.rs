@@ -394,6 +394,7 @@ impl Intent {
             let left = self.cpus(given).filter(|given| !given.is_empty())?.and(online);
             Some(if left.is_empty() { online.clone() } else { left })
         };
+
         let given = || std::iter::once(&self.new).chain(&self.also);
         let now = self.cpus(value).map(|now| now.and(online)).filter(|now| !now.is_empty());
         given().any(|given| self.same(value, given, online))
@@ -431,17 +432,21 @@ impl Intent {
             Ok(None) => return Outcome::Gone,
             Err(error) => return failed(&error),
         };
+
         if self.same(&now, &self.old, &online) {
             return Outcome::Already;
         }
+
         if matches!(self.key, Key::Affinity { follows: true, .. })
             && !list(&now).is_ok_and(|now| online.is_within(&now))
         {
             return Outcome::Already;
         }
+
         if mode != UndoMode::Force && !self.is_ours(&now, &online) {
             return Outcome::Changed { now: now.trim().to_owned() };
         }
+
         match self.restore(host) {
             Ok(()) => Outcome::Restored,
             Err(error) if tasks::is_gone(&error) => Outcome::Gone,
@@ -457,6 +462,7 @@ impl Intent {
         if offline.is_empty() || online.is_empty() {
             return None;
         }
+
         let left = if left.is_empty() { online.clone() } else { left };
         let is_mask = matches!(self.key, Key::File { kind: Kind::Mask, .. });
         let given = if is_mask { left.to_mask() } else { left.to_string() };
@@ -519,6 +525,7 @@ impl Intent {
                 }
             }
         }
+
         if restored { Outcome::Restored } else { Outcome::Already }
     }
 }
@@ -541,6 +548,7 @@ fn remove_cgroup(host: &dyn HostFiles, path: &str, home: &str, version: CgroupVe
             Err(error) if tasks::is_gone(&error) => return Ok(()),
             Err(error) => return Err(error),
         };
+
         for tid in inside.lines().filter_map(|line| line.trim().parse::<i32>().ok()) {
             if let Err(error) = send_home(host, tid, &format!("{home}/{members}"), &cpus)
                 && !tasks::is_gone(&error)
@@ -548,6 +556,7 @@ fn remove_cgroup(host: &dyn HostFiles, path: &str, home: &str, version: CgroupVe
                 last = error;
             }
         }
+
         match host.remove_dir(path) {
             Ok(()) => return Ok(()),
             Err(error) if tasks::is_gone(&error) => return Ok(()),
@@ -555,6 +564,7 @@ fn remove_cgroup(host: &dyn HostFiles, path: &str, home: &str, version: CgroupVe
             Err(error) => return Err(error),
         }
     }
+
     Err(last)
 }
 

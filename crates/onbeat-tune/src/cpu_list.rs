@@ -30,13 +30,16 @@ impl CpuList {
                 at: piece.to_owned(),
                 example: "\"0-2,4\"",
             };
+
             let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
             let (first, last) = (number(first, 10).ok_or_else(wrong)?, number(last, 10).ok_or_else(wrong)?);
             if first > last || last >= MOST_CPUS {
                 return Err(wrong());
             }
+
             cpus.extend(first..=last);
         }
+
         Ok(Self(cpus))
     }
 
@@ -54,9 +57,11 @@ impl CpuList {
                 at: digits.to_owned(),
                 example: "\"ff\" or \"1,00000000\"",
             })?;
+
             let set = (0..BITS_PER_GROUP).filter(|bit| bits >> bit & 1 == 1);
             cpus.extend(set.map(|bit| group * BITS_PER_GROUP + bit));
         }
+
         Ok(Self(cpus))
     }
 
@@ -68,10 +73,12 @@ impl CpuList {
         for cpu in &self.0 {
             groups[(cpu / BITS_PER_GROUP) as usize] |= 1 << (cpu % BITS_PER_GROUP);
         }
+
         let mut text = format!("{:x}", groups[highest as usize]);
         for group in groups.iter().rev().skip(1) {
             text.push_str(&format!(",{group:08x}"));
         }
+
         text
     }
 
@@ -153,13 +160,16 @@ impl fmt::Display for CpuList {
             while let Some(next) = cpus.next_if_eq(&(last + 1)) {
                 last = next;
             }
+
             if first == last {
                 write!(out, "{comma}{first}")?;
             } else {
                 write!(out, "{comma}{first}-{last}")?;
             }
+
             comma = ",";
         }
+
         Ok(())
     }
 }

@@ -34,6 +34,7 @@ impl Cpus {
             let text = host.read(&path).map_err(|source| TuneError::Read { path, source })?;
             CpuList::parse_list(&text)
         };
+
         let (mut online, possible) = (read("online")?, read("possible")?);
         // In a container the root of what is mounted may have fewer CPUs than the machine.
         let files = ["cpuset.effective_cpus", "cpuset.cpus.effective"];
@@ -44,16 +45,19 @@ impl Cpus {
                 online = online.and(&granted);
             }
         }
+
         if rt.is_empty() {
             return Err(TuneError::NoRtCpu { online });
         }
         if !rt.is_within(&online) {
             return Err(TuneError::NotOnline { rt: rt.clone(), online });
         }
+
         let hk = online.minus(rt);
         if hk.is_empty() {
             return Err(TuneError::NoHousekeeping { rt: rt.clone(), online });
         }
+
         let in_cpusets = cpuset.is_some();
         Ok(Self { rt: rt.clone(), hk, online, possible, in_cpusets })
     }
@@ -122,10 +126,12 @@ impl Who {
             Free::Thread(_) => *id == task.id,
             Free::Process(pid) => task.pid == *pid && all.get(pid).is_some_and(|leader| leader.id == *id),
         });
+
         let is_outside = || match self.scope {
             Scope::Machine => false,
             Scope::Under(ancestor) => !tasks::descends(all, task.pid, ancestor),
         };
+
         if is_free {
             Standing::Loop
         } else if task.is_bound() || task.follows_interrupt() {
@@ -249,6 +255,7 @@ impl Switches {
                     }
                 }
             }
+
             self.thrown.pop();
         }
         Ok(())

@@ -114,6 +114,7 @@ impl HostFiles for LiveHost {
                 names.push(entry.file_name().to_string_lossy().into_owned());
             }
         }
+
         Ok(names)
     }
 
@@ -130,11 +131,13 @@ impl HostFiles for LiveHost {
         for cpu in cpus.iter().filter(|cpu| (*cpu as usize) < CpuSet::MAX_CPU) {
             set.set(cpu as usize);
         }
+
         let task = rustix::process::Pid::from_raw(tid).ok_or(Errno::SRCH)?;
         // A journal is its user's to write, and file capabilities (cap_sys_nice) reach further than that user's own threads.
         if crate::user::foreign(tid).is_some() {
             return Err(Errno::PERM.into());
         }
+
         Ok(rustix::thread::sched_setaffinity(Some(task), &set)?)
     }
 
@@ -177,6 +180,7 @@ mod tests {
                     thread::scope(|brief| (0..16).for_each(|_| drop(brief.spawn(|| ()))));
                 }
             });
+
             let failed = (0..100_000).find_map(|_| host.directories("/proc/self/task").err());
             is_over.store(true, Ordering::Relaxed);
             assert!(failed.is_none(), "{failed:?}");

@@ -69,6 +69,7 @@ impl Interrupts {
                 }
             }
         }
+
         Ok(moved)
     }
 
@@ -92,6 +93,7 @@ impl Interrupts {
             })
             .collect();
         refused.sort_by_key(|irq| (std::cmp::Reverse((irq.count_on_rt, irq.count)), irq.number));
+
         refused
     }
 
@@ -104,6 +106,7 @@ impl Interrupts {
         // The mask that is asked for is what must come back; the one in force may be narrower by then.
         let shown = host.read(UNBOUND_WORK_REQUESTED).is_ok().then_some(UNBOUND_WORK_REQUESTED);
         wanted.extend(mask(host, cpus, ("wq.unbound", UNBOUND_WORK, shown)));
+
         Ok(wanted)
     }
 
@@ -116,6 +119,7 @@ impl Interrupts {
         if actions.is_empty() || refused || !now.meets(&cpus.rt) {
             return None;
         }
+
         let effective = read("effective_affinity_list").unwrap_or_default();
         let new = CpuList::kept_off(&now, &cpus.rt, &cpus.hk).to_string();
         let key = Key::Irq { number, actions, effective: effective.clone() };
@@ -130,6 +134,7 @@ fn mask(host: &dyn HostFiles, cpus: &Cpus, (id, path, shown_in): (&str, &str, Op
     if !now.meets(&cpus.rt) {
         return None;
     }
+
     let key = Key::File { path: path.to_owned(), kind: Kind::Mask, shown_in: shown_in.map(str::to_owned) };
     Some(Intent::new(id, key, old.trim(), CpuList::kept_off(&now, &cpus.rt, &cpus.hk).to_mask()))
 }
@@ -159,6 +164,7 @@ impl Counts {
             let counts = counts.split_whitespace().take(cpus.len()).map_while(|count| count.parse().ok()).collect();
             Some((number.trim().parse().ok()?, counts))
         };
+
         let rows = lines.filter_map(row).collect();
         Self { cpus, rows }
     }

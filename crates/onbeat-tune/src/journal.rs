@@ -168,6 +168,7 @@ impl Journal {
             purpose: purpose.what.clone(),
             command: purpose.command.clone(),
         };
+
         let path = free_path(directory, &head);
         let new = path.with_extension(NEW);
         let create = |source| journal_error("create", &path, source);
@@ -177,6 +178,7 @@ impl Journal {
         file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map_err(create)?;
         fs::rename(&new, &path).and_then(|()| sync_directory(directory)).map_err(create)?;
         let length = line.len() as u64;
+
         Ok(Self { file, path, length, entries: Vec::new(), next: 1, owner, command: head.command, _lock: Some(lock) })
     }
 
@@ -215,6 +217,7 @@ impl Journal {
         if intents.is_empty() {
             return Ok(Vec::new());
         }
+
         let first = self.next;
         let entries: Vec<Entry> =
             (first..).zip(intents).map(|(step, intent)| Entry { step, intent, settled: false }).collect();
@@ -223,6 +226,7 @@ impl Journal {
         self.append(&lines, Sync::Wait)?;
         self.next += entries.len();
         self.entries.extend(entries);
+
         Ok((first..self.next).map(Step).collect())
     }
 
@@ -246,6 +250,7 @@ impl Journal {
             value: intent.new.clone(),
             source,
         })?;
+
         let read_back = intent.key.current(host).ok().flatten();
         self.done(step, read_back.as_deref())?;
         Ok(step)
@@ -287,6 +292,7 @@ impl Journal {
                 left if mode == UndoMode::Forget && !left.is_settled() => Outcome::Forgotten { why: left.why() },
                 outcome => outcome,
             };
+
             resets_follow |= !outcome.is_settled() && key.resets_affinities();
             // A list put back now would be forgotten when the controller is switched off after all.
             let is_final = !(resets_follow && key.is_bounded_by_cpusets());
@@ -294,9 +300,11 @@ impl Journal {
             lines.push_str(&json_line(&Note::Undone { step: entry.step, outcome: outcome.word().to_owned() }));
             undone.push(Undone { intent: entry.intent.clone(), outcome });
         }
+
         if !lines.is_empty() {
             self.append(&lines, Sync::Later)?;
         }
+
         Ok(undone)
     }
 
@@ -373,6 +381,7 @@ impl Found {
             ends_torn: !text.is_empty() && !text.ends_with('\n'),
             entries: Vec::new(),
         };
+
         for line in lines.filter(|line| line.trim() != "") {
             match serde_json::from_str(line) {
                 Ok(note) => found.take(note),
@@ -381,6 +390,7 @@ impl Found {
                 Err(_) => found.damaged_lines += 1,
             }
         }
+
         Ok(found)
     }
 
@@ -408,6 +418,7 @@ impl Found {
         if self.ends_torn {
             file.write_all(b"\n").map_err(open)?;
         }
+
         let next = self.entries.iter().map(|entry| entry.step).max().unwrap_or(0) + 1;
         let length = self.text_length + u64::from(self.ends_torn);
         let (owner, command) = (head.owner, head.command.clone());
@@ -438,6 +449,7 @@ impl Lock {
             Err(Errno::WOULDBLOCK) => return Err(TuneError::Busy(holder(directory, &path))),
             Err(errno) => return Err(error(errno.into())),
         }
+
         file.set_len(0).and_then(|()| writeln!(file, "{pid} {what}")).map_err(error)?;
         Ok(Self(file))
     }
@@ -477,6 +489,7 @@ pub(super) fn list(directory: &Path) -> Result<Listed, TuneError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listed),
         Err(source) => return Err(journal_error("read", directory, source)),
     };
+
     for path in entries.flatten().map(|entry| entry.path()) {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some(OPEN) => listed.open.push(path),
@@ -484,6 +497,7 @@ pub(super) fn list(directory: &Path) -> Result<Listed, TuneError> {
             _ => {}
         }
     }
+
     listed.open.sort();
     listed.open.reverse();
     Ok(listed)
@@ -543,6 +557,7 @@ pub(super) fn utc(unix_s: u64) -> String {
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 

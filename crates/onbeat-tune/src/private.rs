@@ -31,6 +31,7 @@ pub(super) fn make_directory(path: &Path) -> Result<(), TuneError> {
         };
         made.map_err(|source| journal_error("create", path, source))?;
     }
+
     check_directory(path)
 }
 
@@ -57,6 +58,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, TuneError> {
     check(path, found.uid(), found.mode())?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(error)?;
+
     Ok(bytes)
 }
 
@@ -68,5 +70,6 @@ fn check(path: &Path, owner: u32, mode: u32) -> Result<(), TuneError> {
     if mode & BY_OTHERS != 0 {
         return Err(TuneError::OpenToOthers { path: path.to_owned(), mode: mode & 0o7777 });
     }
+
     Ok(())
 }

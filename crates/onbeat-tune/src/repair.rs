@@ -87,12 +87,14 @@ fn take_up(directory: &Path, host: &dyn HostFiles, which: Which, mode: UndoMode)
     if !directory.is_dir() {
         return Ok(Vec::new());
     }
+
     private::check_directory(directory)?;
     let _lock = Lock::take(directory, host.own_pid(), "undo")?;
     let listed = journal::list(directory)?;
     for leftover in &listed.leftovers {
         fs::remove_file(leftover).map_err(|source| journal::journal_error("remove", leftover, source))?;
     }
+
     let boot_id = journal::boot_id(host)?;
     let mut repaired = Vec::new();
     let mut refused = None;
@@ -107,6 +109,7 @@ fn take_up(directory: &Path, host: &dyn HostFiles, which: Which, mode: UndoMode)
             Err(error) => return Err(error),
         }
     }
+
     refused.map_or(Ok(repaired), Err)
 }
 
@@ -126,21 +129,26 @@ fn settle(
         journal::remove(path)?;
         return Ok(repaired(None, Ending::Empty));
     };
+
     if head.boot_id != boot_id {
         journal::remove(path)?;
         return Ok(repaired(Some(head), Ending::EarlierBoot));
     }
+
     if found.kept && which == Which::DeadOnes {
         return Ok(None);
     }
+
     if !found.kept && tasks::is_alive(host, head.owner) {
         let pid = head.owner.tid;
         return Ok(repaired(Some(head), Ending::InUse { pid }));
     }
+
     if found.steps() == 0 {
         journal::remove(path)?;
         return Ok(repaired(Some(head), Ending::Empty));
     }
+
     let mut journal = found.reopen(&head)?;
     let undone = journal.undo_all(host, mode)?;
     match journal.close() {
@@ -174,10 +182,12 @@ impl Repaired {
             Ending::Empty => Vec::new(),
             Ending::InUse { pid } => vec![format!("left everything alone: another onbeat (pid {pid}) is at work")],
         };
+
         if self.damaged_lines > 0 {
             let (lines, path) = (self.damaged_lines, self.path.display());
             sentences.push(format!("{lines} lines of {path} could not be read: what they recorded is unknown"));
         }
+
         sentences
     }
 
@@ -199,6 +209,7 @@ impl Repaired {
             let what = counted(&restored);
             sentences.push(format!("put back {} {settings} that {} had left: {what}", restored.len(), self.who()));
         }
+
         for Undone { intent, outcome } in undone {
             let (name, old) = (intent.key.name(), intent.old.trim());
             match outcome {
@@ -219,6 +230,7 @@ impl Repaired {
                 Outcome::Restored | Outcome::Already | Outcome::Gone => {}
             }
         }
+
         sentences
     }
 }
@@ -228,6 +240,7 @@ fn counted(undone: &[&Undone]) -> String {
     for one in undone {
         *counts.entry(one.intent.key.noun()).or_insert(0_usize) += 1;
     }
+
     let word = |((one, many), count): (&(&str, &str), &usize)| {
         if *count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
     };

@@ -174,6 +174,7 @@ impl Shield {
         if !host.is_root() {
             return Err(TuneError::NeedsRoot { rt: cpus.rt, command: journal.command().to_owned() });
         }
+
         let who = Who::new(host, &wish.free, wish.scope)?;
         let mut shield = Self {
             cpus,
@@ -184,6 +185,7 @@ impl Shield {
             steps: Vec::new(),
             is_up: false,
         };
+
         match shield.place(host, journal, hierarchy.as_ref()) {
             Ok(()) => Ok(shield),
             Err(error) => {
@@ -191,6 +193,7 @@ impl Shield {
                 if !is_closed_to_us(&error) {
                     return Err(error);
                 }
+
                 let note = Some(format!("cpusets cannot be used here: {error}"));
                 shield.placement = Placement::AffinityOnly { note };
                 shield.affinities = Affinities::default();
@@ -216,6 +219,7 @@ impl Shield {
             }
             _ => {}
         }
+
         Ok(())
     }
 
@@ -246,6 +250,7 @@ impl Shield {
             }
             Placement::AffinityOnly { .. } => {}
         }
+
         let refused = keep_off(&mut ground, &mut self.affinities)?;
         let irqs_moved = self.interrupts.raise(&mut ground)?;
         self.report(host, &refused, irqs_moved)
@@ -263,6 +268,7 @@ impl Shield {
             Placement::V2(v2) => v2.lower(&mut ground, &mut self.affinities),
             Placement::AffinityOnly { .. } => Ok(()),
         };
+
         self.affinities.widen(host, &self.cpus);
         self.is_up = false;
         interrupts.and(placement)
@@ -279,6 +285,7 @@ impl Shield {
             Free::Process(pid) => tasks::threads(host, pid),
             Free::Thread(tid) => tasks::task(host, tid).into_iter().collect(),
         };
+
         let mut ground = Ground { host, journal, steps: &mut self.steps, cpus: &self.cpus, who: &self.who };
         for task in tasks {
             match &mut self.placement {
@@ -288,10 +295,12 @@ impl Shield {
             }
             self.affinities.set_free(&mut ground, &task)?;
         }
+
         if self.is_up {
             // What came along with it, the other threads of its process, may not stay free.
             keep_off(&mut ground, &mut self.affinities)?;
         }
+
         Ok(())
     }
 
@@ -336,6 +345,7 @@ impl Shield {
             irqs_refused: self.interrupts.refused(host, &self.cpus),
             notes: Vec::new(),
         };
+
         match &self.placement {
             Placement::V1(v1) => {
                 report.tasks_moved = v1.moved;
@@ -348,6 +358,7 @@ impl Shield {
             }
             Placement::AffinityOnly { note } => report.notes.extend(note.clone()),
         }
+
         let masks = self.interrupts.refused_masks.iter();
         report.notes.extend(masks.map(|(path, why)| format!("{path} could not be written: {why}")));
         self.look_who_is_left(host, refused, &mut report)?;
@@ -365,11 +376,13 @@ impl Shield {
             if task.comm == "irqbalance" {
                 report.notes.push("irqbalance runs and may send interrupts back: stop it while measuring".to_owned());
             }
+
             let standing = self.who.standing(&all, task);
             let Ok(cpus) = tasks::affinity(host, task.id.tid) else { continue };
             if standing == Standing::Loop || !cpus.meets(&self.cpus.rt) {
                 continue;
             }
+
             match standing {
                 Standing::Bound => report.bound.push(task.comm.clone()),
                 Standing::Outside => report.outside += 1,
@@ -380,6 +393,7 @@ impl Shield {
                 }
             }
         }
+
         Ok(())
     }
 }
@@ -405,6 +419,7 @@ impl Report {
                 self.bound.join(", ")
             ));
         }
+
         for irq in &self.irqs_refused {
             sentences.push(format!(
                 "interrupt {} ({}) stays, {}; it came {} times since boot, {} of them on CPU {}",
@@ -416,15 +431,18 @@ impl Report {
                 self.rt,
             ));
         }
+
         for left in &self.left {
             sentences.push(format!(
                 "task {} ({}) may still use CPU {}: {}",
                 left.task.tid, left.comm, left.cpus, left.reason
             ));
         }
+
         if self.outside > 0 {
             sentences.push(format!("{} tasks outside the scope may still use CPU {}", self.outside, self.rt));
         }
+
         sentences.extend(self.notes.iter().cloned());
         sentences
     }
@@ -451,9 +469,11 @@ pub fn cpuset_hierarchy(host: &dyn HostFiles) -> Option<Hierarchy> {
                     right.first() == Some(&"cgroup2") && controllers().split_whitespace().any(|name| name == "cpuset")
                 }
             };
+
             rules.then_some(Hierarchy { mount, root, version })
         })
     };
+
     found(CgroupVersion::V1).or_else(|| found(CgroupVersion::V2))
 }
 
@@ -472,9 +492,11 @@ fn keep_off(ground: &mut Ground<'_>, affinities: &mut Affinities) -> Result<Vec<
         if new.is_empty() {
             break;
         }
+
         affinities.note(ground, &new, true)?;
         take_refused(&mut refused, affinities.narrow(ground.host, ground.cpus));
     }
+
     Ok(refused)
 }
 

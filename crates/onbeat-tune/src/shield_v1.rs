@@ -39,6 +39,7 @@ impl ShieldV1 {
         if ground.host.directories(&rest).is_ok() {
             return Err(TuneError::CgroupExists { path: rest });
         }
+
         let key = Key::CgroupDir { path: rest.clone(), home: mount.clone(), version: CgroupVersion::V1 };
         let memory = ground.read(&format!("{mount}/cpuset.mems"))?;
         ground.change(&Intent::new(ID, key, "absent", "present"))?;
@@ -53,9 +54,11 @@ impl ShieldV1 {
             moved: 0,
             notes: Vec::new(),
         };
+
         for task in ground.who.loop_tasks(ground.host) {
             shield.admit(ground, &task)?;
         }
+
         shield.sweep(ground, affinities)?;
         Ok(shield)
     }
@@ -80,6 +83,7 @@ impl ShieldV1 {
                     let intent = Intent::new(ID, key, own.to_string(), all[0].clone());
                     ground.record(vec![intent.also(all).also(ground.cpus.pins_of_a_loop())])?;
                 }
+
                 let key = Key::CgroupTask { task: task.id, hierarchy: self.hierarchy.clone() };
                 ground.change(&Intent::new(ID, key, now, mount.clone()))
             }
@@ -94,6 +98,7 @@ impl ShieldV1 {
         self.note_pins(ground, affinities)?;
         let wanted: Vec<Intent> = others.into_iter().map(|(_, intent)| intent).collect();
         self.others.record(ground, &wanted)?;
+
         for intent in &wanted {
             if let Err(error) = self.others.throw(ground.host, intent)
                 && !tasks::is_gone(&error)
@@ -101,6 +106,7 @@ impl ShieldV1 {
                 self.notes.push(format!("{} keeps its CPUs: {error}", intent.key.name()));
             }
         }
+
         ground.write(&format!("{}/cpuset.cpus", self.rest), &ground.cpus.hk.to_string())
     }
 
@@ -121,9 +127,11 @@ impl ShieldV1 {
                 .filter(|task| ground.who.standing(&all, task) == Standing::KeptOff)
                 .filter(|task| !self.refused.contains_key(&task.id))
                 .collect();
+
             if found.is_empty() {
                 return Ok(());
             }
+
             // Leaving a cpuset makes older kernels forget a task's own list, so it is on record before.
             let with_list = |task: &&Task| Some(((*task).clone(), tasks::affinity(ground.host, task.id.tid).ok()?));
             let mut pinned: Vec<(Task, CpuList)> = found.iter().filter_map(with_list).collect();
@@ -157,6 +165,7 @@ impl ShieldV1 {
                 }
             }
         }
+
         affinities.note(ground, &pinned, false)
     }
 
@@ -181,9 +190,11 @@ impl ShieldV1 {
                     let key = Key::File { path: file, kind: Kind::List, shown_in: None };
                     found.push((path.clone(), Intent::new(ID, key, old.trim(), left.to_string())));
                 }
+
                 paths.push(path);
             }
         }
+
         found.reverse();
         found
     }

@@ -46,6 +46,7 @@ impl ShieldV2 {
         if ground.host.directories(&group).is_ok() {
             return Err(TuneError::CgroupExists { path: group });
         }
+
         switch_on(ground, affinities, hierarchy)?;
         let key = Key::CgroupDir { path: group.clone(), home: mount.clone(), version: CgroupVersion::V2 };
         ground.change(&Intent::new(ID, key, "absent", "present"))?;
@@ -58,9 +59,11 @@ impl ShieldV2 {
             moved: 0,
             notes: Vec::new(),
         };
+
         for task in ground.who.loop_tasks(ground.host) {
             shield.admit(ground, &task)?;
         }
+
         Ok(shield)
     }
 
@@ -81,6 +84,7 @@ impl ShieldV2 {
                         lists.push(intent.also(ours).also(ground.cpus.pins_of_a_loop()));
                     }
                 }
+
                 ground.record(lists)?;
                 let key = Key::CgroupTask { task: leader.id, hierarchy: self.hierarchy.clone() };
                 ground.change(&Intent::new(ID, key, now, self.group.clone()))?;
@@ -110,6 +114,7 @@ impl ShieldV2 {
                 self.notes.push(format!("{} keeps its CPUs: {error}", intent.key.name()));
             }
         }
+
         if ground.who.is_of_whole_processes() {
             self.raise_partition(ground)
         } else {
@@ -142,9 +147,11 @@ impl ShieldV2 {
             self.partition_note = "no partition: this kernel has none".to_owned();
             return Ok(());
         };
+
         if PARTITIONS.contains(&old.trim()) {
             return Ok(());
         }
+
         let mut notes = Vec::new();
         for kind in PARTITIONS {
             let key = Key::File { path: path.clone(), kind: Kind::FirstWord, shown_in: None };
@@ -161,6 +168,7 @@ impl ShieldV2 {
                 Err(error) => notes.push(format!("{kind}: {error}")),
             }
         }
+
         self.partition.back(ground)?;
         self.partition_note = format!("no partition: {}", notes.join("; "));
         Ok(())
@@ -180,6 +188,7 @@ impl ShieldV2 {
             if allowed.is_empty() {
                 continue;
             }
+
             if left.is_empty() {
                 let note = format!("{path} has no other CPU than {}, so it is left as it is", old.trim());
                 if !self.notes.contains(&note) {
@@ -190,6 +199,7 @@ impl ShieldV2 {
                 wanted.push(Intent::new(ID, key, old.trim(), left.to_string()));
             }
         }
+
         wanted
     }
 }
@@ -200,6 +210,7 @@ fn switch_on(ground: &mut Ground<'_>, affinities: &mut Affinities, hierarchy: &H
     if ground.read(&control)?.split_whitespace().any(|name| name == "cpuset") {
         return Ok(());
     }
+
     // Every task gets another cpuset by it, and kernels before 6.2 forget its own list then.
     note_pins(ground, affinities, &ground.cpus.online.clone())?;
     let key = Key::Controller { path: control, name: "cpuset".to_owned() };
@@ -218,6 +229,7 @@ fn note_pins(ground: &mut Ground<'_>, affinities: &mut Affinities, ordinary: &Cp
         Standing::KeptOff => true,
         _ => task.follows_interrupt() && is_down,
     };
+
     for task in all.values().filter(may_be_forgotten) {
         if let Ok(list) = tasks::affinity(ground.host, task.id.tid)
             && !ground.cpus.same(&list, ordinary)
@@ -226,5 +238,6 @@ fn note_pins(ground: &mut Ground<'_>, affinities: &mut Affinities, ordinary: &Cp
             pinned.push((task.clone(), list));
         }
     }
+
     affinities.note(ground, &pinned, false)
 }

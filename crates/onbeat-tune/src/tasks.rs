@@ -145,6 +145,7 @@ pub(super) fn descends(tasks: &BTreeMap<i32, Task>, pid: i32, ancestor: i32) -> 
             None => return false,
         }
     }
+
     false
 }
 

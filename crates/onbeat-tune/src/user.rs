@@ -14,6 +14,7 @@ pub fn user_name(uid: u32) -> String {
         let name = fields.next()?;
         (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
     });
+
     name.map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
 }
 
@@ -41,6 +42,7 @@ pub fn foreign(pid: i32) -> Option<Foreign> {
     if user.is_root() {
         return None;
     }
+
     // Not the owner of /proc/PID: that is root for each process that runs with file capabilities, the user's own too.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let owner = owner_besides(&status, user.as_raw())?;

@@ -64,6 +64,7 @@ fn what_a_dead_bench_left_is_put_back_and_said_in_a_sentence() {
         &host,
         &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7"), affinity(100, 200, "0-7", "0-2")],
     );
+
     assert_ne!(host.settings(), before);
     let repaired = repair(directory.path(), &host).unwrap();
     assert_eq!(host.settings(), before);
@@ -83,6 +84,7 @@ fn an_intent_is_on_disk_before_its_change_is_made() {
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
     let moments = host.moments.borrow();
     let text = String::from_utf8(moments[0].journal.clone()).unwrap();
+
     assert!(text.ends_with("\"old\":\"ff\",\"new\":\"f7\"}}\n"), "{text}");
     assert!(fs::read_to_string(journal.path()).unwrap().contains("\"done\":{\"step\":1,\"read_back\":\"f7\"}"));
 }
@@ -104,6 +106,7 @@ fn journal_and_directories_are_their_users_alone_whatever_the_umask() {
         let directory = tempfile::tempdir().unwrap();
         rustix::process::umask(Mode::from_raw_mode(umask.parse().unwrap()));
         let journal = begin(&directory.path().join("state/journal"), &host());
+
         assert_eq!(modes(directory.path()), [("state".to_owned(), 0o700)]);
         assert_eq!(modes(&directory.path().join("state")), [("journal".to_owned(), 0o700)]);
         let files = [("journal".to_owned(), 0o600), ("lock".to_owned(), 0o600)];
@@ -129,6 +132,7 @@ fn what_others_can_write_is_not_played_and_the_rest_is() {
     host.write(WORK, "f7").unwrap();
     let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     set_mode(&own, 0o600);
+
     for mode in [0o620, 0o602] {
         set_mode(&path, mode);
         let refused = repair(directory.path(), &host).unwrap_err().to_string();
@@ -138,6 +142,7 @@ fn what_others_can_write_is_not_played_and_the_rest_is() {
         );
         assert_eq!([DEFAULT, WORK].map(|path| host.read(path).unwrap()), ["f7\n", "ff\n"]);
     }
+
     set_mode(&path, 0o600);
     set_mode(directory.path(), 0o777);
     for refused in [
@@ -146,6 +151,7 @@ fn what_others_can_write_is_not_played_and_the_rest_is() {
     ] {
         assert!(matches!(refused, TuneError::OpenToOthers { mode: 0o777, .. }), "{refused}");
     }
+
     assert_eq!(host.read(DEFAULT).unwrap(), "f7\n");
     set_mode(directory.path(), 0o755);
     assert!(repair(directory.path(), &host).unwrap()[0].is_settled(), "read by others is no harm");
@@ -160,6 +166,7 @@ fn a_journal_of_another_user_is_not_played() {
     if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
         return println!("skipped: only root can give a file to another user");
     }
+
     for (path, owner) in [(path.as_path(), 0), (directory.path(), 65_534)] {
         let refused = repair(directory.path(), &host).unwrap_err();
         let (given, is_foreign) =
@@ -169,6 +176,7 @@ fn a_journal_of_another_user_is_not_played() {
         std::os::unix::fs::chown(directory.path(), Some(65_534), None).unwrap();
         std::os::unix::fs::chown(path, Some(owner), None).unwrap();
     }
+
     assert_eq!(host.read(DEFAULT).unwrap(), "f7\n");
 }
 
@@ -192,10 +200,12 @@ fn the_journal_of_a_living_owner_is_left_alone() {
     let path = journal.path().to_owned();
     drop(journal);
     let without_lock = repair(directory.path(), &host).unwrap();
+
     for repaired in [with_lock, without_lock] {
         assert_eq!(repaired[0].ending, Ending::InUse { pid: OWN });
         assert!(sentences(&repaired).contains("another onbeat (pid 500) is at work"));
     }
+
     assert_eq!((host.settings(), fs::read(path).unwrap()), (changed, bytes));
 }
 
@@ -205,6 +215,7 @@ fn a_second_onbeat_is_told_the_pid_of_the_first() {
     let first = begin(directory.path(), &host);
     let second = Journal::begin(directory.path(), &host, &Purpose::new("tune", "onbeat tune apply")).map(|_| ());
     let error = second.unwrap_err();
+
     assert!(matches!(&error, TuneError::Busy(holder) if holder.pid == OWN && holder.what == "bench"), "{error:?}");
     let said = error.to_string();
     assert!(said.contains("pid 500, `") && said.contains("since ") && !said.contains("kill"), "{said}");
@@ -221,6 +232,7 @@ fn an_owner_whose_number_is_used_again_is_dead() {
         journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
         journal
     });
+
     host.world.borrow_mut().tasks.get_mut(&OWN).unwrap().start += 1_000;
     repair(directory.path(), &host).unwrap();
     assert_eq!((host.settings(), journals(directory.path())), (before, 0));
@@ -232,6 +244,7 @@ fn a_task_whose_number_is_used_again_is_not_touched() {
     left_behind(directory.path(), &host, &[affinity(100, 200, "0-7", "0-2")]);
     host.world.borrow_mut().tasks.get_mut(&100).unwrap().start = 9_999;
     let repaired = repair(directory.path(), &host).unwrap();
+
     assert_eq!(host.mask(100), "0-2");
     let Ending::Undone(undone) = &repaired[0].ending else { panic!("{repaired:?}") };
     assert_eq!((undone[0].outcome.clone(), journals(directory.path())), (Outcome::Gone, 0));
@@ -244,6 +257,7 @@ fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
     host.world.borrow_mut().files.insert("/proc/sys/kernel/random/boot_id".to_owned(), "another\n".to_owned());
     let (changed, changes) = (host.settings(), host.changes.get());
     let repaired = repair(directory.path(), &host).unwrap();
+
     assert_eq!((host.settings(), host.changes.get(), journals(directory.path())), (changed, changes, 0));
     assert!(sentences(&repaired).contains("the machine was started anew since"), "{repaired:?}");
 }
@@ -260,6 +274,7 @@ fn what_somebody_else_changed_stays_and_stays_on_record_until_told() {
             let now = [DEFAULT, WORK].map(|path| host.read(path).unwrap());
             assert_eq!((now, journals(directory.path())), (["0f\n".to_owned(), "ff\n".to_owned()], 1));
         }
+
         undo(directory.path(), &host, mode).unwrap();
         assert_eq!((host.read(DEFAULT).unwrap().trim(), journals(directory.path())), (after, 0));
     }
@@ -272,6 +287,7 @@ fn what_is_dropped_from_the_record_is_said_and_nothing_is_left_to_do() {
     host.write(DEFAULT, "0f").unwrap();
     assert!(!repair(directory.path(), &host).unwrap()[0].is_settled());
     let repaired = repair_as(directory.path(), &host, UndoMode::Forget).unwrap();
+
     assert!(repaired[0].is_settled());
     assert_eq!(
         sentences(&repaired),
@@ -287,10 +303,12 @@ fn after_a_cpu_went_offline_everything_is_put_back_as_far_as_there_are_cpus() {
         let key = Key::Irq { number, actions: vec![action.to_owned()], effective: "3".to_owned() };
         Intent::new("irq.affinity", key, old, new)
     };
+
     let group = |path: &str, old: &str, new: &str| {
         let path = format!("/sys/fs/cgroup{path}/cpuset.cpus");
         Intent::new("shield.cpuset_v1", Key::File { path, kind: Kind::List, shown_in: None }, old, new)
     };
+
     // Of the loop's CPU 3 or of a housekeeping CPU: interrupt, pinned task, cpuset.
     for (offline, online, narrowed) in [(3, "0-2", "0-2"), (1, "0,2-3", "2-3")] {
         let (host, directory) = (host(), tempfile::tempdir().unwrap());
@@ -302,6 +320,7 @@ fn after_a_cpu_went_offline_everything_is_put_back_as_far_as_there_are_cpus() {
         host.world.borrow_mut().take_offline(offline);
         let repaired = repair(directory.path(), &host).unwrap();
         let said = sentences(&repaired);
+
         assert!(repaired[0].is_settled() && journals(directory.path()) == 0, "{said}");
         let cpus = |path: &str| host.read(path).unwrap().trim().to_owned();
         assert_eq!(cpus("/proc/irq/24/smp_affinity_list"), "0-3", "{said}");
@@ -312,6 +331,7 @@ fn after_a_cpu_went_offline_everything_is_put_back_as_far_as_there_are_cpus() {
             "{said}"
         );
         let group = if offline == 3 { "1-2" } else { narrowed };
+
         assert_eq!(cpus("/sys/fs/cgroup/pods/a/cpuset.cpus"), group, "{said}");
         assert!(said.contains(&format!("CPU {offline} is offline now")), "{said}");
         assert!(repair(directory.path(), &host).unwrap().is_empty(), "once is enough");
@@ -335,6 +355,7 @@ fn changes_kept_on_purpose_wait_for_an_explicit_undo() {
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
     journal.keep().unwrap();
     host.world.borrow_mut().kill_owner();
+
     assert!(repair(directory.path(), &host).unwrap().is_empty());
     assert_eq!((host.read(DEFAULT).unwrap().as_str(), journals(directory.path())), ("f7\n", 1));
     undo(directory.path(), &host, UndoMode::Careful).unwrap();
@@ -348,6 +369,7 @@ fn journals_are_undone_newest_first() {
     first.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
     drop(first);
     left_behind(directory.path(), &host, &[mask(DEFAULT, "f7", "0f")]);
+
     assert_eq!(journals(directory.path()), 2);
     repair(directory.path(), &host).unwrap();
     assert_eq!((host.read(DEFAULT).unwrap().as_str(), journals(directory.path())), ("ff\n", 0));
@@ -359,6 +381,7 @@ fn what_is_left_of_a_session_of_processes_is_killed() {
     let session = |sid| Intent::new("load", Key::Session { sid, start_ticks: 77 }, "absent", "running");
     left_behind(directory.path(), &host, &[session(120), session(4_444)]);
     let repaired = repair(directory.path(), &host).unwrap();
+
     assert_eq!(*host.killed_sessions.borrow(), [(4_444, 77), (120, 77)]);
     assert!(sentences(&repaired).ends_with("had left: 1 session of processes"), "{}", sentences(&repaired));
     assert_eq!(journals(directory.path()), 0);
@@ -382,6 +405,7 @@ fn a_damaged_line_in_the_middle_is_said_and_the_rest_is_put_back() {
     let text = fs::read_to_string(&path).unwrap().replacen("{\"done\"", "{\u{0}done\"", 1);
     fs::write(&path, text).unwrap();
     let repaired = repair(directory.path(), &host).unwrap();
+
     assert_eq!(repaired[0].damaged_lines, 1);
     assert!(sentences(&repaired).contains("1 lines of"), "{}", sentences(&repaired));
     assert_eq!(host.read(WORK).unwrap(), "ff\n");
@@ -396,6 +420,7 @@ fn a_journal_without_a_head_is_not_acted_upon_when_changes_follow() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("boot_id", "boot", 1)).unwrap();
     let changed = host.settings();
+
     assert!(matches!(repair(directory.path(), &host), Err(TuneError::Headless { steps: 1, .. })));
     assert_eq!((host.settings(), journals(directory.path())), (changed, 1));
 }
@@ -406,6 +431,7 @@ fn leftovers_of_an_ended_journal_are_swept_away() {
     for name in ["a.closed", "b.new"] {
         fs::write(directory.path().join(name), "{}").unwrap();
     }
+
     assert!(repair(directory.path(), &host).unwrap().is_empty());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     assert!(repair(&directory.path().join("nowhere"), &host).unwrap().is_empty());
@@ -418,6 +444,7 @@ fn the_directory_follows_the_user() {
         let path = onbeat_tune::journal::default_directory(&host, state.map(Path::new), Some(Path::new("/home/ann")));
         path.display().to_string()
     };
+
     assert_eq!(of(Some("/state")), "/var/lib/onbeat/journal");
     host.world.borrow_mut().root = false;
     assert_eq!(

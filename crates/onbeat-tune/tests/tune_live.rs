@@ -41,15 +41,18 @@ fn snapshot(host: &LiveHost) -> (BTreeMap<TaskId, String>, BTreeMap<String, Stri
             of_tasks.insert(task.id, format!("{name}: CPUs {cpus}, cgroups {cgroups}"));
         }
     }
+
     let mut files = BTreeMap::new();
     for number in host.directories("/proc/irq").unwrap() {
         // Which of the permitted CPUs an interrupt comes to is the kernel's choice, and no setting.
         let path = format!("/proc/irq/{number}/smp_affinity_list");
         files.insert(path.clone(), read(&path));
     }
+
     for path in ["/proc/irq/default_smp_affinity", "/sys/devices/virtual/workqueue/cpumask"] {
         files.insert(path.to_owned(), read(path));
     }
+
     for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/cpuset"] {
         let mut groups = host.directories(mount).unwrap_or_default();
         groups.sort();
@@ -57,6 +60,7 @@ fn snapshot(host: &LiveHost) -> (BTreeMap<TaskId, String>, BTreeMap<String, Stri
         let control = format!("{mount}/cgroup.subtree_control");
         files.insert(control.clone(), read(&control));
     }
+
     (of_tasks, files)
 }
 
@@ -72,6 +76,7 @@ fn assert_nothing_has_changed(
         .iter()
         .filter_map(|(id, was)| after.0.get(id).filter(|is| *is != was).map(|is| format!("{was} -> {is}")))
         .collect();
+
     assert!(changed.is_empty(), "{when}: tasks have changed: {changed:#?}");
     assert_eq!(after.1, before.1, "{when}");
 }
@@ -113,6 +118,7 @@ fn is_shielded_by_another() -> bool {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
+
     false
 }
 
@@ -142,6 +148,7 @@ impl LoopThread {
                 outbox.send(pinned).unwrap();
             }
         });
+
         Self { tid: told.recv().unwrap(), orders, answers }
     }
 
@@ -164,6 +171,7 @@ fn up_and_down(host: &LiveHost, journal: &mut Journal, rt: &CpuList) -> Report {
         std::thread::sleep(Duration::from_millis(10));
         seen.extend([before.last_cpu(), forked.last_cpu()]);
     }
+
     let pinned = loop_thread.pin(rt);
     let loop_cpu = last_cpu(loop_thread.tid.cast_unsigned());
     let started = Instant::now();
@@ -172,6 +180,7 @@ fn up_and_down(host: &LiveHost, journal: &mut Journal, rt: &CpuList) -> Report {
     let again = shield.raise(host, journal).unwrap();
     let undone = shield.dismantle(host, journal).unwrap();
     println!("raised in {raised_in:?}, lowered in {lowered_in:?}\n{}", report.sentences().join("\n"));
+
     assert!(seen.iter().all(|cpu| !rt.contains(*cpu)), "busy processes ran on CPU {rt}: {seen:?}");
     assert_eq!((pinned, rt.contains(loop_cpu)), (Ok(()), true), "the loop may use CPU {rt}, and was on {loop_cpu}");
     assert!(undone.iter().all(|one| one.outcome.is_settled()), "{undone:#?}");
@@ -211,6 +220,7 @@ fn raise_and_be_killed(directory: &Path) -> i32 {
             break;
         }
     }
+
     child.kill().unwrap();
     child.wait().unwrap();
     let up = said.last().and_then(|line| line.strip_prefix("up ")).unwrap_or_else(|| panic!("{said:#?}"));
@@ -230,14 +240,17 @@ fn a_shield_on_this_machine_leaves_no_trace_live() {
     if let Some(directory) = std::env::var_os(CHILD) {
         return be_the_child(Path::new(&directory), &rt);
     }
+
     if !host.is_root() || online.iter().count() < 2 {
         println!("skipped: a shield needs root and two CPUs; this is root: {}, CPUs: {online}", host.is_root());
         return;
     }
+
     if is_shielded_by_another() {
         println!("skipped: another onbeat has shielded this machine for a minute");
         return;
     }
+
     let directory = tempfile::tempdir().unwrap();
     let before = snapshot(&host);
     let mut journal =
@@ -248,6 +261,7 @@ fn a_shield_on_this_machine_leaves_no_trace_live() {
     let closed = journal.close();
     let report = worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     closed.unwrap();
+
     assert_nothing_has_changed(&host, &before, "after dismantling");
     assert_eq!(report.left, [], "only bound threads may be left on CPU {rt}");
 
@@ -260,6 +274,7 @@ fn a_shield_on_this_machine_leaves_no_trace_live() {
         "{}",
         repaired.as_ref().unwrap().iter().flat_map(onbeat_tune::Repaired::sentences).collect::<Vec<_>>().join("\n")
     );
+
     assert!(repaired.unwrap().iter().all(onbeat_tune::Repaired::is_settled));
     assert_ne!(shielded.1, before.1, "the killed process had shielded");
     assert_nothing_has_changed(&host, &before, "after a kill and a repair");

@@ -36,11 +36,13 @@ fn worlds() -> Vec<(String, World)> {
                         let lenient = world.clone().with(|world| world.keeps_a_list = false);
                         worlds.push((format!("{name}, lists can be emptied"), lenient));
                     }
+
                     worlds.push((name, world));
                 }
             }
         }
     }
+
     worlds
 }
 
@@ -54,6 +56,7 @@ fn bench(host: &Fake, directory: &Path, free: &[Free]) -> Result<(), TuneError> 
     if let Some(watched) = &mut *host.watched.borrow_mut() {
         *watched = journal.path().to_owned();
     }
+
     let worked = (|| {
         let mut shield = Shield::prepare(host, &mut journal, &cpus("3"), free)?;
         shield.raise(host, &mut journal)?;
@@ -64,11 +67,13 @@ fn bench(host: &Fake, directory: &Path, free: &[Free]) -> Result<(), TuneError> 
         shield.raise(host, &mut journal)?;
         let undone = shield.dismantle(host, &mut journal)?;
         let settled = undone.iter().all(|one| one.outcome.is_settled());
+
         assert!(settled || host.fails_at.get().is_some(), "{undone:?}");
         Ok(())
     })();
     journal.undo_all(host, UndoMode::Careful)?;
     journal.close()?;
+
     worked
 }
 
@@ -90,6 +95,7 @@ fn a_bench_leaves_no_setting_changed() {
             for child in [1_001, 1_002] {
                 assert_eq!(cpus(&host.mask(child)).and(&cpus("0-3")), cpus("0-3"), "{name}: child {child} is confined");
             }
+
             assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "only the lock file is left");
         }
     }
@@ -110,6 +116,7 @@ fn while_it_is_up_only_the_loop_and_bound_threads_may_use_the_cpu() {
         expected.sort_unstable();
         let mut on_cpu = host.on_cpu(3);
         on_cpu.sort();
+
         assert_eq!(on_cpu, expected, "{name}");
         assert_eq!(report.bound, ["ksoftirqd/3"], "{name}");
     }
@@ -181,6 +188,7 @@ fn interrupts_go_elsewhere_and_managed_ones_are_reported_with_their_counts() {
     let report = raised(&host, &[Free::Thread(LOOP)]);
     assert_eq!(report.irqs_moved, 2, "eth0 and uart; rtc0 was not there, and the first has no handler");
     let refused = &report.irqs_refused[0];
+
     assert_eq!((refused.number, refused.count, refused.count_on_rt, report.irqs_refused.len()), (25, 98, 80, 1));
     assert!(
         report.sentences().join("\n").contains("interrupt 25 (nvme0q4) stays, managed"),
@@ -188,6 +196,7 @@ fn interrupts_go_elsewhere_and_managed_ones_are_reported_with_their_counts() {
         report.sentences()
     );
     let settings = host.settings().join("\n");
+
     assert!(settings.contains("default_smp_affinity: f7") && settings.contains("workqueue/cpumask: f7"), "{settings}");
 }
 
@@ -210,6 +219,7 @@ fn a_scope_leaves_the_tasks_outside_it_as_they_are() {
         let wish = Wish { rt: cpus("3"), free: vec![Free::Thread(LOOP)], scope: Scope::Under(OWN) };
         let mut shield = Shield::prepare_as(&host, &mut journal, &wish).unwrap();
         let report = shield.raise(&host, &mut journal).unwrap();
+
         assert_eq!([1, 100, 110, 120].map(|tid| host.mask(tid)), before, "{cgroups:?}");
         assert!(!cpus(&host.mask(inside)).contains(3) && !cpus(&host.mask(16)).contains(3), "{cgroups:?}");
         assert_eq!((report.left.len(), report.outside > 0), (0, true), "{:?}", report.left);
@@ -224,6 +234,7 @@ fn a_thread_admitted_later_may_use_the_cpu() {
         let mut journal = begin(directory.path(), &host);
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &[]).unwrap();
         shield.raise(&host, &mut journal).unwrap();
+
         assert!(!cpus(&host.mask(LOOP)).contains(3), "{name}");
         shield.admit(&host, &mut journal, Free::Thread(LOOP)).unwrap();
         assert!(cpus(&host.mask(LOOP)).contains(3) && !cpus(&host.mask(OWN)).contains(3), "{name}");
@@ -247,11 +258,13 @@ fn cpusets_that_somebody_switches_off_meanwhile_are_switched_on_again() {
         switch_off();
         shield.lower(&host, &mut journal).unwrap();
         let report = shield.raise(&host, &mut journal).unwrap();
+
         assert_eq!((report.left, host.mask(100)), (vec![], "0-2".to_owned()), "{free:?}");
         switch_off();
         let undone = shield.dismantle(&host, &mut journal).unwrap();
         assert!(undone.iter().all(|one| one.outcome.is_settled()), "{free:?}: {undone:?}");
         journal.close().unwrap();
+
         assert_eq!(host.settings(), before, "{free:?}");
     }
 }
@@ -278,16 +291,19 @@ fn what_somebody_else_changes_while_it_is_up_is_left_alone_and_said() {
     let undone = shield.dismantle(&host, &mut journal).unwrap();
     let left: Vec<String> =
         undone.iter().filter(|one| !one.outcome.is_settled()).map(|one| one.intent.key.name()).collect();
+
     assert_eq!(left, ["interrupt 24 (eth0)"]);
     assert!(matches!(journal.close(), Err(TuneError::NotAllUndone { left: 1, .. })));
     host.world.borrow_mut().kill_owner();
     let repaired = repair(directory.path(), &host).unwrap();
     let sentence = repaired[0].sentences().join("\n");
+
     assert!(
         sentence.contains("left interrupt 24 (eth0) alone: it is \"1\" now") && sentence.contains("\"0-3\""),
         "{sentence}"
     );
     onbeat_tune::repair::undo(directory.path(), &host, UndoMode::Force).unwrap();
+
     assert!(host.settings().iter().any(|line| line.starts_with("24:") && line.contains("mask: CpuList({0, 1, 2, 3})")));
     assert!(repair(directory.path(), &host).unwrap().is_empty());
 }
@@ -302,6 +318,7 @@ fn a_task_that_chooses_its_cpus_while_the_shield_is_up_keeps_its_choice() {
         shield.raise(&host, &mut journal).unwrap();
         onbeat_tune::HostFiles::set_affinity(&host, 100, &cpus("1")).unwrap();
         shield.lower(&host, &mut journal).unwrap();
+
         assert_eq!(host.mask(100), "1", "{name}");
         shield.raise(&host, &mut journal).unwrap();
         shield.dismantle(&host, &mut journal).unwrap();
@@ -317,11 +334,13 @@ fn nothing_is_touched_when_the_shield_is_refused() {
     let mut refusal = |rt: &str, free: &[Free]| {
         Shield::prepare(&host, &mut journal, &cpus(rt), free).map(|_| ()).unwrap_err().to_string()
     };
+
     assert!(refusal("0-3", &[]).contains("leaves none of 0-3"), "all CPUs");
     assert!(refusal("", &[]).contains("no CPU is named"));
     assert!(refusal("5", &[]).contains("only 0-3 are online"));
     assert!(refusal("3", &[Free::Thread(9_999)]).contains("no task 9999"));
     host.world.borrow_mut().root = false;
+
     assert!(refusal("3", &[]).contains("sudo onbeat bench --tuning C --cpu 3"));
     assert_eq!((host.settings(), host.changes.get()), (before, 0));
 }
@@ -349,6 +368,7 @@ fn an_error_at_any_single_change_still_leaves_no_trace() {
                 host.fails_at.set(None);
                 host.world.borrow_mut().kill_owner();
                 repair(directory.path(), &host).unwrap();
+
                 assert_eq!(wishes(&host.settings()), wishes(&before), "{name}, {free:?}, change {change}: {outcome:?}");
                 if host.changes.get() < change {
                     break;
@@ -382,6 +402,7 @@ fn repaired_after(world: &World, journal: &[u8]) -> Vec<String> {
     let host = Fake::of(world.clone());
     host.world.borrow_mut().kill_owner();
     let first = repair(directory.path(), &host).unwrap();
+
     assert!(first.iter().all(onbeat_tune::Repaired::is_settled), "{first:?}");
     let after = host.settings();
     assert!(repair(directory.path(), &host).unwrap().is_empty(), "a second repair has nothing to do");
@@ -429,5 +450,6 @@ fn end_of_last_intent(journal: &[u8]) -> usize {
             last = end;
         }
     }
+
     last
 }

@@ -39,6 +39,7 @@ impl Host {
         host.tell("real-time budget", real_time_budget());
         host.tell("hypervisor", hypervisor());
         host.tell("cpuset", Some(cpuset_kind().to_owned()));
+
         host
     }
 
@@ -84,6 +85,7 @@ impl Host {
             let line = processor.lines().find(|line| line.starts_with(key))?;
             Some(line.split_once(':')?.1.trim().to_owned())
         });
+
         self.tell("processor", model);
         self.tell("CPUs online", Some(online_cpus().len().to_string()));
         self.tell("CPU list", trimmed("/sys/devices/system/cpu/online"));
@@ -130,6 +132,7 @@ fn deepest_idle_below(cpus: &Path, cpu: u32) -> Option<IdleState> {
         let latency_us: u64 = text("latency")?.trim().parse().ok()?;
         Some(IdleState { name: text("name")?.trim().to_owned(), exit_ns: latency_us * 1000 })
     };
+
     states.filter_map(|entry| read(entry.path())).max_by_key(|state| state.exit_ns)
 }
 
@@ -231,6 +234,7 @@ mod tests {
             fs::write(state.join("name"), format!("{name}\n")).unwrap();
             fs::write(state.join("latency"), format!("{latency}\n")).unwrap();
         }
+
         let deepest = IdleState { name: "C2".to_owned(), exit_ns: 400_000 };
         assert_eq!(deepest_idle_below(dir.path(), 3), Some(deepest));
         assert_eq!(deepest_idle_below(dir.path(), 4), None, "a CPU without idle states of its own");

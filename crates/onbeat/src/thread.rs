@@ -111,6 +111,7 @@ impl Wanted {
         if self.lock_memory {
             grants.push(memory::lock());
         }
+
         let held = self.dma_latency_us.map(hold_dma_latency);
         let (dma_latency, grant) = held.map_or((None, None), |(file, grant)| (file, Some(grant)));
         grants.extend(grant);
@@ -126,10 +127,12 @@ impl Wanted {
         if self.lock_memory {
             memory::touch_stack();
         }
+
         match self.fifo {
             Some(priority) => grants.push(scheduling::fifo(priority)),
             None => run_as_ordinary(),
         }
+
         grants
     }
 }
@@ -141,6 +144,7 @@ fn hold_dma_latency(microseconds: i32) -> (Option<File>, Grant) {
         file.write_all(&microseconds.to_ne_bytes())?;
         Ok(file)
     });
+
     match held {
         Ok(file) => (Some(file), Grant::given("idle-state bound", wanted)),
         Err(why) => {

@@ -46,6 +46,7 @@ fn causes() -> Vec<Cause> {
     all.push(in_a_call);
     let halted = by(Kind::LateTimer, Culprit::HALTED);
     all.extend([halted.clone(), Cause { ns: 900_000, ..halted }]);
+
     all
 }
 
@@ -56,6 +57,7 @@ fn situations() -> Vec<Situation> {
         of.facts.insert(F::Guest);
         Situation { idle_exit_ns: Some(idle_exit_ns), priority, ..of }
     };
+
     let all = [
         F::PreemptRt,
         F::PreemptFull,
@@ -90,6 +92,7 @@ fn runs() -> Vec<Value> {
             "timing": {"period_ns": 1_000_000, "phase_ns": 0, "deadline_ns": 1_000_000, "work_ns": 0, "wait": wait, "on_overrun": "skip", "cpu": cpu, "priority": 98},
             "grants": grants})
     };
+
     let tuned =
         ["real-time priority", "locked memory", "CPU affinity", "CPU shield", "idle-state bound", "flight recorder"];
     let guest = json!({"hypervisor": "KVM", "CPUs online": "2", "preemption": "PREEMPT_DYNAMIC", "deepest idle state": "haltpoll idle, 1000 ns to leave",
@@ -114,6 +117,7 @@ fn cases() -> String {
         let header: Header = serde_json::from_value(run.clone()).unwrap();
         json!({"run": run, "situation": situation(&header)})
     };
+
     text.push_str(&lines(runs().into_iter().map(of_run).collect()));
     text.push_str("\n],\n\"causes\": [\n");
     let ids = |cause: &Cause, one: &Situation| cause.advice(one).iter().map(|advice| advice.id()).collect::<Vec<_>>();
@@ -130,9 +134,11 @@ fn each_cause_in_each_situation_is_answered_as_the_list_of_cases_says() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/advice_cases.json"), cases()).unwrap();
         return;
     }
+
     for (is, should) in CASES.lines().zip(cases().lines()) {
         assert_eq!(is, should);
     }
+
     assert_eq!(CASES.lines().count(), cases().lines().count());
 }
 
@@ -156,6 +162,7 @@ fn every_advice_of_the_list_is_given_somewhere() {
         let all = causes.iter().flat_map(|cause| cause.advice(&situation)).collect::<Vec<_>>();
         all.into_iter()
     });
+
     let given: BTreeSet<Advice> = given.collect();
     assert_eq!(given, Advice::all().collect());
 }
@@ -166,6 +173,7 @@ fn a_priority_is_advised_only_where_it_would_precede_the_culprit() {
         let situation = Situation { priority, ..Situation::default() };
         preempted("hog", prio).advice(&situation).contains(&Advice::Priority)
     };
+
     assert!(advised(0, 120), "an ordinary loop behind an ordinary thread");
     assert!(advised(50, 49), "equal priorities");
     assert!(!advised(98, 49), "the loop precedes it already");
@@ -216,6 +224,7 @@ fn docs_name_the_causes_that_each_advice_is_for() {
         let of = |advice: Advice| advice.id() == id.trim_matches('`');
         let given = causes.iter().filter(|cause| situations().iter().any(|one| cause.advice(one).into_iter().any(of)));
         let given: BTreeSet<&str> = given.map(|cause| cause.kind.words()).collect();
+
         assert_eq!(kinds.split(", ").collect::<BTreeSet<_>>(), given, "{id}");
         assert!(["not tried", "tried"].iter().any(|word| tried.starts_with(word)), "{id}: {tried}");
     }

@@ -64,6 +64,7 @@ proptest! {
         for (cpu, at, tid, what) in events {
             world.on(cpu, at, tid, what);
         }
+
         let mut sum = 0;
         let mut readings = readings;
         readings.sort_unstable();
@@ -71,9 +72,11 @@ proptest! {
             sum += steal;
             world.reading(at, sum);
         }
+
         if let Some((from, length)) = lost {
             world.lost(from, from + length);
         }
+
         world.started(1000 + late).worked(planned, worked);
         world.facts.spun_ns = spun * 1000;
         let explanation = world.explained();
@@ -82,6 +85,7 @@ proptest! {
         let work = worked.saturating_sub(planned);
         let counts = |part: &u64| *part * 1000 >= wait.max(work) * 1000 / 4;
         let expected: u64 = [wait, work].into_iter().filter(counts).sum();
+
         prop_assert_eq!(explanation.lateness_ns, expected * 1000);
         let unexplained: u64 = explanation.causes.iter().filter(|cause| cause.kind == CauseKind::Unexplained).map(|cause| cause.ns).sum();
         prop_assert_eq!(explanation.accounted_ns + unexplained, explanation.lateness_ns);

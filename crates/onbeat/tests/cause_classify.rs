@@ -47,6 +47,7 @@ fn a_relative_sleep_ends_a_little_later_than_the_loop_counts_and_its_timer_is_kn
         world.facts.entered_sleep = None;
         world.explained()
     };
+
     let explanation = late(true);
     assert_eq!(main_of(&explanation), (Kind::LateIdleExit, none()));
     assert_eq!(us_of(&explanation, Kind::OwnOverrun), 0, "the loop had its timer set in time");
@@ -69,6 +70,7 @@ fn a_system_call_did_not_let_go_after_the_wake_up() {
     world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd());
     let explanation = world.explained();
+
     assert_eq!(explanation.main().unwrap().words(), "kernel section in dd/write");
     assert_eq!(us_of(&explanation, Kind::KernelSection), 900);
     assert!(explanation.main().unwrap().evidence.starts_with("the kernel worked for dd [7] in write"));
@@ -86,6 +88,7 @@ fn the_system_call_is_known_from_its_end_or_from_the_counters_too() {
     world.reading(101, 0);
     let reading = world.reading(1906, 0);
     (reading.prev, reading.next, reading.prev_syscall) = (7, LOOP, Some(libc::SYS_fsync));
+
     assert_eq!(world.explained().main().unwrap().words(), "kernel section in dd/fsync");
 }
 
@@ -109,6 +112,7 @@ fn another_timer_in_the_same_interrupt_is_named_by_its_function() {
     world.on(1, 1306, 0, What::VectorExit(Vector::LocalTimer));
     world.loop_runs(1308, idle());
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation), (Kind::HardIrq, "timer tick_nohz_handler".to_owned()));
     assert_eq!(us_of(&explanation, Kind::HardIrq), 301, "with the way to the next timer");
 }
@@ -128,6 +132,7 @@ fn a_thread_of_equal_priority_kept_the_cpu() {
     let mut world = World::asleep_beside(hog);
     world.timer_interrupt(1001, 5).loop_runs(3006, hog);
     let explanation = world.explained();
+
     assert_eq!(explanation.main().unwrap().words(), "preempted by hog");
     assert!(explanation.main().unwrap().evidence.contains("hog [8] FIFO/RR 90"));
     assert_eq!(us_of(&explanation, Kind::Preempted), 2000);
@@ -148,6 +153,7 @@ fn real_time_threads_were_throttled_while_the_cpu_idled() {
     world.switch(1050, looper(), 0, idle());
     world.switch(51_050, idle(), 0, looper());
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation), (Kind::RtThrottling, none()));
     assert_eq!(us_of(&explanation, Kind::RtThrottling), 50_000);
 }
@@ -181,6 +187,7 @@ fn the_kernels_own_flags_tell_throttling_and_fair_server_apart() {
         (reading.rt_throttled, reading.by_fair_server) = (Some(throttled), Some(served));
         main_of(&world.explained()).0
     };
+
     assert_eq!(stopped(true, false), Kind::RtThrottling);
     assert_eq!(stopped(false, true), Kind::FairServer);
 }
@@ -191,6 +198,7 @@ fn the_loop_went_to_sleep_after_the_instant_to_wake_up_at() {
     for cpu in &mut world.window.cpus {
         cpu.events.clear();
     }
+
     world.facts.entered_sleep = Some(us(1499));
     world.switch(50, idle(), 0, looper());
     world.timer_set(1500, 1000).timer_interrupt(1502, 4).started(1510);
@@ -216,6 +224,7 @@ fn held_back(by: Thread, throttled_us: Option<u64>) -> Explanation {
     world.timer_interrupt(1001, 5).loop_runs(1010, dd()).worked(100, 60_100);
     world.switch(1050, looper(), 0, by);
     world.switch(61_050, by, 0, looper());
+
     world.explained()
 }
 
@@ -226,6 +235,7 @@ fn an_ordinary_loop_ran_out_of_its_cpu_quota() {
         assert_eq!(main_of(&explanation), (Kind::CpuQuota, none()), "{throttled_us:?}");
         assert_eq!(us_of(&explanation, Kind::CpuQuota), 60_000);
     }
+
     let explanation = held_back(dd(), Some(59_000));
     assert_eq!(main_of(&explanation).0, Kind::CpuQuota, "others use the time that the quota leaves");
     assert!(explanation.main().unwrap().evidence.contains("throttled for 59.0 ms"));
@@ -240,6 +250,7 @@ fn softirqs_do_not_hold_back_a_loop_whose_quota_is_used_up() {
     world.on(1, 2_000, 0, What::SoftirqEntry(Softirq(3))).on(1, 30_000, 0, What::SoftirqExit(Softirq(3)));
     world.loop_runs(41_000, idle());
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation), (Kind::CpuQuota, none()));
     assert_eq!(us_of(&explanation, Kind::Softirq), 0);
 }
@@ -262,6 +273,7 @@ fn a_loop_that_woke_on_an_idle_cpu_is_held_by_its_quota_only_where_the_kernel_co
         world.timer_interrupt(1001, 5).loop_runs(41_000, idle());
         main_of(&world.explained()).0
     };
+
     assert_eq!(plant(Some(39_000_000)), Kind::CpuQuota);
     assert_ne!(plant(None), Kind::CpuQuota);
 }
@@ -277,6 +289,7 @@ fn a_frozen_loop_sleeps_on_although_its_timer_fired() {
         world.on(0, 31_000, 55, What::Waking { thread: looper(), target_cpu: 1 });
         world.loop_runs(31_008, running);
         let explanation = world.explained();
+
         assert_eq!(main_of(&explanation), (Kind::CgroupFreezer, none()));
         assert!(us_of(&explanation, Kind::CgroupFreezer) >= 29_900);
     }
@@ -293,6 +306,7 @@ fn a_sleep_that_is_begun_again_after_the_thaw_was_frozen_all_the_same() {
     world.timer_set(31_010, 1000);
     world.switch(31_012, looper(), 1, dd());
     world.timer_interrupt(31_014, 4).loop_runs(31_020, dd());
+
     assert_eq!(main_of(&world.explained()), (Kind::CgroupFreezer, none()));
 }
 
@@ -312,6 +326,7 @@ fn waits(call: i64, waker: u32) -> World {
     (reading.prev, reading.next, reading.prev_syscall) = (LOOP, 7, Some(call));
     world.on(0, 1850, waker, What::Waking { thread: looper(), target_cpu: 1 });
     world.switch(1855, dd(), 0, looper());
+
     world
 }
 
@@ -327,6 +342,7 @@ fn a_lock_is_named_with_its_holder_and_who_kept_the_holder_off() {
     world.on(0, 1800, 40, What::Switch { prev: thread(40, 120, "hog"), prev_state: State(0), next: holder });
     let explanation = world.explained();
     let main = explanation.main().unwrap();
+
     assert_eq!(main.words(), "waited for a lock held by reader");
     assert!(main.evidence.contains("hog") && main.evidence.contains("kept the holder off"), "{}", main.evidence);
 }
@@ -346,6 +362,7 @@ fn pages_that_were_not_there_took_the_time() {
     world.on(1, 1200, LOOP, What::PageFault { address: 0x7000, user: true });
     world.on(1, 1400, LOOP, What::PageFault { address: 0x8000, user: true });
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation).0, Kind::PageFault);
     assert!(explanation.main().unwrap().evidence.contains("2 page faults"));
     assert_eq!(us_of(&explanation, Kind::PageFault), 800);
@@ -360,6 +377,7 @@ fn a_page_that_had_to_be_read_from_a_device_took_the_time() {
     world.on(1, 9000, 0, What::Waking { thread: looper(), target_cpu: 1 });
     world.switch(9003, idle(), 0, looper());
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation).0, Kind::PageFault);
     assert!(us_of(&explanation, Kind::PageFault) >= 7795);
 }
@@ -375,6 +393,7 @@ fn the_loop_was_moved_to_a_cpu_that_slept() {
     world.on(0, 10, 0, What::Switch { prev: dd(), prev_state: onbeat::cause::event::State(1), next: zero });
     world.on(0, 1300, 0, What::Switch { prev: zero, prev_state: onbeat::cause::event::State(0), next: looper() });
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation).0, Kind::Migration);
     assert!(us_of(&explanation, Kind::Migration) >= 380, "{explanation:?}");
 }
@@ -405,6 +424,7 @@ fn a_signal_stopped_the_process() {
     world.on(1, 100_000, 55, What::Waking { thread: looper(), target_cpu: 1 });
     world.loop_runs(100_004, idle());
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation).0, Kind::Stopped);
     assert_eq!(us_of(&explanation, Kind::Stopped), 99_000);
     assert!(explanation.main().unwrap().evidence.contains("signal 19 from kill [55]"));
@@ -418,6 +438,7 @@ fn the_hypervisor_took_the_cpu_and_its_counter_says_so() {
     world.reading(4662, 8650);
     world.reading(4668, 8650);
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation), (Kind::HypervisorSteal, none()));
     assert_eq!(us_of(&explanation, Kind::HypervisorSteal), 3650);
     assert_eq!(us_of(&explanation, Kind::InterruptsOff), 0, "10 us without a known call are an interrupt's arrival");
@@ -430,6 +451,7 @@ fn steal_before_the_spike_is_not_the_spikes() {
     world.reading(101, 0);
     world.reading(1102, 700);
     let explanation = world.explained();
+
     assert_eq!(us_of(&explanation, Kind::HypervisorSteal), 0, "900 us of silence before were longer");
     assert_eq!(main_of(&explanation).0, Kind::LateTimer);
 }
@@ -446,6 +468,7 @@ fn a_switch_that_left_no_record_shows_in_the_next_one() {
     world.on(1, 1005, 8, What::VectorExit(Vector::LocalTimer));
     world.loop_runs(3000, hog);
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation), (Kind::Preempted, "hog".to_owned()));
     assert_eq!(us_of(&explanation, Kind::Preempted), 1995);
 
@@ -453,6 +476,7 @@ fn a_switch_that_left_no_record_shows_in_the_next_one() {
     world.timer_interrupt(1180, 5).started(1187);
     world.timer_set(1190, 2000).switch(1191, looper(), 1, idle());
     let explanation = world.explained();
+
     assert_eq!((main_of(&explanation).0, explanation.accounted_ns), (Kind::LateIdleExit, 187_000));
 }
 
@@ -462,6 +486,7 @@ fn lost_events_leave_the_time_unexplained_and_are_said() {
     world.lost(500, 1990).loop_runs(2000, dd());
     let explanation = world.explained();
     let unexplained = explanation.causes.last().unwrap();
+
     assert_eq!(unexplained.kind, Kind::Unexplained);
     assert!(unexplained.ns >= 900_000, "{explanation:?}");
     assert!(unexplained.evidence.contains("events of 1490.0 us were lost on CPU 1"));
@@ -473,6 +498,7 @@ fn without_any_event_everything_is_unexplained() {
     for cpu in &mut world.window.cpus {
         cpu.events.clear();
     }
+
     world.started(1500);
     let explanation = world.explained();
     assert_eq!((explanation.accounted_ns, explanation.lateness_ns), (0, 500_000));
@@ -484,6 +510,7 @@ fn several_causes_share_one_spike() {
     world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_sendto });
     world.device(1050, 1100, "eth0").timer_interrupt(1200, 10).softirq(1215, 1315, 3).loop_runs(1500, dd());
     let explanation = world.explained();
+
     assert_eq!(us_of(&explanation, Kind::InterruptsOff), 150);
     assert_eq!(us_of(&explanation, Kind::HardIrq), 50);
     assert_eq!(us_of(&explanation, Kind::Softirq), 100);
@@ -500,6 +527,7 @@ fn a_stall_while_polling_is_explained_from_the_poll_on() {
     world.timer_interrupt(951, 5).switch(958, idle(), 0, looper());
     world.device(990, 1290, "eth0").started(1292);
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation), (Kind::HardIrq, "eth0 (irq 36)".to_owned()));
     assert_eq!(explanation.lateness_ns, 292_000, "from the release on: the poll before it was planned");
 }

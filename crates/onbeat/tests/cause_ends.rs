@@ -42,6 +42,7 @@ fn a_recorder_that_is_closed_leaves_no_instance() {
     if skipped() {
         return;
     }
+
     let recorder = FlightRecorder::open(&SMALL).unwrap();
     let name = recorder.instance_name();
     assert!(instances().contains(&name));
@@ -57,6 +58,7 @@ fn the_instance_of_a_killed_process_is_removed_by_the_next_start() {
     if skipped() {
         return;
     }
+
     let own = "the_instance_of_a_killed_process_is_removed_by_the_next_start";
     let mut child = Command::new(std::env::current_exe().unwrap());
     let child = child.args(["--exact", own, "--nocapture"]).env(HOLD, "1");
@@ -79,6 +81,7 @@ fn instances_of_others_are_left_alone() {
     if skipped() {
         return;
     }
+
     let tracefs = Tracefs::open().unwrap();
     let foreign = tracefs.path("instances/not-of-onbeat");
     std::fs::create_dir(&foreign).unwrap();

@@ -31,6 +31,7 @@ fn what_the_timers_interrupt_found_says_who_held_it_back() {
             world.wake_up_found(1402, 7, syscall, in_user);
         })
     };
+
     let words = |explanation: &Explanation| explanation.main().unwrap().words();
     assert_eq!(words(&found(Some(libc::SYS_write), false)), "interrupts off in dd/write");
     assert_eq!(words(&found(None, true)), "late timer interrupt");
@@ -44,6 +45,7 @@ fn where_nothing_says_what_the_timer_found_a_guest_blames_no_thread() {
         let reading = world.reading(1407, 0);
         (reading.prev, reading.next, reading.prev_in_user) = (7, LOOP, true);
     });
+
     assert_eq!(main_of(&let_go_at_once), (Kind::LateTimer, none()));
     let nothing = late_beside_dd(|world| world.counters.is_guest = true);
     assert_eq!(main_of(&nothing), (Kind::LateTimer, none()));
@@ -60,6 +62,7 @@ fn a_cpu_that_took_other_interrupts_after_the_expiry_had_them_on() {
         world.counters.is_guest = is_guest;
         world.explained()
     };
+
     assert_eq!(main_of(&explained(true)), (Kind::LateTimer, none()));
     assert_eq!(us_of(&explained(true), Kind::InterruptsOff), 0);
     assert_eq!(main_of(&explained(false)).0, Kind::InterruptsOff);
@@ -73,11 +76,13 @@ fn a_guest_without_deep_idle_states_waits_for_its_host() {
         world.on(1, 103, 0, What::IdleEntry { state: 1 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
         world.explained()
     };
+
     for without in [Some(1_000), None] {
         let explanation = slept(without);
         assert_eq!(explanation.main().unwrap().words(), "late timer interrupt on a halted vCPU");
         assert_eq!(us_of(&explanation, Kind::LateTimer), 180);
     }
+
     assert!(slept(Some(1_000)).main().unwrap().evidence.contains("takes 1.0 us to leave"));
     assert_eq!(main_of(&slept(Some(133_000))), (Kind::LateIdleExit, none()), "a state as deep as that may be it");
 }
@@ -90,6 +95,7 @@ fn long_timer_interrupt() -> World {
     world.on(1, 1003, 0, What::Waking { thread: looper(), target_cpu: 1 });
     world.on(1, 1301, 0, What::VectorExit(Vector::LocalTimer));
     world.loop_runs(1303, idle());
+
     world
 }
 
@@ -99,6 +105,7 @@ fn a_long_interrupt_of_the_loops_timer_accuses_neither_host_nor_kernel() {
     world.reading(101, 0);
     world.reading(1303, 0);
     let explanation = world.explained();
+
     assert_eq!(main_of(&explanation), (Kind::TimerInterrupt, none()));
     assert_eq!(us_of(&explanation, Kind::TimerInterrupt), 275, "25 us are what it may take");
     let evidence = &explanation.main().unwrap().evidence;
@@ -129,6 +136,7 @@ fn a_timers_function_without_a_name_is_known_by_its_address() {
     world.on(1, 1304, 0, What::Waking { thread: looper(), target_cpu: 1 });
     world.on(1, 1306, 0, What::VectorExit(Vector::LocalTimer));
     world.loop_runs(1308, idle());
+
     assert_eq!(main_of(&world.explained()), (Kind::HardIrq, "timer 0xffffffff81234560".to_owned()));
 }
 
@@ -144,6 +152,7 @@ fn explained_beside_dd(found: Option<i64>, left: i64, meanwhile: impl FnOnce(&mu
     world.wake_up_found(1003, 7, found, found.is_none()).left_in_call(1906, 7, left);
     meanwhile(&mut world);
     world.loop_runs(1906, dd());
+
     world.explained()
 }
 
@@ -165,6 +174,7 @@ fn an_ordinary_loop_behind_one_system_call_waited_for_a_section_of_the_kernel() 
     assert_eq!(section, (Kind::KernelSection, "dd".to_owned()));
     let preempted = (Kind::Preempted, "dd".to_owned());
     let another_call = ordinary_loop_beside_dd(Some(libc::SYS_read), libc::SYS_write, |_| ());
+
     assert_eq!(another_call, preempted, "it was in user code between the two");
     assert_eq!(ordinary_loop_beside_dd(None, libc::SYS_write, |_| ()), preempted);
     let a_tick_came = ordinary_loop_beside_dd(Some(libc::SYS_poll), libc::SYS_poll, |world| {
@@ -175,6 +185,7 @@ fn an_ordinary_loop_behind_one_system_call_waited_for_a_section_of_the_kernel() 
             What::VectorExit(Vector::LocalTimer),
         );
     });
+
     assert_eq!(a_tick_came, preempted, "the scheduler may have let dd run on until the tick");
 }
 
@@ -187,6 +198,7 @@ fn beside_a_second_real_time_thread(afterwards: impl FnOnce(&mut World, Thread))
     afterwards(&mut world, other);
     world.on(1, 950, 7, What::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd());
+
     main_of(&world.explained()).0
 }
 
@@ -196,11 +208,13 @@ fn a_real_time_thread_that_went_to_another_cpu_shows_no_fair_server() {
     let migrated = beside_a_second_real_time_thread(|world, other| {
         world.on(0, 520, 9, What::Migrate { thread: other, from_cpu: 1, to_cpu: 0 });
     });
+
     assert_eq!(migrated, Kind::KernelSection);
     let zero = thread(0, 120, "swapper/0");
     let runs_elsewhere = beside_a_second_real_time_thread(|world, other| {
         world.on(0, 530, 0, What::Switch { prev: zero, prev_state: State(0), next: other });
     });
+
     assert_eq!(runs_elsewhere, Kind::KernelSection);
     let ran_elsewhere = beside_a_second_real_time_thread(|world, other| {
         world.on(0, 600, 60, What::Switch { prev: other, prev_state: State(1), next: zero });
@@ -220,6 +234,7 @@ fn a_switch_that_left_no_record_does_not_say_that_its_thread_wanted_to_run() {
     world.on(1, 1003, 7, What::Waking { thread: looper(), target_cpu: 1 });
     world.on(1, 1005, 7, What::VectorExit(Vector::LocalTimer));
     world.loop_runs(1906, dd());
+
     assert_eq!(main_of(&world.explained()).0, Kind::KernelSection);
 }
 
@@ -231,6 +246,7 @@ fn a_page_that_is_read_on_the_way_to_the_first_instruction_is_no_freezer() {
     world.switch(1015, looper(), 2, idle());
     world.on(1, 9000, 0, What::Waking { thread: looper(), target_cpu: 1 });
     world.loop_runs(9003, idle());
+
     assert_eq!(main_of(&world.explained()), (Kind::PageFault, none()));
 }
 
@@ -243,6 +259,7 @@ fn asleep_in_its_work(state: u32, call: Option<i64>, in_user: bool) -> Explanati
     (reading.prev, reading.next, reading.prev_syscall, reading.prev_in_user) = (LOOP, 7, call, in_user);
     world.on(0, 1850, 12, What::Waking { thread: looper(), target_cpu: 1 });
     world.switch(1855, dd(), 0, looper());
+
     world.explained()
 }
 
@@ -268,6 +285,7 @@ fn a_silent_way_out_of_the_kernel_is_nobodys() {
         world.counters.is_guest = is_guest;
         assert_eq!(main_of(&world.explained()).0, Kind::Unexplained, "nothing says whether host or kernel");
     }
+
     world.counters.smi = Some(2);
     assert_eq!(main_of(&world.explained()).0, Kind::Smi);
 }
@@ -280,11 +298,13 @@ fn a_guest_that_stood_still_while_it_read_the_clock_was_paused_by_its_host() {
     world.timer_interrupt(951, 5).switch(958, idle(), 0, looper()).started(1292);
     world.counters.is_guest = true;
     let explanation = world.explained();
+
     assert_eq!((main_of(&explanation).0, us_of(&explanation, Kind::HypervisorPause)), (Kind::HypervisorPause, 292));
     assert!(explanation.main().unwrap().evidence.contains("no steal counter"));
     world.counters.source = CounterSource::Bpf;
     assert!(world.explained().main().unwrap().evidence.contains("does not account for it"));
     world.counters.is_guest = false;
+
     assert_eq!(main_of(&world.explained()).0, Kind::Unexplained, "bare metal has no hypervisor to blame");
     world.counters.smi = Some(1);
     assert_eq!(main_of(&world.explained()).0, Kind::Smi);

@@ -29,6 +29,7 @@ fn fits(text: &str, format: &str) -> bool {
         "x" => c.is_ascii_hexdigit(),
         _ => true,
     };
+
     let most = text.find(|c| !is_one(c)).unwrap_or(text.len());
     let ends = (0..=most).filter(|end| text.is_char_boundary(*end) && (*end > 0 || kind == "s"));
     ends.clone().any(|end| fits(&text[end..], rest))
@@ -42,6 +43,7 @@ fn formats() -> BTreeMap<&'static str, &'static str> {
         let print = rest.split("print fmt: \"").nth(1).unwrap();
         (name, print.split("\",").next().unwrap().trim_end_matches('"'))
     };
+
     all.map(of).collect()
 }
 
@@ -58,9 +60,11 @@ fn is_kernels_line(line: &str) -> Result<(), String> {
     let (seconds, micros) = time.split_once('.').ok_or("no fraction")?;
     let timed = seconds.len() >= 5 && seconds.trim_start().parse::<u64>().is_ok() && micros.len() == 6;
     let (event, fields) = rest.split_once(": ").ok_or("no event")?;
+
     if !(named && on_cpu && flags.len() == 5 && timed && micros.parse::<u32>().is_ok()) {
         return Err("not the kernel's columns".to_owned());
     }
+
     let format = formats().get(event).copied().ok_or_else(|| format!("an event unknown to the kernel: {event}"))?;
     if fits(fields, format) { Ok(()) } else { Err(format!("the kernel prints {format:?}")) }
 }
@@ -93,12 +97,15 @@ fn everything() -> Window {
         What::SignalDeliver { signal: 19 },
         What::TickStop { success: true },
     ];
+
     for (us, what) in (2000..).zip(events) {
         world.on(1, us, 7, what);
     }
+
     for (us, vector) in (3000..).step_by(10).zip([Vector::LocalTimer, Vector::Reschedule, Vector::CallFunctionSingle]) {
         world.on(1, us, 0, What::VectorEntry(vector)).on(1, us + 1, 0, What::VectorExit(vector));
     }
+
     world.switch(4000, dd, 0x100, idle()).lost(1500, 1900);
     world.window
 }
@@ -120,6 +127,7 @@ fn the_measure_is_the_kernels_own_text_and_finds_what_is_not_like_it() {
     for line in &own {
         assert_eq!(is_kernels_line(line), Ok(()), "{line}");
     }
+
     let wrong =
         [("5560.86", "5560.86123"), ("] d", "] "), ("prev_prio=120", "prev_prio=low"), ("sched_switch", "switch")];
     for (right, wrong) in wrong {

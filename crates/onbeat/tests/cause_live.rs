@@ -49,11 +49,13 @@ fn cycles(releases: u64, planned_ns: u64, plant: &mut impl FnMut(&Cycle), hot: &
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     let mut task = |cycle: &Cycle| {
         spin_until(cycle.start.plus_ns(planned_ns));
         plant(cycle);
         Flow::Continue
     };
+
     onbeat_rt::cycle::run(&Monotonic, &plan, &mut task, hot, &AtomicBool::new(false));
 }
 
@@ -74,6 +76,7 @@ fn run(
     for grant in explainer.grants() {
         println!("{}: {}", grant.what, grant.why_not.unwrap_or(grant.wanted));
     }
+
     let (tid, go, done) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
     let mut plant = plant;
     let mut spikes = Vec::new();
@@ -85,12 +88,15 @@ fn run(
             while !go.load(Ordering::Acquire) {
                 thread::sleep(Duration::from_millis(1));
             }
+
             cycles(releases, planned_ns, &mut plant, &mut hot);
         });
+
         threads.spawn(|| beside(&done));
         while tid.load(Ordering::Acquire) == 0 {
             thread::sleep(Duration::from_millis(1));
         }
+
         explainer.follow(LoopThread { tid: tid.load(Ordering::Acquire), ..own }).unwrap();
         go.store(true, Ordering::Release);
         loop {
@@ -116,12 +122,15 @@ fn run(
                     spikes.push((sample, explanation));
                 }
             }
+
             if finished {
                 break;
             }
         }
+
         done.store(true, Ordering::Release);
     });
+
     Run { spikes, cost: explainer.cost() }
 }
 
@@ -148,6 +157,7 @@ fn work_longer_than_planned_is_the_loops_own_overrun_live() {
         println!("skipped: {why}");
         return;
     }
+
     let planted = |k: u64| k % 20 == 10;
     let run = run(
         200,
@@ -161,6 +171,7 @@ fn work_longer_than_planned_is_the_loops_own_overrun_live() {
         |_| {},
     );
     let (right, all) = named(&run, planted, CauseKind::OwnOverrun);
+
     assert!(all > 0 && right * 2 > all, "{right} of {all}");
     all_add_up(&run);
     assert!(run.cost.explained > 0 && run.cost.cpu_ns > 0 && run.cost.bytes_held > 0);
@@ -172,6 +183,7 @@ fn pages_touched_for_the_first_time_are_page_faults_live() {
         println!("skipped: {why}");
         return;
     }
+
     let planted = |k: u64| k % 20 == 10;
     let mut fresh: Vec<u8> = Vec::with_capacity(16 << 20);
     let touch = |cycle: &Cycle| {
@@ -180,6 +192,7 @@ fn pages_touched_for_the_first_time_are_page_faults_live() {
             std::hint::black_box(&fresh);
         }
     };
+
     let run = run(200, 100_000, 100_000, touch, |_| {});
     let (right, all) = named(&run, planted, CauseKind::PageFault);
     assert!(all > 0 && right * 2 > all, "{right} of {all}");
@@ -192,6 +205,7 @@ fn a_thread_of_equal_priority_is_named_live() {
         println!("skipped: {why}");
         return;
     }
+
     let cpu = onbeat::host::online_cpus().last().copied();
     let hog = |done: &AtomicBool| {
         let hog = thread::scope(|threads| {
@@ -208,11 +222,13 @@ fn a_thread_of_equal_priority_is_named_live() {
         });
         hog.unwrap();
     };
+
     let run = run(250, 2 * MS, 0, |_| {}, hog);
     let by_hog = run.spikes.iter().filter(|(_, explanation)| {
         let main = explanation.main().unwrap();
         main.kind == CauseKind::Preempted && main.culprit.as_ref().is_some_and(|culprit| culprit.name == "planted-hog")
     });
+
     let (right, all) = (by_hog.count(), run.spikes.len());
     assert!(all > 0 && right * 2 > all, "{right} of {all}");
     all_add_up(&run);

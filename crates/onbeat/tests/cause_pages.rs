@@ -39,6 +39,7 @@ impl Capture {
                 decoder.learn(kind, &format).unwrap();
             }
         }
+
         decoder
     }
 
@@ -54,6 +55,7 @@ impl Capture {
             let page = Page::parse(&bytes, &layout).unwrap();
             events.extend(page.records().map(|record| decoder.decode(cpu, &record.unwrap()).unwrap()));
         }
+
         events
     }
 }
@@ -70,6 +72,7 @@ fn as_far_as_printed(event: &Event) -> Event {
         What::TimerCancel { .. } => What::TimerCancel { timer: 0 },
         other => other,
     };
+
     Event { at, what, ..*event }
 }
 
@@ -116,6 +119,7 @@ fn a_window_survives_being_written_as_text() {
     let mut window = ftrace::read(&capture.text("cpu0.txt")).unwrap();
     window.cpus[0].events = capture.events(0);
     let read = ftrace::read(&ftrace::write(&window)).unwrap();
+
     assert_eq!(read, window);
     let packed = ftrace::pack(&window);
     assert_eq!(ftrace::unpack(&packed).unwrap(), window);

@@ -14,6 +14,7 @@ fn spike() -> (World, Vec<u8>) {
     world.timer_interrupt(1001, 5).loop_runs(1906, dd);
     let explanation = world.explained();
     let trace = perfetto::write(&world.window, &world.facts, &explanation, "6.18.3");
+
     (world, trace)
 }
 
@@ -30,8 +31,10 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
                 break;
             }
         }
+
         value
     };
+
     while !bytes.is_empty() {
         let key = varint(&mut bytes);
         let value = varint(&mut bytes);
@@ -41,6 +44,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
             bytes = rest;
         }
     }
+
     found
 }
 

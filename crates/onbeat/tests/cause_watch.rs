@@ -42,6 +42,7 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
             return None;
         }
     };
+
     let cpu = *onbeat::host::online_cpus().last().unwrap();
     let (busy, done) = (AtomicU32::new(0), AtomicBool::new(false));
     let readings = thread::scope(|threads| {
@@ -52,9 +53,11 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
                 beside();
             }
         });
+
         while busy.load(Ordering::Acquire) == 0 {
             thread::sleep(Duration::from_millis(1));
         }
+
         let explainer = &mut explainer;
         let readings = threads.spawn(move || {
             let _ = Wanted { cpu: Some(cpu), ..Wanted::default() }.prepare_thread();
@@ -62,13 +65,16 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
             let from = Monotonic.now();
             (0..100).for_each(|_| thread::sleep(Duration::from_millis(1)));
             let counters = explainer.counters(from, Monotonic.now());
+
             assert_eq!(counters.source, CounterSource::Bpf);
             counters.readings
         });
+
         let readings = readings.join().unwrap();
         done.store(true, Ordering::Release);
         readings
     });
+
     let busy = busy.load(Ordering::Acquire);
     let of_busy = readings.into_iter().filter(|reading| reading.moment == Moment::Waking && reading.prev == busy);
     Some((cpu, of_busy.collect()))
@@ -92,6 +98,7 @@ fn a_wake_up_that_interrupts_a_system_call_names_it() {
     let read = || (&zero).read_exact(&mut bytes.lock().unwrap()).unwrap();
     let Some((_, wakings)) = wakings_beside(read) else { return };
     let named = wakings.iter().filter(|waking| waking.prev_syscall == Some(libc::SYS_read)).count();
+
     // Between two calls the thread is in user code.
     assert!(named * 2 > wakings.len(), "{named} of {}", wakings.len());
 }
@@ -108,6 +115,7 @@ fn both_sources() -> Option<[FlightRecorder; 2]> {
         },
         Err(why) => why.to_string(),
     };
+
     println!("skipped: {why}");
     None
 }
@@ -136,6 +144,7 @@ fn comparable(event: &Event) -> Option<(u32, What)> {
         | What::VectorExit(Vector::LocalTimer) => event.what,
         _ => return None,
     };
+
     Some((event.tid, what))
 }
 
@@ -171,6 +180,7 @@ fn bpf_records_all_that_tracefs_does() {
     // Events that end the window are readable when one after them is.
     thread::sleep(Duration::from_millis(10));
     let (ours, theirs) = (bpf.window(from, to).unwrap(), tracefs.window(from, to).unwrap());
+
     assert_eq!((ours.lost.len(), theirs.lost.len()), (0, 0));
 
     let silent = silent_threads();
@@ -196,6 +206,7 @@ fn threads_are_named_although_only_their_numbers_were_recorded() {
                 thread::sleep(Duration::from_millis(1));
             }
         };
+
         named("still-there").spawn_scoped(threads, sleeping).unwrap();
         thread::sleep(Duration::from_millis(20));
         let window = bpf.window(from, Monotonic.now()).unwrap();
@@ -214,9 +225,11 @@ fn a_ring_that_was_written_over_says_so() {
         Ok(recorder) => recorder,
         Err(why) => return println!("skipped: {why}"),
     };
+
     if let Some(why) = recorder.no_path() {
         return println!("skipped: {why}");
     }
+
     let from = Monotonic.now();
     // A ring of 8 KiB holds 256 records; each sleep leaves some ten.
     (0..200).for_each(|_| thread::sleep(Duration::from_micros(500)));
@@ -227,5 +240,6 @@ fn a_ring_that_was_written_over_says_so() {
         let on_path = events.iter().find(|event| comparable(event).is_some());
         lost.from == from && on_path.is_none_or(|first| first.at >= lost.to)
     };
+
     assert!(window.lost.iter().any(is_of_ring), "{:?}", window.lost);
 }

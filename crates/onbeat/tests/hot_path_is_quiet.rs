@@ -55,6 +55,7 @@ fn run_loop_waiting(
                 wait,
                 on_overrun: OnOverrun::SkipKeepPhase,
             };
+
             arm();
             let mut outcome = None;
             around(&mut || outcome = Some(cycle::run(&Monotonic, &plan, task, &mut hot, &stop)));
@@ -62,6 +63,7 @@ fn run_loop_waiting(
         });
         body.join().unwrap()
     });
+
     (outcome, std::iter::from_fn(|| cold.pop()).count())
 }
 
@@ -114,10 +116,12 @@ impl Task for Exchanges {
         let of = BusCycle { cycle: cycle.index, ..BusCycle::default() };
         self.bus.exchange(&of, inputs, outputs);
         self.reader.read(&mut self.seen).unwrap();
+
         assert_eq!(self.seen.cycle.cycle, cycle.index);
         if cycle.index % 100 < 80 {
             self.owner.write_with(|wanted| wanted[0] = cycle.index as u8).unwrap();
         }
+
         Flow::Continue
     }
 }
@@ -137,6 +141,7 @@ fn in_a_child_with_the_filter() {
         assert!(output.set(cycle.index as u8));
         Flow::Continue
     };
+
     let outcome = match std::env::var("ONBEAT_TEST_CHILD").unwrap_or_default().as_str() {
         "quiet" => run_loop(&mut quiet, arm, plainly).0,
         "relative" => {
@@ -152,6 +157,7 @@ fn in_a_child_with_the_filter() {
         // Called as an ordinary test: the tests below call it with a word.
         _ => return,
     };
+
     assert_eq!(outcome.slots, CYCLES);
 }
 
@@ -198,6 +204,7 @@ fn bus_owner_and_reader_of_an_image_ask_for_no_memory() {
             SEEN.store(violation_count(), Ordering::Relaxed);
         },
     );
+
     assert_eq!(SEEN.load(Ordering::Relaxed), 0, "allocations in {} cycles", outcome.cycles);
     assert!(exchanges.reader.state().events > 1, "events were among what it did");
 }
@@ -211,6 +218,7 @@ fn the_loop_allocates_nothing_and_an_allocation_would_be_seen() {
         assert_no_alloc(run);
         SEEN.store(violation_count(), Ordering::Relaxed);
     };
+
     let (outcome, samples) = run_loop(&mut quiet, || {}, watched);
     assert_eq!(SEEN.load(Ordering::Relaxed), 0, "allocations in {} cycles", outcome.cycles);
     assert_eq!(samples as u64, outcome.cycles);

@@ -55,6 +55,7 @@ fn cyclictests_json_keeps_its_threads_its_overflows_and_its_own_figures() {
     assert!((of.mean_ns - 43_030.0).abs() < 1e-6 && !of.from_buckets);
     let import = runs[0].import.as_ref().unwrap();
     let beyond = import.beyond(Series::WakeupLatency).unwrap();
+
     assert_eq!((beyond.count, beyond.from_ns, beyond.to_ns), (20, 100_000, 1_204_999), "20 of 1,999 are in no bucket");
     assert_eq!((import.period_ns, import.stream.as_str()), (Some(1_000_000), "thread 0 (CPU 0)"));
     assert_eq!(runs[0].header.host.fact("kernel"), Some("6.18.44-fc-v657"));
@@ -98,6 +99,7 @@ fn text_of_cyclictest_in_nanoseconds_is_read_with_its_unit() {
     let run = run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0]);
     let buckets: Vec<(u64, u64, u64)> =
         run.distribution(Series::WakeupLatency).buckets().iter().map(|b| (b.low_ns, b.width_ns, b.count)).collect();
+
     assert_eq!(buckets, [(41, 1, 7), (42, 1, 3)]);
 }
 
@@ -108,6 +110,7 @@ fn oslats_last_bucket_holds_all_that_is_beyond() {
     assert_eq!(of.count, 30_808_913);
     assert_eq!(of.max_ns, 23_778_000);
     let beyond = run.import.as_ref().unwrap().beyond(Series::Gap).unwrap();
+
     assert_eq!((beyond.count, beyond.from_ns), (180, 63_000));
     assert_eq!(run.distribution(Series::Gap).buckets()[0].low_ns, 0, "a gap of up to 1 us is counted as 1");
 }
@@ -119,6 +122,7 @@ fn stress_ngs_distribution_keeps_its_twenty_microseconds() {
     assert_eq!((of.count, of.min_ns, of.max_ns), (10_000, 11_237, 1_175_580));
     assert!((of.mean_ns - 29_639.91).abs() < 1e-6 && (of.sd_ns - 18_500.20).abs() < 0.01);
     let first = run.distribution(Series::SleepLatency).buckets()[0];
+
     assert_eq!((first.low_ns, first.width_ns, first.count), (0, 20_000, 71));
     assert!(run.import.as_ref().unwrap().missing.iter().any(|what| what.contains("first 10000 of 22553")));
 }
@@ -132,6 +136,7 @@ fn recorded_now(program: &str, words: &str, file: &str) -> Option<String> {
         Ok(ran) if !ran.status.success() => Err(String::from_utf8_lossy(&ran.stderr).into_owned()),
         Ok(_) => std::fs::read_to_string(dir.path().join(file)).map_err(|why| format!("{file}: {why}")),
     };
+
     skipped.map_err(|why| println!("skipped, {program} {words} recorded nothing: {why}")).ok()
 }
 
@@ -149,6 +154,7 @@ fn what_the_installed_cyclictest_records_is_imported_with_every_cycle() {
             assert_eq!(Some(of.max_ns / 1000), told["max"].as_u64(), "thread {thread}");
         }
     }
+
     if let Some(text) = recorded_now("cyclictest", &format!("{words} --histfile=out"), "out") {
         let totals = text.lines().find_map(|line| line.strip_prefix("# Total: ")).unwrap();
         let overflows = text.lines().find_map(|line| line.strip_prefix("# Histogram Overflows: ")).unwrap();
@@ -156,6 +162,7 @@ fn what_the_installed_cyclictest_records_is_imported_with_every_cycle() {
         let counts = streams_of(text.as_bytes(), &Asked::default()).unwrap();
         let counts = counts.iter().map(|stream| cell(&run_of(stream)).series[&Series::WakeupLatency].count);
         let all = numbers(totals).into_iter().zip(numbers(overflows)).map(|(total, over)| total + over);
+
         assert_eq!(counts.collect::<Vec<_>>(), all.collect::<Vec<_>>());
     }
 }
@@ -184,6 +191,7 @@ fn rtla_tells_three_latencies_per_cpu() {
         let beyond = runs[0].import.as_ref().unwrap().beyond(series).unwrap();
         assert_eq!((beyond.count, beyond.from_ns), (over, 8_000), "rows are 2 us apart, and the last is 6");
     }
+
     let noise = &self::runs("rtla-osnoise.txt", &Asked::default())[0];
     assert_eq!(cell(noise).series[&Series::Gap].count, 436);
 }
@@ -196,6 +204,7 @@ fn a_jhiccup_log_keeps_its_coarse_cells_and_its_times() {
     assert_eq!(run.entries.len(), 4);
     assert!((run.entries[1].t - run.entries[0].t - 1.0).abs() < 0.5);
     assert!(run.header.started_unix_s > 1.7e9);
+
     for bucket in run.distribution(Series::Hiccup).buckets() {
         assert!(bucket.width_ns >= 16_384 && bucket.low_ns.is_multiple_of(16_384), "{bucket:?}");
     }
@@ -218,6 +227,7 @@ fn logs_without_legend_version_or_base_time_are_read_as_the_reference_reads_them
         text.lines().filter(|line| !line.starts_with(['#', '"'])).map(|line| format!("{line}\r\n")).collect();
     let told = &streams_of(bare.as_bytes(), &Asked::default()).unwrap()[0];
     let whole = &streams("hiccups.hlog", &Asked::default())[0];
+
     assert_eq!(told.started_unix_s, 0.0, "nobody told");
     assert_eq!(
         told.parts.iter().map(|part| &part.cells).collect::<Vec<_>>(),
@@ -225,6 +235,7 @@ fn logs_without_legend_version_or_base_time_are_read_as_the_reference_reads_them
     );
     let absolute = bare.replace("\r\n0.", "\r\n1763712000.").replace("\r\n1.", "\r\n1763712001.");
     let absolute = format!("#[StartTime: 1763712000.000 (seconds since epoch)]\n{absolute}");
+
     assert!(streams_of(absolute.as_bytes(), &Asked::default()).is_ok());
 }
 
@@ -235,6 +246,7 @@ fn percentile_text_is_uneven_cells_and_needs_a_unit() {
     let asked = Asked { unit_ns: Some(1e6), series: Some(Series::Hiccup), ..Asked::default() };
     let of = cell(&run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0])).series[&Series::Hiccup].clone();
     let log = cell(&runs("hiccups.hlog", &Asked::default())[0]).series[&Series::Hiccup].clone();
+
     assert_eq!(of.count, log.count);
     let relative = |a: u64, b: u64| (a as f64 - b as f64).abs() / b as f64;
     assert!(relative(of.percentiles[0].value_ns, log.percentiles[0].value_ns) < 0.2);
@@ -262,6 +274,7 @@ fn samples_without_times_get_them_from_the_period() {
         series: Some(Series::WakeupLatency),
         ..Asked::default()
     };
+
     let run = run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0]);
     assert_eq!(run.entries.len(), 3);
     let without = Asked { period_ns: None, ..asked };
@@ -276,11 +289,13 @@ fn what_cannot_be_read_says_which_line_and_why() {
     let cut = std::fs::read_to_string(path("cyclictest-h.txt")).unwrap().replace("000043 000063\t000099\n", "");
     assert!(of(&cut).contains("thread 0: its rows add up to 1907, `# Total` says 1970"), "{}", of(&cut));
     let json = std::fs::read_to_string(path("cyclictest.json")).unwrap();
+
     assert!(of(&json[..900]).starts_with("read as cyclictest-json, line "), "{}", of(&json[..900]));
     assert!(of("time_s,latency_us\n0.1,20\n0.2,late\n").contains("line 3: `late` is no number"));
     assert!(of("time_s,latency_us\n0.1,20\n0.2,-1\n").contains("line 3: -1 is below 0"));
     assert!(of("17\n18\n").contains("line 1: the values have no unit"));
     let log = std::fs::read_to_string(path("hiccups.hlog")).unwrap().replace("HISTF", "HISTF!");
+
     assert!(of(&log).contains("line 6: the histogram is no base64"), "{}", of(&log));
     assert!(of("#[onbeat: {\"run\":{}}]\n").contains("already"));
     let rtla = std::fs::read_to_string(path("rtla-osnoise.txt")).unwrap().replace("Index", "0\nIndex");

@@ -37,6 +37,7 @@ impl Seen {
             // Not later than two periods after it began: a cycle that was not held up ends before the disturbance then.
             let about = at.saturating_sub(PERIOD_NS)..end.min(at + 2 * PERIOD_NS);
             let mut hit = self.samples.iter().filter(|sample| about.contains(&sample.release.as_ns()));
+
             hit.any(|sample| sample.release.plus_ns(sample.response_time_ns()) >= needed)
         });
         felt.count() as f64 / self.log.injected.len().max(1) as f64
@@ -54,6 +55,7 @@ impl Seen {
             let sample = self.samples.iter().find(|sample| sample.index >= entry.release)?;
             Some(sample.response_time_ns())
         };
+
         let mut aimed: Vec<u64> = self.log.injected.iter().filter_map(aimed).collect();
         aimed.sort_unstable();
         aimed.get(aimed.len() / 2).map_or(0.0, |median| *median as f64 / self.median_response_ns().max(1) as f64)
@@ -87,6 +89,7 @@ fn run_loop<T: Task + Send>(
             cycle::run(&Monotonic, &plan, task, &mut hot, &stop);
             Usage::of_this_thread().since(before)
         });
+
         let tid = told_tid.recv().unwrap();
         let target = Target { pid: std::process::id().cast_signed(), tid, cpu, priority: PRIORITY };
         let injector = beside(Grid { first_release, period_ns: PERIOD_NS, spin_ns: 0 }, target);
@@ -98,6 +101,7 @@ fn run_loop<T: Task + Send>(
                 injector.stop()
             })
         });
+
         stop.store(!matches!(log, Ok(Log { ref injected, .. }) if injected.is_empty()), Ordering::Relaxed);
         let usage = body.join().unwrap();
         let samples = std::iter::from_fn(|| cold.pop()).collect();
@@ -167,12 +171,14 @@ fn every_fault_takes_place_as_logged_and_is_felt_by_a_loop_live() {
         println!("skipped: doses are tried out on the spot, which wants a quiet machine; `make inject-live` runs it");
         return;
     }
+
     let grants = Wanted { fifo: Some(PRIORITY), ..Wanted::default() };
     let granted = std::thread::spawn(move || grants.prepare_thread().iter().all(|grant| grant.granted)).join().unwrap();
     if !granted {
         println!("skipped: no real-time priority here, and without one a loop is late by itself");
         return;
     }
+
     a_hog_is_busy_for_its_time();
     a_flood_is_received_on_the_loops_cpu();
     timers_expire_in_one_interrupt();
@@ -208,11 +214,13 @@ fn a_hog_is_busy_for_its_time() {
         assert!(entry.ns >= MS / 2, "from before the release to half a period after: {entry:?}");
         assert!(cpu_ns <= entry.ns + MS / 10, "a thread is not busy for longer than the time that passed: {entry:?}");
     }
+
     let busy = seen
         .log
         .injected
         .iter()
         .filter(|entry| matches!(entry.detail, Detail::Busy { cpu_ns } if cpu_ns * 2 > entry.ns));
+
     assert!(busy.count() * 2 > seen.log.injected.len(), "by its CPU clock it kept the CPU: {:?}", seen.log.injected);
 }
 
@@ -240,6 +248,7 @@ fn a_storm_of_interrupts_arrives_at_the_loops_cpu() {
         .map(|entry| if let Detail::Interrupted { sent } = entry.detail { sent } else { panic!("{entry:?}") })
         .sum();
     let arrived = arrived() - before;
+
     // While the CPU is given to others no interrupt is needed, so not all that are sent arrive.
     assert!(!seen.log.injected.is_empty() && arrived * 10 >= sent, "{sent} sent, {arrived} arrived");
 }
@@ -284,6 +293,7 @@ fn a_migration_is_seen_and_taken_back() {
         Err(why @ Error::NotPossible { .. }) => return println!("skipped: {why}"),
         Err(why) => panic!("{why}"),
     };
+
     println!(
         "{}: {} injected, aimed over all {:.1}",
         Fault::ForcedMigration,
@@ -296,6 +306,7 @@ fn a_migration_is_seen_and_taken_back() {
         assert_eq!(from, u64::from(home.unsigned_abs()));
         cpu_of(entry.release) == i32::try_from(to).unwrap()
     });
+
     assert!(moved.count() * 10 >= seen.log.injected.len() * 8, "the cycle aimed at ran elsewhere");
     assert!(seen.log.injected.len() >= 5);
     let away = |entry: &Injected, sample: &Sample| {
@@ -314,6 +325,7 @@ fn in_loop(fault: Fault) -> (Seen, Vec<Injected>) {
     let log = task.log();
     let mut seen = run_loop(700, &mut task, |_, _| Ok(None)).unwrap();
     seen.log.injected = log.read();
+
     (seen, log.read())
 }
 
@@ -329,6 +341,7 @@ fn page_faults_are_the_kernels_count() {
         seen.usage.page_faults,
         seen.felt()
     );
+
     assert_felt(&seen);
     assert!(touched >= log.len() as u64 && seen.usage.page_faults >= touched, "{touched} pages, {:?}", seen.usage);
 }
@@ -350,6 +363,7 @@ fn the_fair_server_serves_the_thread_that_starved() {
     if seen.log.injected.is_empty() {
         println!("skipped: other ordinary threads wanted the CPU too, so nothing could be told apart");
     }
+
     assert!(seen.felt() >= 0.5 || seen.log.injected.is_empty(), "{:?}", seen.log);
     for entry in &seen.log.injected {
         let Detail::OffCpu { after_ns, evidence_ns } = entry.detail else { panic!("{entry:?}") };
@@ -363,6 +377,7 @@ fn throttling_leaves_the_cpu_idle() {
     if seen.log.injected.is_empty() {
         println!("skipped: other ordinary threads wanted the CPU too, so the fair server came first");
     }
+
     assert!(seen.felt() >= 0.5 || seen.log.injected.is_empty(), "{:?}", seen.log);
     for entry in &seen.log.injected {
         let Detail::OffCpu { evidence_ns, .. } = entry.detail else { panic!("{entry:?}") };
@@ -386,11 +401,13 @@ fn a_placebo_does_nothing() {
         Ok(seen) => seen,
         Err(why) => return println!("skipped: {why}"),
     };
+
     assert_eq!(seen.log.injected.len(), 10, "the machinery ran");
     assert!(seen.log.injected.iter().all(|entry| entry.ns == 0 && entry.detail == Detail::Placebo));
     // Half a period was planted above; a release aimed at by nothing is late by that in few cases.
     let late = seen.log.injected.iter().filter_map(|entry| {
         seen.samples.iter().find(|sample| sample.index == entry.release).map(|sample| sample.wakeup_latency_ns)
     });
+
     assert!(late.filter(|late_ns| *late_ns >= MS / 2).count() * 2 <= 10, "a placebo disturbs nothing");
 }

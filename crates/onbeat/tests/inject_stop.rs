@@ -49,6 +49,7 @@ fn gaps(is_over: &AtomicBool) -> Vec<(u64, u64)> {
         }
         last = now;
     }
+
     gaps
 }
 
@@ -65,11 +66,13 @@ fn in_a_process_that_is_stopped() {
             libc::syscall(libc::SYS_tgkill, pid, pid, libc::SIGUSR1);
         }
     }
+
     std::io::stdin().read_line(&mut String::new()).unwrap();
     IS_OVER.store(true, Ordering::Relaxed);
     for (from, to) in body.join().unwrap() {
         println!("> {from} {to}");
     }
+
     println!("> end");
     std::io::stdout().flush().unwrap();
     // The harness waits in the first thread, which may be held.
@@ -92,6 +95,7 @@ impl Robot {
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut robot = Self { child, lines, tid: 0 };
         robot.tid = robot.hear().parse().unwrap();
+
         robot
     }
 
@@ -198,6 +202,7 @@ fn what_somebody_else_has_stopped_is_neither_logged_nor_continued() {
     robot.signal(Signal::STOP);
     comes_true("stopped", || robot.state(robot.tid) == 'T');
     let log = one_injector(&robot);
+
     assert_eq!((log.injected.len(), robot.state(robot.tid)), (0, 'T'), "{log:?}");
     robot.signal(Signal::CONT);
     robot.gaps();
@@ -214,6 +219,7 @@ fn a_stop_that_somebody_else_ends_is_not_logged() {
         }
         injector.log().missed > 0 || injector.is_finished()
     });
+
     let log = injector.log();
     assert!(log.missed > 0, "{log:?}");
     let log = injector.stop();

@@ -96,11 +96,13 @@ fn a_stopped_process_is_in_state_t_and_runs_again_after_the_time_live() {
     comes_true("continued", || target.state() == 'S');
     comes_true("finished", || injector.is_finished());
     let log = injector.stop();
+
     assert_eq!(log.injected.len(), 2);
     for entry in &log.injected {
         assert_eq!(entry.detail, Detail::Stopped { pid: u64::from(target.pid().unsigned_abs()) });
         assert!(entry.ns >= 300 * MS, "{entry:?}");
     }
+
     assert_eq!(target.state(), 'S');
 }
 
@@ -114,6 +116,7 @@ fn a_process_runs_again_when_the_actor_is_killed_while_it_holds_it_live() {
     comes_true("continued by the guard", || target.state() == 'S');
     comes_true("finished", || injector.is_finished());
     stays_true("running", || target.state() == 'S');
+
     assert_eq!(injector.stop().injected.len(), 0, "what was not taken back as planned is not logged");
 }
 
@@ -125,11 +128,13 @@ fn an_affinity_is_back_when_the_actor_is_killed_while_it_holds_it_live() {
     if home.len() < 2 {
         return println!("skipped: this process may use one CPU only, {home:?}");
     }
+
     let injector = match Injector::start(plan(Fault::ForcedMigration, target.pid())) {
         Ok(injector) => injector,
         Err(why @ Error::NotPossible { .. }) => return println!("skipped: {why}"),
         Err(why) => panic!("{why}"),
     };
+
     comes_true("moved", || target.cpus() != home);
     assert!(!target.cpus().contains(&0), "away from its CPU: {:?}", target.cpus());
     kill(injector.actor_pid().unwrap());
@@ -148,10 +153,12 @@ fn a_traced_thread_stands_still_for_its_time_and_goes_on_live() {
     if log.injected.is_empty() {
         return println!("skipped: this process may not trace its child (kernel.yama.ptrace_scope)");
     }
+
     for entry in &log.injected {
         assert_eq!(entry.detail, Detail::Stopped { pid: u64::from(target.pid().unsigned_abs()) });
         assert!(entry.ns >= 300 * MS, "{entry:?}");
     }
+
     comes_true("sleeps again", || target.state() == 'S');
 }
 
@@ -165,9 +172,11 @@ fn a_traced_thread_goes_on_when_its_tracer_is_killed_live() {
         is_traced |= target.state() == 't';
         is_traced || injector.is_finished()
     });
+
     if !is_traced {
         return println!("skipped: this process may not trace its child (kernel.yama.ptrace_scope)");
     }
+
     kill(injector.actor_pid().unwrap());
     comes_true("let go by the kernel", || target.state() == 'S');
     stays_true("running", || target.state() == 'S');
@@ -202,6 +211,7 @@ fn a_cgroup_that_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair
     let before = cgroups();
     let mut injector = injector_in_a_child(Fault::CgroupFreezer, &target, state.path());
     comes_true("in the cgroup, or ended", || cgroups() != before || injector.try_wait().unwrap().is_some());
+
     if cgroups() == before {
         let said = std::io::read_to_string(injector.stdout.take().unwrap()).unwrap();
         return println!(
@@ -209,11 +219,13 @@ fn a_cgroup_that_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair
             said.lines().find(|line| line.contains("skipped")).unwrap_or("skipped: no reason given")
         );
     }
+
     let frozen = cgroups().lines().find_map(|line| line.split_once(":freezer:").map(|(_, path)| path.to_owned()));
     if let Some(path) = frozen {
         let file = format!("/sys/fs/cgroup/freezer{path}/freezer.state");
         comes_true("frozen", || fs::read_to_string(&file).is_ok_and(|text| text.trim() == "FROZEN"));
     }
+
     injector.kill().unwrap();
     injector.wait().unwrap();
     let repaired = repair(&state.path().join("journal"), &LiveHost::new()).unwrap();
@@ -244,6 +256,7 @@ fn a_stopped_injector_has_let_go_and_left_no_process_and_no_limit_live() {
     let actor = injector.actor_pid().unwrap();
     comes_true("stopped", || target.state() == 'T');
     let _ = injector.stop();
+
     assert_eq!(target.state(), 'S');
     assert!(!fs::exists(format!("/proc/{actor}")).unwrap(), "the actor is gone");
 
@@ -251,6 +264,7 @@ fn a_stopped_injector_has_let_go_and_left_no_process_and_no_limit_live() {
     if let Err(why) = &section {
         println!("skipped: {why}");
     }
+
     drop(section);
     assert_eq!(getrlimit(Resource::Nofile), before);
 }
@@ -293,6 +307,7 @@ fn every_fault_has_a_word_that_is_read_back_and_a_sentence() {
         assert_eq!(serde_json::to_string(&fault).unwrap(), format!("\"{fault}\""));
         assert!(fault.describe().ends_with('.') && fault.describe().len() < 100, "{}", fault.describe());
     }
+
     let unknown = "lightning".parse::<Fault>().unwrap_err().to_string();
     assert!(unknown.contains("lightning") && unknown.contains("stop_signal"), "{unknown}");
 }

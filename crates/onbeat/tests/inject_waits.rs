@@ -49,6 +49,7 @@ fn run(fault: Fault, placebo: bool) -> Option<(Vec<Injected>, Vec<Sample>)> {
         }
         Err(why) => panic!("{why}"),
     };
+
     let log = within.log();
     let mut slots: Vec<Slot<Sample>> = (0..8192).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
@@ -62,6 +63,7 @@ fn run(fault: Fault, placebo: bool) -> Option<(Vec<Injected>, Vec<Sample>)> {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     cycle::run(&Monotonic, &plan, &mut UntilOver { within, stop: &stop }, &mut hot, &stop);
     let injected = log.read();
     println!("{fault}: {} injected, {} missed", injected.len(), log.missed());
@@ -80,6 +82,7 @@ fn lasts_for_its_time(fault: Fault) -> Option<Vec<Injected>> {
         assert!(entry.ns >= DOSE_NS, "{entry:?}");
         assert!(worked_ns(&samples, entry) >= entry.ns, "{entry:?}");
     }
+
     Some(injected)
 }
 

@@ -32,11 +32,13 @@ fn when_only_the_starter_is_killed_nothing_is_left_without_any_cleaning_up() {
         .spawn()
         .unwrap();
     let (sid, start_ticks) = identity_in(directory.path());
+
     assert_eq!(session_identity(sid), Some((sid, start_ticks)));
     until("the programs run", || with_word("4711").len() >= 3);
     starter.kill().unwrap();
     starter.wait().unwrap();
     until("the session is empty", || members(sid).is_empty() && with_word("4711").is_empty());
+
     assert_eq!(kill_session(sid, start_ticks), 0, "there is nothing to clean up");
 }
 
@@ -50,6 +52,7 @@ fn when_the_carrier_is_killed_a_later_start_finds_and_kills_what_it_left() {
     until("the programs run", || with_word("4712").len() == 3);
     signal(sid, Signal::KILL);
     until("its child is gone with it", || members(sid).iter().all(|pid| with_word("4712").contains(pid)));
+
     assert_eq!(with_word("4712").len(), 3, "grandchildren outlive it");
     assert_eq!(kill_session(sid, start_ticks + 1), 0, "a session of another start is not touched");
     assert_eq!(kill_session(sid, start_ticks), 3);
@@ -65,6 +68,7 @@ fn a_living_session_with_the_same_number_and_another_start_is_not_touched() {
     let running = Running::start(carrier("run:sleep 4713", directory.path())).unwrap();
     let (sid, start_ticks) = running.identity().unwrap();
     until("the program runs", || !with_word("4713").is_empty());
+
     assert_eq!((kill_session(sid, start_ticks - 1), kill_session(sid, start_ticks + 1)), (0, 0));
     assert!(!with_word("4713").is_empty());
     let (report, _) = running.stop().unwrap();
@@ -80,6 +84,7 @@ fn a_process_that_left_the_session_is_ended_all_the_same() {
         Running::start(carrier("run:setsid sh -c 'sleep 4714 & sleep 4714' & true", directory.path())).unwrap();
     until("the programs run", || with_word("4714").len() >= 2);
     running.stop().unwrap();
+
     assert!(with_word("4714").is_empty());
 }
 
@@ -102,6 +107,7 @@ fn a_signal_ends_a_load_in_good_order() {
     until("the program is gone", || with_word("4716").is_empty());
     std::thread::sleep(Duration::from_millis(100));
     let (report, _) = running.stop().unwrap();
+
     assert_eq!(report.why, StopReason::Signal);
 }
 
@@ -132,6 +138,7 @@ fn a_load_is_ordinary_whatever_its_starter_is_allowed() {
         let pid = with_word("4718")[0];
         let here = rustix::thread::sched_getaffinity(Pid::from_raw(pid)).unwrap();
         let fields = processes().find(|process| process.0 == pid).unwrap().1;
+
         // Fields 18, 19 and 41 of proc(5), counted from the state, which is field 3.
         assert_eq!([&*fields[15], &*fields[16], &*fields[38]], ["20", "0", "0"], "priority, nice value, policy");
         running.stop().unwrap();
@@ -139,6 +146,7 @@ fn a_load_is_ordinary_whatever_its_starter_is_allowed() {
     })
     .join()
     .unwrap();
+
     assert!(here.count() >= everywhere.count(), "{} of {} CPUs", here.count(), everywhere.count());
 }
 
@@ -159,6 +167,7 @@ fn hackbench_is_run_by_the_papers_load_and_all_of_it_is_ended() {
         println!("skipped: hackbench is not installed (package rt-tests)");
         return;
     }
+
     let directory = tempfile::tempdir().unwrap();
     let (report, _) = run_for("paper", directory.path(), Duration::from_millis(300));
     let hackbench = report.parts.iter().find(|part| part.part == "hackbench").unwrap();

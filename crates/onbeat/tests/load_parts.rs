@@ -33,6 +33,7 @@ fn each_built_in_part_counts_what_it_does() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a file"), "x").unwrap();
     let (report, events) = run_for("disk+network+walk", directory.path(), SOME_TIME);
+
     assert!(matches!(did(&report, "disk"), Work::Disk { bytes_written: 1.., largest_file_bytes: LARGEST_FILE, .. }));
     assert!(matches!(did(&report, "network"), Work::Network { packets_sent: 1.., packets_received: 1.. }));
     assert!(matches!(did(&report, "walk"), Work::Walk { files: 1.., walks: 1.., unreadable: 0 }));
@@ -41,6 +42,7 @@ fn each_built_in_part_counts_what_it_does() {
     assert!(report.parts.iter().all(|part| part.alive && part.by == "built in"));
     assert_eq!(events.len() + more.len(), 4, "a start and a stop each: {events:?} {more:?}");
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+
     assert_eq!(left.len(), 1, "the file of the disk part never had a name: {left:?}");
 }
 
@@ -58,6 +60,7 @@ fn a_larger_share_of_the_cpu_is_reached_when_a_larger_one_is_asked_for() {
             return;
         }
     }
+
     panic!("{pairs:?}");
 }
 
@@ -71,6 +74,7 @@ fn a_part_that_ends_is_told_with_its_status_and_its_last_line() {
         events.extend(running.events());
         died(&events, "run").is_some()
     });
+
     let (report, _) = running.stop().unwrap();
     assert_eq!(died(&events, "run"), Some("exit status: 3: out of luck"));
     assert!(!part_of(&report, "run").alive);
@@ -97,6 +101,7 @@ fn the_papers_load_goes_on_without_its_programs_and_names_their_packages() {
     std::thread::sleep(SOME_TIME);
     let events = running.events();
     let (report, _) = running.stop().unwrap();
+
     for (name, package) in [("hackbench", "rt-tests"), ("ping", "iputils-ping")] {
         let told = events.iter().any(|event| match &event.what {
             Happening::PartSubstituted { part, package: Some(missing), .. } => part == name && missing == package,
@@ -105,6 +110,7 @@ fn the_papers_load_goes_on_without_its_programs_and_names_their_packages() {
         assert!(told, "{name}: {events:?}");
         assert_eq!(part_of(&report, name).by, "built in");
     }
+
     assert!(matches!(did(&report, "hackbench"), Work::Sched { groups: 1.., messages: 1.. }));
     assert!(matches!(did(&report, "ping"), Work::Network { packets_sent: 1.., .. }));
     assert_eq!(report.parts.iter().map(|part| &*part.part).collect::<Vec<_>>(), ["disk", "hackbench", "ping", "walk"]);
@@ -120,6 +126,7 @@ fn a_program_that_gives_up_at_once_is_stood_in_for() {
         std::fs::write(&path, "#!/bin/sh\necho 'not for you' >&2\nexit 2\n").unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
+
     let mut command = carrier("paper", directory.path());
     command.env("PATH", programs.path());
     let mut running = Running::start(command).unwrap();
@@ -132,6 +139,7 @@ fn a_program_that_gives_up_at_once_is_stood_in_for() {
             _ => None,
         }));
     }
+
     drop(running);
     assert_eq!(whys.len(), 2, "{whys:?}");
     assert!(whys.iter().all(|why| why.contains("exit status: 2: not for you")), "{whys:?}");
@@ -161,6 +169,7 @@ fn an_event_is_written_with_the_fields_of_the_run_file() {
         load: "paper".to_owned(),
         what: Happening::PartDied { part: "ping".to_owned(), status: "exit status: 2".to_owned() },
     };
+
     let json = r#"{"t":1.5,"load":"paper","event":"part_died","detail":{"part":"ping","status":"exit status: 2"}}"#;
     assert_eq!(serde_json::to_string(&event).unwrap(), json);
     assert_eq!(serde_json::from_str::<Event>(json).unwrap(), event);

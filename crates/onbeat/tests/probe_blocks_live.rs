@@ -62,6 +62,7 @@ fn runs_that_take_turns_keep_their_accounts_and_figures_apart() {
         let header = probe::header(&["onbeat".into()], "timer", &[Series::ReleaseLatency], 0.0);
         Run::open(Destination { path, header, origin }, setting()).unwrap()
     });
+
     let none = Interruptions::default();
     for index in 0..3 {
         for (run, load) in runs.iter_mut().zip(["idle", "paper"]) {
@@ -74,6 +75,7 @@ fn runs_that_take_turns_keep_their_accounts_and_figures_apart() {
             }
         }
     }
+
     let [mut first, second] = runs;
     first.is_ended_early();
     let accounts = [first.close().unwrap(), second.close().unwrap()];
@@ -83,6 +85,7 @@ fn runs_that_take_turns_keep_their_accounts_and_figures_apart() {
         let file = RunFile::read(path).unwrap();
         assert_eq!(file.blocks.len(), 3);
         let kept = file.moments(Series::WakeupLatency).n + file.moments(Series::SkippedLatency).n;
+
         assert_eq!(kept + account.excluded + account.warmup + account.lost, account.slots);
         let seen = file.moments(Series::Hiccup);
         assert_eq!(seen.max_ns, seen.n, "the figures have seen the samples of all blocks, and of this run only");

@@ -28,15 +28,18 @@ fn run(events: &[Event], lost: u64, most_alarms: Option<u64>) -> RunFile {
         Recording { period_ns: MS, work_ns: 0, interval_ns: 1_000 * MS, spike_limit: SpikeLimit::TenTimesMedian };
     let mut recorder = Recorder::new(RunWriter::create(&path, &header).unwrap(), Instant::from_ns(0), recording);
     recorder.begin_block(0, Instant::from_ns(0), "idle", 0).unwrap();
+
     for index in 0..CYCLES {
         let release = Instant::from_ns(index * MS);
         let sample =
             Sample { index, release, wakeup_latency_ns: 10_000, execution_time_ns: 20_000, ..Sample::default() };
         recorder.sample(&sample, None).unwrap();
     }
+
     for event in events {
         recorder.event(event, if event.device == 0 { "left knee" } else { "" }).unwrap();
     }
+
     recorder.lose_events(lost);
     let last_end = Instant::from_ns(CYCLES * MS);
     let outcome =
@@ -75,6 +78,7 @@ fn a_drive_that_was_switched_off_is_named_with_the_time_it_was_gone() {
     assert!((lost.t - 0.502).abs() < 1e-9 && lost.alarm, "{lost:?}");
     let summary = summary(&run, None);
     let said = "left knee did not answer from 0.502 s on, back in OP after 0.520 s";
+
     assert!(onbeat::report::bench_sentences(&summary).iter().any(|sentence| sentence == said));
     let events = summary.cells[0].events.as_ref().unwrap();
     assert_eq!((events.alarm_count(), events.others.len(), events.listed.len()), (2, 3, 5));
@@ -88,11 +92,13 @@ fn a_nuisance_does_not_make_the_file_grow_and_hides_no_other_kind() {
     events.extend(switched_off());
     let run = run(&events, 7, None);
     let late = run.events.iter().filter(|event| event.kind == EventKind::FrameLate).count() as u64;
+
     assert_eq!((late, run.events.len() as u64), (MOST_OF_A_KIND, MOST_OF_A_KIND + 5));
     assert_eq!(run.events_left_out.alarms[&EventKind::FrameLate], 50_000 - MOST_OF_A_KIND);
     assert_eq!(run.events_left_out.lost, 7);
     let summary = summary(&run, None);
     let events = summary.cells[0].events.as_ref().unwrap();
+
     assert_eq!((events.alarms[&EventKind::FrameLate], events.left_out), (50_000, 50_000 - MOST_OF_A_KIND));
     assert!(events.incidents[0].starts_with("left knee did not answer"), "{:?}", events.incidents);
     assert!(events.incidents.iter().any(|what| what == "7 events were lost between loop and recorder"));
@@ -107,11 +113,13 @@ fn an_event_of_a_later_version_is_passed_over_and_anything_else_that_cannot_be_r
         let text = format!("#[onbeat: {first}]\n#[onbeat: {note}]\n");
         RunFile::parse(std::path::Path::new("bus.onbeat.hlog"), text.as_bytes()).map(|run| run.events.len())
     };
+
     let event = |kind: &str| {
         format!(
             r#"{{"event":{{"t":1.0,"cycle":1,"kind":"{kind}","old":0,"new":0,"code":0,"alarm":true,"sentence":"it"}}}}"#
         )
     };
+
     assert_eq!((read(&event("device_lost")).unwrap(), read(&event("of_the_future")).unwrap()), (1, 0));
     assert!(read(r#"{"block":{"index":"none"}}"#).is_err());
 }
@@ -122,6 +130,7 @@ fn a_limit_on_alarms_decides_alone_and_beside_a_limit_on_latency() {
     let (bad, good) = (run_of(&switched_off()), run_of(&[event(1, EventKind::BusUp, NO_DEVICE, 2)]));
     assert_eq!(bad.header.most_alarms, Some(0));
     let failed = summary(&bad, Some(0));
+
     assert_eq!(failed.verdict.outcome, Some(Outcome::Fail));
     assert!(failed.verdict.sentence.starts_with("FAIL: 2 alarms of bus and robot, 0 allowed: left knee"), "{failed:?}");
     assert_eq!(closing::of(&failed)[0].text, "FAIL: 2 alarms of bus and robot, 0 allowed");
@@ -129,6 +138,7 @@ fn a_limit_on_alarms_decides_alone_and_beside_a_limit_on_latency() {
     assert_eq!(summary(&good, Some(0)).verdict.outcome, Some(Outcome::Pass));
     let limit = |limit_ns| Some(onbeat::report::Limit { limit_ns, at: 50.0, on: Series::ReleaseLatency });
     let both = |run: &RunFile, ns| Summary::of_run(run, limit(ns)).with_most_alarms(Some(0)).verdict.outcome;
+
     assert_eq!((both(&good, 50_000), both(&good, 5_000)), (Some(Outcome::Pass), Some(Outcome::Fail)));
     assert_eq!((both(&bad, 50_000), both(&bad, 5_000)), (Some(Outcome::Fail), Some(Outcome::Fail)));
     let cells: Vec<_> = failed.cells.iter().collect();

@@ -53,9 +53,11 @@ fn serve(recorder: &mut Recorder, from: Instant, block: u32, slots: u64) -> u64 
             skipped,
             ..Sample::default()
         };
+
         recorder.sample(&sample, None).unwrap();
         cycles += 1;
     }
+
     cycles
 }
 
@@ -98,6 +100,7 @@ fn the_warm_up_of_a_killed_part_stays_in_every_count() {
             let release = Instant::from_ns(index * MS);
             killed.sample(&Sample { index, release, wakeup_latency_ns: 20_000, ..Sample::default() }, None).unwrap();
         }
+
         drop(killed);
         let read = RunFile::read(path).unwrap();
         assert_eq!((read.account().slots, read.account().warmup), (2_000, 10), "two whole seconds");
@@ -118,11 +121,13 @@ fn a_run_that_was_ended_early_and_gone_on_with_has_one_account() {
         end(&mut recorder, Instant::from_ns(0), 1_500, cycles);
         recorder.close(&closing(EndReason::Asked)).unwrap();
         let past = Past::open(path).unwrap();
+
         assert_eq!((past.ended, past.account.slots, past.next_block), (Some(EndReason::Asked), 1_500, 1));
         assert!((past.last_t - 1.5).abs() < 1e-9, "{}", past.last_t);
         let account = go_on(past, 500, 90);
         assert_eq!((account.slots, account.cpu_ns, account.page_faults, account.untold), (2_000, 2_000, 4, 0));
         let run = RunFile::read(path).unwrap();
+
         assert_eq!(run.end, Some(account.clone()), "the last one is the whole file's");
         adds_up(&run, &account);
         assert!((run.blocks[1].t - 90.0).abs() < 1e-9, "times go on by the wall clock, whatever the other one says");
@@ -140,11 +145,13 @@ fn what_comes_behind_a_closing_line_was_cut_off_until_it_has_one_of_its_own() {
         serve(&mut killed, BOOTED, 1, 2_500);
         drop(killed);
         let run = RunFile::read(path).unwrap();
+
         assert!(!run.is_complete() && run.end.is_none());
         let account = run.account();
         assert_eq!((account.slots, account.cpu_ns, account.untold), (3_500, 1_000, 2_000), "two seconds were written");
         adds_up(&run, &account);
         let account = go_on(Past::open(path).unwrap(), 500, 120);
+
         assert_eq!((account.slots, account.cpu_ns, account.untold), (4_000, 2_000, 2_000));
     });
 }
@@ -156,6 +163,7 @@ fn a_file_whose_writer_is_alive_goes_on_and_is_not_taken_over() {
         serve(&mut alive, Instant::from_ns(0), 0, 1_500);
         assert!(RunFile::read(path).unwrap().goes_on);
         let why = Past::open(path).unwrap_err();
+
         assert!(matches!(why, RunFileError::BeingWritten { .. }), "{why}");
         drop(alive);
         assert!(!RunFile::read(path).unwrap().goes_on && Past::open(path).is_ok());
@@ -175,6 +183,7 @@ fn an_interval_that_is_written_out_early_is_whole_in_its_parts() {
                 assert_eq!(RunFile::read(path).unwrap().account().slots, index + 1);
             }
         }
+
         end(&mut recorder, Instant::from_ns(0), 2_000, 2_000);
         recorder.close(&Account::default()).unwrap();
         let run = RunFile::read(path).unwrap();
@@ -212,11 +221,13 @@ proptest! {
             assert!(std::fs::read(path).unwrap().starts_with(&before[..lines]), "nothing whole is lost");
             assert_eq!((account.slots, run.is_complete()), (4_000, true));
             adds_up(&run, &account);
+
             assert!(run.entries.is_sorted_by_key(|entry| entry.t));
             // Where not even the block had begun, the part that is gone on with is the first one.
             let part = run.blocks.len() as u32 - 1;
             let before = run.intervals.iter().filter(|interval| interval.block < part);
             let cut_off: u64 = before.map(|interval| interval.cycles + interval.skipped).sum();
+
             assert_eq!(cut_off, slots);
             assert_eq!(account.untold, slots, "what the kernel counted of them is not known");
         });

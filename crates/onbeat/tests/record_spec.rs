@@ -79,6 +79,7 @@ fn record_without(
         what: Surrounding::ClockStep,
         sentence: "the wall clock was set".into(),
     });
+
     let mut next = to_come.next();
     let mut recorder = recorder(path, SECOND);
     recorder.begin_block(0, Instant::from_ns(0), "idle", warmup).unwrap();
@@ -89,8 +90,10 @@ fn record_without(
             recorder.exclude(stretch);
             next = to_come.next();
         }
+
         recorder.sample(sample, None).unwrap();
     }
+
     next.into_iter().chain(to_come).for_each(|stretch| recorder.exclude(stretch));
     recorder.end_block(outcome).unwrap();
     recorder.close(&Account { reason: EndReason::Complete, ..Account::default() }).unwrap()
@@ -112,6 +115,7 @@ fn what_was_counted_is_what_is_read() {
         assert_eq!(run.distribution(Series::WakeupLatency).count(), 3_500);
         assert_eq!(run.distribution(Series::ObservedPeriod).count(), 3_499, "the first cycle has no period");
         let moments = run.moments(Series::WakeupLatency);
+
         assert_eq!((moments.min_ns, moments.max_ns), (20_000, 23_499), "extremes are exact");
         assert!((moments.mean_ns - 21_749.5).abs() < 1e-6);
         assert_eq!(run.end.unwrap().slots, 3_500);
@@ -136,6 +140,7 @@ fn releases_skipped_at_the_end_waited_at_least_until_the_last_cycle_ended() {
         record(path, &[sample(0, 0, 10_000), sample(1, 0, 10_000)], &end, 0);
         let run = RunFile::read(path).unwrap();
         let skipped = run.moments(Series::SkippedLatency);
+
         assert_eq!((skipped.n, skipped.min_ns, skipped.max_ns), (3, 700_000, 2_700_000));
         assert_eq!(run.intervals[0].skipped, 3);
     });
@@ -164,6 +169,7 @@ fn a_stall_that_is_a_rule_of_the_scheduler_is_written_beside_its_spike() {
         recorder.end_block(&outcome(53, 3, 0)).unwrap();
         recorder.close(&Account::default()).unwrap();
         let run = RunFile::read(path).unwrap();
+
         assert_eq!(run.spikes.len(), 1);
         assert_eq!((run.spikes[0].index, run.spikes[0].stall), (52, Some(Stall::FairServer)));
     });
@@ -193,12 +199,14 @@ fn long_runs_have_few_histograms_and_every_seconds_maximum() {
         for k in 0..120_000 {
             recorder.sample(&sample(k, 0, 20_000 + k / 1_000), None).unwrap();
         }
+
         recorder.end_block(&outcome(120_000, 120_000, 0)).unwrap();
         recorder.close(&Account::default()).unwrap();
         let run = RunFile::read(path).unwrap();
         assert_eq!(run.intervals.len(), 2);
         let maxima: Vec<u64> =
             run.maxima.iter().flat_map(|note| note.series[&Series::ReleaseLatency].iter().copied()).collect();
+
         assert_eq!(maxima, (0..120).map(|second| 20_000 + second).collect::<Vec<_>>());
     });
 }
@@ -223,6 +231,7 @@ fn a_file_cut_at_any_byte_is_read_up_to_its_last_whole_line() {
                 Err(why) => panic!("cut at {cut}: {why}"),
             }
         }
+
         assert_eq!(seen, 2_500);
     });
 }
@@ -281,6 +290,7 @@ fn a_link_in_the_place_of_a_run_file_is_not_followed() {
     std::fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::symlink(&precious, &path).unwrap();
     let why = RunWriter::create(&path, &header()).err().expect("a link is refused");
+
     assert!(matches!(why, WriteError::Create { .. }) && why.to_string().contains("timer.onbeat.hlog"), "{why}");
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
 }
@@ -316,12 +326,14 @@ proptest! {
             let run = RunFile::read(path).unwrap();
             let counted = run.moments(Series::WakeupLatency).n;
             let skipped = run.moments(Series::SkippedLatency).n;
+
             assert_eq!(counted + skipped + account.lost + account.warmup + account.excluded, slots);
             assert_eq!(account.slots, account.cycles + account.skipped + account.lost);
             let kept = |of: fn(&onbeat::record::Interval) -> u64| run.intervals.iter().map(of).sum::<u64>();
             assert_eq!((kept(|i| i.cycles), kept(|i| i.skipped), kept(|i| i.excluded)), (counted, skipped, account.excluded));
             assert_eq!(run.exclusions.len(), stretches.len(), "each stretch is written down once");
             let told: u64 = run.exclusions.iter().map(|note| note.samples).sum();
+
             assert!(told >= account.excluded, "{told} of {}", account.excluded);
             let all = run.distribution(Series::WakeupLatency).count();
             assert_eq!(all, counted, "histograms and moments agree");
@@ -336,6 +348,7 @@ proptest! {
                 m.add(s.wakeup_latency_ns);
                 m
             });
+
             assert_eq!(run.moments(Series::WakeupLatency).max_ns, exact.max_ns);
         });
     }
@@ -357,8 +370,10 @@ fn a_file_of_tagged_wake_up_latency_reads_as_one_of_all_releases() {
                 &mut bytes,
             )
             .unwrap();
+
             base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes)
         };
+
         let text = std::fs::read_to_string(path).unwrap();
         let older: Vec<String> = text
             .lines()
@@ -371,6 +386,7 @@ fn a_file_of_tagged_wake_up_latency_reads_as_one_of_all_releases() {
             })
             .collect();
         let older = RunFile::parse(path, (older.join("\n") + "\n").as_bytes()).unwrap();
+
         for series in [Series::ReleaseLatency, Series::WakeupLatency, Series::SkippedLatency] {
             assert_eq!(older.distribution(series), now.distribution(series), "{series:?}");
         }
@@ -388,6 +404,7 @@ fn an_outage_that_begins_in_the_warm_up_is_counted() {
             .collect();
         let account = record(path, &samples, &outcome(21, 10, 0), 10);
         let run = RunFile::read(path).unwrap();
+
         assert_eq!((account.warmup, account.skipped), (7, 11));
         assert_eq!(run.moments(Series::ReleaseLatency).max_ns, 11_500_000, "the late one is in no warm-up");
         assert_eq!(run.moments(Series::SkippedLatency).n, 11);
@@ -403,6 +420,7 @@ fn what_was_under_way_in_a_stretch_is_in_no_series_and_counted() {
             (0..11).map(|k| sample(k, 0, 20_000)).chain([late]).chain((13..40).map(|k| sample(k, 0, 20_000))).collect();
         // From the middle of cycle 8 to between the releases of cycles 14 and 15.
         let account = record_without(path, (&samples, &outcome(40, 39, 0)), 0, &[(8_010, 14_900)]);
+
         assert_eq!((account.slots, account.cycles, account.skipped, account.excluded), (40, 39, 1, 7));
         let run = RunFile::read(path).unwrap();
         let note = &run.exclusions[0];
@@ -413,6 +431,7 @@ fn what_was_under_way_in_a_stretch_is_in_no_series_and_counted() {
         );
         assert!((note.t - 0.008_01).abs() < 1e-9 && (note.length - 0.006_89).abs() < 1e-9, "{note:?}");
         let latency = run.moments(Series::WakeupLatency);
+
         assert_eq!((latency.n, latency.max_ns), (33, 20_000), "the late one too is left out");
         assert_eq!(run.moments(Series::SkippedLatency).n, 0);
         assert_eq!(run.moments(Series::ObservedPeriod).n, 31, "no period begins or ends in the stretch");
@@ -438,6 +457,7 @@ fn the_trend_has_a_step_for_each_tenth_of_a_short_interval_and_counts_cycles_acr
             .collect();
         record(path, &samples, &outcome(1_800, 1_500, 0), 0);
         let run = RunFile::read(path).unwrap();
+
         assert_eq!(run.trends.iter().map(|trend| trend.cycles).collect::<Vec<_>>(), [0, 700], "300 were skipped");
         let steps: Vec<_> = run.trends.iter().flat_map(onbeat::record::Trend::steps).collect();
         assert_eq!(steps.len(), 18, "steps of 100 ms, those among them in which every release was skipped");

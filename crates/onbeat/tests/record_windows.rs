@@ -29,6 +29,7 @@ fn run(cycles: u64, late: impl Fn(u64) -> u64) -> RunFile {
         priority: 0,
         delay_ns: 0,
     };
+
     let mut header = probe::header(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.5);
     header.timing = Some(timing);
     let recording =
@@ -41,6 +42,7 @@ fn run(cycles: u64, late: impl Fn(u64) -> u64) -> RunFile {
         let why = if recorder.is_spike(&sample) { why(&recorder, &sample) } else { Why::default() };
         recorder.sample_with(&sample, why).unwrap();
     }
+
     let last_end = Instant::from_ns(cycles * PERIOD);
     let outcome = Outcome { end: End::Complete, slots: cycles, cycles, skipped: 0, skipped_at_end: 0, last_end };
     recorder.end_block(&outcome).unwrap();
@@ -55,6 +57,7 @@ fn why(recorder: &Recorder, sample: &Sample) -> Why {
         evidence: "counted".to_owned(),
         culprit: None,
     };
+
     let facts = SpikeFacts { release: sample.release, tid: 7, ..SpikeFacts::default() };
     let window = || KeptWindow { facts, events: 3, left_out: 0, packed: "A".repeat(PACKED_MOST) };
     let window = recorder.wants_window(sample).then(window);
@@ -79,6 +82,7 @@ fn a_file_with_a_hundred_thousand_spikes_holds_two_mebibytes_of_events_at_most_a
         .filter(|spike| spike.window == Some(WindowFate::Kept))
         .map(|spike| spike.wakeup_latency_ns)
         .collect();
+
     assert_eq!(kept.len(), file.windows.len());
     // Windows as large as these fill half of the room with 85; from there on only a worse one by a quarter is kept.
     let best_kept = *kept.last().unwrap();
@@ -102,12 +106,14 @@ fn spikes_have_their_place_in_the_file_as_a_number_and_keep_it_in_the_summary() 
     assert_eq!(file.spikes.iter().map(|spike| spike.number).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     let summary = Summary::of_run(&file, None);
     let cell = &summary.cells[0];
+
     assert_eq!(cell.spikes.iter().map(|spike| spike.number).collect::<Vec<_>>(), [5, 4, 3, 2, 1], "worst first");
     assert_eq!((cell.windows, cell.window_bytes), (5, 5 * PACKED_MOST as u64));
     assert_eq!(cell.causes_cpu_share, Some(0.1), "half a second of five");
     let told = spikes::windows_in_words(&summary).unwrap();
     assert_eq!(told, "The events around 5 of 5 spikes are kept (60 KiB): onbeat export --list");
     let table = spikes::worst(&summary, Letters::Ascii).unwrap();
+
     assert_eq!(table.rows[0].entries[0].text, "5");
     let names: Vec<&str> = table.columns.iter().map(|column| column.header.as_str()).collect();
     assert_eq!(names, ["spike", "at, s", "wake-up", "events", "cause"]);

@@ -19,6 +19,7 @@ fn run(seed: u64, times: f64) -> RunFile {
         }
         (noise.next_ns() as f64 * level) as u64
     });
+
     run.entries.retain(|entry| entry.series == Series::WakeupLatency);
     run
 }
@@ -64,6 +65,7 @@ fn only_what_differs_is_named_and_the_rest_is_said_not_to() {
         Day::at(MS).seconds(16).recorded_as(|_, cycle| noise.next_ns() * if cycle % 200 == 7 { 8 } else { 1 });
     tailed.entries.retain(|entry| entry.series == Series::WakeupLatency);
     let said = sentence(&base, &tailed);
+
     assert!(
         said.starts_with("The wake-up latency of b differs from that of a: p99 x 1.") && said.contains(", p99.9 x 3."),
         "{said}"

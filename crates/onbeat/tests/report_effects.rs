@@ -65,6 +65,7 @@ fn intervals_cover_the_truth_in_at_least_90_of_100_benches() {
             *covered += u32::from(covers(effect(&effects, factor), *truth));
         }
     }
+
     assert!(covered.iter().all(|&times| times >= 90), "P, M, C, S: {covered:?} of 100");
 }
 
@@ -103,6 +104,7 @@ fn a_ratio_is_the_geometric_mean_over_pairs_of_the_percentiles_in_the_table() {
     let files = [fixed("none", 800 * US), fixed("P", 100 * US), fixed("M", 800 * US), fixed("PM", 200 * US)];
     let effects = effects_of(&files);
     let p = effect(&effects, "P");
+
     assert!((p.ratio - (1.0_f64 / 8.0 / 4.0).sqrt()).abs() < 1e-12, "the mean of an eighth and a quarter: {}", p.ratio);
     assert_eq!(p.sentence, "P: p99 release latency × 0.18 (0.18 to 0.18), from 800 us to 141 us");
     assert_eq!(
@@ -126,6 +128,7 @@ fn few_samples_are_compared_by_a_percentile_that_they_support() {
         let effects = effects::of(&files, &["idle".to_owned()], Bootstrap { at_most, ..Bootstrap::default() });
         effects.first().map(|effect| effect.metric.clone())
     };
+
     assert_eq!(of(10_000, Share::P99).as_deref(), Some("p99 release latency"));
     assert_eq!(of(10_000, Share::P99_9).as_deref(), Some("p99.9 release latency"));
     assert_eq!(of(100, Share::P99_9).as_deref(), Some("p90 release latency"));
@@ -139,11 +142,13 @@ fn a_cell_of_one_long_block_is_taken_apart_into_its_intervals() {
         file.blocks.truncate(1);
         file.entries.iter_mut().for_each(|entry| entry.block = Some(0));
     }
+
     let effects = effects_of(&files);
     assert!(covers(effect(&effects, "P"), 0.1));
     for file in &mut files {
         file.entries.truncate(3);
     }
+
     assert_eq!(effects_of(&files), [], "three stretches do not tell how much they differ");
 }
 

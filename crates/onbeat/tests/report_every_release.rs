@@ -34,6 +34,7 @@ fn run(tuning: &str, load: &str, stopped_at: Option<u64>) -> (RunFile, Vec<u64>)
         let k = until.as_ns() / T - 1;
         if Some(k) == stopped_at { STOPPED * T + 300 * US } else { late_us(k) * US }
     });
+
     let plan = Plan {
         period_ns: T,
         first_release: Instant::from_ns(T),
@@ -52,6 +53,7 @@ fn run(tuning: &str, load: &str, stopped_at: Option<u64>) -> (RunFile, Vec<u64>)
         clock.spend(10 * US);
         Flow::Continue
     };
+
     let outcome = onbeat_rt::cycle::run(&clock, &plan, &mut task, &mut hot, &AtomicBool::new(false));
 
     let recording =
@@ -60,9 +62,11 @@ fn run(tuning: &str, load: &str, stopped_at: Option<u64>) -> (RunFile, Vec<u64>)
     let writer = RunWriter::create(&path, &header).unwrap();
     let mut recorder = Recorder::new(writer, Instant::from_ns(0), recording);
     recorder.begin_block(0, Instant::from_ns(T), load, WARM_UP).unwrap();
+
     while let Some(sample) = cold.pop() {
         recorder.sample(&sample, None).unwrap();
     }
+
     recorder.end_block(&outcome).unwrap();
     recorder.close(&Account::default()).unwrap();
     (RunFile::read(&path).unwrap(), by_our_own_account(&starts, outcome.last_end.as_ns()))
@@ -80,6 +84,7 @@ fn by_our_own_account(starts: &[(u64, u64)], last_end: u64) -> Vec<u64> {
             latencies.push(start - due);
         }
     }
+
     latencies
 }
 
@@ -101,11 +106,13 @@ fn assert_figures(of: &Statistics, latencies: &[u64]) {
     assert_eq!((of.min_ns, of.max_ns), (*latencies.iter().min().unwrap(), *latencies.iter().max().unwrap()));
     let mean = latencies.iter().sum::<u64>() as f64 / latencies.len() as f64;
     let sd = (latencies.iter().map(|&ns| (ns as f64 - mean).powi(2)).sum::<f64>() / latencies.len() as f64).sqrt();
+
     assert!(is_close(of.mean_ns, mean) && is_close(of.sd_ns, sd), "{} {mean}, {} {sd}", of.mean_ns, of.sd_ns);
     for share in Share::PERCENTILES {
         let told = of.percentile(share).unwrap().value_ns;
         assert_eq!(told, percentile(latencies, share.percent()), "{}", share.label());
     }
+
     for share in Share::LOW {
         let low = of.low(share).unwrap();
         assert_eq!(low.max_ns, percentile(latencies, share.percent()), "Low {}", share.percent());
@@ -168,6 +175,7 @@ fn the_tables_print_the_same_figures() {
     for (column, ns) in printed {
         assert_eq!(row[column], us(ns), "column {column} of {row:?}");
     }
+
     assert_eq!(row[10], STOPPED.to_string());
 
     let full = tables::full(&summary, "paper", Series::ReleaseLatency, Letters::Ascii);
@@ -175,6 +183,7 @@ fn the_tables_print_the_same_figures() {
         let row = full.rows.iter().find(|row| row.entries[0].text == low).unwrap();
         row.entries[2].text.trim_start_matches('~').parse::<f64>().unwrap()
     };
+
     assert!((max_of("99%") - percentile(&all, 99.0) as f64 / 1e3).abs() < 1.0);
     assert!((max_of("100%") - percentile(&all, 100.0) as f64 / 1e3).abs() < 1.0);
 
@@ -188,6 +197,7 @@ fn effect_ranking_and_closing_lines_see_the_stop() {
     let effect = summary.effects.iter().find(|effect| effect.factor == "P").unwrap();
     assert_eq!(effect.metric, "p99 release latency");
     let expected = percentile(&all_of_p, 99.0) as f64 / percentile(&all_of_none, 99.0) as f64;
+
     assert!(is_close(effect.ratio, expected), "{} instead of {expected}", effect.ratio);
     assert_eq!(summary.verdict.best, Some(cell("P", "paper")));
     assert!(summary.verdict.sentence.contains("skipped 400 of 6,000 releases"), "{}", summary.verdict.sentence);
@@ -196,6 +206,7 @@ fn effect_ranking_and_closing_lines_see_the_stop() {
     assert!(closing::of(&summary).iter().any(|line| line.text.contains("none stands out")));
     let (summary, _, _, _) = bench(1_000, Some(limit()));
     let lines = closing::of(&summary);
+
     assert!(lines.len() <= 5 && lines[0].label == "verdict", "{lines:?}");
     let effect = lines.iter().find(|line| line.label == "effect").unwrap();
     let p99 = [&all_of_none, &all_of_p].map(|all| time_ns(percentile(all, 99.0), Letters::Ascii));
@@ -235,6 +246,7 @@ fn compare_speaks_of_all_releases() {
     };
     let comparison = Comparison::of(&[digest("fast", 0, &fast), digest("slow", 1, &slow)]);
     let main = comparison.main()[0];
+
     assert_eq!(main.series, Series::ReleaseLatency);
     let p99 = main.runs[1].percentiles.iter().find(|one| (one.p - 99.0).abs() < 1e-9).unwrap();
     assert_eq!(p99.value_ns, percentile(&all, 99.0));
@@ -247,6 +259,7 @@ fn what_charts_draw_from_has_every_release_at_its_time() {
     let untagged: Vec<_> = file.entries.iter().filter(|entry| entry.series == Series::ReleaseLatency).collect();
     assert_eq!(untagged.iter().map(|entry| entry.counts.count()).sum::<u64>(), all.len() as u64);
     let text = std::fs::read_to_string(&file.path).unwrap_or_default();
+
     assert!(text.is_empty(), "the file is gone with its directory; its lines were read before");
 
     // Interval by interval: the largest value of each second, the skipped releases of that second among them.
@@ -255,6 +268,7 @@ fn what_charts_draw_from_has_every_release_at_its_time() {
         let largest = (0..all.len()).filter(of_second).map(|i| all[i]).max().unwrap();
         assert_eq!(interval.moments(Series::ReleaseLatency).max_ns, largest, "second {second}");
     }
+
     let steps: Vec<_> = file.trends.iter().flat_map(onbeat::record::Trend::steps).collect();
     assert_eq!(steps.len(), 60, "a step for each tenth of a second, those of the stop among them");
     let in_stop = steps.iter().filter(|step| step.min_ns > 1e6).count();
@@ -267,12 +281,14 @@ fn exports_hold_every_release() {
     let of = Cell { tuning: "none".to_owned(), load: "idle".to_owned() };
     let exported: u64 =
         export::rows(&file, &of).filter(|row| row.series == Series::ReleaseLatency).map(|row| row.bucket.count).sum();
+
     assert_eq!(exported, all.len() as u64);
 
     let mut metrics = Vec::new();
     export::openmetrics::write(std::slice::from_ref(&file), &mut metrics).unwrap();
     let metrics = String::from_utf8(metrics).unwrap();
     let count = metrics.lines().find(|line| line.starts_with("onbeat_release_latency_seconds_count")).unwrap();
+
     assert!(count.ends_with(&format!(" {}", all.len())), "{count}");
 
     let mut rows = Vec::new();

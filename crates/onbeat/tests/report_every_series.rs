@@ -19,6 +19,7 @@ fn imported(text: &str, asked: &Asked) -> RunFile {
     let cell = Cell { tuning: "a run".to_owned(), load: "unknown".to_owned() };
     let labels = Labels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell };
     import::write(&stream, &labels, &path).unwrap();
+
     RunFile::read(&path).unwrap()
 }
 
@@ -50,11 +51,13 @@ fn interval_log(seconds: u64, every: u64) -> String {
         if second % every == 7 {
             counts.record(5 * MS).unwrap();
         }
+
         let mut bytes = Vec::new();
         V2DeflateSerializer::new().serialize(&counts, &mut bytes).unwrap();
         let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);
         text.push_str(&format!("{second}.000,1.000,5.0,{encoded}\n"));
     }
+
     text
 }
 
@@ -70,6 +73,7 @@ fn an_interval_log_keeps_its_trend_and_shows_what_recurs_in_it() {
         all.modes.sentence
     );
     let sentence = &all.modes.found[0].sentence;
+
     assert!(sentence.starts_with("+4.9") && sentence.contains("in single samples every 23 s"), "{sentence}");
     assert!(!sentence.contains("cycle"), "no loop is known: {sentence}");
     let still = concluded(&imported(&interval_log(600, 1_000_000), &asked));
@@ -87,6 +91,7 @@ fn samples_with_times_show_what_recurs_between_their_steps() {
         let late_ns = if k % 137 == 30 { 900 * US } else { 0 };
         text.push_str(&format!("{}.{:03},{:.1}\n", k / 1000, k % 1000, (noise.next_ns() + late_ns) as f64 / 1e3));
     }
+
     let all = concluded(&imported(&text, &Asked::default()));
     assert_eq!(all.modes.found.len(), 1, "{}", all.modes.sentence);
     assert!((all.modes.found[0].period_s / 0.137 - 1.0).abs() < 0.001, "{}", all.modes.sentence);
@@ -96,6 +101,7 @@ fn samples_with_times_show_what_recurs_between_their_steps() {
         .chain(text.lines().skip(1).collect::<Vec<_>>().into_iter().rev())
         .map(|line| format!("{line}\n"))
         .collect();
+
     assert!(imported(&backwards, &Asked::default()).trends.is_empty());
 }
 
@@ -129,6 +135,7 @@ fn other_series_of_a_run_are_looked_at_as_well() {
     let all = concluded(&Day::at(10 * MS).seconds(900).seeded(1).recorded(late));
     assert_eq!(all.series, Series::ReleaseLatency);
     let response = all.others.iter().find(|other| other.series == Series::ResponseTime).unwrap();
+
     assert!(
         response.modes.found.iter().any(|mode| (mode.period_s / 60.0 - 1.0).abs() < 0.01),
         "{}",

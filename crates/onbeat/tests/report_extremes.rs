@@ -56,6 +56,7 @@ impl Cases {
                 }
             }
         }
+
         cases.widths.sort_by(f64::total_cmp);
         cases
     }
@@ -137,6 +138,7 @@ fn mixed(rare: u64) -> impl Iterator<Item = Stretches> {
             let at = (draws.next() % 3600) as usize;
             hour.largest_ns[at].1 = 3e6 + 1e6 * draws.share();
         }
+
         hour
     })
 }
@@ -153,6 +155,7 @@ fn a_rare_second_population_is_refused() {
                     | Refusal::TooWide { .. }
             )
         };
+
         let answers = mixed(rare).map(|hour| estimate(&hour, MISSION_S));
         let refused = answers.filter(|answer| answer.as_ref().is_err_and(is_of_the_mixture)).count();
         println!("{rare} of a second population in an hour: {refused} of {CASES} refused");
@@ -188,6 +191,7 @@ fn what_one_stall_makes_in_neighbouring_seconds_is_one_event() {
     for i in late {
         hour.largest_ns[i + 1].1 = hour.largest_ns[i + 1].1.max(hour.largest_ns[i].1 * 0.98);
     }
+
     let Estimate { peaks, stretches_over, .. } = estimate(&hour, MISSION_S).unwrap();
     assert!(stretches_over > peaks * 3 / 2, "{stretches_over} stretches, {peaks} events");
 }
@@ -200,6 +204,7 @@ fn missions_out_of_reach_and_runs_too_short_are_refused_with_numbers() {
     );
     assert!(matches!(estimate(&hour, 10.0), Err(Refusal::MissionTooShort { .. })));
     let few = Stretches { length_s: 1.0, largest_ns: hour.largest_ns[..399].to_vec() };
+
     assert_eq!(estimate(&few, HOUR_S), Err(Refusal::TooFew { stretches: 399, needed: 400, length_s: 1.0 }));
 }
 
@@ -216,6 +221,7 @@ fn a_fit_finds_the_shape_it_was_drawn_from_and_one_in_ten_is_said_to_misfit() {
             let (statistic, critical) = fit.anderson_darling(&excesses);
             misfits += u64::from(statistic > critical);
         }
+
         let mean = sum / CASES as f64;
         assert!((mean - shape).abs() < 0.05, "shape {shape}: {mean}");
         assert!((2..=20).contains(&misfits), "shape {shape}: {misfits} of {CASES}");
@@ -229,17 +235,20 @@ fn a_run_file_is_enough_for_an_estimate_and_its_curve() {
     let told = extremes::of_run(&run, MISSION_S);
     let estimate = told.estimate.expect("an exponential tail");
     let truth = 20_000.0 + 15_000.0 * (100.0 * MISSION_S).ln();
+
     assert!((estimate.low_ns..=estimate.high_ns).contains(&truth), "{}", told.sentence);
     assert!(told.sentence.starts_with("In 8 h the worst release latency is estimated at "), "{}", told.sentence);
     assert!(told.sentence.ends_with("a cause that did not strike in the run is not in it."), "{}", told.sentence);
     assert!(estimate.curve.len() > 5 && estimate.curve.windows(2).all(|pair| pair[0].worst_ns < pair[1].worst_ns));
     assert!((told.largest_ns - estimate.observed[0].ns).abs() < 1.0);
     let minute = extremes::of_run(&Day::at(MS).seconds(60).seeded(1).recorded(|_, _| 0), HOUR_S);
+
     assert!(
         minute.estimate.is_some() || minute.sentence.starts_with("No estimate of the worst in 1 h: "),
         "{}",
         minute.sentence
     );
     let second = extremes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0), HOUR_S).sentence;
+
     assert!(second.contains("10 stretches of 100 ms, and 400 are needed; measure for 40.0 s or longer"), "{second}");
 }

@@ -34,6 +34,7 @@ fn three_modes(second: f64, index: u64, rate: u64, moved: u64) -> u64 {
     let into_the_hour = index % (3600 * rate);
     let start = 1234 * rate + rate / 3;
     let ramp = if (start..start + 10).contains(&into_the_hour) { (into_the_hour - start + 1) * 15 * US } else { 0 };
+
     level + bump + ramp
 }
 
@@ -44,6 +45,7 @@ fn finds_the_three(modes: &Modes, of: &str) {
     assert_eq!(level.lifts, Lifts::Most, "{of}: {}", level.sentence);
     assert!((271..=272).contains(&level.periods), "{of}: {}", level.sentence);
     let told = ["14.9", "15", "15.1"].map(|s| format!(" us for {s} s every 5 min 18 s, "));
+
     assert!(told.iter().any(|told| level.sentence.contains(told)), "{of}: {}", level.sentence);
     assert!(near(bump.size_ns, 185_000.0, 0.1) && bump.lifts == Lifts::Single, "{of}: {}", bump.sentence);
     assert!(near(ramp.size_ns, 150_000.0, 0.1) && ramp.periods <= 24, "{of}: {}", ramp.sentence);
@@ -102,6 +104,7 @@ fn the_same_disturbances_at_moments_of_chance_are_no_modes() {
         let ramp_ns = if ramp < 10 { (ramp + 1) * 15 * US } else { 0 };
         u64::from(level) * 4 * US + u64::from(bumps.contains(&index)) * 185 * US + ramp_ns
     };
+
     let found = alarms(&Day::at(10 * MS).hours(24).seeded(0).recorded(late), "a day of chance");
     println!("false alarms in a day of chance: {found}");
 }
@@ -150,6 +153,7 @@ fn a_drift_is_no_mode() {
             }
             (noise.next_ns() as f64 * f64::exp(walk)) as u64
         });
+
         let modes = modes::of_run(&run);
         assert!(modes.found.len() <= 1, "seed {seed}: {:#?}", sentences(&modes));
     }
@@ -170,10 +174,12 @@ fn runs_of_two_periods_tell_time_from_cycle_count() {
         let late = move |second: f64, _| if second % 20.0 < 2.0 { 10 * US } else { 0 };
         modes::of_run(&Day::at(period_ns).seconds(1200).seeded(5).recorded(late)).found
     };
+
     let by_cycles = |period_ns: u64| {
         let late = |_, cycle: u64| if cycle % 2000 < 200 { 10 * US } else { 0 };
         modes::of_run(&Day::at(period_ns).seconds(1200).seeded(6).recorded(late)).found
     };
+
     let (slow, fast) = (by_time(10 * MS), by_time(5 * MS));
     assert_eq!((slow[0].tied, modes::across(&slow[0], &fast)), (Tied::CannotTell, Some(Tied::Time)));
     let (slow, fast) = (by_cycles(10 * MS), by_cycles(5 * MS));
@@ -203,6 +209,7 @@ fn what_cannot_be_looked_for_is_said() {
     old.trends.clear();
     old.entries.clear();
     let sentence = modes::of_run(&old).sentence;
+
     assert!(sentence.contains("holds no trend of the release latency"), "{sentence}");
 }
 
@@ -216,5 +223,6 @@ fn a_phase_plot_shows_the_mode_from_a_tenth_of_the_period_on() {
         let n = range.len() as u64;
         range.map(|i| plot[i].unwrap()).sum::<u64>() / n
     };
+
     assert!(mean(12..28) > mean(40..100) + 9 * US);
 }

@@ -45,6 +45,7 @@ proptest! {
             digest(&format!("r{place}"), place, run("P", "idle", &blocks(latencies)))
         }).collect();
         let found = rows(&digests, Wanted::One(Series::WakeupLatency));
+
         prop_assert_eq!(found.len(), 1);
         prop_assert_eq!(found[0].rows.len(), runs.len());
         for (row, latencies) in found[0].rows.iter().zip(&runs) {
@@ -56,6 +57,7 @@ proptest! {
                 (Some(found), Some(tail)) => prop_assert!(near(found, tail), "{found} {tail}"),
                 (found, tail) => prop_assert_eq!(found, tail),
             }
+
             prop_assert_eq!((row.overruns, row.skipped), (Some(0), Some(0)));
         }
     }
@@ -71,6 +73,7 @@ fn the_main_rows_are_of_what_each_run_is_about() {
         found.iter().flat_map(|of| of.rows.iter().map(|row| (of.series, row.run))).collect();
     let mains = digests.iter().map(|run| run.summary.cells[0].main().unwrap().0);
     let wanted: Vec<(Series, usize)> = mains.zip(0..).collect();
+
     assert_eq!(about, wanted);
     assert_eq!(about[1].0, Series::ResponseTime);
     let all = rows(&digests, Wanted::All);
@@ -89,6 +92,7 @@ fn skipped_releases_stand_in_their_run_and_what_a_source_does_not_count_is_a_das
     let digests = [digest("own", 0, own), digest("foreign", 1, foreign)];
     let found = rows(&digests, Wanted::One(Series::WakeupLatency));
     let counts: Vec<_> = found[0].rows.iter().map(|row| (row.overruns.is_some(), row.skipped)).collect();
+
     assert_eq!(counts, [(true, Some(3)), (false, None)]);
     let text = table(&digests, &found[0], Letters::Ascii).to_text(80);
     let row = text.lines().find(|line| line.starts_with("foreign")).unwrap();
@@ -118,6 +122,7 @@ fn a_day_of_four_systems_stands_in_one_table_of_80_columns() {
             (of.mean_ns, of.sd_ns, of.tail_ratio) = (550_000.0, 370_000.0, Some(44.918_9));
         }
     }
+
     let found = rows(&digests, Wanted::One(Series::WakeupLatency));
     let table = table(&digests, &found[0], Letters::Ascii);
     assert!(table.fits(80), "{}", table.to_text(80));
@@ -125,6 +130,7 @@ fn a_day_of_four_systems_stands_in_one_table_of_80_columns() {
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     let row = text.lines().find(|line| line.starts_with("windows")).unwrap();
     let words: Vec<&str> = row.split_whitespace().collect();
+
     assert_eq!(
         words,
         ["windows", "80,304,595", "54.3", "550", "370", "17170", "17116", "1,234", "12,345", "44.9"],
@@ -148,6 +154,7 @@ fn the_loads_of_one_run_are_compared_as_runs_are() {
     assert_eq!(loads.iter().map(|load| load.name.as_str()).collect::<Vec<_>>(), ["idle", "paper"]);
     let found = rows(&loads, Wanted::One(Series::WakeupLatency));
     let jitters: Vec<u64> = found[0].rows.iter().map(|row| row.jitter_ns).collect();
+
     assert_eq!(jitters, [10_000, 50_000], "no load against load");
     let text = table(&loads, &found[0], Letters::Ascii).to_text(80);
     assert!(
@@ -157,6 +164,7 @@ fn the_loads_of_one_run_are_compared_as_runs_are() {
     let comparison = Comparison::of(&loads);
     let of_load = comparison.cells.iter().find(|of| of.series == Series::WakeupLatency).unwrap();
     let p50 = of_load.runs[1].ratios.iter().find(|ratio| ratio.metric == "p50").unwrap();
+
     assert!(p50.low.is_some_and(|low| low > 1.0) && (p50.ratio - 42.0 / 22.0).abs() < 0.01, "{p50:?}");
     assert!(comparison.warnings.iter().all(|warning| !warning.contains("differ")), "{:?}", comparison.warnings);
     assert!(comparison.warnings.iter().all(|warning| !warning.contains("one after the other")), "they took turns");
@@ -177,12 +185,14 @@ fn a_benchs_tunings_are_told_apart_in_the_rows_of_each_load() {
     let found = rows(&loads, Wanted::One(Series::WakeupLatency));
     let named: Vec<(usize, &str, u64)> =
         found[0].rows.iter().map(|row| (row.run, row.tuning.as_str(), row.min_ns)).collect();
+
     assert_eq!(named, [(0, "none", 50_000), (0, "P", 20_000), (1, "none", 90_000), (1, "P", 30_000)]);
     let table = table(&loads, &found[0], Letters::Ascii);
     assert_eq!(table.columns[..2].iter().map(|column| column.header.as_str()).collect::<Vec<_>>(), ["load", "tuning"]);
     let comparison = Comparison::of(&loads);
     let cells: Vec<&str> =
         comparison.cells.iter().filter(|of| of.series == Series::WakeupLatency).map(|of| of.cell.as_str()).collect();
+
     assert_eq!(cells, ["none", "P"], "each tuning under one load against the other");
 }
 
@@ -197,6 +207,7 @@ fn loads_are_rows_with_their_verdicts() {
     let row = |load: &str| text.lines().find(|line| line.starts_with(load)).unwrap().to_owned();
     let [idle, paper] = ["idle", "paper"].map(row);
     let words = |load: usize| summary.cells[load].verdict.as_ref().unwrap().outcome.words();
+
     assert!(idle.trim_end().ends_with(words(0)) && paper.trim_end().ends_with(words(1)), "{text}");
     assert_ne!(words(0), words(1));
     assert!(paper.contains(" 300 "), "300 of 1,200 are over: {text}");
@@ -205,6 +216,7 @@ fn loads_are_rows_with_their_verdicts() {
     let (bench, files) = two_loads(None);
     let summary = Summary::of_bench(&bench, &files[..1]);
     let text = by_load::table(&summary, main, Letters::Ascii).to_text(80);
+
     assert!(
         text.lines().any(|line| line.starts_with("paper") && line.contains('-')),
         "a load that had no turn: {text}"

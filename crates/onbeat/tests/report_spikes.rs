@@ -26,6 +26,7 @@ fn late_ns(index: u64) -> u64 {
         _ if index.is_multiple_of(INTERVAL) => return 300 * US,
         _ => {}
     }
+
     if index % 23 == 7 { median + index * 7_919 % 700 * US } else { median }
 }
 
@@ -49,8 +50,10 @@ fn run(tuning: &str) -> (RunFile, u64) {
             let cause = Cause { kind, ns: sample.wakeup_latency_ns, evidence: "counted".to_owned(), culprit: None };
             Explanation::of_causes(vec![cause])
         });
+
         recorder.sample_with(&sample, Why { explanation, ..Why::default() }).unwrap();
     }
+
     let last_end = Instant::from_ns(CYCLES * MS);
     let outcome =
         Outcome { end: End::Complete, slots: CYCLES, cycles: CYCLES, skipped: 0, skipped_at_end: 0, last_end };
@@ -81,6 +84,7 @@ fn every_place_says_the_same_number_of_spikes() {
     let table = spikes::worst(&summary, Letters::Ascii).unwrap();
     assert!(table.title.ends_with(&format!("of {} spikes", count(all))), "{}", table.title);
     let sentences = causes::sentences(&summary.cells, &summary.loads);
+
     assert!(sentences[0].contains(&format!("{} spikes: ", count(all))), "{}", sentences[0]);
     let closing = closing::of(&summary);
     let cause = closing.iter().find(|line| line.label == "cause").unwrap();
@@ -93,6 +97,7 @@ fn every_place_says_the_same_number_of_spikes() {
     export::openmetrics::write(std::slice::from_ref(&file), &mut metrics).unwrap();
     let metrics = String::from_utf8(metrics).unwrap();
     let line = metrics.lines().find(|line| line.starts_with("onbeat_spikes_total{")).unwrap();
+
     assert!(line.ends_with(&format!(" {all}")), "{line}");
 
     // Beside another run.
@@ -102,9 +107,11 @@ fn every_place_says_the_same_number_of_spikes() {
     };
     let comparison = Comparison::of(&[digest("one", 0, &file), digest("other", 1, &other)]);
     let json = serde_json::to_value(&comparison).unwrap();
+
     for cell in json["cells"].as_array().unwrap() {
         assert_eq!((&cell["runs"][0]["spikes"], &cell["runs"][1]["spikes"]), (&json!(all), &json!(all)));
     }
+
     assert!(file.spikes.len() as u64 <= all, "none is listed that was not counted");
 }
 
@@ -121,6 +128,7 @@ fn every_place_says_the_same_time_of_the_worst_spike() {
     let (_, of_kind) = cell.causes.iter().max_by_key(|(_, of)| of.worst_ns).unwrap();
     assert_eq!(of_kind.worst_ns, worst_ns);
     let table = spikes::worst(&summary, Letters::Ascii).unwrap();
+
     assert!(format!("{:?}", table.rows[0]).contains(&in_words), "{:?}", table.rows[0]);
     let sentences = causes::sentences(&summary.cells, &summary.loads);
     assert!(sentences[0].contains(&format!("worst {in_words})")), "{}", sentences[0]);
@@ -133,6 +141,7 @@ fn what_the_terminal_advises_stands_in_the_json() {
     let json = serde_json::to_value(&summary).unwrap();
     let first = &json["cells"][0]["remedies"][0];
     let kind = cell_kind(&summary);
+
     assert_eq!(first["kind"], serde_json::to_value(kind).unwrap(), "the kind of most spikes");
     let texts: Vec<&str> = first["texts"].as_array().unwrap().iter().filter_map(|text| text.as_str()).collect();
     let said = if texts.is_empty() { "no further remedy".to_owned() } else { texts.join("; ") };

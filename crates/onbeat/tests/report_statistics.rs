@@ -41,6 +41,7 @@ fn the_numbers_from_one_to_a_thousand_have_the_figures_of_the_text_books() {
     assert!(is_close(figures.sd_ns, 288.674_990_257, 1e-10), "sqrt((n² − 1) / 12)");
     assert!(is_close(figures.tail_ratio.unwrap(), 1.730_319_621_9, 1e-10), "(1000 − 500.5) / 288.675");
     let low = figures.low(Share::P99).unwrap();
+
     assert_eq!((low.count, low.max_ns, low.supported), (990, 990, true));
     assert!(is_close(low.mean_ns, 495.5, 1e-12) && is_close(low.sd_ns, 285.788_237_453, 1e-9));
     let low = figures.low(Share::P99_9).unwrap();
@@ -48,6 +49,7 @@ fn the_numbers_from_one_to_a_thousand_have_the_figures_of_the_text_books() {
     assert!(is_close(low.mean_ns, 500.0, 1e-12) && is_close(low.sd_ns, 288.386_314_978, 1e-9));
     let medians: Vec<u64> =
         [Share::P50, Share::P90, Share::P99].map(|p| figures.percentile(p).unwrap().value_ns).into();
+
     assert_eq!(medians, [500, 900, 990]);
 }
 
@@ -57,6 +59,7 @@ fn a_tail_shows_row_by_row() {
     values.extend([1000; 9]);
     values.push(2000);
     let figures = statistics(&values);
+
     assert!(is_close(figures.mean_ns, 20.9, 1e-12), "(9,900 + 9,000 + 2,000) / 1,000");
     assert!(is_close(figures.sd_ns, 112.526_396_903, 1e-9), "sqrt(13,099,000 / 1000 − 20.9²)");
     assert!(is_close(figures.tail_ratio.unwrap(), 17.587_873_196_6, 1e-10), "1,979.1 / 112.526");
@@ -85,6 +88,7 @@ fn ten_minutes_at_a_kilohertz_support_99_99_percent_and_not_99_999() {
     assert_eq!(n - Share::P99_99.of(n), 60);
     let figures = Statistics::of(&Distribution::of_values((0..n).map(|i| i % 1000)), &Moments::default()).unwrap();
     let supported: Vec<bool> = figures.low.iter().map(|low| low.supported).collect();
+
     assert_eq!(supported, [true, true, true, false, true], "the last row is an observation");
     assert!(!figures.percentile(Share::P99_999).unwrap().supported);
     assert!(figures.percentile(Share::P99_99).unwrap().supported);
@@ -126,6 +130,7 @@ proptest! {
         let mut sorted = values;
         sorted.sort_unstable();
         let (mean, sd) = mean_and_sd(&sorted);
+
         prop_assert!(is_close(figures.mean_ns, mean, 1e-9) && is_close(figures.sd_ns, sd, 1e-9));
         prop_assert_eq!((figures.min_ns, figures.max_ns), (sorted[0], sorted[sorted.len() - 1]));
         for low in &figures.low {
@@ -134,6 +139,7 @@ proptest! {
             prop_assert_eq!(low.max_ns, lowest[lowest.len() - 1]);
             prop_assert!(is_close(low.mean_ns, mean, 1e-9) && is_close(low.sd_ns, sd, 1e-9), "{low:?}: {mean} {sd}");
         }
+
         for percentile in &figures.percentiles {
             let at_most = |ns: u64| sorted.iter().filter(|&&v| v <= ns).count() as f64 / sorted.len() as f64 * 100.0;
             prop_assert!(at_most(percentile.value_ns) >= percentile.p - 1e-9);

@@ -46,6 +46,7 @@ fn the_names_are_those_of_the_format() {
         "schema version command started_unix_s elapsed_s host ladder limit order tunings loads period_ns \
          cells effects verdict",
     );
+
     assert_eq!(keys(&json), top);
     let cell = &json["cells"][1];
     let of_cell = sorted(
@@ -53,6 +54,7 @@ fn the_names_are_those_of_the_format() {
          lost spike_count page_faults involuntary_switches cpu_share series verdict spikes stalls notes \
          windows window_bytes situation",
     );
+
     assert_eq!(keys(cell), of_cell);
     let of_series = sorted("count min_ns mean_ns sd_ns max_ns jitter_ns tail_ratio low percentiles");
     assert_eq!(keys(&cell["series"]["wakeup_latency"]), of_series);
@@ -63,6 +65,7 @@ fn the_names_are_those_of_the_format() {
         [99.0, 99.9, 99.99, 99.999, 100.0]
     );
     let percentiles = cell["series"]["release_latency"]["percentiles"].as_array().unwrap();
+
     assert_eq!(keys(&percentiles[0]), ["p", "supported", "value_ns"]);
     assert_eq!(
         percentiles.iter().map(|row| row["p"].as_f64().unwrap()).collect::<Vec<_>>(),
@@ -131,6 +134,7 @@ fn a_file_that_was_cut_off_gives_what_is_there_and_says_so() {
     let without_end = &text[..text.rfind("#[onbeat: {\"end\"").unwrap()];
     let summary = Summary::of_run(&read(&cell, without_end), Some(limit()));
     let cut = &summary.cells[0];
+
     assert!(!cut.complete);
     assert_eq!((cut.slots, cut.cycles, cut.skipped), (6_008, 6_000, Some(8)), "all intervals are there");
     assert_eq!((cut.page_faults, cut.involuntary_switches, cut.cpu_share), (None, None, None));
@@ -146,6 +150,7 @@ fn a_file_that_was_cut_between_a_histogram_and_its_note_takes_figures_from_bucke
     let summary = Summary::of_run(&read(&cell, &text[..last_note + 20]), None);
     let cut = &summary.cells[0];
     let wakeup = cut.wakeup().unwrap();
+
     assert!(!cut.complete && wakeup.from_buckets);
     assert_eq!((wakeup.count, cut.cycles), (6_008, 5_500 - 2), "histograms of all releases, notes of all but the last");
     assert!(
@@ -174,6 +179,7 @@ fn a_bench_without_any_samples_is_no_verdict() {
     let refused = CellNotPermitted { cell: cell("P", "idle"), why_not: "RLIMIT_RTPRIO is 0".to_owned() };
     asked.bench.as_mut().unwrap().not_permitted.push(refused);
     let summary = Summary::of_bench(&asked, &[]);
+
     assert_eq!((summary.verdict.outcome, &summary.verdict.best), (Some(Outcome::Inconclusive), &None));
     assert!(!summary.cells[0].permitted);
     assert!(bench_sentences(&summary).contains(&"Not permitted: P: RLIMIT_RTPRIO is 0".to_owned()));
@@ -198,12 +204,14 @@ fn what_happened_to_a_load_stands_with_its_cells() {
         event: event.to_owned(),
         detail: detail.to_owned(),
     };
+
     let mut asked = bench_file(&["P"], &["idle", "paper"], None);
     asked.loads = vec![event("started", "4 parts"), event("part_died", "ping, exit status 2")];
     let mut paper = run("P", "paper", &blocks());
     paper.loads = vec![event("part_substituted", "hackbench by our own")];
     let summary = Summary::of_bench(&asked, &[run("P", "idle", &blocks()), paper]);
     let notes = &summary.cell("P", "paper").unwrap().notes;
+
     assert!(notes.contains(&"a part of the load paper died after 3.2 s: ping, exit status 2".to_owned()), "{notes:?}");
     assert!(notes.contains(&"a part of the load paper was substituted: hackbench by our own".to_owned()), "{notes:?}");
     assert!(summary.cell("P", "idle").unwrap().notes.iter().all(|note| !note.contains("load paper")));
@@ -224,6 +232,7 @@ fn one_run_is_a_bench_of_one_cell_named_by_what_was_granted() {
         costs: None,
         remedy: None,
     };
+
     file.header.grants =
         vec![grant("locked memory", false), grant("CPU shield", true), grant("real-time priority", true)];
     let summary = Summary::of_run(&file, None);
@@ -245,6 +254,7 @@ fn spikes_are_listed_worst_first() {
     for (i, cycle) in block.iter_mut().enumerate().step_by(100) {
         cycle.late_ns = 510 * US + i as u64;
     }
+
     let summary = Summary::of_run(&run("P", "idle", &[block]), None);
     let spikes: Vec<u64> = summary.cells[0].spikes.iter().map(|spike| spike.wakeup_latency_ns).collect();
     assert_eq!((spikes.len(), spikes[0], summary.cells[0].spike_count), (30, 512_900, Some(30)));

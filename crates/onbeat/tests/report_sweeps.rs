@@ -31,6 +31,7 @@ fn missed(planted: Planted) -> Option<String> {
     let late = |second: f64, _| if is_late(second) { size_ns } else { 0 };
     let modes = modes::of_run(&Day::at(MS).seconds(seconds).seeded(seed).recorded(late));
     let is_found = modes.found.len() == 1 && (modes.found[0].period_s / period_s - 1.0).abs() <= 0.01;
+
     (!is_found).then(|| format!("{planted:?}: {:#?}", sentences(&modes)))
 }
 
@@ -54,6 +55,7 @@ fn a_late_cycle_every_so_often_is_found_in_an_hour_whatever_its_period_is_in_ste
             missed(Planted { seconds: HOUR, period_s, size_ns: size_us * US, first_s: 0.21, seed })
         })
         .collect();
+
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
@@ -91,6 +93,7 @@ fn periods_of_any_length_sizes_and_phases_are_found_in_runs_of_any_length() {
             n += 1;
         }
     }
+
     println!("{} of {n} missed", missed_ones.len());
     assert!(missed_ones.is_empty(), "{} of {n}: {missed_ones:#?}", missed_ones.len());
 }
@@ -127,8 +130,10 @@ fn noise_has_no_modes_however_heavy_its_tail() {
                 })
             }
         };
+
         let modes = modes::of_run(&run);
         alarms.extend(sentences(&modes).into_iter().map(|said| format!("seed {seed}, {seconds} s: {said}")));
     }
+
     assert!(alarms.is_empty(), "{alarms:#?}");
 }

@@ -25,6 +25,7 @@ fn with_tail(tuning: &str, load: &str, median_ns: u64, max_ns: u64) -> RunFile {
         let tail = (i as f64 / n as f64).powi(40);
         median_ns + i % 1000 + ((max_ns - median_ns) as f64 * tail) as u64
     };
+
     let mut latencies: Vec<u64> = (1..=n).map(late).collect();
     latencies[n as usize - 1] = max_ns;
     let mut file = run_in_memory(tuning, load, &latencies.chunks(1_000).map(<[u64]>::to_vec).collect::<Vec<_>>());
@@ -86,6 +87,7 @@ fn a_row_has_figures_rounded_to_their_certainty_and_marks_those_that_few_samples
     file.end = None;
     let summary = Summary::of_run(&file, None);
     let table = tables::by_tuning(&summary, "idle", Letters::Ascii);
+
     assert_eq!(table.title, "release latency under idle, us; 6,000 samples");
     let texts: Vec<&str> = table.rows[0].entries.iter().map(|entry| entry.text.as_str()).collect();
     assert_eq!(texts, ["P*", "17.1", "18.3", "1 234", "38.5", "17.1", "17.1", "~17.1", "~1 234", "0", "0"]);
@@ -101,6 +103,7 @@ fn a_cell_that_was_not_permitted_has_a_row_that_says_why() {
     asked.bench.as_mut().unwrap().not_permitted.push(refused);
     let summary = Summary::of_bench(&asked, &[with_tail("none", "idle", US, MS)]);
     let table = tables::by_tuning(&summary, "idle", Letters::Ascii);
+
     assert!(table.rows[1].entries[1..].iter().all(|entry| entry.text == "-"));
     let said = onbeat::report::bench_sentences(&summary);
     assert_eq!(said.iter().filter(|sentence| sentence.contains("RLIMIT_RTPRIO")).count(), 1, "{said:?}");
@@ -133,6 +136,7 @@ fn the_full_table_has_the_rows_of_the_paper() {
         "jitter ",
         "tail ",
     ];
+
     assert_eq!(names, expected);
     let max: Vec<&str> = table.rows[13].entries[2..].iter().map(|entry| entry.text.as_str()).collect();
     assert_eq!(max, ["346148", "346148", "346148", "346148", "1510.0", "1510.0", "1510.0", "1510.0", "1510.0"]);
@@ -148,6 +152,7 @@ fn where_only_some_tunings_support_a_row_their_figures_carry_the_sign() {
         Summary::of_bench(&bench_file(&["none", "P"], &["paper"], None), &[long, with_tail("P", "paper", US, MS)]);
     let table = tables::full(&summary, "paper", Series::ReleaseLatency, Letters::Ascii);
     let row: Vec<&str> = table.rows[4].entries.iter().map(|entry| entry.text.as_str()).collect();
+
     assert_eq!(row[..3], ["99.9%", "max", "29.98"]);
     assert!(row[3].starts_with('~'), "{row:?}");
 }
@@ -167,6 +172,7 @@ fn the_limit_s_table_says_the_outcome_in_words() {
     let table = tables::limit(&summary, Letters::Ascii).unwrap();
     assert_eq!(table.title, "99.9 % of release latency within 2 ms: how many are over, of how many");
     let text_and_mark = |row: usize| (table.rows[row].entries[1].text.clone(), table.rows[row].entries[1].mark);
+
     assert_eq!(text_and_mark(4), ("PASS 0/6,000".to_owned(), Mark::Good));
     assert_eq!(text_and_mark(0).1, Mark::Bad);
     assert!(tables::limit(&paper(None), Letters::Ascii).is_none());
@@ -183,6 +189,7 @@ fn the_ladder_tells_what_was_not_granted_and_what_would_grant_it() {
             .then(|| "other threads of the same CPU run first, which is late by their whole slice of 4 ms".to_owned()),
         remedy: (!granted).then(|| "sudo setcap cap_sys_nice+ep ./onbeat".to_owned()),
     };
+
     let table = tables::ladder(&[grant("SCHED_FIFO 98", false), grant("locked memory", true)]);
     assert_eq!((table.rows[0].entries[2].mark, table.rows[1].entries[2].mark), (Mark::Bad, Mark::Good));
     let text = table.to_text(80);
@@ -197,6 +204,7 @@ fn a_table_that_is_too_wide_goes_on_below_with_its_labels() {
     table.columns = vec![Column::words("tuning"), Column::figures("first"), Column::figures("second")];
     let entries = ["PMCS", "1234567890", "1234567890"].map(Into::into).to_vec();
     table.rows = vec![Row { entries, begins_group: false }];
+
     assert_eq!(
         table.to_text(18),
         "wide\n\ntuning       first\nPMCS    1234567890\n\ntuning      second\nPMCS    1234567890\n"
@@ -224,5 +232,6 @@ fn counts_rates_and_lists_read_as_words() {
         ("61".to_owned(), "0.98".to_owned(), "0.061".to_owned())
     );
     let words = |n: usize| units::listed(&["a", "b", "c"].map(str::to_owned)[..n]);
+
     assert_eq!([words(0), words(1), words(2), words(3)], ["", "a", "a and b", "a, b and c"]);
 }

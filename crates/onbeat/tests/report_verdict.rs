@@ -132,6 +132,7 @@ fn a_limit_for_all_releases_is_broken_by_one_and_tells_what_the_run_can_support(
     assert_eq!(verdict.outcome, Outcome::Fail);
     assert_eq!(verdict.sentence, "1 of 60,000 releases is over 100 us, none may be");
     let verdict = judge(&run_with_over("P", "paper", 60_000, 0), limit(100.0));
+
     assert_eq!((verdict.outcome, verdict.needed), (Outcome::Pass, 1));
     assert_eq!(
         verdict.sentence,
@@ -145,6 +146,7 @@ fn skipped_releases_count_with_the_latency_they_had() {
     let run = run("none", "paper", &blocks);
     let on = |on| judge(&run, Limit { limit_ns: 2_500 * US, at: 99.0, on });
     let wakeup = on(Series::ReleaseLatency);
+
     assert_eq!((wakeup.over, wakeup.releases), (1, 6), "passed over 1, 2 and 3 ms before: of these one is over 2.5 ms");
     let response = on(Series::ResponseTime);
     assert_eq!((response.over, response.releases), (3, 6), "none of them ever responded");
@@ -188,6 +190,7 @@ fn a_tuning_holds_only_if_it_holds_under_every_load() {
         run_with_over("PM", "paper", 1_000, 1),
     ];
     let summary = bench(&["P", "PM"], &["idle", "paper"], Some(limit(99.0)), &cells);
+
     assert_eq!(summary.verdict.outcome, Some(Outcome::Pass));
     assert_eq!(summary.verdict.best, Some(cell("PM", "paper")), "P is broken when idle");
     assert_eq!(
@@ -220,6 +223,7 @@ fn a_tuning_that_was_not_permitted_under_a_load_cannot_hold() {
         .not_permitted
         .push(CellNotPermitted { cell: cell("P", "idle"), why_not: why_not.clone() });
     let summary = Summary::of_bench(&asked, &[run_with_over("P", "paper", 1_000, 0)]);
+
     assert_eq!(summary.verdict.outcome, Some(Outcome::Inconclusive));
     let refused = summary.cell("P", "idle").unwrap();
     assert_eq!((refused.permitted, &refused.why_not), (false, &Some(why_not)));
@@ -232,6 +236,7 @@ fn equal_tunings_are_told_apart_by_their_tail_and_then_by_their_letters() {
         let summary = bench(&["PMC", "PM", "P"], &["paper"], Some(limit(99.0)), cells);
         summary.verdict.best.unwrap().tuning
     };
+
     assert_eq!(best_of(&[all_late("PMC", 9 * US), all_late("PM", 8 * US), all_late("P", 9 * US)]), "PM");
     assert_eq!(best_of(&[all_late("PMC", 9 * US), all_late("PM", 9 * US), all_late("P", 9 * US)]), "P");
     let slightly_fewer = run("PMC", "paper", &[vec![late(7 * US); 990]]);
@@ -272,6 +277,7 @@ fn tails_of_two_loads_are_named_and_not_divided() {
     ];
     let sentence = bench(&["none", "P"], &["idle", "paper"], None, &cells).verdict.sentence;
     let expected = "P is best: p99 release latency 30 us under idle, its worst load; none has 700 us under paper";
+
     assert_eq!(sentence, expected);
 }
 
@@ -297,6 +303,7 @@ fn stalls_are_told_apart_from_latency_of_the_machine() {
     let cells = [run("P", "idle", &[cycles])];
     let summary = bench(&["P"], &["idle"], None, &cells);
     let said = "1 spike comes from real-time throttling: a rule of the scheduler, not latency of the machine";
+
     assert!(summary.verdict.sentence.ends_with(&format!(". {said}")), "{}", summary.verdict.sentence);
     assert!(summary.cells[0].notes.contains(&said.to_owned()), "{:?}", summary.cells[0].notes);
 }

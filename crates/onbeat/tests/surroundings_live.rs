@@ -51,12 +51,14 @@ fn cycles_under_way_while_the_clock_is_set_are_excluded_and_counted() {
     let account = run.close().unwrap();
     let file = RunFile::read(&path).unwrap();
     let note = &file.exclusions[0];
+
     assert_eq!((file.exclusions.len(), note.what), (1, Surrounding::ClockStep));
     assert_eq!(note.sentence, "the wall clock was set forward by 3600.000 s");
     // The stretch is one look long: its cycles, and those that reach into it at either end.
     let due = (note.length * 1e3).floor() as u64;
     assert!(account.excluded >= due && account.excluded == note.samples, "{} of {due}", account.excluded);
     let kept = file.moments(Series::WakeupLatency).n + file.moments(Series::SkippedLatency).n;
+
     assert_eq!(kept + account.excluded + account.warmup + account.lost, RELEASES);
     assert_eq!(account.slots, account.cycles + account.skipped + account.lost);
 }

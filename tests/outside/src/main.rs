@@ -49,6 +49,7 @@ impl Cable<'_> {
             buffer[..length].copy_from_slice(bytes);
             Ok(length)
         });
+
         assert!(sent.is_ok(), "{sent:?}");
 
         let now = Instant::from_ns(self.now_ns.get());
@@ -57,6 +58,7 @@ impl Cable<'_> {
         };
         self.now_ns.set(self.now_ns.get() + after_ns + 10_000);
         let received = rx.receive_frame(&buffer[..length]);
+
         assert!(received.is_ok(), "{received:?}");
         true
     }
@@ -89,6 +91,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let group = main_device.init_single_group::<16, 256>(|| cable.now_ns.get()).await?;
         group.into_safe_op(&main_device).await?.into_op(&main_device).await
     };
+
     let group = cable.run(&mut tx, &mut rx, up)?;
 
     for _ in 0..CYCLES {
@@ -103,6 +106,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if states != [8, 8] {
         return Err(format!("AL states {states:?} where all are 8 (OP)").into());
     }
+
     println!("{} devices in OP, {CYCLES} cycles with working counter {WORKING_COUNTER}", states.len());
     Ok(())
 }

@@ -31,6 +31,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
     if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
         return Err(Failure::NoEvents { what: "bench".to_owned(), instead: "add --with bus" });
     }
+
     let plan = plan(options);
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
     let busiest = if plan.tunings.iter().any(|tuning| tuning.spin) { plan.spin } else { Wait::Sleep };
@@ -80,6 +81,7 @@ fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interrupti
         }
         view.show(happening);
     });
+
     view.finish();
     place.kept_if_begun(conducted.map_err(|why| match why {
         BenchError::Tune(why @ TuneError::Busy(_)) => Failure::Occupied(why),
@@ -126,6 +128,7 @@ impl Processes for Myself {
         command.arg(format!("--started={}", start.started_unix_s));
         command.arg(format!("--origin-ns={}", start.origin.as_ns()));
         command.arg(format!("--priority={}", start.priority)).arg(format!("--wait={}", wait_words(start.wait)));
+
         if let Some(cpu) = start.cpu {
             command.arg(format!("--cpu={cpu}"));
         }
@@ -135,9 +138,11 @@ impl Processes for Myself {
         if start.causes {
             command.arg("--causes");
         }
+
         if self.with == Some(With::Bus) {
             command.arg("--with=bus");
         }
+
         command.args(loop_words(&self.looping));
         command
     }
@@ -168,6 +173,7 @@ fn loop_words(options: &LoopOptions) -> Vec<String> {
     words.extend(options.spikes_over.map(|value| ns("spikes-over", value)));
     words.extend(options.dma_latency.map(|value| ns("dma-latency", value)));
     words.extend(options.lockdown.then(|| "--lockdown".to_owned()));
+
     words
 }
 
@@ -225,6 +231,7 @@ impl View {
         let releases = (f64::from(blocks) * block_s * 1e9 / self.period_ns as f64) as u64;
         let Some(at) = self.limit_at else { return };
         let needed = needed_with_none_over(1.0 - at / 100.0);
+
         if at < 100.0 && needed > releases {
             let longer = runs::spoken(estimate_s * needed as f64 / releases as f64 * 1.05);
             self.say(&format!(

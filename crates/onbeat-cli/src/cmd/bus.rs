@@ -98,6 +98,7 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
         }))?;
         return Ok(Verdict::Holds);
     }
+
     let cycle = state.cycle.map_or_else(
         || "no cycle yet".to_owned(),
         |cycle| {
@@ -112,12 +113,14 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
         Silence::None => (Tone::Head, format!("{} of {} devices in OP", state.in_op, state.devices)),
         silence => (Tone::Bad, format!("{silence}; the states of its {} devices are not known", state.devices)),
     };
+
     say(tone, &format!("{}: {}, {devices}", state.name, state.segment));
     let robot = state.robot.map(|robot| robot.words(name_of(robot.device, &client.layout().devices)));
     if let Some(words) = robot {
         let tone = if state.robot.is_some_and(|robot| robot.is_stopped()) { Tone::Bad } else { Tone::Plain };
         say(tone, &format!("  robot: {words}"));
     }
+
     for line in [
         format!("  {cycle}"),
         format!("  outputs belong to {owner}; joints are commanded by {commander}"),
@@ -125,6 +128,7 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
     ] {
         say(Tone::Plain, &line);
     }
+
     Ok(Verdict::Holds)
 }
 
@@ -161,6 +165,7 @@ fn info(named: &Named) -> Result<Verdict, Failure> {
         print_json(&Value::Array(devices.iter().enumerate().map(device_json).collect()))?;
         return Ok(Verdict::Holds);
     }
+
     let row = |(place, device): (usize, &Device)| {
         let Device { layout, state } = device;
         let status = if state.al_status == 0 { String::new() } else { format!(" 0x{:04x}", state.al_status) };
@@ -175,8 +180,10 @@ fn info(named: &Named) -> Result<Verdict, Failure> {
             range(&layout.outputs),
             range(&layout.inputs),
         ];
+
         Row { entries: entries.map(Into::into).into(), begins_group: false }
     };
+
     let words = ["device", "vendor:product", "alias", "AL state", "", "outputs", "inputs"].map(Column::words);
     let table = Table {
         title: match client.state().silence {
@@ -187,6 +194,7 @@ fn info(named: &Named) -> Result<Verdict, Failure> {
         rows: devices.iter().enumerate().map(row).collect(),
         ..Table::default()
     };
+
     say(Tone::Plain, table.to_text(columns()).trim_end());
     Ok(Verdict::Holds)
 }
@@ -211,6 +219,7 @@ fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
     } else {
         options.devices.iter().map(|device| place_of(&layout.devices, device)).collect::<Result<_, _>>()?
     };
+
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let mut seen = client.snapshot();
     let begin = Instant::now();
@@ -223,10 +232,12 @@ fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
         } else {
             places.iter().for_each(|place| say(Tone::Plain, &values_line(&layout.devices[*place], &seen)));
         }
+
         // Nothing is left to do when nobody reads it.
         if round == options.count || !is_read() {
             break;
         }
+
         while begin.elapsed() < Duration::from_nanos(options.every) * round as u32 {
             if interruptions.stop.load(Ordering::Relaxed) {
                 return Ok(Verdict::Holds);
@@ -234,6 +245,7 @@ fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
             sleep(LOOK_EVERY.min(Duration::from_nanos(options.every)));
         }
     }
+
     Ok(Verdict::Holds)
 }
 
@@ -277,6 +289,7 @@ fn values_line(device: &DeviceLayout, seen: &Snapshot) -> String {
         let signed = if value.bits == 0 { 0 } else { (bits << unused).cast_signed() >> unused };
         if is_word { format!("{key} 0x{bits:x}") } else { format!("{key} {signed}") }
     };
+
     let all: Vec<String> = values(device, seen).map(shown).collect();
     format!("{:>10} {:16} {}", seen.cycle.cycle, device.name, all.join("  "))
 }
@@ -293,6 +306,7 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
         if missed > 0 {
             advise(Tone::Careful, &format!("{} events are not kept any more", count(missed)));
         }
+
         for (number, event) in events {
             if options.named.json {
                 let sentence = event.sentence(name_of(event.device, &layout.devices));
@@ -301,10 +315,12 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
                 say(Tone::Plain, &event_line(number, &event, &layout.devices));
             }
         }
+
         from = next;
         if !options.follow || !is_read() || interruptions.stop.load(Ordering::Relaxed) {
             return Ok(Verdict::Holds);
         }
+
         client.check()?;
         sleep(LOOK_EVERY);
     }
@@ -329,11 +345,13 @@ fn stats(options: &StatsOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, client.stats_text().trim_end());
         return Ok(Verdict::Holds);
     }
+
     let stats = client.stats();
     if options.named.json {
         print_json(&stats_json(&stats))?;
         return Ok(Verdict::Holds);
     }
+
     let us = |ns: f64| format!("{:.1}", ns / 1e3);
     let row = |(kind, word): (Timed, &str)| {
         let times = stats.times(kind);
@@ -342,6 +360,7 @@ fn stats(options: &StatsOptions) -> Result<Verdict, Failure> {
         let entries = [word.replace('_', " "), count(times.count())].into_iter().chain(figures);
         Row { entries: entries.map(Into::into).collect(), begins_group: false }
     };
+
     let figures = ["samples", "avg", "p50", "p99", "p99.9", "max"].map(Column::figures);
     let table = Table {
         title: format!("Times of {} since it began, us", options.named.name),
@@ -349,6 +368,7 @@ fn stats(options: &StatsOptions) -> Result<Verdict, Failure> {
         rows: Timed::ALL.into_iter().map(row).collect(),
         legend: vec!["Percentiles are upper ends of buckets a sixteenth wide.".to_owned()],
     };
+
     say(Tone::Plain, table.to_text(columns()).trim_end());
     let counters =
         Counter::ALL.map(|(counter, word)| format!("{} {}", count(stats.counter(counter)), word.replace('_', " ")));
@@ -366,6 +386,7 @@ fn stats_json(stats: &Stats) -> Value {
         });
         (word.to_owned(), figures)
     });
+
     Value::Object(counters.into_iter().chain(timed).collect())
 }
 
@@ -382,11 +403,13 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<Verdict, Failure> {
     let bytes =
         answer.map_err(|why| BusFailure::Sdo { device: layout.devices[place].name.clone(), index, entry, why })?;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+
     if options.named.json {
         print_json(&json!({ "index": index, "entry": entry, "bytes": hex, "unsigned": number(&bytes) }))?;
     } else if is_read {
         say(Tone::Plain, &told(&bytes, &hex));
     }
+
     Ok(Verdict::Holds)
 }
 

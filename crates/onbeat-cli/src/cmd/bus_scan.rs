@@ -26,10 +26,12 @@ pub(super) fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
     } else {
         scan_interface(&options.interface, options.beside_running)?
     };
+
     if options.json {
         print_json(&Value::Array(devices.iter().enumerate().map(as_json).collect()))?;
         return Ok(Verdict::Holds);
     }
+
     let words = ["device", "vendor:product", "revision", "serial", "alias", "AL state", "clock"].map(Column::words);
     let table = Table {
         title: format!("{} devices answer on {}", devices.len(), options.interface),
@@ -37,12 +39,14 @@ pub(super) fn scan(options: &ScanOptions) -> Result<Verdict, Failure> {
         rows: devices.iter().enumerate().map(row).collect(),
         ..Table::default()
     };
+
     say(Tone::Plain, table.to_text(columns()).trim_end());
     if devices.iter().any(|device| device.identity.is_none()) {
         let why = if options.beside_running { ", as they are while nothing is written" } else { "" };
         let sentence = format!("Devices without vendor and product: their EEPROMs were not read{why}, or are blank");
         advise(Tone::Faint, &wrapped(&sentence, 80));
     }
+
     Ok(Verdict::Holds)
 }
 
@@ -53,10 +57,12 @@ fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<Scanned>, Fail
         let mut packets = Packets::open(name).map_err(BusError::from).map_err(BusFailure::from)?;
         return Ok(scan_on(&mut packets, name, beside_running).map_err(BusFailure::from)?);
     };
+
     if !beside_running {
         let running = Beside::Onbeat(name.to_owned(), user);
         return Err(BusFailure::from(BusError::Running(running)).into());
     }
+
     let mut devices = scan_on(&mut Packets::on(interface), name, true).map_err(BusFailure::from)?;
     name_by_image(&mut devices, &user);
     Ok(devices)
@@ -101,5 +107,6 @@ fn row((place, device): (usize, &Scanned)) -> Row {
         format!("{}{error}", al_words(u16::from(device.al_state & !ERROR))),
         if device.has_clock { "yes" } else { "no" }.to_owned(),
     ];
+
     Row { entries: entries.map(Into::into).into(), begins_group: false }
 }

@@ -36,6 +36,7 @@ fn serve(options: CellOptions) -> Result<Verdict, Failure> {
         wait: options.wait,
         causes: false,
     };
+
     // Blocks are short: an interval of its own for each.
     let setting = setting(&options.looping, thread, 0);
     let parts = match options.with {
@@ -52,6 +53,7 @@ fn serve(options: CellOptions) -> Result<Verdict, Failure> {
             beside: Box::new(Alone),
         },
     };
+
     let destination = Destination { path: &options.file, header, origin: Instant::from_ns(options.origin_ns) };
     let run = Run::open(destination, setting)?;
     let served = Served { run, parts, load: options.load, interruptions, causes: options.causes };

@@ -23,6 +23,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     for ((path, name), place) in options.runs.iter().zip(&names).zip(0..) {
         digests.push(digest(path, name, place, None, &SHARES)?);
     }
+
     let digests = comparable(digests, &options.runs)?;
     let compared = compare_rows::rows(&digests, Wanted::All);
     check_series(options, &digests)?;
@@ -31,11 +32,13 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     if let Some(to) = &options.html {
         write_page(to, options, &digests, &printed)?;
     }
+
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&printed)?);
     } else {
         tell(&comparison, &digests, options);
     }
+
     Ok(Verdict::Holds)
 }
 
@@ -84,21 +87,26 @@ fn tell(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {
         (false, Some(series)) => Wanted::One(series),
         (false, None) => Wanted::Main,
     };
+
     for of_series in compare_rows::rows(digests, wanted) {
         show::table(&compare_rows::table(digests, &of_series, letters()));
     }
+
     for compared in shown(comparison, wanted) {
         show::table(&compare_tables::figures(comparison, compared, letters()));
         compare_tables::ratios(comparison, compared, letters()).iter().for_each(show::table);
         compare_tables::causes(comparison, compared).iter().for_each(show::table);
     }
+
     compare_tables::differences(comparison).iter().for_each(show::table);
     for sentence in &comparison.sentences {
         say(Tone::Head, &wrapped(sentence, columns()));
     }
+
     for warning in &comparison.warnings {
         say(Tone::Careful, &wrapped(warning, columns()));
     }
+
     if let Some(to) = &options.html {
         say(Tone::Faint, &format!("report   {}", to.display()));
     }
@@ -118,11 +126,13 @@ pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
         let name = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
         name.trim_end_matches(RUN_FILE).to_owned()
     };
+
     let all: Vec<String> = paths.iter().map(short).collect();
     let different: BTreeSet<&String> = all.iter().collect();
     if different.len() == all.len() {
         return all;
     }
+
     let places = paths.iter().zip(1..).map(|(path, n)| (path.display().to_string(), n));
     let mut seen = BTreeSet::new();
     places.map(|(name, n)| if seen.insert(name.clone()) { name } else { format!("{name} ({n})") }).collect()
@@ -150,6 +160,7 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], printed: 
     let runs = digests.iter().take(options.runs.len());
     summary.elapsed_s = runs.map(|digest| digest.summary.elapsed_s).sum();
     summary.verdict = Overall { sentence: comparison.sentences.join("; "), ..Overall::default() };
+
     for (place, digest) in digests.iter().enumerate() {
         // The loads of one run are in its one directory.
         let of_path = place.min(options.runs.len() - 1) + 1;
@@ -158,6 +169,7 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], printed: 
                 summary.ladder.push(grant.clone());
             }
         }
+
         for cell in &digest.summary.cells {
             let mut cell = cell.clone();
             cell.file = cell.file.map(|file| format!("{of_path}-{file}"));
@@ -165,14 +177,17 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], printed: 
                 1 => digest.name.clone(),
                 _ => format!("{} · {}", digest.name, cell.tuning),
             };
+
             cell.verdict = None;
             summary.cells.push(cell);
         }
     }
+
     let mut files = Vec::new();
     for (path, place) in options.runs.iter().zip(1..) {
         files.extend(runs::texts(path)?.into_iter().map(|(name, text)| (format!("{place}-{name}"), text)));
     }
+
     summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();
     summary.loads = summary.cells.iter().map(|cell| cell.load.clone()).collect::<BTreeSet<_>>().into_iter().collect();
     let html = runs::page_of(&Page { summary, comparison: printed }, &files)?;

@@ -24,9 +24,11 @@ pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
     if options.formats.any() {
         export_formats::write(&options.run, &options.formats)?;
     }
+
     if options.list || !targets(options).is_empty() {
         spikes_of(options)?;
     }
+
     Ok(Verdict::Holds)
 }
 
@@ -36,6 +38,7 @@ fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
     if options.list {
         list(&choice, &runs)?;
     }
+
     for target in targets(options) {
         match target {
             Target::Spike(form, to) => {
@@ -45,6 +48,7 @@ fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
             }
         }
     }
+
     Ok(())
 }
 
@@ -63,5 +67,6 @@ fn list(choice: &spike::Choice<'_>, runs: &[onbeat::record::RunFile]) -> Result<
         let line = format!("onbeat export {} {} --perfetto FILE", pasted(choice.run), first.options());
         say(Tone::Faint, &format!("what ran around {}:  {line}", first.words()));
     }
+
     Ok(())
 }

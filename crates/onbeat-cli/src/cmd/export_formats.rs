@@ -21,16 +21,19 @@ pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> 
     if let Some(to) = &formats.csv {
         into(to, Name::Typed, |to| csv::write(files, to))?;
     }
+
     if let Some(to) = &formats.json {
         let json = serde_json::to_string(&opened.summary)?;
         into(to, Name::Typed, |to| writeln!(to, "{json}"))?;
     }
+
     if let Some(to) = &formats.openmetrics {
         into(to, Name::Typed, |to| openmetrics::write(files, to))?;
     }
     if let Some(to) = &formats.parquet {
         into(to, Name::Typed, |to| parquet::write(files, to).map(|_| ()))?;
     }
+
     match &formats.hgrm {
         Some(dir) => percentiles(dir, files),
         None => Ok(()),
@@ -49,6 +52,7 @@ fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
             }
         }
     }
+
     Ok(())
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
             } else if !junit.is_on_standard_output() {
                 tell(&gate, options.series);
             }
+
             Ok(super::verdict(Some(gate.outcome)))
         }
         Err(why) => {
@@ -82,6 +83,7 @@ pub(crate) fn not_understood(why: &str) {
     if !words.iter().any(|word| word == "gate") {
         return;
     }
+
     let behind = words.iter().skip_while(|word| *word != JUNIT).nth(1).cloned();
     let joined = words.iter().find_map(|word| {
         Some(OsStr::from_bytes(word.as_bytes().strip_prefix(JUNIT.as_bytes())?.strip_prefix(b"=")?).to_owned())
@@ -91,6 +93,7 @@ pub(crate) fn not_understood(why: &str) {
         Ok(bytes) => !whole::is_standard_output(to) && (bytes.is_empty() || bytes.starts_with(b"<?xml")),
         Err(why) => why.kind() == ErrorKind::NotFound,
     };
+
     let Some(to) = behind.or(joined).map(PathBuf::from).filter(may_replace) else { return };
     let first = why.lines().next().unwrap_or_default();
     // The command has failed already, and says so.
@@ -111,15 +114,18 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let run = digest_of(0, limit)?;
     let chosen = Chosen { tuning: options.tuning.clone(), load: options.load.clone() };
     let cells = chosen.cells(&run.summary);
+
     if cells.is_empty() {
         return Err(Failure::NoCell { run: run.name.clone(), cells: cells_of(&run) });
     }
+
     let mut checks = limit.map(|limit| limit_checks(&run.name, &cells, limit)).unwrap_or_default();
     if options.baseline.is_some() {
         let base = digest_of(1, None)?;
         let (series, no_worse_than) = (options.series, options.no_worse_than);
         checks.extend(baseline_checks(&run, &cells, &Baseline { run: &base, series, share, no_worse_than }));
     }
+
     checks.extend(options.limit_on.iter().flat_map(|most| alarm_checks(&run.name, &cells, *most)));
     checks.extend(cut_off(&run, &cells));
     Ok((Gate::of(&run.name, checks), run.summary.elapsed_s))
@@ -134,6 +140,7 @@ fn cut_off(run: &Digest, cells: &[&CellSummary]) -> Vec<Check> {
         outcome: Outcome::Inconclusive,
         sentence: "the run file was cut off before its closing line".to_owned(),
     };
+
     cut.map(check).collect()
 }
 
@@ -149,6 +156,7 @@ fn tell(gate: &Gate, series: Series) {
             Outcome::Fail => Tone::Bad,
             Outcome::Inconclusive => Tone::Careful,
         };
+
         say(tone, &wrapped(&format!("{}: {}: {}", check.outcome.words(), check.of, check.name), columns()));
         say(Tone::Plain, &wrapped(&check.sentence, columns()));
     }

@@ -15,13 +15,16 @@ pub(crate) fn run(options: &GenerateOptions) -> Result<Verdict, Failure> {
         let path = path.to_owned();
         move |source| Failure::File { what: "write", path, source }
     };
+
     for dir in [&man, &completions] {
         fs::create_dir_all(dir).map_err(failed(dir))?;
     }
+
     clap_mangen::generate_to(Cli::command(), &man).map_err(failed(&man))?;
     for (name, script) in complete::scripts().map_err(failed(&completions))? {
         let path = completions.join(name);
         fs::write(&path, script).map_err(failed(&path))?;
     }
+
     Ok(Verdict::Holds)
 }

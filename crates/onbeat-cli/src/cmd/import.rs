@@ -19,6 +19,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
     for path in &options.files {
         sources.push((path.as_path(), read(path, &asked(options))?));
     }
+
     let (dir, place) = match &options.to {
         Some(to) => (new_directory(to)?, None),
         None => {
@@ -26,11 +27,13 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
             (place.dir.clone(), Some(place))
         }
     };
+
     let written = write_all(&sources, options, &dir);
     match &place {
         Some(place) => place.kept_if_begun(written)?,
         None => written?,
     }
+
     let kept = runs::read(&dir, None)?;
     show::summary(&kept, show::Extent { json: options.json, ..show::Extent::default() }, None)?;
     Ok(Verdict::Holds)
@@ -44,6 +47,7 @@ fn write_all(sources: &[(&Path, Vec<Stream>)], options: &ImportOptions, dir: &Pa
             write(stream, path, options, &mut Place { dir, names: &mut names })?;
         }
     }
+
     Ok(())
 }
 
@@ -95,9 +99,11 @@ fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut Pl
     let moved = written.and_then(|_| {
         fs::rename(&part, &path).map_err(|source| Failure::File { what: "create", path: path.clone(), source })
     });
+
     if moved.is_err() {
         let _ = fs::remove_file(&part);
     }
+
     moved
 }
 

@@ -65,6 +65,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
     let (fault, every_ns) = (options.fault, every_ns(options));
     let plan = Plan { fault, every_ns, for_ns: options.length, count: options.count, target, grid };
     let injector = if options.placebo { placebo(plan) } else { Injector::start(plan) }?;
+
     if !options.json {
         say(Tone::Plain, &format!("{fault} to thread {tid} of process {pid} on CPU {cpu}, priority {priority}"));
     }
@@ -76,6 +77,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
         }
         shown = injected.len();
     };
+
     while !injector.is_finished() && !interruptions.stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK_EVERY);
         show(&injector.log().injected);
@@ -90,6 +92,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
     } else {
         say(Tone::Plain, &format!("{} injected, {} missed", log.injected.len(), log.missed));
     }
+
     Ok(if log.injected.is_empty() { Verdict::CannotTell } else { Verdict::Holds })
 }
 
@@ -121,6 +124,7 @@ fn own(options: &InjectOptions) -> Result<Verdict, Failure> {
         }
         say(Tone::Plain, &conclusion(options.fault, &done));
     }
+
     Ok(if done.felt.is_empty() { Verdict::CannotTell } else { Verdict::Holds })
 }
 
@@ -160,6 +164,7 @@ fn felt_words(felt: &Felt) -> String {
     let causes = met.explanation.iter().flat_map(|explanation| &explanation.causes);
     let words: Vec<String> =
         causes.map(|cause| format!("{} {}", cause.words(), time_ns(cause.ns, letters()))).collect();
+
     format!("cycle {} began {late} late and worked {worked}: {}", met.sample.index, words.join(", "))
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn look_at_place(loads: &[Load], typed: Option<&Path>, option: &'stat
     if let Some(path) = typed {
         check_directory(path).map_err(|source| Failure::LoadPlace { path: path.to_owned(), option, source })?;
     }
+
     let place = typed.map_or_else(std::env::temp_dir, Path::to_owned);
     if let Some(load) = loads.iter().find(|load| misses_the_disk(load, &place)) {
         let sentence = format!(
@@ -42,6 +43,7 @@ pub(crate) fn look_at_place(loads: &[Load], typed: Option<&Path>, option: &'stat
         );
         advise(Tone::Careful, &wrapped(&sentence, 80));
     }
+
     Ok(())
 }
 
@@ -55,6 +57,7 @@ fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
     let carrier = measure::carrier(&options.load, options.dir.as_deref())?;
     let mut running = Running::start(carrier).map_err(failed)?;
     let ends = (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));
+
     while !interruptions.stop.load(Ordering::Relaxed) && ends.is_none_or(|end| Instant::now() < end) {
         for event in running.events() {
             let tone = if event.matters() { Tone::Careful } else { Tone::Plain };
@@ -62,9 +65,11 @@ fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
+
     let (report, _) = running.stop().map_err(failed)?;
     for part in &report.parts {
         say(Tone::Plain, &part.to_string());
     }
+
     Ok(Verdict::Holds)
 }

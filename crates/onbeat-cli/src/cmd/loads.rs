@@ -48,9 +48,11 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
             (place.dir.clone(), Some(place), None)
         }
     };
+
     if !options.output.json {
         advise(Tone::Faint, &wrapped(&shares(&plan, &left), 80));
     }
+
     let myself = std::env::current_exe().map_err(Failure::Myself)?;
     let carrier = |load: &Load| {
         let mut command = Command::new(&myself);
@@ -60,6 +62,7 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
         }
         command
     };
+
     let progress = Progress::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
     let lines = Lines::of(measure.probe, &plan.setting, options.output.json);
     let summary = SoFar::of(dir.clone(), &interruptions.summary);
@@ -74,6 +77,7 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
             }
         }
     };
+
     let conducted =
         conduct(&plan, parts, begun, Conditions { dir: &dir, carrier: &carrier, interruptions, tell: &mut tell });
     view.progress.finish();
@@ -82,6 +86,7 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
         Some(place) => place.kept_if_begun(conducted.map_err(Failure::from))?,
         None => conducted?,
     }
+
     shown(measure, &dir)
 }
 
@@ -103,6 +108,7 @@ impl View<'_> {
             lines.insert(0, format!("under {name}"));
             self.under.clone_from(&name);
         }
+
         self.progress.above_if(&lines);
         if !self.summary.look(recorder) {
             self.progress.show(elapsed_s, &format!("{name}  {}", so_far(recorder)));
@@ -117,10 +123,12 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         Some(steps) => steps.loads(),
         None => options.loads.clone(),
     };
+
     let mut seen = BTreeSet::new();
     if let Some(load) = loads.iter().find(|load| !seen.insert(load.to_string())) {
         return Err(Failure::LoadTwice { load: load.clone() });
     }
+
     let sweep = options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
     let each_ns = options.duration / loads.len() as u64;
     let (setting, parts): (Setting, Parts) = made_ready(measure, each_ns)?;
@@ -141,6 +149,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         settling: if is_rising { SETTLING } else { RAMP },
         command: typed(),
     };
+
     Ok((plan, parts))
 }
 
@@ -150,6 +159,7 @@ fn sweep_note(measure: &Measure, steps: &Steps) -> Result<Option<(SweepNote, Vec
     if steps.rising() != Rising::Cpu {
         return if allowed_ns.is_some() { Err(Failure::JitterOfGroups) } else { Ok(None) };
     }
+
     let standard = if is_networked(&measure.given) { ALLOWED_NETWORKED_NS } else { ALLOWED_LOCAL_NS };
     let allowed_jitter_ns = allowed_ns.unwrap_or(standard);
     let asked = steps.values().iter().map(|percent| f64::from(*percent)).collect();
@@ -177,6 +187,7 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
         (Order::Interleaved, _) => " in one block, in random order".to_owned(),
         (Order::Sequential, _) => ", one after the other".to_owned(),
     };
+
     let all = plan
         .estimate_s(left)
         .map_or_else(String::new, |s| format!("; about {} to go, loads start and end in between", runs::spoken(s)));
@@ -195,6 +206,7 @@ fn going_on(dir: &Path, begun: &Begun, plan: &TurnsPlan) -> String {
         u64::MAX => load.to_string(),
         left => format!("{load} {}", time(plan.seconds(left))),
     });
+
     let words: Vec<String> = words.collect();
     let left = if words.is_empty() { "nothing but the closing lines".to_owned() } else { words.join(", ") };
     format!("going on with {}, which {how}; left: {left}", dir.display())
@@ -209,5 +221,6 @@ fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
     let allowed = kept.summary.sweep.is_none_or(|sweep| sweep.steps.iter().all(|step| step.is_allowed));
     // Without being asked for, what the paper allowed is shown and decides nothing.
     let is_judge = measure.options.allowed_jitter.is_some();
+
     Ok(if is_judge && !allowed && judged == Verdict::Holds { Verdict::Broken } else { judged })
 }

@@ -33,6 +33,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     for loads in [std::slice::from_ref(&options.load), &options.loads] {
         load::look_at_place(loads, options.load_dir.as_deref(), "--load-dir")?;
     }
+
     resume::admit(options)?;
     // Only probes with devices have a bus, and `chain` only when it is asked for.
     let has_bus = measure.given.has("devices") && measure.given.word("with") != Some("output");
@@ -40,12 +41,14 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
         let what = format!("measure {}", probe.name);
         return Err(Failure::NoEvents { what, instead: "measure the probe `bus`" });
     }
+
     let mut life = options.beside.map(Life::of).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     if options.load_sweep.is_some() || !options.loads.is_empty() {
         return loads::run(measure, life, &interruptions);
     }
+
     // Whatever cannot be run leaves no directory behind.
     let ready = made_ready(measure, options.duration)?;
     let mut lines = Lines::of(probe, &ready.0, options.output.json);
@@ -69,12 +72,14 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
             interruptions.stop.store(true, Ordering::Relaxed);
         }
     });
+
     progress.finish();
     summary.end();
     match &place {
         Some(place) => place.kept_if_begun(ran)?,
         None => ran?,
     };
+
     let kept = runs::read(&path, None)?;
     let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
     show::summary(&kept, extent, None)?;
@@ -91,6 +96,7 @@ pub(crate) fn made_ready(measure: &Measure, duration_ns: u64) -> Result<(Setting
         wait: options.wait,
         causes: !options.no_causes,
     };
+
     let duration_ns = if duration_ns == 0 { u64::MAX } else { duration_ns };
     let mut setting = setting(&options.looping, thread, duration_ns);
     setting.admit()?;
@@ -152,15 +158,18 @@ impl One<'_> {
             }
             None => Run::open(Destination { path: self.path, header, origin }, setting)?,
         };
+
         if probe.line_a_second {
             run.recorder().keep_seconds();
         }
+
         let name = self.load.to_string();
         let block = BlockPlan { index, load: &name, releases: left };
         let ran = run.probe(&block, parts, interruptions, &mut |recorder| {
             load.write_down(recorder);
             watch(recorder, Monotonic.now().ns_since(began) as f64 / 1e9);
         });
+
         load.stop(run.recorder());
         ran?;
         let _: Account = run.close()?;
@@ -232,6 +241,7 @@ impl Beside {
             if event.matters() {
                 advise(Tone::Careful, &note.detail);
             }
+
             let _ = recorder.writer().note(&Note::Load(note));
         }
     }

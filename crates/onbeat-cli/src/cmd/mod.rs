@@ -214,6 +214,7 @@ pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
         LimitOn::Response => Some(Series::ResponseTime),
         LimitOn::Events(_) => None,
     };
+
     let on = options.limit_on.iter().rev().find_map(series).unwrap_or(main);
     options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on })
 }

@@ -23,11 +23,13 @@ pub(crate) fn until_free(directory: &Path, is_quiet: bool, interruptions: &Inter
         if !is_quiet && waited_for.as_ref() != Some(&holder) {
             advise(Tone::Faint, &format!("waiting for another onbeat to end: {holder}; Ctrl-C ends the wait"));
         }
+
         waited_for = Some(holder);
         if !pause(interruptions) {
             return false;
         }
     }
+
     true
 }
 

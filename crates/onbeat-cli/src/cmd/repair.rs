@@ -17,13 +17,16 @@ pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
         RepairOptions { forget: true, .. } => UndoMode::Forget,
         RepairOptions { .. } => UndoMode::Careful,
     };
+
     let (sentences, settled) = put_back(mode)?;
     if sentences.is_empty() {
         say(Tone::Plain, "nothing to put back: no onbeat was stopped half-way");
     }
+
     for sentence in sentences {
         say(Tone::Plain, &sentence);
     }
+
     Ok(if settled { Verdict::Holds } else { Verdict::CannotTell })
 }
 
@@ -36,13 +39,16 @@ pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
         repaired.iter().filter(|one| !matches!(one.ending, onbeat_tune::repair::Ending::InUse { .. })).collect();
     let mut sentences: Vec<String> = finished.iter().flat_map(|one| one.sentences()).collect();
     let recorders = onbeat::cause::remove_leftovers();
+
     if recorders > 0 {
         sentences.push(format!("removed {recorders} flight recorders that a killed onbeat had left"));
     }
+
     let images = remove_leftovers();
     if !images.is_empty() {
         sentences.push(format!("removed the images of killed bus processes: {}", images.join(", ")));
     }
+
     Ok((sentences, finished.iter().all(|one| one.is_settled())))
 }
 

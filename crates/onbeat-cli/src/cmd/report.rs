@@ -9,6 +9,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Verdict, Failure> {
         show::in_brief(&opened.summary);
         return Ok(verdict(opened.summary.verdict.outcome));
     }
+
     runs::spare(&options.run, &options.html)?;
     let kept = runs::read_for(&options.run, asked(&options.limit, runs::main_series(&options.run)), options.mission)?;
     let extent = show::Extent { json: options.json, full: options.full, concludes: true, verbose: true };

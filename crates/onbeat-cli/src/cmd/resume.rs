@@ -38,6 +38,7 @@ pub(crate) fn find(out: &Path, probe: &str, releases: u64) -> Result<Option<Past
             Err(why) => return Err(why.into()),
         }
     }
+
     say_that_a_new_one_begins(out);
     Ok(None)
 }
@@ -50,6 +51,7 @@ pub(crate) fn find_turns(out: &Path, plan: &TurnsPlan) -> Result<Option<(PathBuf
             return Ok(Some((dir, begun)));
         }
     }
+
     say_that_a_new_one_begins(out);
     Ok(None)
 }
@@ -68,6 +70,7 @@ fn of_this_command(out: &Path, name: &str) -> Vec<PathBuf> {
         })
         .collect();
     runs.sort_by(|a, b| b.0.total_cmp(&a.0));
+
     runs.into_iter().map(|(_, path)| path).collect()
 }
 

@@ -57,6 +57,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     if options.looping.period > LONGEST_PERIOD_NS {
         return Err(Failure::LongPeriod { period_s: options.looping.period as f64 / 1e9 });
     }
+
     let (text, description) = described(&options.file)?;
     let layout = Layout::of(&description)?;
     let joints = Joints::from_toml(&text, &layout, options.looping.period)?;
@@ -64,6 +65,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     let image = image(options, (&layout, &joints), &word)?;
     let controller = MotionController::new(&joints, trajectory(word, &joints, image.as_ref())?);
     repair_first()?;
+
     match &options.interface {
         Some(name) => run_on(Packets::open(name)?, name, options, (layout, joints), (controller, image)),
         None => {
@@ -120,6 +122,7 @@ fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) ->
             let following = thread::Builder::new().name("onbeat-goals".to_owned());
             let started = following.spawn(move || follow_lines(&names, commanded));
             started.map_err(|source| Failure::Thread { what: "goals from standard input", source })?;
+
             Trajectory::goal(Box::new(place), joints)
         }
         TrajectoryWord::Commander => {
@@ -161,6 +164,7 @@ fn run_on<W: Wire + Send>(
         true => Mode::SameCycle { reply_within_ns: period_ns / REPLY_WITHIN },
         false => Mode::Pipelined,
     };
+
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let bus = Bus::bring_up(wire, Some(&layout), Options { mode, period_ns, follow_clock: true }, on)?;
     let place = runs::create(&options.output.out)?;
@@ -173,6 +177,7 @@ fn run_on<W: Wire + Send>(
         wait: options.wait,
         causes: !options.no_causes,
     };
+
     let duration_ns = if options.duration == 0 { u64::MAX } else { options.duration };
     let destination = Destination { path: &path, header: header(options, zero), origin: zero.at };
     let opened = Run::open(destination, setting(&options.looping, thread, duration_ns)).map_err(Failure::from);
@@ -202,6 +207,7 @@ fn run_on<W: Wire + Send>(
         live: Live::new(stdout().is_terminal() && !options.output.json),
         is_quiet: options.output.json,
     };
+
     let inner = Interruptions::default();
     let mut body = OnGrid { task, has_ports: true };
     let block = BlockPlan { index: 0, load: "idle", releases: u64::MAX };
@@ -214,9 +220,11 @@ fn run_on<W: Wire + Send>(
         if interruptions.summary.swap(false, Ordering::Relaxed) {
             orders.reset();
         }
+
         attending.iter_mut().for_each(Attending::look);
         screen.look(recorder);
     });
+
     screen.look(run.recorder());
     screen.end();
     body.task.into_bus().take_down();
@@ -275,10 +283,12 @@ impl Screen<'_> {
             let joint = self.joints.joints.get(usize::from(event.joint)).map_or("", |joint| &joint.name);
             self.happened(&event.on_bus(&[]), joint, recorder);
         }
+
         while let Some(event) = self.bus.pop() {
             let device = self.layout.devices.get(usize::from(event.device)).map_or("", |device| &device.name);
             self.happened(&event, device, recorder);
         }
+
         let lost = self.robot.lost() + self.bus.lost();
         recorder.lose_events(lost - std::mem::replace(&mut self.events_lost, lost));
         let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
@@ -287,6 +297,7 @@ impl Screen<'_> {
         if progress.spikes > self.view.as_ref().map_or(0, |view| view.of_loop.spikes) {
             self.spikes = latest_spikes(self.run_file);
         }
+
         let mut view = RobotView::of(self.joints, self.layout, &seen);
         view.of_loop = LoopView {
             worst_ns: progress.worst_ns,
@@ -294,6 +305,7 @@ impl Screen<'_> {
             skipped: progress.skipped,
             spikes: progress.spikes,
         };
+
         view.spikes.clone_from(&self.spikes);
         self.draw(&view);
         self.view = Some(view);
@@ -305,6 +317,7 @@ impl Screen<'_> {
         if now.ns_since(self.drawn) < every_ns {
             return;
         }
+
         self.drawn = now;
         if self.live.is_on() {
             self.live.draw(&words::table(view, ROWS, show::letters()));
@@ -346,6 +359,7 @@ impl Screen<'_> {
             crate::term::say(Tone::Plain, "");
             show::summary(&kept, show::Extent::default(), None)?;
         }
+
         let in_order = view.phase == Phase::AtRest && view.rung != Rung::SafeStop && !self.was_down;
         Ok(if in_order { verdict(kept.summary.verdict.outcome) } else { Verdict::Broken })
     }

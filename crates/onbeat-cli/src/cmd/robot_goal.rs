@@ -29,6 +29,7 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     for (joint, rad) in &goals {
         commander.set(joint, *rad)?;
     }
+
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let every = (Duration::from_micros(commander.age_us().into()) / TIMES_WITHIN_AGE).clamp(SHORTEST, LONGEST);
     let is_over = || interruptions.stop.load(Ordering::Relaxed);
@@ -42,14 +43,17 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
         if began.elapsed() > SEEN_WITHIN {
             return Err(Failure::GoalNotSeen { within_s: SEEN_WITHIN.as_secs() });
         }
+
         robot.refresh(&mut commander, every)?;
     }
+
     let words: Vec<String> = goals.iter().map(|(joint, rad)| format!("{joint} {rad} rad")).collect();
     say(Tone::Plain, &format!("{} follows: {}", options.name, words.join(", ")));
     let (began, lasting) = (Instant::now(), Duration::from_nanos(options.duration));
     while began.elapsed() < lasting && !is_over() {
         robot.refresh(&mut commander, every.min(lasting.saturating_sub(began.elapsed())))?;
     }
+
     Ok(Verdict::Holds)
 }
 
@@ -87,6 +91,7 @@ impl Robot {
             Err(ControlError::NoCycleYet { .. }) => return Ok(()),
             read => read?,
         }
+
         let Some(stopped) = self.seen.robot.filter(RobotState::is_stopped) else { return Ok(()) };
         let layout = self.client.layout();
         let joint = layout.devices.get(usize::from(stopped.device)).map_or("", |device| device.name.as_str());

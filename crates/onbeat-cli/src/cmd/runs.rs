@@ -55,6 +55,7 @@ pub(crate) fn create(out: &Path) -> Result<Place, Failure> {
     if dir.is_err() {
         remove(&made);
     }
+
     let dir = dir?;
     made.push(dir.clone());
     Ok(Place { dir, out: out.to_owned(), made, has_begun: Cell::new(false) })
@@ -65,12 +66,14 @@ fn make_directory(out: &Path) -> Result<PathBuf, Failure> {
         let path = path.to_owned();
         move |source| Failure::File { what, path, source }
     };
+
     fs::create_dir_all(out).map_err(failed("create", out))?;
     check_space(out)?;
     let latest = out.join(LATEST);
     if fs::symlink_metadata(&latest).is_ok_and(|there| there.is_dir()) {
         return Err(failed("point at the new run from", &latest)(io::ErrorKind::IsADirectory.into()));
     }
+
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(':', "-");
     let mut name = now.clone();
     loop {
@@ -141,6 +144,7 @@ pub(crate) fn take_up(out: &Path, file: &Path) -> Result<PathBuf, Failure> {
         let failed = |source| Failure::File { what: "point at the run from", path: out.join(LATEST), source };
         point_latest(out, name).map_err(failed)?;
     }
+
     Ok(dir)
 }
 
@@ -150,6 +154,7 @@ fn check_space(out: &Path) -> Result<(), Failure> {
     if free >= LEAST_FREE_BYTES {
         return Ok(());
     }
+
     let why = format!(
         "only {} KiB are free, and a run needs {} KiB; choose another place with --out",
         free / 1024,
@@ -260,6 +265,7 @@ pub(crate) fn open(path: &Path, asked: impl Into<Asked>) -> Result<Opened, Failu
         }
         (None, _) => return Err(Failure::NoRun { path: path.to_owned() }),
     };
+
     Ok(Opened { dir, summary, runs })
 }
 
@@ -290,6 +296,7 @@ pub(crate) fn main_series(path: &Path) -> Series {
         input::open(&name).ok()?.take(BEGINNING_BYTES).read_to_end(&mut beginning).ok()?;
         RunFile::parse(&name, &beginning).ok()?.header.series.first().copied()
     });
+
     told.unwrap_or_default()
 }
 
@@ -319,6 +326,7 @@ impl Kept {
             Some(to) => (to.to_owned(), Name::Typed),
             None => (self.dir.join(PAGE), Name::Chosen),
         };
+
         let written = whole::stream(&to, name, |to| to.write_all(html.as_bytes()));
         match written {
             Err(Failure::File { path, source, .. }) if name == Name::Chosen => Err(Failure::Page { path, source }),
@@ -335,5 +343,6 @@ pub(crate) fn spoken(seconds: f64) -> String {
         let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len()));
         format!("{number} {}", if unit == "m" { "min" } else { unit })
     });
+
     spaced.collect::<Vec<_>>().join(" ")
 }

@@ -26,6 +26,7 @@ impl Lines {
             Some(priority) => format!("priority {priority}"),
             None => "an ordinary thread".to_owned(),
         };
+
         let title =
             format!("release latency, {unit}: a release every {} {unit}, {whose}", setting.period_ns as f64 / 1e3);
         let is_wanted = probe.line_a_second && !quiet;
@@ -37,6 +38,7 @@ impl Lines {
         if self.title.is_none() {
             return Vec::new();
         }
+
         let mut lines = Vec::new();
         for second in recorder.seconds_done() {
             if self.said == 0 {
@@ -45,9 +47,11 @@ impl Lines {
             if self.said.is_multiple_of(LINES_PER_HEAD) {
                 lines.push(row(["second", "min", "avg", "max", "overruns", "best", "worst"].map(str::to_owned)));
             }
+
             self.said += 1;
             lines.push(self.line(&second));
         }
+
         lines
     }
 

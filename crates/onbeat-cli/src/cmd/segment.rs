@@ -48,6 +48,7 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
             return Err(why);
         }
     };
+
     let (control, orders) = segment_orders::open(&place.other_end).unzip();
     be_prompt(options.priority);
     advise(Tone::Plain, &wrapped(&place.tells(&link), 80));
@@ -60,10 +61,12 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     let served = served?;
     ended.map_err(|source| Failure::File { what: "write", path: options.pcap.clone().unwrap_or_default(), source })?;
     written.map_err(|source| Failure::File { what: "write", path: options.log.clone().unwrap_or_default(), source })?;
+
     if served.not_told > 0 {
         let sentence = format!("{} faults found no room in the fault log; they took place", served.not_told);
         advise(Tone::Careful, &wrapped(&sentence, 80));
     }
+
     say(Tone::Plain, &summed_up(&link));
     Ok(Verdict::Holds)
 }
@@ -83,6 +86,7 @@ fn outlets(
         }
         None => None,
     };
+
     if options.duration > 0 {
         let over = Arc::clone(interruptions);
         let duration = Duration::from_nanos(options.duration);
@@ -90,9 +94,11 @@ fn outlets(
             std::thread::sleep(duration);
             over.stop.store(true, Ordering::Relaxed);
         };
+
         let started = std::thread::Builder::new().name("onbeat-for".to_owned()).spawn(end);
         started.map_err(|source| Failure::Thread { what: "the end of the segment", source })?;
     }
+
     Ok((Told::begin(options, link)?, capture))
 }
 
@@ -111,6 +117,7 @@ impl Told {
             }
             None => Box::new(io::sink()),
         };
+
         let mut log = FaultLog::of(link.segment(), to);
         let (lines, waiting) = sync_channel::<Logged>(LOG_QUEUE);
         let write = move || {
@@ -126,6 +133,7 @@ impl Told {
             }
             Ok(())
         };
+
         let started = std::thread::Builder::new().name("onbeat-faults".to_owned()).spawn(write);
         let thread = started.map_err(|source| Failure::Thread { what: "the log of faults", source })?;
         Ok(Self { lines, thread })
@@ -154,6 +162,7 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     if !options.device.is_empty() && !is_esi {
         return Err(Failure::NoEsi { path: file.clone() });
     }
+
     let description = if file == Path::new("humanoid") {
         Description::from_toml(Devices::HUMANOID)?
     } else if is_esi {
@@ -166,6 +175,7 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     } else {
         Description::from_file(file)?
     };
+
     Ok(Link::of(&description)?)
 }
 
@@ -177,6 +187,7 @@ fn summed_up(link: &Link) -> String {
         let all = (0..segment.len()).filter_map(|device| segment.status(device));
         (all.filter(|status| status.al_state == state).count(), word)
     });
+
     let states: Vec<String> =
         states.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} in {word}")).collect();
     let lost = counts.lost + counts.swallowed + counts.no_room;
@@ -200,6 +211,7 @@ impl Place {
             let second = is_ring.then(|| format!("{name}b"));
             std::iter::once(name.clone()).chain(second).collect::<Vec<_>>()
         };
+
         if let Some(name) = &options.tap {
             let ends = names(name);
             let mut interfaces = Vec::new();
@@ -207,8 +219,10 @@ impl Place {
                 interfaces.push(Interface::make_tap(end)?);
                 ip(&["link", "set", end, "up"])?;
             }
+
             return Ok(Self::at(interfaces, &ends, Vec::new()));
         }
+
         if let Some(name) = &options.veth {
             let ends = names(name);
             let longest = ends.iter().map(String::len).max().unwrap_or_default() + "-seg".len();
@@ -216,6 +230,7 @@ impl Place {
                 let most = LONGEST_NAME + name.len() - longest;
                 return Err(Failure::LongName { name: name.clone(), most });
             }
+
             let mut interfaces = Vec::new();
             for (place, end) in ends.iter().enumerate() {
                 match make_veth(end) {
@@ -226,8 +241,10 @@ impl Place {
                     }
                 }
             }
+
             return Ok(Self::at(interfaces, &ends, ends.clone()));
         }
+
         let first = options.interface.clone().unwrap_or_default();
         let ends = match (&options.second, is_ring) {
             (Some(second), true) => vec![first, second.clone()],
@@ -235,6 +252,7 @@ impl Place {
             (None, true) => return Err(Failure::NoSecond),
             (Some(_), false) => return Err(Failure::NoRing),
         };
+
         let interfaces = ends.iter().map(|end| Interface::open_as(end, Role::Devices)).collect::<Result<_, _>>()?;
         Ok(Self::at(interfaces, &ends, Vec::new()))
     }
@@ -280,10 +298,12 @@ fn make_veth(name: &str) -> Result<Interface, Failure> {
             }
         }
     }
+
     let opened = open_far_end(name, &far);
     if !matches!(opened, Ok(_) | Err(Failure::Carrier(CarrierError::InUse { .. }))) {
         delete(std::slice::from_ref(&name.to_owned()));
     }
+
     opened
 }
 
@@ -314,6 +334,7 @@ fn ip(words: &[&str]) -> Result<String, Failure> {
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
+
     let why = String::from_utf8_lossy(&done.stderr).trim().to_owned();
     Err(Failure::ProgramSays { line, why })
 }

@@ -47,6 +47,7 @@ fn running() -> Vec<String> {
         .filter(|name| is_there(&socket(name)))
         .collect();
     found.sort();
+
     found
 }
 
@@ -79,6 +80,7 @@ pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
     if options.list {
         return list(options);
     }
+
     let words = FaultWords {
         kind: options.kind.clone().unwrap_or_default(),
         device: options.device.clone(),
@@ -91,6 +93,7 @@ pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
         by: options.by,
         mails: options.mails,
     };
+
     let (name, _) = asked(&options.on, &Order::Fault(words.clone()))?;
     say(Tone::Plain, &format!("{name}: {}", told(&words)));
     Ok(Verdict::Holds)
@@ -113,6 +116,7 @@ fn told(words: &FaultWords) -> String {
         share,
         duration,
     ];
+
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
@@ -120,14 +124,17 @@ fn list(options: &FaultOptions) -> Result<Verdict, Failure> {
     for (kind, of, values) in FAULT_KINDS {
         say(Tone::Plain, format!("{kind:<14} {of:<28} {values}").trim_end());
     }
+
     if options.on.on.is_none() && running().is_empty() {
         return Ok(Verdict::Holds);
     }
+
     let (name, answer) = asked(&options.on, &Order::Status)?;
     if let Answer::Status(status) = answer {
         say(Tone::Head, &format!("on {name}"));
         say_faults(&status);
     }
+
     Ok(Verdict::Holds)
 }
 
@@ -135,9 +142,11 @@ fn say_faults(status: &SegmentStatus) {
     if status.faults.is_empty() && status.planned.is_empty() {
         say(Tone::Plain, "no faults");
     }
+
     for fault in &status.faults {
         say(Tone::Bad, &format!("fault: {}", told(fault)));
     }
+
     for fault in &status.planned {
         say(Tone::Plain, &format!("still to come: {}", told(fault)));
     }
@@ -156,6 +165,7 @@ pub(crate) fn status(options: &StatusOptions) -> Result<Verdict, Failure> {
         say(Tone::Plain, &serde_json::to_string_pretty(&status)?);
         return Ok(Verdict::Holds);
     }
+
     say(Tone::Head, &format!("{}: {} devices on {name}, seed {}", status.segment, status.devices.len(), status.seed));
     let widest = status.devices.iter().map(|device| device.name.chars().count()).max().unwrap_or_default();
     for device in &status.devices {
@@ -167,13 +177,16 @@ pub(crate) fn status(options: &StatusOptions) -> Result<Verdict, Failure> {
             (_, 8) => "OP",
             _ => "?",
         };
+
         let error = match device.al_status_code {
             0 => String::new(),
             code => format!("  error {code:#06x}"),
         };
+
         let line = format!("{:<widest$}  {:#06x}  {state}{error}", device.name, device.station);
         say(if device.al_status_code == 0 && device.powered { Tone::Plain } else { Tone::Bad }, &line);
     }
+
     let counts = status.counts;
     let lost = counts.lost + counts.swallowed + counts.no_room;
     say(Tone::Plain, &format!("{} frames, {lost} of them lost, {} came back", counts.sent, counts.received));

@@ -37,6 +37,7 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
         say(Tone::Plain, &serde_json::to_string(summary)?);
         return Ok(());
     }
+
     // What another tool recorded has a sentence of its own, and no tunings to choose from.
     let is_imported = summary.cells.iter().any(|cell| cell.import.is_some());
     let (first, last) = split(if is_imported { Vec::new() } else { closing::of(summary) });
@@ -50,9 +51,11 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
     } else {
         short_tables(summary);
     }
+
     if extent.concludes {
         sections(summary);
     }
+
     conclusions(summary, extent.verbose || extent.concludes);
     last.iter().for_each(say_line);
     say(Tone::Faint, &format!("report   {}", page.display()));
@@ -98,11 +101,13 @@ fn short_tables(summary: &Summary) {
     if by_load::is_by_load(summary) {
         return by_loads(summary);
     }
+
     for load in summary.loads.iter().filter(|_| summary.sweep.is_none()) {
         for series in shown_series(summary) {
             table(&tables::by_tuning_of(summary, load, series, letters()));
         }
     }
+
     summary.cells.iter().filter_map(|cell| probes::by_second(cell, letters())).for_each(|seconds| table(&seconds));
     let limit = tables::limit(summary, letters());
     // For one cell the sentence says all of it.
@@ -120,10 +125,12 @@ fn by_loads(summary: &Summary) {
     for series in shown_series(summary) {
         table(&by_load::table(summary, series, letters()));
     }
+
     for cell in &summary.cells {
         let seconds = probes::by_second(cell, letters());
         seconds.into_iter().for_each(|of| table(&Table { title: format!("{}, under {}", of.title, cell.load), ..of }));
     }
+
     spikes::worst(summary, letters()).iter().for_each(table);
     if summary.ladder.iter().any(|grant| !grant.granted) {
         table(&tables::ladder(&summary.ladder));
@@ -136,6 +143,7 @@ fn shown_series(summary: &Summary) -> Vec<Series> {
     if summary.cells.iter().any(|cell| cell.import.is_some()) {
         return Series::ALL.into_iter().filter(has).collect();
     }
+
     // Some probes count a series only when they are asked to in a certain way; the main one is shown with or without samples.
     let about = summary.cells.iter().find(|cell| !cell.about.is_empty()).map(|cell| cell.about.clone());
     let about = about.unwrap_or_else(|| vec![Series::ReleaseLatency]);
@@ -156,6 +164,7 @@ fn full_tables(summary: &Summary) {
             }
             table(&tables::full(summary, load, series, letters()));
         }
+
         // The second view beside that of all releases.
         table(&tables::by_tuning_of(summary, load, Series::WakeupLatency, letters()));
     }
@@ -178,9 +187,11 @@ fn sections(summary: &Summary) {
         {
             say(Tone::Plain, &table.to_text(columns()));
         }
+
         for sentence in sentences {
             say(Tone::Plain, &wrapped(&sentence, columns()));
         }
+
         say(Tone::Plain, "");
     }
 }
@@ -193,8 +204,10 @@ fn conclusions(summary: &Summary, verbose: bool) {
     if !is_brief && let Some(verdict) = sentences.next() {
         say(tone, &wrapped(&verdict, columns()));
     }
+
     for sentence in sentences.chain(imported::sentences(&summary.cells)) {
         say(Tone::Plain, &wrapped(&sentence, columns()));
     }
+
     say(Tone::Plain, "");
 }

@@ -31,11 +31,13 @@ impl<'a> SoFar<'a> {
             }
             self.showing = None;
         }
+
         if self.asked.swap(false, Ordering::Relaxed) {
             // A file that cannot be written any more ends the run by itself.
             let _ = recorder.write_out();
             self.showing = self.start();
         }
+
         self.showing.is_some()
     }
 

@@ -71,12 +71,14 @@ impl Choice<'_> {
             return if all.is_empty() { Err(NoSpike::None { run: run() }) } else { Ok(all) };
         };
         let names: Vec<String> = runs.iter().filter_map(name_of_cell).collect();
+
         if names.is_empty() {
             return Err(NoSpike::NoCells { run: run() });
         }
         if !names.iter().any(|name| name == cell) {
             return Err(NoSpike::NoSuchCell { run: run(), cell: cell.to_owned(), has: names.join(", ") });
         }
+
         let of_cell: Vec<Listed<'r>> = all.into_iter().filter(|listed| listed.cell.as_deref() == Some(cell)).collect();
         if of_cell.is_empty() {
             Err(NoSpike::None { run: format!("{cell} of {}", self.run.display()).into() })
@@ -98,6 +100,7 @@ impl Choice<'_> {
                 return Err(NoSpike::NoneKept { run: self.run.to_owned(), of: listed.len(), why });
             }
         };
+
         match window_of(runs, chosen) {
             Some((run, window)) => {
                 Ok(Found { listed: chosen.clone(), window, kernel: run.header.host.fact("kernel").unwrap_or_default() })
@@ -157,6 +160,7 @@ impl Found<'_> {
             0 => String::new(),
             some => format!(", {} farther from it were left out", count(some)),
         };
+
         let (events, to) = (
             count(self.window.events),
             if to == Path::new("-") { "standard output".into() } else { to.display().to_string() },

@@ -43,10 +43,12 @@ pub(crate) fn stream(
         term::put(fill);
         return Ok(());
     }
+
     let written = match name {
         Name::Typed => typed(to, fill),
         Name::Chosen => Beside::of(to).and_then(|beside| beside.fill(fill)?.move_to_place()),
     };
+
     written.map_err(|source| Failure::File { what: "write", path: to.to_owned(), source })
 }
 
@@ -67,6 +69,7 @@ fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
         Some(there) if !there.is_file() => return filled(File::options().write(true).open(to)?, fill).map(|_| ()),
         _ => {}
     }
+
     // What a link points at is replaced, not the link.
     let place = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
     let beside = match Beside::of(&place) {
@@ -77,11 +80,13 @@ fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
         }
         Err(why) => return Err(why),
     };
+
     if let Some(there) = &there {
         // Whose it is and who may read it stays so; of a file that another user made, as far as that is permitted.
         let _ = fchown(&beside.file, Some(there.uid()), Some(there.gid()));
         beside.file.set_permissions(Permissions::from_mode(there.mode() & 0o777))?;
     }
+
     beside.fill(fill)?.move_to_place()
 }
 
@@ -116,6 +121,7 @@ impl<'p> Beside<'p> {
                 Err(why) => return Err(why.into()),
             }
         }
+
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
@@ -203,6 +209,7 @@ mod tests {
             assert!(failed.is_err());
             assert_eq!(fs::read(&file).expect("it is there"), b"whole");
         }
+
         assert_eq!(names(dir.path()), ["file"]);
     }
 
@@ -213,6 +220,7 @@ mod tests {
         fs::write(&file, b"old").expect("there is room");
         symlink(&file, &link).expect("there is room");
         write(&link, b"new").expect("there is room");
+
         assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
         assert_eq!(fs::read(&file).expect("it is there"), b"new");
     }
@@ -224,6 +232,7 @@ mod tests {
         fs::write(&file, b"precious").expect("there is room");
         symlink(&file, &link).expect("there is room");
         chosen(&link, b"new").expect("there is room");
+
         assert!(fs::symlink_metadata(&link).expect("it is there").is_file());
         assert_eq!(fs::read(&link).expect("it is there"), b"new");
         assert_eq!(fs::read(&file).expect("it is there"), b"precious");
@@ -237,6 +246,7 @@ mod tests {
         symlink(&file, dir.path().join(format!(".onbeat-{}-0", std::process::id()))).expect("there is room");
         write(&dir.path().join("typed"), b"new").expect("another name is free");
         chosen(&dir.path().join("chosen"), b"new").expect("another name is free");
+
         assert_eq!(fs::read(&file).expect("it is there"), b"precious");
         assert_eq!(names(dir.path()).len(), 4);
     }

@@ -44,6 +44,7 @@ fn prose(line: &str, width: usize) -> String {
     if visible(line) <= width {
         return line.to_owned();
     }
+
     let indent = line.len() - line.trim_start().len();
     let text = &line[indent..];
     let second = text.find("  ").map(|gap| gap + text[gap..].len() - text[gap..].trim_start().len());
@@ -51,6 +52,7 @@ fn prose(line: &str, width: usize) -> String {
     // What stands in the first column keeps its distance.
     let (head, words) = hang.zip(second).map_or(("", text), |(_, second)| text.split_at(second));
     let begin = format!("{}{head}", &line[..indent]);
+
     filled(&begin, words.split_whitespace(), &" ".repeat(hang.unwrap_or(indent)), ("", width))
 }
 
@@ -74,14 +76,17 @@ fn filled<'t>(begin: &str, words: impl Iterator<Item = &'t str>, hang: &str, (en
             column = hang.len();
             is_empty = true;
         }
+
         if !is_empty {
             text.push(' ');
             column += 1;
         }
+
         text.push_str(word);
         column += visible(word);
         is_empty = false;
     }
+
     text
 }
 
@@ -101,6 +106,7 @@ fn shell_words(line: &str) -> Vec<&str> {
             _ => {}
         }
     }
+
     words.push(&line[begins..]);
     words.retain(|word| !word.is_empty());
     words
@@ -118,6 +124,7 @@ fn visible(text: &str) -> usize {
             (false, _) => columns += 1,
         }
     }
+
     columns
 }
 

@@ -116,6 +116,7 @@ fn broken(text: &str, width: usize, unicode: bool) -> String {
             None => words.push(word.to_owned()),
         }
     }
+
     let mut lines = vec![String::new()];
     for word in words {
         let fits = lines
@@ -124,6 +125,7 @@ fn broken(text: &str, width: usize, unicode: bool) -> String {
         if !fits {
             lines.push(String::new());
         }
+
         if let Some(line) = lines.last_mut() {
             if !line.is_empty() {
                 line.push(' ');
@@ -131,6 +133,7 @@ fn broken(text: &str, width: usize, unicode: bool) -> String {
             line.push_str(&word);
         }
     }
+
     lines.join("\n")
 }
 

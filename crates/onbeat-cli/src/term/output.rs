@@ -68,11 +68,13 @@ fn keep(write: impl FnOnce() -> io::Result<()>) {
     if !is_read() {
         return;
     }
+
     let now = match write() {
         Ok(()) => Reader::Reads,
         Err(why) if why.kind() == ErrorKind::BrokenPipe => Reader::Gone,
         Err(why) => Reader::Lost(why),
     };
+
     *reader() = now;
 }
 

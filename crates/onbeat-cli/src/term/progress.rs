@@ -26,9 +26,11 @@ impl Progress {
             (_, ROOM_FOR_BAR..) => "{bar:10} {percent:>3}%  {wide_msg}",
             _ => "{percent:>3}%  {wide_msg}",
         };
+
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars(if super::unicode() { unicode } else { ascii }));
         }
+
         Self { bar, total_s }
     }
 

@@ -61,6 +61,7 @@ fn rank(device: &DeviceView) -> (u8, f64) {
         (_, Some(_)) => 4,
         (_, None) => 5,
     };
+
     (place, -joint.map_or(0.0, |joint| joint.following_share))
 }
 
@@ -90,10 +91,12 @@ pub(crate) fn table(view: &RobotView, rows: usize, letters: Letters) -> Vec<(Ton
     lines.push((Tone::Faint, title));
     lines.extend(listed.iter().map(|device| row(device)));
     lines.extend(groups(left).into_iter().map(|line| (Tone::Plain, line)));
+
     for spike in &view.spikes {
         let late = time_ns(spike.late_ns, letters);
         lines.push((Tone::Careful, cut(&format!("{:HEAD$}{:.3} s: {late} late, {}", "spike", spike.t, spike.cause))));
     }
+
     lines
 }
 
@@ -119,6 +122,7 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
             bus.expected
         ),
     };
+
     let second = format!("{:HEAD$}{answers}   cycles {}   lost {}", "bus", count(bus.cycle), count(bus.lost));
     let mean_ns = bus.round_trips.sum_ns.checked_div(bus.round_trips.count).unwrap_or_default();
     let third = format!(
@@ -142,6 +146,7 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         let why = stop_reason(view.stopped_by as u16, joint, 0);
         lines.push((Tone::Bad, cut(&format!("{:HEAD$}{why}", "stopped"))));
     }
+
     lines.extend([second, third, fourth].iter().map(|line| (Tone::Plain, cut(line))));
     let told = [
         ("safe stops", counts.safe_stops),
@@ -149,9 +154,11 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         ("goals refused", counts.goals_refused),
     ];
     let told: Vec<String> = told.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+
     if !told.is_empty() {
         lines.push((Tone::Careful, cut(&format!("{:HEAD$}{}", "so far", told.join("   ")))));
     }
+
     lines
 }
 
@@ -167,6 +174,7 @@ fn row(device: &DeviceView) -> (Tone, String) {
         3 => Tone::Careful,
         _ => Tone::Plain,
     };
+
     let name: String = device.name.chars().take(NAME - 1).collect();
     let is_in_op = device.al_state == Some(8) && device.al_status_code == 0;
     let Some(joint) = &device.joint else { return (tone, format!("{name:NAME$}{}", al_state(device))) };
@@ -181,6 +189,7 @@ fn row(device: &DeviceView) -> (Tone, String) {
         rounded(joint.following_share * 100.0, 1.0),
         rounded(f64::from(joint.torque_permille) / 10.0, 1.0),
     );
+
     (tone, line.trim_end().to_owned())
 }
 
@@ -201,10 +210,12 @@ fn groups(left: &[&DeviceView]) -> Vec<String> {
             None => states.push((state(joint), 1, following)),
         }
     }
+
     for (word, number, most) in states {
         let name = format!("{number} more");
         lines.push(format!("{name:NAME$}{word:16}{:>16}{most:>10.4}", "at most"));
     }
+
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for device in left.iter().filter(|device| device.joint.is_none() && device.al_state == Some(8)) {
         match kinds.iter_mut().find(|(kind, _)| *kind == device.kind) {
@@ -212,6 +223,7 @@ fn groups(left: &[&DeviceView]) -> Vec<String> {
             None => kinds.push((device.kind, 1)),
         }
     }
+
     let kinds: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
     let others = left.iter().filter(|device| device.joint.is_none() && device.al_state != Some(8)).count();
     let others = (others > 0).then(|| format!("{others} not in OP"));
@@ -219,6 +231,7 @@ fn groups(left: &[&DeviceView]) -> Vec<String> {
         let told: Vec<String> = kinds.into_iter().chain(others).collect();
         lines.push(cut(&format!("{:NAME$}{}", "other devices", told.join(", "))));
     }
+
     lines
 }
 
@@ -270,12 +283,14 @@ mod tests {
         (seen.bus.cycles, seen.bus.answered) = (12_345, 12_344);
         (seen.round_trips.count, seen.round_trips.sum_ns, seen.round_trips.most_ns) = (100, 1_230_000, 45_600);
         (seen.status.count, seen.status.phase, seen.status.time_ns) = (48, Phase::Running, 12_000_000_000);
+
         for (number, joint) in seen.status.all[..48].iter_mut().enumerate() {
             joint.state = JointState::OperationEnabled;
             (joint.target_rad, joint.actual_rad) = (0.5, 0.499);
             joint.following_rad = 0.000_1 * number as f64;
             joint.torque_permille = -123;
         }
+
         RobotView::of(&robot, &layout, &seen)
     }
 
@@ -317,6 +332,7 @@ other devices         8 digital, 3 imu
         let joint = view.devices[knee].joint.as_mut().unwrap();
         (joint.reason, joint.state, joint.at.position) = (Reason::FollowingError, JointState::SwitchOnDisabled, true);
         view.spikes.push(SpikeView { t: 3.21, late_ns: 345_678, cause: "softirq NET_RX".to_owned() });
+
         assert_eq!(
             text(&view, 3),
             "\

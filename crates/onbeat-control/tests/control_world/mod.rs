@@ -43,6 +43,7 @@ pub fn layout() -> Layout {
             setup: onbeat_ethercat::setup::DeviceSetup::default(),
         });
     }
+
     layout
 }
 
@@ -128,6 +129,7 @@ impl Other {
             }
             line.clear();
         }
+
         String::new()
     }
 

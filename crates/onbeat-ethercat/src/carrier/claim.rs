@@ -98,6 +98,7 @@ pub(super) fn user(role: Role, index: u32) -> Option<User> {
     // SAFETY of the number: the kernel gives 0 for a process that this namespace does not have.
     let pid = listener_of(asking.as_fd());
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+
     Some(User { pid, process: comm.trim().to_owned() })
 }
 
@@ -109,6 +110,7 @@ fn listener_of(socket: BorrowedFd<'_>) -> u32 {
     let asked = unsafe {
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut of).cast(), &raw mut length)
     };
+
     if asked == 0 { of.pid.cast_unsigned() } else { 0 }
 }
 
@@ -129,6 +131,7 @@ mod tests {
             let refused = Claim::of(Role::MainDevice, number, "eth9").unwrap_err().to_string();
             assert!(refused.contains(&format!("process {} (", std::process::id())), "{refused}");
         }
+
         drop(first);
         assert!(Claim::of(Role::MainDevice, number, "eth9").is_ok(), "free again");
     }

@@ -62,15 +62,18 @@ impl Interface {
             // SAFETY: `name` is a string that ends with a zero byte and lives across the call.
             unsafe { libc::if_nametoindex(name.as_ptr()) }
         });
+
         if index == 0 {
             return Err(CarrierError::NoInterface(name.to_owned()));
         }
+
         let protocol = ETHERCAT.to_be();
         // SAFETY: no pointers are passed.
         let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(protocol)) };
         if socket < 0 {
             return Err(Self::refused("a raw socket on", name, "RAW"));
         }
+
         // SAFETY: `socket` was just opened and belongs to nobody else.
         let file = unsafe { OwnedFd::from_raw_fd(socket) };
         // SAFETY: all fields of the address are numbers, for which zero is valid.
@@ -81,9 +84,11 @@ impl Interface {
         let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
         // SAFETY: `address` is a whole address of the length given, and lives across the call.
         let bound = unsafe { libc::bind(file.as_raw_fd(), (&raw const address).cast(), length) };
+
         if bound < 0 {
             return Err(Self::refused("a raw socket on", name, "RAW"));
         }
+
         let opened = Self { file, name: name.to_owned(), index, claim: None };
         opened.set(PACKET_AUXDATA);
         Ok(opened)
@@ -101,6 +106,7 @@ impl Interface {
             rustix::net::SocketFlags::CLOEXEC,
             None,
         );
+
         match ends {
             Ok((one, other)) => Ok((Self::unclaimed(one, name.clone()), Self::unclaimed(other, name))),
             Err(error) => Err(CarrierError::System { what: "open", name, source: error.into() }),
@@ -119,9 +125,11 @@ impl Interface {
         if name.is_empty() || name.len() >= request.ifr_name.len() {
             return Err(failed(io::ErrorKind::InvalidInput.into()));
         }
+
         for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *place = byte as libc::c_char;
         }
+
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
         // SAFETY: TUNSETIFF reads and writes one `ifreq`, which `request` is, and it lives across the call.
         let made = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
@@ -134,6 +142,7 @@ impl Interface {
                 _ => Self::refused("the TAP device", name, "ADMIN"),
             });
         }
+
         Ok(Self::unclaimed(device.into(), name.to_owned()))
     }
 
@@ -225,6 +234,7 @@ impl Interface {
             Ok(_) => (),
             Err(error) => return Err(first.broken(error)),
         }
+
         let ready = |place: &usize| files.get(*place).is_some_and(|file| !file.revents().is_empty());
         let Some(from) = [turn, 1 - turn.min(1)].into_iter().find(ready) else { return Ok(None) };
         Ok(interfaces[from].take(buffer)?.map(|length| (from, length)))
@@ -297,9 +307,11 @@ fn receive_with_tag(socket: i32, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: a message of this type holds one `tpacket_auxdata`.
     let beside = unsafe { libc::CMSG_DATA(first).cast::<Beside>().read_unaligned() };
     let is_whole = (ADDRESSES..=buffer.len().saturating_sub(TAG)).contains(&length);
+
     if beside.status & TAGGED == 0 || !is_whole {
         return Ok(length);
     }
+
     buffer.copy_within(ADDRESSES..length, ADDRESSES + TAG);
     buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&VLAN.to_be_bytes());
     buffer[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&beside.tag.to_be_bytes());

@@ -74,6 +74,7 @@ impl PacketRing {
             slot_size: SLOT as u32,
             slots: SLOTS as u32,
         };
+
         set(socket, PACKET_RX_RING, &request)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at a place of the kernel's choice; the ring has just been made with this length.
@@ -92,6 +93,7 @@ impl PacketRing {
         if status.load(Ordering::Acquire) & TP_STATUS_USER == 0 {
             return None;
         }
+
         // SAFETY: the slot is ours until the status says otherwise; slots are aligned to 2048 bytes.
         let header = unsafe { slot.cast::<Header>().read() };
         let at = usize::from(header.frame_at).min(SLOT);
@@ -102,6 +104,7 @@ impl PacketRing {
         status.store(TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % SLOTS;
         self.came_ns = u64::from(header.seconds) * SECOND_NS + u64::from(header.nanoseconds);
+
         Some(length)
     }
 

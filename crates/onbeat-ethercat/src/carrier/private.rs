@@ -46,6 +46,7 @@ fn in_a_namespace() -> Result<(Interface, Interface), CarrierError> {
             _ => failed("make a network namespace for", source),
         });
     }
+
     let [bus, devices] = ENDS;
     ip(&["link", "add", bus, "type", "veth", "peer", "name", devices])?;
     for end in ENDS {
@@ -53,9 +54,11 @@ fn in_a_namespace() -> Result<(Interface, Interface), CarrierError> {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1");
         ip(&["link", "set", end, "up"])?;
     }
+
     for end in ENDS {
         wait_until_up(end)?;
     }
+
     Ok((Interface::open(bus)?, Interface::open(devices)?))
 }
 
@@ -75,9 +78,11 @@ fn ip(words: &[&str]) -> Result<String, CarrierError> {
         io::ErrorKind::NotFound => failed("run `ip` (Debian package iproute2) for", source),
         _ => failed("run `ip` for", source),
     })?;
+
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
+
     let why = String::from_utf8_lossy(&done.stderr).trim().to_owned();
     Err(failed("make", io::Error::other(format!("ip {}: {why}", words.join(" ")))))
 }

@@ -128,6 +128,7 @@ impl Watcher {
         let run = move || of_thread.run(&until);
         let thread = std::thread::Builder::new().name("onbeat-link".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(run).map_err(failed)?;
+
         Ok(Self { shared, stop, thread: Some(thread) })
     }
 
@@ -144,10 +145,12 @@ impl Watcher {
         if !self.shared.is_new.load(Ordering::Acquire) {
             return false;
         }
+
         let Ok(mut other) = self.shared.other.try_lock() else { return false };
         if let Some(new) = other.as_mut() {
             std::mem::swap(new, opened);
         }
+
         self.shared.is_new.store(false, Ordering::Relaxed);
         true
     }
@@ -180,6 +183,7 @@ impl Watched {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return,
             }
+
             // What changed is read from the interface itself; a full queue says as much as a message.
             let mut message = [0; 4096];
             while rustix::io::read(&self.changes, &mut message).is_ok_and(|length| length > 0) {}
@@ -200,6 +204,7 @@ impl Watched {
             },
             Some(state) => state.trouble(),
         };
+
         self.shared.trouble.store(trouble.map_or(0, |trouble| trouble as u32), Ordering::Relaxed);
     }
 
@@ -209,6 +214,7 @@ impl Watched {
         if opened.interface.was_down() {
             return Err(CarrierError::Trouble { name: self.name.clone(), trouble: Trouble::Down });
         }
+
         let mut other = self.shared.other.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *other = Some(opened);
         self.index = index;
@@ -270,9 +276,11 @@ fn asked(socket: i32, name: &str, request: libc::c_ulong) -> Option<libc::ifreq>
     if name.len() >= about.ifr_name.len() {
         return None;
     }
+
     for (place, byte) in about.ifr_name.iter_mut().zip(name.bytes()) {
         *place = byte as libc::c_char;
     }
+
     // SAFETY: these requests read and write one `ifreq`, which `about` is, and it lives across the call.
     let done = unsafe { libc::ioctl(socket, request as _, &raw mut about) };
     (done == 0).then_some(about)

@@ -93,9 +93,11 @@ impl<'d> Arrangement<'d> {
                 device: table.all_names().next().unwrap_or_default().to_owned(),
                 wanted: table.kind.clone(),
             })?;
+
             if table.all_names().next().is_none() {
                 return Err(DescriptionError::NoName(table.kind.clone()));
             }
+
             check(&table.kind, kind)?;
             for (number, name) in table.all_names().enumerate() {
                 builder.connect(table, number, name)?;
@@ -126,6 +128,7 @@ impl<'d> Arrangement<'d> {
             // Taken from the end: what is reached first is put there last.
             waiting.extend([2, 1, 3].into_iter().filter_map(|port: usize| far_ends[device][port]));
         }
+
         order
     }
 }
@@ -151,6 +154,7 @@ impl<'d> Builder<'d> {
             let range = "1 to 64 bytes long";
             return Err(DescriptionError::Range { kind: table.kind.clone(), what: "name", value, range });
         }
+
         if self.places.insert(name, device).is_some() {
             return Err(DescriptionError::DuplicateName(name.to_owned()));
         }
@@ -164,6 +168,7 @@ impl<'d> Builder<'d> {
                 }
                 None => device.checked_sub(1),
             };
+
         let from = match before {
             None => End::Nic(0),
             Some(before) => self.free_port(before, table.port.filter(|_| number == 0), name)?,
@@ -185,6 +190,7 @@ impl<'d> Builder<'d> {
             return Err(DescriptionError::NoPort { device: name.to_owned(), after, ports });
         };
         taken[usize::from(port)] = true;
+
         Ok(End::Port { device: before, port: usize::from(port) })
     }
 
@@ -214,9 +220,11 @@ impl<'d> Builder<'d> {
                 kind.revision.unwrap_or(1),
             ),
         };
+
         if information.is_some() || kind.word(&table.kind)? == super::KindWord::Drive {
             kind.drive.unwrap_or_default().check(&table.kind)?;
         }
+
         let data = |way| match information {
             Some(information) => Ok(ProcessData::of_esi(information, way)),
             None => ProcessData::of_type(&table.kind, kind, way),
@@ -250,6 +258,7 @@ fn check(name: &str, kind: &TypeTable) -> Result<(), DescriptionError> {
     if let Some(ports) = kind.ports.filter(|ports| !(1..=4).contains(ports)) {
         return refused("ports", ports.to_string(), "1 to 4");
     }
+
     match kind.mailbox {
         None | Some(0 | 32..=1024) => Ok(()),
         Some(bytes) => refused("mailbox", bytes.to_string(), "0 or 32 to 1024"),

@@ -15,6 +15,7 @@ pub(crate) fn layout_of(description: &Description) -> Result<Layout, Description
     for place in arrangement.order_on_cable() {
         layout.add(device(&arrangement.devices[place])?);
     }
+
     Ok(layout)
 }
 
@@ -23,6 +24,7 @@ fn device(placed: &Placed<'_>) -> Result<DeviceLayout, DescriptionError> {
         Some(information) => information.behaviour().into(),
         None => placed.kind.word(&placed.table.kind)?.into(),
     };
+
     let drive = placed.kind.drive.unwrap_or_default();
     let is_drive = kind == DeviceKind::Drive;
 

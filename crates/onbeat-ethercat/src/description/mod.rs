@@ -111,6 +111,7 @@ impl Description {
         if kind.esi.is_some() || table.sync0.or(kind.sync0).is_some() {
             return None;
         }
+
         let delay_ns = self.delay_ns_of(kind);
         let has_mailbox = kind.mailbox.map_or(!matches!(kind.kind, Some(KindWord::Digital)), |bytes| bytes > 0);
         Some(DeviceCycle { delay_ns, has_processor: has_mailbox || delay_ns > 0 })
@@ -142,6 +143,7 @@ impl Description {
             1..=MOST_DEVICES => (),
             more => return Err(DescriptionError::TooManyDevices(more)),
         }
+
         let mut files: BTreeMap<&String, Vec<u8>> = BTreeMap::new();
         for (name, kind) in &description.types {
             let Some(file) = &kind.esi else { continue };
@@ -151,11 +153,13 @@ impl Description {
                     .map_err(|error| DescriptionError::Unread { file: file.clone(), why: error.to_string() })?;
                 files.insert(file, bytes);
             }
+
             let choice = Choice { device: kind.device.clone(), product: kind.product, revision: kind.revision };
             let bytes = files.get(file).map(Vec::as_slice).unwrap_or_default();
             let found = esi::devices(bytes, &[choice]).map_err(|why| kind.esi_error(why))?;
             description.information.extend(found.into_iter().map(|information| (name.clone(), information)));
         }
+
         Ok(description)
     }
 
@@ -172,6 +176,7 @@ impl Description {
         if found.len() > MOST_DEVICES {
             return Err(DescriptionError::TooManyDevices(found.len()));
         }
+
         let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let mut description = Self {
             delay_ns: None,
@@ -183,6 +188,7 @@ impl Description {
             _robot: IgnoredAny,
             _joints: IgnoredAny,
         };
+
         for (place, information) in found.into_iter().enumerate() {
             let kind = format!("device {}", place + 1);
             let alike = description.information.values().filter(|other| other.order == information.order).count();
@@ -195,6 +201,7 @@ impl Description {
             description.information.insert(kind.clone(), information);
             description.devices.push(DeviceTable { kind, name: Some(name), ..DeviceTable::default() });
         }
+
         Ok(description)
     }
 
@@ -209,6 +216,7 @@ impl Description {
         if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xml")) {
             return Self::from_esi(&bytes, &path.display().to_string(), &[]);
         }
+
         let text = String::from_utf8(bytes)
             .map_err(|_| DescriptionError::Syntax(format!("{} is no text in UTF-8", path.display())))?;
         let beside = path.parent().unwrap_or(Path::new(""));

@@ -90,10 +90,12 @@ impl ProcessData {
             let entry = number(entry).ok_or_else(refused)? as u8;
             let value = mappable(word, channels, way, (index, entry)).ok_or_else(refused)?;
             data.add(index, entry, value.bits());
+
             if data.values.len() > MOST_VALUES || data.bits > 8 * MOST_BYTES {
                 return Err(refused());
             }
         }
+
         Ok(data)
     }
 
@@ -108,6 +110,7 @@ impl ProcessData {
                 data.add(entry.index, entry.sub, entry.bits.into());
             }
         }
+
         data
     }
 
@@ -128,6 +131,7 @@ pub fn mappable(kind: KindWord, channels: ChannelsTable, way: Way, (index, entry
         Way::Outputs => of_line(OUTPUTS, channels.outputs, value),
         Way::Inputs => of_line(INPUTS, channels.inputs, value),
     };
+
     match (kind, way) {
         (KindWord::Digital, _) => of_channels(DataType::Bool),
         (KindWord::Analogue, _) => of_channels(DataType::I16),

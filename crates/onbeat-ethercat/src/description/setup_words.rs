@@ -44,12 +44,14 @@ fn object_value(device: &str, words: &StartupWords) -> Result<ObjectValue, Descr
         let (device, object) = (device.to_owned(), words.object.clone());
         DescriptionError::Startup { device, object, why }
     };
+
     let (index, entry) = setup::object(&words.object)
         .ok_or_else(|| refused("write index or index:entry in hexadecimal, such as 6060 or 1c12:1".to_owned()))?;
     let bytes = setup::value(&words.value).map_err(|why| refused(why.to_string()))?;
     if bytes.len() > LONGEST {
         return Err(refused(format!("it has {} bytes, at most {LONGEST} can be written", bytes.len())));
     }
+
     Ok(ObjectValue { index, entry, complete: words.complete, bytes })
 }
 
@@ -60,9 +62,11 @@ fn sync0(kind: &str, words: Sync0Words) -> Result<Sync0, DescriptionError> {
     if let Some(period) = words.period_us.filter(|period| !PERIODS_US.contains(period)) {
         return refused("sync0.period_us", period, "10 to 1000000");
     }
+
     if let Some(shift) = words.shift_us.filter(|shift| shift.abs() >= words.period_us.unwrap_or(*PERIODS_US.end())) {
         return refused("sync0.shift_us", shift, "less than a period to either side");
     }
+
     let ns = |us: f64| (us * 1e3).round();
     Ok(Sync0 {
         period_ns: words.period_us.map(|period| ns(period) as u32),

@@ -203,17 +203,20 @@ impl DriveTable {
             ("increments", f64::from(self.increments)),
             ("most_turns_per_s", self.most_turns_per_s),
         ];
+
         for (what, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
                 let value = value.to_string();
                 return Err(DescriptionError::Range { kind: name.to_owned(), what, value, range: "above 0" });
             }
         }
+
         if self.increments > MOST_INCREMENTS {
             let value = self.increments.to_string();
             let range = "at most 67108864";
             return Err(DescriptionError::Range { kind: name.to_owned(), what: "increments", value, range });
         }
+
         Ok(())
     }
 }

@@ -129,6 +129,7 @@ impl Information {
             bootstrap,
             eeprom_bytes,
         };
+
         info.assign(device)?;
         info.check_mailboxes(device)?;
         info.fmmus = info.fmmus(device);
@@ -148,11 +149,14 @@ impl Information {
                         "is assigned to SyncManager {channel}, which is none of {what}; correct its Sm"
                     )));
                 }
+
                 if used.is_some_and(|used| used != channel) {
                     return Err(at(format!("is assigned to a second SyncManager of {what}; one is simulated")));
                 }
+
                 used = Some(channel);
             }
+
             let bits: usize = pdos.iter().filter(|pdo| pdo.channel.is_some()).map(Pdo::bits).sum();
             if let Some(channel) = used.and_then(|channel| self.channels.get_mut(usize::from(channel))) {
                 let bytes = bits.div_ceil(8);
@@ -163,6 +167,7 @@ impl Information {
                     );
                     return Err(device.not_simulated(what));
                 }
+
                 channel.length = bytes as u16;
             }
         }
@@ -191,15 +196,18 @@ impl Information {
             "MBoxState" => 3,
             _ => 0,
         };
+
         let told: Vec<u8> = device.all("Fmmu").map(|fmmu| usage(fmmu.text())).take(16).collect();
         if !told.is_empty() {
             return told;
         }
+
         let of_channels = self.channels.iter().filter_map(|channel| match channel.usage {
             2 => Some(3),
             usage @ 3.. => Some(usage - 2),
             _ => None,
         });
+
         let mut usages: Vec<u8> = of_channels.collect();
         usages.sort_unstable();
         usages.dedup();
@@ -223,6 +231,7 @@ fn channels(device: Element<'_>) -> Result<Vec<Channel>, EsiError> {
         if channels.len() == CHANNELS {
             return Err(sm.not_simulated(format!("is one too many: {CHANNELS} SyncManagers are simulated")));
         }
+
         let (usage, control) = match sm.text() {
             "MBoxOut" => (1, 0x26),
             "MBoxIn" => (2, 0x22),
@@ -230,11 +239,13 @@ fn channels(device: Element<'_>) -> Result<Vec<Channel>, EsiError> {
             "Inputs" => (4, 0x20),
             _ => (0, 0),
         };
+
         let start = sm.numbered("StartAddress", 0xffff)?.unwrap_or(0);
         if usage != 0 && !(MEMORY_START..MEMORY_END).contains(&start) {
             let what = format!("begins at {start:#x}; memory goes from {MEMORY_START:#x} to {MEMORY_END:#x}");
             return Err(sm.not_simulated(what));
         }
+
         let mut length = 0;
         if matches!(usage, 1 | 2) {
             length =
@@ -246,9 +257,11 @@ fn channels(device: Element<'_>) -> Result<Vec<Channel>, EsiError> {
                 return Err(sm.not_simulated(what));
             }
         }
+
         let control = sm.numbered("ControlByte", 0xff)?.map_or(control, |control| control as u8);
         channels.push(Channel { start: start as u16, length: length as u16, control, usage });
     }
+
     Ok(channels)
 }
 
@@ -260,17 +273,20 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
         for entry in element.all("Entry") {
             entries.push(pdo_entry(entry)?);
         }
+
         count += entries.len();
         if entries.len() > MOST_PER_PDO || count > MOST_ENTRIES {
             let what = format!("has too many values: {MOST_PER_PDO} in one, {MOST_ENTRIES} in all are simulated");
             return Err(element.not_simulated(what));
         }
+
         let index = element.needs("Index")?.number(0xffff)? as u16;
         if pdos.iter().any(|pdo| pdo.index == index) {
             return Err(
                 element.not_simulated(format!("has the index {index:#x} of another one; give it one of its own"))
             );
         }
+
         let excludes = element.all("Exclude").map(|other| other.number(0xffff).map(|index| index as u16));
         pdos.push(Pdo {
             line: element.line(),
@@ -283,6 +299,7 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
             entries,
         });
     }
+
     for pdo in &pdos {
         let assigned = |index: &&u16| pdos.iter().any(|other| other.index == **index && other.channel.is_some());
         if let (Some(_), Some(other)) = (pdo.channel, pdo.excludes.iter().find(assigned)) {
@@ -295,6 +312,7 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
             });
         }
     }
+
     Ok(pdos)
 }
 
@@ -306,6 +324,7 @@ fn pdo_entry(entry: Element<'_>) -> Result<PdoEntry, EsiError> {
     if bits == 0 {
         return Err(length.not_simulated("is 0; give the value's length in bits".to_owned()));
     }
+
     let told = entry.first("DataType").and_then(|word| kind(word.text(), u32::from(bits)));
     let kind = told.filter(|kind| kind.bits() == u16::from(bits)).unwrap_or_else(|| of_length(u16::from(bits)));
     Ok(PdoEntry { line: entry.line(), index, sub, bits, name: entry.told("Name").to_owned(), kind })
@@ -319,6 +338,7 @@ fn coe(device: Element<'_>) -> u8 {
         ("PdoConfig", details::PDO_CONFIGURATION),
         ("CompleteAccess", details::COMPLETE_ACCESS),
     ];
+
     flags.iter().filter(|(name, _)| coe.flag(name)).fold(details::SDO, |all, (_, bit)| all | bit)
 }
 
@@ -335,6 +355,7 @@ fn clock(device: Element<'_>) -> Result<Vec<ClockMode>, EsiError> {
             shift_ns: i32::try_from(shift).unwrap_or(0),
         });
     }
+
     Ok(modes)
 }
 
@@ -348,11 +369,13 @@ fn eeprom(device: Element<'_>) -> Result<([u8; 14], [u16; 4], usize), EsiError> 
             *place = byte;
         }
     }
+
     if let Some(data) = eeprom.first("BootStrap") {
         for (place, pair) in bootstrap.iter_mut().zip(data.bytes()?.as_chunks::<2>().0) {
             *place = u16::from_le_bytes(*pair);
         }
     }
+
     let size = eeprom.first("ByteSize").map_or(Ok(EEPROM_BYTES as u32), |size| size.number(LARGEST_EEPROM))?;
     // Chips come in powers of two of 128 bytes.
     Ok((configuration, bootstrap, (size as usize).next_power_of_two().max(128)))

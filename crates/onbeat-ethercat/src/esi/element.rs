@@ -98,6 +98,7 @@ impl<'d> Element<'d> {
             .map(|letter| letter.to_digit(16).map(|digit| digit as u8))
             .collect();
         let pairs = digits.as_deref().map(|digits| digits.as_chunks::<2>());
+
         match pairs {
             Some((pairs, [])) => Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect()),
             _ => Err(EsiError::Value {

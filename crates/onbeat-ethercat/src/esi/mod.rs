@@ -152,12 +152,14 @@ pub fn devices(bytes: &[u8], choices: &[Choice]) -> Result<Vec<Information>, Esi
     if root.name() != "EtherCATInfo" {
         return Err(EsiError::Other(root.name().to_owned()));
     }
+
     let vendor = root.needs("Vendor")?.needs("Id")?.number(u32::MAX)?;
     let listed = root.at(&["Descriptions", "Devices"]).ok_or(EsiError::NoDevice)?;
     let heads = listed.all("Device").map(Head::of).collect::<Result<Vec<_>, _>>()?;
     if heads.is_empty() {
         return Err(EsiError::NoDevice);
     }
+
     let mut chosen: Vec<&Head<'_>> = Vec::new();
     if choices.is_empty() {
         let is_newest = |head: &&Head<'_>| {
@@ -166,9 +168,11 @@ pub fn devices(bytes: &[u8], choices: &[Choice]) -> Result<Vec<Information>, Esi
         };
         chosen.extend(heads.iter().filter(is_newest));
     }
+
     for choice in choices {
         chosen.push(choose(&heads, choice)?);
     }
+
     chosen.into_iter().map(|head| Information::read(head.element, vendor)).collect()
 }
 
@@ -180,6 +184,7 @@ fn choose<'h, 'd>(heads: &'h [Head<'d>], choice: &Choice) -> Result<&'h Head<'d>
         }
         words.join(", ")
     };
+
     let fitting: Vec<&Head<'_>> = heads.iter().filter(|head| choice.fits(head)).collect();
     let Some(newest) = fitting.iter().max_by_key(|head| head.revision) else {
         let all: Vec<&Head<'_>> = heads.iter().collect();
@@ -187,9 +192,11 @@ fn choose<'h, 'd>(heads: &'h [Head<'d>], choice: &Choice) -> Result<&'h Head<'d>
     };
     let same = |head: &&Head<'_>| (head.product, head.kind) == (newest.product, newest.kind);
     let twice = fitting.iter().filter(|head| head.revision == newest.revision).count() > 1;
+
     if fitting.iter().all(same) && !twice {
         return Ok(newest);
     }
+
     Err(EsiError::Several { wanted: choice.told(), there: told(&fitting) })
 }
 

@@ -53,10 +53,12 @@ pub(super) fn objects(device: Element<'_>) -> Result<BTreeMap<u16, ObjectPlan>, 
         if count > MOST_VALUES {
             return Err(element.not_simulated(format!("is one too many: a device has {MOST_VALUES} values at most")));
         }
+
         if !object.values.is_empty() {
             objects.insert(index, object);
         }
     }
+
     Ok(objects)
 }
 
@@ -87,6 +89,7 @@ impl<'d> Types<'d> {
             let access = rights.unwrap_or(access::READ);
             values.insert(0, ValuePlan { name: name.clone(), kind, access, value });
         }
+
         Ok(ObjectPlan { name, values })
     }
 
@@ -107,6 +110,7 @@ impl<'d> Types<'d> {
             }
             return Ok(());
         }
+
         let array = self.0.get(word).and_then(|array| Some((*array, array.first("ArrayInfo")?)));
         let Some((array, info)) = array else { return Ok(()) };
         let base = array.needs("BaseType")?.text();
@@ -114,12 +118,14 @@ impl<'d> Types<'d> {
         let elements = info.needs("Elements")?;
         let count = elements.number(0xff)?;
         let bits = length(array)?.checked_div(count).unwrap_or(0);
+
         for number in first..(first + count).min(0x100) {
             if let Some(kind) = self.resolved(base, bits) {
                 let name = format!("SubIndex {number:03}");
                 values.insert(number as u8, ValuePlan { name, kind, access, value: Vec::new() });
             }
         }
+
         Ok(())
     }
 
@@ -134,6 +140,7 @@ impl<'d> Types<'d> {
                 _ => break,
             }
         }
+
         let is_array = self.0.get(word).is_some_and(|found| found.first("ArrayInfo").is_some());
         let bits = if bits == 0 { self.0.get(word).and_then(|found| length(*found).ok()).unwrap_or(0) } else { bits };
         kind(if is_array { "ARRAY" } else { word }, bits).filter(|kind| kind.bits() > 0)
@@ -161,6 +168,7 @@ fn rights(element: Element<'_>) -> Result<Option<u16>, EsiError> {
         Some("op") => all & 0x0024,
         _ => all,
     };
+
     let read = states(told.attribute("ReadRestrictions"), access::READ);
     let write = states(told.attribute("WriteRestrictions"), access::WRITE);
     let may = match told.text() {
@@ -176,6 +184,7 @@ fn rights(element: Element<'_>) -> Result<Option<u16>, EsiError> {
             });
         }
     };
+
     Ok(Some(may | output | input))
 }
 
@@ -196,6 +205,7 @@ fn default(info: Element<'_>, kind: DataType) -> Result<Vec<u8>, EsiError> {
     } else {
         Vec::new()
     };
+
     bytes.truncate(kind.bytes().min(LONGEST_VALUE as usize));
     Ok(bytes)
 }

@@ -12,6 +12,7 @@ pub(super) fn kind(name: &str, bits: u32) -> Option<DataType> {
     if bits > 8 * LONGEST_VALUE {
         return None;
     }
+
     let bits = bits as u16;
     let other = |number, bits| DataType::Other { number, bits };
     let known = match name {
@@ -42,6 +43,7 @@ pub(super) fn kind(name: &str, bits: u32) -> Option<DataType> {
         "BITARR32" => other(0x2f, 32),
         _ => return by_form(name, bits),
     };
+
     // A file that gives a known name to another length means the length.
     if bits == 0 || known.bits() == bits { Some(known) } else { Some(other(known.number(), bits)) }
 }
@@ -52,10 +54,12 @@ fn by_form(name: &str, bits: u16) -> Option<DataType> {
         let bytes = length.parse().ok().filter(|&bytes| u32::from(bytes) <= LONGEST_VALUE);
         return bytes.map(DataType::Text);
     }
+
     if let Some(length) = name.strip_prefix("BIT").and_then(|digits| digits.parse::<u16>().ok()) {
         let number = BIT_ARRAYS.get(usize::from(length).wrapping_sub(1)).copied().unwrap_or(0);
         return (1..=16).contains(&length).then_some(DataType::Other { number, bits: length });
     }
+
     let number = if name.starts_with("ARRAY") || name.starts_with("OCTET") { 0x0a } else { 0 };
     (bits > 0).then_some(DataType::Other { number, bits })
 }

@@ -65,11 +65,13 @@ pub(super) fn bring_up<W: Wire>(
                 compare(&devices, layout)?;
                 tell_devices(pump, &devices, layout, |place| before_mapping(layout, place))?;
             }
+
             let group = pump.run(group.into_pre_op_pdi(main_device), tell)?;
             for (found, device) in devices.iter_mut().zip(group.iter(main_device)) {
                 let io = device.io_raw();
                 (found.outputs, found.inputs) = (io.outputs().len(), io.inputs().len());
             }
+
             if let Some(layout) = expected {
                 compare_process_data(&devices, layout)?;
                 check_pulses(&devices, layout, period_ns)?;
@@ -77,6 +79,7 @@ pub(super) fn bring_up<W: Wire>(
                     before_safeop(layout, place, period_ns).into_iter().collect()
                 })?;
             }
+
             pump.run(group.into_safe_op(main_device), tell)?;
             are_where_they_were(pump, &devices, expected)?;
             keep_scripts(&mut devices, &mut pump.memory);
@@ -119,9 +122,11 @@ fn with_main_device<W: Wire, T>(
         Err(BusError::NoAnswer(_)) if pump.frames <= 20 => return Err(BusError::NoDevices(on.to_owned())),
         other => other?,
     };
+
     if group.is_empty() {
         return Err(BusError::NoDevices(on.to_owned()));
     }
+
     then(&mut pump, group, (&main_device, &tell))
 }
 
@@ -135,6 +140,7 @@ fn room_for_a_thread() -> std::io::Result<()> {
     while Path::new(&entry).exists() && Instant::now() < until {
         std::thread::yield_now();
     }
+
     Ok(())
 }
 
@@ -150,6 +156,7 @@ fn are_where_they_were<W: Wire>(
     };
     let name =
         expected.and_then(|layout| layout.devices.get(place)).map_or(&devices[place].name, |device| &device.name);
+
     Err(BusError::Moved { place, name: name.clone() })
 }
 
@@ -194,6 +201,7 @@ fn tell_devices<W: Wire>(
     if added.iter().all(Vec::is_empty) {
         return Ok(());
     }
+
     let known = devices.iter().zip(added).map(|(device, added)| {
         let mut script = pump.memory.take(device.station);
         let line = script.len();
@@ -201,6 +209,7 @@ fn tell_devices<W: Wire>(
         let last_mail = pump.memory.last_mail(device.station);
         (device.known(script.into_boxed_slice(), last_mail, true), line)
     });
+
     let known: Vec<(Known, usize)> = known.collect();
     let mut preparation = Preparation::new(&mut *pump.wire, known);
     let told = preparation.run(layout, reference(devices));
@@ -209,6 +218,7 @@ fn tell_devices<W: Wire>(
     for known in preparation.into_known() {
         pump.memory.put(known.station, known.script.into_vec());
     }
+
     told
 }
 
@@ -219,6 +229,7 @@ fn check_pulses(found: &[Found], layout: &Layout, bus_ns: u64) -> Result<(), Bus
         if !device.has_clock {
             return Err(BusError::NoClock(wanted.name.clone()));
         }
+
         let pulse_ns = sync0.period_ns.map_or(bus_ns, u64::from);
         if !bus_ns.is_multiple_of(pulse_ns) && !pulse_ns.is_multiple_of(bus_ns) {
             return Err(BusError::OddPulses { name: wanted.name.clone(), pulse_ns, bus_ns });
@@ -254,6 +265,7 @@ fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
             return Err(BusError::WrongDevice { place, name, expected, found: there });
         }
     }
+
     compare_numbers(found, layout)?;
     let (expected, count) = (layout.devices.len(), found.len());
     if count < expected {
@@ -262,9 +274,11 @@ fn compare(found: &[Found], layout: &Layout) -> Result<(), BusError> {
         let place = found.iter().zip(&layout.devices).position(|pair| differs(&pair)).unwrap_or(count);
         return Err(BusError::Fewer { expected, found: count, first: layout.devices[place].name.clone() });
     }
+
     if count > expected {
         return Err(BusError::More { expected, found: count });
     }
+
     Ok(())
 }
 
@@ -273,6 +287,7 @@ fn compare_numbers(found: &[Found], layout: &Layout) -> Result<(), BusError> {
     if found.len() != layout.devices.len() {
         return Ok(());
     }
+
     for (place, (device, wanted)) in found.iter().zip(&layout.devices).enumerate() {
         let numbers = [
             ("serial number", wanted.serial, device.identity[3]),
@@ -284,6 +299,7 @@ fn compare_numbers(found: &[Found], layout: &Layout) -> Result<(), BusError> {
             }
         }
     }
+
     Ok(())
 }
 
@@ -321,5 +337,6 @@ pub(super) fn layout_of(devices: &[Found]) -> Layout {
             setup: DeviceSetup::default(),
         });
     }
+
     layout
 }

@@ -57,11 +57,13 @@ impl Lock {
             true if self.beyond >= UNLOCKED_AFTER => Step::Unlocked(late),
             _ => Step::Same,
         };
+
         self.locked = match step {
             Step::Same => self.locked,
             Step::Locked => true,
             Step::Unlocked(_) => false,
         };
+
         (correction, step)
     }
 
@@ -87,6 +89,7 @@ mod tests {
                 let (correction, _) = lock.follow(reference, 20_000, period as u64);
                 release += period + correction;
                 let error = (reference as i64 - 20_000).rem_euclid(period);
+
                 if error > period / 2 { error - period } else { error }
             })
             .collect()
@@ -113,6 +116,7 @@ mod tests {
             steps.extend((step != Step::Same).then_some((cycle, step)));
             release += 1_000_000 + correction;
         }
+
         assert!(matches!(steps[..], [(_, Step::Locked), (1_002, Step::Unlocked(_)), (_, Step::Locked)]), "{steps:?}");
     }
 }

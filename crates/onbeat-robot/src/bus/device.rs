@@ -65,6 +65,7 @@ impl Mailbox {
             let (at, bytes, control) = (word(&line.bytes, 0), word(&line.bytes, 2), line.bytes[4]);
             (control & 0x0f == 0x02 | direction && usize::from(bytes) >= SHORTEST_MAIL).then_some((at, bytes))
         };
+
         let ((to, to_bytes), (from, bytes)) = (channel(SYNC_MANAGER, 0x04)?, channel(SYNC_MANAGER + 8, 0)?);
         Some(Self { to, to_bytes, from, bytes })
     }
@@ -109,6 +110,7 @@ impl Device {
         if self.lost.is_none() {
             notes.note(EventKind::DeviceLost, Some(place), (u16::from(self.al_status), 0), 0);
         }
+
         self.lost.get_or_insert(notes.cycle);
         self.fell = None;
         self.al_status = 0;
@@ -144,6 +146,7 @@ impl Device {
         if let Some(fell_to) = self.fell.take() {
             notes.note(EventKind::StateChanged, Some(place), (u16::from(fell_to), u16::from(OP)), 0);
         }
+
         if let Some(lost) = self.lost.take() {
             let gone_us = (notes.cycle - lost) * notes.period_ns / 1_000;
             notes.note(

@@ -34,6 +34,7 @@ pub(super) fn request<W: Wire>(wire: &mut W, state: u8, devices: usize) {
                 return;
             }
         }
+
         wire.rest();
     }
 }

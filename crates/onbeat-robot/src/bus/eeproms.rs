@@ -74,6 +74,7 @@ impl Eeproms {
         if command == Command::Apwr as u8 && at == STATION && length >= 2 {
             self.stations.push(word(frame, DATA));
         }
+
         if command == Command::Fpwr as u8 && at < SII_DATA + 8 && usize::from(at) + length > usize::from(SII_CONTROL) {
             self.asked.remove(&station);
             if at == SII_CONTROL && length == 6 && word(frame, DATA) == READ {
@@ -82,6 +83,7 @@ impl Eeproms {
             // It is written, or reset.
             self.chunks.retain(|(of, _), _| *of != station);
         }
+
         if command == Command::Fprd as u8 { self.tell(station, at, length, frame) } else { Way::Wire }
     }
 
@@ -95,6 +97,7 @@ impl Eeproms {
             SII_DATA if length <= chunk.length() => frame[DATA..DATA + length].copy_from_slice(&chunk.data[..length]),
             _ => return Way::Wire,
         }
+
         answered(frame, length)
     }
 
@@ -103,9 +106,11 @@ impl Eeproms {
             self.asked.insert(station, asked);
             return answered(frame, 6);
         }
+
         if self.fetched.contains(&asked) || !self.stations.contains(&station) {
             return Way::Wire;
         }
+
         self.fetched.push(asked);
         Way::Fetch(asked)
     }
@@ -200,6 +205,7 @@ mod tests {
                 &mut frame(Command::Apwr, register(0u16.wrapping_sub(place as u16), STATION), &station.to_le_bytes());
             assert_eq!(eeproms.look(given), Way::Wire);
         }
+
         eeproms
     }
 
@@ -216,6 +222,7 @@ mod tests {
             buffer[at + 6..at + WHOLE].fill(*byte);
             buffer[at + WHOLE] = 1;
         }
+
         buffer.truncate(length);
         buffer
     }
@@ -231,6 +238,7 @@ mod tests {
         assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Fetch(8));
         let mut waiting = Vec::new();
         eeproms.take(8, &reply(8, &[(FIRST, EIGHT_BYTES, 0x11), (SECOND, EIGHT_BYTES, 0x22)]), &mut waiting);
+
         assert!(waiting.is_empty());
         for (station, byte) in [(FIRST, 0x11), (SECOND, 0x22), (FIRST, 0x11)] {
             assert_eq!(eeproms.look(&mut read(station, 8)), Way::Answered);
@@ -238,6 +246,7 @@ mod tests {
             assert_eq!(eeproms.look(&mut status), Way::Answered);
             assert_eq!(data_of(&status), (EIGHT_BYTES.to_le_bytes().to_vec(), 1));
             let mut data = frame(Command::Fprd, register(station, SII_DATA), &[0; 8]);
+
             assert_eq!(eeproms.look(&mut data), Way::Answered);
             assert_eq!(data_of(&data), (vec![byte; 8], 1));
             assert_eq!(data[6] & 2, 2, "as if a device had passed it on");
@@ -250,6 +259,7 @@ mod tests {
         assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Fetch(8));
         let mut waiting = Vec::new();
         eeproms.take(8, &reply(8, &[(FIRST, BUSY, 0), (SECOND, 0x0800, 0x22)]), &mut waiting);
+
         assert_eq!(waiting, [FIRST]);
         eeproms.take(8, &reply(8, &[(FIRST, 0, 0x11)]), &mut Vec::new());
         assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Answered);
@@ -257,6 +267,7 @@ mod tests {
         assert_eq!(eeproms.look(&mut eight), Way::Wire, "it gives four at a time");
         assert_eq!(eeproms.look(&mut read(SECOND, 8)), Way::Wire, "and all are not asked for this word again");
         let mut data = frame(Command::Fprd, register(SECOND, SII_DATA), &[0; 8]);
+
         assert_eq!(eeproms.look(&mut data), Way::Wire);
     }
 
@@ -267,6 +278,7 @@ mod tests {
         let mut silent = reply(8, &[(FIRST, 0, 0x11), (SECOND, 0, 0x22)]);
         silent[DATA + WHOLE] = 0;
         eeproms.take(8, &silent, &mut Vec::new());
+
         assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Wire);
         let mut eeproms = two();
         assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Fetch(8));
@@ -280,6 +292,7 @@ mod tests {
         assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Fetch(8));
         eeproms.take(8, &reply(8, &[(FIRST, 0, 0x11), (SECOND, 0, 0x22)]), &mut Vec::new());
         let mut write = frame(Command::Fpwr, register(FIRST, SII_CONTROL), &[1, 2, 8, 0, 0, 0]);
+
         assert_eq!(eeproms.look(&mut write), Way::Wire);
         assert_eq!(eeproms.look(&mut read(FIRST, 8)), Way::Wire);
         assert_eq!(eeproms.look(&mut read(SECOND, 8)), Way::Answered);
@@ -295,6 +308,7 @@ mod tests {
                 assert_eq!((eeproms.look(&mut other), &other), (Way::Wire, &before));
             }
         }
+
         assert_eq!(eeproms.look(&mut read(0x1234, 8)), Way::Wire, "a station that nobody was given");
     }
 }

@@ -112,9 +112,11 @@ impl Exchange {
                 riders.state = push(Command::Brd, register(0, AL_STATUS), 2);
                 riders.mailbox = push(Command::Brd, register(0, SYNC_MANAGER + 8 + 5), 1);
             }
+
             part.data_at = push(Command::Lrw, logical + part.image.start as u32, part.image.len());
             part.length = writer.finish();
         }
+
         Self { parts, riders, number: 0, answer: Answer::default(), input_bytes: layout.input_bytes }
     }
 
@@ -152,6 +154,7 @@ impl Exchange {
             part.answered = false;
             part.sent_at = now;
         }
+
         for part in &mut self.parts {
             frame::number(&mut part.bytes[..part.length], self.number);
             send(&part.bytes[..part.length]);
@@ -171,9 +174,11 @@ impl Exchange {
         if purpose == ASIDE {
             return Taken::Aside;
         }
+
         if purpose == SCAN {
             return Taken::OfScan;
         }
+
         let Some(place) = purpose.checked_sub(FIRST).map(usize::from).filter(|place| *place < self.parts.len()) else {
             return Taken::Unknown;
         };
@@ -181,9 +186,11 @@ impl Exchange {
         if !is_reply_to(reply, &part.bytes[..part.length]) {
             return if reply.len() < part.length { Taken::Unknown } else { part.take_older(place, reply) };
         }
+
         if part.answered {
             return Taken::Duplicate;
         }
+
         part.answered = true;
         part.get(self.input_bytes, reply, inputs);
         self.answer.working_counter += working_counter(reply, part.data_at, part.image.len());
@@ -192,6 +199,7 @@ impl Exchange {
         if place == 0 {
             self.riders.read(reply, &mut self.answer);
         }
+
         self.answer.complete = self.parts.iter().all(|part| part.answered);
         Taken::Cyclic
     }
@@ -213,6 +221,7 @@ impl Riders {
             bytes.copy_from_slice(&reply[at..at + 8]);
             answer.reference_ns = u64::from_le_bytes(bytes);
         }
+
         if let Some(at) = self.difference.filter(|&at| working_counter(reply, at, 4) > 0) {
             // Sign and magnitude (ETG.1000.4, table 60).
             answer.apart_ns = u32::from_le_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3] & 0x7f]);
@@ -244,6 +253,7 @@ impl Part {
         let bit = 1u64.checked_shl(bit).unwrap_or_default();
         let was_answered = self.were_answered & bit != 0;
         self.were_answered |= bit;
+
         if was_answered { Taken::Duplicate } else { Taken::Late }
     }
 
@@ -285,5 +295,6 @@ fn split(layout: &Layout) -> Vec<(std::ops::Range<usize>, u16)> {
             _ => shares.push((range, count)),
         }
     }
+
     shares
 }

@@ -41,6 +41,7 @@ impl Frozen {
                 *device = Device { lively: (device.lively + 1).min(MEMORY), still: 0 };
                 continue;
             }
+
             device.still = device.still.saturating_add(1);
             if device.still == STILL && device.lively >= LIVELY {
                 tell(place);

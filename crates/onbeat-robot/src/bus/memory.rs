@@ -82,6 +82,7 @@ impl Mark {
                 FMMU.contains(&line.register) && line.bytes.len() == FMMU_BYTES && word(&line.bytes, 4) > 0
             })
         };
+
         let found = fmmus().find(|line| line.bytes[11] & WRITES != 0).or_else(|| fmmus().next())?;
         let mut bytes = [0; 6];
         bytes.copy_from_slice(&found.bytes[..6]);
@@ -114,6 +115,7 @@ impl Memory {
                 let written = Written { register, bytes: datagram.data.into() };
                 self.of_station.entry(station).or_default().push(Line::Register(written));
             }
+
             if datagram.header[0] == Command::Fpwr as u8 && register >= MAILBOXES && datagram.data.len() > 5 {
                 self.mails.insert(station, datagram.data[5] >> 4 & 7);
             }
@@ -151,6 +153,7 @@ pub(super) fn datagrams(frame: &[u8]) -> impl Iterator<Item = Datagram<'_>> {
         if !more || rest.len() < 12 {
             return None;
         }
+
         let (header, behind) = rest.split_at(10);
         let length = usize::from(word(header, 6) & 0x07ff);
         let data = behind.get(..length)?;

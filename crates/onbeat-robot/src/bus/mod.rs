@@ -183,6 +183,7 @@ fn bring_up_again<W: Wire>(
                     new: 0,
                     code,
                 };
+
                 let restarts = told.len() as u32 / 2 + 1;
                 told.extend([event(EventKind::LibraryFailed, 0), event(EventKind::BusRestarted, restarts)]);
             }
@@ -214,6 +215,7 @@ impl<W: Wire> Bus<W> {
         if devices.len() > MOST_DEVICES {
             return Err(BusError::TooMany(devices.len()));
         }
+
         let layout = expected.cloned().unwrap_or_else(|| bring_up::layout_of(&devices));
         let reference = devices.iter().position(|device| device.has_clock);
         let station = reference.map(|place| devices[place].station);
@@ -293,6 +295,7 @@ impl<W: Wire> Bus<W> {
                 self.conclude(release, dt_ns)
             }
         };
+
         controller.step(&cycle, &self.inputs, &mut self.outputs);
         self.wire.rest();
         cycle
@@ -304,6 +307,7 @@ impl<W: Wire> Bus<W> {
         for state in [recovery::SAFEOP, recovery::INIT] {
             down::request(&mut self.wire, state, self.layout.devices.len());
         }
+
         let at_ns = self.wire.now().as_ns();
         let cycle = self.counts.cycles;
         Notes { queue: &mut self.events, cycle, at_ns, period_ns: self.options.period_ns }.note(
@@ -330,6 +334,7 @@ impl<W: Wire> Bus<W> {
             counts.sent += 1;
             wire.send(frame);
         });
+
         // It may have been given another one.
         if let Some(station) = self.watch.reference_station() {
             self.exchange.set_clock(station);
@@ -365,6 +370,7 @@ impl<W: Wire> Bus<W> {
             at_ns: now.as_ns(),
             period_ns: self.options.period_ns,
         };
+
         let taken = match self.exchange.take(reply, &mut self.inputs, came_at) {
             Taken::Aside if self.watch.take(reply, &mut notes) => return,
             Taken::Aside => self.watch.older(reply),
@@ -395,6 +401,7 @@ impl<W: Wire> Bus<W> {
             self.tell(&answer, right);
             self.follow(&answer);
         }
+
         if right {
             let Self { frozen, layout, inputs, events, counts, .. } = self;
             let mut notes = Notes {
@@ -403,6 +410,7 @@ impl<W: Wire> Bus<W> {
                 at_ns: release.as_ns(),
                 period_ns: self.options.period_ns,
             };
+
             frozen.look(layout, inputs, |place| notes.note(EventKind::Frozen, Some(place), (0, 0), 0));
         }
         BusCycle {
@@ -428,6 +436,7 @@ impl<W: Wire> Bus<W> {
             at_ns: self.wire.now().as_ns(),
             period_ns: self.options.period_ns,
         };
+
         if !answer.complete {
             if let Some(in_row) = self.nuisances.lost.seen(notes.cycle) {
                 notes.note(EventKind::FrameLost, None, (0, 0), in_row);
@@ -449,6 +458,7 @@ impl<W: Wire> Bus<W> {
             self.off = 0;
             return;
         }
+
         self.counts.counter_off += 1;
         self.off += 1;
         // On the way up, devices that are not in OP do not count.
@@ -470,6 +480,7 @@ impl<W: Wire> Bus<W> {
             Step::Locked => (EventKind::ClockLocked, 0),
             Step::Unlocked(by_ns) => (EventKind::ClockUnlocked, by_ns.unsigned_abs()),
         };
+
         let mut notes = Notes {
             queue: &mut self.events,
             cycle: self.counts.cycles,

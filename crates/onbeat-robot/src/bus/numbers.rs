@@ -79,6 +79,7 @@ impl Numbers {
             if data + length > frame.len() {
                 return;
             }
+
             if STATIONED.contains(&command) {
                 self.put_station(&mut frame[at + 2..at + 4]);
             }
@@ -88,6 +89,7 @@ impl Numbers {
             if command == Command::Fpwr as u8 && FMMU.contains(&register) && length == FMMU_BYTES {
                 self.put_logical(&mut frame[data..data + length]);
             }
+
             at = data + length + 2;
         }
     }
@@ -127,9 +129,11 @@ mod tests {
             let count = seen.len();
             seen.sort_unstable();
             seen.dedup();
+
             assert_eq!(seen.len(), count, "{now_ns}");
             assert!(numbers.logical() >= 0x0400_0000 && numbers.logical() <= 0xff00_0000);
         }
+
         assert_ne!(Numbers::of(1_000).first, Numbers::of(1_001).first);
         assert_ne!(Numbers::of(1_000).logical, Numbers::of(1_001).logical);
     }
@@ -150,6 +154,7 @@ mod tests {
         numbers.put_into(frame);
         numbers.put_into(frame);
         let third = numbers.instead_of(0x1003);
+
         assert_eq!((word(frame, given), numbers.place_of(third)), (third, Some(3)));
         assert_eq!(word(frame, mapped - 8), third);
         assert_eq!(frame[mapped..mapped + 4], (numbers.logical() + 0x20).to_le_bytes());

@@ -34,6 +34,7 @@ pub(super) fn before_mapping(layout: &Layout, place: usize) -> Vec<Line> {
         .filter(|_| has_outputs)
         .map(|ns| [Line::register(WATCHDOG_DIVIDER, DIVIDER), Line::register(WATCHDOG_TIME, time(ns))]);
     let objects = device.setup.startup.iter().map(|value| Line::object(place, value));
+
     watchdog.into_iter().flatten().chain(objects).collect()
 }
 
@@ -81,6 +82,7 @@ impl<'w, W: Wire> Preparation<'w, W> {
             self.wire.send(&sent[..length]);
             self.frames += 1;
             self.lost += 1;
+
             while let Some(received) = self.wire.receive(&mut reply, next) {
                 let reply = &reply[..received.min(LONGEST)];
                 if frame::purpose_of(reply) == Some(ASIDE) && frame::is_reply_to(reply, &sent[..length]) {
@@ -89,11 +91,13 @@ impl<'w, W: Wire> Preparation<'w, W> {
                     self.lost = 0;
                 }
             }
+
             self.wire.rest();
             if self.lost > MOST_LOST {
                 return Err(BusError::NoAnswer(self.lost));
             }
         }
+
         Ok(())
     }
 
@@ -103,15 +107,18 @@ impl<'w, W: Wire> Preparation<'w, W> {
         if let Some(station) = reference {
             writer.push(Command::Frmw, register(station, SYSTEM_TIME), 8);
         }
+
         let mut page = Page { writer: &mut writer, asked: &mut self.asked };
         for device in &mut self.devices {
             // The library begins with 1 behind this, and two mails of one counter running are one to a device.
             device.mail_counter = if matches!(device.mail_counter, 0 | 7) { 1 } else { device.mail_counter };
         }
+
         page.ask_for_own_transfers(&mut self.devices, &mut self.mails_from, self.cycle);
         for (place, device) in self.devices.iter().enumerate() {
             page.ask_on_its_way(place, device, reference);
         }
+
         let length = writer.finish();
         frame::number(&mut sent[..length], self.cycle as u16);
         length

@@ -146,6 +146,7 @@ mod tests {
         assert!(!setting.answer(wanted, &[], None) && !setting.answer(wanted, &[], None));
         assert_eq!(setting.phase, Phase::Switch);
         let late = 90_000_000_u64.to_le_bytes();
+
         assert!(!setting.answer(wanted, &[0, 3], Some(&late)));
         assert_eq!(setting.phase, Phase::Stop);
         setting = Setting { phase: Phase::Switch, start_ns: 90_500_000 };

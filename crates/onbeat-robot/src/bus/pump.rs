@@ -82,6 +82,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
                 self.on_its_way.clear();
                 return done.map_err(|error| self.failed(&format!("{error}")));
             }
+
             let sent = self.send_all()?;
             if self.on_its_way.is_empty() {
                 idle += u32::from(!sent);
@@ -110,6 +111,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
                 bytes[..length].copy_from_slice(&frame[..length]);
                 Ok(frame.len())
             });
+
             self.numbers.put_into(&mut bytes[..length]);
             if taken.is_ok() && !self.is_answered_here(&mut bytes[..length])? {
                 self.memory.see(&bytes[..length]);
@@ -118,8 +120,10 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
                 let until = self.wire.now().plus_ns(REPLY_WITHIN_NS);
                 self.on_its_way.push(OnItsWay { bytes, length, until, tries: 1, took_mail: false });
             }
+
             any = true;
         }
+
         Ok(any)
     }
 
@@ -130,9 +134,11 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             self.fetch(asked)?;
             way = self.eeproms.look(frame);
         }
+
         if way == Way::Answered {
             let _ = self.rx.receive_frame(frame);
         }
+
         Ok(way == Way::Answered)
     }
 
@@ -151,10 +157,12 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
                 self.eeproms.take(asked, &reply[..came], &mut waiting);
                 rest.drain(..count);
             }
+
             if waiting.is_empty() || self.wire.now() >= until {
                 break;
             }
         }
+
         self.eeproms.leave(&waiting);
         Ok(())
     }
@@ -171,10 +179,12 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
                     break;
                 }
             }
+
             let length = writer.finish();
             let came = self.exchange(&mut frame[..length], &mut reply[..])?;
             stations.extend(datagrams(&reply[..came]).map(|datagram| word(datagram.data, 0)));
         }
+
         Ok(stations)
     }
 
@@ -193,6 +203,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
                 }
                 self.take(&reply[..length.min(LONGEST)]);
             }
+
             self.wire.rest();
         }
         Err(BusError::NoAnswer(MOST_TRIES))
@@ -205,6 +216,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             Some(length) => self.take(&buffer[..length.min(LONGEST)]),
             None => self.send_again()?,
         }
+
         self.wire.rest();
         Ok(())
     }
@@ -216,6 +228,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         let emergency = emergency_in(reply, &self.numbers);
         let sent = &mut self.on_its_way[place];
         let empty = sent.took_mail && datagrams(reply).all(|datagram| datagram.counter == 0);
+
         if (emergency.is_some() || empty) && sent.tries < MOST_AGAIN {
             sent.took_mail = true;
             sent.until = self.wire.now().plus_ns(AGAIN_AFTER_NS);
@@ -230,6 +243,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             }));
             return;
         }
+
         self.on_its_way.swap_remove(place);
         // One that ethercrab does not take is as good as lost, and ethercrab says so in its own time.
         let _ = self.rx.receive_frame(reply);
@@ -243,6 +257,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             if sent.tries >= most {
                 return Err(BusError::NoAnswer(sent.tries));
             }
+
             sent.tries += 1;
             let wait_ns = if sent.took_mail { AGAIN_AFTER_NS } else { REPLY_WITHIN_NS };
             sent.until = now.plus_ns(wait_ns);
@@ -250,6 +265,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             self.again += 1;
             self.frames += 1;
         }
+
         Ok(())
     }
 }
@@ -260,10 +276,12 @@ fn is_reply(reply: &[u8], sent: &[u8]) -> bool {
     if !passed_on || reply.len() < 28 || reply[7..16] != sent[7..16] {
         return false;
     }
+
     let shape = |frame: &[u8]| -> Vec<(u8, u8, u16, u16)> {
         let of = |header: &[u8]| (header[0], header[1], word(header, 4), word(header, 6) & !0x4000);
         datagrams(frame).map(|datagram| of(datagram.header)).collect()
     };
+
     shape(reply) == shape(sent)
 }
 
@@ -274,6 +292,7 @@ fn emergency_in(reply: &[u8], numbers: &Numbers) -> Option<(u16, u16, u16)> {
         if !is_mail || datagram.counter == 0 {
             return None;
         }
+
         emergency_of_mail(datagram.data).map(|(code, register)| {
             let place = numbers.place_of(word(datagram.header, 2));
             (place.unwrap_or(NO_DEVICE), code, register)

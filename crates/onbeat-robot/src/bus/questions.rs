@@ -61,9 +61,11 @@ impl Page<'_, '_> {
         let Some((device, mailbox)) = device.and_then(|device| device.mailbox.map(|mailbox| (device, mailbox))) else {
             return transfer.end(Err(SdoFailure::NoMailbox));
         };
+
         if device.own_transfer().is_some() {
             return;
         }
+
         let station = device.known.station;
         self.ask_by_mail(transfer, (place, station, mailbox), &mut device.mail_counter, About::Sent);
         if transfer.turn() == Turn::Fetch {
@@ -86,10 +88,12 @@ impl Page<'_, '_> {
                 continue;
             };
             let bytes = usize::from(mailbox.to_bytes.max(mailbox.bytes));
+
             if taken > 0 && taken + bytes > MOST_MAIL {
                 *from = place;
                 return;
             }
+
             taken += bytes;
             transfer.wait(cycle);
             self.ask_by_mail(transfer, (place, station, mailbox), mail_counter, About::Told(place));
@@ -109,6 +113,7 @@ impl Page<'_, '_> {
                 if self.asked.len() == MOST_QUESTIONS {
                     return;
                 }
+
                 if let Some(at) = self.writer.push(Command::Fpwr, register(station, mailbox.to), length) {
                     *counter = *counter % 7 + 1;
                     transfer.write(self.writer.data_mut(at, length), *counter);
@@ -151,6 +156,7 @@ impl Page<'_, '_> {
         if self.asked.len() + 2 > MOST_QUESTIONS || !self.writer.has_room(bytes) {
             return;
         }
+
         let both = [(About::Way(place), Some(first)), (About::Second, second)];
         for (about, question) in both.into_iter().filter_map(|(about, question)| Some((about, question?))) {
             if let Some(at) =

@@ -52,6 +52,7 @@ mod tests {
                 before(about);
             }
         }));
+
         assert_eq!(caught(|| -> u8 { panic!("planted") }), Err("planted".to_owned()));
         assert_eq!(HEARD.load(Ordering::Relaxed), 0);
         assert_eq!(caught(|| 7), Ok(7));

@@ -160,11 +160,13 @@ impl Recovery {
             (OP, _) => Then::Done,
             _ => return Self::from(Step::Request(INIT | ERROR), cycle),
         };
+
         let step = match (known.mark, then) {
             (Some(_), _) => Step::Mark(then),
             (None, Then::Request(control)) => Step::Request(control),
             (None, Then::Done) => Step::Request(OP),
         };
+
         Self::from(step, cycle)
     }
 
@@ -262,6 +264,7 @@ impl Recovery {
             self.silent += 1;
             return if self.silent >= 3 { Progress::Silent } else { Progress::Going };
         }
+
         self.silent = 0;
         let next = match self.step {
             Step::Visit(mut visit) => {
@@ -301,12 +304,14 @@ impl Recovery {
             }
             Step::Mark(Then::Done) | Step::Done => Step::Done,
         };
+
         if next == Step::Done {
             return Progress::Arrived;
         }
         if next == self.step {
             return if cycle - self.since > PATIENCE { self.gave_up() } else { Progress::Going };
         }
+
         self.enter(next, known, cycle);
         Progress::Going
     }
@@ -350,6 +355,7 @@ impl Recovery {
         if data[0] & ERROR != 0 || state < PREOP {
             return Err(Progress::Refused(PREOP, word(data, 4)));
         }
+
         let Some(transfer) = self.transfer(known) else { return Ok(true) };
         match transfer.written() {
             None => Ok(false),

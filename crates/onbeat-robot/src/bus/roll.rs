@@ -59,9 +59,11 @@ impl Roll {
             self.before.clear();
             self.places = places;
         }
+
         if !self.is_wanted {
             return;
         }
+
         let from = self.stations.len();
         for place in from..places.min(from + ROLL) {
             let (command, address) = super::numbers::station_of(place as u16);
@@ -83,6 +85,7 @@ impl Roll {
         if self.places == 0 || self.stations.len() < self.places {
             return false;
         }
+
         let is_certain = self.stations == self.before;
         std::mem::swap(&mut self.stations, &mut self.before);
         self.stations.clear();
@@ -90,6 +93,7 @@ impl Roll {
         if is_certain {
             self.name_all(devices);
         }
+
         is_certain
     }
 
@@ -104,10 +108,12 @@ impl Roll {
             if self.before[at] == NO_ANSWER {
                 continue;
             }
+
             if who != NOBODY {
                 next = usize::from(who) + 1;
                 continue;
             }
+
             let behind = self.who[at + 1..].iter().find(|who| **who != NOBODY);
             let bound = behind.map_or(devices.len(), |&who| usize::from(who));
             let is_missed = next < bound;

@@ -111,6 +111,7 @@ pub fn scan<W: Wire>(wire: &mut W, on: &str, beside_running: bool) -> Result<Vec
             return Err(BusError::Running(Beside::Foreign(on.to_owned(), frames)));
         }
     }
+
     let devices = match scan.count() {
         Err(BusError::NoAnswer(_)) | Ok(0) => {
             return Err(scan.wire.trouble().map_or_else(
@@ -120,18 +121,22 @@ pub fn scan<W: Wire>(wire: &mut W, on: &str, beside_running: bool) -> Result<Vec
         }
         counted => counted?,
     };
+
     if usize::from(devices) > MOST_DEVICES {
         return Err(BusError::TooMany(devices.into()));
     }
+
     let mut found = Vec::new();
     let mut may_read = Vec::new();
     scan.read_registers(devices, |place, device, is_ours| {
         found.push(device);
         may_read.extend((is_ours && !beside_running).then(|| Eeprom { place, bytes: Vec::new() }));
     })?;
+
     for eeprom in scan.read_eeproms(may_read)? {
         found[usize::from(eeprom.place)].identity = eeprom.identity();
     }
+
     Ok(found)
 }
 
@@ -167,6 +172,7 @@ impl<W: Wire> Scan<'_, W> {
                 return Ok(placed);
             }
         }
+
         Err(BusError::NoAnswer(MOST_TRIES))
     }
 
@@ -176,6 +182,7 @@ impl<W: Wire> Scan<'_, W> {
             let reply = &self.reply[..received.min(LONGEST)];
             came = frame::purpose_of(reply) == Some(SCAN) && frame::is_reply_to(reply, &self.frame[..length]);
         }
+
         self.wire.rest();
         came
     }
@@ -206,10 +213,12 @@ impl<W: Wire> Scan<'_, W> {
                 has_clock: value(0, 0) & 0x04 != 0,
                 identity: None,
             };
+
             let answered = self.answer(placed[3], 2).is_some();
             let is_ours = answered && value(3, 0) & 0x0101 == 0;
             found(place, device, is_ours);
         }
+
         Ok(())
     }
 
@@ -221,10 +230,12 @@ impl<W: Wire> Scan<'_, W> {
             for some in reading.chunks_mut((LONGEST - 16) / (12 + SII_BYTES)) {
                 self.read_next(some)?;
             }
+
             let (more, over): (Vec<Eeprom>, Vec<Eeprom>) = reading.into_iter().partition(|eeprom| !eeprom.is_enough());
             done.extend(over);
             reading = more;
         }
+
         Ok(done)
     }
 
@@ -234,6 +245,7 @@ impl<W: Wire> Scan<'_, W> {
             let [low, high] = (eeprom.bytes.len() as u16 / 2).to_le_bytes();
             [READ[0], READ[1], low, high, 0, 0]
         };
+
         let requests: Vec<[u8; 6]> = some.iter().map(wanted).collect();
         let address = |eeprom: &Eeprom| register(position(eeprom.place), SII_CONTROL);
         let writes: Vec<Asked<'_>> =
@@ -255,6 +267,7 @@ impl<W: Wire> Scan<'_, W> {
                     _ => some[number].give_up(),
                 }
             }
+
             waiting = busy;
             if waiting.is_empty() {
                 break;
@@ -263,6 +276,7 @@ impl<W: Wire> Scan<'_, W> {
                 waiting.iter().for_each(|&number| some[number].give_up());
             }
         }
+
         Ok(())
     }
 }
@@ -292,6 +306,7 @@ impl Eeprom {
             if kind == END || (has_strings && has_general) {
                 return Some(&self.bytes[..at]);
             }
+
             has_strings |= kind == STRINGS;
             has_general |= kind == GENERAL;
             at += 4 + length;
@@ -306,6 +321,7 @@ impl Eeprom {
         let sii = self.known().and_then(|known| Sii::decode(known).ok());
         let name = sii.map(|sii| if sii.order.is_empty() { sii.name } else { sii.order }).unwrap_or_default();
         let serial = Some(long(28));
+
         Some(Identity { name, vendor: long(16), product: long(20), revision: long(24), serial })
     }
 }

@@ -163,6 +163,7 @@ impl Transfer {
             mail[8] = 0x40 | complete;
             return WITH_SIZE;
         }
+
         let size = self.value.len();
         if (1..=4).contains(&size) {
             mail[8] = 0x23 | ((4 - size) as u8) << 2 | complete;
@@ -170,6 +171,7 @@ impl Transfer {
             self.sent = size;
             return WITH_SIZE;
         }
+
         mail[8] = 0x21 | complete;
         mail[HEADERS..WITH_SIZE].copy_from_slice(&(size as u32).to_le_bytes());
         self.sent = size.min(mail.len() - WITH_SIZE);
@@ -183,6 +185,7 @@ impl Transfer {
             mail[8] = 0x60 | toggle;
             return WITH_SIZE;
         }
+
         let left = &self.value[self.done..];
         self.sent = left.len().min(mail.len() - IN_SEGMENT);
         let last = u8::from(self.sent == left.len());
@@ -190,6 +193,7 @@ impl Transfer {
         // A segment has seven bytes at least; those of the shortest that mean nothing are counted.
         let unused = 7usize.saturating_sub(self.sent);
         mail[8] = toggle | (unused as u8) << 1 | last;
+
         IN_SEGMENT + self.sent + unused
     }
 
@@ -198,16 +202,19 @@ impl Transfer {
         if self.turn != Turn::Fetch || mail.len() < WITH_SIZE || mail[5] & 0x0f != COE {
             return false;
         }
+
         let (service, command) = (word(mail, 6) >> 12, mail[8]);
         // A device that aborts says so with the service of a request.
         let is_abort = service == REQUEST >> 12 && command & 0xe0 == 0x80;
         if service != RESPONSE && !is_abort {
             return false;
         }
+
         let is_about_it = self.in_segments && command & 0xe0 != 0x80 || (word(mail, 9), mail[11]) == self.object();
         if !is_about_it {
             return false;
         }
+
         self.since = cycle;
         if command & 0xe0 == 0x80 {
             let code = [mail[12], mail[13], mail[14], mail[15]];
@@ -217,6 +224,7 @@ impl Transfer {
         } else {
             self.go_on(command);
         }
+
         true
     }
 
@@ -226,15 +234,18 @@ impl Transfer {
             let unused = if command & 1 != 0 { usize::from(command >> 2 & 3) } else { 0 };
             return self.keep(&mail[HEADERS..WITH_SIZE - unused], true);
         }
+
         if !self.in_segments {
             self.size = u32::from_le_bytes([mail[12], mail[13], mail[14], mail[15]]) as usize;
             if self.size > LONGEST {
                 return self.end(Err(SdoFailure::TooLong));
             }
+
             let bytes = &mail[WITH_SIZE..end.max(WITH_SIZE)];
             let bytes = &bytes[..bytes.len().min(self.size)];
             return self.keep(bytes, bytes.len() == self.size);
         }
+
         let unused = if end <= WITH_SIZE { usize::from(command >> 1 & 7) } else { 0 };
         let bytes = &mail[IN_SEGMENT..end.saturating_sub(unused).max(IN_SEGMENT)];
         self.toggle = !self.toggle;
@@ -245,6 +256,7 @@ impl Transfer {
         if self.value.len() + bytes.len() > LONGEST {
             return self.end(Err(SdoFailure::TooLong));
         }
+
         self.value.extend_from_slice(bytes);
         self.in_segments = true;
         self.turn = Turn::Send;

@@ -47,12 +47,14 @@ impl Silence {
         if !self.is_silent() {
             return None;
         }
+
         let late = if is_late { ANSWERS_LATE } else { 0 };
         let code = trouble.map_or(late, |trouble| trouble as u32);
         let is_news = match self.reported {
             None => true,
             Some(before) => code != 0 && code != before,
         };
+
         (is_news && self.limit.begins(cycle)).then(|| {
             self.reported = Some(code);
             Change::NoAnswer(code)

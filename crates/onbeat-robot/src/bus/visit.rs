@@ -129,6 +129,7 @@ impl Visit {
                 return (stop, Some(Question::write(station, STATION, &[0, 0])));
             }
         };
+
         (first, None)
     }
 
@@ -140,11 +141,13 @@ impl Visit {
             self.enter(Phase::Address, cycle);
             return if self.beginnings > MOST_BEGINNINGS { Met::Unread } else { Met::NotYet };
         }
+
         let next = match self.next(known, data) {
             Ok(Phase::Proven) => return Met::Known,
             Ok(next) => next,
             Err(met) => return met,
         };
+
         let passed = cycle.saturating_sub(self.since);
         match self.phase {
             _ if next != self.phase => self.enter(next, cycle),
@@ -152,6 +155,7 @@ impl Visit {
             Phase::Busy(_) if passed > EEPROM_PATIENCE => return Met::Unread,
             _ => {}
         }
+
         Met::NotYet
     }
 
@@ -183,6 +187,7 @@ impl Visit {
         if value != known.identity[number] {
             return self.other(Phase::Ask(number), number as u16 + 1, value);
         }
+
         match () {
             () if number + 1 < IDENTITY.len() => Phase::Ask(number + 1),
             () if known.alias != 0 => Phase::Alias,

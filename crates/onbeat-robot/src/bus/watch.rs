@@ -76,6 +76,7 @@ impl Watch {
             let has_equals = equals(&devices, place).next().is_some();
             devices[place].known.has_equals = has_equals;
         }
+
         Self {
             devices,
             reference,
@@ -132,11 +133,13 @@ impl Watch {
         if !answer.complete {
             return;
         }
+
         self.counted = answer.counted;
         let all = usize::from(answer.counted) == self.devices.len();
         if !all || answer.state & STATE_AND_ERROR != OP || answer.working_counter != expected {
             self.look = LOOK_FOR;
         }
+
         let is_unexplained =
             all && self.was_up && answer.working_counter != expected && self.in_op() == self.devices.len();
         self.unexplained = if is_unexplained { self.unexplained + 1 } else { 0 };
@@ -159,6 +162,7 @@ impl Watch {
         if !self.has_questions() {
             return None;
         }
+
         self.number = self.number.wrapping_add(1);
         let mut writer = Writer::new(&mut self.buffer[..], ASIDE);
         let mut page = Page { writer: &mut writer, asked: &mut self.asked };
@@ -169,6 +173,7 @@ impl Watch {
                 device.stage = Stage::OnItsWay(Recovery::in_state(&device.known, OP, cycle));
             }
         }
+
         page.ask_for_own_transfers(&mut self.devices, &mut self.mails_from, cycle);
         for (place, device) in self.devices.iter_mut().enumerate() {
             device.come_back(cycle);
@@ -180,17 +185,21 @@ impl Watch {
                     self.roll.want();
                 }
             }
+
             page.ask_on_its_way(place, device, reference);
         }
+
         self.roll.ask(&mut page, self.counted);
         if let Some(transfer) = &mut self.transfer {
             page.ask_for_transfer(transfer, &mut self.devices, cycle);
         }
+
         if self.look_at_mailboxes {
             for (place, device) in self.devices.iter_mut().enumerate() {
                 page.ask_for_mail(place, device);
             }
         }
+
         let states = self.look > 0 || self.devices.iter().any(|device| !matches!(device.stage, Stage::InOp));
         if states {
             let rest = self.devices.iter().enumerate().skip(self.first);
@@ -198,15 +207,18 @@ impl Watch {
             self.asks_last = unasked.is_none();
             self.first = unasked.map_or(0, |(place, _)| place);
         }
+
         self.look = self.look.saturating_sub(1);
         if self.look_at_clocks {
             for (place, device) in self.devices.iter().enumerate().filter(|(_, device)| device.known.has_clock) {
                 page.ask(About::Apart(place), Command::Fprd, register(device.known.station, TIME_DIFFERENCE), 4);
             }
         }
+
         if writer.is_empty() {
             return None;
         }
+
         self.length = writer.finish();
         frame::number(&mut self.buffer[..self.length], self.number);
         Some(&self.buffer[..self.length])
@@ -247,6 +259,7 @@ impl Watch {
         if self.asked.is_empty() || !frame::is_reply_to(reply, &self.buffer[..self.length]) {
             return false;
         }
+
         let asked = std::mem::take(&mut self.asked);
         for (number, Asked { about, at, length }) in asked.iter().copied().enumerate() {
             let data = &reply[at..at + length];
@@ -282,10 +295,12 @@ impl Watch {
                 About::Mail(place) => self.take_mail(place, (data, counter), notes),
             }
         }
+
         if self.roll.is_certain(&self.devices) {
             self.prove_places();
             self.find_silent(notes);
         }
+
         self.compare_with_counted();
         self.asked = asked;
         self.asked.clear();
@@ -298,12 +313,14 @@ impl Watch {
         if !std::mem::take(&mut self.asks_last) {
             return;
         }
+
         let not_asked = self.devices.iter().filter(|device| device.has_its_way()).count();
         let strangers = usize::from(self.counted) > self.answering + not_asked;
         let is_silent = |device: &Device| matches!(device.stage, Stage::Silent);
         if strangers && (!self.knows_surplus || self.devices.iter().any(is_silent)) {
             self.roll.want();
         }
+
         self.answering = 0;
     }
 
@@ -323,6 +340,7 @@ impl Watch {
             }
             return;
         }
+
         device.unanswered = 0;
         let before = device.al_status;
         let status = data[0] & STATE_AND_ERROR;
@@ -332,6 +350,7 @@ impl Watch {
             self.look = LOOK_FOR;
             return;
         }
+
         device.said = status;
         (device.al_status, device.al_code) = (status, word(data, 4));
         match device.stage {
@@ -387,6 +406,7 @@ impl Watch {
         if is_apart && !device.was_apart && self.was_up {
             notes.note(EventKind::ClockUnlocked, Some(place), (0, 0), apart);
         }
+
         device.was_apart = is_apart;
     }
 
@@ -398,6 +418,7 @@ impl Watch {
         if counter == 0 {
             return;
         }
+
         if let Some(transfer) = self.devices[place].own_transfer() {
             transfer.answer(mail, notes.cycle);
         } else if let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.device() == place) {
@@ -429,9 +450,11 @@ impl Watch {
                 Stranger::InPlaceOf(_) => {}
             }
         }
+
         if let Some(position) = surplus.filter(|_| !self.knows_surplus) {
             notes.note(EventKind::SurplusDevice, None, (0, position), u32::from(self.counted));
         }
+
         self.knows_surplus = surplus.is_some();
     }
 }

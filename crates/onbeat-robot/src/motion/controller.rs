@@ -115,6 +115,7 @@ impl MotionController {
         for (joint, status) in self.joints.iter_mut().zip(&mut self.status.all) {
             joint.read(inputs, status);
         }
+
         self.look(now);
         self.reset_if_asked(now);
         self.go_on(now);
@@ -124,6 +125,7 @@ impl MotionController {
                 joint.write(outputs, status);
             }
         }
+
         self.status.misses = self.ladder.misses();
         self.status.counts.events_lost = self.events.lost;
     }
@@ -143,11 +145,13 @@ impl MotionController {
         (self.status.release_ns, self.status.cycle) = (cycle.release_ns, cycle.cycle);
         let counts = &mut self.status.counts;
         counts.cycles += 1;
+
         if !is_waiting {
             counts.skipped += skipped;
             counts.stale += u64::from(!is_fresh);
             self.ladder.take(misses);
         }
+
         self.tell_rung(StopReason::Misses, NO_JOINT);
         Now { passed_ns, passed_s: passed_ns as f64 * 1e-9, misses, is_fresh, is_up: cycle.in_op >= cycle.devices }
     }
@@ -158,12 +162,14 @@ impl MotionController {
         if old == new {
             return;
         }
+
         self.status.rung = new;
         if new != Rung::SafeStop {
             (self.status.stopped_by, self.status.stopped_joint) = (StopReason::None, NO_JOINT);
             self.events.add(RobotEventKind::RungChanged, NO_JOINT, (old as u16, new as u16), misses);
             return;
         }
+
         (self.status.stopped_by, self.status.stopped_joint) = (why, joint);
         self.status.counts.safe_stops += 1;
         let of_joint = self.status.joints().get(usize::from(joint)).map(|joint| joint.reason as u32);
@@ -189,6 +195,7 @@ impl MotionController {
             if !now.is_fresh {
                 continue;
             }
+
             let was_enabling = matches!(joint.stage, Stage::Enabling { .. });
             let why = joint.look(status, self.now_ns, (now.passed_ns, self.settings.following_ns));
             if was_enabling && joint.stage == Stage::Enabled {
@@ -197,6 +204,7 @@ impl MotionController {
                     self.events.add(RobotEventKind::JointBack, number as u16, (0, 0), 0);
                 }
             }
+
             if let Some(why) = why {
                 self.take_down(number, why);
             }
@@ -209,6 +217,7 @@ impl MotionController {
             Reason::FollowingError => Stage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why },
             _ => Stage::Down,
         };
+
         status.reason = why;
         self.status.counts.joints_down += 1;
         self.events.add(RobotEventKind::JointDown, number as u16, (0, status.statusword), why as u32);
@@ -221,6 +230,7 @@ impl MotionController {
         if !std::mem::take(&mut self.reset_asked) {
             return;
         }
+
         let is_down = |joint: &Joint| joint.stage == Stage::Down;
         let done = match self.status.phase {
             Phase::AtRest if self.status.rung == Rung::SafeStop && !self.stop_asked => {
@@ -229,16 +239,19 @@ impl MotionController {
             Phase::Enabling | Phase::Running => self.joints.iter().any(is_down),
             _ => false,
         };
+
         if !done {
             self.events.add(RobotEventKind::ResetRefused, NO_JOINT, (0, 0), self.ladder.misses());
             return;
         }
+
         let is_whole = self.status.phase == Phase::AtRest;
         for (joint, status) in self.joints.iter_mut().zip(&mut self.status.all) {
             if is_whole || is_down(joint) {
                 (joint.stage, status.reason) = (Stage::Idle, Reason::None);
             }
         }
+
         self.events.add(RobotEventKind::ResetDone, NO_JOINT, (0, 0), 0);
         self.tell_rung(StopReason::None, NO_JOINT);
         if is_whole {
@@ -290,6 +303,7 @@ impl MotionController {
             if joint.stage != Stage::Idle {
                 continue;
             }
+
             // A drive that holds its joint already must not let it fall while it waits.
             let holds = status.state == JointState::OperationEnabled;
             if room > 0 || holds {
@@ -306,6 +320,7 @@ impl MotionController {
             joint.ramp = 0.0;
             (self.homes[number], self.played[number], self.wanted[number]) = (stands, stands, stands);
         }
+
         (self.status.time_ns, self.status.speed, self.unasked_s) = (0, 1.0, 0.0);
         (self.fade, self.braking) = (1.0, false);
         self.enter(Phase::Running);
@@ -319,6 +334,7 @@ impl MotionController {
                 joint.stage = Stage::Off;
             }
         }
+
         self.enter(Phase::Stopping);
     }
 
@@ -341,9 +357,11 @@ impl MotionController {
             Phase::Stopping => !self.braking,
             _ => false,
         };
+
         if plays {
             self.pass_time(now);
         }
+
         // In a missed cycle what was wanted last stays wanted; time has gone on all the same.
         let asks = plays && now.misses == 0;
         if asks {
@@ -352,21 +370,25 @@ impl MotionController {
         } else {
             self.trajectory.pass_by(&self.status);
         }
+
         let (fade, share) = (smooth(self.fade), if self.trajectory.is_timeless() { self.status.speed } else { 1.0 });
         for (number, joint) in self.joints.iter_mut().enumerate().filter(|(_, joint)| joint.stage == Stage::Enabled) {
             if self.braking {
                 joint.set_point.brake();
                 continue;
             }
+
             let before = self.wanted[number];
             let wanted = joint.start + smooth(joint.ramp) * fade * (self.played[number] - joint.start);
             let is_asked = asks && wanted.is_finite();
             if is_asked {
                 self.wanted[number] = wanted;
             }
+
             let pace = if is_asked && self.unasked_s > 0.0 { (wanted - before) / self.unasked_s } else { 0.0 };
             joint.set_point.follow(self.wanted[number], pace, share);
         }
+
         if asks {
             self.unasked_s = 0.0;
         }
@@ -379,6 +401,7 @@ impl MotionController {
         self.status.time_ns += (now.passed_ns as f64 * self.status.speed).round() as u64;
         self.unasked_s += now.passed_s;
         let grown = self.share_of_soft_start(now);
+
         for joint in &mut self.joints {
             joint.ramp = (joint.ramp + grown).min(1.0);
         }
@@ -404,11 +427,13 @@ impl MotionController {
                 return;
             }
         };
+
         match (self.goal_is_old, is_old) {
             (Some(false), true) => self.events.add(RobotEventKind::GoalOld, NO_JOINT, (0, 0), 0),
             (Some(true), false) => self.events.add(RobotEventKind::GoalBack, NO_JOINT, (0, 0), 0),
             _ => {}
         }
+
         // Before the first goal nothing has become old.
         if !is_old || self.goal_is_old.is_some() {
             self.goal_is_old = Some(is_old);

@@ -340,6 +340,7 @@ impl Robot {
                 return Err(RobotError::FitsNothing(table.pattern.clone()));
             }
         }
+
         for (place, device) in drives() {
             let tables: Vec<&JointTable> =
                 file.joints.iter().filter(|table| fits(&table.pattern, &device.name)).collect();
@@ -347,6 +348,7 @@ impl Robot {
                 joints.push(joint(place, device, &tables, period_ns)?);
             }
         }
+
         match joints.len() {
             0 => Err(RobotError::NoJoints(layout.name.clone())),
             1..=MOST_JOINTS => Ok(Self { name: layout.name.clone(), joints, settings }),
@@ -392,6 +394,7 @@ fn joint(
         acceleration: last(tables, |table| table.acceleration_rad_s2).unwrap_or(usual.acceleration),
         jerk: last(tables, |table| table.jerk_rad_s3),
     };
+
     let following_rad = last(tables, |table| table.following_rad).unwrap_or(0.2);
     let sine = Wave {
         hertz: last(tables, |table| table.frequency_hz).unwrap_or(0.5),
@@ -399,6 +402,7 @@ fn joint(
         swing: last(tables, |table| table.amplitude_rad).unwrap_or(0.1),
         lift: 0.0,
     };
+
     let at = format!("joint \"{}\"", device.name);
     let above = |number: f64| number > 0.0 && number.is_finite();
     let counts = |rad: f64| rad.is_finite() && ((rad - zero_rad) * increments_per_rad).abs() <= f64::from(i32::MAX);
@@ -473,9 +477,11 @@ fn settings(table: RobotTable, period_ns: u64) -> Result<Settings, RobotError> {
         ("soft_start_ms", table.soft_start_ms),
         ("following_ms", table.following_ms),
     ];
+
     for (key, value) in times {
         check("[robot]", key, value, (0.0..=1e9).contains(&value), "0 to 1000000000")?;
     }
+
     check("[robot]", "enable_at_once", table.enable_at_once as f64, table.enable_at_once > 0, "1 or more")?;
     let goal = table.goal;
     check("[robot.goal]", "age_ms", goal.age_ms, (0.0..=1e9).contains(&goal.age_ms), "0 to 1000000000")?;

@@ -137,6 +137,7 @@ impl GoalFollower {
                 true if is_old => GoalAnswer::TooOld,
                 true => GoalAnswer::Taken,
             };
+
             self.source.told(record.number, answer);
             match answer {
                 GoalAnswer::Refused => return Taken::Refused,
@@ -144,6 +145,7 @@ impl GoalFollower {
                 GoalAnswer::Taken => (self.taken, self.has_taken, self.is_led, is_new) = (record, true, true, true),
             }
         }
+
         let age_ns = now_ns.saturating_sub(self.taken.at_ns);
         if !self.has_taken || age_ns > self.longest_age_ns {
             let is_long = self.lost_after_ns.is_some_and(|lost_ns| age_ns > lost_ns);
@@ -151,12 +153,14 @@ impl GoalFollower {
             self.is_led &= !is_lost;
             return if is_lost { Taken::Lost } else { Taken::Old };
         }
+
         for (joint, position) in self.taken.meant() {
             // A record may mean joints that this robot does not have.
             if let Some(wanted) = wanted.get_mut(joint) {
                 *wanted = position;
             }
         }
+
         Taken::Young { new: is_new }
     }
 
@@ -187,6 +191,7 @@ impl GoalPlace {
                 self.taken.set(joint, *position);
             }
         }
+
         loop {
             match self.latest.try_lock() {
                 Ok(mut place) => {

@@ -74,6 +74,7 @@ impl Joint {
         if let Some(at) = places.velocity {
             status.velocity_rad_s = f64::from(i32::from_le_bytes(bytes(inputs, at))) / self.setting.increments_per_rad;
         }
+
         if let Some(at) = places.torque {
             status.torque_permille = i16::from_le_bytes(bytes(inputs, at));
         }
@@ -128,17 +129,20 @@ impl Joint {
             Stage::Leaving { .. } => Aim::QuickStop,
             Stage::Idle | Stage::Off | Stage::Down => Aim::Off,
         };
+
         self.target = match self.stage {
             Stage::Enabled => self.increments(self.set_point.position()),
             Stage::Leaving { .. } => self.target,
             _ => self.position,
         };
+
         let places = self.setting.places;
         put(outputs, places.controlword, self.power.controlword(status.state, aim).to_le_bytes());
         put(outputs, places.target, self.target.to_le_bytes());
         if let Some(at) = places.mode {
             put(outputs, at, [CSP]);
         }
+
         let is_enabled = self.stage == Stage::Enabled;
         status.target_rad = if is_enabled { self.set_point.position() } else { self.radians(self.target) };
         status.following_rad = if is_enabled { status.target_rad - status.actual_rad } else { 0.0 };

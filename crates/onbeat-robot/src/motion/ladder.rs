@@ -92,12 +92,14 @@ impl Ladder {
             // More than this would only make it longer until a reset is possible.
             self.misses = self.misses.saturating_add(misses).min(self.thresholds.stop_at);
         }
+
         if misses == 0 && self.misses > 0 {
             self.good_in_a_row += 1;
             if self.good_in_a_row == self.thresholds.forget {
                 (self.misses, self.good_in_a_row) = (self.misses - 1, 0);
             }
         }
+
         self.stopped |= self.misses >= self.thresholds.stop_at;
         self.degraded = self.misses >= self.thresholds.degrade_at || (self.degraded && self.misses > 0);
         self.rung = match (self.stopped, self.degraded) {
@@ -106,6 +108,7 @@ impl Ladder {
             _ if misses > 0 => Rung::Hold,
             _ => Rung::Run,
         };
+
         self.rung
     }
 

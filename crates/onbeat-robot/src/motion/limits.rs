@@ -118,6 +118,7 @@ impl SetPoint {
             velocity: velocity != wanted && velocity.abs() == most,
             acceleration: velocity != wanted && (velocity == slowest || velocity == fastest),
         };
+
         let before = self.position;
         self.position = (before + velocity * self.period_s).clamp(low, high);
         self.velocity = if velocity == 0.0 { 0.0 } else { (self.position - before) / self.period_s };
@@ -166,6 +167,7 @@ impl Average {
             (self.level, self.mean) = (1, position);
             return;
         }
+
         let parts = (position * PARTS) as i64;
         let newest = self.last[(self.next + self.last.len() - 1) % self.last.len()];
         self.level = if parts == newest { (self.level + 1).min(self.last.len()) } else { 0 };
@@ -207,6 +209,7 @@ mod tests {
             }
             positions.push(set_point.position());
         }
+
         let [low, high] = [limits.low.min(start), limits.high.max(start)];
         for four in positions.windows(4) {
             let velocity = [1, 2, 3].map(|k| (four[k] - four[k - 1]) / PERIOD_S);
@@ -221,6 +224,7 @@ mod tests {
                 );
             }
         }
+
         positions
     }
 

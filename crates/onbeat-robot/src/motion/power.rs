@@ -119,11 +119,13 @@ mod tests {
             (0x000f, JointState::FaultReaction),
             (0x0008, JointState::Fault),
         ];
+
         for (statusword, state) in told {
             for others in [0x0000, 0x0010, 0x0080, 0x1690, 0xff90] {
                 assert_eq!(JointState::of(statusword | others), state, "{:#06x}", statusword | others);
             }
         }
+
         // Bit 5 has no meaning in these.
         assert_eq!(JointState::of(0x0060), JointState::SwitchOnDisabled);
         assert_eq!(JointState::of(0x0028), JointState::Fault);

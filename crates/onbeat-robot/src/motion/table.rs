@@ -30,20 +30,24 @@ impl Table {
             slopes: Vec::new(),
             at_end: robot.settings.csv.at_end,
         };
+
         let mut last = line;
         for (line, text) in lines {
             table.add(line, text, robot)?;
             last = line;
         }
+
         if table.times.len() < 2 {
             return Err(TrajectoryError::NoSamples { lines: 1 + table.times.len() });
         }
+
         table.close(last, robot)?;
         let begins = table.times[0];
         table.times.iter_mut().for_each(|time| *time -= begins);
         if robot.settings.csv.interpolation == Interpolation::Cubic {
             table.slopes = table.find_slopes();
         }
+
         Ok(table)
     }
 
@@ -53,17 +57,20 @@ impl Table {
         if fields.len() != wanted {
             return Err(TrajectoryError::Columns { line, found: fields.len(), wanted });
         }
+
         let mut numbers = Vec::with_capacity(wanted);
         for (place, field) in fields.iter().enumerate() {
             let number = field.parse().ok().filter(|number: &f64| number.is_finite());
             let refused = || TrajectoryError::NoNumber { line, column: place + 1, found: (*field).to_owned() };
             numbers.push(number.ok_or_else(refused)?);
         }
+
         let time = numbers[0];
         let before = self.times.last().copied();
         if let Some(before) = before.filter(|&before| time <= before) {
             return Err(TrajectoryError::NotLater { line, found: time, before });
         }
+
         for (place, (&joint, &found)) in self.joints.iter().zip(&numbers[1..]).enumerate() {
             let column = place + 2;
             let (joint, limits) = (robot.joints[joint].name.clone(), robot.joints[joint].limits);
@@ -71,12 +78,14 @@ impl Table {
                 let (low, high) = (limits.low, limits.high);
                 return Err(TrajectoryError::Outside { line, column, joint, found, low, high });
             }
+
             let Some(before) = before else { continue };
             let velocity = (found - self.values[self.values.len() - self.joints.len() + place]).abs() / (time - before);
             if velocity > limits.velocity {
                 return Err(TrajectoryError::Faster { line, column, joint, found: velocity, limit: limits.velocity });
             }
         }
+
         self.times.push(time);
         self.values.extend_from_slice(&numbers[1..]);
         Ok(())
@@ -92,6 +101,7 @@ impl Table {
                 return Err(TrajectoryError::Open { line, column: place + 2, joint, begins, ends });
             }
         }
+
         Ok(())
     }
 
@@ -106,6 +116,7 @@ impl Table {
             let way = self.value(line + 1, column) - self.value(line, column);
             (self.times[line + 1] - self.times[line], way / (self.times[line + 1] - self.times[line]))
         };
+
         let mut slopes = Vec::with_capacity(self.values.len());
         for line in 0..=last {
             for column in 0..self.joints.len() {
@@ -114,6 +125,7 @@ impl Table {
                     slopes.push(0.0);
                     continue;
                 }
+
                 let (before, after) = if is_end { (last - 1, 0) } else { (line - 1, line) };
                 let ((long_before, before), (long_after, after)) = (chord(before, column), chord(after, column));
                 let (w_before, w_after) = (long_before + 2.0 * long_after, 2.0 * long_before + long_after);
@@ -122,6 +134,7 @@ impl Table {
                 slopes.push(if turns { 0.0 } else { mean });
             }
         }
+
         slopes
     }
 
@@ -133,6 +146,7 @@ impl Table {
         let line = self.times.partition_point(|&begins| begins <= time).clamp(1, last) - 1;
         let long = self.times[line + 1] - self.times[line];
         let share = (time - self.times[line]) / long;
+
         for (column, &joint) in self.joints.iter().enumerate() {
             let (from, to) = (self.value(line, column), self.value(line + 1, column));
             wanted[joint] = if self.slopes.is_empty() {
@@ -158,11 +172,13 @@ fn columns(line: usize, header: &str, robot: &Robot) -> Result<Vec<usize>, Traje
     if first != "time" {
         return Err(TrajectoryError::NoTime { line, found: first.to_owned() });
     }
+
     let mut joints = Vec::new();
     for (place, name) in names.enumerate() {
         let joint = robot.joints.iter().position(|joint| joint.name == name).filter(|joint| !joints.contains(joint));
         let refused = || TrajectoryError::NoJoint { line, column: place + 2, found: name.to_owned() };
         joints.push(joint.ok_or_else(refused)?);
     }
+
     Ok(joints)
 }

@@ -38,6 +38,7 @@ fn exchange<W: Wire>(
     } else {
         (bus.cycle(cycle.release, cycle.dt_ns(), controller), false)
     };
+
     cycle.steer(bus.steering_ns());
     (seen, is_at_rest)
 }
@@ -175,6 +176,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
             self.round_trips.sum_ns += u64::from(cycle.round_trip_ns);
             self.round_trips.most_ns = self.round_trips.most_ns.max(cycle.round_trip_ns);
         }
+
         let Self { bus, controller, outlets, serving, .. } = self;
         while let Some(event) = controller.next_event() {
             outlets.robot.push(event);
@@ -182,6 +184,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
                 serving.tell(&controller.on_bus(&event));
             }
         }
+
         // A full outlet counts what it loses.
         let mut keep = |event| {
             outlets.bus.push(event);
@@ -197,6 +200,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
                 }
             }
         }
+
         self.until_shown -= 1;
         if self.until_shown == 0 || self.controller.status().phase == RobotPhase::AtRest {
             self.until_shown = self.show_every;
@@ -208,10 +212,12 @@ impl<'r, W: Wire> RobotTask<'r, W> {
                 no_answer_ns: self.bus.silent_ns().unwrap_or_default(),
                 ..Seen::default()
             };
+
             let devices = usize::from(cycle.devices).min(MOST_DEVICES);
             for (place, shown) in seen.al_status[..devices].iter_mut().enumerate() {
                 *shown = self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
             }
+
             self.outlets.seen.push(seen);
         }
     }
@@ -222,6 +228,7 @@ impl<W: Wire> Task for RobotTask<'_, W> {
         if self.orders.reset.swap(false, Ordering::Relaxed) {
             self.controller.reset();
         }
+
         let is_stopping = self.orders.stop.load(Ordering::Relaxed);
         let (seen, is_at_rest) = exchange(&mut self.bus, &mut self.controller, cycle, is_stopping);
         let took_ns = Monotonic.now().ns_since(cycle.start);
@@ -230,6 +237,7 @@ impl<W: Wire> Task for RobotTask<'_, W> {
         while self.work_ns > 0 && Monotonic.now() < until {
             core::hint::spin_loop();
         }
+
         if is_at_rest { Flow::Stop } else { Flow::Continue }
     }
 }
@@ -248,6 +256,7 @@ pub fn run_for<W: Wire>(
         let (_, is_at_rest) = exchange(bus, controller, cycle, cycle.index >= cycles);
         if is_at_rest { Flow::Stop } else { Flow::Continue }
     };
+
     let plan = Plan {
         period_ns: period_ns.max(1),
         first_release: Phase::AvoidTick.first_release(Monotonic.now(), period_ns.max(1), tick()),
@@ -256,6 +265,7 @@ pub fn run_for<W: Wire>(
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
+
     // Samples are for recorders; nobody reads these.
     let mut slots = [Slot::empty()];
     let Ok(mut ring) = onbeat_rt::ring::Ring::over(&mut slots) else { unreachable!("one is a power of two") };

@@ -147,6 +147,7 @@ impl RobotView {
                 at: joint.at,
             })
         };
+
         let device = |(place, device): (usize, &onbeat_ethercat::layout::DeviceLayout)| {
             let al = al_status.get(place).copied().filter(|(state, _)| *state != 0);
             DeviceView {
@@ -157,6 +158,7 @@ impl RobotView {
                 joint: joint(place),
             }
         };
+
         Self {
             name: robot.name.clone(),
             phase: status.phase,

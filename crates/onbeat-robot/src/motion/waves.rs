@@ -49,6 +49,7 @@ fn of_gait(joint: &JointSetting, robot: &Robot) -> Option<Wave> {
     } else {
         return None;
     };
+
     let wave = |swing, lift, phase| Wave { hertz: gait.steps_hz / 2.0, phase: side + phase, swing, lift };
     let has = |word: &str| name.contains(word);
     let is_pitch = !has("roll") && !has("yaw");
@@ -83,6 +84,7 @@ pub(crate) fn gait(robot: &Robot) -> Result<Vec<Wave>, TrajectoryError> {
             return Err(TrajectoryError::NoPart { part });
         }
     }
+
     checked(robot, "gait", waves.into_iter().map(Option::unwrap_or_default).collect())
 }
 

@@ -149,6 +149,7 @@ pub(super) fn open(
     if controller.is_some() {
         image.keep_outputs().map_err(BusProbeError::from)?;
     }
+
     let (controller, serving, attending) = served::serve(image, controller);
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
     rig.serving = Some(serving);
@@ -173,6 +174,7 @@ pub fn parts_of_cell(setting: &Setting, make: Makes) -> Result<(Parts, Grant), P
         "bus",
         format!("{devices} simulated SubDevices exchange process data in each cycle; {}", rig.wire),
     );
+
     Ok((parts(rig), said))
 }
 
@@ -204,6 +206,7 @@ pub(super) fn described(given: &Given) -> Result<Description, ProbeError> {
         None | Some("humanoid") => Description::from_toml(Segment::HUMANOID),
         Some(path) => Description::from_file(Path::new(path)),
     };
+
     let description = description.map_err(BusProbeError::from)?;
     Ok(if given.has(DEVICE_DELAY.name) {
         description.with_device_delay(given.time_ns(DEVICE_DELAY.name))
@@ -238,21 +241,25 @@ impl Wanted {
             let us = |ns: u64| ns as f64 / 1e3;
             return Err(BusProbeError::DeviceDelay { delay_us: us(delay_ns), period_us: us(setting.period_ns) }.into());
         }
+
         let mode = if is_same_cycle(given) {
             Mode::SameCycle { reply_within_ns: setting.period_ns / 2 }
         } else {
             Mode::Pipelined
         };
+
         let cable = match given.word(WIRE.name) {
             Some("interfaces") => Cable::Interfaces,
             Some("socket") => Cable::Socket,
             _ => Cable::Any,
         };
+
         let follow_clock = given.word(CLOCK.name) == Some("reference");
         if follow_clock && setting.wait.is_relative() {
             let why = "with --wait relative there is no grid that could follow a clock";
             return Err(ProbeError::NoMeaning { option: "--clock reference", why });
         }
+
         Ok(Self {
             description,
             interface: given.name(INTERFACE.name).map(str::to_owned),
@@ -323,10 +330,12 @@ impl Rig {
                     running = Some((devices, words));
                     Ok::<_, ProbeError>(Packets::on(end).spinning_ns(wanted.spin_ns))
                 })?;
+
                 let (devices, words) = running.unzip();
                 (bus, devices, words.unwrap_or_default())
             }
         };
+
         Ok(Self {
             bus,
             controller,
@@ -356,6 +365,7 @@ impl Body for OnBus {
             let controller = make();
             rig.controller = controller;
         }
+
         let mut cycles = Cycles { rig: &mut rig, reference: None, is_up: false };
         onbeat_rt::cycle::run(&Monotonic, plan, &mut cycles, hot, stop)
     }
@@ -389,9 +399,11 @@ impl Cycles<'_> {
             }
             None => (0..EVENTS_PER_CYCLE).map_while(|_| bus.next_event()).for_each(&mut keep),
         }
+
         while let Some(event) = controller.take_event() {
             keep(event);
         }
+
         outbox.iter_mut().for_each(Outbox::hand_over);
         self.is_up |= seen.in_op == seen.devices;
     }
@@ -407,12 +419,14 @@ impl Task for Cycles<'_> {
         if *is_same_cycle && seen.round_trip_ns > 0 {
             cycle.note(seen.round_trip_ns);
         }
+
         if seen.reference_ns > 0 {
             let before = self.reference.replace((cycle.index, seen.reference_ns));
             let before = before.filter(|(index, _)| index + 1 == cycle.index);
             let interval_ns = before.map_or(0, |(_, before_ns)| seen.reference_ns.saturating_sub(before_ns));
             cycle.note_too(u32::try_from(interval_ns).unwrap_or(u32::MAX));
         }
+
         self.tell(cycle, &seen);
         Flow::Continue
     }
@@ -461,6 +475,7 @@ impl Beside for AfterBus {
         if !is_of_bench {
             sentences.push(std::mem::take(wire));
         }
+
         // Many cells say only what is out of the ordinary.
         if !is_of_bench || counts.answered * TOLD_BELOW.1 < counts.cycles * TOLD_BELOW.0 {
             sentences.push(format!(
@@ -477,21 +492,25 @@ impl Beside for AfterBus {
                 counts.unknown
             ));
         }
+
         if counts.foreign > 0 {
             sentences.push(format!(
                 "another MainDevice uses the same interface, {} of its frames came back here; end one of the two",
                 counts.foreign
             ));
         }
+
         if let Some(ns) = bus.silent_ns() {
             let trouble = bus.wire().trouble();
             let why =
                 trouble.map_or_else(String::new, |trouble| format!(": the network interface {}", trouble.words()));
             sentences.push(format!("nothing came back for the last {:.1} s{why}", ns as f64 / 1e9));
         }
+
         if !*was_up {
             sentences.push("not all SubDevices reached OP".to_owned());
         }
+
         let with_pulses = bus.layout().devices.iter().filter(|device| device.setup.sync0.is_some()).count();
         if with_pulses > 0 && !*follows_clock {
             sentences.push(format!(
@@ -499,6 +518,7 @@ impl Beside for AfterBus {
                  them together"
             ));
         }
+
         bus.take_down();
         sentences
     }

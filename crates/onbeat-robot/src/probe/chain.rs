@@ -73,6 +73,7 @@ pub const CHAIN: Description = Description {
         if given.word(WITH.name) == Some("bus") {
             return reaction::open(setting, given, given.count(COUNT.name));
         }
+
         let marks = CommandMarks::default();
         let inbox = Inbox::default();
         let place = given.place(OUTPUT.name).unwrap_or(&Place::Pipe);
@@ -94,6 +95,7 @@ pub const CHAIN: Description = Description {
             written,
             work_ns,
         };
+
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
             figures: Box::new(Links { is_seen, every_ns: commands.every_ns() }),
@@ -125,6 +127,7 @@ impl Task for Obey {
             Some(left) => self.cold_cycles = left,
             None => self.inbox.open(),
         }
+
         // A cycle reads its inputs when it starts, and writes its output when it has worked.
         work(cycle.start, self.work_ns);
         // One that was issued after this cycle's start belongs to the next.
@@ -138,6 +141,7 @@ impl Task for Obey {
             let waited_ns = cycle.start.as_ns() - at_ns;
             cycle.note(u32::try_from(waited_ns).unwrap_or(u32::MAX).max(1));
         }
+
         Flow::Continue
     }
 }
@@ -161,6 +165,7 @@ impl Figures for Links {
         if waited_ns == 0 {
             return;
         }
+
         count(Series::Pickup, waited_ns);
         if !self.is_seen {
             // Commands that this one came before have had no effect of their own: until this one's, at least.

@@ -88,6 +88,7 @@ impl Devices {
             }
             Serving { interface: of_devices, link, world }.until(&over, &count);
         };
+
         let thread = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
         let thread = thread.map_err(|source| ProbeError::Thread { what: Self::NAME, source })?;
         Ok((Self { stop, frames, thread: Some(thread) }, of_bus, words))
@@ -115,6 +116,7 @@ fn connect(cable: Cable) -> Result<((Interface, Interface), String), ProbeError>
     if cable == Cable::Socket {
         return Ok((Interface::pair().map_err(wire)?, over_a_socket.to_owned()));
     }
+
     match private_cable() {
         Ok(ends) => {
             Ok((ends, "frames went through two network interfaces (veth) in a namespace of their own".to_owned()))
@@ -147,9 +149,11 @@ impl<W: World> Serving<W> {
                 // The other end is gone, and with it everybody who could ask.
                 Err(_) => break,
             }
+
             while let Some((_, length)) = self.link.receive_early(clock.now(), AT_ONCE_NS, &mut buffer) {
                 self.interface.send(&buffer[..length]);
             }
+
             self.link.advance(clock.now());
             self.world.look(&mut self.link, clock.now());
         }

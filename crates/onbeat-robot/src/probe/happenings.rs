@@ -59,6 +59,7 @@ impl Outbox {
         if self.waiting.is_empty() {
             return;
         }
+
         let Ok(mut between) = self.between.try_lock() else { return };
         if between.events.is_empty() {
             swap(&mut between.events, &mut self.waiting);
@@ -77,6 +78,7 @@ impl Inbox {
             }
             Err(_) => return,
         };
+
         recorder.lose_events(lost);
         for event in self.taken.drain(..) {
             let name = self.names.get(usize::from(event.device)).map_or("", String::as_str);
@@ -106,12 +108,14 @@ mod tests {
             let _held = inbox.between.lock().unwrap();
             outbox.hand_over();
         }
+
         assert_eq!(cycles(&inbox), [] as [u64; 0], "the loop does not wait");
         outbox.put(event(2));
         outbox.hand_over();
         assert_eq!(cycles(&inbox), [1, 2]);
         outbox.put(event(3));
         outbox.hand_over();
+
         assert_eq!(cycles(&inbox), [1, 2], "what was not taken yet is not overtaken");
         inbox.between.lock().unwrap().events.clear();
         outbox.hand_over();

@@ -88,6 +88,7 @@ impl Measured {
                 cycles(self.sum_ns as f64 / n as f64)
             ),
         };
+
         sentences.push(match &self.prediction {
             Some(prediction) => {
                 let (least, most) = prediction.cycles();
@@ -102,6 +103,7 @@ impl Measured {
             }
             None => format!("not predicted, because pulses or a vendor's file say when the devices have their cycles; {measured}, in cycles"),
         });
+
         if self.given_up > 0 {
             let all = self.count + self.given_up;
             sentences.push(format!(
@@ -110,6 +112,7 @@ impl Measured {
                 100.0 * self.given_up as f64 / all as f64
             ));
         }
+
         sentences
     }
 }
@@ -156,6 +159,7 @@ mod tests {
         [3_050_000, 3_550_000, 4_060_000, 5_100_000].into_iter().for_each(|ns| measured.add(ns));
         measured.given_up = 1;
         let words = measured.words();
+
         assert!(words[0].contains("500 us: 3.00 to 4.00 cycles, 3.50 on average"), "{words:?}");
         assert!(words[0].contains("measured: 3.05 to 5.10, 3.94 on average of 4, and 75.0 % within"), "{words:?}");
         assert!(words[1].starts_with("nothing followed 1 of 5 changes (20.000 %)"), "{words:?}");

@@ -60,6 +60,7 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
         let (input, output) = (layout.devices[sensor].inputs.start, layout.devices[sensor].outputs.start);
         (Box::new(Mirror { input, output }), layout.devices[sensor].name.clone())
     };
+
     let sensor = layout.devices[sensor].name.clone();
     let prediction = Prediction::of(&description, (&sensor, &actor), bus::is_same_cycle(given), setting.period_ns);
     let way = if has_drive {
@@ -67,6 +68,7 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     } else {
         format!("an input of {sensor} changes, and an output of it follows: the segment has no drive")
     };
+
     let (tell, told) = channel();
     let pins = Pins::at(sensor, actor, has_drive, (count, setting.period_ns, tell));
     let mut parts = bus::open(setting, given, Some(controller), pins)?;
@@ -135,6 +137,7 @@ impl Reflex {
             let step = if home + step_rad <= high || home - step_rad < low { step_rad } else { -step_rad };
             wanted[0] = if followed.load(Ordering::Relaxed) { home + step } else { home };
         });
+
         Ok((Self { motion: MotionController::new(&robot, law), input, level }, name))
     }
 }
@@ -234,6 +237,7 @@ impl Pins {
                 .value(actor, STATUSWORD, 0)
                 .is_some_and(|word| word.first().is_some_and(|low| low & bits == enabled))
         };
+
         in_op(sensor) && in_op(actor) && (!self.is_drive || is_enabled())
     }
 
@@ -261,6 +265,7 @@ impl World for Pins {
         if self.tell.is_none() {
             return;
         }
+
         let segment = link.segment_mut();
         let find = |(name, place): &(String, Option<usize>)| place.or_else(|| segment.find(name));
         let (Some(sensor), Some(actor)) = (find(&self.sensor), find(&self.actor)) else { return };

@@ -82,6 +82,7 @@ pub const SHARING_PROBE: Description = Description {
         if readers > MOST_READERS {
             return Err(BusProbeError::TooManyReaders { readers, most: MOST_READERS }.into());
         }
+
         let hog = given.is_set(HOG.name).then(|| Hog::beside(setting));
         let (bus, name) = image(sharing).map_err(BusProbeError::from)?;
         let readers = Readers { name, count: readers, hold_ns: given.time_ns(HOLD.name), cpu: hog.map(|hog| hog.cpu) };
@@ -126,6 +127,7 @@ impl Task for Exchanging {
         // As a bus does behind its frame.
         self.bus.prepare();
         work(cycle.start, self.work_ns);
+
         Flow::Continue
     }
 }
@@ -169,6 +171,7 @@ impl Readers {
             Some(cpu) => _ = Wanted { cpu: Some(cpu), ..Wanted::default() }.prepare_thread(),
             None => run_as_ordinary(),
         }
+
         let Ok(mut client) = Client::open(&self.name) else {
             readings.failed.fetch_add(1, Ordering::Relaxed);
             return;
@@ -259,10 +262,12 @@ impl Beside for Others {
             let (readers, readings, stop) = (self.readers.clone(), Arc::clone(&self.readings), Arc::clone(&self.stop));
             self.spawn("onbeat-reader", move || readers.run(place, &readings, &stop))?;
         }
+
         if let Some(hog) = self.hog {
             let (refused, stop) = (Arc::clone(&self.hog_refused), Arc::clone(&self.stop));
             self.spawn("onbeat-hog", move || hog.run(&refused, &stop))?;
         }
+
         Ok(())
     }
 
@@ -280,9 +285,11 @@ impl Beside for Others {
         if figure(failed) > 0 {
             sentences.push(format!("{} readings failed", figure(failed)));
         }
+
         if self.hog_refused.load(Ordering::Relaxed) {
             sentences.push("the hog was an ordinary thread: it needs a real-time priority below the loop's".to_owned());
         }
+
         sentences
     }
 }

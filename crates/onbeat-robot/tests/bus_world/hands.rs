@@ -75,6 +75,7 @@ impl<'c> Hands<'c> {
             Act::Frames(fault, for_ns, share) => link.inject(fault, now, Some(for_ns), share),
             _ => self.write(act, now),
         }
+
         self.set_points.look_at_cable(self.inner.link().segment());
     }
 
@@ -88,6 +89,7 @@ impl<'c> Hands<'c> {
             let length = writer.finish();
             segment.frame(&mut frame[..length], now);
         };
+
         match *act {
             Act::Stations(first) => {
                 for place in 0..count {
@@ -117,6 +119,7 @@ impl Wire for Hands<'_> {
             self.done += 1;
             self.do_now(&act);
         }
+
         self.inner.send(frame);
     }
 
@@ -209,6 +212,7 @@ impl SetPoints {
             if target < MARK || !is_open {
                 continue;
             }
+
             let place = (target / MARK - 1) as usize;
             self.taken += 1;
             // One that nobody can tell from another, in exactly its place, is a spare part that was put in.

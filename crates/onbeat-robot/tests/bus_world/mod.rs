@@ -111,11 +111,13 @@ impl<'c> World<'c> {
         let wire = self.bus.wire_mut();
         wire.send(&frame[..sent]);
         let (mut reply, until) = ([0; LONGEST], wire.now().plus_ns(MS / 4));
+
         while let Some(received) = wire.receive(&mut reply, until) {
             if is_reply_to(&reply[..received], &frame[..sent]) {
                 return reply[data..data + length].to_vec();
             }
         }
+
         panic!("no reply");
     }
 

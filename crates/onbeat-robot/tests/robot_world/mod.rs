@@ -44,6 +44,7 @@ fn frame_of(command: Command, address: u16, offset: u16, data: &[u8]) -> Vec<u8>
     frame.extend_from_slice(&[0, 0]);
     frame.extend_from_slice(data);
     frame.extend_from_slice(&[0, 0]);
+
     frame
 }
 
@@ -71,6 +72,7 @@ impl Plant {
             in_op: layout.devices.len() as u16,
             ..BusCycle::default()
         };
+
         let mut plant = Self { link, layout, now_ns: 1_000_000, cycle, inputs, outputs, stations };
         plant.bring_up();
         plant
@@ -103,10 +105,12 @@ impl Plant {
             let has_mailbox = device.kind != onbeat_ethercat::layout::DeviceKind::Digital;
             let first = if has_mailbox { 2 } else { 0 };
             let station = self.stations[place];
+
             if has_mailbox {
                 self.sync_manager(station, 0, (0x1000, 128, 0x26));
                 self.sync_manager(station, 1, (0x1080, 128, 0x22));
             }
+
             self.sync_manager(station, first, (0x1800, out, 0x64));
             self.sync_manager(station, first + 1, (0x2400, input, 0x20));
             let inputs_from = self.layout.output_bytes as u32;
@@ -115,6 +119,7 @@ impl Plant {
             for state in [2, 4, 8] {
                 self.ask_state(place, state);
             }
+
             self.cycle.expected += u16::from(input > 0) + 2 * u16::from(out > 0);
         }
     }

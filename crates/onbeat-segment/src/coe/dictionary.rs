@@ -91,6 +91,7 @@ impl Dictionary {
             object.entries += 1;
             self.entries.push(Entry { index, sub, kind, access, slot, name: name.to_owned() });
         }
+
         slot
     }
 
@@ -204,6 +205,7 @@ mod tests {
         dictionary.entry("Entries", DataType::U8, access::READ, &[1]);
         let vendor = dictionary.entry("Vendor", DataType::U32, access::READ, &7u32.to_le_bytes());
         dictionary.sort();
+
         assert_eq!(dictionary.slot(0x1018, 1), Some(vendor));
         assert_eq!(dictionary.u32(vendor), 7);
         assert_eq!(dictionary.lookup(0x1018, 2).unwrap_err(), abort::NO_ENTRY);
@@ -218,6 +220,7 @@ mod tests {
         dictionary.entry_at(1, "First", (DataType::Bool, access::READ), &[1]);
         dictionary.entry_at(17, "Last", (DataType::Other { number: 0x11, bits: 64 }, access::READ), &[7]);
         dictionary.sort();
+
         assert_eq!(dictionary.lookup(0x6000, 17).map(|entry| entry.kind.bytes()), Ok(8));
         assert_eq!(dictionary.lookup(0x6000, 2).unwrap_err(), abort::NO_ENTRY);
     }

@@ -48,6 +48,7 @@ impl Listing {
             }
             _ => Err(abort::COMMAND),
         };
+
         if let Err(code) = done {
             head(reply, ERROR, 0);
             reply.extend_from_slice(&code.to_le_bytes());
@@ -62,6 +63,7 @@ impl Listing {
             };
             objects.objects.iter().filter(has).map(|object| object.index)
         };
+
         self.words.push(kind);
         match kind {
             0 => {
@@ -74,6 +76,7 @@ impl Listing {
             4 | 5 => (),
             _ => return Err(abort::GENERAL),
         }
+
         Ok(())
     }
 
@@ -82,6 +85,7 @@ impl Listing {
         if self.sent >= self.words.len() {
             return false;
         }
+
         let per_mail = (room - HEAD) / 2;
         let left = self.words.len() - self.sent;
         let mails_left = left.div_ceil(per_mail) - 1;
@@ -90,6 +94,7 @@ impl Listing {
         for word in &self.words[self.sent..self.sent + now] {
             reply.extend_from_slice(&word.to_le_bytes());
         }
+
         self.sent += now;
         true
     }
@@ -111,6 +116,7 @@ fn describe_object(objects: &Dictionary, index: u16, reply: &mut Vec<u8>) -> Res
     reply.push(entries.last().map_or(0, |entry| entry.sub));
     reply.push(if is_value { 7 } else { 9 - u8::from(is_array) });
     reply.extend_from_slice(object.name.as_bytes());
+
     Ok(())
 }
 
@@ -134,6 +140,7 @@ fn describe_entry(objects: &Dictionary, index: u16, sub: u8, reply: &mut Vec<u8>
     reply.extend_from_slice(&entry.kind.bits().to_le_bytes());
     reply.extend_from_slice(&entry.access.to_le_bytes());
     reply.extend_from_slice(entry.name.as_bytes());
+
     Ok(())
 }
 

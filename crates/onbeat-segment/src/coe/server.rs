@@ -136,6 +136,7 @@ impl Server {
                 _ => Err(abort::COMMAND),
             },
         };
+
         done.unwrap_or_else(|code| {
             self.transfer = Transfer::None;
             begin(reply, SDO_REQUEST, ABORT << 5, index, sub);
@@ -156,6 +157,7 @@ impl Server {
             may(entry, access::READ, state, abort::WRITE_ONLY)?;
             self.stage.extend_from_slice(objects.bytes(entry));
         }
+
         let whole_flag = head[0] & 0x10;
         let size = self.stage.len();
         if size <= 4 && size > 0 {
@@ -169,6 +171,7 @@ impl Server {
             reply.extend_from_slice(&self.stage[..now]);
             self.transfer = if now < size { Transfer::Upload { sent: now, toggle: 0 } } else { Transfer::None };
         }
+
         Ok(Answer::Reply)
     }
 
@@ -177,6 +180,7 @@ impl Server {
         if head & 0x10 != toggle {
             return Err(abort::TOGGLE);
         }
+
         let now = (self.stage.len() - sent).min(self.room - 3);
         let last = sent + now == self.stage.len();
         let unused = 7usize.saturating_sub(now) as u8;
@@ -186,6 +190,7 @@ impl Server {
         reply.resize(reply.len().max(10), 0);
         self.transfer =
             if last { Transfer::None } else { Transfer::Upload { sent: sent + now, toggle: toggle ^ 0x10 } };
+
         Ok(Answer::Reply)
     }
 
@@ -219,6 +224,7 @@ impl Server {
         } else {
             may(objects.lookup(index, sub)?, access::WRITE, state, abort::READ_ONLY)?;
         }
+
         self.stage.clear();
         let size = if head & 0x02 != 0 {
             let unused = if head & 0x01 != 0 { usize::from(head >> 2 & 3) } else { 0 };
@@ -229,9 +235,11 @@ impl Server {
             self.stage.extend_from_slice(&request[8..request.len().min(8usize.saturating_add(size))]);
             size
         };
+
         if size > LARGEST_OBJECT {
             return Err(abort::TOO_LONG);
         }
+
         let complete = self.stage.len() >= size;
         let written = if complete { self.store(objects, index, sub, whole)? } else { Answer::Reply };
         self.transfer =
@@ -252,12 +260,14 @@ impl Server {
         if head & 0x10 != toggle {
             return Err(abort::TOGGLE);
         }
+
         // Seven bytes are the least a segment has; fewer are told by the count of unused ones.
         let unused = if request.len() == 8 { usize::from(head >> 1 & 7) } else { 0 };
         let data = &request[1..request.len() - unused];
         if self.stage.len() + data.len() > LARGEST_OBJECT {
             return Err(abort::TOO_LONG);
         }
+
         self.stage.extend_from_slice(data);
         let last = head & 0x01 != 0;
         let mut written = Answer::Reply;
@@ -267,6 +277,7 @@ impl Server {
             }
             written = self.store(objects, index, sub, whole)?;
         }
+
         self.transfer =
             if last { Transfer::None } else { Transfer::Download { index, sub, whole, size, toggle: toggle ^ 0x10 } };
         header(reply, SDO_RESPONSE);
@@ -286,9 +297,11 @@ impl Server {
             if !objects.takes(index, &self.stage) {
                 return Err(abort::VALUE_RANGE);
             }
+
             objects.raw_mut(slot, bytes).copy_from_slice(&self.stage);
             return Ok(Answer::Written(index));
         }
+
         let entries = objects.find(index).ok_or(abort::NO_OBJECT)?.entries;
         let mut rest = self.stage.as_slice();
         for place in usize::from(sub)..entries {
@@ -300,8 +313,10 @@ impl Server {
             if writable {
                 objects.raw_mut(slot, bytes).copy_from_slice(value);
             }
+
             rest = if place == 0 { after.get(1..).unwrap_or_default() } else { after };
         }
+
         if rest.is_empty() { Ok(Answer::Written(index)) } else { Err(abort::LENGTH) }
     }
 }
@@ -312,6 +327,7 @@ fn whole_object(objects: &Dictionary, index: u16, from: u8) -> Result<&[Entry], 
     if from > 1 || object.entries < 2 {
         return Err(abort::UNSUPPORTED_ACCESS);
     }
+
     let entries = objects.entries_of(object);
     let told = if entries[0].access & access::WRITE == 0 {
         entries.len()
@@ -319,6 +335,7 @@ fn whole_object(objects: &Dictionary, index: u16, from: u8) -> Result<&[Entry], 
         let highest = objects.u8(entries[0].slot);
         entries.partition_point(|entry| entry.sub <= highest)
     };
+
     Ok(&entries[usize::from(from)..told.clamp(usize::from(from), entries.len())])
 }
 
@@ -331,6 +348,7 @@ fn may(entry: &Entry, right: u16, state: u8, never: u32) -> Result<(), u32> {
         SAFEOP => lowest << 1,
         _ => lowest << 2,
     };
+
     match granted {
         0 => Err(never),
         granted if granted & now == 0 => Err(abort::STATE),

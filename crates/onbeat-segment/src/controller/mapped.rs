@@ -11,6 +11,7 @@ impl Controller {
             let Some(part) = fmmu.overlap(logical, data.len()) else { return false };
             return self.read(part.physical, &mut data[part.data..part.data + part.bytes], Join::Replace, now_ns);
         }
+
         let (mut any, mut at, mut byte, mut allowed) = (false, usize::MAX, [0], false);
         for bit in 0..fmmu.bits() {
             let (place, physical) = fmmu.place_of_bit(bit, logical);
@@ -20,10 +21,12 @@ impl Controller {
                 allowed = self.read(at as u16, &mut byte, Join::Replace, now_ns);
                 any |= allowed;
             }
+
             if allowed {
                 put_bit(data, place, byte[0] >> (physical % 8) & 1 != 0);
             }
         }
+
         any
     }
 
@@ -35,6 +38,7 @@ impl Controller {
             let Some(part) = fmmu.overlap(logical, data.len()) else { return false };
             return self.write(part.physical, &data[part.data..part.data + part.bytes], passing);
         }
+
         let (mut any, mut at, mut byte) = (false, usize::MAX, [0]);
         for bit in 0..fmmu.bits() {
             let (place, physical) = fmmu.place_of_bit(bit, logical);
@@ -44,8 +48,10 @@ impl Controller {
                 at = physical / 8;
                 byte[0] = self.memory.get(at).copied().unwrap_or_default();
             }
+
             put_bit(&mut byte, physical % 8, data[place / 8] >> (place % 8) & 1 != 0);
         }
+
         any | (at != usize::MAX && self.write(at as u16, &byte, passing))
     }
 

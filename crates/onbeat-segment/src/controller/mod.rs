@@ -124,6 +124,7 @@ impl Controller {
             eeprom: Box::new(eeprom),
             sync0: None,
         };
+
         controller.preset();
         controller
     }

@@ -18,21 +18,25 @@ impl Controller {
             let writable = word(&self.memory[..], SII_CONTROL) & 0x0001;
             self.put_word(SII_CONTROL, self.eeprom.status(now_ns) | writable);
         }
+
         if about(SYNC_MANAGER, 8 * CHANNELS) {
             for (at, channel) in (SYNC_MANAGER..).step_by(8).zip(&self.sync_managers) {
                 self.memory[at + 5] = channel.status();
                 self.memory[at + 7] = channel.device_control();
             }
         }
+
         if end > PORT_TIMES {
             if about(SYSTEM_TIME, 8) {
                 let system = self.clock.system(now_ns).to_le_bytes();
                 self.memory[SYSTEM_TIME..SYSTEM_TIME + 8].copy_from_slice(&system);
             }
+
             if about(TIME_DIFFERENCE, 4) {
                 let difference = self.clock.difference().to_le_bytes();
                 self.memory[TIME_DIFFERENCE..TIME_DIFFERENCE + 4].copy_from_slice(&difference);
             }
+
             if let Some(pulse) = self.sync0.filter(|_| about(SYNC_START, 8)) {
                 self.memory[SYNC_START..SYNC_START + 8].copy_from_slice(&pulse.next_ns.to_le_bytes());
             }
@@ -58,6 +62,7 @@ impl Controller {
         if start >= PORT_TIMES {
             return;
         }
+
         if about(STATION, 2) || about(ALIAS_ENABLE, 1) {
             self.touched |= touched::ADDRESS;
         }
@@ -67,26 +72,31 @@ impl Controller {
         if about(LOOP_CONTROL, 1) {
             self.touched |= touched::PORTS;
         }
+
         if about(AL_CONTROL, 1) {
             self.events |= event::STATE;
         }
+
         for (at, length) in [(RX_ERRORS, 14), (LOST_LINKS, 4), (WATCHDOG_COUNT, 2)] {
             if about(at, length) {
                 self.memory[at..at + length].fill(0);
             }
         }
+
         if about(WATCHDOG_DIVIDER, 2) || about(WATCHDOG_TIME, 2) {
             self.set_watchdog();
         }
         if about(SII_CONTROL + 1, 1) && self.eeprom.command(&mut self.memory[..], passing.now_ns) == After::Reload {
             self.load_configuration();
         }
+
         if about(FMMU, 16 * CHANNELS) {
             for (fmmu, registers) in self.fmmus.iter_mut().zip(self.memory[FMMU..].chunks(16)) {
                 *fmmu = Fmmu::from_registers(registers);
             }
             self.touched |= touched::MAPPING;
         }
+
         if about(SYNC_MANAGER, 8 * CHANNELS) {
             self.configure_sync_managers();
         }
@@ -112,14 +122,17 @@ impl Controller {
             let local = self.clock.local(passing.now_ns).to_le_bytes();
             self.memory[RECEIVE_TIME..RECEIVE_TIME + 8].copy_from_slice(&local);
         }
+
         if about(SYSTEM_TIME, 8) {
             self.follow(end.saturating_sub(SYSTEM_TIME), passing.now_ns);
         }
+
         self.clock.offset_ns = quad(&self.memory[..], TIME_OFFSET);
         self.clock.delay_ns = long(&self.memory[..], TIME_DELAY);
         if about(SPEED_START, 2) {
             self.clock.restart_filter(passing.now_ns);
         }
+
         self.clock.set_filter_depth(self.memory[FILTER_DEPTH] & 0x0f);
         if about(SYNC_ACTIVATION, 1) {
             let pulses = self.memory[SYNC_ACTIVATION] & 0x03 == 0x03;
@@ -138,6 +151,7 @@ impl Controller {
             let near = (reference as u32).wrapping_sub(own as u32) as i32;
             reference = own.wrapping_add_signed(i64::from(near));
         }
+
         self.clock.follow(reference, now_ns);
     }
 

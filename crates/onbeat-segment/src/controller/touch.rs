@@ -21,6 +21,7 @@ impl Controller {
                 }
             }
         }
+
         any | (!memory.is_empty() && self.read_memory(start + split, memory, (join, now_ns)))
     }
 
@@ -31,6 +32,7 @@ impl Controller {
             self.events |= event::INPUTS;
             return true;
         }
+
         let mut any = false;
         for (at, byte) in (start..MEMORY_END).zip(data.iter_mut()) {
             if self.touch(at, Direction::Read, now_ns) {
@@ -38,6 +40,7 @@ impl Controller {
                 *byte = if join == Join::Or { *byte | self.memory[at] } else { self.memory[at] };
             }
         }
+
         any
     }
 
@@ -54,6 +57,7 @@ impl Controller {
                 self.react(start, start + split, passing);
             }
         }
+
         any | (!memory.is_empty() && self.write_memory(start + split, memory, passing.now_ns))
     }
 
@@ -69,6 +73,7 @@ impl Controller {
             any |= mask != 0;
             self.memory[at] = self.memory[at] & !mask | byte & mask;
         }
+
         any
     }
 
@@ -79,6 +84,7 @@ impl Controller {
             self.outputs_complete(channel, now_ns);
             return true;
         }
+
         let mut any = false;
         for (at, byte) in (start..MEMORY_END).zip(data) {
             if self.touch(at, Direction::Write, now_ns) {
@@ -86,6 +92,7 @@ impl Controller {
                 self.memory[at] = *byte;
             }
         }
+
         any
     }
 
@@ -111,6 +118,7 @@ impl Controller {
                 (Mode::Buffered, Direction::Read) => self.events |= event::INPUTS,
             }
         }
+
         touch != Touch::Refused
     }
 

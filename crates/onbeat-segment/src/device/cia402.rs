@@ -63,6 +63,7 @@ impl Power {
         let shutdown = has(ENABLE_VOLTAGE | NO_QUICK_STOP) && !has(SWITCH_ON);
         let switch_on = has(ENABLE_VOLTAGE | NO_QUICK_STOP | SWITCH_ON);
         let enable = switch_on && has(ENABLE_OPERATION);
+
         match self {
             Self::Fault if has(FAULT_RESET) && before & FAULT_RESET == 0 => Self::SwitchOnDisabled,
             Self::SwitchOnDisabled if shutdown => Self::ReadyToSwitchOn,

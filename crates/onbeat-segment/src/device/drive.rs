@@ -152,11 +152,13 @@ impl Drive {
             left_ns -= part_ns;
             self.move_for(objects, mode, part_ns);
         }
+
         let emergency = self.emergency.take();
         if let Some(emergency) = emergency {
             objects.put(self.objects.error_code, emergency.code.to_le_bytes());
             objects.put(self.objects.error_register, [emergency.register]);
         }
+
         self.show(objects, mode, step.outputs_valid);
         emergency
     }
@@ -169,15 +171,18 @@ impl Drive {
             objects.put(self.objects.error_code, [0, 0]);
             objects.put(self.objects.error_register, [0]);
         }
+
         if self.power == Power::OperationEnabled && before != Power::OperationEnabled {
             self.forget_motion();
             self.profile.start_at(self.position(), f64::from(self.motor.counts_per_s()));
         }
+
         let rising = controlword & !self.controlword;
         if self.power == Power::OperationEnabled {
             self.profile.command(objects, &self.objects, controlword, rising);
             self.homing.command(rising);
         }
+
         self.controlword = controlword;
         self.motor.brake = !self.power.is_powered();
     }
@@ -223,6 +228,7 @@ impl Drive {
                 Demand::Torque(0.0)
             }
         };
+
         self.watch_following_error(objects, demand, part_ns);
         let torque = self.torque_for(objects, demand, seconds);
         self.motor.step(torque, seconds);
@@ -267,6 +273,7 @@ impl Drive {
                     self.profile.start_at(self.position(), 0.0);
                     self.last_target = None;
                 }
+
                 Demand::Velocity(self.radians(velocity))
             }
             _ => {
@@ -309,6 +316,7 @@ impl Drive {
             self.motor.brake = true;
             return Demand::Torque(0.0);
         }
+
         self.slow_down(objects.u32(rate), seconds)
     }
 
@@ -319,6 +327,7 @@ impl Drive {
             self.motor.brake = true;
             return Demand::Torque(0.0);
         }
+
         let rate = if option == 1 { self.objects.deceleration } else { self.objects.quick_stop_rate };
         self.slow_down(objects.u32(rate), seconds)
     }
@@ -331,10 +340,12 @@ impl Drive {
         let error = (position - self.motor.position) * self.motor.increments_per_rad();
         objects.put(self.objects.following_error, (error as i32).to_le_bytes());
         let window = objects.u32(self.objects.following_window);
+
         if window == u32::MAX || error.abs() <= f64::from(window) {
             self.beyond_window_ns = 0;
             return;
         }
+
         self.beyond_window_ns += part_ns;
         if self.beyond_window_ns > u64::from(objects.u16(self.objects.following_time)) * 1_000_000 {
             self.fail(FOLLOWING_ERROR);
@@ -354,6 +365,7 @@ impl Drive {
             Demand::Velocity(velocity) => velocity,
             Demand::Position(position, velocity) => velocity + POSITION_LOOP * (position - self.motor.position),
         };
+
         let error = self.limit(velocity, most_velocity) - self.motor.velocity;
         let (inertia, viscous) = (motor.inertia, motor.viscous);
         let offset = f64::from(objects.i16(self.objects.torque_offset)) / 1000.0 * motor.rated_torque;
@@ -363,6 +375,7 @@ impl Drive {
             let grown = self.integral + VELOCITY_INTEGRAL * VELOCITY_LOOP * inertia * error * seconds;
             self.integral = grown.clamp(-most_torque, most_torque);
         }
+
         self.limit(without + self.integral, most_torque)
     }
 
@@ -384,11 +397,13 @@ impl Drive {
                 mode::HM => self.homing.status(),
                 _ => MODE_12,
             };
+
             status |= if self.beyond_window_ns > 0 { MODE_13 } else { 0 };
             if self.controlword & HALT != 0 {
                 status = status & !TARGET_REACHED | if self.stands() { TARGET_REACHED } else { 0 };
             }
         }
+
         objects.put(names.statusword, status.to_le_bytes());
         objects.put(names.position, self.position().to_le_bytes());
         objects.put(names.velocity, self.motor.counts_per_s().to_le_bytes());

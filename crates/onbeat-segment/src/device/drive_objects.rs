@@ -91,6 +91,7 @@ impl Objects {
             following_error: add(0x60f4, "Following error actual value", DataType::I32, SHOWN, 0),
             target_velocity: add(0x60ff, "Target velocity", DataType::I32, COMMANDED, 0),
         };
+
         // 0: no mode is asked for, and the one that is there stays.
         objects.choose(0x6060, |value| value.first().is_some_and(|&byte| byte == 0 || mode::is_supported(byte as i8)));
         made
@@ -104,6 +105,7 @@ fn pairs(objects: &mut Dictionary, low: i32, high: i32, turn: u32) -> ([Slot; 2]
         objects.entry("Entries", DataType::U8, access::READ, &[2]);
         entries.map(|(name, value)| objects.entry(name, kind, access::BOTH, &value.to_le_bytes()))
     };
+
     let limits = [("Min position limit", low as u32), ("Max position limit", high as u32)];
     let limits = pair(0x607d, "Software position limit", DataType::I32, limits);
     let speeds = [("Speed to the switch", turn / 2), ("Speed to zero", turn / 10)];

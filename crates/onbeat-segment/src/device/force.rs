@@ -28,6 +28,7 @@ impl ForceTorque {
         for name in ["Force y", "Force z", "Torque x", "Torque y", "Torque z"] {
             objects.entry(name, DataType::F32, right, &[]);
         }
+
         let counter = objects.entry("Samples", DataType::U32, right, &[]);
         Self { first, counter, random: fastrand::Rng::with_seed(seed), load, noise, samples: 0 }
     }
@@ -38,6 +39,7 @@ impl ForceTorque {
             let value = load + deviation * normal(&mut self.random);
             objects.put(self.first.plus(4 * axis), value.to_le_bytes());
         }
+
         self.samples = self.samples.wrapping_add(1);
         objects.put(self.counter, self.samples.to_le_bytes());
     }

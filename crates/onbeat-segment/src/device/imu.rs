@@ -40,6 +40,7 @@ impl Imu {
         for name in ["Acceleration y", "Acceleration z", "Rate x", "Rate y", "Rate z"] {
             axis(objects, name);
         }
+
         let truth = [0.0, 0.0, GRAVITY, 0.0, 0.0, 0.0];
         Self { noise, random: fastrand::Rng::with_seed(seed), seed, first, truth }
     }
@@ -84,6 +85,7 @@ mod tests {
             up += objects.f32(objects.slot(Imu::VALUES, 3).unwrap());
             rate += objects.f32(objects.slot(Imu::VALUES, 4).unwrap());
         }
+
         assert!((up / 1_000.0 - GRAVITY).abs() < 0.005, "{up}");
         assert!((rate / 1_000.0 - 0.003).abs() < 0.000_3, "{rate}");
     }

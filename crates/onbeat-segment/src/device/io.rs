@@ -22,11 +22,13 @@ impl Io {
             if count == 0 {
                 return Vec::new();
             }
+
             objects.object(index, &format!("{name}s"));
             objects.entry("Entries", DataType::U8, access::READ, &[count]);
             let mut one = |number| objects.entry(&format!("{name} {number}"), kind, access, &[]);
             (1..=count).map(|number| (one(number), kind.bytes())).collect()
         };
+
         let inputs = channels(Self::INPUTS, "Input", inputs, access::READ | access::INPUT);
         let outputs = channels(Self::OUTPUTS, "Output", outputs, access::BOTH | access::OUTPUT);
         Self::of(outputs, inputs, loop_back)

@@ -87,12 +87,14 @@ impl Motor {
             let damped = motor.inertia + motor.viscous * seconds;
             self.factors = (seconds, seconds / (seconds + motor.torque_lag), damped.recip());
         }
+
         let (_, lag, mobility) = self.factors;
         self.torque += (asked - self.torque) * lag;
         if self.brake {
             self.velocity = 0.0;
             return;
         }
+
         let impulse = motor.inertia * self.velocity + (self.torque + motor.load) * seconds;
         // Dry friction brakes, and never turns the motion around.
         let braked = impulse.abs() - motor.dry * seconds;

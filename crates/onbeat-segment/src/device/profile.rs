@@ -31,6 +31,7 @@ impl Profile {
         if rising & START == 0 {
             return;
         }
+
         self.acknowledged = true;
         let asked = objects.i32(names.target_position);
         let base = self.target.unwrap_or(self.position as i32);
@@ -66,6 +67,7 @@ impl Profile {
         // Braking from a velocity that was planned may not lag behind the plan by rounding.
         self.velocity += (wanted - self.velocity).clamp(-change * 1.001, change * 1.001);
         let step = self.velocity * seconds;
+
         if distance.abs() < 0.5 || (step.abs() >= distance.abs() && self.velocity.abs() <= 2.0 * fall * seconds) {
             (self.position, self.velocity) = (f64::from(target), 0.0);
             self.arrived = true;
@@ -75,6 +77,7 @@ impl Profile {
         } else {
             self.position += step;
         }
+
         (self.position, self.velocity)
     }
 
@@ -93,6 +96,7 @@ impl Profile {
         let rate = objects.u32(if slower { names.deceleration } else { names.acceleration });
         let change = f64::from(rate) * seconds;
         self.velocity += (wanted - self.velocity).clamp(-change, change);
+
         self.velocity
     }
 
@@ -171,6 +175,7 @@ impl Homing {
                 return (0.0, Some(self.zero(objects, names, counts)));
             }
         }
+
         let down = matches!(method, 17 | 33);
         let found = match self.stage {
             Stage::ToSwitch if down && counts <= travel[0] => Some(travel[0]),
@@ -179,15 +184,18 @@ impl Homing {
             Stage::ToIndex(turns) if counts.div_euclid(turn) > turns => Some((turns + 1) * turn),
             _ => None,
         };
+
         if let Some(at) = found {
             self.stage = Stage::Attained;
             return (0.0, Some(self.zero(objects, names, at)));
         }
+
         let speed = match self.stage {
             Stage::ToSwitch => f64::from(objects.u32(names.homing_velocities[0])),
             Stage::ToIndex(_) => f64::from(objects.u32(names.homing_velocities[1])),
             _ => 0.0,
         };
+
         (if down { -speed } else { speed }, None)
     }
 

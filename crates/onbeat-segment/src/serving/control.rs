@@ -96,6 +96,7 @@ impl Order {
                 if let Err(why) = link.order(words, now) {
                     return Answer::Refused { why: why.to_string() };
                 }
+
                 link.advance(now);
                 let last = link.log().last().filter(|line| line.at == now && line.what == Happening::Impossible);
                 if last.is_some() {
@@ -120,6 +121,7 @@ fn status(link: &Link) -> SegmentStatus {
         station: status.station,
         powered: status.powered,
     });
+
     let told = |wanted: bool| {
         link.faults().filter(|(_, begun)| *begun == wanted).map(|(fault, _)| segment.told(&fault)).collect()
     };
@@ -174,10 +176,12 @@ impl Control {
         if UnixStream::connect(path).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
         }
+
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => (),
         }
+
         let listener = UnixListener::bind(path)?;
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         let (to_loop, orders) = sync_channel(QUEUE);
@@ -187,6 +191,7 @@ impl Control {
                 let _ = serve_one(&stream, &to_loop);
             }
         })?;
+
         Ok((Self { path: path.to_owned() }, Orders(orders)))
     }
 }
@@ -215,6 +220,7 @@ fn serve_one(stream: &UnixStream, to_loop: &SyncSender<Asked>) -> io::Result<()>
             }
         }
     };
+
     let mut bytes = serde_json::to_vec(&answer)?;
     bytes.push(b'\n');
     (&*stream).write_all(&bytes)
@@ -233,5 +239,6 @@ pub fn ask(path: &Path, order: &Order) -> io::Result<Answer> {
     stream.write_all(&bytes)?;
     let mut line = String::new();
     BufReader::new(&stream).take(LONGEST_ANSWER).read_line(&mut line)?;
+
     serde_json::from_str(&line).map_err(Into::into)
 }

@@ -53,6 +53,7 @@ mod tests {
         let mut capture = Pcap::begin(&mut bytes).unwrap();
         capture.record(Instant::from_ns(2_000_000_003), &[1, 2, 3]).unwrap();
         capture.end().unwrap();
+
         assert_eq!(bytes.len(), 24 + 16 + 3);
         assert_eq!(bytes[..4], [0x4d, 0x3c, 0xb2, 0xa1]);
         assert_eq!(bytes[24..], [2, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 1, 2, 3]);

@@ -42,6 +42,7 @@ impl<'s> Wire<'s> {
         self.now_ns.set(self.now_ns.get() + after_ns + 10_000);
         self.frames.set(self.frames.get() + 1);
         rx.receive_frame(&buffer[..length]).expect("the frame is known");
+
         true
     }
 

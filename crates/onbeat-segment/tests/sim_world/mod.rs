@@ -49,6 +49,7 @@ pub fn frame_of(datagrams: &[(Command, u16, u16, &[u8])]) -> Vec<u8> {
         frame.extend_from_slice(data);
         frame.extend_from_slice(&[0, 0]);
     }
+
     frame
 }
 
@@ -139,6 +140,7 @@ impl World {
         registers[8..10].copy_from_slice(&physical.to_le_bytes());
         registers[11] = direction;
         registers[12] = 1;
+
         assert_eq!(self.write(station, 0x0600 + 16 * channel, &registers), 1);
     }
 
@@ -151,6 +153,7 @@ impl World {
         } else {
             0
         };
+
         let status = self.segment.status(usize::from(station - 0x1001)).unwrap();
         let (outputs, inputs) = (status.output_bytes as u16, status.input_bytes as u16);
         self.sync_manager(station, first, (0x1800, outputs, 0x64));
@@ -158,6 +161,7 @@ impl World {
         if outputs > 0 {
             self.fmmu(station, 0, logical, (outputs, 0x1800, 2));
         }
+
         if inputs > 0 {
             self.fmmu(station, 1, logical, (inputs, 0x2400, 1));
         }
@@ -230,6 +234,7 @@ impl World {
         if reply[0] == 0x80 {
             return Err(u32::from_le_bytes([reply[4], reply[5], reply[6], reply[7]]));
         }
+
         assert_eq!(reply[0], 0x60);
         Ok(())
     }

@@ -13,6 +13,7 @@ impl World {
         for (tid, pin) in pins.into_iter().filter_map(|(tid, pin)| Some((tid, pin?))) {
             self.tasks.get_mut(&tid).unwrap().mask = pin;
         }
+
         self
     }
 
@@ -21,6 +22,7 @@ impl World {
         if self.cpuset_on == on {
             return;
         }
+
         self.regroup(|world| {
             world.cpuset_on = on;
             if !on {
@@ -30,6 +32,7 @@ impl World {
                 }
             }
         });
+
         for tid in self.tasks.keys().copied().collect::<Vec<_>>() {
             if self.tasks[&tid].group != MOUNT {
                 self.settle(tid);

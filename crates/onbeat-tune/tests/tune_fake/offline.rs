@@ -18,9 +18,11 @@ impl World {
         if self.cgroups == Cgroups::V1 {
             self.regroup(|world| world.groups.values_mut().for_each(|group| group.cpus = group.cpus.minus(&gone)));
         }
+
         for task in self.tasks.values_mut().filter(|task| !task.mask.meets(&online)) {
             task.mask = online.clone();
         }
+
         for irq in self.irqs.values_mut().filter(|irq| !irq.mask.meets(&online)) {
             irq.mask = online.clone();
         }

@@ -92,18 +92,21 @@ impl Served {
                 return Err(why);
             }
         };
+
         answers.tell(&Answer::Ready(self.run.grants().to_vec()));
         let Parts { mut body, figures, mut beside } = self.parts;
         self.run.recorder().count_also(figures);
         if self.causes {
             self.run.ask(Box::new(BenchAsWitness { answers: answers.clone(), explanations, windows }));
         }
+
         let blocks = Blocks { run: &mut self.run, load: &self.load, interruptions: &self.interruptions };
         let served = blocks.serve((body.as_mut(), beside.as_mut()), &orders, &answers);
         let told = served.and_then(|()| {
             beside.end().into_iter().try_for_each(|sentence| self.run.recorder().remark(sentence))?;
             Ok(())
         });
+
         let closed = told.and_then(|()| self.run.close().map(|_| ()));
         answers.tell(&closed.as_ref().map_or_else(|why| Answer::Failed(why.to_string()), |()| Answer::Closed));
         closed
@@ -130,6 +133,7 @@ fn listen(orders: impl io::Read + Send + 'static, interruptions: &Arc<Interrupti
         }
         interruptions.stop.store(true, Ordering::Relaxed);
     };
+
     thread::Builder::new().name("onbeat-orders".to_owned()).spawn(hear)?;
     Ok((ordered, explained, around))
 }
@@ -276,18 +280,21 @@ impl CellProcess {
                 }
             }
         };
+
         if let Err(why) = thread::Builder::new().name("onbeat-answers".to_owned()).spawn(listen) {
             // It has recorded nothing yet, and nobody would hear it.
             let _ = child.kill();
             let _ = child.wait();
             return Err(failed(why));
         }
+
         let mut cell = Self { name: name.to_owned(), child, orders, answers, grants: Vec::new() };
         match cell.answer(None)? {
             Some(Answer::Ready(grants)) => cell.grants = grants,
             Some(Answer::Failed(why)) => return Err(CellError::Failed { cell: name.to_owned(), why }),
             _ => return Err(cell.gone()),
         }
+
         Ok(cell)
     }
 

@@ -200,6 +200,7 @@ fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Resul
             return Err(BenchError::Twice { what, name });
         }
     }
+
     Ok(())
 }
 
@@ -276,6 +277,7 @@ impl<'c> Conductor<'c> {
                 self.seats.push(seat);
             }
         }
+
         self.prepare_shield()?;
         let not_permitted: Vec<CellNotPermitted> = self.seats.iter().filter_map(Seat::not_permitted).collect();
         let running = self.seats.len() - not_permitted.len();
@@ -296,6 +298,7 @@ impl<'c> Conductor<'c> {
         let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
         (self.tell)(Happening::Planned { estimate_s, blocks_per_cell, block_s });
         (self.tell)(Happening::Prepared { running, not_permitted });
+
         Ok(schedule)
     }
 
@@ -307,6 +310,7 @@ impl<'c> Conductor<'c> {
         if schedule.turns.is_empty() {
             return schedule;
         }
+
         let left_s = self.plan.duration.as_secs_f64() - self.elapsed_s();
         let block_s = Pace::new(&real_loads(self.plan)).block_s(&schedule.turns, left_s);
         Schedule { block_s, ..schedule }
@@ -325,16 +329,19 @@ impl<'c> Conductor<'c> {
             lock_memory: tuning.memory,
             causes: self.explainer.is_some(),
         };
+
         let name = format!("{} under {}", cell.tuning, cell.load);
         let process = CellProcess::start(&name, self.processes.cell(&start))?;
         let refusal = process.grants().iter().find(|grant| !grant.granted && is_of_a_tuning(grant)).map(why_not);
         for grant in process.grants() {
             self.climb(grant.clone());
         }
+
         let mut seat = Seat { cell, tuning, process: Some(process), why_not: None, blocks: 0 };
         if let Some(why) = refusal {
             seat.refuse(why, &start.file)?;
         }
+
         Ok(seat)
     }
 
@@ -349,6 +356,7 @@ impl<'c> Conductor<'c> {
         if !self.plan.tunings.iter().any(|tuning| tuning.shield) {
             return Ok(());
         }
+
         let shielded = self.seats.iter().filter(|seat| seat.tuning.shield);
         let pids: Vec<u32> = shielded.filter_map(|seat| Some(seat.process.as_ref()?.pid())).collect();
         let grant = self.shielding.prepare(self.plan.cpu, &pids)?;
@@ -359,9 +367,11 @@ impl<'c> Conductor<'c> {
                 seat.refuse(why.clone(), &file)?;
             }
         }
+
         for line in self.shielding.words() {
             (self.tell)(Happening::Said(line.clone()));
         }
+
         self.climb(grant);
         Ok(())
     }
@@ -372,12 +382,14 @@ impl<'c> Conductor<'c> {
             if self.stopped() {
                 break;
             }
+
             let begun_s = self.elapsed_s();
             let block_s = pace.block_s(&schedule.turns[at..], self.plan.duration.as_secs_f64() - begun_s);
             let releases = (block_s * 1e9 / self.plan.period_ns as f64).round().max(1.0) as u64;
             self.turn(turn, releases)?;
             pace.learn(turn, block_s, self.elapsed_s() - begun_s);
         }
+
         Ok(())
     }
 
@@ -390,18 +402,22 @@ impl<'c> Conductor<'c> {
             if self.stopped() || self.seats[seat].process.is_none() {
                 continue;
             }
+
             played = self.block(seat, releases);
             if played.is_err() {
                 break;
             }
+
             if let Some(running) = &mut running {
                 let events = running.events();
                 self.write_down(&events)?;
             }
         }
+
         if let Some(running) = running {
             self.stop_load(load, running)?;
         }
+
         played
     }
 
@@ -411,6 +427,7 @@ impl<'c> Conductor<'c> {
         if let Some((session, start_ticks)) = running.identity() {
             self.shielding.remember_session(session, start_ticks)?;
         }
+
         let events = running.events();
         self.write_down(&events)?;
         std::thread::sleep(RAMP);
@@ -425,6 +442,7 @@ impl<'c> Conductor<'c> {
         let did: Vec<String> = stopped.0.parts.iter().map(ToString::to_string).collect();
         let note = LoadEvent { t, load: load.to_string(), event: "report".to_owned(), detail: did.join("; ") };
         self.file.note(&Note::Load(note))?;
+
         Ok(())
     }
 
@@ -436,9 +454,11 @@ impl<'c> Conductor<'c> {
                 event: event.word().to_owned(),
                 detail: event.to_string(),
             };
+
             if event.matters() {
                 (self.tell)(Happening::Said(note.detail.clone()));
             }
+
             self.file.note(&Note::Load(note))?;
         }
         Ok(())
@@ -454,10 +474,12 @@ impl<'c> Conductor<'c> {
         let Some(process) = process else { return Ok(()) };
         process.order_block(*blocks, releases)?;
         *blocks += 1;
+
         loop {
             if let Some(explainer) = &mut self.explainer {
                 explainer.keep_watch();
             }
+
             match (process.answer(Some(LOOK_EVERY))?, &mut self.explainer) {
                 (Some(Answer::Done(progress)), _) => {
                     (self.tell)(Happening::Block { cell: cell.clone(), progress });
@@ -469,6 +491,7 @@ impl<'c> Conductor<'c> {
                 (Some(Answer::Around), Some(explainer)) => process.around(explainer.keep())?,
                 _ => {}
             }
+
             let elapsed_s = Monotonic.now().ns_since(self.origin) as f64 / 1e9;
             (self.tell)(Happening::Running { elapsed_s, cell: cell.clone() });
             if self.interruptions.stop.load(Ordering::Relaxed) {
@@ -500,6 +523,7 @@ impl<'c> Conductor<'c> {
         file.sync()?;
         dismantled?;
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;
+
         Ok(())
     }
 }
@@ -515,6 +539,7 @@ impl Seat {
         if let Some(process) = self.process.take() {
             process.close()?;
         }
+
         // A file without samples that stays is read as a cell that never ran; nothing is lost either way.
         let _ = std::fs::remove_file(file);
         Ok(())

@@ -38,10 +38,12 @@ fn device_interrupts(table: &str) -> std::collections::BTreeMap<u32, u64> {
         if !name.trim().bytes().all(|digit| digit.is_ascii_digit()) {
             continue;
         }
+
         for (&cpu, count) in cpus.iter().zip(rest.split_whitespace()) {
             *counts.entry(cpu).or_default() += count.parse::<u64>().unwrap_or(0);
         }
     }
+
     counts
 }
 

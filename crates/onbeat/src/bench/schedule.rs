@@ -104,6 +104,7 @@ pub fn plan(tunings: usize, loads: &[bool], total: Duration, order: Order, seed:
         Order::Interleaved => ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS),
         Order::Sequential => 1,
     };
+
     let visits = if order == Order::Interleaved { VISITS } else { SEQUENTIAL_BLOCKS };
     let cells = tunings * loads.len();
     let pace = Pace::new(loads);
@@ -114,12 +115,14 @@ pub fn plan(tunings: usize, loads: &[bool], total: Duration, order: Order, seed:
         let overhead_s = PREPARATION_S + f64::from(rounds) * (per_round + f64::from(visits) * per_visit);
         (blocks, overhead_s, (total_s - overhead_s) / blocks)
     };
+
     let rounds = if lengths(wanted).2 < SHORTEST_BLOCK_S { 1 } else { wanted };
     let (blocks, overhead_s, block_s) = lengths(rounds);
     if block_s < SHORTEST_BLOCK_S {
         let needed_s = (overhead_s + blocks * SHORTEST_BLOCK_S).ceil();
         return Err(TooShort { asked_s: total_s, cells, overhead_s, needed_s });
     }
+
     let mut rng = fastrand::Rng::with_seed(seed);
     let turns = (0..rounds).flat_map(|_| round(tunings, loads.len(), order, &mut rng)).collect();
     Ok(Schedule { turns, block_s, blocks_per_cell: rounds * visits, estimate_s: overhead_s + blocks * block_s })
@@ -178,6 +181,7 @@ pub fn releases_per_block(loads: usize, releases: u64, period_ns: u64) -> u64 {
     if releases == u64::MAX {
         return in_s(ENDLESS_BLOCK_S).max(1);
     }
+
     let share_s = releases as f64 * period_ns as f64 / 1e9;
     let least = (share_s as u32).clamp(LEAST_ROUNDS, ROUNDS_FOR_INTERVALS);
     let rounds = ((share_s * loads as f64 / ROUND_S).round().min(f64::from(MOST_ROUNDS)) as u32).max(least);
@@ -217,9 +221,11 @@ impl Shares {
             let at = self.left.iter().position(|left| *left > 0)?;
             return Some((at, self.left[at]));
         }
+
         if self.round.is_empty() {
             self.begin_round();
         }
+
         let at = self.round.pop()?;
         let left = self.left[at];
         // What would remain as less than half a block is part of this one: a part of a run that was killed leaves odd lengths.
@@ -285,11 +291,13 @@ mod tests {
         let all = plan(4, &loads, minutes(2), Order::Interleaved, 1).unwrap();
         let block_s = Pace::new(&loads).block_s(&all.turns, 100.0);
         let half = all.of_those_that_run(|load, tuning| tuning < 2 && (load, tuning) != (1, 0));
+
         assert!(half.turns.iter().all(|turn| turn.blocks.iter().all(|&tuning| tuning < 2)));
         assert!(
             half.turns.iter().filter(|turn| turn.load == 1).all(|turn| turn.blocks.iter().all(|&tuning| tuning == 1))
         );
         let longer_s = Pace::new(&loads).block_s(&half.turns, 100.0);
+
         assert!(longer_s > 2.0 * block_s, "{longer_s} s instead of {block_s} s");
         let none = half.of_those_that_run(|_, _| false);
         assert!(none.turns.is_empty(), "a load that nothing runs beside is not started");
@@ -304,6 +312,7 @@ mod tests {
         let loaded = &schedule.turns[1];
         pace.learn(loaded, planned_s, 1.5 + 18.0 * (planned_s + 0.6));
         let left_s = 18.0 * (planned_s + 0.6) + 1.5;
+
         assert!((pace.block_s(&schedule.turns[3..], left_s) - planned_s).abs() < 1e-9);
         assert!(pace.block_s(&schedule.turns[2..], left_s) < planned_s);
         assert!(pace.block_s(&schedule.turns[2..], 0.0) >= SHORTEST_BLOCK_S);
@@ -381,6 +390,7 @@ mod tests {
                 let others = || (0..left.len()).filter(|other| open[*other] > 0).map(|other| turns[other]);
                 prop_assert!(others().all(|turns_of_other| turns[*at] <= turns_of_other + 1), "{:?}", blocks);
             }
+
             prop_assert!(open.iter().all(|left| *left == 0), "to the release: {:?}", open);
             let again = played(Shares::new(left, block, Order::Interleaved, seed));
             prop_assert_eq!(blocks, again, "the same seed is the same order");
@@ -401,6 +411,7 @@ mod tests {
                     prop_assert_eq!(of_cell.filter(|t| **t == tuning).count() as u32, schedule.blocks_per_cell);
                 }
             }
+
             prop_assert!((schedule.estimate_s - seconds as f64).abs() < 1e-6 * seconds as f64);
         }
     }

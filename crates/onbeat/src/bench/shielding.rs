@@ -29,6 +29,7 @@ impl Shielding {
             Err(why @ TuneError::Busy { .. }) => return Err(why),
             Err(why) => (None, vec![format!("there is no journal of changes: {why}")]),
         };
+
         Ok(Self { host, journal, shield: None, raised: false, session: None, words })
     }
 
@@ -41,6 +42,7 @@ impl Shielding {
         };
         let free: Vec<Free> = pids.iter().map(|pid| Free::Process(pid.cast_signed())).collect();
         let rt: CpuList = [cpu].into_iter().collect();
+
         match Shield::prepare(&self.host, journal, &rt, &free) {
             Ok(shield) => self.shield = Some(shield),
             Err(why @ (TuneError::NeedsRoot { .. } | TuneError::NoHousekeeping { .. })) => {
@@ -48,6 +50,7 @@ impl Shielding {
             }
             Err(why) => return Err(why),
         }
+
         self.set(true)?;
         self.set(false)?;
         Ok(Grant::given("CPU shield", wanted))
@@ -85,6 +88,7 @@ impl Shielding {
         } else if self.raised {
             shield.lower(&self.host, journal)?;
         }
+
         self.raised = up;
         Ok(())
     }
@@ -96,6 +100,7 @@ impl Shielding {
         if let Some(shield) = self.shield {
             shield.dismantle(&self.host, &mut journal)?;
         }
+
         journal.undo_all(&self.host, UndoMode::Careful)?;
         journal.close()
     }

@@ -85,6 +85,7 @@ impl FromStr for Steps {
             Some(("sched", range)) => (Rising::Sched, range.to_owned()),
             Some(_) => return Err(wrong()),
         };
+
         let (range, step) = range.split_once('/').unwrap_or((&range, "10"));
         let (from, to) = range.split_once("..").ok_or_else(wrong)?;
         let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
@@ -92,6 +93,7 @@ impl FromStr for Steps {
         if from > to || to > rising.most() || step == 0 {
             return Err(wrong());
         }
+
         Ok(Self { typed: text.to_owned(), rising, values: (from..=to).step_by(usize::from(step)).collect() })
     }
 }
@@ -152,6 +154,7 @@ mod tests {
         assert_eq!(values("0..100").len(), 11);
         assert_eq!(values("0..95/30"), [0, 30, 60, 90]);
         assert_eq!(values("sched:0..1000/500"), [0, 500, 1000]);
+
         for wrong in [
             "",
             "10",

@@ -36,6 +36,7 @@ impl FromStr for Tuning {
         if word.eq_ignore_ascii_case("none") {
             return Ok(tuning);
         }
+
         for letter in word.chars() {
             let place = match letter.to_ascii_uppercase() {
                 'P' => &mut tuning.priority,
@@ -48,6 +49,7 @@ impl FromStr for Tuning {
                 return Err(error(format!("{letter} stands twice")));
             }
         }
+
         if word.is_empty() { Err(error("it is empty".to_owned())) } else { Ok(tuning) }
     }
 }

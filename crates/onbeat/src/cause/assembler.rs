@@ -199,6 +199,7 @@ mod tests {
         assembler.fetch_add(R0, R1);
         assembler.jump_if_at_most(R1, 9, end);
         let code: Vec<[u8; 8]> = assembler.finish().iter().map(|word| word.to_ne_bytes()).collect();
+
         if cfg!(target_endian = "little") {
             assert_eq!(code[0], [0x79, 0x17, 8, 0, 0, 0, 0, 0], "r7 = *(u64 *)(r1 + 8)");
             assert_eq!(code[1], [0x15, 0x07, 1, 0, 0, 0, 0, 0], "if r7 == 0 goto +1");
@@ -207,6 +208,7 @@ mod tests {
             assert_eq!(code[5], [0xdb, 0x10, 0, 0, 1, 0, 0, 0], "r1 = atomic_fetch_add((u64 *)(r0 + 0), r1)");
             assert_eq!(code[6], [0xb5, 0x01, 0xfc, 0xff, 9, 0, 0, 0], "if r1 <= 9 goto -4");
         }
+
         assert_eq!(code.len(), 7);
     }
 }

@@ -65,6 +65,7 @@ fn update(array: &OwnedFd, key: u32, value: &[u8], value_size: usize) -> io::Res
     if value.len() != value_size {
         return Err(io::ErrorKind::InvalidInput.into());
     }
+
     let attributes = Attributes::new()
         .word(0, array.as_raw_fd() as u32)
         .double(8, std::ptr::from_ref(&key) as u64)
@@ -109,6 +110,7 @@ impl Array {
             .double(24, values.as_mut_ptr() as u64)
             .word(32, self.entries)
             .word(36, self.number() as u32);
+
         // SAFETY: keys and values have room for the `entries` that are asked for, and `next` for a key; all live across
         // the call.
         match unsafe { bpf(MAP_LOOKUP_BATCH, &mut { attributes }) } {
@@ -143,6 +145,7 @@ impl SharedArray {
         let memory =
             unsafe { mmap(std::ptr::null_mut(), words * 8, ProtFlags::READ, MapFlags::SHARED, &descriptor, 0) }?;
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+
         Ok(Self { descriptor, memory, words, value_words: value_words as usize })
     }
 
@@ -205,6 +208,7 @@ impl Attached {
             At::Raw(name) => (attributes.word(0, RAW_TRACEPOINT), name.as_ptr() as u64),
             At::Typed(number) => (attributes.word(0, TRACING).word(68, TYPED_TRACEPOINT).word(108, number), 0),
         };
+
         // SAFETY: `code` has as many instructions as are announced, and the licence ends with a NUL; both live across the
         // call.
         let program = descriptor(unsafe { bpf(PROG_LOAD, &mut { attributes }) }?);

@@ -64,6 +64,7 @@ impl Btf {
             let end = begin.checked_add(length)?;
             (u32::from(magic) == MAGIC && end <= bytes.len()).then_some((begin, end, base.checked_add(strings)?))
         };
+
         let (mut at, end, strings) = header().ok_or(BtfError::NoBtf)?;
         let mut types = vec![0];
         while at < end {
@@ -72,6 +73,7 @@ impl Btf {
             let info = word(at + 4).ok_or(BtfError::Cut(id))?;
             at += 12 + trailer(info >> 24 & 0x1f, (info & 0xffff) as usize).ok_or(BtfError::Cut(id))?;
         }
+
         Ok(Self { bytes, strings, types })
     }
 
@@ -133,6 +135,7 @@ impl Btf {
         if !matches!(holder.kind, STRUCT | UNION) || depth == 0 {
             return None;
         }
+
         (0..holder.members).find_map(|index| {
             let at = holder.at + 12 + index * 12;
             let (text, type_id, bits) = (self.word(at)? as usize, self.word(at + 4)?, self.word(at + 8)?);
@@ -140,6 +143,7 @@ impl Btf {
             if self.is_named(text, name) {
                 return Some(Member { byte, type_id });
             }
+
             let inner = if self.is_named(text, "") { self.member(type_id, name, depth - 1)? } else { return None };
             Some(Member { byte: byte.checked_add(inner.byte)?, ..inner })
         })
@@ -192,9 +196,11 @@ mod tests {
         let mut bytes = vec![];
         bytes.extend((MAGIC as u16).to_ne_bytes());
         bytes.extend([1, 0]);
+
         for word in [24, 0, length, length, strings.len() as u32] {
             bytes.extend(word.to_ne_bytes());
         }
+
         bytes.extend(types.iter().flat_map(|word| word.to_ne_bytes()));
         bytes.extend(strings);
         bytes

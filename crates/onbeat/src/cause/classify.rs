@@ -93,6 +93,7 @@ impl SpikeFacts {
         } else {
             Part { from: self.expiry.min(self.start), to: self.start, planned_ns: 0, kind: PartKind::WakeUp }
         };
+
         let work = Part { from: self.start, to: self.end, planned_ns: self.planned_work_ns, kind: PartKind::Running };
         let larger = wait.late_ns().max(work.late_ns());
         let counts = |part: &Part| part.late_ns() > 0 && part.late_ns() >= larger / 4;
@@ -169,6 +170,7 @@ pub fn explain(facts: &SpikeFacts, window: &Window, counters: &Counters) -> Expl
     let named = causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
     let accounted_ns = named.map(|cause| cause.ns).sum();
     say_what_was_lost(&mut causes, facts, window);
+
     Explanation { lateness_ns, accounted_ns, causes }
 }
 
@@ -195,5 +197,6 @@ pub fn stalls(spikes: &[SpikeFacts]) -> Vec<Range<usize>> {
         }
         ended = ended.max(spike.end);
     }
+
     groups
 }

@@ -101,11 +101,13 @@ impl Counters {
             let readings = self.readings.iter().filter(move |reading| reading.cpu == cpu);
             readings.filter_map(move |reading| Some((cpu, reading.at, reading.steal_ns?)))
         };
+
         let pairs = cpus.into_iter().flat_map(|cpu| of_cpu(cpu).zip(of_cpu(cpu).skip(1)));
         let steals = pairs.map(|((cpu, from, before), (_, to, after))| {
             let ns = after.saturating_sub(before);
             Steal { cpu, from, to, ns }
         });
+
         steals.filter(|steal| steal.ns > 0 && steal.from < to && steal.to > from).collect()
     }
 
@@ -144,6 +146,7 @@ impl ProcfsSteal {
         if now.ns_since(self.read_at) < PROCFS_EVERY_NS {
             return;
         }
+
         self.read_at = now;
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let steal = |line: &str| -> Option<Reading> {
@@ -152,6 +155,7 @@ impl ProcfsSteal {
             let ticks: u64 = words.nth(7)?.parse().ok()?;
             Some(Reading { at: now, cpu, steal_ns: Some(ticks * TICK_NS), ..Reading::default() })
         };
+
         self.readings.extend(text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(steal));
         self.readings.retain(|reading| now.ns_since(reading.at) < 10 * PROCFS_REACH_NS);
     }
@@ -185,6 +189,7 @@ mod tests {
         let (from, to) = (Instant::from_ns(100), Instant::from_ns(230));
         let steal: Vec<_> =
             counters.steal_between(from, to).iter().map(|steal| (steal.from.as_ns(), steal.ns)).collect();
+
         assert_eq!(steal, [(100, 30)]);
         assert_eq!(counters.between(Some(1), from, to).count(), 3);
         let interrupted = counters.interrupted(9, from, to).unwrap();

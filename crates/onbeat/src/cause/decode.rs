@@ -69,6 +69,7 @@ impl Kind {
         all.extend([K::SoftirqEntry, K::SoftirqExit, K::TimerStart, K::TimerExpireEntry, K::TimerExpireExit]);
         all.extend([K::TimerCancel, K::Idle, K::Frequency, K::PageFaultUser, K::PageFaultKernel]);
         all.extend([K::SyscallEnter, K::SyscallExit, K::SignalGenerate, K::SignalDeliver, K::TickStop]);
+
         all
     }
 
@@ -180,6 +181,7 @@ impl Decoder {
         for (place, name) in fields.iter_mut().zip(kind.fields()) {
             *place = Some(format.field(name)?);
         }
+
         self.id = Some(format.field("common_type")?);
         self.tid = Some(format.field("common_pid")?);
         self.known.insert(format.id, Known { kind, fields });
@@ -218,6 +220,7 @@ impl Fields<'_> {
                 (base.checked_add((place & 0xffff) as usize)?, (place >> 16 & 0xffff) as usize)
             }
         };
+
         Some(Label::new(self.bytes.get(from..from.checked_add(length)?)?))
     }
 

@@ -148,9 +148,11 @@ impl fmt::Display for State {
             first = false;
             write!(out, "{letter}")?;
         }
+
         if first {
             out.write_str("R")?;
         }
+
         if self.was_preempted() { out.write_str("+") } else { Ok(()) }
     }
 }

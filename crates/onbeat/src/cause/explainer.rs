@@ -129,6 +129,7 @@ impl Explainer {
         if let Some(why) = self.recorder.no_path() {
             wanted.push_str(&format!("; the loop's own by tracefs, some 2 us per wake-up ({why})"));
         }
+
         let counters = "nanoseconds of steal and throttling per CPU";
         let counters = match self.recorder.no_steal() {
             None => Grant::given("steal counter", counters),
@@ -142,6 +143,7 @@ impl Explainer {
                 Grant::refused("steal counter", counters, refusal)
             }
         };
+
         vec![Grant::given("flight recorder", wanted), counters]
     }
 
@@ -153,6 +155,7 @@ impl Explainer {
         if !reads && self.meter.source() == CounterSource::Bpf {
             return;
         }
+
         let before = thread_cpu_ns();
         self.meter.keep_watch(now);
         if reads {
@@ -160,6 +163,7 @@ impl Explainer {
             let _ = self.recorder.keep_watch();
             self.read_at = now;
         }
+
         self.cost.cpu_ns += thread_cpu_ns() - before;
     }
 
@@ -189,6 +193,7 @@ impl Explainer {
                 let explanation = explain(facts, &window, &counters);
                 self.cost.incomplete += u64::from(window.lost_between(span.start, span.end).is_some());
                 self.last = window.completed();
+
                 explanation
             }
             Err(why) => {
@@ -199,6 +204,7 @@ impl Explainer {
                 Explanation { lateness_ns: ns, accounted_ns: 0, causes: vec![cause] }
             }
         };
+
         self.last_facts = *facts;
         (self.asked_at, self.read_at) = (Some(Monotonic.now()), Monotonic.now());
         self.cost.explained += 1;

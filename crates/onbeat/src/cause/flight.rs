@@ -113,14 +113,17 @@ impl FlightRecorder {
             path,
             no_path,
         };
+
         recorder.choose_events(setting)?;
         if let Some(tid) = setting.tid {
             recorder.follow(tid)?;
         }
+
         recorder.open_readers(setting)?;
         for kind in recorder.recorded.clone() {
             recorder.instance.write(&format!("events/{}/{}/enable", kind.system(), kind.name()), "1")?;
         }
+
         recorder.instance.write("tracing_on", "1")?;
         Ok(recorder)
     }
@@ -133,10 +136,12 @@ impl FlightRecorder {
         if let Some(path) = &self.path {
             path.follow(tid).map_err(|why| TraceError::at(Path::new("bpf"), why))?;
         }
+
         for kind in &self.recorded {
             let Some(filter) = filter_of(*kind, tid) else { continue };
             self.instance.write(&format!("events/{}/{}/filter", kind.system(), kind.name()), &filter)?;
         }
+
         Ok(())
     }
 
@@ -192,8 +197,10 @@ impl FlightRecorder {
                 window.readings.extend(stretch.readings);
                 window.lost.extend(stretch.lost);
             }
+
             window.cpus.push(cpu);
         }
+
         window.readings.sort_by_key(|reading| reading.at);
         Ok(window)
     }
@@ -225,6 +232,7 @@ impl FlightRecorder {
             if LEFT_OFF.contains(&kind) || is_syscall && !setting.syscalls || is_on_path {
                 continue;
             }
+
             let known = self.learn(kind);
             match known {
                 Ok(()) => self.recorded.push(kind),
@@ -304,6 +312,7 @@ fn timer_functions() -> BTreeMap<u64, String> {
         let address = NAMES.contains(&name).then(|| u64::from_str_radix(address, 16).ok()).flatten()?;
         (address != 0).then(|| (address, name.to_owned()))
     });
+
     named.collect()
 }
 
@@ -366,6 +375,7 @@ impl CpuReader {
                 }
             }
         }
+
         Ok(())
     }
 
@@ -380,6 +390,7 @@ impl CpuReader {
                 self.lost.pop_front();
             }
         }
+
         self.pages.push_back(Kept { begins, bytes });
         self.newest = begins;
         // A page ends where the next one begins.
@@ -414,6 +425,7 @@ impl CpuReader {
             let decoded = records.filter_map(|record| decoder.decode(self.cpu, &record));
             events.extend(decoded.filter(|event| event.at >= from && event.at <= to));
         }
+
         CpuWindow { cpu: self.cpu, events }
     }
 }

@@ -124,6 +124,7 @@ impl PageLayout {
         if !fits(timestamp) || !fits(commit) || data.size == 0 || !whole {
             return Err(FormatError::NoPage { offset: data.offset, size: data.size });
         }
+
         Ok(Self { timestamp, commit, data_offset: data.offset, data_size: data.size })
     }
 
@@ -153,6 +154,7 @@ fn field(line: &str) -> Option<(String, Field)> {
         located if located.starts_with("__rel_loc") => Holds::RelativeLocation,
         _ => Holds::InPlace,
     };
+
     let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
     Some((name.to_owned(), Field { offset, size, signed, holds }))
 }
@@ -189,6 +191,7 @@ mod tests {
             \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
         assert_eq!(PageLayout::parse(header).unwrap().page_size(), 4096);
         let broken = header.replace("offset:16", "offset:8");
+
         assert!(matches!(PageLayout::parse(&broken), Err(FormatError::NoPage { .. })));
         assert_eq!(PageLayout::parse(""), Err(FormatError::NoLine("timestamp")));
     }

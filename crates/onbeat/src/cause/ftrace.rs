@@ -75,15 +75,18 @@ pub fn write(window: &Window) -> String {
         let name = shown(&Label::from(name.as_str()));
         let _ = writeln!(text, "# function: {address:x} {name}");
     }
+
     for lost in &window.lost {
         let count = lost.count.map_or_else(|| "-".to_owned(), |count| count.to_string());
         let _ = writeln!(text, "# lost: {} {} {} {count}", lost.cpu, lost.from.as_ns(), lost.to.as_ns());
     }
+
     text.push_str("#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n");
     let names = names(window);
     for event in window.in_order() {
         write_line(&mut text, event, &names, window, |at| format!("{:09}", at.as_ns() % SECOND_NS));
     }
+
     text
 }
 
@@ -109,6 +112,7 @@ pub fn write_as_kernel(window: &Window) -> String {
         });
         write_line(&mut text, event, &names, window, |at| format!("{:06}", at.as_ns() % SECOND_NS / 1000));
     }
+
     text
 }
 
@@ -132,6 +136,7 @@ fn names(window: &Window) -> BTreeMap<u32, Label> {
             names.entry(thread.tid).or_insert(thread.name);
         }
     }
+
     names
 }
 
@@ -148,6 +153,7 @@ fn write_line(
         (_, Some(name)) => shown(name),
         (_, None) => "<...>".to_owned(),
     };
+
     let (seconds, fraction) = (event.at.as_ns() / SECOND_NS, fraction(event.at));
     let _ = write!(text, "{name:>16}-{:<7} [{:03}] ..... {seconds:>5}.{fraction}: ", event.tid, event.cpu);
     write_what(text, event, window);
@@ -248,6 +254,7 @@ pub fn read(text: &str) -> Result<Window, TextError> {
             None => reader.event(line).ok_or_else(fault)?,
         }
     }
+
     Ok(reader.window())
 }
 
@@ -294,9 +301,11 @@ impl Reader {
         let at = instant(head.split_ascii_whitespace().last()?)?;
         let (name, fields) = rest.split_once(": ").unwrap_or((rest.trim_end_matches(':'), ""));
         let events = self.cpus.entry(cpu).or_default();
+
         if let Some(what) = read_what(name, fields, &mut self.functions) {
             events.push(Event { at, cpu, tid, what });
         }
+
         Some(())
     }
 

@@ -73,12 +73,14 @@ impl<'w> Judge<'w> {
             }
             _ => None,
         };
+
         // A sleep that a freezer or a signal interrupts sets its timer again, to the same instant: the first one counts. Of relative
         // timers only the last is known to be the sleep's.
         let armed = match facts.relative {
             false => events.iter().find_map(armed),
             true => events.iter().rev().find_map(armed),
         };
+
         let fired = armed.and_then(|(set, timer, _)| {
             events.iter().find_map(|event| match event.what {
                 What::TimerExpireEntry { timer: fired, .. } if fired == timer && event.at >= set => {
@@ -87,10 +89,12 @@ impl<'w> Judge<'w> {
                 _ => None,
             })
         });
+
         let moved = events.iter().any(|event| {
             let is_move = matches!(event.what, What::Migrate { thread, .. } if thread.tid == facts.tid);
             is_move && event.at >= facts.expiry && event.at <= facts.end
         });
+
         let (timeline, spans) = (Timeline::of(window), own_spans(window, facts.tid, facts.cpu));
         Self { facts, window, counters, events, timeline, spans, armed, fired, moved }
     }
@@ -132,6 +136,7 @@ impl<'w> Judge<'w> {
                 at = inside.to;
             }
         }
+
         self.unknown_until(&mut pieces, at, part.to);
         pieces
     }
@@ -172,6 +177,7 @@ impl<'w> Judge<'w> {
             };
             pieces.push(Piece { from: slice.from, to: slice.to, cpu, verdict: kind, culprit, remark });
         }
+
         pieces
     }
 
@@ -179,6 +185,7 @@ impl<'w> Judge<'w> {
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
         }
+
         // The loop's own time: before it set its timer it was not done, afterwards it is on its way out of the kernel.
         let sleeping_since = self.armed.map(|(set, _, _)| set).or(self.facts.entered_sleep);
         match slice.doing {
@@ -211,6 +218,7 @@ impl<'w> Judge<'w> {
                 format!("the guest's deepest idle state takes {us:.1} us to leave: the host ran the halted CPU late");
             return (Verdict::Cause(CauseKind::LateTimer), Some(named(Culprit::HALTED)), Some(remark));
         }
+
         (Verdict::Cause(CauseKind::LateIdleExit), None, state.map(|state| format!("idle state {state}")))
     }
 
@@ -221,6 +229,7 @@ impl<'w> Judge<'w> {
         if self.counters.is_guest && self.was_open_after_expiry(cpu) {
             return late("the CPU took interrupts or changed threads meanwhile, so they were not off".to_owned());
         }
+
         match self.mode(thread, cpu, slice.to) {
             Mode::User => late(format!("{thread} was in user code, which cannot switch interrupts off")),
             Mode::Syscall(number) => off(Some(number)),
@@ -240,6 +249,7 @@ impl<'w> Judge<'w> {
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
         }
+
         let refused_by =
             |culprit| refused.map(|refusal| (Verdict::Cause(refusal.kind), culprit, Some(refusal.evidence.clone())));
         match slice.doing {
@@ -285,6 +295,7 @@ impl<'w> Judge<'w> {
             Some(Mode::Syscall(number)) if !self.is_real_time() => Some(syscall_name(number)),
             _ => None,
         };
+
         let remark = call.as_ref().map(|call| format!("the loop's wake-up found it in {call}"));
         let culprit = Culprit { woken_in: call, ..thread_culprit(thread, None) };
         (Verdict::Cause(CauseKind::Preempted), Some(culprit), remark)
@@ -306,10 +317,12 @@ impl<'w> Judge<'w> {
             What::SignalGenerate { signal, .. } if is_stop(signal) && event.at <= span.from => Some((event, signal)),
             _ => None,
         });
+
         let remark = sender.map(|(event, signal)| {
             let by = self.thread_named(event.tid).map_or_else(|| format!("thread {}", event.tid), |by| by.to_string());
             format!("signal {signal} from {by}")
         });
+
         (Verdict::Cause(CauseKind::Stopped), None, remark)
     }
 
@@ -350,6 +363,7 @@ impl<'w> Judge<'w> {
         let Some(What::TimerExpireEntry { .. }) = follows else { return None };
         let What::TimerExpireEntry { timer, function, .. } = before.next()?.what else { return None };
         let is_another = timer == ended && self.armed.is_some_and(|(_, own, _)| own != timer);
+
         is_another.then_some(function)
     }
 

@@ -44,6 +44,7 @@ pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
     let (mut own, mut others) = EVENTS;
     around.cpus.iter().find(|cpu| Some(cpu.cpu) == facts.cpu && !cpu.events.is_empty())?;
     let all: usize = around.cpus.iter().map(|cpu| cpu.events.len()).sum();
+
     loop {
         let cut = nearest(&around, &facts, own, others);
         let packed = pack(&cut);
@@ -51,6 +52,7 @@ pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
             let events = cut.cpus.iter().map(|cpu| cpu.events.len()).sum::<usize>();
             return Some(KeptWindow { facts, events: events as u64, left_out: (all - events) as u64, packed });
         }
+
         (own, others) = (own * 2 / 3, if own < LEAST_EVENTS * 2 { 0 } else { others / 2 });
     }
 }
@@ -71,6 +73,7 @@ fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Wi
         distances.sort_unstable();
         distances.get(most).copied().unwrap_or(u64::MAX)
     };
+
     let (own_within, others_within) = (within(true, own), within(false, others));
     let mut kept = Window { cpus: Vec::new(), ..window.clone() };
     for cpu in &window.cpus {
@@ -82,6 +85,7 @@ fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Wi
             kept.cpus.push(CpuWindow { cpu: cpu.cpu, events });
         }
     }
+
     let left = |lost: &Lost| kept.cpus.iter().any(|cpu| cpu.cpu == lost.cpu);
     kept.lost = kept.lost.iter().filter(|lost| left(lost)).copied().collect();
     kept.lost.sort_by_key(|lost| (lost.cpu, lost.from));
@@ -110,6 +114,7 @@ fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&Event) -> bool) -> Vec
             open = true;
         }
     }
+
     gaps
 }
 
@@ -136,6 +141,7 @@ mod tests {
             let what = if us % 2 == 0 { What::VectorEntry(Vector::IrqWork) } else { What::VectorExit(Vector::IrqWork) };
             Event { at: at(us), cpu, tid: us as u32 % 5000, what }
         };
+
         let mut cpus: Vec<CpuWindow> =
             (0..cpus).map(|cpu| CpuWindow { cpu, events: ticks(cpu).map(tick).collect() }).collect();
         let next = Thread { tid: LOOP, prio: 9, name: Label::from("onbeat-loop") };
@@ -164,6 +170,7 @@ mod tests {
         for end in [10_000, 13_000] {
             assert!(own.iter().any(|event| event.at == at(end - 1)) && own.iter().any(|event| event.at == at(end + 1)));
         }
+
         let farthest = own.iter().map(|event| distance_ns(event.at, &facts())).max();
         let told: u64 = window.lost.iter().filter(|lost| lost.cpu == 1).filter_map(|lost| lost.count).sum();
         assert_eq!(
@@ -173,6 +180,7 @@ mod tests {
         for lost in window.lost.iter().filter(|lost| lost.cpu == 1) {
             assert!(own.iter().all(|event| event.at <= lost.from || event.at >= lost.to));
         }
+
         assert!(farthest < Some(1_500_000), "the middle of the spike is farther from both its ends");
         assert_eq!(kept.left_out + kept.events, busy(1000, 4).between(at(6_000), at(14_001)).in_order().len() as u64);
     }

@@ -164,6 +164,7 @@ impl Culprit {
         if self.name.starts_with("kworker/") {
             return "kworker";
         }
+
         let without_digits = self.name.trim_end_matches(|c: char| c.is_ascii_digit());
         let has_number = without_digits.len() < self.name.len();
         match without_digits.strip_suffix(['/', '.', ':', '-', '_', '#']) {
@@ -259,6 +260,7 @@ fn totals<K: PartialEq>(times: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64)> 
             None => sums.push((key, ns)),
         }
     }
+
     sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     sums
 }
@@ -306,11 +308,13 @@ mod tests {
             "7",
         ];
         let programs: Vec<String> = names.iter().map(|name| thread(name, 1).program().to_owned()).collect();
+
         assert_eq!(
             programs,
             ["kdamond", "ksoftirqd", "kworker", "irq/24-nvme", "stress-ng-cpu", "python3", "rcuc", "7"]
         );
         let interrupt = Culprit { name: "virtio1-req.0".to_owned(), ..Culprit::default() };
+
         assert_eq!(interrupt.program(), "virtio1-req.0", "no thread");
     }
 }

@@ -33,6 +33,7 @@ impl Meter {
         let (smi, quota) = (smi_counter(cpu), Quota::of_thread(tid, Monotonic.now()));
         let deepest_idle_ns = host::deepest_idle(cpu.unwrap_or(0)).map(|state| state.exit_ns);
         let procfs = ProcfsSteal::default();
+
         Self { source, procfs, smi, quota, is_guest, deepest_idle_ns, has_fair_server }
     }
 
@@ -56,10 +57,12 @@ impl Meter {
             readings.extend(self.procfs.around(from, to));
             readings.sort_by_key(|reading| reading.at);
         }
+
         let smi = self.smi.as_mut().and_then(|(file, before)| {
             let now = read_smi(file)?;
             Some(now.wrapping_sub(std::mem::replace(before, now)) & u64::from(u32::MAX))
         });
+
         let Self { source, is_guest, deepest_idle_ns, has_fair_server, .. } = *self;
         Counters { source, readings, is_guest, deepest_idle_ns, smi, has_fair_server, throttled_ns: None }
     }

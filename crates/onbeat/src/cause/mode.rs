@@ -33,11 +33,13 @@ impl Judge<'_> {
             What::SyscallExit { .. } => Some(Mode::User),
             _ => None,
         };
+
         let mode_after = |event: &&Event| match event.what {
             What::SyscallEnter { .. } => Some(Mode::User),
             What::SyscallExit { number, .. } => Some(Mode::Syscall(number)),
             _ => None,
         };
+
         let split = self.events.partition_point(|event| event.at < at);
         let (before, after) = self.events.split_at(split);
         let before = before.iter().rev().filter(|event| of_thread(&event)).find_map(mode_before);
@@ -53,6 +55,7 @@ impl Judge<'_> {
         if reading.prev != thread.tid {
             return None;
         }
+
         Some(match reading.prev_syscall {
             Some(number) => Mode::Syscall(number),
             None if reading.prev_in_user => Mode::User,
@@ -75,9 +78,11 @@ impl Judge<'_> {
             }
             _ => None,
         })?;
+
         if !runnable || next != self.facts.tid {
             return None;
         }
+
         let (from, to) = (left.minus_ns(ORDINARY_STEP_NS), left.plus_ns(ORDINARY_STEP_NS));
         self.counters.between(cpu, from, to).find(|reading| reading.prev == thread.tid)?.prev_syscall
     }
@@ -91,6 +96,7 @@ impl Judge<'_> {
         let was_seen = !matches!(before.doing, Doing::Unknown | Doing::Idle(_));
         let is_open = matches!(last.doing, Doing::Thread(_) | Doing::Idle(_));
         let is_after = last.from.ns_since(self.facts.expiry) > DELIVERED_WITHIN_NS;
+
         was_seen && is_open && is_after && last.to.ns_since(last.from) > DELIVERED_WITHIN_NS
     }
 
@@ -101,6 +107,7 @@ impl Judge<'_> {
         if self.is_real_time() || thread.is_real_time() {
             return None;
         }
+
         let near = |at: Instant| (at.minus_ns(ORDINARY_STEP_NS), at.plus_ns(ORDINARY_STEP_NS));
         let (from, to) = near(span.from);
         let at_wakeup = self.counters.interrupted(self.facts.tid, from, to)?;
@@ -115,6 +122,7 @@ impl Judge<'_> {
             What::VectorEntry(Vector::LocalTimer) => span.to.ns_since(span.from) < LONGEST_TURN_NS,
             _ => false,
         };
+
         let could_choose = self.events.iter().filter(within).any(chose);
         (is_same && !could_choose).then_some(when_leaving)
     }

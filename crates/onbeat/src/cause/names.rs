@@ -46,6 +46,7 @@ impl Names {
         if let Some((name, _)) = known.filter(|(_, asked)| now.ns_since(*asked) < FRESH_NS) {
             return name;
         }
+
         let asked = fs::read(format!("/proc/{tid}/comm")).ok();
         let asked = asked.map(|bytes| Label::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
         // The name that it had when somebody asked before is better than none.
@@ -90,6 +91,7 @@ mod tests {
         assert_eq!(names_in(&mut names, switch(0, own)), ["swapper/3", comm.trim_end()]);
         // No thread can have these numbers.
         names.ended(4_194_305, Label::from("rustc"));
+
         assert_eq!(names_in(&mut names, switch(4_194_305, 4_194_306)), ["rustc", ENDED]);
     }
 }

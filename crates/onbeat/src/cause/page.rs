@@ -95,6 +95,7 @@ impl<'b> Page<'b> {
         let missed = (commit & MISSED_EVENTS != 0)
             .then(|| Missed { count: if commit & MISSED_STORED == 0 { None } else { number(records, stored) } });
         let written = records.get(..said).ok_or(PageError::TooLong { said, room })?;
+
         Ok(Self { timestamp_ns, missed, records: written })
     }
 
@@ -128,11 +129,13 @@ impl<'b> Records<'b> {
             TIME_EXTEND | TIME_STAMP => (4, 4),
             words => (4, words as usize * 4),
         };
+
         // Records begin at 4-byte steps; a length of 0 still takes its own word, so that reading always moves on.
         let next = self.at.saturating_add(skip).saturating_add(length.max(4).saturating_add(3) & !3);
         if next > self.bytes.len() {
             return Some(Err(self.too_long(next - self.at)));
         }
+
         let begins = self.at + if kind == 0 { 8 } else { 4 };
         self.at = next;
         let long = (u64::from(second.unwrap_or(0)) << TIME_BITS) + u64::from(delta);
@@ -144,6 +147,7 @@ impl<'b> Records<'b> {
             PADDING if delta == 1 => {}
             _ => self.now_ns = self.now_ns.wrapping_add(u64::from(delta)),
         }
+
         let is_event = kind < PADDING;
         Some(Ok(is_event.then(|| Record { at_ns: self.now_ns, bytes: self.bytes.get(begins..next).unwrap_or(&[]) })))
     }
@@ -199,6 +203,7 @@ pub(super) fn number(bytes: &[u8], field: Field) -> Option<u64> {
         let unused = 64 - 8 * field.size as u32;
         if field.signed { ((value << unused) as i64 >> unused) as u64 } else { value }
     };
+
     let value = match field.size {
         1 => u64::from(*bytes.first()?),
         2 => u64::from(u16::from_ne_bytes(bytes.try_into().ok()?)),
@@ -206,6 +211,7 @@ pub(super) fn number(bytes: &[u8], field: Field) -> Option<u64> {
         8 => u64::from_ne_bytes(bytes.try_into().ok()?),
         _ => return None,
     };
+
     Some(extend(value))
 }
 
@@ -278,6 +284,7 @@ mod tests {
         assert_eq!(Page::parse(&long, &LAYOUT), Err(PageError::TooLong { said: 4096, room: 0 }));
         let cut = page(0, 0, &[header(2, 0), 1]);
         let mut records = Page::parse(&cut, &LAYOUT).unwrap().records();
+
         assert_eq!(records.next(), Some(Err(PageError::Record { at: 0, length: 12, left: 8 })));
         assert_eq!(records.next(), None);
     }

@@ -74,6 +74,7 @@ impl PathRecorder {
             records: records.number(),
             exponent: exponent.cast_signed(),
         };
+
         let recorder = Self {
             heads,
             loop_key: cpus,
@@ -84,6 +85,7 @@ impl PathRecorder {
             reads_steal: offsets.steal.is_some(),
             _programs: Vec::new(),
         };
+
         recorder.follow(tid)?;
         recorder.attach(&btf, &offsets, maps)
     }
@@ -96,11 +98,13 @@ impl PathRecorder {
                 Err(why) if matches!(kind, PathKind::Switch | PathKind::Waking) => return Err(why.into()),
                 Err(_) => continue,
             };
+
             let load = |leaving| Attached::load(&program(kind, offsets, maps, leaving), At::Typed(point));
             let mut attached = load(LeavingState::Given);
             if kind == PathKind::Switch && attached.is_err() {
                 attached = load(LeavingState::OfThread);
             }
+
             self._programs.push(attached.map_err(|why| PathError::Refused(name, why))?);
             self.kinds.push(kind);
         }
@@ -136,6 +140,7 @@ impl PathRecorder {
         taken.events.sort_by_key(|event| event.at);
         give_functions(&mut taken.events);
         taken.events.iter_mut().for_each(|event| self.names.give(event));
+
         Stretch { events: taken.events, readings: taken.readings, lost: taken.lost }
     }
 }
@@ -211,6 +216,7 @@ impl Ring<'_> {
             let to = numbered.last().and_then(|(_, oldest)| oldest.at()).unwrap_or(to);
             taken.lost = Some(Lost { cpu, from, to, count: None });
         }
+
         numbered.into_iter().for_each(|(_, noted)| taken.take(noted));
         taken
     }
@@ -290,6 +296,7 @@ mod tests {
         let expiry = What::TimerExpireEntry { timer: 5, function: 77, now: at(9) };
         let mut events = [event(1, start(0)), event(9, expiry), event(10, start(0))];
         give_functions(&mut events);
+
         assert_eq!([events[0].what, events[2].what], [start(77), start(0)]);
     }
 }

@@ -41,6 +41,7 @@ impl Offsets {
             let offset = btf.offset(structure, member)?;
             i16::try_from(offset).map_err(|_| BtfError::NoMember(format!("{structure}.{member} within 32 KiB")))
         };
+
         let far = |structure: &str, member: &str| btf.offset(structure, member).map(u32::cast_signed);
         let task = |member: &str| near("task_struct", member);
         Ok(Self {

@@ -44,6 +44,7 @@ pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: Le
         PathKind::Exit => program.at_exit(),
         PathKind::Reading => {}
     }
+
     program.finish()
 }
 
@@ -129,6 +130,7 @@ impl Program<'_> {
             LeavingState::Given => self.code.load(Width::Double, R2, R6, PREV_STATE),
             LeavingState::OfThread => self.code.load(Width::Word, R2, R2, state),
         }
+
         self.code.or(R1, R2);
         self.code.store(Width::Word, R7, REST + 12, R1);
 

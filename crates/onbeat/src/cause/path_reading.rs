@@ -46,6 +46,7 @@ impl Program<'_> {
             self.load_far(Width::Double, R1, offset);
             self.set_flag_unless_zero(BY_SERVER);
         }
+
         if let Some(throttled) = offsets.throttled {
             match throttled {
                 Throttled::OfGroup(group, flag) => {
@@ -60,6 +61,7 @@ impl Program<'_> {
             }
             self.set_flag_unless_zero(THROTTLED);
         }
+
         self.code.store(Width::Word, R7, KIND, R2);
     }
 
@@ -82,6 +84,7 @@ impl Program<'_> {
         if !cfg!(target_arch = "x86_64") {
             return;
         }
+
         // An idle CPU has no user registers, and is what most wake-ups find: its stack is not read.
         self.code.load(Width::Word, R1, R3, self.offsets.pid);
         self.code.jump_if_zero(R1, done);
@@ -101,6 +104,7 @@ impl Program<'_> {
             self.code.load(Width::Double, R2, FRAME, COPY + holds);
             self.code.jump_if_different(R1, R2, from_user);
         }
+
         self.code.load(Width::Double, R1, FRAME, COPY + ORIG_RAX);
         self.code.jump_if_at_most(R1, CALLS - 1, in_call);
         self.code.jump(done);

@@ -159,11 +159,13 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<Noted> {
             return Some(Noted::Reading(Reading { steal_ns: flags.has(KNOWS_STEAL).then_some(first), ..reading }));
         }
     };
+
     let event = Event { at, cpu, tid, what };
     if kind == PathKind::Waking {
         let reading = Reading { at, moment: Moment::Waking, cpu, prev: tid, next: a, ..flags.reading(d) };
         return Some(Noted::Waking(event, reading));
     }
+
     Some(Noted::Event(event))
 }
 
@@ -203,6 +205,7 @@ const fn state_shown(bits: u32, preempted: bool) -> State {
     if preempted {
         return State(0x100);
     }
+
     let reported = if bits & IDLE == IDLE {
         0x80
     } else if bits & AS_BLOCKED != 0 {
@@ -210,6 +213,7 @@ const fn state_shown(bits: u32, preempted: bool) -> State {
     } else {
         bits & REPORTED
     };
+
     // Only the highest one is shown.
     State(if reported == 0 { 0 } else { 1 << reported.ilog2() })
 }
@@ -241,18 +245,21 @@ mod tests {
         assert_eq!(what(1, 5, [word(9, 9), word(120, 1)]), Some(switch(1)));
         assert_eq!(what(1 | 1 << 8, 5, [word(9, 9), word(120, 0)]), Some(switch(0x100)));
         let deadline = What::Waking { thread: thread(9, -1), target_cpu: 3 };
+
         assert_eq!(what(2, 5, [word(9, u32::MAX), word(3, 0)]), Some(deadline));
         let (softexpires, expires) = (Instant::from_ns(1_000_000), Instant::from_ns(1_050_000));
         let start = What::TimerStart { timer: 0xffff_8000, function: 0, expires, softexpires };
         assert_eq!(what(3 | 50_000 << 8, 9, [0xffff_8000, 1_000_000]), Some(start));
         let now = Instant::from_ns(77);
         let entry = What::TimerExpireEntry { timer: 0xffff_8000, function: u64::MAX, now };
+
         assert_eq!(what(4, 0, [0xffff_8000, u64::MAX]), Some(entry));
         assert_eq!(what(5, 0, [word(1, 0), 0]), Some(What::IdleEntry { state: 1 }));
         assert_eq!(what(5, 0, [word(u32::MAX, 0), 0]), Some(What::IdleExit));
         assert_eq!(what(6, 0, [0, 0]), Some(What::VectorEntry(Vector::LocalTimer)));
         assert_eq!(what(7, 0, [0, 0]), Some(What::VectorExit(Vector::LocalTimer)));
         let name = u64::from_ne_bytes(*b"rustc\0\0\0");
+
         assert_eq!(read(1, [77, word(31, 8), name, 0]), Some(Noted::Ended(31, Label::from("rustc"))));
         assert_eq!(what(10, 0, [0, 0]), None);
         assert_eq!(read(1, [0, word(5, 1), 0, 0]), None, "still being written");
@@ -275,6 +282,7 @@ mod tests {
         let all = reading(9, knows | BY_SERVER, [4_000, word(libc::SYS_read as u32, 9)]);
         let (steal_ns, prev_syscall) = (Some(4_000), Some(libc::SYS_read));
         let (rt_throttled, by_fair_server) = (Some(false), Some(true));
+
         assert_eq!(all, Some(Reading { steal_ns, prev_syscall, rt_throttled, by_fair_server, ..switch }));
 
         let waking = reading(2, KNOWS_THROTTLING | THROTTLED, [word(9, 9), word(0, FROM_USER.cast_unsigned())]);

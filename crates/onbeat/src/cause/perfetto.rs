@@ -47,14 +47,17 @@ pub fn write(window: &Window, facts: &SpikeFacts, explanation: &Explanation, ker
     trace.track(LOOP, "onbeat: the loop");
     trace.track(WHY, "onbeat: why it was late");
     trace.track(CULPRIT, "onbeat: the culprit");
+
     for cpu in &window.cpus {
         trace.scheduler(cpu.cpu, &cpu.events);
         trace.interrupts(cpu.cpu, &cpu.events, window);
     }
+
     trace.the_loop(facts, explanation);
     if let Some(main) = explanation.main() {
         trace.culprit(main, facts, window);
     }
+
     trace.packets.finish()
 }
 
@@ -99,6 +102,7 @@ impl Trace {
                 bundle = bundle.message(2, &head.message(field, &content));
             }
         }
+
         self.packet(Message::new().message(FTRACE_EVENTS, &bundle));
     }
 
@@ -112,6 +116,7 @@ impl Trace {
             if is_timer(&event.what) && open.pop_if(|begun| is_timer(begun)).is_some() {
                 self.end(track, event.at);
             }
+
             if let Some((category, name)) = interrupt(&event.what, window) {
                 self.begin(track, event.at, (category, &name), &[]);
                 open.push(event.what);
@@ -122,6 +127,7 @@ impl Trace {
                 open.truncate(place);
             }
         }
+
         for _ in open {
             self.end(track, window.to);
         }
@@ -134,10 +140,12 @@ impl Trace {
             evidence.iter().map(|(words, evidence)| (words.as_str(), *evidence)).collect();
         let late_us = explanation.lateness_ns as f64 / 1000.0;
         let why = explanation.main().map_or_else(|| "not late".to_owned(), Cause::words);
+
         for (at, name) in [(facts.expiry, "timer set to"), (facts.release, "release")] {
             let mark = Message::new().number(TYPE, INSTANT).number(TRACK, LOOP).text(CATEGORY, "loop").text(NAME, name);
             self.event(at, &mark);
         }
+
         self.begin(LOOP, facts.expiry.min(facts.start), ("loop", "wake-up"), &[]);
         self.end(LOOP, facts.start);
         self.begin(LOOP, facts.start, ("loop", "cycle"), &[]);

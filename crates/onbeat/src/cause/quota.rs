@@ -67,16 +67,20 @@ fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
             let is_it =
                 if is_v2 { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|o| o == "cpu") };
             let mut left = left.split(' ').skip(3);
+
             is_it.then_some((left.next()?, left.next()?))
         });
+
         let path = cgroups.lines().find_map(|line| {
             let (_, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
             let is_it = if is_v2 { controllers.is_empty() } else { controllers.split(',').any(|name| name == "cpu") };
             is_it.then_some(path)
         });
+
         mount.zip(path)
     };
+
     let Some(((root, mount), path)) = hierarchy(false).or_else(|| hierarchy(true)) else { return Vec::new() };
 
     // What stands above the mounted root is not shown.
@@ -122,6 +126,7 @@ mod tests {
         says(1_000);
         quota.read(at(0));
         says(41_000);
+
         assert_eq!(quota.throttled_ns(at(10), at(60)), Some(40_000_000));
         // A second spike of the same wait is counted from before the first one was explained.
         assert_eq!(quota.throttled_ns(at(20), at(61)), Some(40_000_000));

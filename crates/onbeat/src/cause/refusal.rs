@@ -40,6 +40,7 @@ impl Judge<'_> {
         if !self.is_real_time() {
             return self.quota(span);
         }
+
         let throttled = self.was_throttled(span);
         let served =
             self.counters.between(span.cpu, span.from, span.to).find(|reading| reading.by_fair_server == Some(true));
@@ -53,6 +54,7 @@ impl Judge<'_> {
             None if throttled || let_on && long => span.from,
             None => return None,
         };
+
         let (kind, evidence) = if throttled {
             (CauseKind::RtThrottling, "the run queue's rt_throttled flag was set")
         } else if served.is_some() {
@@ -76,6 +78,7 @@ impl Judge<'_> {
                 "an ordinary thread was chosen while the loop wanted to run; this kernel has no fair server",
             )
         };
+
         Some(Refusal { from, kind, evidence: evidence.to_owned() })
     }
 
@@ -111,6 +114,7 @@ impl Judge<'_> {
                 let waits = is_real_time && prev_state.is_runnable() && prev_state.was_seen();
                 let waits = waits && !gone.contains(&prev.tid);
                 gone.push(prev.tid);
+
                 waits
             }
             // A thread that another CPU runs or has run since does not wait here.
@@ -124,6 +128,7 @@ impl Judge<'_> {
             }
             _ => false,
         });
+
         let runs = runs.filter(|_| waited)?;
         if runs.is_idle() {
             Some((CauseKind::RtThrottling, "the CPU idled though another real-time thread wanted to run"))
@@ -146,6 +151,7 @@ impl Judge<'_> {
             }
             _ => None,
         })?;
+
         let slices = self.timeline.between(span.cpu, chosen, span.to);
         let idle = slices.iter().filter(|slice| matches!(slice.doing, Doing::Idle(_)));
         let idle_ns: u64 = idle.map(|slice| slice.to.ns_since(slice.from)).sum();

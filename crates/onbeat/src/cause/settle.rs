@@ -80,6 +80,7 @@ fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) ->
             }
         }
     }
+
     let split = |(piece, ns): (Piece, u64)| {
         let remark = match counters.source {
             CounterSource::Bpf => "the CPU's steal counter moved",
@@ -87,6 +88,7 @@ fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) ->
         };
         carve(piece, ns, CauseKind::HypervisorSteal, remark)
     };
+
     pieces.into_iter().zip(stolen).flat_map(split).collect()
 }
 
@@ -100,6 +102,7 @@ fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
     if ns == 0 {
         return vec![piece];
     }
+
     let middle = piece.from.plus_ns(ns);
     let verdict = Verdict::Cause(kind);
     let taken = Piece { to: middle, verdict, culprit: None, remark: Some(remark.to_owned()), ..piece.clone() };
@@ -127,6 +130,7 @@ fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
             left -= taken;
         }
     }
+
     pieces.retain(|piece| piece.ns() > 0);
 }
 
@@ -140,6 +144,7 @@ fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>, counters: &
         if piece.verdict != Verdict::OwnWork {
             return vec![piece];
         }
+
         let rest = match judge.frequency_change(piece.cpu, part.from, part.to) {
             Some(khz) => (CauseKind::FrequencyChange, Some(format!("to {} MHz", khz / 1000))),
             None if judge.moved() => (CauseKind::Migration, Some("cold caches on the new CPU".to_owned())),
@@ -149,11 +154,13 @@ fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>, counters: &
                 (CauseKind::OwnOverrun, piece.remark.clone().or(Some(plain)))
             }
         };
+
         let faulted = piece.ns().min(by_faults);
         by_faults -= faulted;
         let named = Piece { verdict: Verdict::Cause(rest.0), remark: rest.1, ..piece };
         carve(named, faulted, CauseKind::PageFault, &fault_remark)
     };
+
     pieces.into_iter().flat_map(name).collect()
 }
 
@@ -204,13 +211,16 @@ fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -
             let named = Piece { verdict: Verdict::Cause(kind), remark: Some(remark), ..piece };
             return carve_ordinary(named, ordinary);
         }
+
         let excess = piece.ns().saturating_sub(ORDINARY_STEP_NS);
         if piece.verdict != Verdict::Cause(CauseKind::WakeUpPath) || excess == 0 {
             return vec![piece];
         }
+
         let (kind, remark) = silence(&piece, judge, counters);
         carve(piece, excess, kind, &remark)
     };
+
     pieces.into_iter().flat_map(&mut name).collect()
 }
 
@@ -252,6 +262,7 @@ pub(super) fn add_up(pieces: &[Piece]) -> Vec<Cause> {
             None => sums.push(Sum::of(kind, piece)),
         }
     }
+
     sums.sort_by_key(|sum| (sum.kind == CauseKind::Unexplained, std::cmp::Reverse(sum.ns)));
     sums.iter().map(Sum::cause).collect()
 }
@@ -280,6 +291,7 @@ impl<'p> Sum<'p> {
             cpu: piece.cpu,
             remark,
         };
+
         sum.add(piece);
         sum
     }
@@ -290,6 +302,7 @@ impl<'p> Sum<'p> {
             self.longest_ns = piece.ns();
             self.remark = piece.remark.as_deref().or(self.remark);
         }
+
         self.stretches += usize::from(piece.from != self.ended);
         self.ended = piece.to;
     }
@@ -300,17 +313,21 @@ impl<'p> Sum<'p> {
             Some(culprit) => culprit_words(culprit, self.kind),
             None => self.kind.words().to_owned(),
         };
+
         if let Some(cpu) = self.cpu {
             evidence.push_str(&format!(" on CPU {cpu}"));
         }
+
         evidence.push_str(&format!(" for {:.1} us", us(self.ns)));
         if self.stretches > 1 {
             evidence.push_str(&format!(" in {} stretches, the longest {:.1} us", self.stretches, us(self.longest_ns)));
         }
+
         if let Some(remark) = self.remark {
             evidence.push_str("; ");
             evidence.push_str(remark);
         }
+
         Cause { kind: self.kind, ns: self.ns, evidence, culprit: self.culprit.cloned() }
     }
 }
@@ -320,6 +337,7 @@ fn culprit_words(culprit: &Culprit, kind: CauseKind) -> String {
         let name = super::event::Label::from(culprit.name.as_str());
         super::event::Thread { tid, prio: culprit.prio.unwrap_or(120), name }.to_string()
     });
+
     let who = thread.unwrap_or_else(|| culprit.name.clone());
     let call = culprit.system_call.as_ref().map(|call| format!(" in {call}")).unwrap_or_default();
     match kind {

@@ -29,11 +29,13 @@ impl Symbols {
             What::TimerExpireEntry { function, .. } if event.at >= from && event.at <= to => Some(function),
             _ => None,
         });
+
         let ran: BTreeSet<u64> = ran.filter(|address| !window.functions.contains_key(address)).collect();
         let new: BTreeSet<u64> = ran.iter().copied().filter(|address| !self.known.contains_key(address)).collect();
         if !new.is_empty() {
             self.look_up(&new);
         }
+
         let named = ran.into_iter().filter_map(|address| Some((address, self.known.get(&address)?.clone()?)));
         window.functions.extend(named);
     }
@@ -69,6 +71,7 @@ mod tests {
             tid: 0,
             what: What::TimerExpireEntry { timer: 1, function: *function, now: Instant::from_ns(*at) },
         };
+
         let cpus = vec![CpuWindow { cpu: 0, events: functions.iter().map(event).collect() }];
         Window { cpus, ..Window::default() }
     }
@@ -85,6 +88,7 @@ mod tests {
         let mut window = ran(&all);
         symbols.name(&mut window, Instant::from_ns(8), Instant::from_ns(20));
         let names: Vec<&str> = window.functions.values().map(String::as_str).collect();
+
         assert_eq!(names, ["posix_timer_fn"], "the one at 5 ns was before the spike, 1234 has no name");
 
         fs::remove_file(&path).unwrap();
@@ -92,6 +96,7 @@ mod tests {
         symbols.name(&mut again, Instant::from_ns(8), Instant::from_ns(20));
         assert_eq!(again.functions, window.functions, "known without looking again");
         symbols.name(&mut again, Instant::from_ns(0), Instant::from_ns(20));
+
         assert_eq!(again.functions, window.functions, "a file that cannot be read names nothing");
     }
 }

@@ -119,6 +119,7 @@ pub fn slices(cpu: &CpuWindow, window: &Window) -> Vec<Slice> {
         Some(thread) => Doing::Thread(thread),
         None => Doing::Unknown,
     };
+
     let mut walk = Walk { base, frames: Vec::new(), at: window.from, slices: Vec::new() };
     let mut lost = window.lost.iter().filter(|lost| lost.cpu == cpu.cpu).peekable();
     for event in &cpu.events {
@@ -129,9 +130,11 @@ pub fn slices(cpu: &CpuWindow, window: &Window) -> Vec<Slice> {
             walk.until(gap.to);
             walk.base = known;
         }
+
         walk.until(event.at);
         walk.take(event);
     }
+
     walk.until(window.to);
     walk.slices
 }
@@ -178,10 +181,12 @@ pub fn own_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<OwnSpan> {
         if now.own == Own::Unknown && spans.is_empty() {
             (now.own, now.cpu) = before(event, tid, cpu);
         }
+
         now.to = event.at;
         spans.push(now);
         now = OwnSpan { from: event.at, ..next };
     }
+
     now.to = window.to.max(now.from);
     spans.push(now);
     spans
@@ -251,12 +256,14 @@ impl Timeline {
         // Beyond the window nothing is known.
         let known_from = cut.first().map_or(to, |slice| slice.from);
         let known_to = cut.last().map_or(to, |slice| slice.to);
+
         if from < known_from {
             cut.insert(0, Slice { to: known_from, ..unknown });
         }
         if known_to < to {
             cut.push(Slice { from: known_to, ..unknown });
         }
+
         cut
     }
 }

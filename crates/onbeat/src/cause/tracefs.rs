@@ -105,17 +105,20 @@ impl Tracefs {
         if fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() != FIRST_PID_NAMESPACE) {
             return Err(TraceError::PidNamespace);
         }
+
         if let Some(root) = mounted() {
             let instances = root.join("instances");
             fs::read_dir(&instances).map_err(|why| TraceError::at(&instances, why))?;
             return Ok(Self { root, _mount: None });
         }
+
         let mount = mount_detached().map_err(|why| match why {
             rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => {
                 TraceError::NotPermitted { path: PathBuf::from("tracefs"), why: why.into() }
             }
             other => TraceError::NoTracefs { why: other.into() },
         })?;
+
         let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
         Ok(Self { root, _mount: Some(mount) })
     }
@@ -146,6 +149,7 @@ impl Tracefs {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = self.path("instances").join(format!("{PREFIX}{pid}-{start}-{count}"));
         fs::create_dir(&path).map_err(|why| TraceError::at(&path, why))?;
+
         Ok(Instance { path })
     }
 
@@ -265,6 +269,7 @@ fn mounted() -> Option<PathBuf> {
             .find(|line| line.split_once(" - ").is_some_and(|(_, rest)| rest.split(' ').next() == Some(kind)))?;
         line.split(' ').nth(4).map(PathBuf::from)
     };
+
     // A debugfs shows the same tree, mounted when it is first looked at.
     let below_debugfs =
         || of_kind("debugfs").map(|root| root.join("tracing")).filter(|root| root.join("events").exists());

@@ -26,6 +26,7 @@ pub(super) fn threads_of<'e>(events: impl Iterator<Item = &'e Event>) -> BTreeMa
             _ => {}
         }
     }
+
     // Every CPU has an idle thread of its own, all with number 0; the name is filled in per CPU.
     threads.remove(&0);
     threads
@@ -42,6 +43,7 @@ pub(super) fn complete(cpu: &CpuWindow, threads: &BTreeMap<u32, Thread>, wakings
             What::Switch { prev, .. } => Some(prev),
             _ => thread(event.tid),
         };
+
         if let (Some(before), Some(now)) = (running, now)
             && before.tid != now.tid
         {
@@ -52,11 +54,14 @@ pub(super) fn complete(cpu: &CpuWindow, threads: &BTreeMap<u32, Thread>, wakings
             let what = What::Switch { prev: before, prev_state: State::NOT_SEEN, next: now };
             events.push(Event { at, cpu: cpu.cpu, tid: before.tid, what });
         }
+
         running = match event.what {
             What::Switch { next, .. } => Some(next),
             _ => now.or(running),
         };
+
         events.push(*event);
     }
+
     CpuWindow { cpu: cpu.cpu, events }
 }

@@ -34,10 +34,12 @@ impl Judge<'_> {
         if self.was_taken_from_user_code(span) {
             return frozen("it was put to sleep in user code, where it had called nothing");
         }
+
         let waker = self.events.iter().rev().find_map(|event| match event.what {
             What::Waking { thread, .. } if thread.tid == self.facts.tid && event.at <= span.to => Some(event.tid),
             _ => None,
         });
+
         let waker = waker.filter(|tid| *tid != 0).and_then(|tid| self.thread_named(tid));
 
         if call == Some(libc::SYS_futex) {
@@ -49,6 +51,7 @@ impl Judge<'_> {
             let holder = waker.map(|holder| thread_culprit(&holder, None));
             return (Verdict::Cause(CauseKind::LockWait), holder, Some(remark));
         }
+
         let by = waker.map_or_else(|| "an interrupt".to_owned(), |waker| waker.to_string());
         let call = call.map(|number| named(&syscall_name(number)));
         (Verdict::Cause(CauseKind::OwnWait), call, Some(format!("the loop slept in its own work until {by} woke it")))
@@ -93,12 +96,14 @@ impl Judge<'_> {
                 Some("the page had to be read from a device".to_owned()),
             );
         }
+
         if part == PartKind::WakeUp && self.is_frozen(slice, span) {
             return frozen("its timer had fired, and nothing woke it");
         }
         if self.was_taken_from_user_code(span) {
             return frozen("it was taken off its CPU in user code (state D), and no page fault shows why");
         }
+
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
         match call.filter(|_| part != PartKind::WakeUp) {
             Some(number) => {

@@ -81,6 +81,7 @@ impl Window {
             What::Waking { thread, .. } => Some((thread.tid, event.at)),
             _ => None,
         });
+
         let wakings: Vec<_> = woken.collect();
         let cpus = self.cpus.iter().map(|cpu| unseen::complete(cpu, &threads, &wakings)).collect();
         Self { cpus, ..self.clone() }
@@ -95,6 +96,7 @@ impl Window {
             cpu: window.cpu,
             events: window.events.iter().filter(inside).copied().collect(),
         };
+
         let cpus: Vec<CpuWindow> = self.cpus.iter().map(cut).collect();
         let lost = self.lost.iter().filter(|lost| lost.from < to && lost.to > from).copied().collect();
         let is_inside = |reading: &&Reading| reading.at >= from && reading.at <= to;

@@ -43,10 +43,12 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
                 return Ok(());
             }
         }
+
         let Some(columns) = &columns else { return Ok(()) };
         extent.take_in(&columns.sample(line, number)?);
         Ok(())
     })?;
+
     let Some(columns) = columns.filter(|_| extent.samples > 0) else {
         return Err(Error::NoHistogram { format: FORMAT, lines: extent.lines, advice: "it needs one value per line" });
     };
@@ -59,6 +61,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
         counting.count(&columns.sample(line, number)?);
         Ok(())
     })?;
+
     Ok(vec![counting.finish(&columns, &extent)])
 }
 
@@ -71,6 +74,7 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
         if file.by_ref().take(2 * LONGEST_LINE as u64).read_until(b'\n', &mut bytes)? == 0 {
             break;
         }
+
         let text = std::str::from_utf8(&bytes).map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?.trim();
         if text.len() > LONGEST_LINE {
             return Err(Error::line(
@@ -79,10 +83,12 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
                 format!("{} bytes, and no line of samples is so long", text.len()),
             ));
         }
+
         if !text.is_empty() && !text.starts_with('#') {
             take(text, number)?;
         }
     }
+
     Ok(())
 }
 
@@ -166,6 +172,7 @@ impl Columns {
             }
             None => (0..names.len()).rev().find(|place| Some(*place) != time).unwrap_or(0),
         };
+
         let named = if has_names { unit_in(names[value]) } else { None };
         let unit_ns = asked.unit_ns.or(named).ok_or(Error::NoUnit { format: FORMAT, line: number })?;
         let time_unit = |place: usize| unit_in(names[place]).filter(|_| has_names).unwrap_or(1e9);
@@ -180,11 +187,13 @@ impl Columns {
             let reason = format!("{} fields where line {} has {}", fields.len(), self.line, self.count);
             return Err(Error::line(FORMAT, number, reason));
         }
+
         let figure = |place: usize| {
             let field = fields[place];
             let figure = field.parse::<f64>().ok().filter(|figure| figure.is_finite());
             figure.ok_or_else(|| Error::line(FORMAT, number, format!("`{field}` is no number")))
         };
+
         let value = figure(self.value)?;
         let ns = to_ns(value, self.unit_ns).ok_or_else(|| {
             Error::line(FORMAT, number, format!("{value} is below 0 or beyond 10,000 hours, and no latency"))
@@ -192,6 +201,7 @@ impl Columns {
         let t_s = self.time.map(|(place, unit_ns)| Ok::<f64, Error>(figure(place)? * (unit_ns / 1e9))).transpose()?;
         let digits = fields[self.value].split_once('.').map_or("", |(_, digits)| digits);
         let decimals = u32::try_from(digits.len()).unwrap_or(9).min(9);
+
         Ok(Sample { ns, decimals: if digits.contains(['e', 'E']) { 9 } else { decimals }, t_s })
     }
 }
@@ -251,6 +261,7 @@ impl InSteps {
         if place != self.place {
             self.close();
         }
+
         let is_in_order = place >= self.place;
         self.place = place;
         self.samples.push((ns, t));
@@ -267,11 +278,13 @@ impl InSteps {
         self.samples.sort_unstable_by_key(|(ns, _)| *ns);
         let n = self.samples.len();
         let value = |share: f64| self.samples.get(((share * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1);
+
         if let (Some(min), Some(p50), Some(p90), Some(worst_t)) = (value(0.0), value(0.5), value(0.9), worst_t) {
             let worst_at = Some((worst_t - start) / self.steps.every_s);
             let figures = StepFigures { min_ns: min.0, p50_ns: p50.0, p90_ns: p90.0, max_ns: largest, worst_at };
             self.steps.put(self.place, figures);
         }
+
         self.samples.clear();
     }
 }
@@ -285,6 +298,7 @@ impl Counting {
             (None, Some(period_s)) => period_s * extent.samples as f64,
             (None, None) => 0.0,
         };
+
         let interval_s = interval_ns_for((length_s.clamp(0.0, 1e9) * 1e9) as u64) as f64 / 1e9;
         let step_ns = columns.unit_ns / 10_f64.powi(i32::try_from(extent.decimals).unwrap_or(9));
         let resolution = Resolution::even((step_ns.round() as u64).max(1));
@@ -292,6 +306,7 @@ impl Counting {
         let step_s = (interval_s / STEPS_PER_INTERVAL).min(LONGEST_STEP_S).max(LEAST_PER_STEP * apart_s);
         let steps = Steps::new(columns.series, step_s, length_s).filter(|_| length_s > 0.0);
         let trend = steps.map(|steps| InSteps { steps, place: 0, samples: Vec::new() });
+
         Self { resolution, interval_s, period_s, taken: 0, origin_s, parts: BTreeMap::new(), trend }
     }
 
@@ -302,6 +317,7 @@ impl Counting {
         let (cells, moments) = self.parts.entry((t / self.interval_s).max(0.0) as u64).or_default();
         *cells.entry(rounded(self.resolution.told_as(sample.ns))).or_insert(0) += 1;
         moments.add(sample.ns);
+
         if self.trend.as_mut().is_some_and(|trend| !trend.count(sample.ns, t)) {
             self.trend = None;
         }
@@ -313,6 +329,7 @@ impl Counting {
         if !is_timed {
             missing.push("times of the samples: figures over time and their intervals cannot be made (--period gives their distance)".to_owned());
         }
+
         if let Some(trend) = &mut self.trend {
             trend.close();
         } else if is_timed {
@@ -321,18 +338,21 @@ impl Counting {
                     .to_owned(),
             );
         }
+
         if self.resolution.step_ns > 1 {
             missing.push(format!("values finer than {} ns: the file has no more digits", self.resolution.step_ns));
         }
         if columns.series == Series::Recorded {
             missing.push("what the values are: the file does not say, and --as was not given".to_owned());
         }
+
         missing.push("skipped releases, the machine and the command: the file does not hold them".to_owned());
         let length = if is_timed { self.interval_s } else { 0.0 };
         let part = |(index, (cells, moments)): (u64, (BTreeMap<u64, u64>, Moments))| {
             let t = index as f64 * length;
             Part { series: columns.series, t, length, cells, moments: Some(moments), maxima: None }
         };
+
         // Seconds since 1970 are told from seconds since a start by their size.
         let is_wall_clock = extent.first_s.is_some_and(|first| (1e9..1e11).contains(&first));
         Stream {

@@ -41,6 +41,7 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
         Some(step_ns) if step_ns > 0 => step_ns,
         _ => return Err(Error::line(FORMAT, parsed.rows[0].0, "a unit below a nanosecond")),
     };
+
     let streams = (0..threads).map(|thread| parsed.stream(thread, threads, step_ns, asked));
     streams.collect()
 }
@@ -60,6 +61,7 @@ impl Text {
                 all.row(line, number)?;
             }
         }
+
         Ok(all)
     }
 
@@ -68,6 +70,7 @@ impl Text {
         if name.starts_with("Thread ") {
             self.threads += 1;
         }
+
         let list = match name {
             "Total" => &mut self.totals,
             "Min Latencies" => &mut self.minima,
@@ -76,6 +79,7 @@ impl Text {
             "Histogram Overflows" => &mut self.overflows,
             _ => return Ok(()),
         };
+
         *list = numbers(rest.split_whitespace(), number)?;
         Ok(())
     }
@@ -93,9 +97,11 @@ impl Text {
                 return Err(Error::line(FORMAT, number, reason));
             }
         }
+
         if counts.is_empty() {
             return Err(Error::line(FORMAT, number, "a row without a count"));
         }
+
         self.rows.push((number, *latency, counts.to_vec()));
         Ok(())
     }
@@ -105,10 +111,12 @@ impl Text {
         if self.threads > 0 {
             return self.threads.min(columns);
         }
+
         let is_sum = |counts: &[u64]| {
             let (last, others) = counts.split_last().unwrap_or((&0, &[]));
             others.iter().try_fold(0_u64, |all, n| all.checked_add(*n)) == Some(*last)
         };
+
         if columns > 1 && self.rows.iter().all(|(_, _, counts)| is_sum(counts)) { columns - 1 } else { columns }
     }
 
@@ -124,6 +132,7 @@ impl Text {
             );
             return Err(Error::line(FORMAT, last_line, reason));
         }
+
         let figure = |list: &[u64]| list.get(thread).copied();
         let max = figure(&self.maxima);
         let overflow = Overflow {
@@ -131,19 +140,23 @@ impl Text {
             max: max.unwrap_or(last),
             count: figure(&self.overflows).unwrap_or(0),
         };
+
         let resolution = Resolution { beyond: overflow.at(step_ns), ..Resolution::even(step_ns) };
         let mut part = Part::untimed(Series::WakeupLatency, 0.0);
         for (latency, n) in column() {
             part.count(&resolution, latency.saturating_mul(step_ns), n);
         }
+
         if let Some(beyond) = resolution.beyond {
             part.count(&resolution, beyond.from_ns, beyond.count);
         }
+
         if let (Some(min), Some(mean), Some(max)) = (figure(&self.minima), figure(&self.averages), max) {
             let at = |units: u64| units.saturating_mul(step_ns);
             let told = Told { min_ns: at(min), max_ns: at(max), mean_ns: at(mean) as f64 };
             part.moments = Some(part.moments_around(&resolution, told));
         }
+
         let mut missing = missing(&resolution, max.is_some());
         missing.push(
             "the machine, the start and the command: cyclictest's text does not hold them, its --json does".to_owned(),
@@ -151,6 +164,7 @@ impl Text {
         if asked.unit_ns.is_none() {
             missing.push("the unit: microseconds were taken; cyclictest -N counts nanoseconds (--unit ns)".to_owned());
         }
+
         Ok(Stream {
             label: if threads > 1 { format!("thread {thread}") } else { String::new() },
             period_ns: self.interval_us.filter(|_| thread == 0).and_then(|us| us.checked_mul(1_000)),

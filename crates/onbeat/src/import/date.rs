@@ -12,9 +12,11 @@ pub fn unix_s(text: &str) -> Option<f64> {
     let zone = words.next().unwrap_or("+0000");
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = i64::try_from(months.iter().position(|name| *name == month)?).ok()? + 1;
+
     if !(1..=31).contains(&day) || !(1970..=9999).contains(&year) {
         return None;
     }
+
     let seconds = clock_s(time)? - zone_s(zone)?;
     Some((days_since_1970(year, month, day) * 86_400 + seconds) as f64)
 }

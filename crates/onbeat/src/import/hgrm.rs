@@ -35,6 +35,7 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
             all.row(line, number, unit_ns)?;
         }
     }
+
     let (Some(unit_ns), Some(&(last_ns, _))) = (asked.unit_ns, all.cells.last()) else {
         let advice = "its rows are Value, Percentile, TotalCount, 1/(1-Percentile)";
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
@@ -45,6 +46,7 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
     for &(end, n) in &all.cells {
         part.count(&resolution, end, n);
     }
+
     if let (Some(mean), Some(sd)) = (all.mean, all.sd) {
         let n = part.samples();
         let max_ns = all.max.and_then(|max| super::to_ns(max, unit_ns)).unwrap_or(last_ns);
@@ -52,6 +54,7 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
         part.moments =
             Some(Moments { n, min_ns: all.cells[0].0, max_ns, mean_ns: mean * unit_ns, m2: sd_ns * sd_ns * n as f64 });
     }
+
     let missing = vec![
         "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
         "values between two rows: they are known to lie between the rows' values, and percentiles there are given as the larger one"
@@ -59,6 +62,7 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
         "the machine, the start and the command: the text does not hold them".to_owned(),
     ];
     let resolution = [(part.series, resolution)].into();
+
     Ok(vec![Stream { resolution, parts: vec![part], missing, ..Stream::default() }])
 }
 
@@ -80,9 +84,11 @@ impl Text {
         let decimals = first.split_once('.').map_or(0, |(_, digits)| i32::try_from(digits.len().min(12)).unwrap_or(0));
         let ns = super::to_ns(value + 0.5 * 10_f64.powi(-decimals), unit_ns)
             .ok_or_else(|| Error::line(FORMAT, number, format!("the value {value} is out of range; look at --unit")))?;
+
         if total < self.counted || self.cells.last().is_some_and(|(before, _)| *before > ns) {
             return Err(Error::line(FORMAT, number, "value or count is smaller than in the row before"));
         }
+
         let more = total - self.counted;
         self.counted = total;
         match self.cells.last_mut() {
@@ -90,6 +96,7 @@ impl Text {
             _ if more > 0 => self.cells.push((ns, more)),
             _ => {}
         }
+
         Ok(())
     }
 

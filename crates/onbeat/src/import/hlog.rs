@@ -41,6 +41,7 @@ impl<'l> Fields<'l> {
             Some(rest) => rest.split_once(',')?,
             None => ("", line),
         };
+
         let mut fields = rest.splitn(4, ',');
         let mut number = || fields.next()?.trim().parse().ok().filter(|n: &f64| n.is_finite());
         let (start, length, _max) = (number()?, number()?, number()?);
@@ -66,10 +67,12 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
             Ok(())
         }
     })?;
+
     if clock.intervals == 0 {
         let advice = "it needs lines of start, length, maximum and histogram";
         return Err(Error::NoHistogram { format: FORMAT, lines, advice });
     }
+
     file.seek(SeekFrom::Start(0))?;
     let unit_ns = asked.unit_ns.map_or(Some(1), |unit_ns| super::to_ns(1.0, unit_ns)).filter(|unit| *unit > 0);
     let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
@@ -86,6 +89,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
         stream.started_unix_s = clock.started_unix_s();
         stream.missing = missing(asked, stream, &clock);
     }
+
     Ok(streams)
 }
 
@@ -97,12 +101,14 @@ fn missing(asked: &Asked, stream: &Stream, clock: &Clock) -> Vec<String> {
     if asked.unit_ns.is_none() {
         missing.push("the unit: nanoseconds were taken, as HdrHistogram's writers have them (--unit)".to_owned());
     }
+
     if stream.parts.iter().any(|part| part.series == Series::Recorded) {
         missing.push("what the values are: the log does not say, and --as was not given".to_owned());
     }
     if clock.start_s.is_none() {
         missing.push("the start: the log has no StartTime, its first stamp was taken".to_owned());
     }
+
     missing
 }
 
@@ -111,9 +117,11 @@ fn interval(line: &str, number: usize) -> Result<Fields<'_>, Error> {
         let begins: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
         Error::line(FORMAT, number, format!("`{begins}` is no interval of start, length, maximum and histogram"))
     })?;
+
     if fields.length < 0.0 {
         return Err(Error::line(FORMAT, number, format!("an interval of {} s", fields.length)));
     }
+
     Ok(fields)
 }
 
@@ -125,15 +133,18 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
         if file.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut bytes)? == 0 {
             return Ok(number - 1);
         }
+
         if bytes.len() as u64 > LONGEST_LINE {
             let reason = format!("more than {} MiB, and no histogram is so long", LONGEST_LINE >> 20);
             return Err(Error::line(FORMAT, number, reason));
         }
+
         let line = std::str::from_utf8(&bytes).map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?.trim();
         if !line.is_empty() && !line.starts_with('"') {
             take(line, number)?;
         }
     }
+
     Ok(0)
 }
 
@@ -168,6 +179,7 @@ impl Clock {
         } else {
             self.end_s.max(fields.start + fields.length)
         };
+
         self.intervals += 1;
     }
 
@@ -237,6 +249,7 @@ impl Counting {
             let series = Series::from_tag(fields.tag).unwrap_or(self.untold);
             self.tags.insert(fields.tag.to_owned(), Tag::new(series, fields.length, self.length_s));
         }
+
         let Some(tag) = self.tags.get_mut(fields.tag) else { return Ok(()) };
         // Stamps are rounded to milliseconds: half an interval of the source belongs to the next part.
         let index = ((t + tag.every_s / 2.0) / self.interval_s).max(0.0) as u64;
@@ -245,6 +258,7 @@ impl Counting {
             tag.index = index;
             tag.part.t = t;
         }
+
         tag.part.length = tag.part.length.max(t + fields.length - tag.part.t);
         let largest = tag.decode(&mut self.decoder, fields.histogram, self.unit_ns);
         let largest = largest.map_err(|why| Error::line(FORMAT, number, why.to_string()))?;
@@ -252,6 +266,7 @@ impl Counting {
             let place = ((t - tag.part.t) / tag.every_s).round().max(0.0) as usize;
             tag.maximum(place, largest);
         }
+
         tag.step(t + fields.length / 2.0, self.unit_ns);
         Ok(())
     }
@@ -267,6 +282,7 @@ impl Counting {
                 false if Series::from_tag(&name).is_some() => String::new(),
                 _ => name,
             };
+
             Stream {
                 label,
                 resolution: tag.resolution.map(|resolution| (tag.series, resolution)).into_iter().collect(),
@@ -275,6 +291,7 @@ impl Counting {
                 ..Stream::default()
             }
         };
+
         let streams: Vec<Stream> =
             self.tags.into_iter().map(stream).filter(|stream| !stream.parts.is_empty()).collect();
         if streams.is_empty() {
@@ -284,6 +301,7 @@ impl Counting {
                 advice: "none of its histograms holds a sample",
             });
         }
+
         Ok(streams)
     }
 }
@@ -323,6 +341,7 @@ impl Tag {
                 None => resolution,
             });
         }
+
         let (counts, line, mut largest) = (&mut self.counts, &mut self.line, None);
         line.clear();
         encoded.counts(|index, n| {
@@ -333,6 +352,7 @@ impl Tag {
             counts[index] = counts[index].saturating_add(n);
             largest = Some(index);
         })?;
+
         Ok(largest.and_then(|index| scale.bucket(index)).map_or(0, |bucket| bucket.high_ns().saturating_mul(unit_ns)))
     }
 
@@ -369,9 +389,11 @@ impl Tag {
                 below += *n as f64;
                 below >= rank
             });
+
             let bucket = scale.bucket(reached?.0)?;
             Some(bucket.low_ns.midpoint(bucket.high_ns()).saturating_mul(unit_ns))
         };
+
         let figures = [0.0, 0.5, 0.9, 1.0].map(value);
         if let [Some(min_ns), Some(p50_ns), Some(p90_ns), Some(max_ns)] = figures {
             let place = steps.place(t);

@@ -113,6 +113,7 @@ impl Format {
             let of_oslat = has("\"freq\"") || has("\"cmdline:\": \"oslat") || has("\"cmdline\": \"oslat");
             return Some(if of_oslat { Self::OslatJson } else { Self::CyclictestJson });
         }
+
         if has("#[Histogram log format") || has("\"StartTimestamp\"") || first().is_some_and(hlog::is_interval_line) {
             return Some(Self::Hlog);
         }
@@ -122,12 +123,14 @@ impl Format {
         if has("stress-ng: ") || has("stress-ng-version") {
             return Some(Self::StressNg);
         }
+
         if has("1/(1-Percentile)") {
             return Some(Self::Hgrm);
         }
         if has("# Histogram") || has("# Min Latencies:") {
             return Some(Self::Cyclictest);
         }
+
         first().is_some_and(csv::is_samples).then_some(Self::Csv)
     }
 }
@@ -225,6 +228,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
     if beginning.contains("#[onbeat: {\"run\"") {
         return Err(Error::RunFile);
     }
+
     let format = asked.format.or_else(|| Format::of(&beginning)).ok_or_else(|| unknown(&beginning))?;
     let mut streams = match format {
         Format::Hlog => hlog::read(file, asked)?,
@@ -236,10 +240,12 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
         Format::StressNg => stress_ng::read(&whole(file, format)?)?,
         Format::Hgrm => hgrm::read(&whole(file, format)?, asked)?,
     };
+
     for stream in &mut streams {
         stream.format = Some(format);
         stream.period_ns = asked.period_ns.or(stream.period_ns);
     }
+
     Ok(streams)
 }
 
@@ -255,6 +261,7 @@ fn whole(file: &mut impl BufRead, format: Format) -> Result<String, Error> {
     if bytes.len() as u64 > LARGEST {
         return Err(Error::TooLong { format });
     }
+
     String::from_utf8(bytes).map_err(|why| {
         let good = why.utf8_error().valid_up_to();
         let line = why.as_bytes()[..good].iter().filter(|&&byte| byte == b'\n').count() + 1;

@@ -82,11 +82,13 @@ impl Scale {
         if !(1..=5).contains(&digits) {
             return Err(PayloadError::Header { what: "significant digits", value: u64::from(digits) });
         }
+
         let largest_exact = 2 * 10_u64.pow(digits);
         let scale = Self { unit_magnitude: lowest.max(1).ilog2(), sub_bits: largest_exact.next_power_of_two().ilog2() };
         if scale.unit_magnitude + scale.sub_bits > 61 {
             return Err(PayloadError::Header { what: "lowest value", value: lowest });
         }
+
         Ok(scale)
     }
 
@@ -100,6 +102,7 @@ impl Scale {
         if shift + self.sub_bits > 63 {
             return None;
         }
+
         Some(Bucket { low_ns: steps << shift, width_ns: 1 << shift, count: 0 })
     }
 
@@ -195,6 +198,7 @@ impl<'d> Encoded<'d> {
         if ![COOKIE | 8, COOKIE | 1, COOKIE | 3].contains(&base) {
             return Err(PayloadError::Cookie(cookie));
         }
+
         let is_v0 = base == COOKIE | 8;
         let (at, header) = if is_v0 { (4, 32) } else { (12, 40) };
         let scale = Scale::of(long(bytes, at + 4)?, number(bytes, at)?)?;
@@ -204,6 +208,7 @@ impl<'d> Encoded<'d> {
         if base != COOKIE | 3 && ![2, 4, 8].contains(&width) {
             return Err(PayloadError::Header { what: "bytes per count", value: width as u64 });
         }
+
         Ok(Self { scale, width, payload })
     }
 
@@ -222,10 +227,12 @@ fn v1_payload(bytes: &[u8], header: usize) -> Result<Option<&[u8]>, PayloadError
     if offset != 0 {
         return Err(PayloadError::Header { what: "normalizing index offset", value: u64::from(offset) });
     }
+
     let needed = header + number(bytes, 4)? as usize;
     if bytes.len() < needed {
         return Err(PayloadError::Cut { found: bytes.len(), needed });
     }
+
     Ok(bytes.get(header..needed))
 }
 
@@ -244,6 +251,7 @@ impl<F: FnMut(usize, u64)> Places<F> {
         } else if value != 0 {
             return Err(PayloadError::Count { index: self.index, value });
         }
+
         self.index = self.index.saturating_add(1);
         Ok(())
     }
@@ -276,6 +284,7 @@ fn leb128(payload: &[u8], places: &mut Places<impl FnMut(usize, u64)>) -> Result
             value |= u64::from(if place == 8 { byte } else { byte & 0x7f }) << (7 * place);
             place += 1;
         }
+
         let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
         if value < 0 {
             let zeros = usize::try_from(value.unsigned_abs()).ok();
@@ -285,6 +294,7 @@ fn leb128(payload: &[u8], places: &mut Places<impl FnMut(usize, u64)>) -> Result
             places.count(value)?;
         }
     }
+
     Ok(())
 }
 
@@ -312,6 +322,7 @@ mod tests {
             bytes.extend(((counts.len() * width) as u32).to_be_bytes());
             bytes.extend(0_u32.to_be_bytes());
         }
+
         bytes.extend(3_u32.to_be_bytes());
         bytes.extend(1_u64.to_be_bytes());
         bytes.extend(3_600_000_000_000_u64.to_be_bytes());
@@ -319,6 +330,7 @@ mod tests {
         for count in counts {
             bytes.extend(&count.to_be_bytes()[8 - width..]);
         }
+
         bytes
     }
 
@@ -380,6 +392,7 @@ mod tests {
             let (mut plain, mut deflated) = (Vec::new(), Vec::new());
             V2Serializer::new().serialize(&histogram, &mut plain).unwrap();
             V2DeflateSerializer::new().serialize(&histogram, &mut deflated).unwrap();
+
             prop_assert_eq!(decoded(&plain).unwrap().1, expected.clone());
             prop_assert_eq!(decoded(&deflated).unwrap().1, expected);
         }

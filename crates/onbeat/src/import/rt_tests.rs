@@ -64,6 +64,7 @@ impl Options {
             if short.contains(&word.as_str()) || long.contains(&word.as_str()) {
                 return next();
             }
+
             let glued = short
                 .iter()
                 .find_map(|name| word.strip_prefix(name))
@@ -153,10 +154,12 @@ pub fn cyclictest(text: &str, _asked: &Asked) -> Result<Vec<Stream>, Error> {
             let reason = format!("thread {number}: its histogram holds more samples than its {} cycles", thread.cycles);
             Error::line(format, line_of(text, number), reason)
         })?;
+
         if thread.histogram.is_empty() {
             let advice = "run cyclictest with --json and -h, such as -h 1000";
             return Err(Error::NoHistogram { format, lines: text.lines().count(), advice });
         }
+
         let mut stream = file.stream(number, thread.cpu);
         let last = thread.histogram.keys().last().copied().unwrap_or(0);
         let end =
@@ -167,15 +170,18 @@ pub fn cyclictest(text: &str, _asked: &Asked) -> Result<Vec<Stream>, Error> {
         for (&bucket, &n) in &thread.histogram {
             part.count(&resolution, bucket.saturating_mul(step_ns), n);
         }
+
         if let Some(beyond) = resolution.beyond {
             part.count(&resolution, beyond.from_ns, beyond.count);
         }
+
         let unit = step_ns as f64;
         let told = Told {
             min_ns: thread.min.saturating_mul(step_ns),
             max_ns: thread.max.saturating_mul(step_ns),
             mean_ns: thread.avg * unit,
         };
+
         part.moments = Some(part.moments_around(&resolution, told));
         stream.period_ns = period_ns(&options, number);
         stream.missing = missing(&resolution, true);
@@ -183,6 +189,7 @@ pub fn cyclictest(text: &str, _asked: &Asked) -> Result<Vec<Stream>, Error> {
         stream.parts.push(part);
         streams.push(stream);
     }
+
     Ok(streams)
 }
 
@@ -224,11 +231,13 @@ pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String>
                 .to_owned(),
         );
     }
+
     if !has_maximum {
         missing.push(
             "the maximum, and how many samples lie beyond the histogram: the summary lines are not there".to_owned(),
         );
     }
+
     missing
 }
 
@@ -251,6 +260,7 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
                 format!("thread {number}: oslat's buckets count from 1 in microseconds, and one is 0 or {last}");
             return Err(Error::line(format, line_of(text, number), reason));
         }
+
         let mut stream = file.stream(number, thread.cpu);
         let overflow = Overflow { end: last - 1, max: thread.max.saturating_sub(1), count: in_last };
         let beyond = if thread.max > last { overflow.at(STEP_NS) } else { None };
@@ -259,12 +269,14 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
         for (&bucket, &n) in &thread.histogram {
             part.count(&resolution, (bucket - 1) * STEP_NS, n);
         }
+
         let told = Told {
             min_ns: thread.min.saturating_sub(1).saturating_mul(STEP_NS),
             max_ns: thread.max.saturating_mul(STEP_NS),
             // Each gap is counted rounded up to its microsecond, and so is the mean: half of one too much, on average.
             mean_ns: (thread.avg - 0.5).max(0.0) * STEP_NS as f64,
         };
+
         part.moments = Some(part.moments_around(&resolution, told));
         stream.missing = vec![
             "order and times of the gaps: figures over time and their intervals cannot be made".to_owned(),
@@ -274,10 +286,12 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
         if beyond.is_some() {
             stream.missing.push(format!("gaps beyond {} us: oslat counts them in its last bucket; percentiles that fall there are given as the maximum", last - 1));
         }
+
         stream.resolution.insert(part.series, resolution);
         stream.parts.push(part);
         streams.push(stream);
     }
+
     Ok(streams)
 }
 

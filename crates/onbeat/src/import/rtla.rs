@@ -35,6 +35,7 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
             "run rtla with hist and without --no-header, --no-index and --no-summary; it may have seen nothing";
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
     }
+
     let mut cpus: Vec<u32> = parsed.columns.iter().map(|(_, cpu)| *cpu).collect();
     cpus.dedup();
     cpus.iter().map(|&cpu| parsed.stream(cpu, cpus.len() > 1)).collect()
@@ -65,6 +66,7 @@ impl Text {
                 all.summary(first, words, number)?;
             }
         }
+
         Ok(all)
     }
 
@@ -75,9 +77,11 @@ impl Text {
             let reason = format!("{} counts for {} columns", counts.len(), self.columns.len());
             return Err(Error::line(FORMAT, line, reason));
         }
+
         if self.rows.last().is_some_and(|(before, _)| *before >= index) {
             return Err(Error::line(FORMAT, line, format!("the row {index} comes after a later one")));
         }
+
         self.last_line = line;
         self.rows.push((index, counts));
         Ok(())
@@ -92,11 +96,13 @@ impl Text {
             "max:" => &mut self.max,
             _ => return Ok(()),
         };
+
         *list = words.map(|word| word.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0)).collect();
         if list.len() > self.columns.len() {
             let reason = format!("{} figures for {} columns", list.len(), self.columns.len());
             return Err(Error::line(FORMAT, line, reason));
         }
+
         Ok(())
     }
 
@@ -117,6 +123,7 @@ impl Text {
             ],
             ..Stream::default()
         };
+
         for (place, (series, _)) in self.columns.iter().enumerate().filter(|(_, (_, of))| *of == cpu) {
             let (resolution, part) = self.part(place, *series)?;
             if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
@@ -126,11 +133,13 @@ impl Text {
                     series.words()
                 ));
             }
+
             if part.samples() > 0 {
                 stream.resolution.insert(*series, resolution);
                 stream.parts.push(part);
             }
         }
+
         Ok(stream)
     }
 
@@ -148,6 +157,7 @@ impl Text {
         for (index, counts) in &self.rows {
             part.count(&resolution, index.saturating_mul(self.step_of_unit_ns), counts[place]);
         }
+
         part.count(&resolution, end, over);
         let counted = part.samples();
         if let Some(told) = figure(&self.count).filter(|told| *told as u64 != counted) {
@@ -158,10 +168,12 @@ impl Text {
             );
             return Err(Error::line(FORMAT, self.last_line, reason));
         }
+
         if let (Some(min), Some(avg), Some(max)) = (figure(&self.min), figure(&self.avg), figure(&self.max)) {
             let told = Told { min_ns: at(min), max_ns: at(max), mean_ns: avg * self.step_of_unit_ns as f64 };
             part.moments = Some(part.moments_around(&resolution, told));
         }
+
         Ok((resolution, part))
     }
 }

@@ -73,6 +73,7 @@ impl Steps {
         if self.figures.len() <= place {
             self.figures.resize(place + 1, None);
         }
+
         let Some(step) = self.figures.get_mut(place) else { return };
         *step = Some(step.map_or(figures, |before| StepFigures {
             min_ns: before.min_ns.min(figures.min_ns),
@@ -188,6 +189,7 @@ pub fn write(stream: &Stream, labels: &Labels, path: &Path) -> Result<(), WriteE
         limit: None,
         most_alarms: None,
     };
+
     let mut writer = RunWriter::create(path, &header)?;
     writer.note(&Note::Import(Box::new(Import {
         format: stream.format.map_or("unknown", Format::word).to_owned(),
@@ -197,12 +199,15 @@ pub fn write(stream: &Stream, labels: &Labels, path: &Path) -> Result<(), WriteE
         resolution: stream.resolution.clone(),
         missing: stream.missing.clone(),
     })))?;
+
     for part in &stream.parts {
         write_part(part, &mut writer)?;
     }
+
     if let Some(steps) = &stream.steps {
         steps.write(&mut writer)?;
     }
+
     writer.sync()
 }
 
@@ -211,11 +216,13 @@ fn write_part(part: &Part, writer: &mut RunWriter) -> Result<(), WriteError> {
     for (&ns, &n) in &part.cells {
         counts.saturating_record_n(ns.clamp(1, LONGEST_NS), n);
     }
+
     writer.interval(part.series, &counts, part.t, part.length)?;
     if let Some((every, values)) = &part.maxima {
         let series = BTreeMap::from([(part.series, values.clone())]);
         writer.note(&Note::Maxima(Maxima { t: part.t, every: *every, series }))?;
     }
+
     if let Some(moments) = part.moments {
         let interval = Interval {
             t: part.t,
@@ -226,5 +233,6 @@ fn write_part(part: &Part, writer: &mut RunWriter) -> Result<(), WriteError> {
         };
         writer.note(&Note::Interval(Box::new(interval)))?;
     }
+
     Ok(())
 }

@@ -40,12 +40,15 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
             all.push(Stressor { process: process.to_owned(), ..Stressor::default() });
             all.len() - 1
         });
+
         all[place].line(told.trim(), number)?;
     }
+
     all.retain(|stressor| !stressor.rows.is_empty());
     if all.is_empty() {
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice: ADVICE });
     }
+
     let several = all.len() > 1;
     Ok(all.iter().zip(0..).map(|(stressor, n)| stressor.stream(several.then_some(n))).collect())
 }
@@ -77,10 +80,12 @@ impl Stressor {
                     let reason = format!("the row {ns} does not follow in steps of {} ns", self.step_ns);
                     return Err(Error::line(FORMAT, number, reason));
                 }
+
                 self.rows.push((ns, n));
             }
             _ => {}
         }
+
         Ok(())
     }
 
@@ -95,6 +100,7 @@ impl Stressor {
                 "later samples: stress-ng kept the first {counted} of {needed}; --cyclic-samples {needed} keeps all"
             ));
         }
+
         let end = self.rows.last().map_or(0, |(last, _)| last.saturating_add(self.step_ns));
         let mut resolution = Resolution::even(self.step_ns);
         if self.printed.is_some_and(|(first, all)| first < all) {
@@ -102,17 +108,21 @@ impl Stressor {
                 "samples beyond {end} ns: stress-ng printed the first buckets only; a larger --cyclic-dist shows all"
             ));
         }
+
         if let Some((_, max)) = self.extremes_ns.filter(|(_, max)| *max >= end) {
             // At least the maximum itself is known to lie there.
             resolution.beyond = Some(Beyond { from_ns: end, to_ns: max, count: 1 });
         }
+
         let mut part = Part::untimed(Series::SleepLatency, 0.0);
         for &(ns, n) in &self.rows {
             part.count(&resolution, ns, n);
         }
+
         if let Some(beyond) = resolution.beyond {
             part.count(&resolution, beyond.from_ns, beyond.count);
         }
+
         let n = part.samples();
         part.moments = self.extremes_ns.map(|(min_ns, max_ns)| Moments {
             n,
@@ -121,6 +131,7 @@ impl Stressor {
             mean_ns: self.mean_ns,
             m2: self.sd_ns * self.sd_ns * n as f64,
         });
+
         Stream {
             label: number.map_or(String::new(), |n| format!("stressor {n}")),
             host: Host::told([("scheduling", Some(self.policy.clone()).filter(|policy| !policy.is_empty()))]),

@@ -66,6 +66,7 @@ impl Actor {
                 stage.play(disturber.as_mut());
             }
         };
+
         let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body).map_err(Error::Thread)?;
         let mut actor = Self { thread: Some(thread), over };
         match told.recv() {
@@ -115,6 +116,7 @@ impl Stage {
         let is_ready = ready.is_ok();
         // The starter waits for this.
         let _ = tell.send(ready);
+
         is_ready
     }
 
@@ -127,16 +129,19 @@ impl Stage {
             if !self.sleep_until(aim.wake_up.minus_ns(lead_ns)) {
                 return;
             }
+
             let done = match self.dose {
                 Dose::Full => disturber.disturb(&self.plan, &aim),
                 Dose::Placebo => Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }),
             };
+
             match done {
                 // The scheduler's two rules act when they do, and then meet another release.
                 Some(done) if done.at > aim.wake_up => self.board.add(self.plan.grid.next(done.at), done),
                 Some(done) => self.board.add(aim.release, done),
                 None => self.board.miss(),
             }
+
             // A disturbance may take longer than planned; the next one must still find its lead.
             earliest = earliest.max(Monotonic.now().plus_ns(lead_ns + LAST_SLEEP_NS));
         }
@@ -148,12 +153,15 @@ impl Stage {
             if self.over.load(Ordering::Relaxed) {
                 return false;
             }
+
             let left_ns = wake_up.ns_since(Monotonic.now());
             if left_ns <= LAST_SLEEP_NS {
                 break;
             }
+
             thread::park_timeout(Duration::from_nanos(left_ns - LAST_SLEEP_NS / 2));
         }
+
         sleep_until(wake_up);
         true
     }

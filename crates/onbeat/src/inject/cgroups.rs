@@ -50,17 +50,20 @@ fn home_of(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Home, Str
                 CgroupVersion::V1 => kind == "cgroup" && right.nth(1)?.split(',').any(|option| option == controller),
                 _ => kind == "cgroup2",
             };
+
             let name = if version == CgroupVersion::V1 { controller } else { "" };
             let path = is_it.then(|| tasks::cgroup_of(host, tid, name)).flatten()?;
             let below = path.strip_prefix(root.trim_end_matches('/'))?.trim_end_matches('/');
             Some(Home { directory: format!("{mount}{below}"), version })
         })
     };
+
     let has_controller = |home: &Home| {
         let file = format!("{}/cgroup.controllers", home.directory);
         controller == "freezer"
             || host.read(&file).is_ok_and(|text| text.split_whitespace().any(|one| one == controller))
     };
+
     of_version(CgroupVersion::V1)
         .or_else(|| of_version(CgroupVersion::V2Threads).filter(has_controller))
         .ok_or_else(|| format!("no cgroup controller \"{controller}\" is mounted here (cgroups(7))"))
@@ -89,6 +92,7 @@ impl<H: HostFiles> Ground<H> {
         if host.directories(&directory).is_ok() {
             return Err(TuneError::CgroupExists { path: directory });
         }
+
         let purpose = Purpose::new("inject", format!("onbeat inject ({NAME})"));
         let mut ground = Self { journal: Some(Journal::begin(journal, &host, &purpose)?), host, home, directory };
         let Home { directory: above, version } = ground.home.clone();
@@ -102,6 +106,7 @@ impl<H: HostFiles> Ground<H> {
                 ground.change(&Intent::new(ID, switch, "off", "on"))?;
             }
         }
+
         Ok(ground)
     }
 
@@ -199,6 +204,7 @@ impl<H: HostFiles> Ground<H> {
             }
             sleep_until(next);
         }
+
         Some(Monotonic.now())
     }
 }
@@ -215,6 +221,7 @@ impl Disturb for Freezer {
         let ready = noted.and_then(|()| ground.take_in(plan.target.tid));
         ready.map_err(|why| plan.impossible(why.to_string()))?;
         self.ground = Some(ground);
+
         Ok(())
     }
 
@@ -223,11 +230,13 @@ impl Disturb for Freezer {
         if Monotonic.now() >= aim.wake_up {
             return None;
         }
+
         let words = words(ground.home.version);
         let at = ground.freeze(&words, aim.wake_up);
         if at.is_some() {
             sleep_until(aim.until);
         }
+
         let stood = ground.is_frozen(&words);
         let is_back = ground.set(words.file, words.thaw).is_ok();
         let at = at.filter(|_| stood && is_back)?;
@@ -263,6 +272,7 @@ impl<H: HostFiles> Ground<H> {
             ("throttled_time", ns) => ns.trim().parse().ok(),
             _ => None,
         });
+
         found.unwrap_or(0)
     }
 }
@@ -279,6 +289,7 @@ impl Disturb for Quota {
                 plan.target.priority
             )));
         }
+
         let ground = Ground::prepare(plan, "cpu")?;
         let ready = ground.take_in(plan.target.tid);
         ready.map_err(|why| plan.impossible(why.to_string()))?;
@@ -317,8 +328,10 @@ fn use_up<H: HostFiles>(ground: &Ground<H>, least_ns: u64, give_up: Instant) -> 
             }
             before_ns = after_ns;
         }
+
         last = now;
     }
+
     None
 }
 

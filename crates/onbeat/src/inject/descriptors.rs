@@ -26,6 +26,7 @@ impl ManyDescriptors {
         if held.by == 0 {
             held.before = Some(limit);
         }
+
         held.by += 1;
         // Without the higher limit a part of the descriptors must do: `most` says how many.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });

@@ -46,6 +46,7 @@ impl FileLocks {
             lock(file, 2 * self.locks as i64)?;
             self.locks += 1;
         }
+
         Ok(())
     }
 
@@ -79,6 +80,7 @@ impl Disturb for FileLocks {
         while self.locks < MOST && Monotonic.now() < end && self.looks_anew_ns(&mut others) < wanted_ns {
             self.add(STEP).map_err(impossible)?;
         }
+
         self.calibrated_ns = shortest_ns(5, || self.look());
         Ok(())
     }
@@ -87,6 +89,7 @@ impl Disturb for FileLocks {
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }
+
         let stretch = Stretch::begin();
         self.look();
         let (at, ns) = stretch.end(self.calibrated_ns);
@@ -101,6 +104,7 @@ fn byte(at: i64, kind: libc::c_int) -> libc::flock {
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = at;
     lock.l_len = 1;
+
     lock
 }
 

@@ -37,6 +37,7 @@ impl Target {
             impossible(format!("process {pid} has no thread named {LOOP_NAME} and none with a real-time priority"))
         })?;
         let bound = if let [only] = chosen.allowed[..] { only } else { chosen.cpu };
+
         Ok(Self { pid, tid: chosen.tid, cpu: cpu.unwrap_or(bound), priority: chosen.fifo })
     }
 }

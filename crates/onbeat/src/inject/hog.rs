@@ -61,6 +61,7 @@ fn busy_for(aim: &Aim) -> Option<Done> {
     if at >= aim.wake_up {
         return None;
     }
+
     let end = busy_until(aim.until);
     Some(Done { at, ns: end.ns_since(at), figures: [thread_cpu_ns() - cpu_ns, 0] })
 }
@@ -105,6 +106,7 @@ impl Disturb for DeadlineHog {
             let _ = self.arrive(plan);
             return None;
         }
+
         done
     }
 }

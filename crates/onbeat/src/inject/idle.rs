@@ -81,6 +81,7 @@ impl Disturb for DeepIdle {
                 first.name, first.residency_ns, plan.grid.period_ns
             )));
         }
+
         if fit.is_empty() {
             let known = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
             return Err(plan.impossible(format!(
@@ -89,6 +90,7 @@ impl Disturb for DeepIdle {
                 plan.target.cpu
             )));
         }
+
         self.deep = fit;
         Ok(())
     }
@@ -100,6 +102,7 @@ impl Disturb for DeepIdle {
         let left = self.deep.iter().zip(before).filter(|(state, before)| state.entries() > *before);
         let deepest = left.map(|(state, _)| state).max_by_key(|state| state.exit_ns)?;
         debug_assert!(Monotonic.now() >= aim.wake_up);
+
         Some(Done { at: aim.wake_up, ns: deepest.exit_ns, figures: [deepest.number, deepest.exit_ns] })
     }
 }
@@ -120,8 +123,10 @@ mod tests {
             {
                 fs::write(state.join(file), text + "\n").unwrap();
             }
+
             fs::write(state.join("usage"), "41\n").unwrap();
         }
+
         dir
     }
 
@@ -159,12 +164,14 @@ mod tests {
         let plan = plan(10_000_000);
         idle.prepare(&plan).unwrap();
         let aim = plan.aim(Monotonic.now());
+
         assert_eq!(idle.disturb(&plan, &aim), None);
         let usage = dir.path().join("cpu3/cpuidle/state2/usage");
         let mover = std::thread::spawn(move || {
             sleep_until(Monotonic.now().plus_ns(3_000_000));
             fs::write(usage, "42\n").unwrap();
         });
+
         let aim = plan.aim(Monotonic.now().plus_ns(200_000_000));
         let done = idle.disturb(&plan, &aim).unwrap();
         mover.join().unwrap();

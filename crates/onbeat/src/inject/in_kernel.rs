@@ -63,17 +63,20 @@ impl Taking {
                 "{why}; it takes root (or CAP_BPF and CAP_PERFMON), Linux 5.6 and CONFIG_DEBUG_INFO_BTF"
             ))
         };
+
         let control = Array::create(CONTROL, 1).map_err(|why| refused(format!("no BPF map: {why}")))?;
         let key = match plan.fault {
             Fault::TimerInterrupt => Some(("hrtimer", "_softexpires")),
             Fault::InterruptsOff => Some(("task_struct", "pid")),
             _ => None,
         };
+
         let key = key.map(|(structure, field)| {
             let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(|why| refused(format!("no BTF: {why}")))?;
             let offset = Btf::parse(bytes).and_then(|btf| btf.offset(structure, field));
             offset.map_err(|why| refused(why.to_string()))
         });
+
         let key = key.transpose()?;
         let (code, name) = program(plan.fault, plan.target.cpu, control.number(), key.unwrap_or(0));
         let attached = Attached::load(&code, At::Raw(name));
@@ -130,6 +133,7 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
             code.load(Width::Double, R2, R7, KEY);
             code.jump_if_equal(R1, R2, mine);
             code.jump(end);
+
             if fault == Fault::TimerInterrupt { c"hrtimer_expire_entry" } else { c"sched_waking" }
         }
         Fault::SlowSoftirq => {
@@ -139,6 +143,7 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
         }
         _ => c"call_function_single_entry",
     };
+
     code.here(mine);
     code.call(KernelCall::KtimeNs);
     code.jump_if_less(R0, R8, end);
@@ -159,6 +164,7 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
     code.store(Width::Double, R7, ENDED, R0);
     code.here(end);
     code.exit();
+
     (code.finish(), name)
 }
 
@@ -219,6 +225,7 @@ impl Disturb for InKernel {
                     own_tid.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::SeqCst);
                     while wait(&awaited) && !over.load(Ordering::SeqCst) {}
                 };
+
                 Occasion::Wake { event, tid, sleeper: Companion::start(beside(plan), life)? }
             }
             Fault::SlowSoftirq => {
@@ -228,6 +235,7 @@ impl Disturb for InKernel {
                     socket.set_nonblocking(true)?;
                     Ok(socket)
                 });
+
                 Occasion::Packet(socket.map_err(|why| plan.impossible(format!("no socket on the loopback: {why}")))?)
             }
             Fault::SlowIpi => {
@@ -237,6 +245,7 @@ impl Disturb for InKernel {
             }
             _ => Occasion::None,
         };
+
         self.taking = Some(Taking::open(plan)?);
         Ok(())
     }
@@ -247,18 +256,22 @@ impl Disturb for InKernel {
         if let Occasion::Interrupt(receiver) = &self.occasion {
             receiver.be_busy_until(aim.until);
         }
+
         let key = match &self.occasion {
             Occasion::Wake { tid, .. } => u64::from(tid.load(Ordering::SeqCst)),
             _ => aim.wake_up.as_ns(),
         };
+
         if !taking.arm(begin, aim.until, key) {
             return None;
         }
+
         if self.fault == Fault::TimerInterrupt {
             sleep_until(aim.until.plus_ns(plan.lead_ns() / 2));
         } else if busy_until(begin) < aim.wake_up {
             self.occasion();
         }
+
         let (began, ended) = taking.took()?;
         let meets = self.fault == Fault::TimerInterrupt || (began < aim.wake_up && ended > aim.wake_up);
         meets.then_some(Done { at: began, ns: ended.ns_since(began), figures: [began.ns_since(aim.wake_up), 0] })

@@ -133,11 +133,13 @@ impl<T: Task> Task for InLoop<T> {
                 // Not even the account is read: that would be work of some ten microseconds.
                 Dose::Placebo => (Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }), 0),
             };
+
             match done {
                 Some(done) => self.board.add_of_loop(cycle.index, done, waited_ns),
                 None => self.board.miss(),
             }
         }
+
         flow
     }
 }
@@ -187,6 +189,7 @@ impl Pages {
                 MOST_BYTES >> 20
             )));
         }
+
         let bytes = each * plan.count * page;
         let start = missing(bytes).map_err(|why| {
             plan.impossible(format!("{bytes} bytes of memory that is not there: {why}; see ulimit -l and ulimit -v"))
@@ -195,6 +198,7 @@ impl Pages {
         if first == First::Read {
             pages.read_all();
         }
+
         Ok(pages)
     }
 
@@ -216,11 +220,13 @@ impl Pages {
             if now >= until {
                 break;
             }
+
             // SAFETY: `offset` is below `bytes`, so the byte lies in the mapping, which only this value knows.
             unsafe { self.start.add(offset).write_volatile(1) };
             touched += 1;
             now = Monotonic.now();
         }
+
         self.next = end;
         (now, touched)
     }
@@ -247,10 +253,12 @@ fn missing(bytes: usize) -> Result<*mut u8, rustix::io::Errno> {
             let _ = madvise(start, bytes, Advice::LinuxNoHugepage);
             Ok(())
         });
+
         if let Err(why) = unlocked {
             let _ = munmap(start, bytes);
             return Err(why);
         }
+
         Ok(start.cast())
     }
 }

@@ -43,6 +43,7 @@ fn file_on_disk(plan: &Plan, bytes: usize) -> Result<File, Error> {
         file.sync_all()?;
         Ok((file, in_memory))
     });
+
     let place = directory.display();
     match made {
         Ok((file, false)) => Ok(file),
@@ -72,6 +73,7 @@ impl Ready {
                 std::thread::park();
             }
         };
+
         // Ahead of a load, which would keep it from being ready in time.
         let wanted = Wanted { fifo: Some(1), ..beside(plan) };
         Ok(Self { is_ready, feeder: Companion::start(wanted, life)? })
@@ -116,6 +118,7 @@ impl Within for DiskWait {
         if !self.ready.is() {
             return None;
         }
+
         let at = Monotonic.now();
         let synced = self.file.sync_data();
         let ns = Monotonic.now().ns_since(at);
@@ -155,6 +158,7 @@ impl Mapping {
             mprotect(start, bytes, MprotectFlags::READ)?;
             // One page at a time: no reading ahead.
             madvise(start, bytes, Advice::Random)?;
+
             Ok(mapping)
         }
     }
@@ -173,11 +177,13 @@ impl Mapping {
             if now >= until {
                 break;
             }
+
             // SAFETY: `offset` is below `bytes`, and the file is as long as its mapping.
             unsafe { self.start.add(offset).read_volatile() };
             pages += 1;
             now = Monotonic.now();
         }
+
         (now, pages)
     }
 }
@@ -205,6 +211,7 @@ impl Within for MappedFile {
         if !self.ready.is() {
             return None;
         }
+
         let before = Usage::of_this_thread();
         let at = Monotonic.now();
         let (end, pages) = self.mapping.read_until(at.plus_ns(for_ns));

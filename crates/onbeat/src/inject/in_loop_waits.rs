@@ -38,6 +38,7 @@ impl Companion {
             settle(wanted);
             life(&is_over);
         };
+
         let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body).map_err(Error::Thread)?;
         Ok(Self { over, thread: Some(thread) })
     }
@@ -105,10 +106,12 @@ impl Shared {
             while !self.is_wanted.load(Ordering::SeqCst) && !is_over() {
                 thread::park();
             }
+
             self.is_held.store(false, Ordering::SeqCst);
             if !is_over() {
                 keep(self);
             }
+
             drop(guard);
             // Not before the loop had it.
             while self.is_wanted.load(Ordering::SeqCst) && !is_over() {
@@ -153,6 +156,7 @@ impl LockWait {
                 }
             });
         };
+
         let holder = Wanted { fifo: Some(1), ..beside(plan) };
         Ok(Self { shared, holder: Companion::start(holder, life)?, _keeper: Some(keeper) })
     }
@@ -165,6 +169,7 @@ fn keep_off(over: &AtomicBool, shared: &Shared) {
         if over.load(Ordering::SeqCst) {
             return;
         }
+
         let before = thread_cpu_ns();
         busy_until(shared.until());
         shared.kept_off_ns.store((thread_cpu_ns() - before).max(1), Ordering::SeqCst);
@@ -177,6 +182,7 @@ impl Within for LockWait {
         if !shared.is_held.load(Ordering::SeqCst) {
             return None;
         }
+
         let at = Monotonic.now();
         shared.until_ns.store(at.plus_ns(for_ns).as_ns(), Ordering::SeqCst);
         shared.is_wanted.store(true, Ordering::SeqCst);
@@ -185,6 +191,7 @@ impl Within for LockWait {
         let ns = Monotonic.now().ns_since(at);
         shared.is_wanted.store(false, Ordering::SeqCst);
         drop(guard);
+
         Some(Done { at, ns, figures: [ns, shared.kept_off_ns.load(Ordering::SeqCst)] })
     }
 }
@@ -204,6 +211,7 @@ impl ReplyWait {
             let made = eventfd(0, EventfdFlags::CLOEXEC);
             made.map(Arc::new).map_err(|why| plan.impossible(format!("no eventfd: {why}")))
         };
+
         let (question, answer, until_ns) = (event()?, event()?, Arc::new(AtomicU64::new(0)));
         let (asked, answered, until) = (question.clone(), answer.clone(), until_ns.clone());
         let life = move |over: &AtomicBool| {
@@ -212,6 +220,7 @@ impl ReplyWait {
                 signal(&answered);
             }
         };
+
         Ok(Self { question, answer, until_ns, answerer: Companion::start(prompt(plan), life)? })
     }
 }

@@ -81,17 +81,20 @@ impl Timers {
             if now.ns_since(last) > longest.1 {
                 longest = (last, now.ns_since(last));
             }
+
             // The first look after the burst: by then all timers have expired.
             if now > instant.plus_ns(5_000) && longest.1 > least_ns / 4 {
                 let (_, without_others_ns) = stretch.end(least_ns);
                 return (longest.0, longest.1.min(without_others_ns));
             }
+
             last = now;
             if now < instant.minus_ns(5_000) {
                 stretch = Stretch::begin();
                 last = Monotonic.now();
             }
         }
+
         longest
     }
 }
@@ -115,6 +118,7 @@ impl Disturb for Timers {
             self.set(instant);
             self.taken_ns(instant, had as u64 * LEAST_EACH_NS).1
         });
+
         // The middle one: in one trial the burst may be missed, in another the hypervisor may take the CPU.
         let mut taken_ns: Vec<u64> = trials.collect();
         taken_ns.sort_unstable();
@@ -128,6 +132,7 @@ impl Disturb for Timers {
                  limit"
             )));
         }
+
         Ok(())
     }
 
@@ -141,6 +146,7 @@ impl Disturb for Timers {
         if Monotonic.now() >= instant.minus_ns(5_000) {
             return None;
         }
+
         let (at, ns) = self.taken_ns(instant, self.timers.len() as u64 * self.each_ns);
         Some(Done { at, ns, figures: [self.timers.len() as u64, 0] })
     }
@@ -160,6 +166,7 @@ impl Receiver {
         if other_cpu(plan.target.cpu).is_none() {
             return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
         }
+
         membarrier(MembarrierCommand::RegisterPrivateExpedited)
             .map_err(|why| plan.impossible(format!("membarrier: {why}; it takes Linux 4.14 with CONFIG_MEMBARRIER")))?;
         let busy_until_ns = self.busy_until_ns.clone();
@@ -175,6 +182,7 @@ impl Receiver {
                 thread::park_timeout(Duration::from_secs(1));
             }
         };
+
         let receiver = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body);
         self.thread = Some(receiver.map_err(Error::Thread)?);
         Ok(())
@@ -225,6 +233,7 @@ impl Disturb for Storm {
         if at >= aim.wake_up {
             return None;
         }
+
         let mut sent = 0;
         let mut now = at;
         while now < aim.until {
@@ -232,6 +241,7 @@ impl Disturb for Storm {
             sent += 1;
             now = Monotonic.now();
         }
+
         Some(Done { at, ns: now.ns_since(at), figures: [sent, 0] })
     }
 }

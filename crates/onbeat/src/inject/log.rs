@@ -297,6 +297,7 @@ impl Board {
         for (field, value) in row.iter().zip([release, done.at.as_ns(), done.ns, first, second, kept_off_ns]) {
             field.store(value, Ordering::Relaxed);
         }
+
         self.written.store(index + 1, Ordering::Release);
     }
 
@@ -329,6 +330,7 @@ impl Board {
             Dose::Full => Detail::of(self.fault, [first, second]),
             Dose::Placebo => Detail::Placebo,
         };
+
         let (fault, index, at) = (self.fault, index as u64, Instant::from_ns(at));
         Injected { fault, index, release, at, ns, kept_off_ns, detail }
     }
@@ -351,6 +353,7 @@ mod tests {
         for at in [100, 200, 300] {
             board.add(at / 100, done(at));
         }
+
         let read = board.read();
         assert_eq!(
             read.iter().map(|row| (row.index, row.release, row.at.as_ns())).collect::<Vec<_>>(),
@@ -386,6 +389,7 @@ mod tests {
             board.miss();
             assert!(!board.is_over());
         }
+
         board.miss();
         assert!(board.is_over() && !board.is_full());
     }

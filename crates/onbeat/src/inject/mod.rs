@@ -168,6 +168,7 @@ impl Injector {
             Fault::KernelSection => Box::new(section::Section::new()),
             fault => return Err(Error::Elsewhere { fault }),
         };
+
         let work = Work::Thread(Actor::start(plan, board.clone(), dose, disturber)?);
         Ok(Self { board, work })
     }

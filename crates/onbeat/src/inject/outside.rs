@@ -92,6 +92,7 @@ impl Deed {
         let path = CString::new(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
         let stat = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let stat = stat.map_err(|why| refusal(plan, why, &format!("thread {tid} of process {pid}")))?;
+
         Ok(Self::Stop { process, stat, pid, tid })
     }
 
@@ -104,6 +105,7 @@ impl Deed {
             sched_setaffinity(Some(tid), &home)?;
             Ok((tid, home))
         });
+
         let (thread, home) = thread.map_err(|why| refusal(plan, why, &format!("thread {tid}")))?;
         let Some(to) = other_cpu(from) else {
             return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
@@ -133,6 +135,7 @@ impl Deed {
             }
             sleep_until(next);
         }
+
         Some(Monotonic.now())
     }
 
@@ -234,6 +237,7 @@ impl Stage {
             }
             sleep_until(Monotonic.now().plus_ns(1_000_000));
         }
+
         let mut earliest = Monotonic.now().plus_ns(START_NS);
         loop {
             let aim = self.plan.aim(earliest);
@@ -245,10 +249,12 @@ impl Stage {
                 }
                 sleep_until(begin.min(Monotonic.now().plus_ns(PIECE_NS)));
             }
+
             match self.disturb(&aim) {
                 Some(done) => self.board.add(aim.release, done),
                 None => self.board.miss(),
             }
+
             if self.is_over() {
                 return;
             }
@@ -263,11 +269,13 @@ impl Stage {
         if at >= aim.wake_up {
             return None;
         }
+
         self.held.store(true, Ordering::SeqCst);
         if !self.deed.commit() {
             self.held.store(false, Ordering::SeqCst);
             return None;
         }
+
         let began = self.deed.takes_place(at, aim.until);
         if let Some(began) = began {
             // A thread that did not get a CPU to stop on stands still for its time from then on.
@@ -276,6 +284,7 @@ impl Stage {
                 sleep_until(until);
             }
         }
+
         let stood = self.deed.stands();
         let taken_back = self.deed.take_back();
         self.held.store(false, Ordering::SeqCst);
@@ -283,6 +292,7 @@ impl Stage {
             Deed::Stop { pid, .. } | Deed::Trace { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
             Deed::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
         };
+
         let began = began.filter(|_| stood && taken_back)?;
         Some(Done { at: began, ns: Monotonic.now().ns_since(began), figures })
     }
@@ -302,6 +312,7 @@ impl Watch {
         while !matches!(poll(&mut [PollFd::new(&self.actor, PollFlags::IN)], None), Ok(1..)) {
             let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(Monotonic.now().plus_ns(1_000_000)));
         }
+
         // The kernel ends a tracing with its tracer, and nobody else can.
         let is_ours = !matches!(self.stage.deed, Deed::Trace { .. });
         if is_ours && self.stage.held.load(Ordering::SeqCst) {
@@ -357,8 +368,10 @@ impl Child {
                 MapFlags::PRIVATE,
             )?;
             mprotect(stack, page_size(), MprotectFlags::empty())?;
+
             stack
         };
+
         // No exit signal: nobody else who waits for children comes across these.
         // SAFETY: the stack's end is valid and aligned (a multiple of the page size); the rest is the caller's promise.
         let pid = unsafe { libc::clone(life, stack.byte_add(STACK_BYTES), libc::CLONE_VM, subject) };
@@ -403,6 +416,7 @@ impl Outside {
             over: AtomicBool::new(false),
             held: AtomicBool::new(false),
         });
+
         let (tell, told) = channel();
         let kept = stage.clone();
         let keeper = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(move || keep(&kept, &tell));
@@ -450,6 +464,7 @@ fn keep(stage: &Arc<Stage>, tell: &Sender<Result<Pid, std::io::Error>>) {
             return;
         }
     };
+
     let guard = guard(stage, actor.pid);
     match guard {
         Ok((watch, guard)) => {

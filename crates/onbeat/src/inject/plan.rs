@@ -202,6 +202,7 @@ mod tests {
             Err(PlanError::TooClose { fault: Fault::SoftirqFlood, every_ns: 19 * MS, least_ns: 20 * MS })
         );
         let long = Plan { for_ns: 100 * MS, every_ns: 110 * MS, ..plan(Fault::StopSignal) };
+
         assert_eq!(
             long.check(),
             Err(PlanError::TooClose { fault: Fault::StopSignal, every_ns: 110 * MS, least_ns: 115 * MS })

@@ -59,12 +59,14 @@ impl Disturb for Section {
                 "a process may have only {most} descriptors here (ulimit -Hn) and it takes {LEAST}; raise the hard limit"
             )));
         }
+
         self.calibrated_ns = shortest_ns(3, || look_at(&event, self.descriptors));
         if !holds_the_cpu(&event, self.descriptors, plan.target.cpu) {
             return Err(plan.impossible(
                 "this kernel preempts system calls (preempt=full or PREEMPT_RT), so none of them holds its CPU",
             ));
         }
+
         self.event = Some(event);
         Ok(())
     }
@@ -75,6 +77,7 @@ impl Disturb for Section {
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }
+
         let stretch = Stretch::begin();
         // The answer is known: nothing is ready.
         let _ = poll(&mut list, Some(&AT_ONCE));
@@ -98,6 +101,7 @@ fn holds_the_cpu(event: &OwnedFd, descriptors: usize, loop_cpu: u32) -> bool {
     if cpu == loop_cpu {
         return true;
     }
+
     let witness = Witness::default();
     thread::scope(|threads| {
         let stands =
@@ -107,11 +111,13 @@ fn holds_the_cpu(event: &OwnedFd, descriptors: usize, loop_cpu: u32) -> bool {
         let mut shortest_ns = u64::MAX;
         // A busy machine takes its time to start the witness.
         let end = Monotonic.now().plus_ns(500_000_000);
+
         while witness.woken.load(Ordering::Relaxed) < LOOKS && !thread.is_finished() && Monotonic.now() < end {
             let from = Monotonic.now();
             let _ = poll(&mut list, Some(&AT_ONCE));
             shortest_ns = shortest_ns.min(Monotonic.now().ns_since(from));
         }
+
         witness.over.store(true, Ordering::Relaxed);
         // A witness without its priority cannot tell.
         thread.join().ok().flatten().is_none_or(|late_ns| late_ns >= shortest_ns / 4)
@@ -135,6 +141,7 @@ impl Witness {
         if grants.iter().any(|grant| !grant.granted) {
             return None;
         }
+
         let mut longest_ns = 0;
         while !self.over.load(Ordering::Relaxed) {
             let wake_up = Monotonic.now().plus_ns(150_000);
@@ -142,6 +149,7 @@ impl Witness {
             longest_ns = longest_ns.max(Monotonic.now().ns_since(wake_up));
             self.woken.fetch_add(1, Ordering::Relaxed);
         }
+
         (self.woken.load(Ordering::Relaxed) >= LOOKS).then_some(longest_ns)
     }
 }

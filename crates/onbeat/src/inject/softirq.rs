@@ -51,6 +51,7 @@ impl Flood {
         bind(&sender, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
         // Kernels before 4.18 take no segments; then each packet is one, and there are more sockets.
         let segments = if accept_segments(&sender) { SEGMENTS } else { 1 };
+
         Ok(Self { sender, receivers: vec![first], address: name, segments })
     }
 
@@ -87,6 +88,7 @@ impl Disturb for Softirq {
         flood.grow_to(usize::try_from(wanted).unwrap_or(MOST).clamp(TRIAL, MOST)).map_err(refused)?;
         self.calibrated_ns = shortest_ns(5, || flood.send_once());
         self.flood = Some(flood);
+
         Ok(())
     }
 
@@ -95,6 +97,7 @@ impl Disturb for Softirq {
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }
+
         let stretch = Stretch::begin();
         flood.send().ok()?;
         let (at, ns) = stretch.end(self.calibrated_ns);
@@ -130,5 +133,6 @@ fn accept_segments(sender: &OwnedFd) -> bool {
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
+
     answer == 0
 }

@@ -80,6 +80,7 @@ impl Disturb for Throttle {
                 "this kernel does not throttle ({limit}; since Linux 6.12 it takes CONFIG_RT_GROUP_SCHED too)"
             )));
         }
+
         let Some(cpu) = other_cpu(plan.target.cpu) else {
             return Err(plan.impossible("it takes a second CPU to tell it from the fair server (taskset, cpuset)"));
         };
@@ -95,6 +96,7 @@ impl Disturb for Throttle {
             let into_ns = (Monotonic.now().as_ns() + self.period_ns - phase_ns) % self.period_ns;
             thread::sleep(Duration::from_nanos(self.period_ns - into_ns));
         }
+
         let done = self.burn();
         self.watch.as_ref()?.look(false);
         let done = done?;
@@ -112,6 +114,7 @@ impl Throttle {
             let into_ns = (end.as_ns() + self.period_ns - phase_ns) % self.period_ns;
             into_ns.min(self.period_ns - into_ns) <= SAME_PHASE_NS
         });
+
         (idle_ns * 2 >= ns || at_a_period).then_some(idle_ns)
     }
 
@@ -126,6 +129,7 @@ impl Throttle {
             if gap_ns >= LEAST_STOP_NS {
                 stop = Some((last, gap_ns));
             }
+
             last = now;
             if let Some((at, ns)) = stop {
                 // The watch must have looked once more after the stop.
@@ -141,6 +145,7 @@ impl Throttle {
                 pause = last.plus_ns(PAUSE_EVERY_NS);
             }
         }
+
         None
     }
 }
@@ -178,9 +183,11 @@ impl IdleWatch {
                     }
                     looks.push_back((Monotonic.now(), idle_ns));
                 }
+
                 thread::sleep(Duration::from_nanos(WATCH_NS));
             }
         };
+
         let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body)?;
         Ok(Self { on, over, looks, thread: Some(thread) })
     }
@@ -238,6 +245,7 @@ impl Disturb for FairServer {
         if !Rules::of_this_machine().fair_server {
             return Err(plan.impossible("this kernel has no fair server; it came with Linux 6.12"));
         }
+
         self.waiter = Some(Waiter::start(plan.target.cpu, plan.for_ns).map_err(Error::Thread)?);
         Ok(())
     }
@@ -268,8 +276,10 @@ fn burn_until_served(waiter: &Waiter) -> Option<Done> {
             let (ns, after_ns) = (back.ns_since(at), at.ns_since(start));
             return stopped_here.then_some(Done { at, ns, figures: [after_ns, ran_ns] });
         }
+
         last = now;
     }
+
     None
 }
 
@@ -292,6 +302,7 @@ impl Waiter {
             over: Arc::new(AtomicBool::new(false)),
             thread: None,
         };
+
         let (hungry, ran, slept, over) =
             (waiter.hungry.clone(), waiter.ran_ns.clone(), waiter.slept_ns.clone(), waiter.over.clone());
         let body = move || {
@@ -306,6 +317,7 @@ impl Waiter {
                 thread::park_timeout(Duration::from_millis(500));
             }
         };
+
         waiter.thread = Some(thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body)?);
         Ok(waiter)
     }
@@ -329,6 +341,7 @@ fn wait_to_be_served(hungry: &AtomicBool) -> bool {
         }
         last = now;
     }
+
     false
 }
 

@@ -103,6 +103,7 @@ impl AtWork {
                     desk.say(Word::Failed(error));
                 }
             };
+
             match std::thread::Builder::new().name("onbeat-load".to_owned()).stack_size(STACK).spawn(body) {
                 Ok(handle) => threads.push(handle),
                 Err(error) => {
@@ -113,12 +114,14 @@ impl AtWork {
                             why: format!("no more threads can be started: {error}"),
                         },
                     };
+
                     // The receiver outlives the parts.
                     let _ = tell.send((index, word));
                     break;
                 }
             }
         }
+
         Self { part, over, threads }
     }
 
@@ -153,5 +156,6 @@ pub(super) fn try_out(part: Arc<dyn BuiltIn>, time: Duration) -> (Work, Vec<Word
     at_work.end();
     at_work.join();
     drop(tell);
+
     (did, told.into_iter().map(|(_, word)| word).collect())
 }

@@ -58,6 +58,7 @@ impl BuiltIn for Cpu {
             while clock.now() < pause {
                 number = arithmetic(number);
             }
+
             self.busy_ns[thread].store(thread_cpu_ns(), Ordering::Relaxed);
             slice = slice.plus_ns(SLICE_NS);
             let now = clock.now();
@@ -69,6 +70,7 @@ impl BuiltIn for Cpu {
                 let _ = clock.sleep_until(slice);
             }
         }
+
         std::hint::black_box(number);
         Ok(())
     }
@@ -93,6 +95,7 @@ fn arithmetic(mut number: u64) -> u64 {
         number ^= number >> 7;
         number ^= number << 17;
     }
+
     std::hint::black_box(number)
 }
 

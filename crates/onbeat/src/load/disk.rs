@@ -131,11 +131,13 @@ impl<S: Store> Disk<S> {
             files: AtomicU64::new(0),
             no_space: AtomicU64::new(0),
         };
+
         let create = |why| DiskError::Create { directory: directory.to_owned(), why };
         match disk.bound(wanted).map_err(create)? {
             Ok(largest) => disk.largest.store(largest, Ordering::Relaxed),
             Err(free) => return Err(DiskError::Full { directory: directory.to_owned(), free }),
         }
+
         Ok(disk)
     }
 
@@ -158,6 +160,7 @@ impl<S: Store> Disk<S> {
                 Err(error) => return (at, Some(error)),
             }
         }
+
         (at, None)
     }
 
@@ -215,6 +218,7 @@ impl<S: Store> BuiltIn for Disk<S> {
                     continue;
                 }
             };
+
             self.largest.store(largest, Ordering::Relaxed);
             let (reached, error) = self.write_once(&zeros, largest, desk);
             self.written.fetch_add(reached, Ordering::Relaxed);
@@ -233,6 +237,7 @@ impl<S: Store> BuiltIn for Disk<S> {
                 Some(error) => return Err(error),
             }
         }
+
         self.store.empty()
     }
 
@@ -272,6 +277,7 @@ mod tests {
             if end > self.holds {
                 return Err(ErrorKind::StorageFull.into());
             }
+
             self.most.fetch_max(end, Ordering::Relaxed);
             // A pause, since a disk that takes no time is a busy loop.
             std::thread::sleep(Duration::from_micros(100));
@@ -304,6 +310,7 @@ mod tests {
                 })
                 .max()
         });
+
         let (did, words) = try_out(disk, Duration::from_millis(300));
         let seen = watch.join().unwrap().unwrap();
         assert!(seen > 0 && seen <= SOME, "{seen}");
@@ -321,6 +328,7 @@ mod tests {
             Arc::new(Disk::on(store.clone(), Path::new("/small"), LARGEST).unwrap()),
             Duration::from_millis(100),
         );
+
         assert!(matches!(&words[..], [Word::Smaller { why, .. }] if why.contains("/small")), "{words:?}");
         assert!(
             matches!(did, Work::Disk { no_space: 1, files: 1.., largest_file_bytes, .. } if largest_file_bytes < 5 * BLOCK as u64),

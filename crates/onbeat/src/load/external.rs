@@ -85,6 +85,7 @@ impl Program {
             Repeat::Once => None,
             Repeat::KilledEvery(time) => Some(now + time),
         };
+
         let mut program = Self {
             recipe,
             mark: mark.to_owned(),
@@ -101,6 +102,7 @@ impl Program {
             cpu: Duration::ZERO,
             packets_sent: None,
         };
+
         program.run()?;
         Ok(program)
     }
@@ -115,9 +117,11 @@ impl Program {
         command.args(arguments).env(MARK, &self.mark).stdin(Stdio::null());
         command.stdout(if self.recipe.figures { Stdio::from(writer.try_clone()?) } else { Stdio::null() });
         command.stderr(writer);
+
         if let Some(directory) = &self.recipe.directory {
             command.current_dir(directory);
         }
+
         let pid = spawn(&mut command)?;
         // The command holds the pipe's other end open.
         drop(command);
@@ -128,6 +132,7 @@ impl Program {
         self.groups.truncate(GROUPS_KEPT);
         self.killed_by_us = false;
         self.runs += 1;
+
         Ok(())
     }
 
@@ -175,6 +180,7 @@ impl Program {
         if self.leader != Some(dead.pid) {
             return None;
         }
+
         let last_line = self.last_line();
         (self.leader, self.watch) = (None, None);
         let over_and_over = self.recipe.repeat != Repeat::Once;
@@ -182,10 +188,12 @@ impl Program {
             // What a failed or killed run leaves of its processes would add up from run to run.
             signal_group(dead.pid, Signal::KILL);
         }
+
         if over_and_over && (self.killed_by_us || dead.status.success()) {
             self.failures = 0;
             return Some(Ended::AsMeant);
         }
+
         self.failures += 1;
         Some(Ended::Died {
             status: in_words(dead.status, &last_line),

@@ -66,6 +66,7 @@ impl Leader {
         for signal in ENDING {
             leader.actions.push((signal, catch(signal)?));
         }
+
         set_child_subreaper(Some(getpid())).map_err(setting("inherit orphans"))?;
         set_parent_process_death_signal(Some(Signal::TERM))
             .map_err(setting("ask for a signal at the starter's end"))?;
@@ -89,6 +90,7 @@ impl Drop for Leader {
             // SAFETY: `action` is what sigaction gave for this very signal, valid for the call.
             unsafe { libc::sigaction(*signal, action, std::ptr::null_mut()) };
         }
+
         // Both calls took the same values before, so they take them now.
         let _ = set_child_subreaper(self.subreaper);
         let _ = set_parent_process_death_signal(self.death_signal);
@@ -100,6 +102,7 @@ fn lead_session() -> Result<(), Error> {
     if own.session == own.pid {
         return Ok(());
     }
+
     // The leader of a process group cannot leave its session (setsid(2)); in its parent's group it is no leader.
     if own.group == own.pid
         && let Some(parent) = Stat::of(own.parent)
@@ -107,6 +110,7 @@ fn lead_session() -> Result<(), Error> {
         // Where this is not permitted, setsid says so.
         let _ = setpgid(None, Pid::from_raw(parent.group));
     }
+
     setsid().map(|_| ()).map_err(|why| Error::Session { why: why.into() })
 }
 
@@ -118,6 +122,7 @@ fn catch(signal: libc::c_int) -> Result<libc::sigaction, Error> {
     action.sa_flags = libc::SA_RESTART;
     // SAFETY: both structures are valid for the call, and the handler only stores to an atomic (signal-safety(7)).
     let answer = unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
+
     if answer == 0 {
         Ok(before)
     } else {

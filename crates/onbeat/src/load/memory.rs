@@ -50,11 +50,14 @@ impl Memory {
             if desk.is_over() {
                 return;
             }
+
             for (from, to) in from.iter().zip(to.iter_mut()) {
                 *to = from.wrapping_add(1);
             }
+
             self.moved.fetch_add(2 * size_of_val(from) as u64, Ordering::Relaxed);
         }
+
         std::hint::black_box(to);
     }
 
@@ -74,6 +77,7 @@ fn map_touch_unmap(bytes: usize) -> Result<u64, std::io::Error> {
         // SAFETY: `page` is below `bytes`, so the byte is in the range mapped above, which only this function knows.
         unsafe { start.cast::<u8>().add(page).write_volatile(1) };
     }
+
     // SAFETY: the whole range mapped above, to which no reference was made.
     unsafe { munmap(start, bytes) }?;
     Ok((bytes / page_size()) as u64)
@@ -102,6 +106,7 @@ impl BuiltIn for Memory {
             self.stream(&mut words, desk);
             self.churn(churn_bytes)?;
         }
+
         Ok(())
     }
 

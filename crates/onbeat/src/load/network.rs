@@ -33,6 +33,7 @@ impl Network {
         receiver.connect(sender.local_addr()?)?;
         receiver.set_read_timeout(Some(PATIENCE))?;
         sender.set_write_timeout(Some(PATIENCE))?;
+
         Ok(Self { receiver, sender, sent: AtomicU64::new(0), received: AtomicU64::new(0) })
     }
 }
@@ -60,6 +61,7 @@ impl BuiltIn for Network {
                 Err(error) => return Err(error),
             };
         }
+
         Ok(())
     }
 

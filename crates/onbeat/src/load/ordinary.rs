@@ -28,10 +28,12 @@ pub(super) fn become_ordinary(cpus: Option<&[usize]>) -> Vec<String> {
             refused.push(format!("{what}: {error}"));
         }
     };
+
     note("the policy is not SCHED_OTHER", scheduler_other());
     if !matches!(getpriority_process(None), Ok(0)) {
         note("the nice value is not 0", setpriority_process(None, 0).map_err(Into::into));
     }
+
     note("the timer slack is not the default", set_current_timer_slack(TIMER_SLACK_NS).map_err(Into::into));
     note("the CPUs are not all", spread(cpus));
     note("the load is not the first to go when memory runs out", be_first_to_go());
@@ -70,6 +72,7 @@ fn spread(cpus: Option<&[usize]>) -> Result<(), std::io::Error> {
     if let Some(cpus) = cpus {
         return Ok(sched_setaffinity(None, &set_of(cpus.iter().copied()))?);
     }
+
     // The kernel keeps only those of the cpuset (cpuset(7)).
     sched_setaffinity(None, &set_of(0..CpuSet::MAX_CPU))?;
     let isolated =
@@ -78,6 +81,7 @@ fn spread(cpus: Option<&[usize]>) -> Result<(), std::io::Error> {
     if isolated.is_empty() || rest.is_empty() {
         return Ok(());
     }
+
     Ok(sched_setaffinity(None, &set_of(rest.into_iter()))?)
 }
 
@@ -131,6 +135,7 @@ mod tests {
         })
         .join()
         .unwrap();
+
         assert_eq!(pinned.len(), 1);
         assert!(spread.len() >= pinned.len() && policy == libc::SCHED_OTHER);
     }

@@ -42,6 +42,7 @@ impl Stat {
         let group = fields.next()?.parse().ok()?;
         let session = fields.next()?.parse().ok()?;
         let start_ticks = fields.nth(15)?.parse().ok()?;
+
         Some(Self { pid, state, parent, group, session, start_ticks })
     }
 
@@ -87,6 +88,7 @@ pub(super) fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
         known = new.iter().map(|stat| stat.pid).collect();
         found.extend(new);
         rest = others;
+
         if found.len() == before {
             return found;
         }
@@ -119,6 +121,7 @@ pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
     if sid <= 1 || own_session() == Some(sid) {
         return 0;
     }
+
     let mut killed: Vec<(i32, u64)> = Vec::new();
     let until = Instant::now() + KILL_TIME;
     loop {
@@ -130,11 +133,13 @@ pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
         if left.is_empty() || Instant::now() > until {
             return killed.len();
         }
+
         for stat in left {
             if stat.kill() && !killed.contains(&(stat.pid, stat.start_ticks)) {
                 killed.push((stat.pid, stat.start_ticks));
             }
         }
+
         std::thread::sleep(Duration::from_millis(2));
     }
 }

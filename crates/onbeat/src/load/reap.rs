@@ -30,6 +30,7 @@ pub(super) fn spawn(command: &mut Command) -> Result<i32, std::io::Error> {
         // The starter may have died before the line above; then no signal comes.
         if getppid() == Some(starter) { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
     };
+
     // SAFETY: between fork and exec only setpriority(2), prctl(2) and getppid(2) are called, all as bare system calls: no lock, no heap.
     let child = unsafe { command.pre_exec(before_exec) }.spawn()?;
     // Dropping a `Child` neither ends nor buries it; `next_dead` does the latter, for its descendants too.
@@ -47,6 +48,7 @@ pub(super) fn next_dead(foreign: impl Fn(i32) -> bool) -> Option<Dead> {
     // SAFETY: both pointers are valid for the call; `pid` is a child of this process that has ended.
     let answer = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
     let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
+
     (answer == pid).then(|| Dead { pid, group, status: ExitStatus::from_raw(status), cpu })
 }
 
@@ -58,6 +60,7 @@ fn ended_child() -> Option<i32> {
     let answer = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) };
     // SAFETY: waitid filled the fields of a child's end, or left them 0.
     let pid = unsafe { info.si_pid() };
+
     (answer == 0 && pid > 0).then_some(pid)
 }
 

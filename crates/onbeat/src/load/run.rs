@@ -128,6 +128,7 @@ pub fn supervise(
         members: Vec::new(),
         tell,
     };
+
     be_eager();
     for line in lines(load, options) {
         if let Err(error) = supervision.start(line) {
@@ -136,6 +137,7 @@ pub fn supervise(
             return Err(error);
         }
     }
+
     let started = Instant::now();
     let parts = supervision.members.iter().map(Member::plan).collect();
     supervision.say(Happening::Started { parts, limits });
@@ -146,6 +148,7 @@ pub fn supervise(
     let parts = supervision.members.iter().zip(alive).map(|(member, alive)| member.report(alive, seconds)).collect();
     supervision.say(Happening::Stopped { why });
     be_patient();
+
     Ok(Report { load: supervision.load, seconds: seconds.as_secs_f64(), why, parts, survivors })
 }
 
@@ -239,10 +242,12 @@ impl Supervision<'_> {
                 Err(error) => return Err(error),
             }
         }
+
         if let Some((status, _)) = failed {
             let part = self.members[index].line.name.to_owned();
             self.say(Happening::PartDied { part, status });
         }
+
         Ok(())
     }
 
@@ -263,6 +268,7 @@ impl Supervision<'_> {
                 (program.words_typed(), Now::Program(Box::new(program)))
             }
         };
+
         let member = &mut self.members[index];
         (member.by, member.now) = (by, now);
         Ok(())
@@ -273,6 +279,7 @@ impl Supervision<'_> {
             if stop.load(Ordering::Relaxed) {
                 return StopReason::Asked;
             }
+
             let is_closed = self.is_pipe_closed();
             if self.leader.is_orphan() {
                 return StopReason::ParentGone;
@@ -280,9 +287,11 @@ impl Supervision<'_> {
             if is_closed {
                 return StopReason::Asked;
             }
+
             if Leader::is_asked() {
                 return StopReason::Signal;
             }
+
             self.wait();
             self.bury(true);
             self.hear_threads();
@@ -302,6 +311,7 @@ impl Supervision<'_> {
             Now::Program(program) => Some(program.descriptors()),
             _ => None,
         });
+
         let all: Vec<_> = pipe.into_iter().chain(programs.flatten()).collect();
         let mut polled: Vec<PollFd<'_>> = all.iter().map(|one| PollFd::new(one, PollFlags::IN)).collect();
         // A signal ends the wait early, which is what it is for.
@@ -315,6 +325,7 @@ impl Supervision<'_> {
         if !matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
             return false;
         }
+
         // What comes through the pipe means nothing; its end does.
         let mut ignored = [0_u8; 256];
         matches!(rustix::io::read(pipe, &mut ignored), Ok(0))
@@ -328,6 +339,7 @@ impl Supervision<'_> {
                 Now::Program(program) if program.owns(&dead) => Some((index, program)),
                 _ => None,
             });
+
             if let Some((index, program)) = owner
                 && let Some(ended) = program.bury(&dead)
                 && go_on
@@ -353,6 +365,7 @@ impl Supervision<'_> {
                 run_anew
             }
         };
+
         if again
             && let Now::Program(program) = &mut self.members[index].now
             && let Err(error) = program.run()
@@ -381,17 +394,20 @@ impl Supervision<'_> {
                 Now::Nobody(_) => {}
             }
         }
+
         let until = Instant::now() + GRACE;
         while Instant::now() < until && self.members.iter().any(|m| matches!(&m.now, Now::Program(p) if !p.is_over())) {
             std::thread::sleep(Duration::from_millis(2));
             self.bury(false);
         }
+
         let survivors = self.kill_all();
         for member in &mut self.members {
             if let Now::BuiltIn(at_work) = &mut member.now {
                 at_work.join();
             }
         }
+
         survivors
     }
 
@@ -403,9 +419,11 @@ impl Supervision<'_> {
             if left.is_empty() || Instant::now() > until {
                 return u32::try_from(left.len()).unwrap_or(u32::MAX);
             }
+
             for stat in left {
                 stat.kill();
             }
+
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -47,11 +47,13 @@ pub fn serve(load: &Load, options: Options, input: OwnedFd, output: &mut dyn Wri
             let _ = writeln!(output, "{text}").and_then(|()| output.flush());
         }
     };
+
     let outcome = supervise(load, &options, &AtomicBool::new(false), &mut |event| write(&Line::Event(event)));
     match &outcome {
         Ok(report) => write(&Line::Report(report.clone())),
         Err(error) => write(&Line::Failed(error.to_string())),
     }
+
     outcome
 }
 
@@ -131,6 +133,7 @@ impl Running {
                 return Err(RunningError::Thread { why });
             }
         }
+
         let mut running = Self::of(child, lines);
         let is_start =
             |line: &Line| !matches!(line, Line::Event(event) if !matches!(event.what, Happening::Started { .. }));
@@ -173,6 +176,7 @@ impl Running {
             Some(line) => line,
             None => self.wait_for(STOP_TIME, |line| !matches!(line, Line::Event(_)))?,
         };
+
         // It has nothing left to do but to exit.
         let _ = self.child.wait();
         match line {
@@ -217,6 +221,7 @@ impl Running {
         let killed = identity.map_or(0, |(sid, start_ticks)| kill_session(sid, start_ticks));
         let _ = self.child.kill();
         let _ = self.child.wait();
+
         killed
     }
 }
@@ -227,6 +232,7 @@ impl Drop for Running {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
+
         let until = Instant::now() + STOP_TIME;
         while Instant::now() < until {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
@@ -234,6 +240,7 @@ impl Drop for Running {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+
         self.kill();
     }
 }

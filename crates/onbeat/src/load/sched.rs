@@ -52,6 +52,7 @@ impl Sched {
                 .map(|_| UnixStream::pair().map(|(receiver, sender)| Pair { receiver, sender }))
                 .collect::<Result<Vec<_>, _>>()
         };
+
         let groups = (0..possible).map(|_| group()).collect::<Result<_, _>>()?;
         Ok(Self { wanted, groups, messages: AtomicU64::new(0) })
     }
@@ -74,6 +75,7 @@ impl Sched {
                 (&pair.sender).write_all(&message)?;
             }
         }
+
         Ok(())
     }
 }
@@ -86,6 +88,7 @@ impl BuiltIn for Sched {
         } else {
             String::new()
         };
+
         format!("sched: {had} groups of {SIDE} senders and {SIDE} receivers{bound}")
     }
 
@@ -99,6 +102,7 @@ impl BuiltIn for Sched {
             receiver @ 0..SIDE => self.receive(&group[receiver].receiver),
             _ => Self::send(group, desk),
         };
+
         // A socket that was shut down is how a blocked thread learns that it is over.
         if desk.is_over() { Ok(()) } else { outcome }
     }

@@ -168,6 +168,7 @@ impl Load {
                 return Err(LoadError::Twice { name: part.name().to_owned() });
             }
         }
+
         // `run:` takes the rest of the text, so written out it can only stand last.
         let (run, mut ordered): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| matches!(part, Part::Run(_)));
         ordered.extend(run);
@@ -208,10 +209,12 @@ impl Load {
                 _ => name.push('-'),
             }
         }
+
         let plain = self.parts.iter().all(|part| !matches!(part, Part::StressNg(_) | Part::Run(_)));
         if plain && name.len() <= 48 {
             return name;
         }
+
         name.truncate(39);
         format!("{}-{:08x}", name.trim_end_matches('-'), fingerprint(&typed))
     }
@@ -291,10 +294,12 @@ impl fmt::Display for Load {
         if self.is_idle() {
             return f.write_str("idle");
         }
+
         for (index, part) in self.parts.iter().enumerate() {
             let plus = if index == 0 { "" } else { "+" };
             write!(f, "{plus}{part}")?;
         }
+
         Ok(())
     }
 }
@@ -312,16 +317,19 @@ impl FromStr for Load {
                 Some(split) if !here.trim_start().starts_with("run:") => (split.0, Some(split.1)),
                 _ => (here, None),
             };
+
             match piece.trim() {
                 "" => return Err(LoadError::Empty { typed: text.to_owned() }),
                 "idle" => idle = true,
                 piece => parts.push(part(piece)?),
             }
+
             rest = behind;
             if idle && (rest.is_some() || !parts.is_empty()) {
                 return Err(LoadError::IdleNotAlone);
             }
         }
+
         Self::of(parts)
     }
 }
@@ -345,10 +353,12 @@ fn part(piece: &str) -> Result<Part, LoadError> {
         let what = what.trim().to_owned();
         return Ok(if name == "run" { Part::Run(what) } else { Part::StressNg(what) });
     }
+
     let (name, value) = match piece.split_once('=') {
         Some((name, value)) => (name.trim(), Some(value.trim())),
         None => (piece, None),
     };
+
     let plain = match (name, value) {
         ("cpu", None) => return Ok(Part::Cpu { percent: 100 }),
         ("cpu", Some(share)) => return percent(share),
@@ -363,6 +373,7 @@ fn part(piece: &str) -> Result<Part, LoadError> {
         ("run", _) => return Err(nothing("run", "make -j4")),
         _ => return unknown(piece),
     };
+
     match value {
         None => Ok(plain),
         Some(value) => Err(LoadError::TakesNoValue { name: name.to_owned(), value: value.to_owned() }),
@@ -396,6 +407,7 @@ fn unknown<T>(typed: &str) -> Result<T, LoadError> {
         .min()
         .filter(|(distance, known)| *distance <= known.len().div_ceil(2).min(3))
         .map(|(_, known)| known.to_owned());
+
     Err(LoadError::Unknown { typed: typed.to_owned(), nearest })
 }
 
@@ -411,6 +423,7 @@ fn distance(a: &str, b: &str) -> usize {
             row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
         }
     }
+
     row[row.len() - 1]
 }
 
@@ -472,6 +485,7 @@ mod tests {
             assert!(message.contains(&format!("did you mean {nearest}?")), "{message}");
             assert!(NAMES.iter().all(|name| message.contains(name)), "{message}");
         }
+
         let far = "xylophone".parse::<Load>().unwrap_err();
         assert!(matches!(far, LoadError::Unknown { nearest: None, .. }));
     }

@@ -40,6 +40,7 @@ impl Walk {
                 if desk.is_over() {
                     return;
                 }
+
                 // Files come and go meanwhile; what is gone is not counted.
                 let Ok(metadata) = entry.metadata() else { continue };
                 self.files.fetch_add(1, Ordering::Relaxed);
@@ -48,6 +49,7 @@ impl Walk {
                 }
             }
         }
+
         self.walks.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -94,6 +96,7 @@ mod tests {
         std::os::unix::fs::symlink("..", tree.path().join("a/up")).unwrap();
         let (did, words) = try_out(Arc::new(Walk::new(tree.path().to_owned()).unwrap()), Duration::from_millis(200));
         let Work::Walk { files, walks, unreadable: 0 } = did else { panic!("{did:?}") };
+
         assert!(walks > 0 && (4 * walks..=4 * walks + 4).contains(&files), "{did:?}");
         assert!(words.is_empty(), "{words:?}");
     }

@@ -100,6 +100,7 @@ impl<'a> Asking<'a> {
             self.followed = true;
             witness.follow(self.thread);
         }
+
         witness.keep_watch();
     }
 
@@ -117,6 +118,7 @@ impl<'a> Asking<'a> {
         if !self.is_analysed {
             return Some(facts.not_analysed(TOO_MANY));
         }
+
         self.left -= 1;
         witness.explain(&SpikeFacts { tid, cpu, prio: self.thread.prio(), ..facts })
     }
@@ -207,11 +209,13 @@ mod tests {
             let [cause] = explanation.causes.as_slice() else { return false };
             cause.kind == CauseKind::Unexplained && cause.evidence == format!("not analysed: {TOO_MANY}")
         };
+
         let explained: Vec<Explanation> = (0..AT_MOST + 5).map(|_| asking.explain(&late).unwrap()).collect();
         assert_eq!(explained.iter().filter(|one| of_ceiling(one)).count(), 5);
         assert!(explained.iter().all(|one| one.lateness_ns == 70_000 && one.accounted_ns == 0));
         assert!(asking.window().is_none(), "the window there is belongs to another spike");
         asking.keep_watch();
+
         assert!(!of_ceiling(&asking.explain(&late).unwrap()));
         assert!(asking.window().is_some());
         assert_eq!(patient.0, AT_MOST + 1);

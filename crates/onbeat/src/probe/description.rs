@@ -227,6 +227,7 @@ impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
             wait: plan.wait,
             on_overrun: plan.on_overrun,
         };
+
         let outcome = onbeat_rt::answer::run(&Monotonic, &answers, (&mut self.edges, &mut self.task), hot, stop);
         self.with_unanswered(outcome, plan.releases)
     }
@@ -379,6 +380,7 @@ mod tests {
             skipped_at_end: 0,
             last_end: Instant::from_ns(0),
         };
+
         let made = Made::default();
         (0..10).for_each(|_| _ = made.add());
         let body = OnEdges { edges: (), task: (), delay_ns: 0, made: Some(made) };
@@ -388,6 +390,7 @@ mod tests {
         assert_eq!(body.with_unanswered(answered(0, 0), u64::MAX).skipped, 9, "none of them reached the loop");
         assert_eq!(body.with_unanswered(answered(6, 1), 6), answered(6, 1), "the run was for six");
         let from_outside = OnEdges { edges: (), task: (), delay_ns: 0, made: None };
+
         assert_eq!(from_outside.with_unanswered(answered(6, 1), u64::MAX), answered(6, 1));
     }
 }

@@ -125,6 +125,7 @@ pub fn disturb(
     stay_off_cpu(cpu);
     let mut disturbed = live(setting, Aimed { wanted, is_placebo, explainer }, task, stop, each)?;
     disturbed.grants = grants;
+
     Ok(disturbed)
 }
 
@@ -161,11 +162,13 @@ fn live(
             loop_tid.tell();
             in_loop_thread(setting, &loop_plan, &mut on_grid, &mut hot, stop)
         };
+
         let body = thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, body);
         let body = body.map_err(RunError::Thread)?;
         while loop_tid.get().is_none() && !body.is_finished() {
             thread::sleep(Duration::from_millis(1));
         }
+
         wanted.target.tid = loop_tid.get().unwrap_or_default().cast_signed();
         let started = Source::start(wanted, aimed.is_placebo, within);
         if let Ok(source) = &started {
@@ -176,9 +179,11 @@ fn live(
                 thread::sleep(LOOK_EVERY);
                 watch.look(&source.log(), each);
             }
+
             // The last one's cycle is still to end.
             thread::sleep(LOOK_EVERY * 4);
         }
+
         let log = started.map(Source::end);
         watch.look(log.as_ref().unwrap_or(&Log::default()), each);
         stop.store(true, Ordering::Relaxed);
@@ -282,12 +287,14 @@ impl Watch<'_> {
         let seen_until = self.samples.last().map_or(Instant::default(), |sample| sample.release);
         self.settle(log, seen_until, each);
         let limit_ns = self.spike_limit_ns();
+
         for sample in self.samples[known..].iter().filter(|sample| late_ns(sample, self.setting) > limit_ns) {
             let met = self.done.felt.iter().rev().filter_map(|felt| felt.met.as_ref());
             let settled = met.take(self.samples.len()).find(|late| late.sample.index == sample.index).cloned();
             let late = settled.unwrap_or_else(|| Late { sample: *sample, explanation: self.asking.explain(sample) });
             self.late.push(late);
         }
+
         let too_many = self.samples.len().saturating_sub(REMEMBERED);
         self.samples.drain(..too_many);
     }
@@ -300,6 +307,7 @@ impl Watch<'_> {
                 let known = self.late.iter().rev().find(|late| late.sample.index == sample.index).cloned();
                 known.unwrap_or_else(|| Late { sample, explanation: self.asking.explain(&sample) })
             });
+
             let felt = Felt { injected: *injected, met };
             each(&felt);
             self.done.felt.push(felt);
@@ -325,6 +333,7 @@ impl Watch<'_> {
         let by_none = |late: &Late| !felt.iter().any(|one| overlap(&late.sample, &one.injected));
         self.done.others = self.late.into_iter().filter(by_none).collect();
         self.done.cost = self.asking.cost();
+
         self.done
     }
 }

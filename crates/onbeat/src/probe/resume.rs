@@ -54,6 +54,7 @@ impl Onset {
         } else {
             None
         };
+
         let (t, unmeasured_s) = if doubt.is_some() { (last_t, 0.0) } else { (t, paused_s) };
         // The file's times have milliseconds: up, so that none comes before the last one.
         Self { from_ns: (t * 1e3).ceil() as u64 * 1_000_000, unmeasured_s, doubt }
@@ -70,11 +71,13 @@ pub fn differences(then: &Header, now: &Header) -> Vec<String> {
         let of = |header: &Header| header.host.fact(fact).unwrap_or("unknown").to_owned();
         tell(&mut found, fact, (of(then), of(now)));
     }
+
     let (before, after) = (then.timing.as_ref(), now.timing.as_ref());
     for (what, of) in TIMING {
         let of = |timing: Option<&Timing>| timing.map_or_else(|| "unknown".to_owned(), of);
         tell(&mut found, what, (of(before), of(after)));
     }
+
     for grant in &then.grants {
         let same = now.grants.iter().find(|other| other.what == grant.what);
         let words = |granted| if granted { "granted".to_owned() } else { "not granted".to_owned() };
@@ -82,6 +85,7 @@ pub fn differences(then: &Header, now: &Header) -> Vec<String> {
             tell(&mut found, &grant.what, (words(grant.granted), words(other.granted)));
         }
     }
+
     found
 }
 
@@ -145,6 +149,7 @@ mod tests {
             priority: 90,
             delay_ns: 0,
         });
+
         header
     }
 

@@ -131,6 +131,7 @@ impl Setting {
             let option = format!("--phase {}us", phase_ns as f64 / 1e3);
             return Err(RunError::NoGrid { option, why: "each release follows the end of the cycle before" });
         }
+
         if self.on_overrun != OnOverrun::SkipKeepPhase {
             let option = format!("--on-overrun {}", overrun_words(self.on_overrun));
             return Err(RunError::NoGrid { option, why: "it passes no release over, however long a cycle takes" });
@@ -238,6 +239,7 @@ impl Prepared {
             let trial = thread::Builder::new().spawn_scoped(threads, || setting.thread.prepare_thread());
             trial.map_err(RunError::Thread)?.join().map_err(|_| RunError::Panicked)
         })?;
+
         let tick = steady_tick();
         let phase_ns =
             setting.phase.first_release(Monotonic.now(), setting.period_ns, tick).as_ns() % setting.period_ns;
@@ -288,6 +290,7 @@ impl Run {
         if !differences.is_empty() {
             return Err(OtherRun { path: past.path.display().to_string(), differences }.into());
         }
+
         let now_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let onset = Onset::of(past.header.started_unix_s, past.last_t, now_unix_s);
         let resume = Resume {
@@ -296,6 +299,7 @@ impl Run {
             after: past.ended,
             phase_ns: prepared.phase_ns,
         };
+
         let mut recorder = Recorder::go_on(past, (Monotonic.now(), onset.from_ns), setting.recording())?;
         recorder.writer().note(&Note::Resume(resume))?;
         if let Some(doubt) = onset.doubt {
@@ -310,6 +314,7 @@ impl Run {
         if let Some(cpu) = setting.thread.cpu {
             stay_off_cpu(cpu);
         }
+
         Self {
             setting,
             tick,
@@ -384,11 +389,13 @@ impl Run {
             }
             watch(recorder);
         });
+
         if is_over {
             // It was not asked to end, it had done all it was to do.
             interruptions.stop.store(false, Ordering::Relaxed);
             self.reason = EndReason::Complete;
         }
+
         beside.rest(&mut self.recorder);
         for sentence in beside.end() {
             self.recorder.remark(sentence)?;
@@ -432,11 +439,13 @@ impl Run {
             asking,
             interruptions,
         };
+
         let (outcome, usage) = thread::scope(|threads| {
             let in_thread = || {
                 loop_tid.tell();
                 in_loop_thread(setting, &plan, body, &mut hot, &interruptions.stop)
             };
+
             let body = thread::Builder::new().name("onbeat-loop".to_owned()).spawn_scoped(threads, in_thread);
             let body = body.map_err(RunError::Thread)?;
             let drained = drain.until(|| body.is_finished(), watch);
@@ -445,6 +454,7 @@ impl Run {
             drained?;
             Ok::<_, RunError>(ended)
         })?;
+
         drain.all()?;
         self.recorder.end_block(&outcome)?;
         self.usage = self.usage.plus(usage);
@@ -505,6 +515,7 @@ pub(super) fn in_loop_thread(
     if setting.lockdown {
         lockdown(if body.has_ports() { Ports::Open } else { Ports::None })?;
     }
+
     let before = Usage::of_this_thread();
     let outcome = body.run(plan, hot, stop);
     Ok((outcome, Usage::of_this_thread().since(before)))
@@ -529,6 +540,7 @@ pub(super) fn steady_tick() -> Tick {
         thread::sleep(Duration::from_nanos(first.every_ns));
         tick()
     });
+
     readings.min_by_key(|reading| turned(reading.offset_ns)).unwrap_or(first)
 }
 
@@ -575,6 +587,7 @@ impl Drain<'_> {
                 self.held = Some(sample);
                 break;
             }
+
             let stops = self.interruptions.continued.load(Ordering::Relaxed);
             let stall = self.stalls.judge(&sample, stops);
             let explanation = if self.recorder.is_spike(&sample) { self.asking.explain(&sample) } else { None };

@@ -84,6 +84,7 @@ impl StallWatch {
         let busy_before_ns: u64 = self.busy_ns.iter().sum();
         let planned_ns = sample.execution_time_ns.min(self.work_ns.max(BIN_NS));
         self.busy_ns[self.place()] += planned_ns + u64::from(sample.spun_ns);
+
         if stop_ns < LEAST_STOP_NS {
             None
         } else if stopped {
@@ -108,6 +109,7 @@ impl StallWatch {
             let place = self.place();
             self.busy_ns[place] = 0;
         }
+
         self.bin = bin;
     }
 }

@@ -76,16 +76,19 @@ pub fn changes(before: &Reading, after: &Reading) -> Vec<Exclusion> {
         let sentence = format!("the machine was suspended for {}", seconds(suspended_ns.unsigned_abs()));
         changes.push(found(Surrounding::Suspend, sentence));
     }
+
     if step_ns.unsigned_abs() > LEAST_STEP_NS + passed_ns / 1_000_000 * SLEW_PPM + unsure_ns {
         let way = if step_ns > 0 { "forward" } else { "back" };
         let sentence = format!("the wall clock was set {way} by {}", seconds(step_ns.unsigned_abs()));
         changes.push(found(Surrounding::ClockStep, sentence));
     }
+
     if let (Some(had), Some(has)) = (before.cpus, after.cpus)
         && had != has
     {
         changes.push(found(Surrounding::CpuCount, format!("the number of CPUs online went from {had} to {has}")));
     }
+
     changes
 }
 
@@ -136,16 +139,19 @@ fn clocks() -> Reading {
         });
         Reading { from, to: Monotonic.now(), wall_ns, boot_ns, cpus: None }
     };
+
     let mut best = read();
     for _ in 1..TRIES {
         if best.took_ns() <= QUICK_NS {
             break;
         }
+
         let again = read();
         if again.took_ns() < best.took_ns() {
             best = again;
         }
     }
+
     best
 }
 
@@ -165,6 +171,7 @@ impl Cpus {
             let cpus = cpu_list(&String::from_utf8_lossy(&text[..length]));
             self.count = u32::try_from(cpus.len()).ok().filter(|count| *count > 0);
         }
+
         self.count
     }
 }
@@ -217,6 +224,7 @@ mod tests {
         let woken = Reading { wall_ns: at(120).wall_ns + hour, boot_ns: at(120).boot_ns + hour, ..at(120) };
         assert_eq!(what(&at(100), &woken), [(Surrounding::Suspend, "the machine was suspended for 3600.000 s".into())]);
         let set_too = Reading { wall_ns: woken.wall_ns + SECOND, ..woken };
+
         assert_eq!(
             what(&at(100), &set_too).iter().map(|(what, _)| *what).collect::<Vec<_>>(),
             [Surrounding::Suspend, Surrounding::ClockStep]

@@ -44,6 +44,7 @@ impl Distribution {
             let low_ns = counts.lowest_equivalent(step.value_iterated_to());
             Bucket { low_ns, width_ns: counts.equivalent_range(low_ns), count: step.count_since_last_iteration() }
         });
+
         let buckets: Vec<Bucket> = buckets.collect();
         let count = buckets.iter().map(|bucket| bucket.count).sum();
         Self { buckets, count }
@@ -58,6 +59,7 @@ impl Distribution {
         for value in values {
             all.push(Bucket { low_ns: value, width_ns: 1, count: 1 });
         }
+
         all
     }
 
@@ -70,6 +72,7 @@ impl Distribution {
         for bucket in buckets {
             all.push(bucket);
         }
+
         all
     }
 
@@ -123,6 +126,7 @@ impl Distribution {
         } {
             both.push(next);
         }
+
         both
     }
 
@@ -138,6 +142,7 @@ impl Distribution {
                 left.push(Bucket { count: bucket.count - gone, ..*bucket });
             }
         }
+
         left
     }
 

@@ -40,6 +40,7 @@ impl Encoder {
         encoded.extend_from_slice(&COOKIE_DEFLATED.to_be_bytes());
         encoded.extend_from_slice(&(self.deflated.len() as u32).to_be_bytes());
         encoded.extend_from_slice(&self.deflated);
+
         Ok(())
     }
 }
@@ -53,6 +54,7 @@ fn header<T: Counter>(counts: &Histogram<T>, payload: usize) -> [u8; 40] {
     header[16..24].copy_from_slice(&counts.low().to_be_bytes());
     header[24..32].copy_from_slice(&counts.high().to_be_bytes());
     header[32..].copy_from_slice(&1.0_f64.to_be_bytes());
+
     header
 }
 
@@ -65,6 +67,7 @@ fn put_counts<T: Counter>(counts: &Histogram<T>, payload: &mut Vec<u8>) {
             1 => put_number(0, payload),
             zeros => put_number(-zeros.cast_signed(), payload),
         }
+
         put_number(i64::try_from(recorded.count_at_value().as_u64()).unwrap_or(i64::MAX), payload);
         next = index + 1;
     }
@@ -90,6 +93,7 @@ fn put_number(number: i64, payload: &mut Vec<u8>) {
         payload.push(left as u8 | 0x80);
         left >>= 7;
     }
+
     payload.push(left as u8);
 }
 
@@ -126,6 +130,7 @@ mod tests {
             for (value, times, doublings) in values {
                 counts.saturating_record_n(value, (times << doublings >> 2).max(1));
             }
+
             if !counts.is_empty() {
                 prop_assert_eq!(plain(&counts), by_the_crate(&counts));
             }

@@ -88,6 +88,7 @@ impl EventTally {
             *left_out.entry(kind).or_insert(0) += 1;
             return None;
         }
+
         *written += 1;
         let sentence = event.sentence(device);
         let device = (!device.is_empty()).then(|| device.to_owned());

@@ -74,6 +74,7 @@ impl Open {
         if self.is_empty() {
             return;
         }
+
         self.count_one(sample.release, end_of(sample));
         for passed in 1..=sample.skipped {
             self.count_one(sample.release.minus_ns(passed * period_ns), sample.start());

@@ -41,6 +41,7 @@ impl Moments {
         if other.n == 0 {
             return self;
         }
+
         let n = self.n + other.n;
         let distance = other.mean_ns - self.mean_ns;
         let share = other.n as f64 / n as f64;

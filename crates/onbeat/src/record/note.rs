@@ -121,6 +121,7 @@ impl Header {
             ("S", self.timing.as_ref().is_some_and(|timing| !["sleep", "relative"].contains(&timing.wait.as_str()))),
         ];
         let letters: String = has.iter().filter(|(_, has)| *has).map(|(letter, _)| *letter).collect();
+
         if letters.is_empty() { "none".to_owned() } else { letters }
     }
 

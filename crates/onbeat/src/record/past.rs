@@ -145,6 +145,7 @@ impl Past {
             reading.line(&line);
             line.clear();
         }
+
         let foreign = || RunFileError::Foreign { path: path.to_owned(), line: reading.lines.min(2) };
         let header = reading.header.take().filter(|_| reading.has_columns).ok_or_else(foreign)?;
         let mut sums = reading.sums;
@@ -152,6 +153,7 @@ impl Past {
         if let Some(interval) = &untold {
             sums.note(&Note::Interval(Box::new(interval.clone())));
         }
+
         Ok(Self {
             path: path.to_owned(),
             header,
@@ -191,12 +193,14 @@ impl Reading {
         if is_untagged || has_tag(Series::SkippedLatency) || has_tag(Series::WakeupLatency) {
             self.orphans.extend_from_slice(line);
         }
+
         let Some(json) = line.strip_prefix(b"#[onbeat: ").and_then(|rest| rest.strip_suffix(b"]\n")) else { return };
         const TOLD: [&str; 7] = ["run", "block", "resume", "interval", "window", "load", "end"];
         let is = |kind: &&str| json.starts_with(format!("{{\"{kind}\"").as_bytes());
         if !TOLD.iter().any(is) {
             return;
         }
+
         match serde_json::from_slice(json) {
             Ok(Note::Run(header)) if self.header.is_none() => {
                 self.header = Some(*header);
@@ -219,6 +223,7 @@ fn untold(path: &Path, run_line: &[u8], orphans: &[u8], block: u32) -> Result<Op
     if orphans.is_empty() {
         return Ok(None);
     }
+
     let run = RunFile::parse(path, &[run_line, orphans].concat())?;
     let count = |series: Series| run.distribution(series).count();
     let (cycles, skipped) = (count(Series::WakeupLatency), count(Series::SkippedLatency));
@@ -243,5 +248,6 @@ pub(super) fn lock_of(file: &File) -> Result<(), ()> {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
+
     Err(())
 }

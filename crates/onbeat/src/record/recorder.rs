@@ -258,13 +258,16 @@ impl Recorder {
         self.next_index = 0;
         self.warmup = warmup;
         self.first_release = first_release;
+
         if let Some(maxima) = &mut self.maxima {
             maxima.move_to(first_release);
         }
+
         self.trend.begin(first_release, self.served());
         if let Some(seconds) = &mut self.seconds {
             seconds.begin(first_release, block);
         }
+
         self.writer.note(&Note::Block(Block { index: block, t, load: load.to_owned(), warmup }))
     }
 
@@ -284,6 +287,7 @@ impl Recorder {
         if !is_counted || !self.tally.may_be_spike(lateness_ns) {
             return false;
         }
+
         // The first sample of an interval is counted by the limit of that interval, which is not yet in force.
         let begins_interval = sample.release.ns_since(self.interval_start) >= self.recording.interval_ns;
         let limit_ns = if begins_interval { self.tally.limit_of_next_ns() } else { self.tally.limit_so_far_ns() };
@@ -318,6 +322,7 @@ impl Recorder {
             self.tally.interval.excluded += 1;
             return Ok(());
         }
+
         if self.warms_up(sample) {
             self.tally.interval.warmup += 1;
             self.account.warmup_worst_ns = self.account.warmup_worst_ns.max(sample.wakeup_latency_ns);
@@ -329,6 +334,7 @@ impl Recorder {
         if let Some(before) = before {
             self.tally.count(Series::ObservedPeriod, sample.start().ns_since(before.start()));
         }
+
         self.figures.of(sample, before.as_ref(), &mut |series, ns| self.tally.count(series, ns));
 
         let period_ns = before.map_or(0, |before| sample.start().ns_since(before.start()));
@@ -371,6 +377,7 @@ impl Recorder {
         self.keep_second(due, latency_ns, 1)?;
         self.progress.skipped += 1;
         self.progress.worst_ns = self.progress.worst_ns.max(latency_ns);
+
         Ok(())
     }
 
@@ -378,9 +385,11 @@ impl Recorder {
         if self.excluded.is_empty() {
             return Ok(());
         }
+
         for (exclusion, samples) in self.excluded.over_before(due) {
             self.write_exclusion(exclusion, samples)?;
         }
+
         Ok(())
     }
 
@@ -412,15 +421,18 @@ impl Recorder {
         self.account.slots += outcome.slots;
         self.account.skipped += outcome.skipped;
         self.flush(outcome.last_end)?;
+
         for (exclusion, samples) in self.excluded.all() {
             self.write_exclusion(exclusion, samples)?;
         }
+
         if let Some(maxima) = &mut self.maxima {
             maxima.write(&mut self.writer, self.zero)?;
         }
         if let Some(seconds) = self.seconds.as_mut().and_then(SecondTally::end) {
             self.writer.note(&Note::Seconds(Box::new(seconds)))?;
         }
+
         Ok(())
     }
 
@@ -433,6 +445,7 @@ impl Recorder {
             self.excluded.count_one(due, outcome.last_end);
             self.count_skipped_one(due, outcome.last_end, outcome.last_end.ns_since(due))?;
         }
+
         Ok(())
     }
 
@@ -447,6 +460,7 @@ impl Recorder {
         if let Some(left_out) = self.events.left_out() {
             self.writer.note(&Note::EventsLeftOut(left_out))?;
         }
+
         self.writer.note(&Note::End(account.clone()))?;
         self.writer.sync()?;
         Ok(account)
@@ -457,6 +471,7 @@ impl Recorder {
         if into_ns < self.recording.interval_ns {
             return Ok(());
         }
+
         let next = self.interval_start.plus_ns(into_ns / self.recording.interval_ns * self.recording.interval_ns);
         self.flush(self.interval_start.plus_ns(self.recording.interval_ns))?;
         self.interval_start = next;
@@ -472,6 +487,7 @@ impl Recorder {
         if let Some(trend) = self.trend.end(t) {
             self.writer.trend(trend)?;
         }
+
         self.trend.empty();
         Ok(())
     }
@@ -483,6 +499,7 @@ impl Recorder {
         self.account.excluded += self.tally.interval.excluded;
         self.account.warmup += self.tally.interval.warmup;
         self.progress.spikes += self.tally.flush(&mut self.writer, t, length)?;
+
         Ok(())
     }
 
@@ -497,6 +514,7 @@ impl Recorder {
             maxima.write(&mut self.writer, self.zero)?;
             maxima.move_to(release);
         }
+
         maxima.keep(release, values_ns);
         Ok(())
     }
@@ -543,6 +561,7 @@ impl SecondMaxima {
         if self.rows.is_empty() {
             return Ok(());
         }
+
         let column = |i: usize| self.rows.iter().map(|row| row[i]).collect::<Vec<u64>>();
         let series: BTreeMap<Series, Vec<u64>> =
             MAXIMA_OF.iter().enumerate().map(|(i, &series)| (series, column(i))).collect();

@@ -65,17 +65,20 @@ impl Resolution {
         if let Some(beyond) = self.beyond.filter(|beyond| ns >= beyond.from_ns) {
             return between(beyond.from_ns, beyond.to_ns.max(ns));
         }
+
         if !self.upper_ends_ns.is_empty() {
             let place = self.upper_ends_ns.partition_point(|&end| end < ns);
             let low_ns = if place == 0 { 0 } else { self.upper_ends_ns[place - 1] + 1 };
             return between(low_ns, self.upper_ends_ns.get(place).copied().unwrap_or(ns));
         }
+
         let step_ns = self.step_ns.clamp(1, WIDEST_NS);
         let steps = ns / step_ns;
         let shift = match self.doubles_from {
             Some(sub_buckets) if steps >= sub_buckets => steps.ilog2() + 1 - sub_buckets.max(2).ilog2(),
             _ => 0,
         };
+
         let low_ns = (steps >> shift << shift) * step_ns;
         Bucket { low_ns, width_ns: step_ns.saturating_mul(1 << shift), count: 0 }
     }
@@ -166,6 +169,7 @@ mod tests {
             let mut line = empty_counts(Series::WakeupLatency);
             line.record(resolution.told_as(ns).max(1)).unwrap();
             let read = Distribution::of(&line).at(&resolution).buckets()[0];
+
             prop_assert!(read == Bucket { count: 1, ..cell } || (read.width_ns as f64) < ns as f64 / 500.0, "{cell:?} came back as {read:?}");
         }
     }

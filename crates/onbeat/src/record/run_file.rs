@@ -149,11 +149,13 @@ impl RunFile {
             Some(last) => bytes.split_at(last + 1),
             None => (&[][..], bytes),
         };
+
         let mut parser = Parser { path, run: None, line: 0, decoder: Deserializer::new() };
         for line in whole.split(|&b| b == b'\n') {
             parser.line += 1;
             parser.line(line)?;
         }
+
         let foreign = RunFileError::Foreign { path: path.to_owned(), line: parser.line.min(2) };
         let mut run = parser.run.ok_or(foreign)?;
         run.cut_line = !rest.is_empty();
@@ -174,6 +176,7 @@ impl RunFile {
         if let Some(end) = &self.end {
             return end.clone();
         }
+
         let (closed, told) = self.closed.clone().unwrap_or_default();
         let mut since = Account::default();
         self.intervals.iter().skip(told).for_each(|interval| since.add_interval(interval));
@@ -212,6 +215,7 @@ impl RunFile {
         if self.import.is_some() {
             return;
         }
+
         let entries = std::mem::take(&mut self.entries);
         let mut group = Releases::default();
         for entry in entries {
@@ -221,6 +225,7 @@ impl RunFile {
             group.take_in(&entry);
             self.entries.push(entry);
         }
+
         self.entries.extend(group.derived());
     }
 }
@@ -316,10 +321,12 @@ impl Parser<'_> {
             Err(_) if is_of_a_later_kind(json) => return Ok(()),
             Err(why) => return Err(self.broken(&format!("a note that cannot be read ({why})"))),
         };
+
         if let (Note::Run(header), None) = (&note, &self.run) {
             self.run = Some(RunFile::of(self.path, (**header).clone()));
             return Ok(());
         }
+
         let run = self.begun()?;
         match note {
             Note::Run(_) => {}
@@ -347,6 +354,7 @@ impl Parser<'_> {
             Note::Load(event) => run.loads.push(event),
             Note::End(account) => run.end = Some(account),
         }
+
         Ok(())
     }
 
@@ -358,6 +366,7 @@ impl Parser<'_> {
                 tagged.split_once(',').ok_or_else(|| self.broken("a histogram line that ends in its tag"))?
             }
         };
+
         let Some(series) = Series::from_tag(tag) else { return Ok(()) };
         let mut fields = rest.splitn(4, ',');
         let mut number = || fields.next().and_then(|text| text.parse::<f64>().ok());
@@ -371,6 +380,7 @@ impl Parser<'_> {
             Some(resolution) => counts.at(resolution),
             None => counts,
         };
+
         let block = run.blocks.last().map(|block| block.index);
         run.entries.push(Entry { series, t, length, block, counts });
         Ok(())
@@ -385,9 +395,11 @@ impl Parser<'_> {
             .map_err(|why| self.broken(&format!("a histogram that cannot be decoded ({why:?})")))?;
         let expected = (1, super::LONGEST_NS, series.digits());
         let found = (counts.low(), counts.high(), counts.sigfig());
+
         if found != expected {
             return Err(self.broken(&format!("a histogram with bounds {found:?} where {series:?} has {expected:?}")));
         }
+
         Ok(counts)
     }
 

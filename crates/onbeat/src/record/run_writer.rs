@@ -89,6 +89,7 @@ impl RunWriter {
             "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\""
         ))?;
         writer.warm_up()?;
+
         Ok(writer)
     }
 
@@ -104,6 +105,7 @@ impl RunWriter {
         if let Some(interval) = untold {
             writer.note(&Note::Interval(Box::new(interval)))?;
         }
+
         writer.warm_up()?;
         Ok(writer)
     }
@@ -129,6 +131,7 @@ impl RunWriter {
         for _ in 0..2 {
             self.encode(series, &counts)?;
         }
+
         drop(std::hint::black_box(vec![1_u8; KEPT_FOR_LATER]));
         Ok(())
     }
@@ -192,12 +195,14 @@ impl RunWriter {
         if counts.is_empty() {
             return Ok(());
         }
+
         self.encode(series, counts)?;
         let max_ms = counts.max() as f64 / 1e6;
         self.line.clear();
         if series != Series::ReleaseLatency {
             write!(self.line, "Tag={},", series.tag()).map_err(|e| self.failed(e))?;
         }
+
         write!(self.line, "{t:.3},{length:.3},{max_ms:.3},").map_err(|e| self.failed(e))?;
         let base64 = STANDARD.encode(&self.encoded);
         self.line.extend_from_slice(base64.as_bytes());

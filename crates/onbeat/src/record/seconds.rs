@@ -57,6 +57,7 @@ impl Second {
         if latency_ns > self.max_ns {
             self.max_ns = latency_ns;
         }
+
         self.count += 1;
         self.sum_ns += latency_ns;
         self.overruns += skipped;
@@ -77,6 +78,7 @@ impl Seconds {
             max_ns: self.max_ns[i],
             overruns: self.overruns[i],
         };
+
         (0..rows).map(row).collect()
     }
 
@@ -84,6 +86,7 @@ impl Seconds {
         if self.count.is_empty() {
             self.first = second.number;
         }
+
         self.count.push(second.count);
         self.min_ns.push(second.min_ns);
         self.sum_ns.push(second.sum_ns);
@@ -143,6 +146,7 @@ impl SecondTally {
                 self.fresh.push(self.now);
             }
         }
+
         let gap = second > self.now.number + 1 || self.now.count == 0;
         self.now = Second { number: second, ..Second::default() };
         if self.done.count.len() >= PER_NOTE || gap { self.end() } else { None }
@@ -168,6 +172,7 @@ mod tests {
         for (ms, ns, skipped) in [(0, 900, 0), (500, 2_100, 1), (999, 300, 0), (1_000, 7_000, 1)] {
             assert_eq!(tally.count(at(ms), ns, skipped), None);
         }
+
         let fresh: Vec<Second> = tally.fresh().collect();
         assert_eq!(fresh, [Second { number: 0, count: 3, min_ns: 300, sum_ns: 3_300, max_ns: 2_100, overruns: 1 }]);
         assert!((fresh[0].mean_ns() - 1_100.0).abs() < 1e-9);
@@ -182,6 +187,7 @@ mod tests {
         let notes: Vec<Seconds> = (0..25).filter_map(|s| tally.count(at(s * 1_000), 5, 0)).collect();
         assert_eq!(notes.iter().map(|note| (note.first, note.count.len())).collect::<Vec<_>>(), [(0, 10), (10, 10)]);
         let after_gap = tally.count(at(40_000), 5, 0).expect("what was before the gap");
+
         assert_eq!((after_gap.first, after_gap.count.len()), (20, 5));
         tally.count(at(41_000), 5, 0);
         assert_eq!(tally.end().expect("one").first, 40);

@@ -76,6 +76,7 @@ impl Tally {
             last_limit_ns: None,
             interval: Interval::default(),
         };
+
         // Emptying writes to all of the memory, so that it is there from the beginning and does not come page by page.
         tally.empty();
         tally
@@ -124,6 +125,7 @@ impl Tally {
         if sample.spun_ns > 0 || sample.sleep_latency_ns != sample.wakeup_latency_ns {
             self.count(Series::SleepLatency, sample.sleep_latency_ns);
         }
+
         self.interval.cycles += 1;
         self.interval.overruns += u64::from(sample.flags.has(Flags::OVERRUN));
         self.interval.deadline_misses += u64::from(sample.flags.has(Flags::DEADLINE_MISS));
@@ -131,6 +133,7 @@ impl Tally {
         if let Some(explanation) = &explanation {
             self.count_cause(lateness_ns, explanation);
         }
+
         let note = || SpikeNote {
             t,
             index: sample.index,
@@ -141,6 +144,7 @@ impl Tally {
             causes: explanation.map(|explanation| explanation.causes).unwrap_or_default(),
             ..SpikeNote::default()
         };
+
         if is_spike {
             self.keep_if_among_worst(lateness_ns, || Spike { lateness_ns, note: note(), window });
         }
@@ -153,6 +157,7 @@ impl Tally {
         all.worst_ns = all.worst_ns.max(lateness_ns);
         all.lateness_ns += explanation.lateness_ns;
         all.accounted_ns += explanation.accounted_ns;
+
         if let Some(culprit) = main.and_then(|cause| cause.culprit.as_ref()) {
             let one = CulpritCount { spikes: 1, worst_ns: lateness_ns };
             all.add_culprit(&culprit.words(), one, CauseCount::CULPRITS);
@@ -236,6 +241,7 @@ impl Tally {
         self.interval.block = block;
         self.write_spikes(writer)?;
         self.empty();
+
         Ok(spikes)
     }
 
@@ -248,6 +254,7 @@ impl Tally {
                 note.window = Some(self.keeping.admit(*lateness_ns, window.as_ref()));
             }
         }
+
         self.worst.sort_by_key(|spike| spike.note.index);
         for Spike { note, window, .. } in self.worst.drain(..) {
             let (index, fate) = (note.index, note.window);
@@ -256,6 +263,7 @@ impl Tally {
                 writer.note(&super::Note::Window(Box::new(WindowNote::of(block, index, window))))?;
             }
         }
+
         Ok(())
     }
 
@@ -282,6 +290,7 @@ impl Tally {
             left = left.saturating_sub(served(value));
             left == 0
         });
+
         median.unwrap_or(0)
     }
 

@@ -102,11 +102,13 @@ impl Trend {
             pack(&mut note.p50, code(figures.p50_ns, FINE), 3);
             pack(&mut note.p90, code(figures.p90_ns, FINE), 3);
             pack(&mut note.max, code(figures.max_ns, COARSE), 2);
+
             if is_placed {
                 let place = (figures.worst_at.unwrap_or(0.0).clamp(0.0, 1.0) * PLACES as f64) as u64;
                 pack(&mut note.worst_at, place.min(PLACES - 1), 2);
             }
         }
+
         note
     }
 
@@ -128,11 +130,13 @@ impl Trend {
             let placed = || code(&self.worst_at, COARSE).map(|place| (place as f64 + 0.5) / PLACES as f64);
             let Some(worst_at) = (if self.is_placed() { placed() } else { Some(0.5) }) else { break };
             let t = self.t + i as f64 * self.every;
+
             if max_ns > 0.0 {
                 let worst_t = t + worst_at * self.every;
                 steps.push(Step { t, min_ns, p50_ns, p90_ns, max_ns, worst_t });
             }
         }
+
         steps
     }
 }
@@ -156,6 +160,7 @@ fn value_of(code: u64, m: u32) -> f64 {
     if code < 1 << m {
         return code as f64;
     }
+
     let s = (code >> m) - 1;
     let low = ((code & ((1 << m) - 1)) + (1 << m)) as f64;
     let width = 2.0_f64.powi(s as i32);
@@ -225,6 +230,7 @@ impl TrendTally {
             worst_at: text(2),
             ..Trend::default()
         };
+
         let counts = vec![0; code_of(LONGEST_NS, COUNTED) as usize + 1];
         let mut tally = Self { step_ns, from, step: 0, counts, n: 0, min_ns: 0, max_ns: 0, worst_at: from, note };
         // Writing to all of it now, so that it is there from the beginning and does not come page by page.
@@ -246,15 +252,18 @@ impl TrendTally {
         if step > self.step {
             self.close_steps_before(step);
         }
+
         let ns = latency_ns.clamp(1, LONGEST_NS);
         self.counts[code_of(ns, COUNTED) as usize] += 1;
         if self.n == 0 || ns < self.min_ns {
             self.min_ns = ns;
         }
+
         if self.n == 0 || ns > self.max_ns {
             self.max_ns = ns;
             self.worst_at = release;
         }
+
         self.n += 1;
     }
 
@@ -269,10 +278,12 @@ impl TrendTally {
             pack(&mut self.note.p90, p90, 3);
             pack(&mut self.note.max, coarse(self.max_ns), 2);
             pack(&mut self.note.worst_at, place, 2);
+
             if self.n > 0 {
                 let (low, high) = (code_of(self.min_ns, COUNTED) as usize, code_of(self.max_ns, COUNTED) as usize);
                 self.counts[low..=high].fill(0);
             }
+
             self.n = 0;
             self.step += 1;
         }
@@ -283,6 +294,7 @@ impl TrendTally {
         if self.n == 0 {
             return 0;
         }
+
         let rank = share * self.n as f64;
         let (first, last) = (code_of(self.min_ns, COUNTED), code_of(self.max_ns, COUNTED));
         let mut below = 0.0;
@@ -294,8 +306,10 @@ impl TrendTally {
                 let ns = low + (high - low).max(0.0) * (rank - below) / here;
                 return code_of(ns.round() as u64, FINE);
             }
+
             below += here;
         }
+
         code_of(self.max_ns, FINE)
     }
 
@@ -350,6 +364,7 @@ mod tests {
         for ms in [10, 20, 350] {
             tally.count(Instant::from_ns(ms * 1_000_000), 1_000 * ms);
         }
+
         let note = tally.end(12.0).expect("three samples").clone();
         assert_eq!((note.cycles, note.max.len(), note.p50.len()), (7, 8, 12));
         let steps = note.steps();
@@ -380,6 +395,7 @@ mod tests {
             let mut sorted = values.clone();
             sorted.sort_unstable();
             let (low, high) = (sorted[(sorted.len() - 1) / 2] as f64, sorted[sorted.len() / 2] as f64);
+
             prop_assert!(step.p50_ns >= low * 0.996 - 1.0 && step.p50_ns <= high * 1.004 + 1.0, "{:?} {} {}", step, low, high);
             prop_assert!((step.max_ns / sorted[sorted.len() - 1] as f64 - 1.0).abs() < 0.008);
         }
@@ -394,6 +410,7 @@ mod tests {
         assert!((steps[1].t - 9.0).abs() < 1e-9 && (steps[1].worst_t - 9.5).abs() < 1e-3, "{:?}", steps[1]);
         assert!((steps[0].p50_ns / 20_000.0 - 1.0).abs() < 0.001 && (steps[0].max_ns / 2e6 - 1.0).abs() < 0.01);
         let unplaced = Trend::of_steps(Series::Hiccup, 5.0, 2.0, &[Some(StepFigures { worst_at: None, ..step })]);
+
         assert_eq!((unplaced.worst_at.as_str(), unplaced.steps()[0].worst_t), ("", 6.0));
     }
 
@@ -408,6 +425,7 @@ mod tests {
             worst_at: "AA".into(),
             ..Trend::default()
         };
+
         assert_eq!(whole.steps().len(), 1);
         let damaged = Trend { p50: "B!A".into(), ..whole };
         assert_eq!(damaged.steps().len(), 0);

@@ -73,6 +73,7 @@ impl Keeping {
         if bytes > FILE_MOST {
             return WindowFate::NoRoom;
         }
+
         self.remember(lateness_ns, window.packed.len() as u64);
         fate
     }
@@ -209,6 +210,7 @@ mod tests {
                 kept.push(ns);
             }
         }
+
         assert!((0..32).all(|rank| kept.contains(&(50_000 + 10_006 - rank))), "the 32 worst");
         assert!(kept.len() < 500, "{} of 10,006 are kept", kept.len());
     }
@@ -220,6 +222,7 @@ mod tests {
             ns = ns + ns / 100 + 1;
             (ns < 1_000_000_000_000).then_some(ns)
         });
+
         let (keeping, kept) = kept(ramp);
         assert!(keeping.bytes <= FILE_MOST);
         assert!(kept.last().is_some_and(|last| *last > 1_000_000_000_000 / 5 * 4), "{kept:?}");

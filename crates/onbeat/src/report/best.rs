@@ -64,9 +64,11 @@ pub fn overall(
         Some(limit) => judged(&ranking, loads, limit),
         None => compared(&ranking),
     };
+
     if let Some(stalls) = stalls_in_words(&stalls(cells)) {
         sentence = format!("{sentence}. {stalls}");
     }
+
     let winner = &ranking.candidates[ranking.winner];
     Overall {
         outcome: limit.map(|_| winner.outcome),
@@ -110,6 +112,7 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
             }
         }
     };
+
     format!("{}: {words}{}", winner.outcome.words(), ties_in_words(ranking))
 }
 
@@ -131,9 +134,11 @@ fn compared(ranking: &Ranking<'_>) -> String {
     if winner.tuning == "none" && ranking.ties.len() + 1 == ranking.candidates.len() {
         return format!("No tuning is distinguishable from none: {figure}");
     }
+
     if winner.tuning == "none" {
         return format!("No tuning is better than none: {figure}{ties}");
     }
+
     let (none_ns, none_cell) = none.tail();
     let times = none_ns as f64 / tail_ns.max(1) as f64;
     let skipped = skipped_in_words(none_cell);
@@ -148,6 +153,7 @@ fn compared(ranking: &Ranking<'_>) -> String {
         Some(skipped) => format!(", {} times below none, which {skipped}", short_ratio(times)),
         None => format!(", {} times below none", short_ratio(times)),
     };
+
     format!("{} is best: {figure}{against}{ties}", winner.tuning)
 }
 

@@ -20,11 +20,13 @@ pub fn upper_bound(over: u64, n: u64) -> f64 {
     if over == 0 {
         return -(SIGNIFICANCE.ln() / n as f64).exp_m1();
     }
+
     let start = over as f64 / n as f64;
     let mut high = start;
     while high < 1.0 && lower_tail(over, n, high) > SIGNIFICANCE {
         high = (high * 2.0).min(1.0);
     }
+
     bisect(start, high, |rate| lower_tail(over, n, rate) > SIGNIFICANCE)
 }
 
@@ -39,12 +41,14 @@ pub fn lower_bound(over: u64, n: u64) -> f64 {
     if over >= n {
         return (SIGNIFICANCE.ln() / n as f64).exp();
     }
+
     let upper_tail = |rate: f64| incomplete_beta(rate, over as f64, (n - over + 1) as f64);
     let mut low = over as f64 / n as f64;
     let start = low;
     while upper_tail(low) > SIGNIFICANCE {
         low /= 2.0;
     }
+
     bisect(low, start, |rate| upper_tail(rate) < SIGNIFICANCE)
 }
 
@@ -57,6 +61,7 @@ pub fn lower_tail(over: u64, n: u64, rate: f64) -> f64 {
     if rate >= 1.0 {
         return 0.0;
     }
+
     1.0 - incomplete_beta(rate, (over + 1) as f64, (n - over) as f64)
 }
 
@@ -74,16 +79,19 @@ pub fn needed_with(over: u64, allowed: f64) -> u64 {
     if over == 0 {
         return few;
     }
+
     let shows = |n: u64| over < n && lower_tail(over, n, allowed) <= SIGNIFICANCE;
     let mut many = few.max(over + 1);
     while !shows(many) {
         few = many;
         many *= 2;
     }
+
     while few + 1 < many {
         let middle = few + (many - few) / 2;
         if shows(middle) { many = middle } else { few = middle }
     }
+
     many
 }
 
@@ -125,11 +133,14 @@ fn continued_fraction(x: f64, a: f64, b: f64) -> f64 {
         d = 1.0 / kept(1.0 + odd * d);
         c = kept(1.0 + odd / c);
         value *= d * c;
+
         if (d * c - 1.0).abs() < 1e-15 {
             break;
         }
+
         m += 1.0;
     }
+
     value
 }
 
@@ -158,6 +169,7 @@ fn deviance(x: f64, expected: f64) -> f64 {
     if (x - expected).abs() >= 0.1 * (x + expected) {
         return x * (x / expected).ln() + expected - x;
     }
+
     let v = (x - expected) / (x + expected);
     let mut sum = (x - expected) * v;
     let mut power = 2.0 * x * v;
@@ -168,6 +180,7 @@ fn deviance(x: f64, expected: f64) -> f64 {
         if next == sum {
             return sum;
         }
+
         sum = next;
         j += 1.0;
     }

@@ -35,6 +35,7 @@ impl Stretches {
             let entries = file.entries.iter().filter(|entry| entry.series == series);
             parts = entries.map(|entry| entry.counts.clone()).collect();
         }
+
         let together = parts.len().div_ceil(MOST_STRETCHES).max(1);
         let parts: Vec<Distribution> = parts.chunks(together).map(Distribution::merged).collect();
         (parts.len() >= LEAST_STRETCHES).then(|| Self::of_parts(&parts, file.moments(series).max_ns))
@@ -53,6 +54,7 @@ impl Stretches {
                 up_to[i * parts.len() + stretch] = below;
             }
         }
+
         let told = |high_ns: u64| if max_ns > 0 { high_ns.min(max_ns) } else { high_ns };
         let values_ns = whole.buckets().iter().map(|bucket| told(bucket.high_ns()).max(1)).collect();
         Self { values_ns, up_to, stretches: parts.len(), samples: whole.count() }
@@ -64,6 +66,7 @@ impl Stretches {
             let row = &self.up_to[bucket * self.stretches..(bucket + 1) * self.stretches];
             drawn.iter().map(|&stretch| u64::from(row[stretch])).sum()
         };
+
         let last = self.values_ns.len() - 1;
         let rank = share.of(count(last));
         let (mut low, mut high) = (0, last);
@@ -71,6 +74,7 @@ impl Stretches {
             let middle = low.midpoint(high);
             if count(middle) >= rank { high = middle } else { low = middle + 1 }
         }
+
         (self.values_ns[low] as f64).ln()
     }
 
@@ -127,6 +131,7 @@ pub(super) fn interval(ln_ratio: f64, pairs: &[(&Drawn, &Drawn)]) -> (f64, f64) 
     if ratios.is_empty() {
         return (f64::NEG_INFINITY, f64::INFINITY);
     }
+
     let at = |share: f64| ratios[((resamples - 1) as f64 * share).round() as usize];
     let wider = widening(pairs);
     (ln_ratio + (at(0.025) - ln_ratio).min(0.0) * wider, ln_ratio + (at(0.975) - ln_ratio).max(0.0) * wider)

@@ -30,6 +30,7 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
     if limit.is_some() {
         columns.extend([Column::figures("over"), Column::words("verdict")]);
     }
+
     let row = |cell: &CellSummary| {
         let mut entries = vec![Entry::from(name(cell))];
         entries.extend(figures(cell, series, heads.len()));
@@ -38,17 +39,20 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
         }
         Row { entries, begins_group: false }
     };
+
     let mut table = Table {
         title: format!("{} by load, {}", series.words(), letters.microseconds()),
         columns,
         rows: summary.cells.iter().map(row).collect(),
         legend: vec!["jitter is max - min".to_owned()],
     };
+
     if let Some(limit) = limit {
         let words = limit_in_words(limit);
         let words = if letters == Letters::Unicode { words.replace(" us", " µs") } else { words };
         table.legend.push(format!("the verdict is on {words}; over is how many releases are beyond it"));
     }
+
     let is = |mark: Mark| table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == mark);
     if is(Mark::Unsupported) {
         table.legend.push("~ fewer than ten samples stand above this figure".to_owned());
@@ -56,9 +60,11 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
     if summary.cells.iter().any(|cell| cell.goes_on) {
         table.legend.push("+ the run goes on; figures are of what is there so far".to_owned());
     }
+
     if summary.cells.iter().any(|cell| cell.file.is_some() && !cell.complete && !cell.goes_on) {
         table.legend.push("* the run was cut off; figures are of what is there".to_owned());
     }
+
     table
 }
 
@@ -79,6 +85,7 @@ fn figures(cell: &CellSummary, series: Series, columns: usize) -> Vec<Entry> {
         Some(at) => Entry::marked(format!("~{}", us(at.value_ns as f64)), Mark::Unsupported),
         None => Entry::from(NO_FIGURE),
     };
+
     vec![
         count(of.count).into(),
         us(of.min_ns as f64).into(),
@@ -98,5 +105,6 @@ fn verdict(cell: &CellSummary) -> [Entry; 2] {
         Outcome::Inconclusive => Mark::Open,
         Outcome::Fail => Mark::Bad,
     };
+
     [count(verdict.over).into(), Entry::marked(verdict.outcome.words(), mark)]
 }

@@ -47,6 +47,7 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
             against(&causes, &of_load).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
         sentences.extend(new);
     }
+
     sentences.extend(cost(cells));
     sentences
 }
@@ -69,6 +70,7 @@ fn cost(cells: &[CellSummary]) -> Option<String> {
     let mib = three_digits(bytes as f64 / 1_048_576.0);
     let share = |share: f64| format!("{} %", three_digits((share * 1e4).round() / 100.0));
     let most = if shares.len() > 1 { format!(" (at most {})", share(most)) } else { String::new() };
+
     Some(format!("Looking for causes took {} of a core{most} beside the loop, and {mib} MiB of buffers", share(mean)))
 }
 
@@ -79,6 +81,7 @@ pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
     if looked_at == 0 {
         return None;
     }
+
     let mut by_number: Vec<(CauseKind, &CauseCount)> = causes.iter().map(|(kind, count)| (*kind, count)).collect();
     by_number.sort_by_key(|(_, count)| std::cmp::Reverse(count.spikes));
     let told = by_number.iter().take(TOLD).map(|(kind, of_kind)| one_in_words(*kind, of_kind));
@@ -87,9 +90,11 @@ pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
     if others > 0 {
         told.push(format!("{} of other causes", count(others)));
     }
+
     if spikes > looked_at {
         told.push(format!("{} not looked at", count(spikes - looked_at)));
     }
+
     let plural = if spikes.max(looked_at) == 1 { "spike" } else { "spikes" };
     Some(format!(
         "{} {plural}: {}; {} of their lateness is accounted for",
@@ -131,6 +136,7 @@ fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
         let remedy = remedy.unwrap_or_else(|| NO_REMEDY.to_owned());
         format!("Against {}{which}: {remedy}", kind.words())
     };
+
     match (most, worst) {
         (Some(most), Some(worst)) if most.0 != worst.0 => {
             vec![of(most, ", the most frequent"), of(worst, ", the worst")]
@@ -179,6 +185,7 @@ mod tests {
             evidence: String::new(),
             culprit: Some(Culprit { name: (*name).to_owned(), ..Culprit::default() }),
         };
+
         let spike = |name: &&str| SpikeNote { causes: vec![softirq(name)], ..SpikeNote::default() };
         CellSummary { causes, spikes: kept.iter().map(spike).collect(), situation, ..CellSummary::default() }
     }
@@ -214,6 +221,7 @@ mod tests {
             (CauseKind::KernelSection, counted(5, 1_200_000)),
             (CauseKind::Unexplained, counted(1, 300_000)),
         ]);
+
         assert_eq!(
             in_words(&causes, 17).as_deref(),
             Some(
@@ -222,6 +230,7 @@ mod tests {
             )
         );
         let said = against(&causes, &[&cell(causes.clone(), &[], Situation::default())]);
+
         assert!(matches!(&said[..], [one] if one.starts_with("Against steal: ")));
     }
 
@@ -232,6 +241,7 @@ mod tests {
             (CauseKind::RtThrottling, counted(1, 50_000_000)),
         ]);
         let said = against(&causes, &[&cell(causes.clone(), &[], Situation::default())]);
+
         assert!(said[0].starts_with("Against steal, the most frequent: "), "{said:?}");
         assert!(said[1].starts_with("Against RT throttling, the worst: "), "{said:?}");
     }
@@ -243,6 +253,7 @@ mod tests {
             causes_bytes: Some(bytes),
             ..CellSummary::default()
         };
+
         let cells = [cell(0.01, 8 << 20), cell(0.02, 10 << 20), CellSummary::default()];
         assert_eq!(
             cost(&cells).as_deref(),

@@ -171,6 +171,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
     if let Some(import) = &run.import {
         super::imported::mark_beyond(&mut series, import);
     }
+
     let notes = notes(run, &series);
     let counted = |number: u64| run.import.is_none().then_some(number);
     let mut summary = CellSummary {
@@ -213,6 +214,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         conclusions: None,
         notes,
     };
+
     summary.remedies = remedies::of_cell(&summary);
     summary
 }
@@ -248,6 +250,7 @@ impl Account {
             let samples = Series::ALL.into_iter().map(count).find(|n| *n > 0).unwrap_or(0);
             return Self { slots: samples, cycles: samples, skipped: 0, lost: 0, excluded: 0 };
         }
+
         let crate::record::Account { slots, cycles, skipped, lost, excluded, .. } = run.account();
         Self { slots, cycles, skipped, lost, excluded }
     }
@@ -285,6 +288,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
             "the run file was cut off{line}: figures are of what is there, warm-up cycles are not counted"
         ));
     }
+
     let from_buckets: Vec<String> = series
         .iter()
         .filter(|(_, figures)| figures.from_buckets)
@@ -294,14 +298,17 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
         let which = super::units::listed(&from_buckets);
         notes.push(format!("mean, SD and maximum of {which} come from histogram buckets and are as exact as these"));
     }
+
     for grant in run.header.grants.iter().filter(|grant| !grant.granted) {
         let why = grant.why_not.as_deref().unwrap_or("no reason given");
         notes.push(format!("{} ({}) was not granted: {why}", grant.what, grant.wanted));
     }
+
     if let Account { lost: 1.., .. } = Account::of(run) {
         let lost = count(Account::of(run).lost);
         notes.push(format!("{lost} samples found no room between loop and recorder and are in no figure"));
     }
+
     notes.extend(warm_up(run, series));
     notes.extend(verdict::stalls_in_words(&verdict::stalls(run)));
     notes.extend(exclusions::in_words(&run.exclusions));
@@ -310,6 +317,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     for load in loads_of(run) {
         notes.extend(load_notes(&run.loads, load));
     }
+
     notes
 }
 

@@ -41,6 +41,7 @@ pub fn of(summary: &Summary) -> Vec<Line> {
     lines.extend(Some(summary).filter(|_| is_bench).and_then(best));
     lines.extend(Some(summary).filter(|_| is_bench).and_then(effect));
     lines.extend(cause(summary));
+
     lines
 }
 
@@ -53,6 +54,7 @@ fn events(summary: &Summary) -> Option<Line> {
         1 => "1 alarm".to_owned(),
         n => format!("{} alarms", count(n)),
     };
+
     let of = if summary.cells.len() > 1 { format!(" with {} under {}", cell.tuning, cell.load) } else { String::new() };
     let texts = [format!("{alarms}{of}: {first}"), first.clone(), format!("{alarms}{of}")];
     texts.into_iter().find(|text| text.chars().count() <= WIDTH).map(|text| line("events", text))
@@ -67,6 +69,7 @@ fn verdict(summary: &Summary) -> Line {
         let text = format!("{}: {found}, {most} allowed", outcome.words());
         return Line { outcome: Some(outcome), ..line("verdict", text) };
     }
+
     let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
         return line("verdict", "no limit given; --limit 200us --at 99.9 decides PASS or FAIL".to_owned());
     };
@@ -83,6 +86,7 @@ fn verdict(summary: &Summary) -> Line {
     } else {
         String::new()
     };
+
     // There is room for few words beside the counts.
     let words = limit_in_words(limit).replace("of release latency", "of releases");
     let text = match outcome {
@@ -90,6 +94,7 @@ fn verdict(summary: &Summary) -> Line {
         Outcome::Fail => format!("FAIL: not {words}{who}{figures}"),
         Outcome::Inconclusive => format!("INCONCLUSIVE: {words}{who}{figures}"),
     };
+
     Line { outcome: Some(outcome), ..line("verdict", text) }
 }
 
@@ -116,6 +121,7 @@ fn best(summary: &Summary) -> Option<Line> {
             format!("{}; {names} cannot be distinguished from it{}", best.tuning, decide.unwrap_or_default())
         }
     };
+
     Some(line("best", text))
 }
 
@@ -144,6 +150,7 @@ fn effect(summary: &Summary) -> Option<Line> {
         let (one, other) = (of(figures)?, of(with_figures)?);
         (one.supported && other.supported).then_some((p, one.value_ns, other.value_ns))
     };
+
     let (p, from_ns, to_ns) = [99.99, 99.9, 99.0, 90.0, 50.0].into_iter().find_map(supported)?;
     let time = |ns: u64| time_ns(ns, Letters::Ascii);
     let late = |cell: &CellSummary| percent(cell.late_or_skipped() as f64 / cell.slots.max(1) as f64);
@@ -169,6 +176,7 @@ fn cause(summary: &Summary) -> Vec<Line> {
         let causes = causes::merged(cells.iter().map(|cell| &cell.causes));
         top(&causes, &cells).map(|(words, remedy)| (format!("{words}{whose}"), remedy))
     });
+
     let Some((words, remedy)) = named else { return Vec::new() };
     vec![line("cause", words), line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text)))]
 }
@@ -184,6 +192,7 @@ fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<(String, Option<Advice
         Some((who, of)) => in_words(format!("{}{} {who}", kind.words(), kind.link()), of.spikes, of.worst_ns),
         None => in_words(kind.words().to_owned(), of_kind.spikes, of_kind.worst_ns),
     };
+
     Some((words, remedy(*kind, cells).first().copied()))
 }
 

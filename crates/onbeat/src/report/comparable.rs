@@ -13,6 +13,7 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
     if cells.is_empty() && runs.len() > 1 {
         warnings.push("The runs have no series in common: nothing can be compared".to_owned());
     }
+
     let mut differ = |what: &str, of: &dyn Fn(&Digest) -> Option<String>, why: &str| {
         let told: Vec<(String, String)> = runs.iter().filter_map(|run| Some((run.name.clone(), of(run)?))).collect();
         if told.iter().map(|(_, value)| value).collect::<BTreeSet<_>>().len() > 1 {
@@ -20,6 +21,7 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
             warnings.push(format!("{what}: {}; {why}", listed(&each)));
         }
     };
+
     let period = |run: &Digest| (run.summary.period_ns > 0).then(|| time_ns(run.summary.period_ns, Letters::Ascii));
     differ("The periods differ", &period, "a loop with another period sleeps differently, and has other deadlines");
     let probe = |run: &Digest| Some(run.probe.clone()).filter(|probe| !probe.is_empty());
@@ -30,15 +32,18 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
     );
     let loads = |run: &Digest| Some(run.summary.loads.join("+")).filter(|_| are_single(runs) && !run.is_of_load);
     differ("The loads differ", &loads, "so their effect cannot be separated from that of all else");
+
     for run in runs {
         for cell in &run.summary.cells {
             warnings.extend(too_few(run, cell));
         }
     }
+
     if cells.iter().any(|cell| cell.runs.iter().any(|figures| figures.ratios.iter().any(|ratio| ratio.low.is_none()))) {
         let why = "Ratios without an interval come from figures that fewer than ten samples, or fewer than four stretches of time, carry";
         warnings.push(why.to_owned());
     }
+
     if runs.iter().all(|run| run.is_of_load) {
         // Loads that took turns saw the same background.
         let in_turns = runs.iter().all(|run| run.summary.order == "interleaved");
@@ -47,6 +52,7 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         warnings.extend((!in_turns && runs.len() > 1).then(|| order.to_owned()));
         return warnings;
     }
+
     let order = "The runs were measured one after the other: what else the machines did meanwhile can look like a difference; \
                  `onbeat bench` takes turns";
     warnings.push(order.to_owned());

@@ -65,6 +65,7 @@ impl Digest {
                 stretches_of.insert((cell_of(file), series), entries.min(MOST_STRETCHES));
             }
         }
+
         let probe =
             files.iter().find(|file| file.bench.is_none()).map_or_else(String::new, |file| file.header.probe.clone());
         let (name, settings) = (name.to_owned(), settings(files));
@@ -103,11 +104,13 @@ impl Digest {
         let stretches = [(self, cells.0), (base, cells.1)]
             .map(|(run, cell)| run.stretches.get(&(cell.cell(), series)).copied().unwrap_or(0));
         let wider = wider_for(looked_at, stretches[0].min(stretches[1]));
+
         for ratio in &mut ratios {
             let leaves_out = |bound: f64| (bound.ln() - ratio.ratio.ln()) * wider + ratio.ratio.ln();
             ratio.differs = ratio.low.is_some_and(|low| leaves_out(low) > 0.0)
                 || ratio.high.is_some_and(|high| leaves_out(high) < 0.0);
         }
+
         ratios
     }
 
@@ -126,6 +129,7 @@ fn wider_for(intervals: usize, stretches: usize) -> f64 {
         let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
         z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
     };
+
     t(Z_OF[intervals.clamp(1, Z_OF.len()) - 1]) / t(Z_97_5)
 }
 
@@ -252,6 +256,7 @@ impl Comparison {
                 cells.extend(Some(compared).filter(|compared| compared.runs.len() > 1));
             }
         }
+
         let differences = differences(runs);
         let mut comparison = Self {
             schema: COMPARE_SCHEMA.to_owned(),
@@ -262,6 +267,7 @@ impl Comparison {
             cells,
             differences,
         };
+
         comparison.sentences = comparison.in_words();
         comparison
     }
@@ -283,6 +289,7 @@ impl Comparison {
                 sentences.push(format!("{of}{}", difference(compared.series, runs, &other.ratios)));
             }
         }
+
         sentences
     }
 }
@@ -296,10 +303,12 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     if differing.is_empty() && alike.is_empty() {
         return format!("{mine} and {base} have too few stretches of time for an interval around their ratio");
     }
+
     let same: Vec<String> = alike.iter().map(|ratio| sized(ratio)).collect();
     if differing.is_empty() {
         return format!("No visible difference of {words} between {mine} and {base}: {}", same.join(", "));
     }
+
     let named: Vec<String> = differing.iter().map(|ratio| sized(ratio)).collect();
     let rest = if same.is_empty() { String::new() } else { format!("; no visible difference: {}", same.join(", ")) };
     format!("The {words} of {mine} differs from that of {base}: {}{rest}", named.join(", "))
@@ -331,6 +340,7 @@ fn keys(runs: &[Digest]) -> Vec<Key> {
             }
         }
     }
+
     keys
 }
 
@@ -368,10 +378,12 @@ fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
         }
         Some(figures)
     });
+
     let cell = match (wanted.0.as_str(), wanted.1.as_str()) {
         (tuning, "" | super::imported::UNKNOWN) => tuning.to_owned(),
         (tuning, load) => format!("{tuning} under {load}"),
     };
+
     Compared { cell, series, runs: figures.collect() }
 }
 
@@ -411,12 +423,14 @@ fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
     tell("work", time_ns(timing.work_ns, Letters::Ascii));
     tell("overrun policy", timing.on_overrun.clone());
     tell("phase", time_ns(timing.phase_ns, Letters::Ascii));
+
     // Cells of a bench differ in these by intention.
     if !benched {
         tell("wait", timing.wait.clone());
         tell("priority", timing.priority.to_string());
         tell("CPU of the loop", timing.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()));
     }
+
     settings
 }
 
@@ -429,6 +443,7 @@ fn differences(runs: &[Digest]) -> Vec<Difference> {
         let told: BTreeSet<&Option<String>> = values.iter().collect();
         (told.len() > 1).then(|| Difference { fact: name.clone(), values })
     });
+
     differing.collect()
 }
 
@@ -439,6 +454,7 @@ fn facts(run: &Digest) -> BTreeMap<String, String> {
     facts.extend(run.settings.clone());
     let mut tell = |name: &str, value: String| facts.insert(name.to_owned(), value);
     tell("measured by", run.probe.clone());
+
     if !run.is_of_load {
         tell("loads", summary.loads.join(", "));
     }
@@ -448,9 +464,11 @@ fn facts(run: &Digest) -> BTreeMap<String, String> {
     if summary.cells.iter().all(|cell| cell.import.is_none()) {
         tell("tunings", summary.tunings.join(", "));
     }
+
     for grant in &summary.ladder {
         let granted = if grant.granted { "" } else { ", not granted" };
         tell(&grant.what, format!("{}{granted}", grant.wanted));
     }
+
     facts
 }

@@ -44,6 +44,7 @@ pub fn rows(runs: &[Digest], wanted: Wanted) -> Vec<SeriesRows> {
         Wanted::One(one) => one == series,
         Wanted::All => true,
     };
+
     // Another tool's run knows served releases only: beside one, all runs stand by what they have in common.
     let mains: BTreeSet<Series> = cells().filter_map(|(_, cell)| Some(cell.main()?.0)).collect();
     let are_mixed = mains.contains(&Series::ReleaseLatency) && mains.contains(&Series::WakeupLatency);
@@ -57,6 +58,7 @@ pub fn rows(runs: &[Digest], wanted: Wanted) -> Vec<SeriesRows> {
         };
         SeriesRows { series, rows: cells().filter_map(of).collect() }
     };
+
     Series::ALL.into_iter().map(of_series).filter(|of| !of.rows.is_empty()).collect()
 }
 
@@ -83,6 +85,7 @@ impl Digest {
             let (name, probe, settings) = (load.clone(), self.probe.clone(), self.settings.clone());
             parts.push(Self { name, probe, settings, drawn, stretches, summary, is_of_load: true });
         }
+
         parts.retain(|part| !part.summary.cells.is_empty());
         parts
     }
@@ -103,8 +106,10 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
         entries.push(count(row.count).into());
         entries.extend([row.min_ns as f64, row.mean_ns, row.sd_ns, row.max_ns as f64, row.jitter_ns as f64].map(us));
         entries.extend([counted(row.overruns), counted(row.skipped), tail.into()]);
+
         Row { entries, begins_group: false }
     };
+
     Table {
         title: format!("{} by {}, {}", of.series.words(), labels.heads()[0], letters.microseconds()),
         columns,
@@ -119,6 +124,7 @@ fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
         let runs_of: BTreeSet<usize> = rows.iter().filter(|row| is(row)).map(|row| row.run).collect();
         runs_of.into_iter().map(|run| runs[run].name.clone()).collect()
     };
+
     let mut legend = vec!["jitter is max - min, tail is (max - avg) / SD, both over all samples".to_owned()];
     let uncounted = names(|row| row.overruns.is_none());
     if !uncounted.is_empty() {
@@ -127,13 +133,16 @@ fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
     if rows.iter().any(|row| row.tail_ratio.is_none()) {
         legend.push("- no tail: all samples are equal".to_owned());
     }
+
     if of.series == Series::WakeupLatency && rows.iter().any(|row| row.skipped.is_some_and(|skipped| skipped > 0)) {
         legend.push("of served releases only: skipped ones stand in their column and in release latency".to_owned());
     }
+
     let coarse = names(|row| row.from_buckets);
     if !coarse.is_empty() {
         legend.push(format!("min, avg, SD and max of {} come from histogram buckets", listed(&coarse)));
     }
+
     legend
 }
 

@@ -25,17 +25,21 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
         entries.push(us(of.max_ns));
         let counted = |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), count));
         entries.extend([counted(of.deadline_misses), counted(of.spikes)]);
+
         Row { entries, begins_group: false }
     };
+
     let mut table = Table {
         title: format!("{}{}, {}", compared.series.words(), of_cell(compared), letters.microseconds()),
         columns,
         rows: compared.runs.iter().map(row).collect(),
         legend: Vec::new(),
     };
+
     if table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == Mark::Unsupported) {
         table.legend.push("~ fewer than ten samples stand above this figure".to_owned());
     }
+
     table
 }
 
@@ -54,11 +58,14 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
                 ratio if ratio.low.is_none() => Mark::Unsupported,
                 _ => Mark::Plain,
             };
+
             let words = ratio.words();
             Entry::marked(if letters == Letters::Unicode { words.replace("x ", "× ") } else { words }, mark)
         }));
+
         Row { entries, begins_group: false }
     };
+
     Some(Table {
         title: format!(
             "{}{}, over that of {}, with 95 % intervals",
@@ -86,8 +93,10 @@ pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
                 .iter()
                 .map(|of| Entry::from(of.causes.get(&kind).map_or_else(|| "0".to_owned(), |n| count(*n)))),
         );
+
         Row { entries, begins_group: false }
     };
+
     (!kinds.is_empty()).then(|| Table {
         title: format!("spikes by their main cause{}", of_cell(compared)),
         columns,
@@ -106,6 +115,7 @@ pub fn differences(comparison: &Comparison) -> Option<Table> {
         entries.extend(difference.values.iter().map(|value| Entry::from(value.as_deref().unwrap_or("not told"))));
         Row { entries, begins_group: false }
     });
+
     let rows: Vec<Row> = rows.collect();
     (!rows.is_empty()).then(|| Table { title: "hosts and settings".to_owned(), columns, rows, legend: Vec::new() })
 }

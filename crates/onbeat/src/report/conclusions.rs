@@ -61,11 +61,13 @@ pub fn about(run: &RunFile) -> Vec<Series> {
         (None, []) => vec![Series::ReleaseLatency],
         (None, series) => series.iter().copied().filter(has).collect(),
     };
+
     for series in BESIDE.into_iter().filter(has) {
         if run.import.is_none() && !about.contains(&series) {
             about.push(series);
         }
     }
+
     about
 }
 
@@ -135,6 +137,7 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
             .flat_map(|(cell, all)| words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>())
             .collect()
     };
+
     let finds =
         |all: &Conclusions| !all.modes.found.is_empty() || all.others.iter().any(|other| !other.modes.found.is_empty());
     let modes = told(&finds, &modes_of);
@@ -149,6 +152,7 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
         ("Extrapolated worst case (EVT)", extremes),
         ("How long to measure", enough),
     ];
+
     all.into_iter().filter(|(_, sentences)| !sentences.is_empty()).collect()
 }
 
@@ -158,12 +162,14 @@ fn modes_of(all: &Conclusions) -> Vec<String> {
         [] => vec![all.modes.sentence.clone()],
         found => found.iter().map(|mode| mode.sentence.clone()).collect(),
     };
+
     for other in &all.others {
         // What the main series has is in those that contain it, too.
         let is_new = |mode: &&modes::Mode| !all.modes.found.iter().any(|main| modes::is_same_period(main, mode));
         let new = other.modes.found.iter().filter(is_new);
         sentences.extend(new.map(|mode| format!("{}: {}", other.series.words(), mode.sentence)));
     }
+
     sentences
 }
 

@@ -76,6 +76,7 @@ pub(super) fn ranking<'c>(
         .zip(all)
         .map(|(seed, (tuning, of_tuning))| Candidate::of(tuning, of_tuning, (files, loads, limit), (share, seed)))
         .collect();
+
     if candidates.is_empty() { None } else { Some(ranked(candidates, share)) }
 }
 
@@ -100,6 +101,7 @@ fn ranked(candidates: Vec<Candidate<'_>>, share: Share) -> Ranking<'_> {
         let tail = candidates[a].ln_tail().total_cmp(&candidates[b].ln_tail());
         tail.then(candidates[a].letters().cmp(&candidates[b].letters()))
     };
+
     let winner = left.iter().copied().min_by(order).unwrap_or(leader);
     let ties: Vec<usize> = left.into_iter().filter(|&i| i != winner).collect();
     let times_longer = ties.iter().filter_map(|&i| candidates[i].times_longer(&candidates[winner])).reduce(f64::min);
@@ -130,6 +132,7 @@ impl<'c> Candidate<'c> {
             })
             .collect();
         let (outcome, decisive) = outcome_of(&cells, loads);
+
         Self { tuning, outcome, decisive, late, tail: drawn.and_then(|drawn| Drawn::worst_of(&drawn)), cells, share }
     }
 
@@ -183,6 +186,7 @@ fn outcome_of<'c>(cells: &[&'c CellSummary], loads: &[String]) -> (Outcome, Opti
             worst = (outcome, cell);
         }
     }
+
     worst
 }
 
@@ -207,8 +211,10 @@ impl Late {
                     sum = (sum.0 + late, sum.1 + all);
                 }
             }
+
             sum.0 as f64 / f64::max(sum.1 as f64, 1.0)
         };
+
         let draws = if has_enough { (0..RESAMPLES).map(draw).collect() } else { Vec::new() };
         Self { rate: late as f64 / f64::max(all as f64, 1.0), draws }
     }
@@ -234,6 +240,7 @@ fn late_by_stretch(run: &RunFile, limit: Option<Limit>) -> Vec<(u64, u64)> {
         let sum = stretches.entry(key).or_default();
         *sum = (sum.0 + late, sum.1 + all);
     };
+
     match limit {
         Some(limit) => {
             let on = super::verdict::on_all_releases(run, limit).on;
@@ -253,5 +260,6 @@ fn late_by_stretch(run: &RunFile, limit: Option<Limit>) -> Vec<(u64, u64)> {
             }
         }
     }
+
     stretches.into_values().filter(|(_, all)| *all > 0).collect()
 }

@@ -79,6 +79,7 @@ pub fn of(files: &[RunFile], loads: &[String], bootstrap: Bootstrap) -> Vec<Effe
             .collect();
         effects.extend(under_load(load, &cells, Bootstrap { seed, ..bootstrap }));
     }
+
     effects
 }
 
@@ -96,13 +97,16 @@ pub fn in_one_line(effects: &[Effect]) -> Vec<String> {
             } else {
                 "no visible effect".to_owned()
             };
+
             let at = if common.is_some() { String::new() } else { format!(" ({})", effect.metric) };
             format!("{} {paid}{at}", effect.factor)
         });
+
         let each = listed(&each.collect::<Vec<_>>());
         let metric = common.as_deref().unwrap_or("release latency");
         format!("Factor by factor, {metric} under {load}: {each}")
     };
+
     loads.into_iter().map(line).collect()
 }
 
@@ -151,6 +155,7 @@ impl Question {
         let pairs: Vec<(Factors, Factors)> = pairs.filter(|(_, with)| cells.contains_key(with)).collect();
         let fewest = pairs.iter().flat_map(|(a, b)| [cells[a].samples, cells[b].samples]).min()?;
         let supported = |share: &Share| *share <= at_most && share.is_supported_by(fewest);
+
         Some(Self { factor, share: COMPARED_BY.into_iter().find(supported)?, pairs })
     }
 }
@@ -167,10 +172,12 @@ fn under_load(load: &str, cells: &BTreeMap<Factors, Stretches>, bootstrap: Boots
                 .or_insert_with(|| Drawn::of(&cells[&factors], *share, bootstrap.resamples, &mut random));
         }
     }
+
     let effect = |Question { factor, share, pairs }: &Question| {
         let pairs = pairs.iter().map(|&(a, b)| (&drawn[&(*share, a)], &drawn[&(*share, b)])).collect();
         Pairs { factor: *factor, share: *share, pairs }.effect(load)
     };
+
     questions.iter().map(effect).collect()
 }
 
@@ -189,6 +196,7 @@ impl Pairs<'_> {
             high: high.exp(),
             sentence: String::new(),
         };
+
         effect.sentence = sentence(&effect, without.exp(), with.exp());
         effect
     }
@@ -200,6 +208,7 @@ fn sentence(effect: &Effect, without_ns: f64, with_ns: f64) -> String {
     if !effect.is_visible() {
         return format!("{factor}: no visible effect on {metric} (× {times}, {low} to {high})");
     }
+
     let (from, to) = (time(without_ns, Letters::Ascii), time(with_ns, Letters::Ascii));
     let harm = if effect.ratio > 1.0 { "; it does harm here" } else { "" };
     format!("{factor}: {metric} × {times} ({low} to {high}), from {from} to {to}{harm}")

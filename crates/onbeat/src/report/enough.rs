@@ -38,6 +38,7 @@ pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
     if !(at > 0.0 && at < 100.0) {
         return None;
     }
+
     let allowed = (100.0 - at) / 100.0;
     let releases = if over == 0 { needed_with_none_over(allowed) } else { needed_with(over, allowed) };
     let seconds = releases as f64 * period_ns as f64 / 1e9;
@@ -48,6 +49,7 @@ pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
         0 => "none of them over the limit".to_owned(),
         over => format!("{} over the limit", count(over)),
     };
+
     let sentence = sentence(at, period_ns, (releases, seconds), (for_percentile, for_percentile_s), &late);
     Some(Enough { at, period_ns, releases, seconds, over, for_percentile, for_percentile_s, sentence })
 }
@@ -62,6 +64,7 @@ fn sentence(at: f64, period_ns: u64, releases: (u64, f64), for_percentile: (u64,
             late.replace("them", "these")
         );
     }
+
     format!(
         "To show that {at} % of the releases are on time takes {n} releases with {late}: {} at a period of {}. For p{at} \
          itself to be supported, ten samples must stand above it: {above} releases, {}.",

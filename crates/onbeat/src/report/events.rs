@@ -41,6 +41,7 @@ impl Events {
             let counts = if event.alarm { &mut all.alarms } else { &mut all.others };
             *counts.entry(event.kind).or_insert(0) += 1;
         }
+
         all.incidents = in_words(&run.events, &run.events_left_out);
         all.listed = run.events.iter().take(LISTED).cloned().collect();
         (!all.alarms.is_empty() || !all.others.is_empty() || lost > 0).then(|| Box::new(all))
@@ -75,6 +76,7 @@ pub fn judge(events: Option<&Events>, most: u64) -> AlarmVerdict {
         () if alarms + lost > most => Outcome::Inconclusive,
         () => Outcome::Pass,
     };
+
     let lost = if lost > 0 { format!(", and {} events were lost", count(lost)) } else { String::new() };
     let first = events.and_then(|events| events.incidents.first()).map_or(String::new(), |what| format!(": {what}"));
     let sentence = format!("{}{lost}, {} allowed{first}", alarms_in_words(alarms), count(most));
@@ -96,6 +98,7 @@ fn in_words(notes: &[EventNote], left_out: &EventsLeftOut) -> Vec<String> {
     for (place, event) in notes.iter().enumerate().filter(|(_, event)| event.alarm) {
         incidents.push((rank(event.kind), incident(event, &notes[place + 1..]), event.kind));
     }
+
     incidents.sort_by_key(|(rank, ..)| *rank);
     let rest = incidents.split_off(incidents.len().min(TOLD));
     let mut more = left_out.alarms.clone();
@@ -105,9 +108,11 @@ fn in_words(notes: &[EventNote], left_out: &EventsLeftOut) -> Vec<String> {
         let kinds: Vec<String> = more.iter().map(|(kind, n)| format!("{} {}", count(*n), kind.words())).collect();
         told.push(format!("further alarms: {}", listed(&kinds)));
     }
+
     if left_out.lost > 0 {
         told.push(format!("{} events were lost between loop and recorder", count(left_out.lost)));
     }
+
     told
 }
 
@@ -135,6 +140,7 @@ fn incident(event: &EventNote, after: &[EventNote]) -> String {
         EventKind::WorkingCounterOff => EventKind::WorkingCounterBack,
         _ => return format!("{} at {:.3} s", event.sentence, event.t),
     };
+
     let begins_anew = |other: &&EventNote| other.kind == event.kind && other.device == event.device;
     let until = after.iter().position(|other| begins_anew(&other)).unwrap_or(after.len());
     let end = after[..until].iter().find(|other| other.kind == ended_by && other.device == event.device);
@@ -185,6 +191,7 @@ mod tests {
             note(4.0, EventKind::DeviceLost, Some("left knee"), 0),
         ];
         let told = in_words(&notes, &EventsLeftOut::default());
+
         assert_eq!(
             told,
             [
@@ -201,6 +208,7 @@ mod tests {
         let left_out =
             EventsLeftOut { alarms: BTreeMap::from([(EventKind::FrameLate, 1_000)]), lost: 3, ..Default::default() };
         let told = in_words(&notes, &left_out);
+
         assert_eq!(told.len(), 7);
         assert_eq!(told[5], "further alarms: 1,002 frame late");
         assert_eq!(told[6], "3 events were lost between loop and recorder");
@@ -214,6 +222,7 @@ mod tests {
             lost,
             ..Events::default()
         };
+
         let outcome = |alarms, lost, most| judge(Some(&events(alarms, lost)), most).outcome;
         assert_eq!(judge(None, 0).outcome, Outcome::Pass);
         assert_eq!(

@@ -16,6 +16,7 @@ pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
         let (sentence, samples) = (&note.sentence, count(note.samples));
         format!("{sentence} at {:.1} s: {samples} {slots} under way are in no figure", note.t)
     });
+
     let mut told: Vec<String> = told.collect();
     if notes.len() > TOLD {
         let mut more: BTreeMap<Surrounding, (u64, u64)> = BTreeMap::new();
@@ -24,11 +25,13 @@ pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
             *times += 1;
             *samples += note.samples;
         }
+
         let kinds: Vec<String> =
             more.iter().map(|(what, (times, _))| format!("{} {}", count(*times), words(*what, *times))).collect();
         let samples = more.values().map(|(_, samples)| samples).sum();
         told.push(format!("the same for {}: {} slots", listed(&kinds), count(samples)));
     }
+
     told
 }
 
@@ -55,6 +58,7 @@ mod tests {
         assert_eq!(in_words(&notes)[0], "it slept at 12.3 s: 21 slots that were under way are in no figure");
         notes.extend([note(Surrounding::ClockStep), note(Surrounding::Suspend), note(Surrounding::Suspend)]);
         let last = "the same for 1 more step of the wall clock and 2 more suspends: 63 slots";
+
         assert_eq!(in_words(&notes)[5..], [last]);
     }
 }

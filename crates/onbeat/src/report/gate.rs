@@ -71,6 +71,7 @@ impl Chosen {
             tuning.is_none_or(|tuning| cell.tuning == tuning)
                 && self.load.as_ref().is_none_or(|load| cell.load == *load)
         };
+
         summary.cells.iter().filter(is_chosen).collect()
     }
 }
@@ -134,6 +135,7 @@ pub fn baseline_checks(run: &Digest, cells: &[&CellSummary], baseline: &Baseline
             super::units::three_digits(baseline.no_worse_than),
             baseline.run.name
         );
+
         Check { name, of: name_of(run, cell), outcome, sentence }
     };
     cells.iter().map(of).collect()
@@ -162,6 +164,7 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
     };
     let words = format!("{label} is {} that of {}", found.words(), baseline.run.name);
     let allowed_words = super::units::three_digits(allowed);
+
     if low > allowed {
         (Outcome::Fail, format!("{words}, x {allowed_words} is allowed"))
     } else if high <= allowed {

@@ -28,8 +28,10 @@ pub fn summary(runs: &[RunFile], limit: Option<Limit>) -> Option<Summary> {
                 names.push(name.clone());
             }
         }
+
         names
     };
+
     (summary.tunings, summary.loads) = (names(|cell| &cell.tuning), names(|cell| &cell.load));
     summary.elapsed_s = runs.iter().map(last_second).fold(0.0, f64::max);
     summary.period_ns = first.import.as_ref().and_then(|import| import.period_ns).unwrap_or(0);
@@ -43,10 +45,12 @@ fn overall(cells: &[CellSummary], limit: Option<Limit>) -> Overall {
         None => worst_in_words(cells),
         Some(limit) => judged(cells, limit),
     };
+
     let outcome = limit.map(|_| {
         let outcomes = cells.iter().filter_map(|cell| Some(cell.verdict.as_ref()?.outcome));
         outcomes.max().unwrap_or(Outcome::Inconclusive)
     });
+
     Overall { outcome, sentence, ..Overall::default() }
 }
 
@@ -92,6 +96,7 @@ pub fn notes(import: &Import) -> Vec<String> {
             ));
         }
     }
+
     notes.extend(import.missing.iter().map(|what| format!("not in the file ({}): {what}", import.format)));
     notes
 }
@@ -103,6 +108,7 @@ fn coarseness(series: Series, import: &Import) -> Option<String> {
     if !resolution.upper_ends_ns.is_empty() {
         return Some(format!("{words}: {} buckets of uneven width", resolution.upper_ends_ns.len()));
     }
+
     let step = time_ns(resolution.step_ns, Letters::Ascii);
     match resolution.doubles_from {
         // An HdrHistogram with three digits from 1 ns is as fine as onbeat's own.
@@ -124,6 +130,7 @@ pub fn sentences(cells: &[CellSummary]) -> Vec<String> {
             told.push(sentence);
         }
     };
+
     for (cell, import) in cells.iter().filter_map(|cell| Some((cell, cell.import.as_ref()?))) {
         for note in &cell.notes {
             if import.missing.iter().any(|what| note.ends_with(what.as_str())) {
@@ -133,9 +140,11 @@ pub fn sentences(cells: &[CellSummary]) -> Vec<String> {
             tell(if is_shared { note.clone() } else { format!("{}: {note}", cell.tuning) });
         }
     }
+
     for import in cells.iter().filter_map(|cell| cell.import.as_ref()) {
         tell(format!("Not in the file ({}): {}", import.format, import.missing.join("; ")));
     }
+
     told
 }
 
@@ -146,6 +155,7 @@ pub(super) fn mark_beyond(series: &mut std::collections::BTreeMap<Series, Statis
         for percentile in figures.percentiles.iter_mut().filter(|percentile| percentile.value_ns >= beyond.from_ns) {
             percentile.supported = false;
         }
+
         for low in figures.low.iter_mut().filter(|low| low.max_ns >= beyond.from_ns && low.q < 100.0) {
             low.supported = false;
         }

@@ -22,9 +22,11 @@ pub fn junit(gate: &Gate, time_s: f64) -> String {
         "    <properties><property name=\"onbeat\" value=\"{}\"/></properties>\n",
         escaped(&gate.version)
     ));
+
     for check in &gate.checks {
         case(check, &mut xml);
     }
+
     xml.push_str("  </testsuite>\n</testsuites>\n");
     xml
 }
@@ -41,6 +43,7 @@ fn case(check: &Check, xml: &mut String) {
             xml.push_str(&format!("<error message=\"{sentence}\" type=\"INCONCLUSIVE\">{sentence}</error>"));
         }
     }
+
     xml.push_str("</testcase>\n");
 }
 
@@ -59,5 +62,6 @@ fn escaped(text: &str) -> String {
             c => safe.push(c),
         }
     }
+
     safe
 }

@@ -82,6 +82,7 @@ pub fn of(statistics: &Statistics, distribution: &Distribution, series: Series) 
         curve: curve(distribution, mean, sd),
         sentence: String::new(),
     };
+
     normal.sentence = sentence(&normal, series);
     Some(normal)
 }
@@ -101,6 +102,7 @@ fn curve(distribution: &Distribution, mean: f64, sd: f64) -> Curve {
             counts[bin.saturating_sub(1).min(last)] += bucket.count;
         }
     }
+
     let n = distribution.count() as f64;
     let at = |ns: u64| (ns as f64 - mean) / sd;
     let between = |pair: &[u64]| n * chance(at(pair[0]), at(pair[1]));
@@ -120,12 +122,14 @@ pub fn ln_tail(z: f64) -> f64 {
     if z < 0.0 {
         return (-ln_tail(-z).exp()).ln_1p();
     }
+
     if z >= FAR {
         let square = z * z;
         // DLMF 7.12.1; at 10 the next term is below 1e-7.
         let series = 1.0 - (1.0 - (3.0 - (15.0 - 105.0 / square) / square) / square) / square;
         return -square / 2.0 - (z * (2.0 * PI).sqrt()).ln() + series.ln();
     }
+
     // The continued fraction of DLMF 7.9 near the far end, the power series of 7.6.2 near 0.
     if z < 2.0 { (0.5 - density(z) * power_series(z)).ln() } else { (density(z) * continued_fraction(z)).ln() }
 }
@@ -141,6 +145,7 @@ fn power_series(z: f64) -> f64 {
         term *= z * z / k;
         sum += term;
     }
+
     sum
 }
 
@@ -156,6 +161,7 @@ fn exceeded_once_in(n: f64) -> f64 {
         let middle = f64::midpoint(low, high);
         if ln_tail(middle) > wanted { low = middle } else { high = middle }
     }
+
     f64::midpoint(low, high)
 }
 
@@ -170,6 +176,7 @@ fn sentence(normal: &Normal, series: Series) -> String {
             sds(normal.normal_tail_ratio)
         );
     }
+
     format!(
         "A normal distribution of this mean and SD would end at {} ({}) in {samples} samples; the run's largest {} is {} \
          ({}), which it would reach {}. {} of the samples lie within one SD of the mean, of a normal one 68.3 %.",
@@ -208,6 +215,7 @@ pub fn table(summary: &Summary, otherwise: Series, letters: Letters) -> Option<T
         if shown.len() > 1 {
             name = format!("{name}, {}", series.words());
         }
+
         let mut entries = vec![Entry::from(name), Entry::from(count(figures.count))];
         let times = [figures.mean_ns, figures.sd_ns, figures.max_ns as f64];
         entries.extend(times.map(|ns| Entry::from(time(ns, letters))));
@@ -215,6 +223,7 @@ pub fn table(summary: &Summary, otherwise: Series, letters: Letters) -> Option<T
         entries.push(Entry::from(three_digits(normal)));
         Some(Row { entries, begins_group: false })
     };
+
     let rows: Vec<Row> = summary.cells.iter().filter_map(row).collect();
     let heads = ["samples", "mean", "SD", "max", "(max - mean) / SD", "normal"];
     let mut columns = vec![Column::words("")];
@@ -251,6 +260,7 @@ mod tests {
         for (z, tail) in known {
             assert!((ln_tail(z).exp() / tail - 1.0).abs() < 1e-8, "{z}: {}", ln_tail(z).exp());
         }
+
         assert!((-ln_tail(500.0) / std::f64::consts::LN_10 - 54_289.908_30).abs() < 1e-4);
         assert!((ln_tail(FAR - 1e-12) - ln_tail(FAR)).abs() < 1e-5);
         assert!((ln_tail(-1.0).exp() - 0.841_344_746_1).abs() < 1e-9);
@@ -276,6 +286,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             state >> 40
         };
+
         let normal = beside((0..20_000).map(|_| 1_000_000 + (0..12).map(|_| draw() / 1024).sum::<u64>()));
         assert!(normal.sentence.starts_with("The largest wake-up latency lies "), "{}", normal.sentence);
         assert!((normal.within_one_sd - 0.683).abs() < 0.02);

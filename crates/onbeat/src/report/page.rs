@@ -45,6 +45,7 @@ pub fn page(template: &str, files: &[(&str, &str)], summary_json: &str) -> Resul
     if found != 1 {
         return Err(PageError::Template { found });
     }
+
     let text = text(files, summary_json)?;
     let packed = pack(text.as_bytes()).map_err(|source| PageError::Pack { bytes: text.len(), source })?;
     Ok(template.replacen(PLACE, &STANDARD.encode(packed), 1))
@@ -60,10 +61,12 @@ fn text(files: &[(&str, &str)], summary_json: &str) -> Result<String, PageError>
         text.push_str(&format!("#[onbeat: {{\"{kind}\":{value}}}]\n"));
         text.push_str(lines);
     };
+
     for (name, lines) in files {
         let whole = lines.rfind('\n').map_or("", |last| &lines[..=last]);
         note("file", &serde_json::Value::from(*name), whole);
     }
+
     note("summary", &summary, "");
     Ok(text)
 }

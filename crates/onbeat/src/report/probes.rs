@@ -42,6 +42,7 @@ impl BySecond {
         if rows.is_empty() {
             return None;
         }
+
         let (min_mean_ns, min_sd_ns) = spread(&rows, |row| row.min_ns as f64);
         let (mean_mean_ns, mean_sd_ns) = spread(&rows, Second::mean_ns);
         let (max_mean_ns, max_sd_ns) = spread(&rows, |row| row.max_ns as f64);
@@ -77,6 +78,7 @@ pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
         entries: vec![what.into(), count(n).into(), us(mean).into(), us(sd).into()],
         begins_group: false,
     };
+
     let overruns = count(of.overruns);
     Some(Table {
         title: format!("release latency second by second, {}; {overruns} overruns", letters.microseconds()),
@@ -101,11 +103,13 @@ fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Opt
     if !timing.wait.starts_with("relative") {
         return None;
     }
+
     let us = |ns: f64| {
         let hundredths = (ns / 10.0).round() as i64;
         let sign = if hundredths < 0 { "-" } else { "" };
         format!("{sign}{}.{:02} us", count(hundredths.unsigned_abs() / 100), hundredths.unsigned_abs() % 100)
     };
+
     let (words, average) = [Series::WriteInterval, Series::ObservedPeriod]
         .iter()
         .find_map(|one| Some((one.words(), series.get(one)?.mean_ns)))?;
@@ -132,6 +136,7 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
             told(response.mean_ns)
         ));
     }
+
     let of_edges = [Series::ReadWrite, Series::ReadLatency, Series::ResponseTime].map(|one| series.get(&one));
     if let [Some(whole), Some(read), Some(write)] = of_edges {
         sentences.push(format!(
@@ -144,6 +149,7 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
             told(read.mean_ns)
         ));
     }
+
     let skipped = run.account().skipped;
     if series.contains_key(&Series::ReadWrite) && skipped > 0 {
         let answered = run.account().cycles;
@@ -154,6 +160,7 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
             percent(skipped as f64 / (skipped + answered) as f64)
         ));
     }
+
     if let (Some(chain), true) = (series.get(&Series::Chain), timing.period_ns > 0) {
         let cycles = |ns: f64| format!("{:.2}", ns / timing.period_ns as f64);
         sentences.push(format!(
@@ -165,6 +172,7 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
             cycles(chain.sd_ns)
         ));
     }
+
     sentences
 }
 
@@ -183,6 +191,7 @@ mod tests {
             max_ns: vec![900, 1_100],
             overruns: vec![0, 4],
         };
+
         let second = Seconds {
             first: 2,
             count: vec![20],
@@ -192,6 +201,7 @@ mod tests {
             overruns: vec![1],
             block: 0,
         };
+
         let of = BySecond::of(&[first, second]).expect("three seconds");
         assert_eq!((of.seconds, of.samples, of.overruns), (3, 40, 5));
         assert!((of.min_mean_ns - 200.0).abs() < 1e-9 && (of.min_sd_ns - (20_000.0_f64 / 3.0).sqrt()).abs() < 1e-9);

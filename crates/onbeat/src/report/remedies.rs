@@ -92,6 +92,7 @@ fn representative(kind: CauseKind, all: &CauseCount, cells: &[&CellSummary]) -> 
         let mut culprits = kept.filter_map(main).filter(|cause| cause.kind == kind).filter_map(|cause| cause.culprit);
         culprits.find(|culprit| culprit.words() == who)
     });
+
     Cause { kind, ns: all.lateness_ns / all.spikes.max(1), evidence: String::new(), culprit }
 }
 
@@ -109,5 +110,6 @@ pub(super) fn of_cell(cell: &CellSummary) -> Vec<Remedy> {
             texts: advice.iter().map(|advice| advice.text().to_owned()).collect(),
         }
     };
+
     kinds.into_iter().map(of_kind).collect()
 }

@@ -64,6 +64,7 @@ pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
         total if total > SHOWN as u64 => format!("the worst {SHOWN} of {} spikes", count(total)),
         _ => "spikes".to_owned(),
     };
+
     (!all.is_empty()).then(|| table(title, &all[..all.len().min(SHOWN)], letters))
 }
 
@@ -77,9 +78,11 @@ pub fn table(title: impl Into<String>, spikes: &[Listed<'_>], letters: Letters) 
     let mut columns = vec![Column::figures("spike"), Column::figures("at, s"), Column::figures("wake-up")];
     columns.extend(with_work.then(|| Column::figures("execution")));
     columns.extend([Column::words("events"), Column::words("cause")]);
+
     if in_cells {
         columns.insert(0, Column::words("cell"));
     }
+
     let row = |listed: &Listed<'_>| {
         let spike = listed.spike;
         let mut entries: Vec<Entry> =
@@ -90,8 +93,10 @@ pub fn table(title: impl Into<String>, spikes: &[Listed<'_>], letters: Letters) 
         entries.extend(with_work.then(|| time_ns(spike.execution_time_ns, letters).into()));
         entries.push(if spike.window == Some(WindowFate::Kept) { "kept" } else { "-" }.into());
         entries.push(cause(spike).into());
+
         Row { entries, ..Row::default() }
     };
+
     Table { title: title.into(), columns, rows: spikes.iter().map(row).collect(), legend: Vec::new() }
 }
 

@@ -146,6 +146,7 @@ impl Statistics {
         } else {
             *moments
         };
+
         let sd_ns = whole.sd_ns();
         Some(Self {
             count,
@@ -182,6 +183,7 @@ impl Low {
             let (mean_ns, sd_ns) = (whole.mean_ns, whole.sd_ns());
             return Self { q: share.percent(), count, max_ns: whole.max_ns, mean_ns, sd_ns, supported };
         }
+
         let spread = Spread::of_lowest(buckets, count);
         let sd_ns = (spread.m2 / spread.n).sqrt();
         let max_ns = value_at_rank(buckets, count, whole);
@@ -201,11 +203,13 @@ fn value_at_rank(buckets: &[Bucket], rank: u64, whole: &Moments) -> u64 {
     if rank >= whole.n {
         return whole.max_ns;
     }
+
     let mut below = 0;
     let reached = buckets.iter().find(|bucket| {
         below += bucket.count;
         below >= rank
     });
+
     reached.map_or(whole.max_ns, |bucket| bucket.high_ns().min(whole.max_ns))
 }
 
@@ -230,6 +234,7 @@ impl Spread {
             all.add(taken as f64, bucket.middle_ns());
             left -= taken;
         }
+
         all
     }
 

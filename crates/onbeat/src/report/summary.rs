@@ -87,6 +87,7 @@ impl Summary {
                 cells.push(cell_summary(cell, bench, files, limit));
             }
         }
+
         let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
         let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
         let verdict = best::overall(&cells, files, &asked.tunings, &asked.loads, limit);
@@ -160,12 +161,14 @@ impl Summary {
         for cell in self.cells.iter_mut().filter(|cell| cell.file.is_some()) {
             cell.alarms = Some(events::judge(cell.events.as_deref(), most));
         }
+
         let worst = self.most_alarming();
         let outcome = worst.map_or(Outcome::Inconclusive, |(_, alarms)| alarms.outcome);
         let sentence = worst.map_or("no cell was run".to_owned(), |(cell, alarms)| match self.cells.len() {
             1 => alarms.sentence.clone(),
             _ => format!("{} under {}: {}", cell.tuning, cell.load, alarms.sentence),
         });
+
         let Overall { outcome: of_limit, sentence: of_samples, .. } = &mut self.verdict;
         *of_samples = format!("{}: {sentence}. {of_samples}", outcome.words());
         *of_limit = Some(of_limit.map_or(outcome, |of_limit| of_limit.max(outcome)));
@@ -205,6 +208,7 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     sentences.extend(summary.causes.iter().cloned());
     sentences.extend(super::spikes::windows_in_words(summary));
     sentences.extend(cautions(summary));
+
     sentences
 }
 
@@ -221,11 +225,13 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
             .map(|cell| format!("{} under {}", cell.tuning, cell.load))
             .collect()
     };
+
     let mut told = |names: Vec<String>, what: &str| {
         if !names.is_empty() {
             sentences.push(format!("{what}: {}", super::units::listed(&names)));
         }
     };
+
     told(cell_names(|cell| cell.goes_on), "The run goes on, judged by what is there so far");
     told(
         cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on),
@@ -253,6 +259,7 @@ fn refusals(cells: &[CellSummary]) -> Vec<String> {
             None => refusals.push((why_not, vec![cell.tuning.clone()])),
         }
     }
+
     refusals.into_iter().map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", "))).collect()
 }
 
@@ -272,6 +279,7 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
             shield: Vec::new(),
             sweep: None,
         };
+
         for Cell { tuning, load } in files.iter().map(cell_of) {
             if !found.tunings.contains(&tuning) {
                 found.tunings.push(tuning);
@@ -280,6 +288,7 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
                 found.loads.push(load);
             }
         }
+
         found
     })
 }
@@ -292,11 +301,13 @@ fn cell_summary(cell: Cell, bench: &RunFile, files: &[RunFile], limit: Option<Li
         (None, Some(refused)) => CellSummary::not_permitted(cell, refused.why_not.clone()),
         (None, None) => CellSummary::missing(cell),
     };
+
     if file.is_some() {
         summary.notes.extend(cell::load_notes(&bench.loads, &summary.load));
         let shielded = summary.tuning.contains('C');
         summary.notes.extend(bench.bench.iter().filter(|_| shielded).flat_map(|bench| bench.shield.clone()));
     }
+
     summary
 }
 

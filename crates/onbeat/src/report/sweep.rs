@@ -77,6 +77,7 @@ pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
             is_allowed: figures.jitter_ns <= asked.allowed_jitter_ns,
         })
     };
+
     let steps: Vec<SweepStep> = once_each(&bench.steps).into_iter().filter_map(step).collect();
     let sentence = sentence(asked.series, asked.allowed_jitter_ns, &steps)?;
     Some(Sweep { series: asked.series, allowed_jitter_ns: asked.allowed_jitter_ns, steps, sentence })
@@ -96,8 +97,10 @@ fn once_each(notes: &[StepNote]) -> Vec<StepNote> {
             }
             (earlier, later) => later.or(earlier),
         };
+
         step.seconds += note.seconds;
     }
+
     steps
 }
 
@@ -120,9 +123,11 @@ fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<Stri
         steps.len()
     );
     let missed: Vec<String> = steps.iter().filter(|step| !step.is_reached).map(in_words).collect();
+
     if !missed.is_empty() {
         text += &format!("; the load was not within {WITHIN_POINTS} points of what was asked at {}", listed(&missed));
     }
+
     Some(text)
 }
 
@@ -140,6 +145,7 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
         v if v < 99.95 => format!("{v:.1}"),
         v => format!("{v:.0}"),
     };
+
     let row = |step: &SweepStep| {
         let reached = step.reached_percent.map_or_else(|| "-".to_owned(), |reached| format!("{reached:.1}"));
         let reached =
@@ -155,14 +161,17 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
             us(step.jitter_ns as f64).into(),
             Entry::marked(verdict.0, verdict.1),
         ];
+
         Row { entries, begins_group: false }
     };
+
     let heads = ["load %", "reached", "samples", "min", "avg", "max", "jitter", "allowed"];
     let allowed = time_ns(sweep.allowed_jitter_ns, letters);
     let mut legend = vec![format!("jitter is max - min; {allowed} are allowed")];
     if sweep.steps.iter().any(|step| !step.is_reached) {
         legend.push(format!("! the CPUs were not within {WITHIN_POINTS} points as busy as asked"));
     }
+
     Table {
         title: format!("{} over rising CPU load, {}", sweep.series.words(), letters.microseconds()),
         columns: heads.map(Column::figures).into(),
@@ -199,6 +208,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+
         assert_eq!(sentence(Series::WriteInterval, 100_000, &[]), None);
     }
 
@@ -210,6 +220,7 @@ mod tests {
             reached_percent,
             seconds,
         };
+
         let steps = once_each(&[
             note("idle", None, 0.0),
             note("idle", Some(2.0), 9.0),
@@ -220,6 +231,7 @@ mod tests {
         ]);
         let reached: Vec<(&str, Option<f64>)> =
             steps.iter().map(|step| (step.load.as_str(), step.reached_percent)).collect();
+
         assert_eq!(reached, [("idle", Some(2.0)), ("cpu=50%", Some(49.0)), ("cpu", None)]);
         let old = [note("idle", Some(7.0), 0.0), note("idle", Some(9.0), 0.0)];
         assert_eq!(once_each(&old)[0].reached_percent, Some(9.0), "files that do not tell: the later one");

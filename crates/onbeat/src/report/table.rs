@@ -110,9 +110,11 @@ impl Table {
             text.push('\n');
             self.lay_out(&columns, width, &mut text);
         }
+
         for line in &self.legend {
             text.push_str(&wrapped(line, width, "  "));
         }
+
         text
     }
 
@@ -125,12 +127,15 @@ impl Table {
         text.push_str(&line(self.columns.iter().map(|column| escaped(&column.header)).collect()));
         let rule = |column: &Column| if column.align == Align::Left { "---" } else { "---:" }.to_owned();
         text.push_str(&line(self.columns.iter().map(rule).collect()));
+
         for row in &self.rows {
             text.push_str(&line(row.entries.iter().map(|entry| escaped(&entry.text)).collect()));
         }
+
         for legend in &self.legend {
             text.push_str(&format!("\n{legend}\n"));
         }
+
         text
     }
 
@@ -159,6 +164,7 @@ impl Table {
         if is_all_words || total(&widths, &all, 1) <= width {
             return vec![all];
         }
+
         let mut parts: Vec<Vec<usize>> = vec![all[..labels].to_vec()];
         for &column in &all[labels..] {
             let last = parts.len() - 1;
@@ -170,6 +176,7 @@ impl Table {
                 parts.push([&all[..labels], &[column]].concat());
             }
         }
+
         parts
     }
 
@@ -183,12 +190,14 @@ impl Table {
                 _ => break,
             }
         }
+
         let heads: Vec<String> = self.columns.iter().map(|column| column.header.clone()).collect();
         let line = |texts: &[String], text: &mut String| {
             let cells: Vec<(Align, usize, Vec<String>)> =
                 columns.iter().map(|&i| (self.columns[i].align, widths[i], words_in(&texts[i], widths[i]))).collect();
             push_row(&cells, gap, text);
         };
+
         line(&heads, text);
         for (i, row) in self.rows.iter().enumerate() {
             if row.begins_group && i > 0 {
@@ -208,6 +217,7 @@ fn push_row(cells: &[(Align, usize, Vec<String>)], gap: usize, text: &mut String
             if j > 0 {
                 line.push_str(&" ".repeat(gap));
             }
+
             let cell = lines.get(i).map_or("", String::as_str);
             let blank = " ".repeat(width.saturating_sub(length(cell)));
             match align {
@@ -215,6 +225,7 @@ fn push_row(cells: &[(Align, usize, Vec<String>)], gap: usize, text: &mut String
                 Align::Right => line.extend([blank.as_str(), cell]),
             }
         }
+
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -233,6 +244,7 @@ fn words_in(text: &str, width: usize) -> Vec<String> {
     if length(text) <= width {
         return vec![text.to_owned()];
     }
+
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let last = lines.len() - 1;
@@ -245,6 +257,7 @@ fn words_in(text: &str, width: usize) -> Vec<String> {
             lines.push(word.to_owned());
         }
     }
+
     lines
 }
 

@@ -81,10 +81,12 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
         rows: rows_by_tuning(summary, &cells, (series, unit)),
         legend: Vec::new(),
     };
+
     table.columns.extend(HEADS.map(Column::figures));
     if !table.fits(TERMINAL) {
         table.rows = rows_by_tuning(summary, &cells, (series, Unit { is_grouped: false, ..unit }));
     }
+
     explain(&mut table, &cells);
     table
 }
@@ -97,6 +99,7 @@ fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, Unit))
         entries.extend(figures(cell, of));
         Row { entries, begins_group: false }
     };
+
     cells.iter().map(row).collect()
 }
 
@@ -107,6 +110,7 @@ fn figures(cell: &CellSummary, (series, unit): (Series, Unit)) -> Vec<Entry> {
         Some(Percentile { value_ns, supported, .. }) => estimate(unit.rounded(value_ns as f64), supported),
         None => Entry::from(NO_FIGURE),
     };
+
     let mut entries = vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), plain(of.sd_ns)];
     entries.extend([Share::P50, Share::P99, Share::P99_9, Share::P99_99].map(percentile));
     let counted = |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), |n| unit.whole(n)));
@@ -128,6 +132,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
         entries.extend(cells.iter().map(of));
         Row { entries, begins_group: matches!(statistic, "min" | "max") || label == "jitter" }
     };
+
     let mut rows = vec![row("", "min", &|of| Some(unit.fitted(of.min_ns as f64, 6).into()))];
     for share in Share::LOW {
         let label = format!("{}%", share.percent());
@@ -137,10 +142,12 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
                 Some(estimate(unit.fitted(figure(&low), 6), low.supported))
             }
         };
+
         rows.push(row(&label, "max", &low(|low| low.max_ns as f64)));
         rows.push(row("", "avg", &low(|low| low.mean_ns)));
         rows.push(row("", "SD", &low(|low| low.sd_ns)));
     }
+
     rows.push(row("jitter", "", &|of| Some(unit.fitted(of.jitter_ns as f64, 6).into())));
     let tail = |of: &Statistics| of.tail_ratio.map(|times| Entry::from(format!("{times:.1}")));
     rows.push(row("tail", "", &tail));
@@ -150,6 +157,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     let mut table = Table { title, columns, rows, legend: Vec::new() };
     explain(&mut table, &cells);
     table.legend.push("jitter is max - min, tail is (max - avg) / SD, both over all samples".to_owned());
+
     table
 }
 
@@ -169,16 +177,19 @@ pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
                     Outcome::Inconclusive => Mark::Open,
                     Outcome::Fail => Mark::Bad,
                 };
+
                 let text = format!("{} {}/{}", verdict.outcome.words(), count(verdict.over), count(verdict.releases));
                 Entry::marked(text, mark)
             },
         )
     };
+
     let row = |tuning: &String| {
         let mut entries = vec![Entry::from(tuning.as_str())];
         entries.extend(summary.loads.iter().map(|load| entry(tuning, load)));
         Row { entries, begins_group: false }
     };
+
     let words = limit_in_words(limit);
     let words = if letters == Letters::Unicode { words.replace(" us", " µs") } else { words };
     Some(Table {
@@ -200,6 +211,7 @@ pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
             factors.push(&effect.factor);
         }
     }
+
     let mut columns = vec![Column::words("")];
     columns.extend(summary.loads.iter().map(Column::figures));
     let entry = |factor: &str, load: &String| {
@@ -211,14 +223,17 @@ pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
             effect if effect.low > 1.0 => Mark::Bad,
             _ => Mark::Plain,
         };
+
         let [middle, low, high] = [effect.ratio, effect.low, effect.high].map(ratio);
         Entry::marked(format!("{times} {middle} ({low} to {high})"), mark)
     };
+
     let row = |factor: &&str| {
         let mut entries = vec![Entry::from(*factor)];
         entries.extend(summary.loads.iter().map(|load| entry(factor, load)));
         Row { entries, begins_group: false }
     };
+
     Some(Table {
         title: format!("what each factor does to {metric}, with 95 % intervals"),
         columns,
@@ -234,12 +249,14 @@ pub fn ladder(grants: &[Grant]) -> Table {
         let granted = if grant.granted { Entry::marked("yes", Mark::Good) } else { Entry::marked("no", Mark::Bad) };
         Row { entries: vec![grant.what.as_str().into(), grant.wanted.as_str().into(), granted], begins_group: false }
     };
+
     let mut legend = Vec::new();
     for grant in grants.iter().filter(|grant| !grant.granted) {
         legend.push(format!("{}: {}", grant.what, grant.why_not.as_deref().unwrap_or("no reason given")));
         legend.extend(grant.costs.iter().map(|costs| format!("  without it: {costs}")));
         legend.extend(grant.remedy.iter().map(|remedy| format!("  to get it: {remedy}")));
     }
+
     Table {
         title: "asked of the system".to_owned(),
         columns: vec![Column::words("what"), Column::words("wanted"), Column::words("granted")],
@@ -298,12 +315,14 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
             table.rows.iter().any(|row| row.entries.get(1).is_some_and(|entry| entry.text.starts_with("~m")));
         table.legend.push(if whole_rows { UNSUPPORTED } else { UNSUPPORTED_FIGURE }.to_owned());
     }
+
     if cells.iter().any(|cell| cell.goes_on) {
         table.legend.push(GOES_ON.to_owned());
     }
     if cells.iter().any(|cell| cell.permitted && !cell.complete && !cell.goes_on) {
         table.legend.push(CUT_OFF.to_owned());
     }
+
     let mut blind: Vec<&str> = cells.iter().filter_map(|cell| Some(cell.import.as_ref()?.format.as_str())).collect();
     blind.dedup();
     if !blind.is_empty() {

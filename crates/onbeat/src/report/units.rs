@@ -33,6 +33,7 @@ pub fn time(ns: f64, letters: Letters) -> String {
             chosen = unit;
         }
     }
+
     let value = ns / chosen.0;
     let text = if chosen.0 == 1.0 { format!("{value:.0}") } else { three_digits(value) };
     format!("{text} {}", chosen.1)
@@ -51,6 +52,7 @@ pub fn spoken(seconds: f64) -> String {
     if seconds < 59.95 {
         return if seconds >= 1.0 { format!("{seconds:.1} s") } else { time(seconds * 1e9, Letters::Ascii) };
     }
+
     let whole = seconds.round() as u64;
     let parts = [(whole / 3600, "h"), (whole % 3600 / 60, "min"), (whole % 60, "s")];
     let told: Vec<String> =
@@ -105,6 +107,7 @@ pub fn grouped(n: u64, between: char) -> String {
         }
         text.push(digit);
     }
+
     text
 }
 

@@ -149,12 +149,14 @@ impl Tally {
         if run.import.is_some() {
             return Self::of_cells(&run.distribution(limit.on), limit.limit_ns);
         }
+
         let (mut over, mut releases) = count_over(run, limit.on, limit.limit_ns);
         if is_over_when_skipped(limit.on) {
             let skipped = run.distribution(Series::SkippedLatency).count();
             over += skipped;
             releases += skipped;
         }
+
         let lost = run.intervals.iter().map(|interval| interval.lost).sum();
         Self { over, unsure: 0, releases, lost }
     }
@@ -198,6 +200,7 @@ impl Tally {
             0 => String::new(),
             lost => format!("; {} samples were lost and count against it", count(lost)),
         };
+
         let judged = match outcome {
             _ if self.releases == 0 => "not enough samples: there is none".to_owned(),
             Outcome::Pass if allowed == 0.0 => {
@@ -214,10 +217,12 @@ impl Tally {
             Outcome::Inconclusive if allowed == 0.0 => format!("{found}, as far as samples were kept"),
             Outcome::Inconclusive => format!("not enough samples: {found}, {}", self.needs(limit.at, allowed)),
         };
+
         let unsure = match self.unsure {
             0 => String::new(),
             unsure => format!("; {} more may be, the source counted too coarsely to tell", count(unsure)),
         };
+
         judged + &lost + &unsure
     }
 
@@ -228,12 +233,14 @@ impl Tally {
             Series::ExecutionTime | Series::SleepLatency => ("cycle", "cycles"),
             _ => ("release", "releases"),
         };
+
         let noun = if self.releases == 1 { one } else { many };
         let (over, is) = match self.over {
             0 => ("none".to_owned(), "is"),
             1 => ("1".to_owned(), "is"),
             over => (count(over), "are"),
         };
+
         format!("{over} of {} {noun} {is} over {}", count(self.releases), time_ns(limit.limit_ns, Letters::Ascii))
     }
 
@@ -258,6 +265,7 @@ fn count_over(run: &RunFile, series: Series, limit_ns: u64) -> (u64, u64) {
         false if is_exact => 0,
         false => by_buckets,
     };
+
     (over, distribution.count())
 }
 
@@ -278,16 +286,19 @@ pub fn stalls_in_words(stalls: &BTreeMap<Stall, u64>) -> Option<String> {
     if total == 0 {
         return None;
     }
+
     let kinds: Vec<String> = match stalls.len() {
         1 => stalls.keys().map(|&stall| stall_in_words(stall).to_owned()).collect(),
         _ => stalls.iter().map(|(&stall, n)| format!("{} {}", count(*n), stall_in_words(stall))).collect(),
     };
+
     let spikes = if total == 1 { "spike comes" } else { "spikes come" };
     let whose = match (stalls.contains_key(&Stall::Stopped), stalls.len()) {
         (true, 1) => "somebody's doing",
         (true, _) => "rules of the scheduler or somebody's doing",
         (false, _) => "a rule of the scheduler",
     };
+
     Some(format!("{} {spikes} {}: {whose}, not latency of the machine", count(total), super::units::listed(&kinds)))
 }
 

@@ -75,11 +75,13 @@ pub fn lockdown(ports: Ports) -> Result<(), LockdownError> {
     ];
     let of_ports: &[libc::c_long] = if ports == Ports::Open { &OF_PORTS } else { &[] };
     let allowed = [&ALLOWED, of_ports].concat();
+
     for (place, &number) in allowed.iter().enumerate() {
         // Over the rest of the list and the kill, to the last instruction.
         let to_allow = u8::try_from(allowed.len() - place).unwrap_or(u8::MAX);
         program.push(instruction(JUMP_IF_EQUAL, to_allow, 0, u32::try_from(number).unwrap_or(u32::MAX)));
     }
+
     program.push(instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS));
     program.push(instruction(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
     install(&mut program)
@@ -101,5 +103,6 @@ fn install(program: &mut [libc::sock_filter]) -> Result<(), LockdownError> {
             -1
         }
     };
+
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error().into()) }
 }

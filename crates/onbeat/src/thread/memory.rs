@@ -25,8 +25,10 @@ pub(super) fn lock() -> Grant {
             costs: "a page fault in a cycle takes 1 to 100 us, and milliseconds when the page is on disk",
             remedy: format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {}", super::this_program()),
         };
+
         return Grant::refused("locked memory", wanted, refusal);
     }
+
     keep_freed_memory();
     touch_heap();
     Grant::given("locked memory", wanted)

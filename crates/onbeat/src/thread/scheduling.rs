@@ -33,6 +33,7 @@ fn fifo_refusal(priority: u32, why: &io::Error) -> Refusal {
                 .to_owned(),
         };
     }
+
     Refusal {
         why_not: format!("{why}; the priority limit of this user (RLIMIT_RTPRIO) is {limit}, wanted is {priority}"),
         costs,
@@ -78,6 +79,7 @@ impl AheadOfLoad {
         if is_real_time_already() {
             return (Self { before: None }, Grant::given(what, "as onbeat was started"));
         }
+
         let cpus = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         let others = cpus.count() - u32::from(wanted.cpu.is_some_and(|cpu| cpus.is_set(cpu as usize)));
         let is_real_time = wanted.fifo.is_some_and(|priority| priority > EXPLAINING);
@@ -87,11 +89,13 @@ impl AheadOfLoad {
             (0, _) if is_real_time => (libc::SCHED_OTHER, 0, format!("nice {EXPLAINING_NICE}")),
             _ => return (Self { before: None }, Grant::refused(what, "ahead of the load", shared_with_loop())),
         };
+
         let nice = getpriority_process(None).unwrap_or(0);
         let done = set_policy(policy | RESET_ON_FORK, priority).and_then(|()| match policy {
             libc::SCHED_OTHER => setpriority_process(None, EXPLAINING_NICE).map_err(Into::into),
             _ => Ok(()),
         });
+
         match done {
             Ok(()) => (Self { before: Some(nice) }, Grant::given(what, name)),
             Err(why) => (Self { before: None }, Grant::refused(what, name, not_ahead(why.to_string()))),
@@ -135,6 +139,7 @@ fn set_policy(policy: libc::c_int, priority: u32) -> io::Result<()> {
     // The raw call, because musl's wrapper always answers ENOSYS.
     // SAFETY: thread 0 is the caller; `parameter` is a valid sched_param.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameter) };
+
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -167,6 +172,7 @@ pub(crate) fn run_by_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()>
         deadline_ns: period_ns,
         period_ns,
     };
+
     // SAFETY: thread 0 is the caller; the attributes are as long as they say and live across the call.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -233,11 +239,13 @@ mod tests {
             println!("skipped: {}", grant.why_not.unwrap_or_default());
             return;
         }
+
         let is_ordinary = || (policy(), getpriority_process(None).unwrap());
         assert_ne!(is_ordinary(), (i64::from(libc::SCHED_OTHER), 0));
         let child = std::thread::scope(|threads| threads.spawn(is_ordinary).join().unwrap());
         assert_eq!(child, (i64::from(libc::SCHED_OTHER), 0));
         drop(ahead);
+
         assert_eq!(policy() & !i64::from(RESET_ON_FORK), i64::from(libc::SCHED_OTHER));
     }
 

@@ -61,6 +61,7 @@ impl World {
             prio: PRIO,
             ..SpikeFacts::default()
         };
+
         let mut world = Self { window, facts, counters: Counters::default() };
         world.timer_set(100, 1000);
         world.switch(101, looper(), 1, running);
@@ -179,6 +180,7 @@ impl World {
                 }
             }
         }
+
         window
     }
 

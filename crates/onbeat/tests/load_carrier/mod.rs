@@ -57,6 +57,7 @@ fn the_process_that_carries_a_load() {
     // The test runner has begun a line.
     writeln!(output).unwrap();
     let outcome = serve(&load, options, input, &mut output);
+
     assert!(outcome.is_ok(), "{outcome:?}");
 }
 
@@ -70,6 +71,7 @@ fn the_process_that_starts_a_carrier() {
     std::fs::write(directory.join("writing"), format!("{sid} {start_ticks}")).unwrap();
     std::fs::rename(directory.join("writing"), directory.join("identity")).unwrap();
     std::thread::sleep(Duration::from_secs(60));
+
     assert!(running.identity().is_some());
 }
 
@@ -80,6 +82,7 @@ pub(crate) fn run_for(load: &str, directory: &Path, time: Duration) -> (Report, 
     let mut events = running.events();
     let (report, later) = running.stop().unwrap();
     events.extend(later);
+
     assert_eq!(report.survivors, 0);
     assert!(matches!(events.first().unwrap().what, Happening::Started { .. } | Happening::PartSubstituted { .. }));
     assert!(matches!(events.last().unwrap().what, Happening::Stopped { .. }));

@@ -128,6 +128,7 @@ impl Day {
             interval_ns: interval_ns_for(self.seconds * SECOND),
             spike_limit: SpikeLimit::TenTimesMedian,
         };
+
         let origin = Instant::from_ns(SECOND);
         let mut recorder = Recorder::new(RunWriter::create(&path, &self.header()).unwrap(), origin, recording);
         recorder.begin_block(0, origin, "idle", 0).unwrap();
@@ -145,11 +146,13 @@ impl Day {
                 skipped,
                 ..Sample::default()
             };
+
             recorder.sample(&sample, None).unwrap();
             cycles += 1;
             skipped = self.skips.filter(|(_, every)| cycles % every == 0).map_or(0, |(releases, _)| releases);
             index += 1 + skipped;
         }
+
         let last_end = origin.plus_ns(slots * self.period_ns);
         let outcome =
             Outcome { end: End::Complete, slots, cycles, skipped: slots - cycles, skipped_at_end: 0, last_end };
@@ -158,6 +161,7 @@ impl Day {
         if let Ok(keep) = std::env::var("KEEP_DAY") {
             std::fs::copy(&path, keep).unwrap();
         }
+
         RunFile::read(&path).unwrap()
     }
 }
@@ -172,11 +176,13 @@ pub fn shuffled(run: &mut RunFile, seed: u64) {
         let columns = columns.map(|(text, digits)| parts(text, digits));
         (0..columns[0].len()).map(|i| std::array::from_fn(|c| columns[c][i].clone())).collect()
     };
+
     let mut steps: Vec<[String; 5]> = run.trends.iter().flat_map(fields).collect();
     let mut draws = Draws(seed + 1000);
     for i in (1..steps.len()).rev() {
         steps.swap(i, (draws.next() % (i as u64 + 1)) as usize);
     }
+
     let mut steps = steps.into_iter();
     for trend in &mut run.trends {
         let n = trend.max.len() / 2;

@@ -71,12 +71,14 @@ pub fn run_text(cell: &Cell, blocks: &[Vec<Cycle>]) -> String {
         interval_ns: 1_000 * MS,
         spike_limit: SpikeLimit::Above(500 * US),
     };
+
     let mut recorder = Recorder::new(writer, Instant::from_ns(0), recording);
     let mut first_release = Instant::from_ns(0);
     for (index, cycles) in (0..).zip(blocks) {
         let outcome = record_block(&mut recorder, index, first_release, &cell.load, cycles);
         first_release = outcome.last_end.plus_ns(10 * MS);
     }
+
     let slots: u64 = blocks.iter().flatten().map(|cycle| 1 + cycle.skipped).sum();
     let closing =
         Account { cpu_ns: slots * PERIOD_NS / 50, page_faults: 3, involuntary_switches: 2, ..Account::default() };
@@ -100,10 +102,12 @@ fn record_block(recorder: &mut Recorder, index: u32, first: Instant, load: &str,
             flags: Flags::default().with_if(Flags::DEADLINE_MISS, cycle.late_ns + WORK_NS > PERIOD_NS),
             ..Sample::default()
         };
+
         recorder.sample(&sample, cycle.stall).unwrap();
         last_end = sample.start().plus_ns(WORK_NS);
         slot += 1;
     }
+
     let skipped: u64 = cycles.iter().map(|cycle| cycle.skipped).sum();
     let outcome =
         Outcome { end: End::Complete, slots: slot, cycles: cycles.len() as u64, skipped, skipped_at_end: 0, last_end };
@@ -143,6 +147,7 @@ pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) ->
         shield: Vec::new(),
         sweep: None,
     };
+
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bench.onbeat.hlog");
     let mut writer = RunWriter::create(&path, &header(None)).unwrap();
@@ -165,6 +170,7 @@ pub fn run_in_memory(tuning: &str, load: &str, blocks: &[Vec<u64>]) -> RunFile {
         for series in [Series::ReleaseLatency, Series::WakeupLatency] {
             run.entries.push(Entry { series, t, length: 1.0, block: Some(index), counts: counts.clone() });
         }
+
         let mut moments = Moments::default();
         latencies.iter().for_each(|&ns| moments.add(ns));
         run.intervals.push(onbeat::record::Interval {
@@ -176,5 +182,6 @@ pub fn run_in_memory(tuning: &str, load: &str, blocks: &[Vec<u64>]) -> RunFile {
             ..Default::default()
         });
     }
+
     run
 }

@@ -37,6 +37,7 @@ impl Begun {
         let pasts = runs.collect::<Result<Vec<_>, _>>()?;
         let begun = Self { bench, tuning, pasts };
         let is_whole = begun.left(plan).iter().all(|left| *left == 0) && begun.bench.ended.is_some();
+
         Ok((!is_whole).then_some(begun))
     }
 
@@ -114,6 +115,7 @@ impl Zero {
             let at = Instant::from_ns(now.as_ns() - since_ns);
             return Self { at, unix_s: bench.header.started_unix_s, began: now, from_s: 0.0 };
         }
+
         Self { at: now, unix_s, began: now, from_s: bench.last_t }
     }
 

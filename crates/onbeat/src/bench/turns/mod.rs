@@ -152,6 +152,7 @@ impl<'c> Conductor<'c> {
                     seat.is_noted = past.is_some();
                     seat.past = past;
                 }
+
                 let t = bench.last_t;
                 let after = bench.ended;
                 let mut file = RunWriter::go_on(bench)?;
@@ -159,6 +160,7 @@ impl<'c> Conductor<'c> {
                 (zero, file, Some(tuning), left)
             }
         };
+
         let wanted = &plan.setting.thread;
         let thread = LoopThread { tid: 0, cpu: wanted.cpu, fifo: wanted.fifo };
         let (explainer, mut evidence) =
@@ -196,6 +198,7 @@ impl<'c> Conductor<'c> {
                 run.close()?;
             }
         }
+
         Ok(())
     }
 
@@ -205,10 +208,12 @@ impl<'c> Conductor<'c> {
             Some(run) => run,
             None => self.open_run(at)?,
         };
+
         let parts = match self.ready.take() {
             Some(parts) => parts,
             None => (self.plan.probe.open)(&mut self.plan.setting.clone(), &self.plan.given).map_err(RunError::from)?,
         };
+
         self.begin_step(at)?;
         let load = self.seats[at].load;
         let mut beside = if load.is_idle() { None } else { Some(self.start_load(load)?) };
@@ -216,6 +221,7 @@ impl<'c> Conductor<'c> {
         if let Some(beside) = beside {
             self.stop_load(load, beside, run.recorder())?;
         }
+
         self.seats[at].run = Some(run);
         played
     }
@@ -243,16 +249,19 @@ impl<'c> Conductor<'c> {
             let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
             tell(Happening::Running { load, elapsed_s, recorder });
         };
+
         let interruptions = self.conditions.interruptions;
         let outcome = if is_fresh {
             run.probe(&block, parts, interruptions, &mut watch)?
         } else {
             run.probe_again(&block, (parts.body, parts.beside), interruptions, &mut watch)?
         };
+
         if self.plan.sweep.is_some() {
             let reached = Busy::read().ok().zip(before).and_then(|(after, before)| after.percent_since(before));
             self.note_step(at, reached, Monotonic.now().ns_since(looked_from) as f64 / 1e9)?;
         }
+
         Ok(outcome)
     }
 
@@ -270,6 +279,7 @@ impl<'c> Conductor<'c> {
             Some(past) => Run::resume(past, header, setting)?,
             None => Run::open(Destination { path, header, origin: self.zero.at }, setting)?,
         };
+
         let timing = self.plan.setting.timing(0);
         let tuning = Header { grants: run.grants().to_vec(), timing: Some(timing), ..of }.tuning();
         let path = path.display().to_string();
@@ -284,12 +294,14 @@ impl<'c> Conductor<'c> {
             }
             Some(_) => {}
         }
+
         if let Some(explainer) = &self.explainer {
             run.ask(Box::new(Shared(Rc::clone(explainer))));
         }
         if self.plan.probe.line_a_second {
             run.recorder().keep_seconds();
         }
+
         Ok(run)
     }
 
@@ -357,12 +369,15 @@ impl<'c> Conductor<'c> {
                 let opened = self.open_run(at);
                 closed = closed.and(opened.map(|run| self.seats[at].run = Some(run)));
             }
+
             let Some(mut run) = self.seats[at].run.take() else { continue };
             if !is_done {
                 run.is_ended_early();
             }
+
             closed = closed.and(run.close().map(drop).map_err(TurnsError::from));
         }
+
         let cost = self.explainer.as_ref().map_or_else(Cost::default, |explainer| explainer.borrow().cost());
         let is_done = (0..self.seats.len()).all(|at| self.shares.is_done(at));
         self.file.note(&Note::End(Account {
@@ -376,6 +391,7 @@ impl<'c> Conductor<'c> {
             ..Account::default()
         }))?;
         self.file.sync()?;
+
         closed
     }
 }
@@ -387,6 +403,7 @@ fn write_down(events: &[Event], recorder: &mut Recorder, tell: &mut dyn FnMut(Ha
         if event.matters() {
             tell(Happening::Said(note.detail.clone()));
         }
+
         // A file that cannot be written ends the run by itself.
         let _ = recorder.writer().note(&Note::Load(note));
     }

@@ -49,6 +49,7 @@ impl TurnsPlan {
         let named = all.iter().zip(&self.loads).map(|(name, load)| {
             if is_fit(name) { name.clone() } else { format!("{}-{}.onbeat.hlog", self.probe.name, load.file_name()) }
         });
+
         named.collect()
     }
 
@@ -84,6 +85,7 @@ impl TurnsPlan {
             let begin_and_end_s = if load.is_idle() { 0.0 } else { self.settling.as_secs_f64() + END_OF_LOAD_S };
             self.seconds(*left) + blocks * (begin_and_end_s + PER_BLOCK_S)
         };
+
         let has_end = left.iter().all(|left| *left < u64::MAX);
         has_end.then(|| self.loads.iter().zip(left).map(of).sum())
     }
@@ -157,6 +159,7 @@ mod tests {
         assert!((whole - (8.0 + 8.0 * 0.15 + 4.0 * 1.5)).abs() < 1e-9, "{whole}");
         assert_eq!(turns.estimate_s(&[0, 0]), Some(0.0));
         let endless = plan(&["idle", "cpu"], u64::MAX, Order::Interleaved);
+
         assert_eq!((endless.blocks(), endless.share_s(), endless.estimate_s(&[u64::MAX, 0])), (None, None, None));
         assert_eq!(plan(&["idle", "cpu"], 4_000, Order::Sequential).blocks(), Some(1));
     }

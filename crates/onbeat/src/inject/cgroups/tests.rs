@@ -83,6 +83,7 @@ impl HostFiles for Made {
         if !tree.directories.contains(directory) {
             return Err(missing());
         }
+
         match (file, text.parse::<i32>()) {
             ("tasks" | "cgroup.threads", Ok(tid)) => tree.threads.insert(tid, directory.to_owned()),
             ("cgroup.subtree_control", _) => {
@@ -90,6 +91,7 @@ impl HostFiles for Made {
             }
             _ => tree.files.insert(path.to_owned(), text.to_owned()),
         };
+
         Ok(())
     }
 
@@ -107,6 +109,7 @@ impl HostFiles for Made {
         if tree.threads.values().any(|place| place == path) {
             return Err(Errno::BUSY.into());
         }
+
         tree.directories.remove(path);
         tree.files.retain(|file, _| !file.starts_with(path));
         Ok(())
@@ -153,6 +156,7 @@ fn a_hierarchy_of_its_own_comes_before_the_unified_one() {
     assert_eq!((v1.directory.as_str(), v1.version), ("/cg/freezer/robots", CgroupVersion::V1));
     let controllers = [("/cg/robots/cgroup.controllers", "cpuset cpu io")];
     let v2 = home_of(&Made::of(V2, "/cg/robots", &controllers), "cpu", LOOP).unwrap();
+
     assert_eq!((v2.directory.as_str(), v2.version), ("/cg/robots", CgroupVersion::V2Threads));
     let why = home_of(&Made::of(V2, "/cg/robots", &[]), "cpu", LOOP).unwrap_err();
     assert!(why.contains("\"cpu\""), "{why}");
@@ -165,6 +169,7 @@ fn the_loops_thread_goes_in_and_comes_back_with_the_end() {
     ground.take_in(LOOP).unwrap();
     assert_eq!(host.place_of(LOOP), "/cg/freezer/robots/onbeat-inject");
     drop(ground);
+
     assert_eq!(host.place_of(LOOP), "/cg/freezer/robots");
     assert!(host.directories("/cg/freezer/robots/onbeat-inject").is_err());
 }
@@ -186,11 +191,13 @@ fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
     let Words { file, thaw, freeze, .. } = words(ground.home.version);
     ground.will_change(file, (thaw, freeze), &["FREEZING"]).unwrap();
     ground.take_in(LOOP).unwrap();
+
     assert!(ground.freeze(&words(CgroupVersion::V1), Instant::from_ns(u64::MAX)).is_some());
     // Killed: nothing is taken back, and its lock is gone with it.
     drop(ground.journal.take());
     host.0.borrow_mut().lives = false;
     let repaired = repair(journal.path(), &host).unwrap();
+
     assert!(repaired.iter().all(onbeat_tune::Repaired::is_settled), "{repaired:?}");
     assert_eq!(host.place_of(LOOP), "/cg/freezer/robots");
     assert!(host.directories("/cg/freezer/robots/onbeat-inject").is_err());
@@ -202,12 +209,14 @@ fn a_quota_of_the_unified_hierarchy_is_a_threaded_cgroups() {
     let (host, journal) = (Made::of(V2, "/cg/robots", &files), tempfile::tempdir().unwrap());
     let ground = ground(&host, journal.path(), "cpu");
     let file = |name: &str| host.file(&format!("/cg/robots/onbeat-inject/{name}"));
+
     assert_eq!(file("cgroup.type").as_deref(), Some("threaded"));
     assert_eq!(host.file("/cg/robots/cgroup.subtree_control").as_deref(), Some("cpu"));
     ground.take_in(LOOP).unwrap();
     ground.limit(Some(5_000), 25_000).unwrap();
     assert_eq!(file("cpu.max").as_deref(), Some("5000 25000"));
     ground.limit(None, 25_000).unwrap();
+
     assert_eq!(file("cpu.max").as_deref(), Some("max 25000"));
     host.write("/cg/robots/onbeat-inject/cpu.stat", "nr_throttled 3\nthrottled_usec 41\n").unwrap();
     assert_eq!(ground.throttled_ns(), 41_000);

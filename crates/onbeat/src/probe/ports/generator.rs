@@ -61,6 +61,7 @@ impl Generator {
                 (input, Output::open(stimulus)?.ok_or_else(none)?)
             }
         };
+
         let made = Made::default();
         let task = Box::new(Edging { marks, output, made: made.clone() });
         let (fifo, period_ns, phase) = (setting.thread.fifo, setting.period_ns, Some(setting.phase));
@@ -149,6 +150,7 @@ impl Maker {
             let _ = Wanted { fifo, cpu: None, lock_memory: false, dma_latency_us: None }.prepare_thread();
             self.task.make(&plan, &over);
         };
+
         let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
         let thread = thread.map_err(|source| ProbeError::Thread { what: name, source })?;
         Ok(Running { stop, thread: Some(thread), made: self.made })
@@ -280,6 +282,7 @@ impl Task for Issuing {
         if !self.inbox.is_open() {
             return Flow::Continue;
         }
+
         let at = Monotonic.now();
         let index = self.made.add();
         self.marks.set(index, at);
@@ -301,6 +304,7 @@ mod tests {
             let task = Box::new(Edging { marks, output: Output::on_bytes(write), made: Made::default() });
             Maker { task, fifo: None, period_ns: 2_000_000, phase, made: Made::default() }
         };
+
         let now = Instant::from_ns(123_456_789);
         let first = |phase| maker(phase).plan(now, tick).first_release;
         assert_eq!(first(Some(Phase::At(250_000))).as_ns() % 2_000_000, 250_000);

@@ -43,6 +43,7 @@ fn request(path: &Path, line: &str, place: &Place, flags: LineFlags) -> Result<F
     if !path.exists() {
         return Err(ProbeError::NoChip { chip: path.to_owned(), others: chips() });
     }
+
     let chip = File::options().read(true).write(true).open(path).map_err(refused)?;
     let offset = offset_of(&chip, path, line, &refused)?;
     let mut request = LineRequest {
@@ -52,6 +53,7 @@ fn request(path: &Path, line: &str, place: &Place, flags: LineFlags) -> Result<F
         config: LineConfig { flags, ..LineConfig::default() },
         ..LineRequest::default()
     };
+
     request.offsets.set(0, offset);
     get_line(&chip, request).map_err(|why| refused(system(why)))
 }

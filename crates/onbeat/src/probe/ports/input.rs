@@ -66,6 +66,7 @@ impl Input {
                 return Ok(Self { port, kind: Kind::Line, next: 0, is_stamped: false, held: line.into() });
             }
         };
+
         Ok(Self::of_bytes(held, marks))
     }
 
@@ -98,9 +99,11 @@ impl Input {
             let at = if let Arrival::Edge(edge) = arrival { Some(edge.at).filter(|_| self.is_line()) } else { None };
             return (arrival, at);
         }
+
         if !self.port.is_ready_within(LOOK_NS) {
             return (Arrival::Nothing, None);
         }
+
         let Some((byte, at)) = stamped::receive(self.held.as_fd()) else { return (Arrival::Nothing, None) };
         (self.numbered(byte).map_or(Arrival::Over, Arrival::Edge), at)
     }
@@ -170,12 +173,14 @@ fn file(path: &Path, place: &Place) -> Result<OwnedFd, ProbeError> {
         source: source.into(),
         hint: "; mkfifo makes a FIFO",
     };
+
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).map_err(open)?;
     let status = rustix::fs::fstat(&file).map_err(open)?;
     if FileType::from_raw_mode(status.st_mode) == FileType::RegularFile {
         let why = "a regular file has no edges; mkfifo makes a FIFO";
         return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
     }
+
     Ok(file)
 }
 
@@ -195,6 +200,7 @@ mod tests {
             write.write_all(&[index as u8]).expect("room");
             assert_eq!(input.next(), Arrival::Edge(Edge { index, at: Instant::from_ns(1_000 + index) }));
         }
+
         drop(write);
         assert_eq!(input.next(), Arrival::Over);
     }
@@ -207,6 +213,7 @@ mod tests {
         event[12..16].copy_from_slice(&17_u32.to_ne_bytes());
         event[16..20].copy_from_slice(&9_u32.to_ne_bytes());
         event[20..24].copy_from_slice(&4_u32.to_ne_bytes());
+
         assert_eq!(line_edge(&event), Some(Edge { index: 3, at: Instant::from_ns(123_456_789) }));
         assert_eq!(size_of::<gpiocdev_uapi::v2::LineEdgeEvent>(), LINE_EVENT);
         let words: Vec<u64> = event.chunks(8).map(|c| u64::from_ne_bytes(c.try_into().expect("eight"))).collect();

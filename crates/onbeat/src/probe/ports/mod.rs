@@ -181,6 +181,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Place>().map(|place| place.to_string()).as_deref(), Ok(text));
         }
+
         let short = "gpio:gpiochip1/LED".parse::<Place>().map(|place| place.to_string());
         assert_eq!(short.as_deref(), Ok("gpio:/dev/gpiochip1/LED"));
     }

@@ -58,6 +58,7 @@ impl Output {
                 return Ok(Some(Self::on(duty_cycle.into(), Form::Text(texts))));
             }
         };
+
         Ok(Some(Self::on_bytes(held)))
     }
 
@@ -78,6 +79,7 @@ impl Output {
             Form::Level => self.port.set_line(is_even),
             Form::Text(texts) => self.port.write(&texts[usize::from(is_even)]),
         };
+
         done.is_ok()
     }
 }

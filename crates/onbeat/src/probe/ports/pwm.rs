@@ -31,11 +31,13 @@ pub(super) fn open(chip: &Path, channel: u32, place: &Place) -> Result<Channel, 
     if !chip.exists() {
         return Err(ProbeError::NoPwm { chip: chip.to_owned(), others: chips() });
     }
+
     let made_ready = || -> io::Result<Channel> {
         let dir = chip.join(format!("pwm{channel}"));
         if !dir.exists() {
             fs::write(chip.join("export"), channel.to_string())?;
         }
+
         let period_ns = match fs::read_to_string(dir.join("period"))?.trim().parse() {
             Ok(0) => {
                 fs::write(dir.join("period"), PERIOD_NS.to_string())?;
@@ -44,6 +46,7 @@ pub(super) fn open(chip: &Path, channel: u32, place: &Place) -> Result<Channel, 
             Ok(period_ns) => period_ns,
             Err(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
         };
+
         // Rendered beforehand: a cycle only writes.
         let text = |ns: u64| format!("{ns}\n").into_bytes().into_boxed_slice();
         let texts = [text(period_ns / 4), text(period_ns / 4 * 3)];
@@ -52,6 +55,7 @@ pub(super) fn open(chip: &Path, channel: u32, place: &Place) -> Result<Channel, 
         let duty_cycle = OpenOptions::new().write(true).open(dir.join("duty_cycle"))?;
         Ok(Channel { duty_cycle, texts })
     };
+
     let what = "an output";
     made_ready().map_err(|source| ProbeError::Open { place: place.to_string(), what, source, hint: HINT })
 }
@@ -91,6 +95,7 @@ mod tests {
         for mark in 0..3 {
             assert!(output.set(mark), "mark {mark}");
         }
+
         // A file of sysfs takes each write as a whole; here they stand behind each other.
         assert_eq!(read(&chip, "duty_cycle"), "1500000\n500000\n1500000\n");
     }

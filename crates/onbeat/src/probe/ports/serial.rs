@@ -18,6 +18,7 @@ pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     if !isatty(&line) {
         return Err(io::Error::other("it is no serial line; use file:PATH"));
     }
+
     let mut settings = tcgetattr(&line)?;
     settings.make_raw();
     settings.set_speed(SPEED)?;

@@ -105,6 +105,7 @@ impl Seeing {
                 us(lateness.max() as f64)
             ));
         }
+
         let share = |n: u64| 100.0 * n as f64 / made.max(1) as f64;
         if self.lost > 0 {
             sentences.push(format!(
@@ -114,6 +115,7 @@ impl Seeing {
                 share(self.lost)
             ));
         }
+
         let under_way = made.saturating_sub(self.accounted());
         if under_way > 0 {
             sentences.push(format!(
@@ -121,6 +123,7 @@ impl Seeing {
                 share(under_way)
             ));
         }
+
         sentences
     }
 }
@@ -151,6 +154,7 @@ mod tests {
         seeing.take(&mut |ns| counted.push(ns));
         assert_eq!((counted, seeing.accounted()), (vec![500_000, 700_000], 2));
         let words = seeing.words(2);
+
         assert_eq!(words.len(), 1, "{words:?}");
         assert!(words[0].starts_with("the observer (SCHED_FIFO 91) saw 2 outputs"), "{words:?}");
         assert!(
@@ -176,6 +180,7 @@ mod tests {
         seeing.take(&mut |ns| counted.push(ns));
         // Three of five are accounted for; numbers 3 and 4 were issued at 3 and 4 ms and are given up at 10 ms.
         seeing.give_up(5, Instant::from_ns(10_000_000), &mut |ns| counted.push(ns));
+
         assert_eq!(counted, [500_000, 9_000_000, 700_000, 7_000_000, 6_000_000]);
         let words = seeing.words(5);
         assert!(words[1].starts_with("the effect of 3 of 5 commands (60.000 %) was never seen"), "{words:?}");

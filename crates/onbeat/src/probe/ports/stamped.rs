@@ -27,6 +27,7 @@ pub(super) fn enable(socket: &UdpSocket) -> bool {
     let answer = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, (&raw const on).cast(), length)
     };
+
     let stamps = answer == 0 && (0..TRIES).any(|_| stamps_when_it_comes(socket).unwrap_or(false));
     while receive(socket.as_fd()).is_some() {}
     stamps
@@ -55,6 +56,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>) -> Option<(u8, Option<Instant>)> {
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: buffer and control data live across the call, with the lengths that are told.
     let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+
     (length == 1).then(|| (byte, stamp(&message).and_then(on_the_loops_clock)))
 }
 
@@ -71,9 +73,11 @@ fn stamp(message: &libc::msghdr) -> Option<SystemTime> {
             let (seconds, ns) = (u64::try_from(at.tv_sec).ok()?, u32::try_from(at.tv_nsec).ok()?);
             return Some(SystemTime::UNIX_EPOCH + Duration::new(seconds, ns));
         }
+
         // SAFETY: as above.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
+
     None
 }
 
@@ -83,6 +87,7 @@ fn on_the_loops_clock(stamp: SystemTime) -> Option<Instant> {
         let (before, wall) = (Monotonic.now(), SystemTime::now());
         (Monotonic.now().ns_since(before), before, wall)
     });
+
     let (_, now, wall) = pairs.min_by_key(|(apart_ns, ..)| *apart_ns)?;
     let ago = wall.duration_since(stamp).ok().filter(|ago| *ago < LONGEST_BACK)?;
     Some(now.minus_ns(ago.as_nanos() as u64))
@@ -104,6 +109,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         let (byte, at) = receive(observer.as_fd()).expect("a datagram");
         let at = at.expect("a stamp");
+
         assert_eq!(byte, 42);
         // Two clocks are read one after the other on each side, and whatever came between them is in the difference.
         assert!(Monotonic.now().ns_since(at) >= 20_000_000, "it came before it was waited for");

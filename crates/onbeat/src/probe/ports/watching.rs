@@ -92,6 +92,7 @@ impl Watching {
         let watch = Watch { marks: marks.clone(), tell, fifo, is_granted: Arc::default() };
         let observer = Observer { fifo, is_granted: watch.is_granted.clone(), tells_when };
         let seeing = Seeing::of(told, marks.issued.clone(), observer);
+
         Ok((output, Self { eye: Some(Eye::on(input, Some(watch))), seeing: Some(seeing), ..Self::default() }))
     }
 
@@ -134,10 +135,12 @@ impl Beside for Watching {
         if let Some(generator) = self.generator.take() {
             self.makers.push(generator.start()?);
         }
+
         if let Some(commands) = self.commands.take() {
             self.makers.push(commands.start()?);
             self.looks_left = Some(LOOKS_AFTER);
         }
+
         Ok(())
     }
 
@@ -145,10 +148,12 @@ impl Beside for Watching {
         if let Some(seeing) = &mut self.seeing {
             seeing.take(&mut |ns| recorder.count(Series::Chain, ns));
         }
+
         let Some(looks) = &mut self.looks_left else { return Flow::Continue };
         if !self.makers.iter().all(Running::is_finished) {
             return Flow::Continue;
         }
+
         let made: u64 = self.makers.iter().map(Running::made).sum();
         let accounted = self.seeing.as_ref().map_or(0, Seeing::accounted);
         *looks = if accounted >= made { 0 } else { looks.saturating_sub(1) };
@@ -158,6 +163,7 @@ impl Beside for Watching {
         if let Some(seeing) = &mut self.seeing {
             seeing.give_up(made, Monotonic.now(), &mut |ns| recorder.count(Series::Chain, ns));
         }
+
         Flow::Stop
     }
 
@@ -167,15 +173,18 @@ impl Beside for Watching {
         if let Some(eye) = &mut self.eye {
             eye.close();
         }
+
         let failures = self.failures.get();
         let mut sentences = Vec::new();
         if failures > 0 {
             sentences.push(format!("{failures} writes to the output did not go through: nobody took what was written"));
         }
+
         if left_out > 0 {
             sentences
                 .push(format!("the generator was itself late and left {left_out} edges out; they are in no count"));
         }
+
         let passed_over = self.passed_over.get();
         // Where somebody sees the output, the effects that never came are told there.
         if self.seeing.is_none() && passed_over > 0 {
@@ -185,6 +194,7 @@ impl Beside for Watching {
                 100.0 * passed_over as f64 / made.max(1) as f64
             ));
         }
+
         sentences.extend(self.seeing.iter().flat_map(|seeing| seeing.words(made)));
         sentences
     }
@@ -227,6 +237,7 @@ impl Watch {
         for lost in next..index {
             let _ = self.tell.send(Sighting { ns: from_issue(lost), late_ns: None });
         }
+
         let _ = self.tell.send(Sighting { ns: from_issue(index), late_ns: Some(late_ns) });
     }
 }
@@ -250,12 +261,15 @@ impl Eye {
                     (Arrival::Nothing, _) => continue,
                     (Arrival::Over, _) => break,
                 };
+
                 if let Some(watch) = &watch {
                     watch.tell(next, edge.index, (at, Monotonic.now()));
                 }
+
                 next = edge.index + 1;
             }
         };
+
         let spawned = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
         self.thread = Some(spawned.map_err(|source| ProbeError::Thread { what: Self::NAME, source })?);
         Ok(())

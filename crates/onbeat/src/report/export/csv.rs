@@ -23,6 +23,7 @@ pub fn write<'r>(runs: impl IntoIterator<Item = &'r RunFile>, to: &mut dyn Write
             write!(to, "{tuning},{load},{series},{block},{:.3},{:.3},{low},{high},{count}\r\n", row.t, row.length)?;
         }
     }
+
     Ok(())
 }
 

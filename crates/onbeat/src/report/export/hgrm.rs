@@ -31,6 +31,7 @@ pub fn write(distribution: &Distribution, moments: &Moments, unit_ns: f64, to: &
             reach = next_tick(reach, total);
         }
     }
+
     let last = figures.max_ns as f64 / unit_ns;
     writeln!(to, "{last:12.3} {:2.12} {total:10}", 1.0)?;
     let (mean, sd) = (figures.mean_ns / unit_ns, figures.sd_ns / unit_ns);

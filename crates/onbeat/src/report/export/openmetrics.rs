@@ -20,9 +20,11 @@ const BOUNDS_NS: [u64; 28] = {
         if i + 2 < 28 {
             bounds[i + 2] = 5 * power;
         }
+
         power *= 10;
         i += 3;
     }
+
     bounds
 };
 
@@ -41,12 +43,14 @@ pub fn write(runs: &[RunFile], to: &mut dyn Write) -> io::Result<()> {
         if of_series.is_empty() {
             continue;
         }
+
         let name = format!("onbeat_{}_seconds", series.tag());
         writeln!(to, "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} {}", capital(series.words()))?;
         for (cell, distribution, sum) in of_series {
             histogram(&name, &labels(cell), (&distribution, sum), to)?;
         }
     }
+
     counters(&cells, to)?;
     writeln!(to, "# EOF")
 }
@@ -60,6 +64,7 @@ fn histogram(name: &str, labels: &str, (of, sum): (&Distribution, f64), to: &mut
         }
         writeln!(to, "{name}_bucket{{{labels},le=\"{}\"}} {below}", seconds(bound))?;
     }
+
     let count = of.count();
     writeln!(
         to,
@@ -84,15 +89,18 @@ fn counters(cells: &[(Cell, &RunFile)], to: &mut dyn Write) -> io::Result<()> {
         }),
         ("onbeat_spikes", "Samples beyond the spike limit", |run| run.intervals.iter().map(|i| i.spikes).sum()),
     ];
+
     for (name, help, count) in sums {
         if own.is_empty() {
             continue;
         }
+
         writeln!(to, "# TYPE {name} counter\n# HELP {name} {help}")?;
         for (cell, run) in &own {
             writeln!(to, "{name}_total{{{}}} {}", labels(cell), count(run))?;
         }
     }
+
     Ok(())
 }
 

@@ -48,6 +48,7 @@ pub fn write<'r>(runs: impl IntoIterator<Item = &'r RunFile>, to: &mut dyn Write
             file.row(&row)?;
         }
     }
+
     file.finish()
 }
 
@@ -85,10 +86,12 @@ impl Words {
             *length += 1;
             return;
         }
+
         let place = self.known.iter().position(|known| known == word).unwrap_or_else(|| {
             self.known.push(word.to_owned());
             self.known.len() - 1
         });
+
         self.runs.push((u32::try_from(place).unwrap_or(u32::MAX), 1));
     }
 
@@ -110,6 +113,7 @@ impl Words {
             varint(&mut bytes, length << 1);
             bytes.extend_from_slice(&place.to_le_bytes()[..bits.div_ceil(8) as usize]);
         }
+
         bytes
     }
 }
@@ -125,6 +129,7 @@ impl<'w> File<'w> {
         for (words, word) in group.words.iter_mut().zip([row.tuning, row.load, row.series.tag()]) {
             words.push(word);
         }
+
         let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX).to_le_bytes();
         let numbers = [
             row.block.map_or(-1, i64::from).to_le_bytes(),
@@ -134,9 +139,11 @@ impl<'w> File<'w> {
             whole(row.bucket.high_ns()),
             whole(row.bucket.count),
         ];
+
         for (column, bytes) in group.numbers.iter_mut().zip(numbers) {
             column.extend_from_slice(&bytes);
         }
+
         group.rows += 1;
         if group.rows == ROWS_PER_GROUP { self.end_group() } else { Ok(()) }
     }
@@ -154,11 +161,13 @@ impl<'w> File<'w> {
             let dictionary = Some(dictionary_at);
             chunks.push(self.chunk((name, kind), &group, (dictionary, data_at)));
         }
+
         for (numbers, (name, kind)) in group.numbers.iter().zip(&COLUMNS[WORDS..]) {
             let data_at = self.at;
             self.data_page(&group, PLAIN, numbers)?;
             chunks.push(self.chunk((name, *kind), &group, (None, data_at)));
         }
+
         let bytes = i64_of(self.at - begin);
         self.groups.push(Struct::default().structs(1, chunks).i64(2, bytes).i64(3, i64_of(group.rows as u64)));
         self.rows += group.rows as u64;
@@ -197,6 +206,7 @@ impl<'w> File<'w> {
             Some(at) => meta.i64(11, i64_of(at)),
             None => meta,
         };
+
         Struct::default().i64(2, i64_of(begin)).nested(3, meta)
     }
 
@@ -204,6 +214,7 @@ impl<'w> File<'w> {
         if self.group.rows > 0 {
             self.end_group()?;
         }
+
         let root = Struct::default().text(4, "onbeat").i32(5, i32_of(COLUMNS.len()));
         let column = |(name, kind): (&str, i32)| {
             let column = Struct::default().i32(1, kind).i32(3, 0).text(4, name);
@@ -214,6 +225,7 @@ impl<'w> File<'w> {
                 column
             }
         };
+
         let schema = std::iter::once(root).chain(COLUMNS.map(column)).collect();
         let footer = Struct::default()
             .i32(1, 1)
@@ -225,6 +237,7 @@ impl<'w> File<'w> {
         self.to.write_all(&footer)?;
         self.to.write_all(&i32_of(footer.len()).to_le_bytes())?;
         self.to.write_all(MAGIC)?;
+
         Ok(self.rows)
     }
 }

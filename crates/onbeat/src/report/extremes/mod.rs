@@ -207,11 +207,13 @@ pub fn of_series(run: &RunFile, series: Series, mission_s: f64) -> Extremes {
     if stretches.largest_ns.is_empty() {
         return without_times(run, series, mission_s);
     }
+
     let estimate = estimate(&stretches, mission_s).map(|estimate| with_curve(estimate, &stretches));
     let sentence = match &estimate {
         Ok(estimate) => words::of(estimate, series, stretches.largest()),
         Err(refusal) => words::refused(refusal, mission_s),
     };
+
     Extremes { mission_s, estimate: estimate.ok(), largest_ns: stretches.largest(), sentence }
 }
 
@@ -233,25 +235,31 @@ pub fn estimate(stretches: &Stretches, mission_s: f64) -> Result<Estimate, Refus
     if n < needed {
         return Err(Refusal::TooFew { stretches: n, needed, length_s: stretches.length_s });
     }
+
     if mission_s > LONGEST * run_s {
         return Err(Refusal::MissionTooLong { mission_s, longest_s: LONGEST * run_s });
     }
+
     let (mut why_not, mut tried) = (None, 0);
     for share in SHARES {
         let peaks = share * n as f64;
         if peaks > MOST_PEAKS as f64 && share > SHARES[SHARES.len() - 1] {
             continue;
         }
+
         let peaks = peaks.min(MOST_PEAKS as f64);
         if peaks < FEWEST_PEAKS as f64 {
             break;
         }
+
         match at_threshold(stretches, stretches.above(peaks / n as f64), mission_s) {
             Ok(estimate) => return Ok(Estimate { passed_over: tried, ..estimate }),
             Err(refusal) => why_not = Some(more_telling(why_not, refusal)),
         }
+
         tried += 1;
     }
+
     Err(match why_not {
         Some(Refusal::DoesNotFit { times, .. }) => Refusal::DoesNotFit { times, tried: tried as usize },
         Some(other) => other,
@@ -279,25 +287,30 @@ fn at_threshold(stretches: &Stretches, threshold_ns: f64, mission_s: f64) -> Res
     if peaks * 2 < FEWEST_PEAKS {
         return Err(no_fit(f64::INFINITY));
     }
+
     let middle = stretches.largest_ns[n / 2].0;
     let first = events.iter().filter(|(at, _)| *at < middle).count();
     if (2.0 * first as f64 - peaks as f64).abs() > EVEN * (peaks as f64).sqrt() {
         return Err(Refusal::Changed { first, second: peaks - first, threshold_ns });
     }
+
     gap(&excesses, threshold_ns)?;
     let fit = Pareto::fitted(&excesses).ok_or(no_fit(f64::INFINITY))?;
     if fit.shape < STEEPEST {
         return Err(Refusal::Wall { largest_ns: stretches.largest() });
     }
+
     let (anderson_darling, critical) = fit.anderson_darling(&excesses);
     if anderson_darling > critical {
         return Err(no_fit(anderson_darling / critical));
     }
+
     let shape_above = upper_shape(&excesses).unwrap_or(fit.shape);
     let usual = (1.0 + fit.shape.max(shape_above)) / (peaks as f64).sqrt();
     if (shape_above - fit.shape).abs() > STABLE * usual {
         return Err(Refusal::Unstable { shape: fit.shape, upper: shape_above });
     }
+
     let times = mission_s / (n as f64 * stretches.length_s) * peaks as f64;
     let tail = Tail { fit, excesses: &excesses, threshold_ns, largest_ns: stretches.largest() };
     let level = tail.level(times, mission_s)?;
@@ -336,6 +349,7 @@ impl Tail<'_> {
         if times / spread <= 1.5 {
             return Err(Refusal::MissionTooShort { mission_s, largest_ns });
         }
+
         let worst_ns = threshold_ns + fit.once_in(times);
         let too_wide = Refusal::TooWide { worst_ns, largest_ns };
         let most = WIDEST * largest_ns - threshold_ns;
@@ -366,10 +380,12 @@ fn gap(excesses: &[f64], threshold_ns: f64) -> Result<(), Refusal> {
     let Some(fit) = Pareto::fitted_below(&sorted[j..], j, sorted[j]) else { return Ok(()) };
     let exponential = |x: f64| -fit.beyond(x).max(1e-300).ln();
     let distance = j as f64 * (exponential(sorted[j - 1]) - exponential(sorted[j]));
+
     if distance > (places as f64 / GAP).ln() {
         let (from_ns, below_ns) = (threshold_ns + sorted[j - 1], threshold_ns + sorted[j]);
         return Err(Refusal::StandApart { peaks: j, from_ns, below_ns });
     }
+
     Ok(())
 }
 
@@ -392,5 +408,6 @@ fn with_curve(mut estimate: Estimate, stretches: &Stretches) -> Estimate {
     let shown = |rank: usize| rank <= 30 || rank.is_multiple_of(rank / 15);
     let observed = largest.iter().enumerate().filter(|(i, _)| shown(i + 1));
     estimate.observed = observed.map(|(i, ns)| Observed { every_s: run_s / (i as f64 + 0.5), ns: *ns }).collect();
+
     estimate
 }

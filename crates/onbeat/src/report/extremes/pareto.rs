@@ -47,12 +47,14 @@ impl Pareto {
         if excesses.len() < 3 || largest <= 0.0 || excesses.iter().all(|x| *x >= largest) {
             return None;
         }
+
         // With theta = shape / scale the best shape follows from theta (Grimshaw, 1993): one dimension is left.
         let at = |theta: f64| -> Option<Self> {
             if (theta * mean).abs() < 1e-9 {
                 let scale = (excesses.iter().sum::<f64>() + if above > 0 { above as f64 * bound } else { 0.0 }) / n;
                 return Some(Self { shape: 0.0, scale, ln_likelihood: -n * (scale.ln() + 1.0) });
             }
+
             let logs: f64 = excesses.iter().map(|x| (theta * x).ln_1p()).sum();
             let beyond = if above > 0 { above as f64 * (theta * bound).ln_1p() } else { 0.0 };
             let shape = (logs + beyond) / n;
@@ -60,6 +62,7 @@ impl Pareto {
             let is_possible = (SHAPES.0..=SHAPES.1).contains(&shape) && scale > 0.0;
             is_possible.then(|| Self { shape, scale, ln_likelihood: -n * scale.ln() - logs - n })
         };
+
         let step = |i: i32, low: f64, high: f64| low * (high / low).powf(f64::from(i) / 19.0);
         let negative = (0..20).map(|i| -(1.0 - step(i, 1e-3, 0.999)) / largest);
         let positive = (0..20).map(|i| step(i, 1e-3, 20.0) / mean);
@@ -99,6 +102,7 @@ impl Pareto {
                 (2 * i + 1) as f64 * (below.ln() + above.ln())
             })
             .sum();
+
         (-(n as f64) - sum / n as f64, critical(self.shape))
     }
 
@@ -120,6 +124,7 @@ impl Pareto {
                 return None;
             }
         }
+
         let high = boundary(high, high + step, |level| at(level, most_times));
         let mut low = self.once_in(fewest).min(estimate);
         let mut fall = 0.03 * low;
@@ -127,6 +132,7 @@ impl Pareto {
             low -= fall;
             fall *= 1.5;
         }
+
         let low = boundary(low, (low - fall).max(0.0), |level| at(level, fewest));
         Some((low, high))
     }
@@ -141,11 +147,13 @@ fn best_of<T: Copy>(candidates: &[f64], at: impl Fn(f64) -> Option<T>, value: im
     if best == f64::NEG_INFINITY {
         return None;
     }
+
     let (mut low, mut high) = (sorted[place.saturating_sub(1)], sorted[(place + 1).min(sorted.len() - 1)]);
     for _ in 0..32 {
         let (left, right) = (high - GOLDEN * (high - low), low + GOLDEN * (high - low));
         if height(left) > height(right) { high = right } else { low = left }
     }
+
     let middle = at(f64::midpoint(low, high)).filter(|found| value(found) >= best);
     middle.or_else(|| at(sorted[place]))
 }
@@ -159,6 +167,7 @@ fn profile(excesses: &[f64], level: f64, times: f64) -> Option<f64> {
         if shape.abs() < 1e-6 {
             return Some(-n * scale.ln() - excesses.iter().sum::<f64>() / scale);
         }
+
         let part = shape / scale;
         let mut logs = 0.0;
         for x in excesses {
@@ -168,8 +177,10 @@ fn profile(excesses: &[f64], level: f64, times: f64) -> Option<f64> {
             }
             logs += base.ln_1p();
         }
+
         Some(-n * scale.ln() - (1.0 + 1.0 / shape) * logs)
     };
+
     let candidates: Vec<f64> = (0..=20).map(|i| SHAPES.0 + (SHAPES.1 - SHAPES.0) * f64::from(i) / 20.0).collect();
     best_of(&candidates, at, |value| *value)
 }

@@ -33,6 +33,7 @@ fn of_seconds(run: &RunFile, series: Series) -> Stretches {
         let values = note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0);
         largest_ns.extend(values.map(|(i, ns)| ((note.t + 0.5) as u64 + i as u64, *ns as f64)));
     }
+
     if largest_ns.is_empty() {
         let whole = run.intervals.iter().filter(|interval| (interval.length - 1.0).abs() < 0.5);
         let largest = |interval: &crate::record::Interval| {
@@ -40,6 +41,7 @@ fn of_seconds(run: &RunFile, series: Series) -> Stretches {
         };
         largest_ns.extend(whole.filter_map(largest));
     }
+
     Stretches { length_s: 1.0, largest_ns }
 }
 
@@ -53,6 +55,7 @@ fn of_trend(run: &RunFile, series: Series) -> Stretches {
         let part = ((i as f64 * 0.618_033_988_75).fract() - 0.5) / 64.0;
         ((step.t / every + 0.5) as u64, step.max_ns * (1.0 + part * 0.7))
     };
+
     Stretches { length_s: every, largest_ns: steps.enumerate().map(spread).collect() }
 }
 
@@ -78,6 +81,7 @@ impl Stretches {
             }
             last = Some(at);
         }
+
         events
     }
 

@@ -51,9 +51,11 @@ impl Comb {
             if pairs < 1.0 || between_pairs < 1.0 {
                 continue;
             }
+
             excess += sum - between * pairs / between_pairs;
             variance += pairs + pairs * pairs / between_pairs;
         }
+
         if variance > 0.0 { excess / variance.sqrt() } else { 0.0 }
     }
 
@@ -80,6 +82,7 @@ impl Comb {
                 level(&mut all[octave_from..]);
                 (octave_from, octave_ends) = (all.len(), octave_ends * 2);
             }
+
             let terms = self.terms(whole as f64).min(MOST_TERMS);
             for part in 0..terms {
                 let period = whole as f64 + part as f64 / terms as f64;
@@ -87,6 +90,7 @@ impl Comb {
                 all.push(Tooth { period, height, over_usual: height });
             }
         }
+
         level(&mut all[octave_from..]);
         all.retain(|tooth| tooth.over_usual > LEAST_HEIGHT);
         let mut chosen: Vec<f64> = Vec::new();
@@ -99,6 +103,7 @@ impl Comb {
                 }
             }
         }
+
         chosen
     }
 
@@ -117,6 +122,7 @@ impl Comb {
             if terms == all {
                 return best;
             }
+
             within = 1.0 / terms as f64;
             terms = (terms * 2).min(all);
         }

@@ -68,6 +68,7 @@ pub(super) fn at(times: &[f64], period_s: f64, measured: &Measured) -> Option<Co
         if period_s >= measured.step_s && covered > MOST_COVERED {
             break;
         }
+
         comes.ln_chance = ln_chance(&comes, (usual, covered), measured);
         if best.is_none_or(|best| comes.ln_chance < best.ln_chance) {
             let usual = share_of_time(&comes, measured);
@@ -76,8 +77,10 @@ pub(super) fn at(times: &[f64], period_s: f64, measured: &Measured) -> Option<Co
                 best = Some(comes);
             }
         }
+
         width_s *= WIDER;
     }
+
     best
 }
 
@@ -100,16 +103,19 @@ fn fullest(phases: &[(f64, i64)], period_s: f64, width_s: f64) -> Comes {
         let (phase, turn) = phases[i % n];
         if i < n { (phase, turn) } else { (phase + period_s, turn - 1) }
     };
+
     let (mut from, mut most, mut end) = (0, 0, 0);
     for i in 0..n {
         end = end.max(i);
         while end < i + n && place(end).0 <= place(i).0 + width_s {
             end += 1;
         }
+
         if end - i > most {
             (from, most) = (i, end - i);
         }
     }
+
     let mut turns: Vec<i64> = (from..from + most).map(|i| place(i).1).collect();
     turns.sort_unstable();
     turns.dedup();
@@ -128,9 +134,11 @@ fn share_of_time(comes: &Comes, measured: &Measured) -> f64 {
         let on_grid = (0..GRID_POINTS).filter(inside).count() as f64 / GRID_POINTS as f64;
         return on_grid.max(width_s / period_s);
     }
+
     if period_s < measured.step_s {
         return width_s / period_s;
     }
+
     let (mut inside_s, mut all_s) = (0.0, 0.0);
     for (i, _) in measured.has.iter().enumerate().filter(|(_, has)| **has) {
         let start = (i as f64 * measured.step_s - from_s).rem_euclid(period_s);
@@ -139,6 +147,7 @@ fn share_of_time(comes: &Comes, measured: &Measured) -> f64 {
         inside_s += overlap(0.0, width_s) + overlap(period_s, period_s + width_s);
         all_s += measured.step_s;
     }
+
     if all_s > 0.0 { inside_s / all_s } else { 1.0 }
 }
 
@@ -149,6 +158,7 @@ fn ln_chance(comes: &Comes, (usual, covered): (f64, f64), measured: &Measured) -
     if k < LEAST_PERIODS || usual <= 0.0 {
         return 0.0;
     }
+
     // How many periods and phases can be told apart in the run; or how many pairs of instants there are, of which each
     // stands for a period and a phase that the others must agree with.
     let parts = comes.period_s / comes.width_s;
@@ -161,6 +171,7 @@ fn ln_chance(comes: &Comes, (usual, covered): (f64, f64), measured: &Measured) -
         let could = windows(comes, measured).count().max(k);
         of_instants.max(ln_tail(k - less, could - less, covered))
     };
+
     let grid = tail(0) + (4.0 * OCTAVES * measured.span_s() / comes.width_s * parts).ln();
     let pairs = tail(2) + (n as f64 * n as f64 / 2.0 * turns).ln();
     (grid.min(pairs) + (2.0 * LOOKS).ln()).min(0.0)
@@ -173,6 +184,7 @@ fn is_often_there(comes: &Comes, usual: f64, measured: &Measured) -> bool {
         let of_set = (comes.inside as f64 / comes.n as f64 - usual) / (1.0 - usual);
         return of_set >= LEAST_SHARE && in_steps >= LEAST_IN_STEPS;
     }
+
     let could = windows(comes, measured).count();
     could >= LEAST_PERIODS && comes.inside as f64 >= LEAST_SEEN * could as f64
 }

@@ -67,6 +67,7 @@ pub(super) fn of(grid: &Grid, release_s: f64) -> (Vec<Event>, Measured) {
         (true, true) => (release_s, 2.0 * release_s),
         (true, false) => (place_s, (2.0 * release_s).max(LEAST_PLACES * place_s)),
     };
+
     let has: Vec<bool> = grid.max.iter().map(|max| !max.is_nan()).collect();
     let mut events: Vec<Event> = (0..grid.len())
         .filter(|&i| has[i])
@@ -75,6 +76,7 @@ pub(super) fn of(grid: &Grid, release_s: f64) -> (Vec<Event>, Measured) {
     if on_releases {
         onto_releases(&mut events, release_s);
     }
+
     let longest_s = grid.len() as f64 * grid.step_s / super::comb::LEAST_PERIODS as f64;
     (events, Measured { step_s: grid.step_s, unit_s, shortest_s, longest_s, has })
 }
@@ -86,9 +88,11 @@ fn onto_releases(events: &mut [Event], release_s: f64) {
         let (s, c) = (std::f64::consts::TAU * event.at_s / release_s).sin_cos();
         (sine + s, cosine + c)
     });
+
     if f64::hypot(sine, cosine) < 0.5 * events.len() as f64 {
         return;
     }
+
     let offset_s = f64::atan2(sine, cosine) / std::f64::consts::TAU * release_s;
     for event in events {
         event.at_s = ((event.at_s - offset_s) / release_s).round() * release_s + offset_s;
@@ -103,12 +107,14 @@ pub(super) fn sets(events: &[Event]) -> Vec<(f64, f64)> {
     if n < LEAST_EVENTS {
         return Vec::new();
     }
+
     let mut sets = vec![(f64::NEG_INFINITY, f64::INFINITY)];
     let mut share = SHARE;
     while share * n as f64 >= LEAST_EVENTS as f64 {
         sets.push((sizes[n - (share * n as f64).ceil() as usize], f64::INFINITY));
         share *= SHARE;
     }
+
     let mut low = sizes[n - ((SHARE * n as f64) as usize).clamp(1, n)].max(1.0);
     for _ in 0..MOST_BANDS {
         let within = |bound: f64| sizes.partition_point(|size| *size < bound);
@@ -117,6 +123,7 @@ pub(super) fn sets(events: &[Event]) -> Vec<(f64, f64)> {
         }
         low *= NEXT_BAND;
     }
+
     sets
 }
 

@@ -9,6 +9,7 @@ pub(super) fn transform(re: &mut [f64], im: &mut [f64]) {
     if bits == 0 {
         return;
     }
+
     for i in 0..n {
         let j = i.reverse_bits() >> (usize::BITS - bits);
         if j > i {
@@ -16,6 +17,7 @@ pub(super) fn transform(re: &mut [f64], im: &mut [f64]) {
             im.swap(i, j);
         }
     }
+
     let turns: Vec<(f64, f64)> = (0..n / 2)
         .map(|k| {
             let (sine, cosine) = (-TAU * k as f64 / n as f64).sin_cos();
@@ -38,6 +40,7 @@ pub(super) fn transform(re: &mut [f64], im: &mut [f64]) {
                 im_low[k] += turned_im;
             }
         }
+
         half *= 2;
     }
 }
@@ -52,12 +55,14 @@ pub(super) fn correlate(values: &[f64], present: &[f64], lags: usize) -> (Vec<f6
     transform(&mut re, &mut im);
     // Both real series came through in one transform; their spectra are its even and odd parts.
     let (mut power, mut marks) = (vec![0.0; n], vec![0.0; n]);
+
     for k in 0..n {
         let mirror = (n - k) % n;
         let (a, b, c, d) = (re[k], im[k], re[mirror], im[mirror]);
         power[k] = ((a + c) * (a + c) + (b - d) * (b - d)) / 4.0;
         marks[k] = ((b + d) * (b + d) + (a - c) * (a - c)) / 4.0;
     }
+
     transform(&mut power, &mut marks);
     let scale = 1.0 / n as f64;
     let of = |sums: &[f64]| sums[..lags].iter().map(|sum| sum * scale).collect::<Vec<f64>>();

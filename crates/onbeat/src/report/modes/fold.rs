@@ -51,6 +51,7 @@ impl Profile {
             profile.sums[bin] += value;
             profile.counts[bin] += there;
         }
+
         profile
     }
 }
@@ -72,8 +73,10 @@ pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Opti
             *sum += v;
             Some(*sum)
         }));
+
         all
     };
+
     let (sums, counts) = (running(&profile.sums), running(&profile.counts));
     let (sum, count) = (sums[bins], counts[bins]);
     let bin = period / bins as f64;
@@ -88,13 +91,16 @@ pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Opti
             if n < LEAST_PERIODS as f64 || outside < LEAST_PERIODS as f64 {
                 continue;
             }
+
             let score = (inside / n - (sum - inside) / outside) * (n * outside / count).sqrt();
             if best.is_none_or(|best| score > best.score) {
                 best = Some(Stretch { period, from: from as f64 * bin, width: width as f64 * bin, score });
             }
         }
+
         wide = (wide * WIDER).max(wide + 1.0);
     }
+
     best
 }
 
@@ -129,11 +135,13 @@ fn lift(grid: &Grid, figure: Figure, stretch: Stretch, at: f64) -> Option<f64> {
         let within = from.max(0) as usize..(to.max(0) as usize).min(series.len());
         series.get(within).unwrap_or(&[]).iter().copied().filter(|v| !v.is_nan()).collect()
     };
+
     let series = if figure == Figure::P50 { &grid.p50 } else { &grid.p90 };
     let mut here = inside(series, from, to);
     if here.is_empty() {
         return None;
     }
+
     let room = ((stretch.period - stretch.width) / 2.0).floor() as i64;
     let margin = if room > 2 { 1 + ((stretch.width / 8.0) as i64).min(room / 4) } else { 0 };
     let reach = (stretch.width.ceil() as i64).max(4).min(room.max(1));
@@ -152,6 +160,7 @@ pub(super) fn seen(grid: &Grid, figure: Figure, stretch: Stretch, looked_at: f64
     if lifts.len() < LEAST_PERIODS {
         return None;
     }
+
     let controls = controls(grid, figure, stretch, periods);
     let typical = median(&mut lifts.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
     let by_height = HEIGHTS.map(|share| {
@@ -161,6 +170,7 @@ pub(super) fn seen(grid: &Grid, figure: Figure, stretch: Stretch, looked_at: f64
         let by_chance = (count(&mut controls.iter().copied()) + 1) as f64 / (controls.len() + 1) as f64;
         (ln_tail(seen, lifts.len(), by_chance), seen, there)
     });
+
     let (ln_chance, seen, there) = by_height.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let places = bins_for(stretch.period) as f64 * (stretch.period.max(2.0).ln() / WIDER.ln()).max(1.0);
     let finer = (lifts.len() as f64 / 16.0).max(1.0);
@@ -188,6 +198,7 @@ fn controls(grid: &Grid, figure: Figure, stretch: Stretch, periods: usize) -> Ve
             lifts.extend(lift(grid, figure, stretch, at));
         }
     }
+
     lifts
 }
 
@@ -210,6 +221,7 @@ pub(super) fn duration(values: &[f64], present: &[f64], stretch: Stretch) -> f64
         let i = i.rem_euclid(bins as i64) as usize;
         if profile.counts[i] > 0.0 { profile.sums[i] / profile.counts[i] } else { f64::NAN }
     };
+
     let (from, width) = ((stretch.from / bin).round() as i64, ((stretch.width / bin).round() as i64).max(1));
     let margin = (width / 4).max((2.0 / bin) as i64).min((bins as i64 - width) / 2);
     let inside = |from: i64, to: i64| (from..to).map(mean).filter(|v| !v.is_nan()).collect::<Vec<f64>>();
@@ -219,6 +231,7 @@ pub(super) fn duration(values: &[f64], present: &[f64], stretch: Stretch) -> f64
     if base.is_nan() || top.is_nan() || top <= base {
         return stretch.width;
     }
+
     inside(from - margin, from + width + margin).iter().map(|v| (v - base) / (top - base)).sum::<f64>() * bin
 }
 
@@ -231,5 +244,6 @@ pub(super) fn by_place(series: &[f64], stretch: Stretch, bins: usize) -> Vec<f64
         sums[bin] += value;
         counts[bin] += 1.0;
     }
+
     sums.iter().zip(counts).map(|(sum, count)| if count > 0.0 { sum / count } else { f64::NAN }).collect()
 }

@@ -151,10 +151,12 @@ pub fn of_series(run: &RunFile, series: Series) -> Modes {
         longest_s: finest.len() as f64 * finest.step_s / comb::LEAST_PERIODS as f64,
         ..Modes::default()
     };
+
     if finest.filled < search::LEAST_STEPS {
         modes.sentence = words::too_short(finest.filled, finest.step_s);
         return modes;
     }
+
     modes.found = on_axis(&recorded, Axis::Time, release);
     let parted_s = trends.axes_part_s();
     // Where releases were skipped, what counts cycles has no period in time.
@@ -162,10 +164,12 @@ pub fn of_series(run: &RunFile, series: Series) -> Modes {
         let by_cycles = on_axis(&recorded, Axis::Cycles, release);
         modes.found = tied::joined(std::mem::take(&mut modes.found), by_cycles, parted_s);
     }
+
     modes.found.sort_by(|a, b| (b.size_ns * b.share).total_cmp(&(a.size_ns * a.share)));
     for mode in &mut modes.found {
         mode.sentence = words::of(mode, modes.step_s);
     }
+
     modes.sentence = words::in_all(&modes);
     modes
 }
@@ -185,6 +189,7 @@ impl Release {
         if let Some(period_ns) = timing.or_else(|| run.import.as_ref()?.period_ns) {
             return Self { apart_s: period_ns as f64 / 1e9, is_loop: true };
         }
+
         let of_series = || run.entries.iter().filter(|entry| entry.series == series);
         let samples: u64 = of_series().map(|entry| entry.counts.count()).sum();
         let begin = of_series().map(|entry| entry.t).fold(f64::MAX, f64::min);
@@ -211,6 +216,7 @@ fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
             (all, left) = (Vec::new(), whole.clone());
         }
     }
+
     // Single late cycles lift the slowest tenth a little, where a step has few: what lasts comes before them, the rest after.
     let lasting = of(search::levels(&mut left, Figure::P90, LASTING));
     let finer = recorded.largest.as_ref().map(|largest| largest.grid(axis));
@@ -218,6 +224,7 @@ fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
         Some(mut finer) => single::all(&mut finer, release.apart_s),
         None => single::all(&mut left, release.apart_s),
     };
+
     let finer = finer.as_ref().unwrap_or(&whole);
     let single: Vec<Mode> = found.iter().map(|one| of_single(finer, one, release)).collect();
     let tenth = of(search::levels(&mut left, Figure::P90, 0.0));
@@ -230,6 +237,7 @@ fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
             modes.push(mode);
         }
     }
+
     modes
 }
 
@@ -239,6 +247,7 @@ fn is_seen_in_steps(mode: &Mode, fast: &Mode, step_s: f64) -> bool {
     if fast.period_s >= 2.0 * step_s {
         return false;
     }
+
     let within = SAME_PERIOD.max(step_s / mode.period_s / mode.periods.max(1) as f64);
     (1..=SEEN_MULTIPLES).any(|multiple| {
         let turns = (f64::from(multiple) * step_s / fast.period_s).fract();
@@ -279,10 +288,12 @@ fn of_found(grid: &Grid, found: &Found, release: Release) -> Mode {
         phase: phase_plot(grid, found.stretch),
         sentence: String::new(),
     };
+
     let tail = fold::seen(grid, Figure::P90, found.stretch, 1.0).filter(|_| found.figure == Figure::P50);
     if let Some(tail) = tail.filter(|tail| tail.size_ns > MORE_IN_THE_TAIL * mode.size_ns) {
         (mode.size_ns, mode.lifts) = (tail.size_ns, Lifts::Some);
     }
+
     mode.share = (mode.duration_s / period_s).min(1.0);
     mode
 }
@@ -307,11 +318,13 @@ fn of_single(grid: &Grid, single: &Single, release: Release) -> Mode {
         phase: if is_slow { phase_plot(grid, stretch) } else { fast_plot(grid, comes) },
         sentence: String::new(),
     };
+
     let tail = if is_slow { fold::seen(grid, Figure::P90, stretch, 1.0) } else { None };
     if let Some(tail) = tail.filter(|tail| tail.size_ns > mode.size_ns / MORE_IN_THE_TAIL) {
         (mode.size_ns, mode.lifts) = (tail.size_ns, Lifts::Some);
         mode.share = (mode.duration_s / comes.period_s).min(1.0);
     }
+
     mode
 }
 
@@ -334,6 +347,7 @@ fn fast_plot(grid: &Grid, comes: Comes) -> PhasePlot {
         sums[bin] += max;
         counts[bin] += 1;
     }
+
     let mean = |(sum, count): (f64, u32)| (count > 0).then(|| (sum / f64::from(count)).round() as u64);
     PhasePlot { max_ns: sums.into_iter().zip(counts).map(mean).collect(), ..PhasePlot::default() }
 }

@@ -38,6 +38,7 @@ pub(super) fn periods(times: &[f64], measured: &Measured) -> Vec<Candidate> {
         let later = times[i + 1..].iter().map(|later| later - t);
         distances.extend(later.skip_while(|d| *d < shortest_s).take_while(|d| *d <= longest_s));
     }
+
     distances.sort_unstable_by(f64::total_cmp);
     let mut found: Vec<Candidate> = Vec::new();
     let widths = WIDTHS.into_iter().chain(std::iter::successors(Some(WIDTHS[2] * WIDER), |w| Some(w * WIDER)));
@@ -53,6 +54,7 @@ pub(super) fn periods(times: &[f64], measured: &Measured) -> Vec<Candidate> {
             }
         }
     }
+
     found.sort_unstable_by(|a, b| b.clearness.total_cmp(&a.clearness));
     found.truncate(MOST);
     found
@@ -69,11 +71,13 @@ fn clusters(distances: &[f64], width_s: f64) -> Vec<Candidate> {
             }
             *place
         };
+
         let here = reach(from + width_s, &mut end) - i;
         let around = reach(from + (BESIDE + 1.0) * width_s, &mut high) - reach(from - BESIDE * width_s, &mut low);
         if here < LEAST_EVENTS - 2 || from < LEAST_WIDTHS * width_s {
             continue;
         }
+
         let usual = (around - here) as f64 / (2.0 * BESIDE);
         let clearness = (here as f64 - usual) / (usual + 1.0).sqrt();
         let middle = distances[i + here / 2];
@@ -87,6 +91,7 @@ fn clusters(distances: &[f64], width_s: f64) -> Vec<Candidate> {
             _ => found.push(one),
         }
     }
+
     found
 }
 
@@ -107,12 +112,15 @@ pub(super) fn refined(times: &[f64], candidate: Candidate, measured: &Measured) 
                 times[j..].iter().map(|other| other - t - apart_s).take_while(|off| *off <= candidate.within_s);
             off.extend(within.min_by(|a, b| a.abs().total_cmp(&b.abs())));
         }
+
         let room = 1.0 - apart_s / span_s;
         if off.is_empty() || (off.len() as f64) < STILL * room * *first.get_or_insert(off.len() as f64) {
             break;
         }
+
         period_s += super::series::median(&mut off) / k;
         k *= 2.0;
     }
+
     period_s
 }

@@ -35,9 +35,11 @@ pub(super) fn levels(grid: &mut Grid, figure: Figure, least_width: f64) -> Vec<F
         if mode.stretch.width < least_width {
             break;
         }
+
         take_out(grid, &mode);
         found.push(mode);
     }
+
     found
 }
 
@@ -53,6 +55,7 @@ fn clearest(grid: &Grid, figure: Figure, values: &[f64], present: &[f64]) -> Opt
     if grid.filled < LEAST_STEPS {
         return None;
     }
+
     let comb = Comb::of(values, present);
     let mut best: Option<(Stretch, Seen)> = None;
     for candidate in comb.candidates() {
@@ -60,11 +63,13 @@ fn clearest(grid: &Grid, figure: Figure, values: &[f64], present: &[f64]) -> Opt
         if best.as_ref().is_some_and(|(other, _)| other.score >= stretch.score) {
             continue;
         }
+
         let stretch = own_period(&comb, values, present, stretch);
         if let Some(seen) = fold::seen(grid, figure, stretch, comb.looked_at()) {
             best = Some((stretch, seen));
         }
     }
+
     let (stretch, seen) = best?;
     let duration = fold::duration(values, present, stretch);
     Some(Found { figure, stretch, seen, duration })
@@ -82,6 +87,7 @@ fn own_period(comb: &Comb, values: &[f64], present: &[f64], stretch: Stretch) ->
             best = other;
         }
     }
+
     // What was fifty-five periods is one after an eleventh and a fifth.
     if best == stretch { best } else { own_period(comb, values, present, best) }
 }

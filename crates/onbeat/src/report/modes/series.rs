@@ -57,6 +57,7 @@ impl Recorded {
         if let Some(levels) = Trends::of(run, series) {
             return Some(Self { levels, largest: None });
         }
+
         let steps = of_intervals(run, series);
         let largest =
             Trends::unplaced(of_maxima(run, series, &steps)).filter(|largest| largest.placed.len() > steps.len());
@@ -78,9 +79,11 @@ fn of_intervals(run: &RunFile, series: Series) -> Vec<Step> {
             });
             reached.map(Bucket::middle_ns)
         };
+
         let (min_ns, p50_ns, p90_ns, max_ns) = (value(0.0)?, value(0.5)?, value(0.9)?, value(1.0)?);
         Some(Step { t: entry.t, min_ns, p50_ns, p90_ns, max_ns, worst_t: entry.t + entry.length / 2.0 })
     };
+
     entries.filter_map(step).collect()
 }
 
@@ -95,6 +98,7 @@ fn of_maxima(run: &RunFile, series: Series, intervals: &[Step]) -> Vec<Step> {
             steps.push(Step { t, max_ns, worst_t: t + note.every / 2.0, ..intervals[around] });
         }
     }
+
     steps
 }
 
@@ -123,6 +127,7 @@ impl Trends {
                 Placed { step, by_cycles_s }
             }));
         }
+
         let is_placed = notes.iter().all(|note| note.is_placed());
         (!placed.is_empty()).then_some(Self { placed, every_s, is_placed })
     }
@@ -147,6 +152,7 @@ impl Trends {
             Axis::Time => placed.step.t,
             Axis::Cycles => placed.by_cycles_s,
         };
+
         let starts = || self.placed.iter().map(place);
         let from_s = starts().fold(f64::MAX, f64::min);
         let last = ((starts().fold(f64::MIN, f64::max) - from_s) / self.every_s).round() as usize;
@@ -154,12 +160,14 @@ impl Trends {
         let step_s = self.every_s * together as f64;
         let mut grid = Grid::empty(step_s, from_s, last / together + 1);
         grid.is_placed = self.is_placed;
+
         for placed in &self.placed {
             let at_s = place(placed) - from_s;
             let i = ((at_s / self.every_s).round() as usize / together).min(grid.max.len() - 1);
             let worst = (at_s + placed.step.worst_t - placed.step.t) / step_s;
             grid.put(i, &placed.step, worst);
         }
+
         grid
     }
 }
@@ -226,6 +234,7 @@ pub(super) fn standardised(series: &[f64], clip: f64) -> (Vec<f64>, Vec<f64>) {
     let quantile = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
     // Half of a normal distribution is within 0.6745 of its standard deviation. What is stored is within 0.02 %.
     let spread = ((quantile(0.75) - quantile(0.25)) / (2.0 * 0.6745)).max(median.abs() * 2e-4).max(f64::MIN_POSITIVE);
+
     centred(
         series.iter().map(|v| if v.is_nan() { f64::NAN } else { ((v - median) / spread).clamp(-clip, clip) }).collect(),
     )
@@ -241,6 +250,7 @@ fn centred(mut values: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
     for value in &mut values {
         *value = if value.is_nan() { 0.0 } else { (*value - mean) * scale };
     }
+
     (values, present)
 }
 

@@ -57,14 +57,17 @@ pub(super) fn all(grid: &mut Grid, release_s: f64) -> Vec<Single> {
                     measured.has[step] = false;
                     grid.forget_largest(step, comes.period_s > 2.0 * grid.step_s);
                 }
+
                 events.retain(|event| measured.has[event.step]);
                 found.push(single);
             }
         }
+
         if found.len() == before {
             break;
         }
     }
+
     found
 }
 
@@ -74,6 +77,7 @@ fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Co
     if times.len() < LEAST_EVENTS {
         return None;
     }
+
     let is_dense = times.len() >= LEAST_DENSE && times.len() as f64 >= DENSE * measured.steps() as f64;
     let rapid: Vec<f64> = if is_dense && measured.unit_s < measured.step_s {
         let periods = spectrum::periods(&times, measured).into_iter();
@@ -81,6 +85,7 @@ fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Co
     } else {
         Vec::new()
     };
+
     let mut tried: Vec<Comes> = rapid.iter().filter_map(|period_s| comes::at(&times, *period_s, measured)).collect();
     tried.extend(pairs::periods(&times, measured).into_iter().filter_map(|candidate| {
         let period_s = pairs::refined(&times, candidate, measured);
@@ -92,6 +97,7 @@ fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Co
     tried.truncate(MOST_CANDIDATES);
     let own = tried.into_iter().map(|comes| own_period(&times, comes, measured));
     let clearest = own.min_by(|a, b| a.ln_chance.total_cmp(&b.ln_chance)).filter(Comes::is_real);
+
     clearest.or_else(|| rapid.iter().find_map(|period_s| wandering(&times, *period_s, measured)))
 }
 
@@ -101,6 +107,7 @@ fn wandering(times: &[f64], period_s: f64, measured: &Measured) -> Option<Comes>
     if period_s >= measured.step_s || times.len() < 4 * CHUNK {
         return None;
     }
+
     let mut comes = comes::at(&spectrum::brought_together(times, period_s, CHUNK), period_s, measured)?;
     // Each stretch has had a phase to choose.
     let chosen = (times.len() / CHUNK) as f64 * (comes.period_s / comes.width_s).ln();
@@ -123,11 +130,14 @@ fn own_period(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
                 best = other.unwrap_or(best);
             }
         }
+
         if best == here {
             break;
         }
+
         best = polished(times, best, measured);
     }
+
     best
 }
 
@@ -137,6 +147,7 @@ fn polished(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
         let turn = ((t - comes.from_s) / comes.period_s).floor();
         (turn, t - comes.from_s - turn * comes.period_s)
     };
+
     let inside: Vec<(f64, f64)> = times.iter().map(|t| place(*t)).filter(|(_, off)| *off <= comes.width_s).collect();
     let n = inside.len().max(1) as f64;
     let (turns, offs) = inside.iter().fold((0.0, 0.0), |(turns, offs), (turn, off)| (turns + turn, offs + off));
@@ -146,6 +157,7 @@ fn polished(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
         together += (turn - turn_mean) * (off - off_mean);
         square += (turn - turn_mean) * (turn - turn_mean);
     }
+
     let period_s = comes.period_s + if square > 0.0 { together / square } else { 0.0 };
     let fitted = comes::at(times, period_s, measured).filter(|fitted| fitted.ln_chance <= comes.ln_chance);
     fitted.unwrap_or(comes)
@@ -161,6 +173,7 @@ fn counted(events: &[Event], set: (f64, f64), comes: Comes, measured: &Measured)
         let of = at_place.iter().map(|event| event.late_ns).filter(|ns| (from..to).contains(ns));
         of.collect::<Vec<f64>>()
     };
+
     let least_ns = SAME_SIZE * median(&mut sizes(set.0, set.1));
     let its: Vec<&&Event> = at_place.iter().filter(|event| event.late_ns >= least_ns).collect();
     let turn = |event: &Event| ((event.at_s - from_s) / comes.period_s).floor() as i64;
@@ -172,6 +185,7 @@ fn counted(events: &[Event], set: (f64, f64), comes: Comes, measured: &Measured)
     } else {
         (turns.len(), comes::windows(&comes, measured).count().max(turns.len()))
     };
+
     let single = Single {
         comes,
         size_ns: median(&mut sizes(least_ns, f64::INFINITY)),
@@ -179,5 +193,6 @@ fn counted(events: &[Event], set: (f64, f64), comes: Comes, measured: &Measured)
         periods: periods as u64,
         first_s: its.first().map_or(0.0, |event| event.at_s),
     };
+
     (single, its.iter().map(|event| event.step).collect())
 }

@@ -34,6 +34,7 @@ pub(super) fn periods(times: &[f64], measured: &Measured) -> Vec<f64> {
     let first = peaks.iter().copied().find(|j| power[*j] >= AS_HIGH * power[highest]);
     let mut chosen = vec![highest];
     chosen.extend(first.filter(|first| *first != highest));
+
     chosen.into_iter().map(|j| n as f64 * bin_s / j as f64).collect()
 }
 
@@ -54,6 +55,7 @@ fn power(times: &[f64], bin_s: f64, (stretch_s, span_s): (f64, f64), n: usize) -
                 counts[i] += 1.0;
             }
         }
+
         let [re, im] = &mut parts;
         transform(re, im);
         for (j, sum) in sums.iter_mut().enumerate() {
@@ -64,6 +66,7 @@ fn power(times: &[f64], bin_s: f64, (stretch_s, span_s): (f64, f64), n: usize) -
             *sum += first / f64::max(counts[0], 1.0) + second / f64::max(counts[1], 1.0);
         }
     }
+
     sums
 }
 
@@ -83,14 +86,17 @@ pub(super) fn refined(times: &[f64], period_s: f64, measured: &Measured) -> f64 
             let (s, c) = (TAU * (frequency * (other - t)).fract()).sin_cos();
             (sine, cosine, distance_s, n) = (sine + s, cosine + c, distance_s + other - t, n + 1.0);
         }
+
         let agreement = f64::hypot(sine, cosine) / f64::max(n, 1.0);
         // How well instants agree on a frequency (Rayleigh, 1880); three standard deviations of chance are too little.
         if n < 8.0 || agreement < 0.5 * *first.get_or_insert(agreement) || agreement < 3.0 / n.sqrt() {
             break;
         }
+
         frequency -= f64::atan2(sine, cosine) / TAU / (distance_s / n);
         apart_s *= 2.0;
     }
+
     1.0 / frequency
 }
 

@@ -42,8 +42,10 @@ pub(super) fn joined(by_time: Vec<Mode>, by_cycles: Vec<Mode>, parted_s: f64) ->
                 _ => mode.tied = Tied::Time,
             }
         }
+
         modes.push(mode);
     }
+
     modes.extend(left.into_iter().flatten().map(|mode| tied(mode, Tied::Cycles)));
     modes
 }
@@ -67,6 +69,7 @@ pub fn across(mode: &Mode, others: &[Mode]) -> Option<Tied> {
             return Some(Tied::Cycles);
         }
     }
+
     None
 }
 

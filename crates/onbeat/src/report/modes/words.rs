@@ -14,20 +14,24 @@ pub(super) fn of(mode: &Mode, step_s: f64) -> String {
         Lifts::Some => format!("+{size} in the slowest tenth for {} every {every}", length(mode.duration_s)),
         Lifts::Single => format!("+{size} in single {single} every {every}"),
     };
+
     let noun = match mode.lifts {
         Lifts::Single if mode.period_s < step_s => format!("steps of {}", length(step_s)),
         _ => "periods".to_owned(),
     };
+
     let share = match mode.lifts {
         Lifts::Single => format!("at least {} of all samples", percent(mode.share)),
         _ => format!("{} of all samples", percent(mode.share)),
     };
+
     let tied = match mode.tied {
         Tied::Time => "; it keeps time, whatever the loop does",
         Tied::Cycles => "; it counts the loop's cycles",
         Tied::CannotTell if mode.period_cycles > 0.0 => "; this run cannot tell whether it keeps time or counts cycles",
         Tied::CannotTell => "",
     };
+
     format!("{what}, in {} of {} {noun}, {share}{tied}", count(mode.seen), count(mode.periods))
 }
 
