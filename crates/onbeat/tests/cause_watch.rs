@@ -120,7 +120,7 @@ fn both_sources() -> Option<[FlightRecorder; 2]> {
     None
 }
 
-/// What both sources must agree on: everything but names, the instant an expiry was measured against, and times of a function
+/// What both sources must agree on: everything but names, the end of an idle state, the instant an expiry was measured against, and times of a function
 /// that was set and has not been called yet.
 fn comparable(event: &Event) -> Option<(u32, What)> {
     let nameless = |thread: onbeat::cause::event::Thread| onbeat::cause::event::Thread { name: "".into(), ..thread };
@@ -139,7 +139,6 @@ fn comparable(event: &Event) -> Option<(u32, What)> {
         }
         What::TimerExpireExit { .. }
         | What::IdleEntry { .. }
-        | What::IdleExit
         | What::VectorEntry(Vector::LocalTimer)
         | What::VectorExit(Vector::LocalTimer) => event.what,
         _ => return None,

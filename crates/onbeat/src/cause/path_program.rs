@@ -28,6 +28,21 @@ pub(super) enum LeavingState {
     OfThread,
 }
 
+/// Whether an interrupt, whose programs reserve records too, can come between two instructions of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interrupts {
+    /// The kernel has switched them off around this trace point.
+    AreOff,
+    MayCome,
+}
+
+/// Which thread of a switch the loop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Prev,
+    Next,
+}
+
 /// The instructions for the trace point of `kind`.
 pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: LeavingState) -> Vec<u64> {
     let mut code = Assembler::default();
@@ -40,7 +55,7 @@ pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: Le
         PathKind::TimerStart => program.at_timer_start(),
         PathKind::TimerExpireEntry => program.at_expiry(),
         PathKind::Idle => program.at_idle(),
-        PathKind::LocalTimerEntry | PathKind::LocalTimerExit => program.begin(kind),
+        PathKind::LocalTimerEntry | PathKind::LocalTimerExit => program.begin(kind, Interrupts::AreOff),
         PathKind::Exit => program.at_exit(),
         PathKind::Reading => {}
     }
@@ -65,6 +80,8 @@ const PREV_STATE: i16 = 24;
 const KEY: i16 = -4;
 const NOW: i16 = -16;
 const FIRST: i16 = -24;
+/// `cpu_idle`'s states are smaller, and all ones when the CPU is awake again (`PWR_EVENT_EXIT`).
+const DEEPEST: i32 = 1000;
 
 impl Program<'_> {
     /// `sched_switch(preempt, prev, next, prev_state)`.
@@ -81,20 +98,21 @@ impl Program<'_> {
         self.code.jump(others);
 
         self.code.here(is_prev);
+        self.at_the_loops_switch(leaving, Side::Prev);
         self.code.here(is_next);
-        self.at_the_loops_switch(leaving);
+        self.at_the_loops_switch(leaving, Side::Next);
 
         self.code.here(others);
-        self.reserve();
+        self.reserve(Interrupts::AreOff);
         self.fill_switch(leaving);
     }
 
-    /// Two records with one time: the switch, and what is around the loop in R9. Both are reserved before one is written: the
-    /// locked addition waits for what was written before it, and a record's memory is most often not in the cache.
-    fn at_the_loops_switch(&mut self, leaving: LeavingState) {
-        self.reserve();
+    /// Two records with one time: the switch, and what is around the loop in R9. Both are reserved before one is written: a record's
+    /// memory is most often not in the cache.
+    fn at_the_loops_switch(&mut self, leaving: LeavingState, side: Side) {
+        self.reserve(Interrupts::AreOff);
         self.code.store(Width::Double, FRAME, FIRST, R7);
-        self.reserve();
+        self.reserve(Interrupts::AreOff);
         self.code.call(KernelCall::KtimeNs);
         self.code.store(Width::Double, FRAME, NOW, R0);
 
@@ -103,7 +121,11 @@ impl Program<'_> {
         self.read_call(R2, REST + 8);
         self.code.load(Width::Double, R8, R6, NEXT);
         self.copy_word(R8, self.offsets.pid, REST + 12);
-        self.read_flags(PathKind::Reading, Some(R8));
+        match side {
+            Side::Prev => self.read_flags(PathKind::Reading, Some(R8)),
+            // No rule of the scheduler holds back a thread that gets the CPU, and this is on its way.
+            Side::Next => self.note_kind(PathKind::Reading),
+        }
         self.read_steal();
         self.code.load(Width::Double, R1, FRAME, NOW);
         self.code.store(Width::Double, R7, AT, R1);
@@ -149,7 +171,7 @@ impl Program<'_> {
         self.code.load(Width::Double, R9, R6, 0);
         self.code.load(Width::Word, R8, R9, pid);
         self.only_the_loops(R8);
-        self.reserve();
+        self.reserve(Interrupts::MayCome);
         self.copy_word(R9, pid, REST);
         self.copy_word(R9, prio, REST + 4);
         self.copy_word(R9, cpu, REST + 8);
@@ -167,7 +189,7 @@ impl Program<'_> {
         self.code.call(KernelCall::CurrentTypedTask);
         self.code.load(Width::Word, R8, R0, self.offsets.pid);
         self.only_the_loops(R8);
-        self.begin(PathKind::TimerStart);
+        self.begin(PathKind::TimerStart, Interrupts::MayCome);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
         self.code.load(Width::Double, R1, R2, self.offsets.timer_expires);
@@ -186,23 +208,28 @@ impl Program<'_> {
 
     /// `hrtimer_expire_entry(timer, now)`.
     fn at_expiry(&mut self) {
-        self.begin(PathKind::TimerExpireEntry);
+        self.begin(PathKind::TimerExpireEntry, Interrupts::MayCome);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
         self.code.load(Width::Double, R1, R2, self.offsets.timer_function);
         self.code.store(Width::Double, R7, REST + 8, R1);
     }
 
-    /// `cpu_idle(state, cpu)`.
+    /// `cpu_idle(state, cpu)`, on the way in only: the next event of the CPU says when it was awake again.
     fn at_idle(&mut self) {
-        self.begin(PathKind::Idle);
+        let enters = self.code.place();
+        self.code.load(Width::Double, R1, R6, 0);
+        self.code.jump_if_at_most(R1, DEEPEST, enters);
+        self.code.jump(self.end);
+        self.code.here(enters);
+        self.begin(PathKind::Idle, Interrupts::MayCome);
         self.code.load(Width::Double, R1, R6, 0);
         self.code.store(Width::Word, R7, REST, R1);
     }
 
     /// `sched_process_exit(thread, ...)`.
     fn at_exit(&mut self) {
-        self.begin(PathKind::Exit);
+        self.begin(PathKind::Exit, Interrupts::MayCome);
         self.code.load(Width::Double, R3, R6, 0);
         self.code.add(R3, self.offsets.comm);
         self.code.copy(R1, R7);
@@ -212,22 +239,33 @@ impl Program<'_> {
     }
 
     /// A record of `kind` by the current thread.
-    fn begin(&mut self, kind: PathKind) {
-        self.reserve();
+    fn begin(&mut self, kind: PathKind, interrupts: Interrupts) {
+        self.reserve(interrupts);
         self.code.call(KernelCall::CurrentTypedTask);
         self.copy_word(R0, self.offsets.pid, TID);
         self.code.set(R1, kind as i32);
         self.code.store(Width::Word, R7, KIND, R1);
     }
 
-    /// R7 becomes the CPU's next record, without a time yet. An interrupt in between takes the one after.
-    fn reserve(&mut self) {
+    /// R7 becomes the CPU's next record, without a time yet. An interrupt in between takes the one after: where one may come, the
+    /// count is raised in one instruction, which costs more than two.
+    fn reserve(&mut self, interrupts: Interrupts) {
         self.code.call(KernelCall::ProcessorId);
         self.code.copy(R8, R0);
         self.code.store(Width::Word, FRAME, KEY, R8);
         self.look_up(self.maps.heads);
-        self.code.set(R1, 1);
-        self.code.fetch_add(R0, R1);
+        match interrupts {
+            Interrupts::MayCome => {
+                self.code.set(R1, 1);
+                self.code.fetch_add(R0, R1);
+            }
+            Interrupts::AreOff => {
+                self.code.load(Width::Double, R1, R0, 0);
+                self.code.copy(R2, R1);
+                self.code.add(R2, 1);
+                self.code.store(Width::Double, R0, 0, R2);
+            }
+        }
         self.code.and(R1, (1 << self.maps.exponent) - 1);
         self.code.shift_left(R8, self.maps.exponent);
         self.code.or(R1, R8);

@@ -32,14 +32,9 @@ impl Program<'_> {
     pub(super) fn read_flags(&mut self, kind: PathKind, next: Option<Register>) {
         let offsets = self.offsets;
         let server = next.zip(offsets.server);
-        let mut word = kind as i32;
-        let known = [
-            (offsets.steal.is_some(), KNOWS_STEAL),
-            (offsets.throttled.is_some(), KNOWS_THROTTLING),
-            (server.is_some(), KNOWS_SERVER),
-        ];
-        known.iter().filter(|(is_known, _)| *is_known).for_each(|(_, flag)| word |= flag << 8);
-        self.code.set(R2, word);
+        let throttling = offsets.throttled.map_or(0, |_| KNOWS_THROTTLING);
+        let serving = server.map_or(0, |_| KNOWS_SERVER);
+        self.code.set(R2, kind as i32 | (self.knows_steal() | throttling | serving) << 8);
 
         if let Some((next, offset)) = server {
             self.code.copy(R1, next);
@@ -63,6 +58,16 @@ impl Program<'_> {
         }
 
         self.code.store(Width::Word, R7, KIND, R2);
+    }
+
+    /// Fills the record in R7: kind of a reading that says nothing of the scheduler's rules. Destroys R1.
+    pub(super) fn note_kind(&mut self, kind: PathKind) {
+        self.code.set(R1, kind as i32 | self.knows_steal() << 8);
+        self.code.store(Width::Word, R7, KIND, R1);
+    }
+
+    fn knows_steal(&self) -> i32 {
+        self.offsets.steal.map_or(0, |_| KNOWS_STEAL)
     }
 
     /// Stores what the hypervisor has taken from the CPU of the loop in R9. Destroys R1.

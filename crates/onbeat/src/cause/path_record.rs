@@ -45,7 +45,7 @@ pub(super) enum PathKind {
     TimerStart = 3,
     /// Timer, function.
     TimerExpireEntry = 4,
-    /// Idle state, or all ones for awake.
+    /// Idle state.
     Idle = 5,
     LocalTimerEntry = 6,
     LocalTimerExit = 7,
@@ -99,9 +99,6 @@ impl PathKind {
     }
 }
 
-/// `cpu_idle`'s state when the CPU is awake again (`PWR_EVENT_EXIT`).
-const AWAKE: u32 = u32::MAX;
-
 /// A record, or what it says beside events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Noted {
@@ -146,7 +143,6 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<Noted> {
         }
         // What the kernel took for now is not recorded: the time of the record is a little later.
         PathKind::TimerExpireEntry => What::TimerExpireEntry { timer: first, function: second, now: at },
-        PathKind::Idle if a == AWAKE => What::IdleExit,
         PathKind::Idle => What::IdleEntry { state: a },
         PathKind::LocalTimerEntry => What::VectorEntry(Vector::LocalTimer),
         PathKind::LocalTimerExit => What::VectorExit(Vector::LocalTimer),
@@ -255,7 +251,6 @@ mod tests {
 
         assert_eq!(what(4, 0, [0xffff_8000, u64::MAX]), Some(entry));
         assert_eq!(what(5, 0, [word(1, 0), 0]), Some(What::IdleEntry { state: 1 }));
-        assert_eq!(what(5, 0, [word(u32::MAX, 0), 0]), Some(What::IdleExit));
         assert_eq!(what(6, 0, [0, 0]), Some(What::VectorEntry(Vector::LocalTimer)));
         assert_eq!(what(7, 0, [0, 0]), Some(What::VectorExit(Vector::LocalTimer)));
         let name = u64::from_ne_bytes(*b"rustc\0\0\0");
