@@ -87,6 +87,21 @@ fn a_guest_without_deep_idle_states_waits_for_its_host() {
     assert_eq!(main_of(&slept(Some(133_000))), (Kind::LateIdleExit, none()), "a state as deep as that may be it");
 }
 
+#[test]
+fn an_idle_cpu_that_another_one_woke_slept_also_where_shallow_states_are_not_recorded() {
+    let woken = |deepest_idle_ns| {
+        let mut world = World::asleep_beside(idle());
+        (world.counters.is_guest, world.counters.deepest_idle_ns) = (true, deepest_idle_ns);
+        world.on(0, 1001, 9, What::Waking { thread: looper(), target_cpu: 1 }).loop_runs(1187, idle());
+        world.explained()
+    };
+
+    let explanation = woken(Some(1_000));
+    assert_eq!(explanation.main().unwrap().words(), "late timer interrupt on a halted vCPU");
+    // Where a state would have been recorded, the CPU was in none.
+    assert_eq!(main_of(&woken(Some(133_000))).0, Kind::Unexplained);
+}
+
 /// The interrupt of the loop's timer takes 300 us.
 fn long_timer_interrupt() -> World {
     let mut world = World::asleep_beside(idle());

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use onbeat::cause::counters::{CounterSource, Moment, Reading};
 use onbeat::cause::event::{Event, Lost, State, Vector, What};
+use onbeat::cause::flight::all_idle_states_are_shallow;
 use onbeat::cause::{Explainer, FlightRecorder, FlightSetting, LoopThread, PathSource, Window};
 use onbeat::thread::Wanted;
 use onbeat_rt::Clock;
@@ -137,10 +138,9 @@ fn comparable(event: &Event) -> Option<(u32, What)> {
         What::TimerExpireEntry { timer, function, .. } => {
             What::TimerExpireEntry { timer, function, now: onbeat_rt::Instant::default() }
         }
-        What::TimerExpireExit { .. }
-        | What::IdleEntry { .. }
-        | What::VectorEntry(Vector::LocalTimer)
-        | What::VectorExit(Vector::LocalTimer) => event.what,
+        // Where all are shallow, idle states are left off.
+        What::IdleEntry { .. } if !all_idle_states_are_shallow() => event.what,
+        What::VectorEntry(Vector::LocalTimer) | What::VectorExit(Vector::LocalTimer) => event.what,
         _ => return None,
     };
 

@@ -20,6 +20,7 @@ use super::event::{Event, Lost};
 use super::format::{EventFormat, PageLayout};
 use super::page::Page;
 use super::path::PathRecorder;
+use super::path_record::PathKind;
 use super::tracefs::{Instance, TraceError, Tracefs};
 use super::window::{CpuWindow, Window};
 use crate::host;
@@ -63,6 +64,8 @@ const NEEDED: [Kind; 2] = [Kind::Switch, Kind::Waking];
 /// Events left off, for each costs the loop time and says nothing that the others do not: a timer that expires is cancelled first,
 /// and its function ends where the next one or the interrupt around it does.
 const LEFT_OFF: [Kind; 4] = [Kind::Wakeup, Kind::TickStop, Kind::TimerCancel, Kind::TimerExpireExit];
+/// An idle state that takes no longer to leave is no cause of a spike, in nanoseconds.
+pub(super) const SHALLOW_NS: u64 = 10_000;
 /// The part of the kernel's buffers that rare events need, and the rings of the path, of `buffer_kib`.
 const RARE: u32 = 4;
 const RINGS: u32 = 2;
@@ -275,11 +278,20 @@ fn filter_of(kind: Kind, tid: u32) -> Option<String> {
     }
 }
 
+/// Whether no CPU has an idle state that takes long to leave: then it says nothing which one a CPU was in, and recording it on every way
+/// in and out costs the loop a tenth of a microsecond.
+#[must_use]
+pub fn all_idle_states_are_shallow() -> bool {
+    let is_shallow = |cpu: &u32| host::deepest_idle(*cpu).is_some_and(|state| state.exit_ns <= SHALLOW_NS);
+    host::online_cpus().iter().all(is_shallow)
+}
+
 /// The recorder of the path, or why there is none.
 fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) {
     let Some(tid) = setting.tid.filter(|_| setting.path == PathSource::BpfIfAllowed) else { return (None, None) };
     let cpus = host::online_cpus().last().map_or(1, |last| last + 1);
-    match PathRecorder::open(tid, cpus, setting.buffer_kib / RINGS) {
+    let left_off: &[PathKind] = if all_idle_states_are_shallow() { &[PathKind::Idle] } else { &[] };
+    match PathRecorder::open(tid, cpus, setting.buffer_kib / RINGS, left_off) {
         Ok(path) => (Some(path), None),
         Err(why) => (None, Some(why.to_string())),
     }

@@ -8,6 +8,7 @@ use onbeat_rt::Instant;
 use super::classify::{Part, PartKind, SpikeFacts};
 use super::counters::Counters;
 use super::event::{Event, Thread, What};
+use super::flight::SHALLOW_NS;
 use super::kind::{CauseKind, Culprit};
 use super::mode::Mode;
 use super::refusal::Refusal;
@@ -278,7 +279,7 @@ impl<'w> Judge<'w> {
                 match (span.moved, remote) {
                     (true, _) => (Verdict::Cause(CauseKind::Migration), None, Some("its new CPU slept".to_owned())),
                     (false, true) => self.slept(slice, state),
-                    (false, false) if idle_ns > IDLE_REFUSAL_NS && state.is_some() && self.fired.is_none() => {
+                    (false, false) if idle_ns > IDLE_REFUSAL_NS && self.may_sleep(state) && self.fired.is_none() => {
                         self.slept(slice, state)
                     }
                     (false, false) => cause(CauseKind::WakeUpPath),
@@ -286,6 +287,11 @@ impl<'w> Judge<'w> {
             }),
             _ => cause(CauseKind::Unexplained),
         }
+    }
+
+    /// Whether an idle CPU slept: in a known state, or in one of shallow ones, which are not recorded.
+    fn may_sleep(&self, state: Option<u32>) -> bool {
+        state.is_some() || self.counters.deepest_idle_ns.is_some_and(|exit_ns| exit_ns <= SHALLOW_NS)
     }
 
     /// The scheduler let a thread have the CPU. Of one that an ordinary loop's wake-up found in a system call it is said, since what the

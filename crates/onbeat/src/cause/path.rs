@@ -58,9 +58,9 @@ pub(super) struct Stretch {
 }
 
 impl PathRecorder {
-    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs. Trace points that the kernel lacks are
-    /// left out, except those without which nothing can be explained.
-    pub(super) fn open(tid: u32, cpus: u32, kib: u32) -> Result<Self, PathError> {
+    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs, without the kinds in `left_off`. Trace points
+    /// that the kernel lacks are left out too, except those without which nothing can be explained.
+    pub(super) fn open(tid: u32, cpus: u32, kib: u32, left_off: &[PathKind]) -> Result<Self, PathError> {
         let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(PathError::NoDescription)?;
         let btf = Btf::parse(bytes)?;
         let offsets = Offsets::of(&btf)?;
@@ -80,7 +80,7 @@ impl PathRecorder {
             loop_key: cpus,
             records,
             exponent,
-            kinds: Vec::new(),
+            kinds: left_off.to_vec(),
             names: Names::default(),
             reads_steal: offsets.steal.is_some(),
             _programs: Vec::new(),
@@ -92,7 +92,7 @@ impl PathRecorder {
 
     fn attach(mut self, btf: &Btf, offsets: &Offsets, maps: Maps) -> Result<Self, PathError> {
         for kind in PathKind::ALL {
-            let Some(name) = kind.trace_point() else { continue };
+            let Some(name) = kind.trace_point().filter(|_| !self.kinds.contains(&kind)) else { continue };
             let point = match btf.trace_point(name) {
                 Ok(point) => point,
                 Err(why) if matches!(kind, PathKind::Switch | PathKind::Waking) => return Err(why.into()),
@@ -118,7 +118,7 @@ impl PathRecorder {
         self.heads.write(self.loop_key, &value)
     }
 
-    /// Trace points that are recorded here.
+    /// Trace points that are recorded here, or left off.
     pub(super) fn kinds(&self) -> &[PathKind] {
         &self.kinds
     }
