@@ -173,8 +173,9 @@ fn table(asked: &Asked) -> Result<(), Failure> {
             let condition = Condition { class: *class, load: *load };
             for fault in &asked.faults {
                 let mut row = planted::plant(*fault, condition, cpu, asked.count, false)?;
-                let placebo = planted::plant(*fault, condition, cpu, asked.count.min(PLACEBOS), true)?;
+                let mut placebo = planted::plant(*fault, condition, cpu, asked.count.min(PLACEBOS), true)?;
                 row.ordinary = planted::ordinary(placebo.felt());
+                placebo.ordinary = row.ordinary.clone();
                 rows.push(row);
                 placebos.push(placebo);
             }

@@ -8,7 +8,7 @@ use onbeat::probe::disturbed::{Felt, Late};
 use onbeat::report::units::{Letters, time_ns};
 
 use crate::condition::Condition;
-use crate::planted::{Judged, Planted, Row, explanation, is_named, judged, main_of};
+use crate::planted::{Judged, Ordinary, Planted, Row, explanation, is_named, judged, main_beyond, main_of};
 use crate::tally::{Tally, percent, percent_with_interval};
 
 impl Row {
@@ -101,20 +101,29 @@ pub(crate) fn of_placebos(rows: &[Row]) -> String {
     );
     for row in rows.iter().filter(|row| row.done().is_some()) {
         let (runs, named) = (row.felt().len(), names(row.felt().iter().map(|felt| main_of(explanation(felt)))));
-        let wrong = row.felt().iter().filter(|felt| is_taken_in(felt)).count();
+        let wrong = row.felt().iter().filter(|felt| is_taken_in(felt, &row.ordinary)).count();
         let _ = writeln!(text, "| `{}` | {} | {runs} | {wrong} | {named} |", row.fault, row.condition.words());
     }
 
     text
 }
 
+/// A placebo's cycle that is later than usual by less, in nanoseconds, is no spike, and nobody reads its name: a third of the
+/// smallest dose of the blind variant.
+const LATER_THAN_USUAL_NS: u64 = 50_000;
+
 /// Whether a placebo was named as what it was not: the cause, and where that takes a thread, one of the injector.
-fn is_taken_in(felt: &Felt) -> bool {
-    main_of(explanation(felt)).is_some_and(|cause| {
-        let by_another =
-            cause.culprit.as_ref().is_some_and(|who| who.tid.is_some() && !who.name.starts_with("onbeat-"));
-        is_named(felt.injected.fault, cause.kind) && !by_another
-    })
+fn is_taken_in(felt: &Felt, ordinary: &Ordinary) -> bool {
+    let Some(explanation) = explanation(felt) else { return false };
+    let usual_ns: u64 = ordinary.values().sum();
+    let is_later = explanation.lateness_ns >= usual_ns + LATER_THAN_USUAL_NS;
+
+    is_later
+        && main_beyond(explanation, explanation.lateness_ns, ordinary).is_some_and(|cause| {
+            let by_another =
+                cause.culprit.as_ref().is_some_and(|who| who.tid.is_some() && !who.name.starts_with("onbeat-"));
+            is_named(felt.injected.fault, cause.kind) && !by_another
+        })
 }
 
 /// Spikes that no injection met.

@@ -135,7 +135,7 @@ pub(crate) fn main_of(explanation: Option<&Explanation>) -> Option<&Cause> {
 
 /// The longest kind with that set aside which was there without the injection: what is ordinary on this machine, what the
 /// hypervisor's counter says that it took, and pauses of the hypervisor that are not inferred from the injection itself.
-fn main_beyond<'e>(explanation: &'e Explanation, covered_ns: u64, ordinary: &Ordinary) -> Option<&'e Cause> {
+pub(crate) fn main_beyond<'e>(explanation: &'e Explanation, covered_ns: u64, ordinary: &Ordinary) -> Option<&'e Cause> {
     let beyond = by_kind(explanation).into_iter().map(|(kind, ns)| {
         let aside = match kind {
             CauseKind::HypervisorSteal => ns,
