@@ -22,6 +22,9 @@ use crate::thread::Wanted;
 
 /// How often a companion looks whether the loop has got what it waited for.
 const LOOK: Duration = Duration::from_micros(200);
+/// How long a companion is waited for before the loop starts. Even beside a busy real-time thread an ordinary one gets its turns in this
+/// time.
+const READY_WITHIN: Duration = Duration::from_secs(5);
 
 /// A thread beside the loop, on another CPU where there is one, that ends with its owner.
 #[derive(Debug)]
@@ -135,7 +138,22 @@ impl LockWait {
         let shared = Arc::new(Shared::default());
         let held = shared.clone();
         let life = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
-        Ok(Self { shared, holder: Companion::start(prompt(plan), life)?, _keeper: None })
+        let wait = Self { shared, holder: Companion::start(prompt(plan), life)?, _keeper: None };
+        wait.until_held(plan)
+    }
+
+    /// The first cycle finds the lock held: how soon a thread gets a CPU is not left to chance.
+    fn until_held(self, plan: &Plan) -> Result<Self, Error> {
+        let end = Monotonic.now().plus_ns(onbeat_rt::time::ns(READY_WITHIN));
+        while !self.shared.is_held.load(Ordering::SeqCst) {
+            if Monotonic.now() > end {
+                let seconds = READY_WITHIN.as_secs();
+                return Err(plan.impossible(format!("the thread that holds the lock got no CPU within {seconds} s")));
+            }
+            thread::sleep(LOOK);
+        }
+
+        Ok(self)
     }
 
     /// A holder of the lowest real-time priority, which no load keeps off, and a thread of a higher one that does.
@@ -158,7 +176,8 @@ impl LockWait {
         };
 
         let holder = Wanted { fifo: Some(1), ..beside(plan) };
-        Ok(Self { shared, holder: Companion::start(holder, life)?, _keeper: Some(keeper) })
+        let wait = Self { shared, holder: Companion::start(holder, life)?, _keeper: Some(keeper) };
+        wait.until_held(plan)
     }
 }
 
