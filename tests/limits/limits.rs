@@ -353,3 +353,6 @@ fn a_library_that_prints_or_exits_is_found() {
 
 #[path = "words_used.rs"]
 mod words_used;
+
+#[path = "wording.rs"]
+mod wording;
