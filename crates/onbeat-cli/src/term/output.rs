@@ -1,7 +1,7 @@
 //! Standard output, and whether what was written to it arrived.
 //!
-//! A result that is lost is a failure of the command; a reader that has seen enough, as `head` has, is none. Both are kept
-//! here until the command ends, since a run goes on and is recorded whatever becomes of its terminal.
+//! Lost output is a failure of the command; a reader that closes early, such as `head`, is not. Both are remembered until the
+//! command ends, because a run continues and is recorded even when its terminal is gone.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::sync::{Mutex, PoisonError};
@@ -10,15 +10,15 @@ use rustix::fs::{OFlags, fcntl_getfl};
 
 use super::Tone;
 
-/// What is known of the reader of standard output.
+/// State of the reader of standard output.
 #[derive(Debug)]
 enum Reader {
-    /// Nothing was written yet.
+    /// Nothing has been written yet.
     Unknown,
     Reads,
-    /// It has seen enough.
+    /// It closed its end early.
     Gone,
-    /// Something that was written did not arrive.
+    /// A write failed.
     Lost(io::Error),
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn say(tone: Tone, text: &str) {
     keep(|| writeln!(anstream::stdout(), "{style}{text}{style:#}"));
 }
 
-/// Writes what is no line of words: a file's bytes, the letters that move a cursor.
+/// Writes output other than lines of text: a file's bytes, escape sequences.
 pub(crate) fn put(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     keep(|| {
         let mut out = BufWriter::new(io::stdout().lock());
@@ -39,19 +39,19 @@ pub(crate) fn put(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     });
 }
 
-/// Whether it is worth writing more. Once a part did not arrive, the rest makes no sense to anybody.
+/// Whether the reader still reads. After a lost part the rest would be useless.
 pub(crate) fn is_read() -> bool {
     matches!(*reader(), Reader::Unknown | Reader::Reads)
 }
 
-/// Writes out what is held back.
+/// Flushes standard output.
 ///
 /// # Errors
-/// Why something that was written did not arrive.
+/// The first error of a write, if one failed since the start.
 pub(crate) fn finish() -> Result<(), io::Error> {
     if matches!(*reader(), Reader::Reads) {
         keep(|| {
-            // The standard library takes a descriptor that cannot be written for one that nobody wants.
+            // The standard library ignores EBADF on standard output, so a read-only descriptor is checked for here.
             if fcntl_getfl(io::stdout())? & OFlags::ACCMODE == OFlags::RDONLY {
                 return Err(rustix::io::Errno::BADF.into());
             }
