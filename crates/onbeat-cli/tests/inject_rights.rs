@@ -128,7 +128,7 @@ fn a_journal_of_a_users_own_moves_nobody_elses_threads() {
     let run = run_as_user(&program, &state, &["repair"]);
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(
-        said.contains(&format!("could not put back the CPUs of task {pid}")),
+        said.contains(&format!("could not restore the CPUs of task {pid}")),
         "{said}{}",
         String::from_utf8_lossy(&run.stderr)
     );

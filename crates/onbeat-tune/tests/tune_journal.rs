@@ -1,4 +1,4 @@
-//! The journal: what is on record, whose it is, and what a later start makes of it.
+//! The journal: its content, its owner, and what a later start does with it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod tune_fake;
@@ -19,7 +19,7 @@ const DEFAULT: &str = "/proc/irq/default_smp_affinity";
 const WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
 
 fn host() -> Fake {
-    Fake::of(World::new(Cgroups::V1))
+    Fake::new(World::new(Cgroups::V1))
 }
 
 fn begin(directory: &Path, host: &Fake) -> Journal {
@@ -36,7 +36,7 @@ fn affinity(tid: i32, start_ticks: u64, old: &str, new: &str) -> Intent {
     Intent::new("shield.threads", key, old, new)
 }
 
-/// Leaves the changes of a dead onbeat behind.
+/// Leaves the changes of an onbeat that was killed.
 fn left_behind(directory: &Path, host: &Fake, intents: &[Intent]) {
     let mut journal = begin(directory, host);
     for intent in intents {
@@ -56,7 +56,7 @@ fn sentences(repaired: &[Repaired]) -> String {
 }
 
 #[test]
-fn what_a_dead_bench_left_is_put_back_and_said_in_a_sentence() {
+fn changes_of_a_dead_bench_are_undone_and_reported_in_a_sentence() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     let before = host.settings();
     left_behind(
@@ -70,7 +70,7 @@ fn what_a_dead_bench_left_is_put_back_and_said_in_a_sentence() {
     assert_eq!(host.settings(), before);
     assert_eq!(
         sentences(&repaired),
-        "put back 3 settings that a bench started at 2026-11-21 08:10:02 UTC had left: 2 files, 1 task's CPUs"
+        "restored 3 settings left by a bench started at 2026-11-21 08:10:02 UTC: 2 files, 1 task's CPUs"
     );
     assert_eq!(journals(directory.path()), 0);
     assert!(repair(directory.path(), &host).unwrap().is_empty(), "once is enough");
@@ -122,7 +122,7 @@ fn journal_and_directories_are_their_users_alone_whatever_the_umask() {
 }
 
 #[test]
-fn what_others_can_write_is_not_played_and_the_rest_is() {
+fn a_journal_that_others_can_write_is_not_undone_and_the_rest_is() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -154,11 +154,11 @@ fn what_others_can_write_is_not_played_and_the_rest_is() {
 
     assert_eq!(host.read(DEFAULT).unwrap(), "f7\n");
     set_mode(directory.path(), 0o755);
-    assert!(repair(directory.path(), &host).unwrap()[0].is_settled(), "read by others is no harm");
+    assert!(repair(directory.path(), &host).unwrap()[0].is_settled(), "others may read");
 }
 
 #[test]
-fn a_journal_of_another_user_is_not_played() {
+fn a_journal_of_another_user_is_not_undone() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -191,7 +191,7 @@ fn a_directory_that_cannot_be_used_refuses_the_journal_before_anything_is_change
 }
 
 #[test]
-fn the_journal_of_a_living_owner_is_left_alone() {
+fn the_journal_of_a_living_owner_is_not_touched() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     let mut journal = begin(directory.path(), &host);
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
@@ -203,14 +203,14 @@ fn the_journal_of_a_living_owner_is_left_alone() {
 
     for repaired in [with_lock, without_lock] {
         assert_eq!(repaired[0].ending, Ending::InUse { pid: OWN });
-        assert!(sentences(&repaired).contains("another onbeat (pid 500) is at work"));
+        assert!(sentences(&repaired).contains("another onbeat (pid 500) is running"));
     }
 
     assert_eq!((host.settings(), fs::read(path).unwrap()), (changed, bytes));
 }
 
 #[test]
-fn a_second_onbeat_is_told_the_pid_of_the_first() {
+fn a_second_onbeat_gets_the_pid_of_the_first() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     let first = begin(directory.path(), &host);
     let second = Journal::begin(directory.path(), &host, &Purpose::new("tune", "onbeat tune apply")).map(|_| ());
@@ -224,7 +224,7 @@ fn a_second_onbeat_is_told_the_pid_of_the_first() {
 }
 
 #[test]
-fn an_owner_whose_number_is_used_again_is_dead() {
+fn an_owner_whose_number_is_reused_is_dead() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     let before = host.settings();
     drop({
@@ -239,7 +239,7 @@ fn an_owner_whose_number_is_used_again_is_dead() {
 }
 
 #[test]
-fn a_task_whose_number_is_used_again_is_not_touched() {
+fn a_task_whose_number_is_reused_is_not_touched() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     left_behind(directory.path(), &host, &[affinity(100, 200, "0-7", "0-2")]);
     host.world.borrow_mut().tasks.get_mut(&100).unwrap().start = 9_999;
@@ -259,18 +259,18 @@ fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
     let repaired = repair(directory.path(), &host).unwrap();
 
     assert_eq!((host.settings(), host.changes.get(), journals(directory.path())), (changed, changes, 0));
-    assert!(sentences(&repaired).contains("the machine was started anew since"), "{repaired:?}");
+    assert!(sentences(&repaired).contains("the machine has rebooted since"), "{repaired:?}");
 }
 
 #[test]
-fn what_somebody_else_changed_stays_and_stays_on_record_until_told() {
+fn changes_by_others_stay_and_stay_on_record_until_forced_or_forgotten() {
     for (mode, after) in [(UndoMode::Force, "ff"), (UndoMode::Forget, "0f")] {
         let (host, directory) = (host(), tempfile::tempdir().unwrap());
         left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
         host.write(DEFAULT, "0f").unwrap();
         for _ in 0..2 {
             let said = sentences(&repair(directory.path(), &host).unwrap());
-            assert!(said.contains(&format!("left {DEFAULT} alone: it is \"0f\" now")), "{said}");
+            assert!(said.contains(&format!("{DEFAULT} not restored: its value is now \"0f\"")), "{said}");
             let now = [DEFAULT, WORK].map(|path| host.read(path).unwrap());
             assert_eq!((now, journals(directory.path())), (["0f\n".to_owned(), "ff\n".to_owned()], 1));
         }
@@ -281,7 +281,7 @@ fn what_somebody_else_changed_stays_and_stays_on_record_until_told() {
 }
 
 #[test]
-fn what_is_dropped_from_the_record_is_said_and_nothing_is_left_to_do() {
+fn dropping_from_the_record_is_reported_and_settles_the_journal() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.write(DEFAULT, "0f").unwrap();
@@ -292,13 +292,13 @@ fn what_is_dropped_from_the_record_is_said_and_nothing_is_left_to_do() {
     assert_eq!(
         sentences(&repaired),
         format!(
-            "dropped {DEFAULT} from the record: it is \"0f\" now, which onbeat did not write; before onbeat it was \"ff\""
+            "dropped {DEFAULT} from the record: its value is now \"0f\", which onbeat did not write; before onbeat it was \"ff\""
         )
     );
 }
 
 #[test]
-fn after_a_cpu_went_offline_everything_is_put_back_as_far_as_there_are_cpus() {
+fn after_a_cpu_went_offline_everything_is_restored_to_the_online_cpus() {
     let irq = |number: u32, action: &str, old: &str, new: &str| {
         let key = Key::Irq { number, actions: vec![action.to_owned()], effective: "3".to_owned() };
         Intent::new("irq.affinity", key, old, new)
@@ -339,7 +339,7 @@ fn after_a_cpu_went_offline_everything_is_put_back_as_far_as_there_are_cpus() {
 }
 
 #[test]
-fn a_mask_with_zeros_in_front_is_not_somebody_elses_change() {
+fn leading_zeros_in_a_mask_are_not_a_change_by_others() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.write(DEFAULT, "00000000,000000f7").unwrap();
@@ -376,7 +376,7 @@ fn journals_are_undone_newest_first() {
 }
 
 #[test]
-fn what_is_left_of_a_session_of_processes_is_killed() {
+fn remaining_processes_of_a_session_are_killed() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     let session = |sid| Intent::new("load", Key::Session { sid, start_ticks: 77 }, "absent", "running");
     left_behind(directory.path(), &host, &[session(120), session(4_444)]);
@@ -397,7 +397,7 @@ fn a_host_that_cannot_kill_sessions_keeps_them_on_record() {
 }
 
 #[test]
-fn a_damaged_line_in_the_middle_is_said_and_the_rest_is_put_back() {
+fn a_damaged_line_in_the_middle_is_reported_and_the_rest_is_undone() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
     let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -412,7 +412,7 @@ fn a_damaged_line_in_the_middle_is_said_and_the_rest_is_put_back() {
 }
 
 #[test]
-fn a_journal_without_a_head_is_not_acted_upon_when_changes_follow() {
+fn a_journal_with_changes_and_without_a_head_is_not_undone() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -426,7 +426,7 @@ fn a_journal_without_a_head_is_not_acted_upon_when_changes_follow() {
 }
 
 #[test]
-fn leftovers_of_an_ended_journal_are_swept_away() {
+fn leftovers_of_an_ended_journal_are_removed() {
     let (host, directory) = (host(), tempfile::tempdir().unwrap());
     for name in ["a.closed", "b.new"] {
         fs::write(directory.path().join(name), "{}").unwrap();

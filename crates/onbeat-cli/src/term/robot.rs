@@ -94,7 +94,10 @@ pub(crate) fn table(view: &RobotView, rows: usize, letters: Letters) -> Vec<(Ton
 
     for spike in &view.spikes {
         let late = time_ns(spike.late_ns, letters);
-        lines.push((Tone::Careful, cut(&format!("{:LABEL_WIDTH$}{:.3} s: {late} late, {}", "spike", spike.t, spike.cause))));
+        lines.push((
+            Tone::Careful,
+            cut(&format!("{:LABEL_WIDTH$}{:.3} s: {late} late, {}", "spike", spike.t, spike.cause)),
+        ));
     }
 
     lines
