@@ -286,3 +286,40 @@ fn a_series_that_the_glossary_lacks_is_found() {
     assert_eq!(with("| `nap_time` |\n").len(), 1, "{:?}", with("| `nap_time` |\n"));
     assert_eq!(with("| `nap_time` | `--nap-every <TIME>` |\n"), [] as [String; 0]);
 }
+
+/// Words that several rows of the glossary explain, and rows without the column of the usual term.
+fn glossary_rows_that_are_wrong(sources: &[Source]) -> Vec<String> {
+    let Some(glossary) = sources.iter().find(|source| source.path == "GLOSSARY.md") else { return Vec::new() };
+    let rows = glossary.lines().filter(|(_, line)| line.starts_with("| ") && !line.starts_with("| word "));
+    let mut found = Vec::new();
+    let mut known: Vec<&str> = Vec::new();
+    for (number, line) in rows {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+        if cells.len() != 4 {
+            found.push(glossary.at(number, &format!("{} columns; word, what it is, unit, usual term", cells.len())));
+        }
+
+        for word in cells[0].split(',').map(|word| word.trim().trim_matches('`')) {
+            if known.contains(&word) {
+                found.push(glossary.at(number, &format!("`{word}` stands twice")));
+            }
+            known.push(word);
+        }
+    }
+
+    found
+}
+
+#[test]
+fn a_word_stands_once_in_the_glossary_and_beside_its_usual_term() {
+    holds(glossary_rows_that_are_wrong);
+}
+
+#[test]
+fn a_word_that_stands_twice_and_a_row_without_its_usual_term_are_found() {
+    let head = "| word | what it is | unit | usual term |\n|---|---|---|---|\n";
+    let right = format!("{head}| nap | a pause | ns | sleep |\n| `doze`, rest | another | | |\n");
+    let twice = format!("{right}| nap | a third | | |\n");
+    catches(glossary_rows_that_are_wrong, "GLOSSARY.md", &twice, 5, &right);
+    catches(glossary_rows_that_are_wrong, "GLOSSARY.md", &format!("{head}| nap | a pause |\n"), 3, &right);
+}
