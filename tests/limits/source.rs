@@ -82,7 +82,7 @@ pub(crate) fn code(text: &str) -> String {
     let mut code = bytes.to_vec();
     let mut at = 0;
     while at < bytes.len() {
-        let end = at + length_of_what_is_no_code(&bytes[at..], at.checked_sub(1).map(|before| bytes[before]));
+        let end = at + length_of_non_code(&bytes[at..], at.checked_sub(1).map(|before| bytes[before]));
         for byte in &mut code[at..end] {
             if *byte != b'\n' {
                 *byte = b' ';
@@ -95,7 +95,7 @@ pub(crate) fn code(text: &str) -> String {
     String::from_utf8_lossy(&code).into_owned()
 }
 
-fn length_of_what_is_no_code(rest: &[u8], before: Option<u8>) -> usize {
+fn length_of_non_code(rest: &[u8], before: Option<u8>) -> usize {
     let until = |end: &[u8], from: usize| {
         rest[from..].windows(end.len()).position(|window| window == end).map_or(rest.len(), |place| from + place)
     };
@@ -252,7 +252,7 @@ fn expand(prefix: &str, rest: &str, into: &mut Vec<String>) -> usize {
 
         at += skipped;
         at += expand(prefix, &rest[at..end - 1], into).max(1);
-        // What a name is called here (`as Name`) is no path.
+        // An alias (`as Name`) is not a path.
         at += rest[at..end].find([',', '}']).unwrap_or(0);
     }
 
