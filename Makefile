@@ -51,9 +51,9 @@ generated: build ## man pages and completions are those of the command line
 viewer: ## the page: its tests, and that the checked-in page is the built one
 	cd viewer && npm ci --no-audit --no-fund && npm run check && npm test
 
-bless: build ## rebuilds what is checked in built: man pages, completions, help texts, the page
+bless: build ## rebuilds generated files: man pages, completions, help texts, tables, the page
 	rm -rf share && $(ONBEAT) generate share
-	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test help
+	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test help --test tables
 	cd viewer && npm ci --no-audit --no-fund && npm run build
 
 dist: ## a static binary and a Debian package, in target/dist
