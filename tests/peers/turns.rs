@@ -6,7 +6,7 @@ use crate::failure::Failure;
 pub(crate) type Contestant<'c, T> = &'c mut dyn FnMut(u32) -> Result<T, Failure>;
 
 /// How many turns, in words.
-pub(crate) fn told(rounds: u32) -> String {
+pub(crate) fn describe(rounds: u32) -> String {
     if rounds == 1 { "1 turn".to_owned() } else { format!("{rounds} turns") }
 }
 
