@@ -105,7 +105,7 @@ class House:
         yield "types that share their name, names shared", f"{files} / {len(twice)}"
         yield "public items documented", share(self.documented, self.public)
         yield "of these with an example", share(self.with_example, self.documented)
-        words = ", ".join(f"{word} {count}" for word, count in self.banned.items() if count)
+        words = ", ".join(f"`{word}` {count}" for word, count in self.banned.items() if count)
         yield "words of the ban list", words or "none"
 
 
