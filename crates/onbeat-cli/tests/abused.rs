@@ -1,5 +1,5 @@
-//! What people and machines do to a command: links where files should be, pipes for inputs, no room for threads, old results in
-//! the way. Each ends in one sentence, and nothing is changed that should not be.
+//! Misuse of commands: links where files should be, pipes for inputs, no room for threads, old results in the way. Each ends in one
+//! sentence, and no other file is changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
@@ -143,7 +143,10 @@ fn nothing_is_written_over_a_run() {
         &["export", "run", "--json", "other.json", "--openmetrics", "./run/../run/a.onbeat.hlog"],
     ] {
         let message = refused(dir.path(), words);
-        assert!(message.contains("is a file of the run run") && message.contains("another place"), "{words:?}: {message}");
+        assert!(
+            message.contains("is a file of the run run") && message.contains("another place"),
+            "{words:?}: {message}"
+        );
     }
 
     assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), before);
@@ -299,7 +302,10 @@ fn a_page_that_cannot_be_written_says_how_to_do_without() {
     fs::create_dir(dir.path().join("run/report.html")).unwrap();
     let message = refused(dir.path(), &["report", "run"]);
 
-    assert!(message.contains("run/report.html") && message.contains("--html FILE") && message.contains("--brief"), "{message}");
+    assert!(
+        message.contains("run/report.html") && message.contains("--html FILE") && message.contains("--brief"),
+        "{message}"
+    );
     done(dir.path(), &["report", "run", "--brief"]);
     done(dir.path(), &["report", "run", "--html", "elsewhere.html"]);
     let left: Vec<String> = names(&dir.path().join("run"));
@@ -322,7 +328,11 @@ fn a_segment_that_cannot_write_its_capture_leaves_no_interfaces() {
         let output = command.env("ONBEAT_STATE_DIR", dir.path().join("state")).output().unwrap();
         let links = String::from_utf8_lossy(&output.stdout).into_owned();
 
-        assert!(links.starts_with("2\n") && links.contains("lo:") && !links.contains("o0"), "{links}{}", stderr_of(&output));
+        assert!(
+            links.starts_with("2\n") && links.contains("lo:") && !links.contains("o0"),
+            "{links}{}",
+            stderr_of(&output)
+        );
         assert!(stderr_of(&output).contains("nowhere/a"), "{}", stderr_of(&output));
     }
 }

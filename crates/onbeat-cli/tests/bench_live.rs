@@ -1,4 +1,4 @@
-//! The main job, whole: nine tunings, two loads, every figure.
+//! The complete main job: nine tunings, two loads, every figure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::process::Command;

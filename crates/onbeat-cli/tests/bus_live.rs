@@ -1,4 +1,4 @@
-//! A bus for others, as processes: who may die, and what the rest does then.
+//! A bus shared by processes: any of them may die, and the others react.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::path::Path;

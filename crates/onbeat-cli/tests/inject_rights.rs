@@ -1,6 +1,6 @@
-//! What the file capabilities of the rights guide let a user do to others: nothing.
+//! The file capabilities of the rights guide give a user no power over other users' processes.
 //!
-//! Takes root, to be another user, and `setcap`; without them it says so.
+//! Needs root, to become another user, and `setcap`; prints a reason where they are missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! kill -9 at any moment: no load goes on, no shield stands, and what was recorded can be read.
+//! kill -9 at any moment: no load keeps running, no shield stays, and the recorded part is readable.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A result that does not reach its reader is a failure of the command; a reader that has seen enough is none.
+//! Lost output is a failure of the command; a reader that closes early is not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! A robot that another process commands, as processes: a goal moves a joint, and who is killed while it commands is missed.
+//! A robot commanded by another process: a goal moves a joint, and the death of the commander is noticed.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::f64::consts::TAU;

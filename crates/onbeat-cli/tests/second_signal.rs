@@ -1,4 +1,4 @@
-//! A second Ctrl-C ends onbeat at once, and says what puts the machine back.
+//! A second Ctrl-C ends onbeat at once, with the command that undoes its changes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;

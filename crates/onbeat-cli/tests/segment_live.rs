@@ -1,5 +1,5 @@
-//! A segment that is running takes orders, and does not block the next one after it was killed. Wants root and network namespaces;
-//! says so where they are missing.
+//! A running segment takes orders, and does not block the next one after it was killed. Needs root and network namespaces; prints a
+//! reason where they are missing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::fs;
@@ -103,7 +103,10 @@ fn a_running_segment_takes_orders_and_a_killed_one_does_not_block_the_next_live(
     let (summary, message) = ended(running);
     assert!(summary.contains("0 frames") && summary.contains("2 in INIT"), "{summary}");
     assert!(message.contains("o0 and o0b, the two ends of a ring"), "{message}");
-    assert!(message.contains("power-off of \"knee\" begins") && message.contains("power-off of \"knee\" ends"), "{message}");
+    assert!(
+        message.contains("power-off of \"knee\" begins") && message.contains("power-off of \"knee\" ends"),
+        "{message}"
+    );
     assert!(!state.join("segments/o0.sock").exists(), "an ended segment leaves nothing");
     let log = fs::read_to_string(state.join("faults.jsonl")).unwrap();
     let kinds: Vec<String> = log

@@ -140,7 +140,7 @@ impl LoopThread {
         let (outbox, answers) = mpsc::channel();
         let (report_tid, tid) = mpsc::channel();
         std::thread::spawn(move || {
-            tell.send(own_tid()).unwrap();
+            report_tid.send(own_tid()).unwrap();
             for cpus in inbox {
                 let host = LiveHost::new();
                 let pinned = host.set_affinity(own_tid(), &cpus).map_err(|error| error.to_string());
