@@ -212,9 +212,9 @@ impl Repaired {
         let mut sentences = Vec::new();
         let restored: Vec<&Undone> = undone.iter().filter(|one| one.outcome == Outcome::Restored).collect();
         if !restored.is_empty() {
-            let settings = if restored.len() == 1 { "setting" } else { "settings" };
+            let changes = if restored.len() == 1 { "change" } else { "changes" };
             let what = counted(&restored);
-            sentences.push(format!("restored {} {settings} left by {}: {what}", restored.len(), self.who()));
+            sentences.push(format!("undid {} {changes} left by {}: {what}", restored.len(), self.who()));
         }
 
         for Undone { intent, outcome } in undone {

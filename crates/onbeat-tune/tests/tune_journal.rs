@@ -70,7 +70,7 @@ fn changes_of_a_dead_bench_are_undone_and_reported_in_a_sentence() {
     assert_eq!(host.settings(), before);
     assert_eq!(
         sentences(&repaired),
-        "restored 3 settings left by a bench started at 2026-11-21 08:10:02 UTC: 2 files, 1 task's CPUs"
+        "undid 3 changes left by a bench started at 2026-11-21 08:10:02 UTC: 2 files, 1 task's CPUs"
     );
     assert_eq!(journals(directory.path()), 0);
     assert!(repair(directory.path(), &host).unwrap().is_empty(), "once is enough");
@@ -333,7 +333,7 @@ fn after_a_cpu_went_offline_everything_is_restored_to_the_online_cpus() {
         let group = if offline == 3 { "1-2" } else { narrowed };
 
         assert_eq!(cpus("/sys/fs/cgroup/pods/a/cpuset.cpus"), group, "{said}");
-        assert!(said.contains(&format!("CPU {offline} is offline now")), "{said}");
+        assert!(said.contains(&format!("CPU {offline} is now offline")), "{said}");
         assert!(repair(directory.path(), &host).unwrap().is_empty(), "once is enough");
     }
 }
@@ -383,7 +383,7 @@ fn remaining_processes_of_a_session_are_killed() {
     let repaired = repair(directory.path(), &host).unwrap();
 
     assert_eq!(*host.killed_sessions.borrow(), [(4_444, 77), (120, 77)]);
-    assert!(sentences(&repaired).ends_with("had left: 1 session of processes"), "{}", sentences(&repaired));
+    assert!(sentences(&repaired).ends_with(" UTC: 1 session of processes"), "{}", sentences(&repaired));
     assert_eq!(journals(directory.path()), 0);
 }
 

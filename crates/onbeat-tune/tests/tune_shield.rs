@@ -207,7 +207,7 @@ fn other_cpusets_are_narrowed_inner_ones_first_and_one_without_another_cpu_is_le
     let host = Fake::new(World::new(Cgroups::V1));
     let report = raised(&host, &[Free::Thread(LOOP)]);
     assert_eq!((host.mask(120), host.mask(121)), ("1-2".to_owned(), "3".to_owned()));
-    assert!(report.notes.iter().any(|note| note.contains("/dedicated has no other CPU than 3")), "{:?}", report.notes);
+    assert!(report.notes.iter().any(|note| note.contains("/dedicated has no CPU other than 3")), "{:?}", report.notes);
 }
 
 #[test]
@@ -339,9 +339,9 @@ fn nothing_is_touched_when_the_shield_is_refused() {
     };
 
     assert!(refusal("0-3", &[]).contains("leaves none of 0-3"), "all CPUs");
-    assert!(refusal("", &[]).contains("no CPU is named"));
+    assert!(refusal("", &[]).contains("no CPU to shield is given"));
     assert!(refusal("5", &[]).contains("only 0-3 are online"));
-    assert!(refusal("3", &[Free::Thread(9_999)]).contains("no task 9999"));
+    assert!(refusal("3", &[Free::Thread(9_999)]).contains("task 9999, which may use the shielded CPUs, does not exist"));
     host.world.borrow_mut().root = false;
 
     assert!(refusal("3", &[]).contains("sudo onbeat bench --tuning C --cpu 3"));
