@@ -123,7 +123,8 @@ fn rooms_and_crates_name_what_their_entry_lists() {
 #[test]
 fn a_room_or_crate_that_names_something_else_is_found() {
     let check = named_against_the_list;
-    let right = "//! Figures are [`crate::report`]'s.\nuse crate::host::{Host, report as printed};\nuse super::Series;\n";
+    let right =
+        "//! Figures are [`crate::report`]'s.\nuse crate::host::{Host, report as printed};\nuse super::Series;\n";
     let record = "crates/onbeat/src/record/recorder.rs";
     catches(check, record, "use crate::host::Host;\nuse crate::report::Summary;\n", 2, right);
     let grouped = "use crate::{\n    host::Host,\n    report::{self, Summary},\n};\n";

@@ -135,7 +135,8 @@ fn length_of_quoted(rest: &[u8], quote: u8) -> usize {
 }
 
 fn length_of_block_comment(rest: &[u8]) -> usize {
-    let (mut depth, mut at) = (0, 0);
+    let mut depth = 0;
+    let mut at = 0;
     while at + 1 < rest.len() {
         match &rest[at..at + 2] {
             b"/*" => (depth, at) = (depth + 1, at + 2),

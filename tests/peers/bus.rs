@@ -49,7 +49,8 @@ impl Controller for Still {
 }
 
 pub(crate) fn run(length: Length) -> Result<Part, Failure> {
-    let (rounds, cycles) = (length.pick(5, 1), length.pick(2_000, 500));
+    let rounds = length.pick(5, 1);
+    let cycles = length.pick(2_000, 500);
     let title = format!("EtherCAT: 59 simulated devices, {cycles} cycles at 1 kHz, {}", turns::describe(rounds));
     let mut part = Part::new(title, "peer");
     for finding in in_process(length) {
@@ -72,7 +73,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
             }
         };
 
-        let (mut ours, mut theirs) = (contestant("onbeat"), contestant(peer));
+        let mut ours = contestant("onbeat");
+        let mut theirs = contestant(peer);
         let mut contestants: [Contestant<'_, Ran>; 2] = [&mut ours, &mut theirs];
         let runs = in_turns(rounds, &mut contestants)?;
         compare(&mut part, peer, &runs);
@@ -122,7 +124,8 @@ fn in_process(length: Length) -> Vec<Finding> {
     let cycles = length.pick(200_000, 20_000);
     let runs: Vec<(f64, f64)> = (0..length.pick(5, 1)).map(|_| costs(cycles)).collect();
     let spread = |figure: fn(&(f64, f64)) -> f64| Spread::of(runs.iter().map(figure));
-    let (segment, bus) = (spread(|run| run.0), spread(|run| run.1));
+    let segment = spread(|run| run.0);
+    let bus = spread(|run| run.1);
     let reached = |spread: Option<Spread>, most: f64| spread.is_some_and(|spread| spread.median <= most);
     vec![
         Finding::of("segment, time per frame in process", format_times(segment))
@@ -191,7 +194,8 @@ fn costs(cycles: u64) -> (f64, f64) {
     }
 
     let whole_ns = Monotonic.now().ns_since(began) as f64;
-    let (spent_ns, frame_ns) = (bus.wire().spent_ns as f64, bus.wire().frame_ns as f64);
+    let spent_ns = bus.wire().spent_ns as f64;
+    let frame_ns = bus.wire().frame_ns as f64;
     let frames = (bus.counts().sent - sent) as f64;
     (frame_ns / frames, (whole_ns - spent_ns) / cycles as f64)
 }
@@ -298,7 +302,8 @@ fn with_onbeat(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
         release = Monotonic.now();
     }
 
-    let (up, frames) = (began.elapsed(), frames(onbeat)?);
+    let up = began.elapsed();
+    let frames = frames(onbeat)?;
     let mut round_trips_ns = Vec::new();
     for _ in 0..cycles {
         release = release.plus_ns(MS).max(Monotonic.now());
@@ -333,7 +338,8 @@ fn with_ethercrab(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
     };
 
     let group = block_on(up).map_err(|why| failed("ethercrab", why))?;
-    let (up, frames) = (began.elapsed(), frames(onbeat)?);
+    let up = began.elapsed();
+    let frames = frames(onbeat)?;
     let mut round_trips_ns = Vec::new();
     let mut release = Monotonic.now();
     for _ in 0..cycles {

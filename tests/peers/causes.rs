@@ -33,7 +33,8 @@ struct Figures {
 }
 
 pub(crate) fn run(length: Length) -> Result<Part, Failure> {
-    let (seconds, rounds) = (length.pick(5, 1), length.pick(9, 1));
+    let seconds = length.pick(5, 1);
+    let rounds = length.pick(9, 1);
     let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
     let cpu = quietest_cpu();
     let title = format!(
@@ -64,7 +65,9 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
     let mut next = || runs.next().unwrap_or_default();
-    let (on, off, theirs) = (next(), next(), next());
+    let on = next();
+    let off = next();
+    let theirs = next();
     latencies(&mut part, &on, &off);
     cpu_times(&mut part, &on, &theirs);
     explaining(&mut part, &on);
@@ -73,7 +76,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
 fn latencies(part: &mut Part, on: &[Figures], off: &[Figures]) {
     let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.p50_ns).collect() };
-    let (on, off) = (of(on), of(off));
+    let on = of(on);
+    let off = of(off);
     part.add(
         Finding::of("p50 wake-up latency", format_times(Spread::of(on.clone())))
             .beside(format_times(Spread::of(off.clone())))
@@ -88,7 +92,8 @@ fn latencies(part: &mut Part, on: &[Figures], off: &[Figures]) {
 
 fn cpu_times(part: &mut Part, on: &[Figures], theirs: &[Figures]) {
     let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.process).collect() };
-    let (on, theirs) = (of(on), of(theirs));
+    let on = of(on);
+    let theirs = of(theirs);
     let formatted = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
     let ratio = Spread::of_ratios(&on, &theirs);
     let finding = Finding::of("CPU of the process", formatted(Spread::of(on)))

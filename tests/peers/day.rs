@@ -140,7 +140,8 @@ fn audit(run: &RunFile, report: &ChildReport, hours: u64) -> Result<(), Failure>
 /// Runs the day and prints one line of JSON.
 pub(crate) fn child(path: &Path, hours: &str) -> Result<(), Failure> {
     let duration_ns = hours.parse::<u64>().unwrap_or(1) * HOUR_NS;
-    let (drawn, worst_ns) = (RefCell::new(Latencies::around(25_000.0, 1)), Cell::new(0));
+    let drawn = RefCell::new(Latencies::around(25_000.0, 1));
+    let worst_ns = Cell::new(0);
     let clock = MockClock::starting_at(Instant::from_ns(0), |_| {
         let late_ns = drawn.borrow_mut().next_ns();
         worst_ns.set(late_ns.max(worst_ns.get()));

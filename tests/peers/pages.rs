@@ -149,7 +149,8 @@ struct Made {
 impl Made {
     fn new(writer: RunWriter, recording: onbeat::record::Recording, median_ns: f64, seed: u64) -> Self {
         let recorder = Recorder::new(writer, onbeat_rt::Instant::from_ns(0), recording);
-        let (late, work) = (Latencies::around(median_ns, seed), Latencies::around(7_000.0, seed + 100));
+        let late = Latencies::around(median_ns, seed);
+        let work = Latencies::around(7_000.0, seed + 100);
         Self { kind: Kind::SpunWithWork, recorder, late, work }
     }
 
@@ -178,7 +179,9 @@ impl Made {
     fn block(&mut self, index: u32, load: &str, first_release_ns: u64, slots: u64) -> Result<(), Failure> {
         let first_release = onbeat_rt::Instant::from_ns(first_release_ns);
         self.recorder.begin_block(index, first_release, load, 10)?;
-        let (mut next, mut skipped, mut cycles) = (0, 0, 0);
+        let mut next = 0;
+        let mut skipped = 0;
+        let mut cycles = 0;
         let mut last_end = first_release;
         while next < slots {
             let release = first_release.plus_ns(next * PERIOD_NS);

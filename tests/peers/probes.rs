@@ -79,7 +79,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
     let mut contestants: Vec<Contestant<'_, Figures>> = vec![&mut latency, &mut theirs];
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
-    let (ours, theirs) = (runs.next().unwrap_or_default(), runs.next().unwrap_or_default());
+    let ours = runs.next().unwrap_or_default();
+    let theirs = runs.next().unwrap_or_default();
     rows(&mut part, ("latency", "cyclictest"), &ours, &theirs);
     Ok(part)
 }
@@ -107,7 +108,8 @@ fn hiccups(part: &mut Part, ours: &[Figures], theirs: &[Figures]) {
 fn rows(part: &mut Part, (name, other): (&str, &str), ours: &[Figures], theirs: &[Figures]) {
     for (place, (_, quantile)) in QUANTILES.into_iter().enumerate() {
         let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.quantiles_ns[place]).collect() };
-        let (ours, theirs) = (of(ours), of(theirs));
+        let ours = of(ours);
+        let theirs = of(theirs);
         let ratio = Spread::of_ratios(&ours, &theirs);
         let finding = Finding::of(format!("{quantile}, {name} | {other}"), format_times(Spread::of(ours)))
             .beside(format_times(Spread::of(theirs)))

@@ -199,7 +199,8 @@ fn cold(part: &mut Part, rounds: u32, each: u32) -> Result<(), Failure> {
     let mut ring = Ring::over(&mut slots).map_err(Failure::Ring)?;
     let (mut hot, mut reader) = split(&mut ring);
     let mut counts = empty_counts(Series::WakeupLatency);
-    let (mut pushes, mut records) = (Vec::new(), Vec::new());
+    let mut pushes = Vec::new();
+    let mut records = Vec::new();
 
     for round in 0..rounds {
         let samples: Vec<Sample> =

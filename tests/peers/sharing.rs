@@ -163,7 +163,8 @@ fn torn(readings: u64) -> Result<Finding, Failure> {
         found
     });
 
-    let (mut torn, mut retries) = (0, 0);
+    let mut torn = 0;
+    let mut retries = 0;
     for reader in found {
         let panicked = |_| Failure::system("read an image")(std::io::Error::other("a reader panicked"));
         let (its_torn, its_retries) = reader.map_err(panicked)??;

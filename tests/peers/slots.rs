@@ -94,7 +94,8 @@ impl Trial {
         };
         let away = runs[0].iter().map(|account| account.away()).max().unwrap_or(0);
         let sum = |figure: fn(&Account) -> u64| runs[0].iter().map(figure).sum();
-        let (due, skipped) = (count(sum(|account| account.due)), count(sum(|account| account.skipped)));
+        let due = count(sum(|account| account.due));
+        let skipped = count(sum(|account| account.skipped));
         let formatted = |spread: Option<Spread>| spread.map_or_else(String::new, |s| share(s.median));
         let what = format!("{} kHz{}", self.rate_hz / 1_000, if self.stops > 0 { ", stopped" } else { "" });
         let finding = Finding::of(what, format!("{} of {due}, {skipped} skipped", formatted(Spread::of(shares(0)))))

@@ -63,7 +63,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     }
 
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
-    let (spin, sleep) = (runs.next().unwrap_or_default(), runs.next().unwrap_or_default());
+    let spin = runs.next().unwrap_or_default();
+    let sleep = runs.next().unwrap_or_default();
     let theirs = runs.next().unwrap_or_default();
     compare(&mut part, "S", &spin, &theirs);
     compare(&mut part, "sleep", &sleep, &theirs);
@@ -74,7 +75,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
     for (place, (q, quantile)) in QUANTILES.into_iter().enumerate() {
         let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.quantiles_ns[place]).collect() };
-        let (ours, theirs) = (of(ours), of(theirs));
+        let ours = of(ours);
+        let theirs = of(theirs);
         let ratio = Spread::of_ratios(&ours, &theirs);
         let mut finding = Finding::of(format!("{quantile} {name}"), format_times(Spread::of(ours)))
             .beside(format_times(Spread::of(theirs)))

@@ -72,7 +72,8 @@ fn pipe_at(path: &Path) -> PathBuf {
 #[test]
 fn a_page_beside_a_run_replaces_a_link_and_never_follows_it() {
     let dir = stage();
-    let (precious, page) = (dir.path().join("precious"), dir.path().join("run/report.html"));
+    let precious = dir.path().join("precious");
+    let page = dir.path().join("run/report.html");
     fs::write(&precious, "precious").unwrap();
     fs::remove_file(&page).unwrap();
     symlink(&precious, &page).unwrap();
@@ -87,7 +88,8 @@ fn a_page_beside_a_run_replaces_a_link_and_never_follows_it() {
 #[test]
 fn a_page_that_was_named_follows_a_link_as_any_program_does() {
     let dir = stage();
-    let (page, link) = (dir.path().join("page.html"), dir.path().join("link.html"));
+    let page = dir.path().join("page.html");
+    let link = dir.path().join("link.html");
     fs::write(&page, "old").unwrap();
     symlink("page.html", &link).unwrap();
     for words in [&["report", "run", "--html", "link.html"][..], &["compare", "run", "run", "--html", "link.html"]] {
@@ -104,7 +106,8 @@ fn files_of_an_exported_directory_replace_links() {
     done(dir.path(), &["export", "run", "--hgrm", "out"]);
     let exported = names(&dir.path().join("out"));
     assert_eq!(exported.len(), 1, "{exported:?}");
-    let (precious, file) = (dir.path().join("precious"), dir.path().join("out").join(&exported[0]));
+    let precious = dir.path().join("precious");
+    let file = dir.path().join("out").join(&exported[0]);
     fs::write(&precious, "precious").unwrap();
     fs::remove_file(&file).unwrap();
     symlink(&precious, &file).unwrap();
@@ -154,7 +157,7 @@ fn nothing_is_written_over_a_run() {
 }
 
 #[test]
-fn a_run_behind_a_link_is_not_gone_on_with() {
+fn a_run_behind_a_link_is_not_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let words = ["measure", "timer", "--for", "1h", "--priority", "0", "--no-causes", "--out", "runs", "--resume"];
     // Ended early, by the signal that Ctrl-C is, once it measures.

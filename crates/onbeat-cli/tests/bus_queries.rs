@@ -38,7 +38,8 @@ fn bus(name: &str) -> BusSide {
     let mut bus = Image::create(name, &layout, Sharing::WaitFree).unwrap();
     bus.set_state(0, DeviceState { al_state: 4, al_status: 0x1B, presence: Presence::Present });
     // Of now, and of a bus that is slow enough for it to be still of now when it is asked for.
-    let (release_ns, dt_ns) = (Monotonic.now().as_ns(), 60_000_000_000);
+    let release_ns = Monotonic.now().as_ns();
+    let dt_ns = 60_000_000_000;
     let cycle = BusCycle { cycle: 41, release_ns, dt_ns, working_counter: 2, expected: 3, ..BusCycle::default() };
     bus.exchange(&cycle, &[0x27, 0x10, 0x18, 0xFC, 0xFF, 0xFF], &mut [0; 2]);
     bus
@@ -150,7 +151,8 @@ fn statistics_are_a_table_an_object_and_a_text() {
 fn objects_are_read_and_written_through_the_bus() {
     let name = name("sdo");
     let bus = bus(&name);
-    let (cold, is_over) = (bus.cold_side(), AtomicBool::new(false));
+    let cold = bus.cold_side();
+    let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
         threads.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {

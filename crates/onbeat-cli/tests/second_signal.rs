@@ -14,7 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[test]
 fn what_a_second_signal_leaves_behind_is_said_with_the_way_back() {
     let dir = tempfile::tempdir().unwrap();
-    let (state, out) = (dir.path().join("state"), dir.path().join("runs"));
+    let state = dir.path().join("state");
+    let out = dir.path().join("runs");
     let onbeat = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
         command.env("ONBEAT_STATE_DIR", &state).env("LC_ALL", "C").stdout(Stdio::piped()).stderr(Stdio::piped());

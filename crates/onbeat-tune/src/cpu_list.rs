@@ -32,7 +32,8 @@ impl CpuList {
             };
 
             let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
-            let (first, last) = (number(first, 10).ok_or_else(wrong)?, number(last, 10).ok_or_else(wrong)?);
+            let first = number(first, 10).ok_or_else(wrong)?;
+            let last = number(last, 10).ok_or_else(wrong)?;
             if first > last || last >= MOST_CPUS {
                 return Err(wrong());
             }

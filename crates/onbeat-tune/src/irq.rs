@@ -1,4 +1,4 @@
-//! Interrupts moved off shielded CPUs, and back to the CPU they came from.
+//! MovedInterrupts moved off shielded CPUs, and back to the CPU they came from.
 //!
 //! The kernel refuses to move interrupts that it manages itself (queues of many disks and network cards) with EPERM or, before
 //! Linux 6, EIO. They cannot be recognised beforehand, so each is tried once and reported with its count.
@@ -42,14 +42,14 @@ pub struct RefusedIrq {
 
 /// The interrupts of the machine and the kernel's unbound work, moved off the shielded CPUs and back.
 #[derive(Debug, Default)]
-pub(super) struct Interrupts {
+pub(super) struct MovedInterrupts {
     switches: ToggledSettings,
     refused: BTreeMap<u32, (Vec<String>, String)>,
     /// Masks that could not be written, with the reason.
     pub(super) refused_masks: BTreeMap<String, String>,
 }
 
-impl Interrupts {
+impl MovedInterrupts {
     /// Moves interrupts and unbound work off the shielded CPUs. Returns the number of moved interrupts.
     pub(super) fn raise(&mut self, context: &mut ShieldContext<'_>) -> Result<usize, TuneError> {
         let wanted = self.wanted(context.host, context.cpus)?;
@@ -72,7 +72,7 @@ impl Interrupts {
         Ok(moved)
     }
 
-    /// Restores what still has the value set by [`Interrupts::raise`].
+    /// Restores what still has the value set by [`MovedInterrupts::raise`].
     pub(super) fn lower(&mut self, context: &ShieldContext<'_>) -> Result<(), TuneError> {
         self.switches.back(context)
     }

@@ -20,7 +20,7 @@ use super::context::{CpuSplit, ShieldContext, TaskRole, TaskSelection, all_tasks
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::host_files::HostFiles;
-use super::irq::{Interrupts, RefusedIrq};
+use super::irq::{MovedInterrupts, RefusedIrq};
 use super::journal::{ChangeId, Journal, Undone};
 use super::shield_v1::ShieldV1;
 use super::shield_v2::ShieldV2;
@@ -124,7 +124,7 @@ pub struct Report {
     pub left: Vec<UnmovedTask>,
     /// Number of interrupts moved.
     pub irqs_moved: usize,
-    /// Interrupts that stay.
+    /// MovedInterrupts that stay.
     pub irqs_refused: Vec<RefusedIrq>,
     /// Further remarks.
     pub notes: Vec<String>,
@@ -144,7 +144,7 @@ pub struct Shield {
     selection: TaskSelection,
     placement: Placement,
     affinities: Affinities,
-    interrupts: Interrupts,
+    interrupts: MovedInterrupts,
     steps: Vec<ChangeId>,
     is_up: bool,
 }
@@ -181,7 +181,7 @@ impl Shield {
             selection,
             placement: Placement::AffinityOnly { note: None },
             affinities: Affinities::default(),
-            interrupts: Interrupts::default(),
+            interrupts: MovedInterrupts::default(),
             steps: Vec::new(),
             is_up: false,
         };

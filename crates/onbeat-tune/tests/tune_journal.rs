@@ -57,7 +57,8 @@ fn sentences(repaired: &[Repaired]) -> String {
 
 #[test]
 fn changes_of_a_dead_bench_are_undone_and_reported_in_a_sentence() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let before = host.settings();
     left_behind(
         directory.path(),
@@ -78,7 +79,8 @@ fn changes_of_a_dead_bench_are_undone_and_reported_in_a_sentence() {
 
 #[test]
 fn an_intent_is_on_disk_before_its_change_is_made() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
     *host.watched.borrow_mut() = Some(journal.path().to_owned());
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
@@ -123,7 +125,8 @@ fn journal_and_directories_are_their_users_alone_whatever_the_umask() {
 
 #[test]
 fn a_journal_that_others_can_write_is_not_undone_and_the_rest_is() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
@@ -159,7 +162,8 @@ fn a_journal_that_others_can_write_is_not_undone_and_the_rest_is() {
 
 #[test]
 fn a_journal_of_another_user_is_not_undone() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
@@ -182,7 +186,8 @@ fn a_journal_of_another_user_is_not_undone() {
 
 #[test]
 fn a_directory_that_cannot_be_used_refuses_the_journal_before_anything_is_changed() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let blocked = directory.path().join("file");
     fs::write(&blocked, "").unwrap();
     let refused = Journal::begin(&blocked.join("below"), &host, &Purpose::new("bench", "onbeat bench"));
@@ -192,10 +197,12 @@ fn a_directory_that_cannot_be_used_refuses_the_journal_before_anything_is_change
 
 #[test]
 fn the_journal_of_a_living_owner_is_not_touched() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
-    let (changed, bytes) = (host.settings(), fs::read(journal.path()).unwrap());
+    let changed = host.settings();
+    let bytes = fs::read(journal.path()).unwrap();
     let with_lock = repair(directory.path(), &host).unwrap();
     let path = journal.path().to_owned();
     drop(journal);
@@ -211,7 +218,8 @@ fn the_journal_of_a_living_owner_is_not_touched() {
 
 #[test]
 fn a_second_onbeat_gets_the_pid_of_the_first() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let first = begin(directory.path(), &host);
     let second = Journal::begin(directory.path(), &host, &Purpose::new("tune", "onbeat tune apply")).map(|_| ());
     let error = second.unwrap_err();
@@ -225,7 +233,8 @@ fn a_second_onbeat_gets_the_pid_of_the_first() {
 
 #[test]
 fn an_owner_whose_number_is_reused_is_dead() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let before = host.settings();
     drop({
         let mut journal = begin(directory.path(), &host);
@@ -240,7 +249,8 @@ fn an_owner_whose_number_is_reused_is_dead() {
 
 #[test]
 fn a_task_whose_number_is_reused_is_not_touched() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[affinity(100, 200, "0-7", "0-2")]);
     host.world.borrow_mut().tasks.get_mut(&100).unwrap().start = 9_999;
     let repaired = repair(directory.path(), &host).unwrap();
@@ -252,10 +262,12 @@ fn a_task_whose_number_is_reused_is_not_touched() {
 
 #[test]
 fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.world.borrow_mut().files.insert("/proc/sys/kernel/random/boot_id".to_owned(), "another\n".to_owned());
-    let (changed, changes) = (host.settings(), host.changes.get());
+    let changed = host.settings();
+    let changes = host.changes.get();
     let repaired = repair(directory.path(), &host).unwrap();
 
     assert_eq!((host.settings(), host.changes.get(), journals(directory.path())), (changed, changes, 0));
@@ -265,7 +277,8 @@ fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
 #[test]
 fn changes_by_others_stay_and_stay_on_record_until_forced_or_forgotten() {
     for (mode, after) in [(UndoMode::Force, "ff"), (UndoMode::Forget, "0f")] {
-        let (host, directory) = (host(), tempfile::tempdir().unwrap());
+        let host = host();
+        let directory = tempfile::tempdir().unwrap();
         left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
         host.write(DEFAULT, "0f").unwrap();
         for _ in 0..2 {
@@ -282,7 +295,8 @@ fn changes_by_others_stay_and_stay_on_record_until_forced_or_forgotten() {
 
 #[test]
 fn dropping_from_the_record_is_reported_and_settles_the_journal() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.write(DEFAULT, "0f").unwrap();
     assert!(!repair(directory.path(), &host).unwrap()[0].is_settled());
@@ -311,7 +325,8 @@ fn after_a_cpu_went_offline_everything_is_restored_to_the_online_cpus() {
 
     // Of the loop's CPU 3 or of a housekeeping CPU: interrupt, pinned task, cpuset.
     for (offline, online, narrowed) in [(3, "0-2", "0-2"), (1, "0,2-3", "2-3")] {
-        let (host, directory) = (host(), tempfile::tempdir().unwrap());
+        let host = host();
+        let directory = tempfile::tempdir().unwrap();
         let pinned = affinity(111, 211, "3", "0-2");
         let changes =
             [irq(24, "eth0", "0-3", "0-2"), irq(26, "usb1", "3", "0-2"), pinned, group("/pods/a", "1-3", "1-2")];
@@ -340,7 +355,8 @@ fn after_a_cpu_went_offline_everything_is_restored_to_the_online_cpus() {
 
 #[test]
 fn leading_zeros_in_a_mask_are_not_a_change_by_others() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.write(DEFAULT, "00000000,000000f7").unwrap();
     assert!(repair(directory.path(), &host).unwrap()[0].is_settled());
@@ -349,7 +365,8 @@ fn leading_zeros_in_a_mask_are_not_a_change_by_others() {
 
 #[test]
 fn changes_kept_on_purpose_wait_for_an_explicit_undo() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let before = host.settings();
     let mut journal = begin(directory.path(), &host);
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
@@ -364,7 +381,8 @@ fn changes_kept_on_purpose_wait_for_an_explicit_undo() {
 
 #[test]
 fn journals_are_undone_newest_first() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let mut first = begin(directory.path(), &host);
     first.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
     drop(first);
@@ -377,7 +395,8 @@ fn journals_are_undone_newest_first() {
 
 #[test]
 fn remaining_processes_of_a_session_are_killed() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let session = |sid| Intent::new("load", Key::Session { sid, start_ticks: 77 }, "absent", "running");
     left_behind(directory.path(), &host, &[session(120), session(4_444)]);
     let repaired = repair(directory.path(), &host).unwrap();
@@ -398,7 +417,8 @@ fn a_host_that_cannot_kill_sessions_keeps_them_on_record() {
 
 #[test]
 fn a_damaged_line_in_the_middle_is_reported_and_the_rest_is_undone() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
     let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.find(|path| path.extension().is_some()).unwrap();
@@ -413,7 +433,8 @@ fn a_damaged_line_in_the_middle_is_reported_and_the_rest_is_undone() {
 
 #[test]
 fn a_journal_with_changes_and_without_a_head_is_not_undone() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.find(|path| path.extension().is_some()).unwrap();
@@ -427,7 +448,8 @@ fn a_journal_with_changes_and_without_a_head_is_not_undone() {
 
 #[test]
 fn leftovers_of_an_ended_journal_are_removed() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     for name in ["a.closed", "b.new"] {
         fs::write(directory.path().join(name), "{}").unwrap();
     }

@@ -160,7 +160,8 @@ impl LoopThread {
 
 /// Raises the shield, checks the CPUs of all tasks, lowers it. Returns the shield's report.
 fn up_and_down(host: &LiveHost, journal: &mut Journal, rt: &CpuList) -> Report {
-    let (loop_thread, before) = (LoopThread::start(), Busy::start());
+    let loop_thread = LoopThread::start();
+    let before = Busy::start();
     let mut shield = Shield::prepare_as(host, journal, &wish(rt, vec![Free::Thread(loop_thread.tid)])).unwrap();
     let started = Instant::now();
     let report = shield.raise(host, journal).unwrap();

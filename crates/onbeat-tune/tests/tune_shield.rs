@@ -91,7 +91,8 @@ fn a_bench_leaves_no_setting_changed() {
     for (name, world) in worlds() {
         for free in frees() {
             let host = Fake::new(world.clone());
-            let (before, directory) = (host.settings(), tempfile::tempdir().unwrap());
+            let before = host.settings();
+            let directory = tempfile::tempdir().unwrap();
             bench(&host, directory.path(), &free).unwrap();
             assert_eq!(host.settings(), before, "{name}, {free:?}");
             for child in [1_001, 1_002] {
@@ -251,7 +252,8 @@ fn cpusets_that_another_program_disables_are_enabled_again() {
     // systemd does so when it starts a unit and no unit uses the controller.
     for free in frees() {
         let host = Fake::new(World::new(Cgroups::V2).without_cpusets());
-        let (before, directory) = (host.settings(), tempfile::tempdir().unwrap());
+        let before = host.settings();
+        let directory = tempfile::tempdir().unwrap();
         let mut journal = begin(directory.path(), &host);
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &free).unwrap();
         shield.raise(&host, &mut journal).unwrap();
@@ -332,7 +334,8 @@ fn a_task_that_chooses_its_cpus_while_the_shield_is_up_keeps_its_choice() {
 #[test]
 fn nothing_is_touched_when_the_shield_is_refused() {
     let host = Fake::new(World::new(Cgroups::V1));
-    let (before, directory) = (host.settings(), tempfile::tempdir().unwrap());
+    let before = host.settings();
+    let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
     let mut refusal = |rt: &str, free: &[Free]| {
         Shield::prepare(&host, &mut journal, &cpus(rt), free).map(|_| ()).unwrap_err().to_string()
@@ -341,7 +344,9 @@ fn nothing_is_touched_when_the_shield_is_refused() {
     assert!(refusal("0-3", &[]).contains("leaves none of 0-3"), "all CPUs");
     assert!(refusal("", &[]).contains("no CPU to shield is given"));
     assert!(refusal("5", &[]).contains("only 0-3 are online"));
-    assert!(refusal("3", &[Free::Thread(9_999)]).contains("task 9999, which may use the shielded CPUs, does not exist"));
+    assert!(
+        refusal("3", &[Free::Thread(9_999)]).contains("task 9999, which may use the shielded CPUs, does not exist")
+    );
     host.world.borrow_mut().root = false;
 
     assert!(refusal("3", &[]).contains("sudo onbeat bench --tuning C --cpu 3"));
@@ -352,7 +357,8 @@ fn nothing_is_touched_when_the_shield_is_refused() {
 fn a_machine_of_one_cpu_has_nothing_to_shield() {
     let mut world = World::new(Cgroups::None);
     world.files.insert("/sys/devices/system/cpu/online".to_owned(), "0\n".to_owned());
-    let (host, directory) = (Fake::new(world), tempfile::tempdir().unwrap());
+    let host = Fake::new(world);
+    let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
     let refused = Shield::prepare(&host, &mut journal, &cpus("0"), &[]).map(|_| ());
     assert!(matches!(refused, Err(TuneError::NoHousekeeping { .. })));
@@ -364,7 +370,8 @@ fn an_error_at_any_single_change_leaves_no_change() {
         for free in frees() {
             for change in 0.. {
                 let host = Fake::new(world.clone());
-                let (before, directory) = (host.settings(), tempfile::tempdir().unwrap());
+                let before = host.settings();
+                let directory = tempfile::tempdir().unwrap();
                 host.fails_at.set(Some(change));
                 // Whether the bench ends well depends on what failed; the host must be as before, perhaps after a repair.
                 let outcome = bench(&host, directory.path(), &free);
@@ -390,7 +397,8 @@ fn wishes(settings: &[String]) -> Vec<&str> {
 
 /// The moments before each change of a whole bench, and the journal as it was at the end.
 fn moments(world: &World, free: &[Free]) -> (Vec<Moment>, Vec<u8>) {
-    let (host, directory) = (Fake::new(world.clone()), tempfile::tempdir().unwrap());
+    let host = Fake::new(world.clone());
+    let directory = tempfile::tempdir().unwrap();
     *host.watched.borrow_mut() = Some(directory.path().to_owned());
     bench(&host, directory.path(), free).unwrap();
     let moments = host.moments.into_inner();
@@ -446,7 +454,8 @@ fn a_journal_cut_at_any_byte_is_repaired_exactly() {
 
 fn end_of_last_intent(journal: &[u8]) -> usize {
     let text = std::str::from_utf8(journal).unwrap();
-    let (mut end, mut last) = (0, 0);
+    let mut end = 0;
+    let mut last = 0;
     for line in text.split_inclusive('\n') {
         end += line.len();
         if last == 0 || line.starts_with("{\"intent\"") {

@@ -12,7 +12,7 @@ use super::Tone;
 
 /// State of the reader of standard output.
 #[derive(Debug)]
-enum Reader {
+enum StdoutReader {
     /// Nothing has been written yet.
     Unknown,
     Reads,
@@ -22,7 +22,7 @@ enum Reader {
     Lost(io::Error),
 }
 
-static READER: Mutex<Reader> = Mutex::new(Reader::Unknown);
+static STDOUT_READER: Mutex<StdoutReader> = Mutex::new(StdoutReader::Unknown);
 
 /// Writes a line of results.
 pub(crate) fn say(tone: Tone, text: &str) {
@@ -41,7 +41,7 @@ pub(crate) fn put(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
 
 /// Whether the reader still reads. After a lost part the rest would be useless.
 pub(crate) fn is_read() -> bool {
-    matches!(*reader(), Reader::Unknown | Reader::Reads)
+    matches!(*reader(), StdoutReader::Unknown | StdoutReader::Reads)
 }
 
 /// Flushes standard output.
@@ -49,7 +49,7 @@ pub(crate) fn is_read() -> bool {
 /// # Errors
 /// The first error of a write, if one failed since the start.
 pub(crate) fn finish() -> Result<(), io::Error> {
-    if matches!(*reader(), Reader::Reads) {
+    if matches!(*reader(), StdoutReader::Reads) {
         keep(|| {
             // The standard library ignores EBADF on standard output, so a read-only descriptor is checked for here.
             if fcntl_getfl(io::stdout())? & OFlags::ACCMODE == OFlags::RDONLY {
@@ -58,8 +58,8 @@ pub(crate) fn finish() -> Result<(), io::Error> {
             io::stdout().flush()
         });
     }
-    match std::mem::replace(&mut *reader(), Reader::Unknown) {
-        Reader::Lost(why) => Err(why),
+    match std::mem::replace(&mut *reader(), StdoutReader::Unknown) {
+        StdoutReader::Lost(why) => Err(why),
         _ => Ok(()),
     }
 }
@@ -70,14 +70,14 @@ fn keep(write: impl FnOnce() -> io::Result<()>) {
     }
 
     let now = match write() {
-        Ok(()) => Reader::Reads,
-        Err(why) if why.kind() == ErrorKind::BrokenPipe => Reader::Gone,
-        Err(why) => Reader::Lost(why),
+        Ok(()) => StdoutReader::Reads,
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => StdoutReader::Gone,
+        Err(why) => StdoutReader::Lost(why),
     };
 
     *reader() = now;
 }
 
-fn reader() -> std::sync::MutexGuard<'static, Reader> {
-    READER.lock().unwrap_or_else(PoisonError::into_inner)
+fn reader() -> std::sync::MutexGuard<'static, StdoutReader> {
+    STDOUT_READER.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -332,7 +332,9 @@ other devices         8 digital, 3 imu
         (view.rung, view.phase, view.misses[0]) = (Rung::SafeStop, Phase::AtRest, 10);
         (view.stopped_by, view.counts.safe_stops, view.counts.joints_down) = (StopReason::Misses, 1, 2);
         let place = |view: &RobotView, name: &str| view.devices.iter().position(|device| device.name == name).unwrap();
-        let (imu, knee, jaw) = (place(&view, "head imu"), place(&view, "left knee"), place(&view, "jaw"));
+        let imu = place(&view, "head imu");
+        let knee = place(&view, "left knee");
+        let jaw = place(&view, "jaw");
         view.devices[imu].al_state = None;
         (view.devices[jaw].al_state, view.devices[jaw].al_status_code) = (Some(4), 0x1b);
         let joint = view.devices[knee].joint.as_mut().unwrap();
@@ -363,7 +365,8 @@ spike     3.210 s: 346 us late, softirq NET_RX
     fn without_answers_no_device_state_is_shown() {
         let mut view = humanoid();
         (view.bus.no_answer_ns, view.bus.in_op) = (1_234_000_000, 0);
-        let (table, line) = (text(&view, 2), line(&view, Letters::Ascii));
+        let table = text(&view, 2);
+        let line = line(&view, Letters::Ascii);
         assert!(table.contains("bus       no answer for 1.2 s   cycles 12,345   lost 1\n"), "{table}");
         assert!(line.contains("  no answer for 1.2 s  misses") && !line.contains("OP"), "{line}");
     }

@@ -180,7 +180,8 @@ impl World {
             (OWN, OWN, 100, 0, "onbeat", user("/user.slice/app")),
             (LOOP, OWN, 100, 0, "onbeat:loop", user("/user.slice/app")),
         ];
-        let (own, moves) = (cpus("0-7"), |tid| tid == 2);
+        let own = cpus("0-7");
+        let moves = |tid| tid == 2;
         let made: Vec<(i32, FakeTask)> = tasks
             .iter()
             .map(|(tid, pid, parent, flags, comm, group)| {
@@ -346,7 +347,8 @@ impl World {
         if !irq.effective.meets(&irq.mask) {
             irq.effective = irq.mask.iter().take(1).collect();
         }
-        let (thread, effective) = (format!("irq/{number}-"), irq.effective.clone());
+        let thread = format!("irq/{number}-");
+        let effective = irq.effective.clone();
         for task in self.tasks.values_mut().filter(|task| task.comm.starts_with(&thread)) {
             task.mask.clone_from(&effective);
         }
@@ -567,7 +569,8 @@ impl HostFiles for Fake {
         self.before_a_change()?;
         let mut world = self.world.borrow_mut();
         let group = world.tasks.get(&tid).ok_or(Errno::SRCH)?.group.clone();
-        let (granted, online) = (world.granted(&group).and(list), world.online());
+        let granted = world.granted(&group).and(list);
+        let online = world.online();
         let task = world.tasks.get_mut(&tid).unwrap();
         if !granted.meets(&online) || task.flags & 0x0400_0000 != 0 {
             return Err(Errno::INVAL.into());
