@@ -1,4 +1,4 @@
-//! MovedInterrupts moved off shielded CPUs, and back to the CPU they came from.
+//! Interrupts moved off shielded CPUs, and back to the CPU they came from.
 //!
 //! The kernel refuses to move interrupts that it manages itself (queues of many disks and network cards) with EPERM or, before
 //! Linux 6, EIO. They cannot be recognised beforehand, so each is tried once and reported with its count.

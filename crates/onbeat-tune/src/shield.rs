@@ -124,7 +124,7 @@ pub struct Report {
     pub left: Vec<UnmovedTask>,
     /// Number of interrupts moved.
     pub irqs_moved: usize,
-    /// MovedInterrupts that stay.
+    /// Interrupts that stay.
     pub irqs_refused: Vec<RefusedIrq>,
     /// Further remarks.
     pub notes: Vec<String>,
