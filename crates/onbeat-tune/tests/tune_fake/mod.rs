@@ -181,7 +181,6 @@ impl World {
             (LOOP, OWN, 100, 0, "onbeat:loop", user("/user.slice/app")),
         ];
         let own = cpus("0-7");
-        let moves = |tid| tid == 2;
         let made: Vec<(i32, FakeTask)> = tasks
             .iter()
             .map(|(tid, pid, parent, flags, comm, group)| {
@@ -194,7 +193,7 @@ impl World {
                     mask: own.clone(),
                     group: format!("{MOUNT}{group}"),
                     user: None,
-                    stays_in_group: moves(*tid),
+                    stays_in_group: *tid == 2,
                 };
                 (*tid, task)
             })
