@@ -3,7 +3,7 @@
 
 CARGO ?= cargo
 ONBEAT := target/release/onbeat
-# What `make bench` passes on, such as: make bench ARGS="--for 10m --limit 100us"
+# Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
 .PHONY: help dist test-dist test-kernels fuzz inject-live causes outside bench test build setup-bench setup-test lint doc unit loom viewer generated bless peers clean
@@ -30,12 +30,12 @@ lint: ## formatting and the limits that clippy holds
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
-# What an onbeat that was killed on this machine has left changed would fail tests that have nothing to do with it.
+# Changes left by an interrupted onbeat on this machine would fail unrelated tests.
 unit: build ## tests of all crates
 	$(ONBEAT) repair
 	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) test --locked --workspace --no-fail-fast
 
-# In the same target directory: what the workspace has built is not built again.
+# In the same target directory, so that dependencies are not built again.
 outside: ## a program outside the workspace, with ethercrab and onbeat-segment alone
 	cd tests/outside && $(CARGO) run --locked --target-dir ../../target
 
@@ -45,15 +45,15 @@ loom: ## every interleaving of the ring and of the latest value, and broken twin
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
-generated: build ## man pages and completions are those of the command line
+generated: build ## man pages and completions match the command line
 	rm -rf target/share && $(ONBEAT) generate target/share && diff -r share target/share
 
-viewer: ## the page: its tests, and that the checked-in page is the built one
+viewer: ## the page: its tests, and that the checked-in page is up to date
 	cd viewer && npm ci --no-audit --no-fund && npm run check && npm test
 
-bless: build ## rebuilds what is checked in built: man pages, completions, help texts, the page
+bless: build ## rebuilds generated files: man pages, completions, help texts, tables, the page
 	rm -rf share && $(ONBEAT) generate share
-	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test help
+	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test help --test tables
 	cd viewer && npm ci --no-audit --no-fund && npm run build
 
 dist: ## a static binary and a Debian package, in target/dist
@@ -66,13 +66,13 @@ RELEASES ?= trixie
 test-dist: dist ## the package in a bare root of another Debian release: install, bench, uninstall
 	sh scripts/test-dist.sh $(RELEASES)
 
-peers: setup-test build ## ratios beside other tools, in runs taken in turns (wants a quiet machine)
+peers: setup-test build ## ratios beside other tools, in runs taken in turns (needs a quiet machine)
 	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) bench --locked -p onbeat-cli --bench peers --features peer-on-io-uring -- $(ARGS)
 
-inject-live: ## every fault of the injector takes place as logged (wants a quiet machine)
+inject-live: ## every fault of the injector takes place as logged (needs a quiet machine)
 	ONBEAT_LIVE_INJECT=1 $(CARGO) test --locked --release -p onbeat --test inject_live -- --nocapture
 
-causes: build ## plants each cause and prints what it was named (wants a quiet machine)
+causes: build ## plants each cause and prints the reported one (needs a quiet machine)
 	$(CARGO) bench --locked -p onbeat-cli --bench causes -- $(ARGS)
 
 # Kernels, cgroups and more: make test-kernels KERNELS="--kernels 6.1 --cgroups v2"; see docs/kernels.md.
@@ -83,13 +83,13 @@ test-kernels: ## the main job on Debian's kernels, in guests under QEMU's softwa
 	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
 	python3 tests/kernels/run.py --onbeat $(ONBEAT) --work target/kernels $(KERNELS)
 
-# How long each fuzz target runs.
+# Run time of each fuzz target, in seconds.
 FUZZ_SECONDS ?= 20
 FUZZ_FLAGS = -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 	-Cllvm-args=-sanitizer-coverage-pc-table -Clink-dead-code
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
-fuzz: ## every decoder on made-up input, each for FUZZ_SECONDS (20)
+fuzz: ## every decoder on random input, each for FUZZ_SECONDS (20)
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) build --locked --release --target $(FUZZ_HOST)
 	cd fuzz && for target in $$(sed -n 's|^path = "fuzz_targets/\(.*\).rs"|\1|p' Cargo.toml); do \
 		mkdir -p artifacts target/found/$$target && echo "$$target" && \

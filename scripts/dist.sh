@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds what is handed out, into target/dist: an archive with a static binary, and a Debian package of the same binary.
-# usage: dist.sh [target]; the target is that of this machine unless given, such as aarch64-unknown-linux-musl
+# Builds the release files in target/dist: an archive with a static binary, and a Debian package of the same binary.
+# usage: dist.sh [target]; the default target is that of this machine; another one is, for example, aarch64-unknown-linux-musl
 set -eu
 
 cargo=${CARGO:-cargo}
 machine=$(uname -m)
 target=${1:-$machine-unknown-linux-musl}
-# The version that docs/packages.md was written with; a later one may name its options otherwise.
+# The version that docs/packages.md describes; options of later versions may differ.
 cargo_deb=3.8.0
 tools=target/tools
 dist=target/dist
@@ -35,7 +35,7 @@ name=onbeat-$version-${target%%-*}-linux
 mkdir -p "$dist/$name"
 cp "$built" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
 cp -r share include "$dist/$name/"
-# The same files give the same archive: by name, of nobody, with the time of the commit.
+# A reproducible archive: sorted by name, owned by nobody, with the time of the commit.
 tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
     -czf "$dist/$name.tar.gz" "$name"
 rm -rf "${dist:?}/$name"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs the Debian packages that a command needs and the machine lacks, when it may; names them when it may not.
+# Installs the missing Debian packages of a command when permitted; otherwise prints their names.
 # usage: setup.sh bench|test|kernels|dist
 set -eu
 
-# program, or command, that shows it is there:package that brings it:what for
+# program or command that tests for it:package:purpose
 bench_wants="cc:build-essential:linking
 hackbench:rt-tests:the load of the paper
 ping:iputils-ping:the load of the paper"
@@ -18,7 +18,7 @@ node:nodejs:the page
 npm:npm:the page
 chromium:chromium:looking at the page
 python3 -c 'import ensurepip':python3-venv:reading spikes and exports with Python"
-# busybox must be the static one: it is the first program of the guests
+# busybox must be static: it is the first program of the guests
 kernels_wants="$bench_wants
 qemu-system-x86_64:qemu-system-x86:the guests
 command -v busybox && ! ldd \$(command -v busybox):busybox-static:the shell in the guests

@@ -39,7 +39,7 @@ verdict onbeat
 for file in /usr/share/man/man1/onbeat-bench.1.gz /usr/share/bash-completion/completions/onbeat \
     /usr/share/zsh/vendor-completions/_onbeat /usr/share/fish/vendor_completions.d/onbeat.fish \
     /usr/include/onbeat_control.h /usr/share/doc/onbeat/copyright; do
-    # A bare root may be told not to unpack manuals and documents; then dpkg knows them all the same.
+    # A bare root may be configured without manuals and documents; dpkg lists them all the same.
     dpkg -L onbeat | grep -qx "$file" || fail "the package has no $file"
 done
 dpkg-query -W -f 'Package: ${Package} ${Version}\nDepends: ${Depends}\nRecommends: ${Recommends}\nSize: ${Installed-Size} KiB\n' onbeat

@@ -1,4 +1,4 @@
-//! Which room or crate may name which: one list, from what stands on nothing to what stands on all.
+//! The rooms and crates that each room or crate may name: one list, in the order of dependency.
 
 use crate::source::{Source, code, code_without_tests, paths, tracked};
 use crate::{catches, holds, rust_below};
@@ -15,7 +15,7 @@ const CRATES: [&str; 8] = [
     "onbeat_cli",
 ];
 
-/// Folder or file, and what of this project its code may name besides itself. Whatever is named stands further up.
+/// Folder or file, and the parts of this project that its code may name besides itself. These have earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
 const MAY_NAME: [(&str, &[&str]); 18] = [
@@ -68,7 +68,7 @@ fn entry(path: &str) -> Option<&'static (&'static str, &'static [&'static str])>
     MAY_NAME.iter().find(|(folder, _)| fits(folder))
 }
 
-/// What a file names of this project outside its own crate or room, with the lines.
+/// The parts of this project outside its own crate or room that a file names, with the lines.
 fn named(source: &Source) -> Vec<(usize, String)> {
     let code = code_without_tests(&source.text);
     let own = source.path.split('/').nth(1).unwrap_or_default().replace('-', "_");
@@ -123,7 +123,8 @@ fn rooms_and_crates_name_what_their_entry_lists() {
 #[test]
 fn a_room_or_crate_that_names_something_else_is_found() {
     let check = named_against_the_list;
-    let right = "//! Figures are [`crate::report`]'s.\nuse crate::host::{Host, report as told};\nuse super::Series;\n";
+    let right =
+        "//! Figures are [`crate::report`]'s.\nuse crate::host::{Host, report as printed};\nuse super::Series;\n";
     let record = "crates/onbeat/src/record/recorder.rs";
     catches(check, record, "use crate::host::Host;\nuse crate::report::Summary;\n", 2, right);
     let grouped = "use crate::{\n    host::Host,\n    report::{self, Summary},\n};\n";
@@ -179,7 +180,7 @@ fn every_room_of_the_library_has_its_entry() {
     }
 }
 
-/// Manifests say the same: a crate depends on no crate of this project that its code may not name.
+/// The same for manifests: a crate depends only on crates of this project that its code may name.
 fn dependencies_against_the_list(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     for manifest in

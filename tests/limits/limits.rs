@@ -1,7 +1,7 @@
 //! The limits of the project that no lint holds, checked on the tracked files.
 //!
-//! Each check is a function from files to findings (`path:line: what`), a test that the repository has none, and a
-//! test that a planted violation is found: a check that cannot fail is none.
+//! Each check is a function from files to findings (`path:line: what`), a test that the repository has none, and a test that a
+//! planted violation is found, because a check that cannot fail is useless.
 #![allow(missing_docs)]
 
 mod direction;
@@ -11,13 +11,13 @@ use source::{Source, code, code_without_tests, line_of, paths, tracked, words};
 
 type Check = fn(&[Source]) -> Vec<String>;
 
-/// No finding in the repository.
+/// Asserts that the repository has no finding.
 fn holds(check: Check) {
     let found = check(&tracked());
     assert!(found.is_empty(), "{} found:\n{}", found.len(), found.join("\n"));
 }
 
-/// A finding at `line` of a planted file, and none in its counterpart.
+/// Asserts a finding at `line` of a planted file, and none in its correct counterpart.
 fn catches(check: Check, path: &str, wrong: &str, line: usize, right: &str) {
     let found = check(&[Source::planted(path, wrong)]);
     let place = format!("{path}:{line}:");
@@ -58,10 +58,10 @@ fn a_file_of_601_lines_is_found() {
 
 // ---- unsafe
 
-/// How far above an `unsafe` its reason may begin, in lines without a blank one between.
+/// Largest distance from an `unsafe` up to its reason, in lines without a blank line between.
 const REASON_WITHIN: usize = 6;
 
-/// Where `unsafe` may stand, and what for: what neither the standard library nor rustix offers safely.
+/// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix offers safely.
 const UNSAFE_FILES: [(&str, &str); 31] = [
     ("crates/onbeat/src/cause/bpf.rs", "the bpf and perf_event_open system calls, which no library wraps plainly"),
     (
@@ -210,10 +210,10 @@ fn the_hot_crate_naming_std_is_found() {
 
 // ---- probes
 
-/// Rooms of probes, each with the list of its own.
+/// Rooms of probes, each with its list.
 const PROBES: [&str; 2] = ["crates/onbeat/src/probe/", "crates/onbeat-robot/src/probe/"];
 
-/// Where a probe's description is named besides the list of its crate and its own file.
+/// Finds uses of a probe's description outside the list of its crate and its own file.
 fn probes_named_elsewhere(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     for room in PROBES {
@@ -265,7 +265,7 @@ fn a_probe_that_another_file_names_is_found() {
     assert_eq!(with("// NAP\nfn f() {}\n"), [] as [String; 0]);
 }
 
-fn what_report_may_not_ask(sources: &[Source]) -> Vec<String> {
+fn forbidden_uses_in_reports(sources: &[Source]) -> Vec<String> {
     const FORBIDDEN: [&str; 7] = [
         "std::fs",
         "std::env",
@@ -283,7 +283,7 @@ fn what_report_may_not_ask(sources: &[Source]) -> Vec<String> {
         {
             let clock = path.starts_with("onbeat_rt::") || path.starts_with("rustix::");
             if clock || FORBIDDEN.iter().any(|forbidden| path.starts_with(forbidden)) {
-                found.push(source.at(line, &format!("report is made of pure functions, and this asks {path}")));
+                found.push(source.at(line, &format!("reports are pure functions, and this uses {path}")));
             }
         }
     }
@@ -293,15 +293,15 @@ fn what_report_may_not_ask(sources: &[Source]) -> Vec<String> {
 
 #[test]
 fn reports_ask_no_clock_no_file_and_no_environment() {
-    holds(what_report_may_not_ask);
+    holds(forbidden_uses_in_reports);
 }
 
 #[test]
 fn a_report_that_reads_a_clock_is_found() {
     let right = "use std::time::Duration;\nuse std::{collections::BTreeMap, fmt};\n";
     let path = "crates/onbeat/src/report/page.rs";
-    catches(what_report_may_not_ask, path, "use std::{\n    fmt, time::{Duration, Instant},\n};\n", 1, right);
-    catches(what_report_may_not_ask, path, "\nfn f() -> u64 {\n    std::fs::metadata(\"x\").len()\n}\n", 3, right);
+    catches(forbidden_uses_in_reports, path, "use std::{\n    fmt, time::{Duration, Instant},\n};\n", 1, right);
+    catches(forbidden_uses_in_reports, path, "\nfn f() -> u64 {\n    std::fs::metadata(\"x\").len()\n}\n", 3, right);
 }
 
 /// Crates that never print, exit or read the command line.
@@ -315,7 +315,7 @@ const LIBRARIES: [&str; 7] = [
     "crates/onbeat-robot/src/",
 ];
 
-fn what_a_library_may_not_do(sources: &[Source]) -> Vec<String> {
+fn forbidden_uses_in_libraries(sources: &[Source]) -> Vec<String> {
     const MACROS: [&str; 5] = ["println", "eprintln", "print", "eprint", "dbg"];
     const CALLS: [&str; 4] = ["process::exit", "process::abort", "env::args", "env::args_os"];
     let libraries = LIBRARIES;
@@ -339,17 +339,20 @@ fn what_a_library_may_not_do(sources: &[Source]) -> Vec<String> {
 
 #[test]
 fn the_library_never_prints_never_exits_and_never_reads_its_arguments() {
-    holds(what_a_library_may_not_do);
+    holds(forbidden_uses_in_libraries);
 }
 
 #[test]
 fn a_library_that_prints_or_exits_is_found() {
     let right = "//! It does not `println!`.\nconst WORD: &str = \"println!\";\nfn print_nothing() {}\n";
     let path = "crates/onbeat/src/host.rs";
-    catches(what_a_library_may_not_do, path, "fn f() {\n    println!(\"now\");\n}\n", 2, right);
-    catches(what_a_library_may_not_do, path, "fn f() {\n    std::process::exit(1);\n}\n", 2, right);
-    catches(what_a_library_may_not_do, path, "fn f() -> usize {\n    std::env::args().count()\n}\n", 2, right);
+    catches(forbidden_uses_in_libraries, path, "fn f() {\n    println!(\"now\");\n}\n", 2, right);
+    catches(forbidden_uses_in_libraries, path, "fn f() {\n    std::process::exit(1);\n}\n", 2, right);
+    catches(forbidden_uses_in_libraries, path, "fn f() -> usize {\n    std::env::args().count()\n}\n", 2, right);
 }
 
 #[path = "words_used.rs"]
 mod words_used;
+
+#[path = "wording.rs"]
+mod wording;

@@ -1,4 +1,4 @@
-//! The tracked files as the checks see them: with their paths, and Rust code apart from its comments and strings.
+//! The tracked files for the checks: their paths, and Rust code separated from comments and strings.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// A file that is not there, to try a check on.
+    /// A file that does not exist, to test a check.
     pub(crate) fn planted(path: &str, text: &str) -> Self {
         Self { path: path.to_owned(), text: text.to_owned() }
     }
@@ -45,7 +45,7 @@ pub(crate) fn tracked() -> Vec<Source> {
     };
 
     let read = |path: PathBuf| {
-        // Binary files hold no words, and a file deleted but not yet committed holds none any more.
+        // Binary files and files that are deleted but not yet committed have no text.
         let text = std::fs::read_to_string(root.join(&path)).ok()?;
         Some(Source { path: path.to_string_lossy().replace('\\', "/"), text })
     };
@@ -76,13 +76,13 @@ fn walked(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Rust text with comments, strings and characters blanked out, line by line as before.
+/// Rust text with comments, strings and characters replaced by blanks; lines stay.
 pub(crate) fn code(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut code = bytes.to_vec();
     let mut at = 0;
     while at < bytes.len() {
-        let end = at + length_of_what_is_no_code(&bytes[at..], at.checked_sub(1).map(|before| bytes[before]));
+        let end = at + length_of_non_code(&bytes[at..], at.checked_sub(1).map(|before| bytes[before]));
         for byte in &mut code[at..end] {
             if *byte != b'\n' {
                 *byte = b' ';
@@ -95,7 +95,7 @@ pub(crate) fn code(text: &str) -> String {
     String::from_utf8_lossy(&code).into_owned()
 }
 
-fn length_of_what_is_no_code(rest: &[u8], before: Option<u8>) -> usize {
+fn length_of_non_code(rest: &[u8], before: Option<u8>) -> usize {
     let until = |end: &[u8], from: usize| {
         rest[from..].windows(end.len()).position(|window| window == end).map_or(rest.len(), |place| from + place)
     };
@@ -112,7 +112,7 @@ fn length_of_what_is_no_code(rest: &[u8], before: Option<u8>) -> usize {
             (until(&end, 2 + hashes) + end.len()).min(rest.len())
         }
         [b'\'', b'\\', ..] => length_of_quoted(rest, b'\''),
-        // A lifetime has no second quote behind its first letter.
+        // A lifetime has no second quote after its first letter.
         [b'\'', first, ..] => {
             let width = match first {
                 0x00..=0x7f => 1,
@@ -135,7 +135,8 @@ fn length_of_quoted(rest: &[u8], quote: u8) -> usize {
 }
 
 fn length_of_block_comment(rest: &[u8]) -> usize {
-    let (mut depth, mut at) = (0, 0);
+    let mut depth = 0;
+    let mut at = 0;
     while at + 1 < rest.len() {
         match &rest[at..at + 2] {
             b"/*" => (depth, at) = (depth + 1, at + 2),
@@ -181,7 +182,7 @@ pub(crate) fn code_without_tests(text: &str) -> String {
     code
 }
 
-/// Length of the block that `text` begins with.
+/// Length of the block at the start of `text`.
 fn block(text: &str) -> usize {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -194,7 +195,7 @@ fn block(text: &str) -> usize {
     text.len()
 }
 
-/// Where `word` stands alone, not as a part of a longer name.
+/// Places of `word` as a whole word.
 pub(crate) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
     text.match_indices(word).map(|(start, found)| start..start + found.len()).filter(|place| {
         let before = place.start.checked_sub(1).map(|at| text.as_bytes()[at]);
@@ -203,12 +204,12 @@ pub(crate) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = Ra
     })
 }
 
-/// The number of the line that a place lies in.
+/// The number of the line at a place.
 pub(crate) fn line_of(text: &str, place: usize) -> usize {
     1 + text[..place].matches('\n').count()
 }
 
-/// Every path in Rust code that begins with `root::`, groups in braces taken apart, with its line.
+/// Every path in Rust code that begins with `root::`, with its line; groups in braces are expanded.
 pub(crate) fn paths(code: &str, root: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for place in words(code, root) {
@@ -223,7 +224,7 @@ pub(crate) fn paths(code: &str, root: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// `rest` stands behind `prefix::`; how much of it was read.
+/// Collects the paths in `rest`, the text after `prefix::`. Returns the number of bytes read.
 fn expand(prefix: &str, rest: &str, into: &mut Vec<String>) -> usize {
     let name = rest.len() - rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
     if name > 0 {
@@ -252,7 +253,7 @@ fn expand(prefix: &str, rest: &str, into: &mut Vec<String>) -> usize {
 
         at += skipped;
         at += expand(prefix, &rest[at..end - 1], into).max(1);
-        // What a name is called here (`as Name`) is no path.
+        // An alias (`as Name`) is not a path.
         at += rest[at..end].find([',', '}']).unwrap_or(0);
     }
 

@@ -3,7 +3,7 @@
 use super::source::{Source, code, line_of, words};
 use super::{PROGRAM, PROSE, catches, holds, tracked};
 
-/// Written in two halves here, so that this file does not find itself.
+/// Written in two halves, so that the check does not find this file.
 const OLD_WORDS: [&str; 2] = [concat!("mas", "ter"), concat!("sla", "ve")];
 const LEFT_TO_DO: [&str; 4] =
     [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimple", "mented!"), concat!("to", "do!")];
@@ -11,7 +11,7 @@ const VAGUE: [&str; 3] = ["manager", "helper", "utils"];
 
 // ---- names
 
-/// Keywords behind which a name is given, in the languages used here.
+/// Keywords before a name, in the languages of the repository.
 const NAMING: [&str; 9] = ["struct", "enum", "trait", "type", "union", "mod", "class", "interface", "record"];
 
 fn vague_names(sources: &[Source]) -> Vec<String> {
@@ -36,12 +36,12 @@ fn vague_names(sources: &[Source]) -> Vec<String> {
 }
 
 #[test]
-fn no_type_and_no_file_is_called_after_nothing() {
+fn no_type_and_no_file_has_a_vague_name() {
     holds(vague_names);
 }
 
 #[test]
-fn a_type_or_file_called_after_nothing_is_found() {
+fn a_vague_name_is_found() {
     let right = "/// No Manager here.\npub struct Recorder;\n";
     catches(vague_names, "crates/onbeat/src/a.rs", "pub struct A;\npub struct LoadManager;\n", 2, right);
     catches(vague_names, "viewer/src/a.ts", "export class DrawHelper {}\n", 1, "export class Axis {}\n");
@@ -117,9 +117,9 @@ fn a_note_of_something_left_to_do_is_found() {
 
 const PRIVATE_PATHS: [&str; 4] =
     [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/ro", "ot/")];
-/// Users that tests and documents may invent.
+/// Invented users of tests and documents.
 const NOBODY: [&str; 2] = ["ann", "robot"];
-/// Parts of the names of hosts that hand out packages. Which one a build asks is its machine's affair.
+/// Parts of the names of package registries, which are configuration of a machine.
 const REGISTRIES: [&str; 11] = [
     "registry",
     "artifactory",
@@ -149,7 +149,7 @@ fn traces_of_a_machine(sources: &[Source]) -> Vec<String> {
     found
 }
 
-/// Whether an absolute path of somebody begins here, and not a part of a longer one.
+/// Whether an absolute path of a user begins here, as opposed to a part of a longer path.
 fn begins_a_path(line: &str, path: &str, at: usize) -> bool {
     let user = line[at + path.len()..].split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-~*}>)".contains(c)) && !NOBODY.contains(&user)
@@ -180,7 +180,7 @@ fn a_path_of_a_machine_and_a_registrys_host_are_found() {
 
 // ---- the glossary
 
-/// Words of the program that the glossary must hold, each in backticks.
+/// Words of the program that the glossary must explain, each in backticks.
 fn words_to_explain(sources: &[Source]) -> Vec<String> {
     let text = |path: &str| sources.iter().find(|source| source.path == path).map_or("", |source| source.text.as_str());
     let series = literals(item(text("crates/onbeat/src/record/series.rs"), "fn tag"));
@@ -285,4 +285,41 @@ fn a_series_that_the_glossary_lacks_is_found() {
 
     assert_eq!(with("| `nap_time` |\n").len(), 1, "{:?}", with("| `nap_time` |\n"));
     assert_eq!(with("| `nap_time` | `--nap-every <TIME>` |\n"), [] as [String; 0]);
+}
+
+/// Words that several rows of the glossary explain, and rows without the column of the usual term.
+fn glossary_rows_that_are_wrong(sources: &[Source]) -> Vec<String> {
+    let Some(glossary) = sources.iter().find(|source| source.path == "GLOSSARY.md") else { return Vec::new() };
+    let rows = glossary.lines().filter(|(_, line)| line.starts_with("| ") && !line.starts_with("| word "));
+    let mut found = Vec::new();
+    let mut known: Vec<&str> = Vec::new();
+    for (number, line) in rows {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+        if cells.len() != 4 {
+            found.push(glossary.at(number, &format!("{} columns; word, what it is, unit, usual term", cells.len())));
+        }
+
+        for word in cells[0].split(',').map(|word| word.trim().trim_matches('`')) {
+            if known.contains(&word) {
+                found.push(glossary.at(number, &format!("`{word}` stands twice")));
+            }
+            known.push(word);
+        }
+    }
+
+    found
+}
+
+#[test]
+fn a_word_stands_once_in_the_glossary_and_beside_its_usual_term() {
+    holds(glossary_rows_that_are_wrong);
+}
+
+#[test]
+fn a_word_that_stands_twice_and_a_row_without_its_usual_term_are_found() {
+    let head = "| word | what it is | unit | usual term |\n|---|---|---|---|\n";
+    let right = format!("{head}| nap | a pause | ns | sleep |\n| `doze`, rest | another | | |\n");
+    let twice = format!("{right}| nap | a third | | |\n");
+    catches(glossary_rows_that_are_wrong, "GLOSSARY.md", &twice, 5, &right);
+    catches(glossary_rows_that_are_wrong, "GLOSSARY.md", &format!("{head}| nap | a pause |\n"), 3, &right);
 }

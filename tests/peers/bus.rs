@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::Length;
 use crate::failure::Failure;
-use crate::table::{Finding, Part, told_times};
+use crate::table::{Finding, Part, format_times};
 use crate::turns::{self, Contestant, Spread, in_turns};
 
 /// The first word of a contestant's process.
@@ -49,8 +49,9 @@ impl Controller for Still {
 }
 
 pub(crate) fn run(length: Length) -> Result<Part, Failure> {
-    let (rounds, cycles) = (length.pick(5, 1), length.pick(2_000, 500));
-    let title = format!("EtherCAT: 59 simulated devices, {cycles} cycles at 1 kHz, {}", turns::told(rounds));
+    let rounds = length.pick(5, 1);
+    let cycles = length.pick(2_000, 500);
+    let title = format!("EtherCAT: 59 simulated devices, {cycles} cycles at 1 kHz, {}", turns::describe(rounds));
     let mut part = Part::new(title, "peer");
     for finding in in_process(length) {
         part.add(finding);
@@ -72,7 +73,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
             }
         };
 
-        let (mut ours, mut theirs) = (contestant("onbeat"), contestant(peer));
+        let mut ours = contestant("onbeat");
+        let mut theirs = contestant(peer);
         let mut contestants: [Contestant<'_, Ran>; 2] = [&mut ours, &mut theirs];
         let runs = in_turns(rounds, &mut contestants)?;
         compare(&mut part, peer, &runs);
@@ -89,7 +91,7 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
 
     let mut times = |what: &str, figure: fn(&Ran) -> f64, goal: Option<f64>| {
         let (ours, theirs) = of(figure);
-        let median = |times: &[f64]| told_times(Spread::of(times.iter().copied()));
+        let median = |times: &[f64]| format_times(Spread::of(times.iter().copied()));
         let finding = Finding::of(format!("{what}, beside {peer}"), median(&ours)).beside(median(&theirs));
         let mut finding = finding.with_ratio(Spread::of_ratios(&ours, &theirs));
         if let (Some(goal), Some(ratio)) = (goal, Spread::of_ratios(&ours, &theirs)) {
@@ -122,12 +124,13 @@ fn in_process(length: Length) -> Vec<Finding> {
     let cycles = length.pick(200_000, 20_000);
     let runs: Vec<(f64, f64)> = (0..length.pick(5, 1)).map(|_| costs(cycles)).collect();
     let spread = |figure: fn(&(f64, f64)) -> f64| Spread::of(runs.iter().map(figure));
-    let (segment, bus) = (spread(|run| run.0), spread(|run| run.1));
+    let segment = spread(|run| run.0);
+    let bus = spread(|run| run.1);
     let reached = |spread: Option<Spread>, most: f64| spread.is_some_and(|spread| spread.median <= most);
     vec![
-        Finding::of("segment, time per frame in process", told_times(segment))
+        Finding::of("segment, time per frame in process", format_times(segment))
             .with_goal("≤ 3 µs", reached(segment, 3_000.0)),
-        Finding::of("MainDevice, time per cycle in process", told_times(bus))
+        Finding::of("MainDevice, time per cycle in process", format_times(bus))
             .with_goal("≤ 5 µs", reached(bus, 5_000.0)),
     ]
 }
@@ -191,7 +194,8 @@ fn costs(cycles: u64) -> (f64, f64) {
     }
 
     let whole_ns = Monotonic.now().ns_since(began) as f64;
-    let (spent_ns, frame_ns) = (bus.wire().spent_ns as f64, bus.wire().frame_ns as f64);
+    let spent_ns = bus.wire().spent_ns as f64;
+    let frame_ns = bus.wire().frame_ns as f64;
     let frames = (bus.counts().sent - sent) as f64;
     (frame_ns / frames, (whole_ns - spent_ns) / cycles as f64)
 }
@@ -215,18 +219,18 @@ fn contest(name: &str, cycles: u64) -> Result<Ran, Failure> {
 
     let ran = command.output().map_err(|source| Failure::Start { program: name.to_owned(), source })?;
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
-    let told: Value = serde_json::from_str(&said).map_err(|_| Failure::Ended {
+    let result: Value = serde_json::from_str(&said).map_err(|_| Failure::Ended {
         program: name.to_owned(),
         status: ran.status,
         said: said + &String::from_utf8_lossy(&ran.stderr),
     })?;
 
-    let figure = |key: &str| told[key].as_f64().unwrap_or(f64::NAN);
+    let figure = |key: &str| result[key].as_f64().unwrap_or(f64::NAN);
     Ok(Ran {
         up: figure("seconds_to_op") * 1e9,
         p50: figure("p50_us") * 1e3,
         p99: figure("p99_us") * 1e3,
-        frames: told["frames"].as_f64().unwrap_or(0.0),
+        frames: result["frames"].as_f64().unwrap_or(0.0),
     })
 }
 
@@ -234,10 +238,10 @@ fn contest(name: &str, cycles: u64) -> Result<Ran, Failure> {
 pub(crate) fn child(name: &str, cycles: &str, onbeat: &Path) -> Result<(), Failure> {
     let cycles = cycles.parse().unwrap_or(1_000);
     let mut segment = segment(onbeat)?;
-    let told = if name == "ethercrab" { with_ethercrab(onbeat, cycles) } else { with_onbeat(onbeat, cycles) };
+    let result = if name == "ethercrab" { with_ethercrab(onbeat, cycles) } else { with_onbeat(onbeat, cycles) };
     let _ = segment.kill();
     let _ = segment.wait();
-    println!("{}", told?);
+    println!("{}", result?);
 
     Ok(())
 }
@@ -274,11 +278,11 @@ fn failed(what: &str, why: impl std::fmt::Display) -> Failure {
 fn frames(onbeat: &Path) -> Result<u64, Failure> {
     let asked = Command::new(onbeat).args(["segment", "status", "--json"]).output();
     let said = asked.map_err(Failure::system("ask the segment"))?.stdout;
-    let told: Value = serde_json::from_slice(&said).map_err(|why| failed("segment status", why))?;
-    told["counts"]["sent"].as_u64().ok_or_else(|| failed("segment status", "it tells no frames"))
+    let result: Value = serde_json::from_slice(&said).map_err(|why| failed("segment status", why))?;
+    result["counts"]["sent"].as_u64().ok_or_else(|| failed("segment status", "no count of frames"))
 }
 
-fn told(up: Duration, frames: u64, mut round_trips_ns: Vec<u64>) -> Value {
+fn result_json(up: Duration, frames: u64, mut round_trips_ns: Vec<u64>) -> Value {
     round_trips_ns.sort_unstable();
     let at = |share: f64| {
         let place = ((round_trips_ns.len() as f64 * share) as usize).min(round_trips_ns.len().saturating_sub(1));
@@ -298,7 +302,8 @@ fn with_onbeat(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
         release = Monotonic.now();
     }
 
-    let (up, frames) = (began.elapsed(), frames(onbeat)?);
+    let up = began.elapsed();
+    let frames = frames(onbeat)?;
     let mut round_trips_ns = Vec::new();
     for _ in 0..cycles {
         release = release.plus_ns(MS).max(Monotonic.now());
@@ -310,7 +315,7 @@ fn with_onbeat(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
         }
     }
 
-    Ok(told(up, frames, round_trips_ns))
+    Ok(result_json(up, frames, round_trips_ns))
 }
 
 type Storage = PduStorage<16, { PduStorage::element_size(1400) }>;
@@ -333,7 +338,8 @@ fn with_ethercrab(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
     };
 
     let group = block_on(up).map_err(|why| failed("ethercrab", why))?;
-    let (up, frames) = (began.elapsed(), frames(onbeat)?);
+    let up = began.elapsed();
+    let frames = frames(onbeat)?;
     let mut round_trips_ns = Vec::new();
     let mut release = Monotonic.now();
     for _ in 0..cycles {
@@ -345,7 +351,7 @@ fn with_ethercrab(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
         }
     }
 
-    Ok(told(up, frames, round_trips_ns))
+    Ok(result_json(up, frames, round_trips_ns))
 }
 
 /// Runs a future on this thread, which sleeps meanwhile.

@@ -10,7 +10,7 @@ use onbeat::report::units::{count, percent};
 use crate::Length;
 use crate::cyclictest::{self, Cyclictest};
 use crate::failure::Failure;
-use crate::table::{Finding, Part, told_time, told_times};
+use crate::table::{Finding, Part, format_time, format_times};
 use crate::timer::Timer;
 use crate::turns::{self, Contestant, Spread, in_turns};
 use crate::wakeup::watch;
@@ -33,25 +33,26 @@ struct Figures {
 }
 
 pub(crate) fn run(length: Length) -> Result<Part, Failure> {
-    let (seconds, rounds) = (length.pick(5, 1), length.pick(9, 1));
+    let seconds = length.pick(5, 1);
+    let rounds = length.pick(9, 1);
     let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
     let cpu = quietest_cpu();
     let title = format!(
         "Finding out why: a loop of 1 kHz that sleeps, priority 90 on CPU {cpu}, with the flight recorder on and off; \
          medians of {} of {seconds} s each",
-        turns::told(rounds)
+        turns::describe(rounds)
     );
     let mut part = Part::new(title, "off / cyclictest");
-    let told = |round: u32, what: &str| eprintln!("causes: {what}, turn {} of {rounds}", round + 1);
+    let announce = |round: u32, what: &str| eprintln!("causes: {what}, turn {} of {rounds}", round + 1);
     let ours = |round, causes| {
-        told(round, if causes { "on" } else { "off" });
+        announce(round, if causes { "on" } else { "off" });
         onbeat(dir.path(), Timer { duration: Some(Duration::from_secs(seconds)), ..timer(cpu, causes) })
     };
 
     let mut on = |round| ours(round, true);
     let mut off = |round| ours(round, false);
     let mut theirs = |round| {
-        told(round, "cyclictest");
+        announce(round, "cyclictest");
         peer(dir.path(), seconds, cpu)
     };
 
@@ -64,7 +65,9 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
     let mut next = || runs.next().unwrap_or_default();
-    let (on, off, theirs) = (next(), next(), next());
+    let on = next();
+    let off = next();
+    let theirs = next();
     latencies(&mut part, &on, &off);
     cpu_times(&mut part, &on, &theirs);
     explaining(&mut part, &on);
@@ -73,26 +76,28 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
 fn latencies(part: &mut Part, on: &[Figures], off: &[Figures]) {
     let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.p50_ns).collect() };
-    let (on, off) = (of(on), of(off));
+    let on = of(on);
+    let off = of(off);
     part.add(
-        Finding::of("p50 wake-up latency", told_times(Spread::of(on.clone())))
-            .beside(told_times(Spread::of(off.clone())))
+        Finding::of("p50 wake-up latency", format_times(Spread::of(on.clone())))
+            .beside(format_times(Spread::of(off.clone())))
             .with_ratio(Spread::of_ratios(&on, &off)),
     );
 
     if let Some(added) = Spread::of(on.iter().zip(&off).map(|(on, off)| on - off)) {
-        let range = format!("{} ({}..{})", told_time(added.median), told_time(added.low), told_time(added.high));
+        let range = format!("{} ({}..{})", format_time(added.median), format_time(added.low), format_time(added.high));
         part.add(Finding::of("added to p50", range).with_goal("≤ +1.0 µs", added.median <= MOST_ADDED_NS));
     }
 }
 
 fn cpu_times(part: &mut Part, on: &[Figures], theirs: &[Figures]) {
     let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.process).collect() };
-    let (on, theirs) = (of(on), of(theirs));
-    let told = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
+    let on = of(on);
+    let theirs = of(theirs);
+    let formatted = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
     let ratio = Spread::of_ratios(&on, &theirs);
-    let finding = Finding::of("CPU of the process", told(Spread::of(on)))
-        .beside(told(Spread::of(theirs)))
+    let finding = Finding::of("CPU of the process", formatted(Spread::of(on)))
+        .beside(formatted(Spread::of(theirs)))
         .with_ratio(ratio)
         .that_begins_a_group();
     part.add(match ratio {
@@ -112,10 +117,10 @@ fn explaining(part: &mut Part, on: &[Figures]) {
         Finding::of("of these with events missing around them", count(incomplete)).with_goal("none", incomplete == 0),
     );
     part.add(
-        Finding::of("longest from a cycle's end to its explanation", told_time(slowest_ns))
+        Finding::of("longest from a cycle's end to its explanation", format_time(slowest_ns))
             .with_goal("≤ 100 ms", slowest_ns <= LATEST_NS),
     );
-    part.add(Finding::of("CPU time per spike explained", told_time(cpu_ns as f64 / explained.max(1) as f64)));
+    part.add(Finding::of("CPU time per spike explained", format_time(cpu_ns as f64 / explained.max(1) as f64)));
     part.add(Finding::of("memory of buffers and pages", format!("{:.1} MiB", bytes as f64 / 1024.0 / 1024.0)));
     let mut refused: Vec<&String> = on.iter().flat_map(|run| &run.refused).collect();
     refused.sort_unstable();

@@ -29,7 +29,7 @@ const DRAIN_EVERY: u64 = 2048;
 
 /// What the child tells.
 #[derive(Debug, Serialize, Deserialize)]
-struct Told {
+struct ChildReport {
     seconds: f64,
     first_minute_kib: u64,
     second_minute_kib: u64,
@@ -45,18 +45,18 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
     let path = dir.path().join("day.onbeat.hlog");
     eprintln!("day: {hours} hours of virtual time");
-    let told = in_a_child(&path, hours)?;
-    audit(&RunFile::read(&path)?, &told, hours)?;
+    let report = in_a_child(&path, hours)?;
+    audit(&RunFile::read(&path)?, &report, hours)?;
     let mib = |bytes: u64| format!("{:.2} MiB", bytes as f64 / 1024.0 / 1024.0);
-    let grown = told.end_kib.saturating_sub(told.first_minute_kib);
-    let grown_later = told.end_kib.saturating_sub(told.second_minute_kib);
+    let grown = report.end_kib.saturating_sub(report.first_minute_kib);
+    let grown_later = report.end_kib.saturating_sub(report.second_minute_kib);
     let bytes = latencies::size(&path)?;
     let title =
-        format!("{} slots at 1 kHz ({hours} h) through loop, ring and recorder, in virtual time", count(told.slots));
+        format!("{} slots at 1 kHz ({hours} h) through loop, ring and recorder, in virtual time", count(report.slots));
     let mut part = Part::alone(title);
-    part.add(Finding::of("time", format!("{:.1} s", told.seconds)).with_goal("< 60 s", told.seconds < 60.0));
+    part.add(Finding::of("time", format!("{:.1} s", report.seconds)).with_goal("< 60 s", report.seconds < 60.0));
     part.add(
-        Finding::of("memory at the end", mib(told.end_kib * 1024)).with_goal("≤ 12 MiB", told.end_kib <= 12 * 1024),
+        Finding::of("memory at the end", mib(report.end_kib * 1024)).with_goal("≤ 12 MiB", report.end_kib <= 12 * 1024),
     );
     part.add(
         Finding::of("memory grown after the first minute", format!("{grown} KiB")).with_goal("< 64 KiB", grown < 64),
@@ -66,8 +66,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     part.remark(composition(&path)?);
     part.remark(format!(
         "Every account is even: {} cycles, {} skipped, none lost; the worst wake-up latency is the one that was drawn.",
-        grouped(told.cycles, ','),
-        grouped(told.skipped, ',')
+        grouped(report.cycles, ','),
+        grouped(report.skipped, ',')
     ));
 
     Ok(part)
@@ -96,7 +96,7 @@ fn composition(path: &Path) -> Result<String, Failure> {
     ))
 }
 
-fn in_a_child(path: &Path, hours: u64) -> Result<Told, Failure> {
+fn in_a_child(path: &Path, hours: u64) -> Result<ChildReport, Failure> {
     let myself = std::env::current_exe().map_err(Failure::system("find out where this program is"))?;
     let program = format!("{} {ROLE}", myself.display());
     let mut child = Command::new(myself);
@@ -118,19 +118,19 @@ fn in_a_child(path: &Path, hours: u64) -> Result<Told, Failure> {
     })
 }
 
-/// What the child was told to do, what it says it did, and what the file says are the same.
-fn audit(run: &RunFile, told: &Told, hours: u64) -> Result<(), Failure> {
+/// Checks that the order to the child, its report and the run file agree.
+fn audit(run: &RunFile, report: &ChildReport, hours: u64) -> Result<(), Failure> {
     let slots = hours * HOUR_NS / PERIOD_NS;
     let account = run.end.clone().unwrap_or_default();
     even("slots of the day", slots, account.slots)?;
-    even("slots by the loop's own account", account.slots, told.slots)?;
-    even("cycles and skipped releases together", slots, told.cycles + told.skipped)?;
+    even("slots by the loop's own account", account.slots, report.slots)?;
+    even("cycles and skipped releases together", slots, report.cycles + report.skipped)?;
     even("lost samples", 0, account.lost)?;
-    even("samples in histograms", told.cycles, run.distribution(Series::WakeupLatency).count())?;
-    even("samples in exact moments", told.cycles, run.moments(Series::WakeupLatency).n)?;
-    even("skipped releases in histograms", told.skipped, run.distribution(Series::SkippedLatency).count())?;
-    even("periods", told.cycles - 1, run.distribution(Series::ObservedPeriod).count())?;
-    even("the worst wake-up latency", told.worst_ns, run.moments(Series::WakeupLatency).max_ns)?;
+    even("samples in histograms", report.cycles, run.distribution(Series::WakeupLatency).count())?;
+    even("samples in exact moments", report.cycles, run.moments(Series::WakeupLatency).n)?;
+    even("skipped releases in histograms", report.skipped, run.distribution(Series::SkippedLatency).count())?;
+    even("periods", report.cycles - 1, run.distribution(Series::ObservedPeriod).count())?;
+    even("the worst wake-up latency", report.worst_ns, run.moments(Series::WakeupLatency).max_ns)?;
     let seconds: usize =
         run.maxima.iter().filter_map(|note| note.series.get(&Series::ReleaseLatency)).map(Vec::len).sum();
 
@@ -140,7 +140,8 @@ fn audit(run: &RunFile, told: &Told, hours: u64) -> Result<(), Failure> {
 /// Runs the day and prints one line of JSON.
 pub(crate) fn child(path: &Path, hours: &str) -> Result<(), Failure> {
     let duration_ns = hours.parse::<u64>().unwrap_or(1) * HOUR_NS;
-    let (drawn, worst_ns) = (RefCell::new(Latencies::around(25_000.0, 1)), Cell::new(0));
+    let drawn = RefCell::new(Latencies::around(25_000.0, 1));
+    let worst_ns = Cell::new(0);
     let clock = MockClock::starting_at(Instant::from_ns(0), |_| {
         let late_ns = drawn.borrow_mut().next_ns();
         worst_ns.set(late_ns.max(worst_ns.get()));
@@ -174,7 +175,7 @@ pub(crate) fn child(path: &Path, hours: &str) -> Result<(), Failure> {
     day.recorder.end_block(&outcome)?;
     let end_kib = resident_kib();
     day.recorder.close(&Account::default())?;
-    let told = Told {
+    let report = ChildReport {
         seconds: started.elapsed().as_secs_f64(),
         first_minute_kib: day.minutes_kib.first().copied().unwrap_or(0),
         second_minute_kib: day.minutes_kib.get(1).copied().unwrap_or(0),
@@ -185,7 +186,7 @@ pub(crate) fn child(path: &Path, hours: &str) -> Result<(), Failure> {
         worst_ns: worst_ns.get(),
     };
 
-    println!("{}", serde_json::json!(told));
+    println!("{}", serde_json::json!(report));
     Ok(())
 }
 

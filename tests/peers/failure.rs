@@ -9,7 +9,7 @@ use onbeat_rt::ring::NotAPowerOfTwo;
 /// One sentence, status 1.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("there is no part `{name}`; parts are {known}")]
+    #[error("unknown part `{name}`; parts are {known}")]
     NoSuchPart { name: String, known: String },
     #[error("cannot start {program}: {source}")]
     Start { program: String, source: io::Error },

@@ -13,7 +13,7 @@ use crate::Length;
 use crate::failure::Failure;
 use crate::latencies::{Latencies, header, size};
 use crate::running::Running;
-use crate::table::{Finding, Part, told_times};
+use crate::table::{Finding, Part, format_times};
 use crate::turns::{self, Contestant, Spread, in_turns};
 
 const SAMPLES_PER_SECOND: u64 = 1000;
@@ -29,20 +29,20 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let mut import = |round: u32| {
         eprintln!("import: turn {} of {rounds}", round + 1);
         let _ = fs::remove_dir_all(&run);
-        told("import", &[&log, "-o".as_ref(), &run])
+        timed_run("import", &[&log, "-o".as_ref(), &run])
     };
 
     import(0)?;
-    let mut compare = |_: u32| told("compare", &[run.as_path(); DAYS]);
-    let mut export = |_: u32| told("export", &[&run, "--parquet".as_ref(), &table]);
+    let mut compare = |_: u32| timed_run("compare", &[run.as_path(); DAYS]);
+    let mut export = |_: u32| timed_run("export", &[&run, "--parquet".as_ref(), &table]);
     let imports = in_turns(rounds, &mut [&mut import as Contestant<'_, f64>])?.remove(0);
     let runs = in_turns(rounds, &mut [&mut compare as Contestant<'_, f64>, &mut export])?;
-    let title = format!("an HdrHistogram log of {seconds} intervals, {}: the whole program", turns::told(rounds));
+    let title = format!("an HdrHistogram log of {seconds} intervals, {}: the whole program", turns::describe(rounds));
     let mut part = Part::alone(title);
     let mut add = |what: String, times: &[f64], goal_s: f64| {
         let spread = Spread::of(times.iter().copied());
         let reached = spread.is_some_and(|s| s.median < goal_s * 1e9);
-        part.add(Finding::of(what, told_times(spread)).with_goal(format!("< {goal_s} s"), reached));
+        part.add(Finding::of(what, format_times(spread)).with_goal(format!("< {goal_s} s"), reached));
     };
 
     add(format!("import of {:.1} MB, with tables and page", size(&log)? as f64 / 1e6), &imports, 2.0);
@@ -75,7 +75,7 @@ fn make_log(path: &Path, seconds: u64) -> Result<(), Failure> {
 }
 
 /// Nanoseconds from start to end of the program.
-fn told(verb: &str, words: &[&Path]) -> Result<f64, Failure> {
+fn timed_run(verb: &str, words: &[&Path]) -> Result<f64, Failure> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
     command.arg(verb).args(words);
     let before = Instant::now();

@@ -8,9 +8,9 @@ use onbeat::record::{Cell, Header, Recording, Series, SpikeLimit, Timing, interv
 
 pub(crate) const PERIOD_NS: u64 = 1_000_000;
 const STEPS: usize = 4096;
-/// One sample in so many is a spike of a fifth to four milliseconds, as a kernel section or a host's pause makes it.
+/// One sample in this many is a spike of a fifth to four milliseconds, as a kernel section or a host's pause makes it.
 const ONE_SPIKE_IN: u64 = 10_000;
-/// One spike in so many is of tens of milliseconds.
+/// One spike in this many is of tens of milliseconds.
 const ONE_LONG_IN: u64 = 400;
 /// How wide the bulk is: half of the samples are within 17 % of the median.
 const SPREAD: f64 = 0.14;

@@ -12,7 +12,7 @@ use crate::Length;
 use crate::failure::Failure;
 use crate::latencies::{self, Latencies, PERIOD_NS, header, recording};
 use crate::running::Running;
-use crate::table::{Finding, Part, told_times};
+use crate::table::{Finding, Part, format_times};
 use crate::turns::{self, Contestant, Spread, in_turns};
 
 const TUNINGS: [&str; 9] = ["none", "M", "C", "MC", "P", "PM", "PC", "PMC", "PMCS"];
@@ -35,16 +35,16 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     make_bench(&bench)?;
     let plain_file = make_hour(&plain, Kind::Plain)?;
     let spun_file = make_hour(&spun, Kind::SpunWithWork)?;
-    let mut of_bench = |round| told(round, rounds, &bench);
-    let mut of_plain = |round| told(round, rounds, &plain_file);
-    let mut of_spun = |round| told(round, rounds, &spun_file);
+    let mut of_bench = |round| timed_run(round, rounds, &bench);
+    let mut of_plain = |round| timed_run(round, rounds, &plain_file);
+    let mut of_spun = |round| timed_run(round, rounds, &spun_file);
     let contestants: &mut [Contestant<'_, f64>] = &mut [&mut of_bench, &mut of_plain, &mut of_spun];
     let runs = in_turns(rounds, contestants)?;
-    let title = format!("`onbeat report` from files, {}: the whole program, tables and page", turns::told(rounds));
+    let title = format!("`onbeat report` from files, {}: the whole program, tables and page", turns::describe(rounds));
     let mut part = Part::alone(title);
     let bench_ns = Spread::of(runs[0].iter().copied());
     part.add(
-        Finding::of("a bench of 9 tunings under 2 loads", told_times(bench_ns))
+        Finding::of("a bench of 9 tunings under 2 loads", format_times(bench_ns))
             .with_goal("< 1 s", bench_ns.is_some_and(|s| s.median < 1e9)),
     );
     part.add(Finding::of("its page", megabytes(latencies::size(&bench.join("report.html"))?)));
@@ -55,7 +55,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
     for ((what, dir), runs) in hours.into_iter().zip(&runs[1..]) {
         let page = latencies::size(&dir.join("report.html"))?;
-        part.add(Finding::of(what, told_times(Spread::of(runs.iter().copied()))).that_begins_a_group());
+        part.add(Finding::of(what, format_times(Spread::of(runs.iter().copied()))).that_begins_a_group());
         part.add(Finding::of("its run file", megabytes(latencies::size(&dir.join(HOUR_FILE))?)));
         part.add(Finding::of("its page", megabytes(page)).with_goal("< 3 MB", page < 3_000_000));
     }
@@ -68,7 +68,7 @@ fn megabytes(bytes: u64) -> String {
     format!("{:.2} MB", bytes as f64 / 1e6)
 }
 
-fn told(round: u32, rounds: u32, run: &Path) -> Result<f64, Failure> {
+fn timed_run(round: u32, rounds: u32, run: &Path) -> Result<f64, Failure> {
     eprintln!("report: {}, turn {} of {rounds}", run.display(), round + 1);
     report(run)
 }
@@ -132,7 +132,7 @@ fn make_hour(dir: &Path, kind: Kind) -> Result<PathBuf, Failure> {
 /// Which loop the samples are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Sleeps, and does nothing: what `onbeat measure timer` runs unless told otherwise.
+    /// Sleeps, and does nothing: what `onbeat measure timer` runs by default.
     Plain,
     /// Sleeps and spins, and works some 7 µs.
     SpunWithWork,
@@ -149,7 +149,8 @@ struct Made {
 impl Made {
     fn new(writer: RunWriter, recording: onbeat::record::Recording, median_ns: f64, seed: u64) -> Self {
         let recorder = Recorder::new(writer, onbeat_rt::Instant::from_ns(0), recording);
-        let (late, work) = (Latencies::around(median_ns, seed), Latencies::around(7_000.0, seed + 100));
+        let late = Latencies::around(median_ns, seed);
+        let work = Latencies::around(7_000.0, seed + 100);
         Self { kind: Kind::SpunWithWork, recorder, late, work }
     }
 
@@ -178,7 +179,9 @@ impl Made {
     fn block(&mut self, index: u32, load: &str, first_release_ns: u64, slots: u64) -> Result<(), Failure> {
         let first_release = onbeat_rt::Instant::from_ns(first_release_ns);
         self.recorder.begin_block(index, first_release, load, 10)?;
-        let (mut next, mut skipped, mut cycles) = (0, 0, 0);
+        let mut next = 0;
+        let mut skipped = 0;
+        let mut cycles = 0;
         let mut last_end = first_release;
         while next < slots {
             let release = first_release.plus_ns(next * PERIOD_NS);

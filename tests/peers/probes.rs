@@ -13,7 +13,7 @@ use crate::Length;
 use crate::cyclictest::{self, Cyclictest};
 use crate::failure::Failure;
 use crate::running::Running;
-use crate::table::{Finding, Part, told_times};
+use crate::table::{Finding, Part, format_times};
 use crate::turns::{self, Contestant, Spread, in_turns, quantile};
 use crate::wakeup::watch;
 
@@ -35,19 +35,21 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let rounds = length.pick(5, 1);
     let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
     let cpu = quietest_cpu();
-    let title =
-        format!("Probes beside tools that measure the same: medians of {} of {seconds} s each", turns::told(rounds));
+    let title = format!(
+        "Probes beside tools that measure the same: medians of {} of {seconds} s each",
+        turns::describe(rounds)
+    );
     let mut part = Part::new(title, "the other");
-    let told = |round: u32, what: &str| eprintln!("probes: {what}, turn {} of {rounds}", round + 1);
+    let announce = |round: u32, what: &str| eprintln!("probes: {what}, turn {} of {rounds}", round + 1);
     let mut hiccup = |round| {
-        told(round, "hiccup");
+        announce(round, "hiccup");
         onbeat(dir.path(), &["hiccup", "--no-lock-memory"], Series::Hiccup, seconds)
     };
 
     let classes = classes();
     if let Some(classes) = &classes {
         let mut jvm = |round| {
-            told(round, "hiccups on the JVM");
+            announce(round, "hiccups on the JVM");
             on_the_jvm(dir.path(), classes, seconds)
         };
 
@@ -65,29 +67,31 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
     let on_cpu = format!("--cpu={cpu}");
     let mut latency = |round| {
-        told(round, "latency");
+        announce(round, "latency");
         let words = ["latency", "--priority=90", "--dma-latency=0", &on_cpu];
         onbeat(dir.path(), &words, Series::WakeupLatency, seconds)
     };
 
     let mut theirs = |round| {
-        told(round, "cyclictest");
+        announce(round, "cyclictest");
         peer(dir.path(), seconds, cpu)
     };
 
     let mut contestants: Vec<Contestant<'_, Figures>> = vec![&mut latency, &mut theirs];
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
-    let (ours, theirs) = (runs.next().unwrap_or_default(), runs.next().unwrap_or_default());
+    let ours = runs.next().unwrap_or_default();
+    let theirs = runs.next().unwrap_or_default();
     rows(&mut part, ("latency", "cyclictest"), &ours, &theirs);
     Ok(part)
 }
 
 fn hiccups(part: &mut Part, ours: &[Figures], theirs: &[Figures]) {
     rows(part, ("hiccup", "JVM"), ours, theirs);
-    let quarter = |part: &mut Part, what: &str, of: fn(&Figures) -> f64, told: fn(f64) -> String| {
+    let quarter = |part: &mut Part, what: &str, of: fn(&Figures) -> f64, formatted: fn(f64) -> String| {
         let (ours, theirs): (Vec<f64>, Vec<f64>) = (ours.iter().map(of).collect(), theirs.iter().map(of).collect());
         let ratio = Spread::of_ratios(&ours, &theirs);
-        let median = |figures: &[f64]| Spread::of(figures.iter().copied()).map_or_else(String::new, |s| told(s.median));
+        let median =
+            |figures: &[f64]| Spread::of(figures.iter().copied()).map_or_else(String::new, |s| formatted(s.median));
         let finding =
             Finding::of(format!("{what}, hiccup | JVM"), median(&ours)).beside(median(&theirs)).with_ratio(ratio);
         part.add(finding.with_goal("≤ 1/4", ratio.is_some_and(|ratio| ratio.median <= 0.25)));
@@ -98,16 +102,17 @@ fn hiccups(part: &mut Part, ours: &[Figures], theirs: &[Figures]) {
     let apart = ours.iter().zip(theirs).map(|(ours, theirs)| (ours.quantiles_ns[0] - theirs.quantiles_ns[0]).abs());
     let apart = Spread::of(apart);
     let same = apart.is_some_and(|apart| apart.median <= JVM_RESOLUTION_NS);
-    part.add(Finding::of("p50 apart, hiccup | JVM", told_times(apart)).with_goal("≤ 20 µs", same));
+    part.add(Finding::of("p50 apart, hiccup | JVM", format_times(apart)).with_goal("≤ 20 µs", same));
 }
 
 fn rows(part: &mut Part, (name, other): (&str, &str), ours: &[Figures], theirs: &[Figures]) {
     for (place, (_, quantile)) in QUANTILES.into_iter().enumerate() {
         let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.quantiles_ns[place]).collect() };
-        let (ours, theirs) = (of(ours), of(theirs));
+        let ours = of(ours);
+        let theirs = of(theirs);
         let ratio = Spread::of_ratios(&ours, &theirs);
-        let finding = Finding::of(format!("{quantile}, {name} | {other}"), told_times(Spread::of(ours)))
-            .beside(told_times(Spread::of(theirs)))
+        let finding = Finding::of(format!("{quantile}, {name} | {other}"), format_times(Spread::of(ours)))
+            .beside(format_times(Spread::of(theirs)))
             .with_ratio(ratio);
         part.add(if place == 0 { finding.that_begins_a_group() } else { finding });
     }

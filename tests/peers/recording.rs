@@ -16,7 +16,7 @@ use onbeat_rt::{Clock, Consumer, Producer, Sample, Slot, split};
 use crate::Length;
 use crate::failure::{Failure, even};
 use crate::latencies::{self, Latencies, PERIOD_NS};
-use crate::table::{Finding, Part, told_time, told_times};
+use crate::table::{Finding, Part, format_time, format_times};
 use crate::turns::{self, Contestant, Spread, in_turns};
 
 /// As many as `onbeat measure timer` has at 1 kHz.
@@ -32,7 +32,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let mut part = Part::new(
         format!(
             "Recording one sample, {}: onbeat pushes it into the ring; beside it, one series counted into a histogram",
-            turns::told(rounds)
+            turns::describe(rounds)
         ),
         "histogram",
     );
@@ -51,8 +51,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         let mut theirs = |round| Ok(hot_record(batches, round));
         let runs = in_turns(rounds, &mut [&mut ours as Contestant<'_, f64>, &mut theirs])?;
         let median = Spread::of(runs[0].iter().copied());
-        let finding = Finding::of(what, told_ns(median))
-            .beside(told_ns(Spread::of(runs[1].iter().copied())))
+        let finding = Finding::of(what, format_ns(median))
+            .beside(format_ns(Spread::of(runs[1].iter().copied())))
             .with_ratio(Spread::of_ratios(&runs[0], &runs[1]));
         let reached = median.is_some_and(|s| s.median <= 3.0);
         let with_goal = matches!(drained, Drained::BetweenBatches);
@@ -64,7 +64,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let mut recorder = |round| recorder_ns(round);
     let runs = in_turns(rounds, &mut [&mut recorder as Contestant<'_, f64>])?;
     let cost = Spread::of(runs[0].iter().copied());
-    part.add(Finding::of("recorder, per sample", told_times(cost)).that_begins_a_group());
+    part.add(Finding::of("recorder, per sample", format_times(cost)).that_begins_a_group());
     let share = cost.map_or(f64::NAN, |s| s.median / PERIOD_NS as f64);
     part.add(Finding::of("recorder's part of a CPU at 1 kHz", percent(share)));
     part.remark(format!(
@@ -86,7 +86,7 @@ enum Drained {
     ByAThread(Duration),
 }
 
-fn told_ns(spread: Option<Spread>) -> String {
+fn format_ns(spread: Option<Spread>) -> String {
     spread.map_or_else(String::new, |s| format!("{:.2} ns", s.median))
 }
 
@@ -199,7 +199,8 @@ fn cold(part: &mut Part, rounds: u32, each: u32) -> Result<(), Failure> {
     let mut ring = Ring::over(&mut slots).map_err(Failure::Ring)?;
     let (mut hot, mut reader) = split(&mut ring);
     let mut counts = empty_counts(Series::WakeupLatency);
-    let (mut pushes, mut records) = (Vec::new(), Vec::new());
+    let mut pushes = Vec::new();
+    let mut records = Vec::new();
 
     for round in 0..rounds {
         let samples: Vec<Sample> =
@@ -227,8 +228,8 @@ fn cold(part: &mut Part, rounds: u32, each: u32) -> Result<(), Failure> {
 
     let median = Spread::of(pushes.iter().copied());
     part.add(
-        Finding::of("cold, once per ms", told_times(median))
-            .beside(told_time(Spread::of(records.iter().copied()).map_or(f64::NAN, |s| s.median)))
+        Finding::of("cold, once per ms", format_times(median))
+            .beside(format_time(Spread::of(records.iter().copied()).map_or(f64::NAN, |s| s.median)))
             .with_ratio(Spread::of_ratios(&pushes, &records))
             .with_goal("≤ 0.5 µs", median.is_some_and(|s| s.median <= 500.0)),
     );
@@ -253,7 +254,7 @@ fn timed(mut operation: impl FnMut()) -> f64 {
 fn other_memory() -> (&'static str, usize) {
     let size = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size").unwrap_or_default();
     let kib = size.trim().strip_suffix('K').and_then(|kib| kib.parse::<usize>().ok());
-    kib.map_or(("no cache size is told here", 2 << 20), |kib| ("twice the second-level cache", kib * 2048))
+    kib.map_or(("the cache size is unknown here", 2 << 20), |kib| ("twice the second-level cache", kib * 2048))
 }
 
 /// Nanoseconds per sample on the cold side, with the writing of intervals.

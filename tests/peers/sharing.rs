@@ -20,7 +20,7 @@ use onbeat_ethercat::step::BusCycle;
 use crate::Length;
 use crate::failure::Failure;
 use crate::running::Running;
-use crate::table::{Finding, Part, told_times};
+use crate::table::{Finding, Part, format_times};
 use crate::turns::{self, Contestant, Spread, in_turns, quantile};
 
 const QUANTILES: [(f64, &str); 3] = [(0.5, "p50"), (0.999, "p99.9"), (1.0, "max")];
@@ -71,7 +71,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let title = format!(
         "Exchange of 1,312 bytes at 1 kHz, priority 90 on CPU {cpu}, three readers and a hog of priority 45 beside: medians of {} of \
          {seconds} s each",
-        turns::told(rounds)
+        turns::describe(rounds)
     );
     let mut part = Part::alone(title);
     let dir = dir.path();
@@ -93,7 +93,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
         for (trial, runs) in trials.iter().zip(&runs) {
             for (place, (share, quantile)) in QUANTILES.into_iter().enumerate() {
                 let spread = Spread::of(runs.iter().map(|run| run[place]));
-                let finding = Finding::of(format!("{quantile}, {trial}"), told_times(spread));
+                let finding = Finding::of(format!("{quantile}, {trial}"), format_times(spread));
                 let median = spread.map_or(f64::INFINITY, |spread| spread.median);
                 let finding = match trial {
                     Trial { kind: "wait-free", readers: 3, .. } if share == 0.999 => {
@@ -118,7 +118,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     Ok(part)
 }
 
-/// Images that were not of one piece, of so many that three threads read while they are published without a pause.
+/// Counts torn images among those that three threads read while they are published without a pause.
 fn torn(readings: u64) -> Result<Finding, Failure> {
     const BYTES: usize = 656;
     const READERS: u64 = 3;
@@ -163,15 +163,16 @@ fn torn(readings: u64) -> Result<Finding, Failure> {
         found
     });
 
-    let (mut torn, mut retries) = (0, 0);
+    let mut torn = 0;
+    let mut retries = 0;
     for reader in found {
         let panicked = |_| Failure::system("read an image")(std::io::Error::other("a reader panicked"));
         let (its_torn, its_retries) = reader.map_err(panicked)??;
         (torn, retries) = (torn + its_torn, retries + its_retries);
     }
 
-    let told = format!("{} ({} read again)", count(torn), count(retries));
-    Ok(Finding::of(format!("torn images in {} readings", count(readings)), told).with_goal("0", torn == 0))
+    let formatted = format!("{} ({} read again)", count(torn), count(retries));
+    Ok(Finding::of(format!("torn images in {} readings", count(readings)), formatted).with_goal("0", torn == 0))
 }
 
 fn onbeat(dir: &Path, trial: Trial, seconds: u64, cpu: u32) -> Result<[f64; QUANTILES.len()], Failure> {

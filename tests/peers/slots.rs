@@ -45,7 +45,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let title = format!(
         "Slots accounted for, of slots that were due: {} of {seconds} s for each rate, undisturbed and stopped \
          {STOPS} times for {} ms",
-        turns::told(rounds),
+        turns::describe(rounds),
         STOPPED.as_millis()
     );
     let mut part = Part::new(title, "cyclictest");
@@ -53,7 +53,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
     for stops in [0, STOPS] {
         for rate_hz in RATES_HZ {
-            eprintln!("slots: {rate_hz} Hz, {stops} stops, {}", turns::told(rounds));
+            eprintln!("slots: {rate_hz} Hz, {stops} stops, {}", turns::describe(rounds));
             let trial = Trial { rate_hz, seconds, stops, cpu: quietest_cpu() };
             part.add(trial.run(rounds, peer)?);
         }
@@ -94,11 +94,12 @@ impl Trial {
         };
         let away = runs[0].iter().map(|account| account.away()).max().unwrap_or(0);
         let sum = |figure: fn(&Account) -> u64| runs[0].iter().map(figure).sum();
-        let (due, skipped) = (count(sum(|account| account.due)), count(sum(|account| account.skipped)));
-        let told = |spread: Option<Spread>| spread.map_or_else(String::new, |s| share(s.median));
+        let due = count(sum(|account| account.due));
+        let skipped = count(sum(|account| account.skipped));
+        let formatted = |spread: Option<Spread>| spread.map_or_else(String::new, |s| share(s.median));
         let what = format!("{} kHz{}", self.rate_hz / 1_000, if self.stops > 0 { ", stopped" } else { "" });
-        let finding = Finding::of(what, format!("{} of {due}, {skipped} skipped", told(Spread::of(shares(0)))))
-            .beside(told(Spread::of(shares(1))))
+        let finding = Finding::of(what, format!("{} of {due}, {skipped} skipped", formatted(Spread::of(shares(0)))))
+            .beside(formatted(Spread::of(shares(1))))
             .with_ratio(Spread::of_ratios(&shares(0), &shares(1)))
             .with_goal("± 1 slot", away <= 1);
 

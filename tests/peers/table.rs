@@ -76,8 +76,9 @@ impl Finding {
     }
 
     pub(crate) fn with_ratio(mut self, spread: Option<Spread>) -> Self {
-        self.ratio =
-            spread.map_or_else(String::new, |s| format!("{} ({}..{})", told(s.median), told(s.low), told(s.high)));
+        self.ratio = spread.map_or_else(String::new, |s| {
+            format!("{} ({}..{})", formatted(s.median), formatted(s.low), formatted(s.high))
+        });
         self
     }
 
@@ -93,16 +94,16 @@ impl Finding {
     }
 }
 
-fn told(value: f64) -> String {
+fn formatted(value: f64) -> String {
     if value.is_finite() { ratio(value) } else { "beyond".to_owned() }
 }
 
 /// A time as people read it, from nanoseconds.
-pub(crate) fn told_time(ns: f64) -> String {
+pub(crate) fn format_time(ns: f64) -> String {
     if ns.is_finite() { time(ns, Letters::Unicode) } else { "beyond".to_owned() }
 }
 
 /// The same with its range.
-pub(crate) fn told_times(spread: Option<Spread>) -> String {
-    spread.map_or_else(|| "nothing".to_owned(), |s| told_time(s.median))
+pub(crate) fn format_times(spread: Option<Spread>) -> String {
+    spread.map_or_else(|| "nothing".to_owned(), |s| format_time(s.median))
 }

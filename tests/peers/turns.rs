@@ -6,7 +6,7 @@ use crate::failure::Failure;
 pub(crate) type Contestant<'c, T> = &'c mut dyn FnMut(u32) -> Result<T, Failure>;
 
 /// How many turns, in words.
-pub(crate) fn told(rounds: u32) -> String {
+pub(crate) fn describe(rounds: u32) -> String {
     if rounds == 1 { "1 turn".to_owned() } else { format!("{rounds} turns") }
 }
 
@@ -40,7 +40,8 @@ impl Spread {
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
-        let (low, high) = (*sorted.first()?, *sorted.last()?);
+        let low = *sorted.first()?;
+        let high = *sorted.last()?;
         let middle = sorted.len() / 2;
         let median =
             if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) };

@@ -10,7 +10,7 @@ use crate::Length;
 use crate::cyclictest::{self, Cyclictest};
 use crate::failure::Failure;
 use crate::running::{CpuShare, Running};
-use crate::table::{Finding, Part, told_times};
+use crate::table::{Finding, Part, format_times};
 use crate::timer::Timer;
 use crate::turns::{self, Contestant, Spread, in_turns};
 
@@ -39,19 +39,19 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let title = format!(
         "Wake-up latency at 1 kHz, priority 90 on CPU {cpu}: medians of {} of {seconds} s each; S sleeps, \
          then polls the clock for 50 µs",
-        turns::told(rounds)
+        turns::describe(rounds)
     );
     let mut part = Part::new(title, "cyclictest");
-    let told = |round: u32, what: &str| eprintln!("wakeup: {what}, turn {} of {rounds}", round + 1);
+    let announce = |round: u32, what: &str| eprintln!("wakeup: {what}, turn {} of {rounds}", round + 1);
     let ours = |round, wait| {
-        told(round, wait);
+        announce(round, wait);
         onbeat(dir.path(), wait, seconds, cpu)
     };
 
     let mut spin = |round| ours(round, "spin=50us");
     let mut sleep = |round| ours(round, "sleep");
     let mut theirs = |round| {
-        told(round, "cyclictest");
+        announce(round, "cyclictest");
         peer(dir.path(), seconds, cpu)
     };
 
@@ -63,7 +63,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     }
 
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
-    let (spin, sleep) = (runs.next().unwrap_or_default(), runs.next().unwrap_or_default());
+    let spin = runs.next().unwrap_or_default();
+    let sleep = runs.next().unwrap_or_default();
     let theirs = runs.next().unwrap_or_default();
     compare(&mut part, "S", &spin, &theirs);
     compare(&mut part, "sleep", &sleep, &theirs);
@@ -74,10 +75,11 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
     for (place, (q, quantile)) in QUANTILES.into_iter().enumerate() {
         let of = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.quantiles_ns[place]).collect() };
-        let (ours, theirs) = (of(ours), of(theirs));
+        let ours = of(ours);
+        let theirs = of(theirs);
         let ratio = Spread::of_ratios(&ours, &theirs);
-        let mut finding = Finding::of(format!("{quantile} {name}"), told_times(Spread::of(ours)))
-            .beside(told_times(Spread::of(theirs)))
+        let mut finding = Finding::of(format!("{quantile} {name}"), format_times(Spread::of(ours)))
+            .beside(format_times(Spread::of(theirs)))
             .with_ratio(ratio);
         if let (0.99, Some(ratio)) = (q, ratio) {
             let (goal, most) = if name == "S" { ("≤ 1/10", 0.1) } else { ("≤ 1", 1.0) };
@@ -89,10 +91,10 @@ fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
 
     let of_loop = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.of_loop).collect() };
     let process = |runs: &[Figures]| -> Vec<f64> { runs.iter().map(|run| run.cpu.process).collect() };
-    let told = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
+    let formatted = |spread: Option<Spread>| spread.map_or_else(String::new, |s| percent(s.median));
     let share = Spread::of(of_loop(ours));
-    let finding = Finding::of(format!("CPU of the loop's thread, {name}"), told(share))
-        .beside(told(Spread::of(of_loop(theirs))))
+    let finding = Finding::of(format!("CPU of the loop's thread, {name}"), formatted(share))
+        .beside(formatted(Spread::of(of_loop(theirs))))
         .with_ratio(Spread::of_ratios(&of_loop(ours), &of_loop(theirs)));
     part.add(match share {
         Some(share) if name == "S" => finding.with_goal("≤ 5 %", share.median <= 0.05),
@@ -100,8 +102,8 @@ fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
     });
 
     part.add(
-        Finding::of(format!("CPU of the process, {name}"), told(Spread::of(process(ours))))
-            .beside(told(Spread::of(process(theirs))))
+        Finding::of(format!("CPU of the process, {name}"), formatted(Spread::of(process(ours))))
+            .beside(formatted(Spread::of(process(theirs))))
             .with_ratio(Spread::of_ratios(&process(ours), &process(theirs))),
     );
 }
@@ -110,7 +112,7 @@ fn remarks(part: &mut Part, runs: &[(&str, &Vec<Figures>)]) {
     let worst = runs.iter().filter(|(_, figures)| !figures.is_empty()).map(|(name, figures)| {
         let worst = Spread::of(figures.iter().map(|run| run.worst_ns));
         let highest = worst.map_or(f64::NAN, |s| s.high);
-        format!("{name} {}", crate::table::told_time(highest))
+        format!("{name} {}", crate::table::format_time(highest))
     });
 
     part.remark(format!("Worst of all turns: {}.", worst.collect::<Vec<_>>().join(", ")));

@@ -1,4 +1,4 @@
-//! Runs the sentences of `tests/spec/*.spec`: the command line as its users meet it.
+//! Runs the sentences of `tests/spec/*.spec`: the command line as its users meet it. Each sentence is a trial of its own.
 //!
 //! ```text
 //! # a sentence that says what is true
@@ -8,139 +8,206 @@
 //! stdout: text that standard output contains
 //! one line on stderr
 //! leaves nothing                            (no file in the working directory)
+//! without /dev/gpiochip0                    (the trial is skipped where this file exists)
 //! ```
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+//!
+//! `cargo test -p onbeat-cli --test spec -- timer.spec:9` runs one of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitCode, Output};
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Trial};
 
 /// The user and group `nobody`, on every Linux.
 const NOBODY: &str = "65534";
 
+/// A claim of the specification and the command that shows it.
+#[derive(Clone)]
 struct Sentence {
-    said_in: String,
+    /// File and line, such as `timer.spec:9`.
+    location: String,
     words: String,
     command: String,
     claims: Vec<String>,
+    /// A path that must not exist for the sentence to apply.
+    without: Option<PathBuf>,
+}
+
+impl Sentence {
+    /// Why this machine or user cannot check the sentence.
+    fn skip_reason(&self) -> Option<String> {
+        if self.command.starts_with("nobody ") && !rustix::process::geteuid().is_root() {
+            return Some("only root can give up its rights".to_owned());
+        }
+        let present = self.without.as_ref().filter(|path| path.exists())?;
+        Some(format!("{} exists", present.display()))
+    }
 }
 
 fn sentences() -> Vec<Sentence> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/spec");
     let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|ending| ending == "spec"));
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "spec"));
     files.sort();
-    files
-        .iter()
-        .flat_map(|file| parse(&file.file_name().unwrap().to_string_lossy(), &fs::read_to_string(file).unwrap()))
-        .collect()
+    let read = |file: &PathBuf| parse(&file.file_name().unwrap().to_string_lossy(), &fs::read_to_string(file).unwrap());
+
+    files.iter().flat_map(read).collect()
 }
 
 fn parse(file: &str, text: &str) -> Vec<Sentence> {
     let mut all: Vec<Sentence> = Vec::new();
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         if let Some(words) = line.strip_prefix("# ") {
             all.push(Sentence {
-                said_in: file.into(),
-                words: words.into(),
+                location: format!("{file}:{number}"),
+                words: words.to_owned(),
                 command: String::new(),
                 claims: Vec::new(),
+                without: None,
             });
-        } else if let Some(command) = line.strip_prefix("$ ") {
-            all.last_mut().expect("a sentence comes first").command = command.into();
+            continue;
+        }
+
+        let sentence = all.last_mut().expect("a sentence comes first");
+        if let Some(command) = line.strip_prefix("$ ") {
+            command.clone_into(&mut sentence.command);
+        } else if let Some(path) = line.strip_prefix("without ") {
+            sentence.without = Some(path.into());
         } else {
-            all.last_mut().expect("a sentence comes first").claims.push(line.into());
+            sentence.claims.push(line.to_owned());
         }
     }
+
     all
 }
 
-/// A directory that everybody may use, with the binary in it, since `nobody` may not look into a user's home.
-fn stage() -> tempfile::TempDir {
+/// A directory for one run of the binary that all users may write to.
+fn working_directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    fs::create_dir(dir.path().join("bin")).unwrap();
-    // By a program: a descriptor of our own, open for writing, would be inherited by what the other test starts meanwhile,
-    // and the kernel refuses to run a file that is open for writing anywhere ("Text file busy").
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_onbeat")).arg(dir.path().join("bin/onbeat")).status();
-    assert!(copied.unwrap().success(), "the binary can be copied");
-    let work = dir.path().join("work");
-    fs::create_dir(&work).unwrap();
-    fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
     dir
 }
 
-fn run(sentence: &Sentence, stage: &Path) -> Output {
-    let (without_rights, command) = match sentence.command.strip_prefix("nobody ") {
-        Some(rest) => (true, rest),
-        None => (false, sentence.command.as_str()),
-    };
-    let mut shell = if without_rights {
-        let mut shell = Command::new("setpriv");
+/// A directory with a copy of the binary, because `nobody` cannot look into a user's home.
+fn binary_directory() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_onbeat"), dir.path().join("onbeat")).unwrap();
+    dir
+}
+
+fn run(sentence: &Sentence, binaries: &Path, work: &Path) -> Output {
+    let mut shell = Command::new("sh");
+    let mut command = sentence.command.as_str();
+    if let Some(rest) = command.strip_prefix("nobody ") {
+        command = rest;
+        shell = Command::new("setpriv");
         shell.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--inh-caps=-all", "sh"]);
-        shell
-    } else {
-        Command::new("sh")
-    };
-    shell.arg("-c").arg(command).current_dir(stage.join("work"));
-    let path = format!("{}:{}", stage.join("bin").display(), std::env::var("PATH").unwrap());
-    shell.env("PATH", path).env("LC_ALL", "C").env("HOME", stage.join("work")).env_remove("XDG_STATE_HOME");
+    }
+
+    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
+    shell.arg("-c").arg(command).current_dir(work);
+    shell.env("PATH", path).env("LC_ALL", "C").env("HOME", work).env_remove("XDG_STATE_HOME");
     shell.output().unwrap()
 }
 
-fn broken_claims(sentence: &Sentence, stage: &Path) -> Vec<String> {
-    let output = run(sentence, stage);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let holds = |claim: &str| {
-        if let Some(status) = claim.strip_prefix("status ") {
-            output.status.code() == status.parse().ok()
-        } else if let Some(text) = claim.strip_prefix("stdout: ") {
-            out.contains(text)
-        } else if let Some(text) = claim.strip_prefix("stderr: ") {
-            err.contains(text)
-        } else if let Some(text) = claim.strip_prefix("no stdout: ") {
-            !out.contains(text)
-        } else {
-            match claim {
-                "one line on stderr" => err.trim_end().lines().count() == 1,
-                "nothing on stderr" => err.is_empty(),
-                "at most 80 columns" => out.lines().all(|line| line.chars().count() <= 80),
-                "ASCII only" => out.is_ascii() && err.is_ascii(),
-                "leaves nothing" => fs::read_dir(stage.join("work")).unwrap().next().is_none(),
-                _ => panic!("{}: `{claim}` is no claim", sentence.said_in),
-            }
-        }
-    };
-    let broken: Vec<&String> = sentence.claims.iter().filter(|claim| !holds(claim)).collect();
-    if broken.is_empty() {
-        return Vec::new();
+fn holds(claim: &str, output: &Output, work: &Path) -> Result<bool, String> {
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    if let Some(status) = claim.strip_prefix("status ") {
+        return Ok(output.status.code() == status.parse().ok());
     }
-    vec![format!(
-        "{}: {}\n  $ {}\n  not so: {broken:?}\n  {}\n  stdout: {out}\n  stderr: {err}",
-        sentence.said_in, sentence.words, sentence.command, output.status
-    )]
+    if let Some(text) = claim.strip_prefix("stdout: ") {
+        return Ok(out.contains(text));
+    }
+    if let Some(text) = claim.strip_prefix("stderr: ") {
+        return Ok(err.contains(text));
+    }
+    if let Some(text) = claim.strip_prefix("no stdout: ") {
+        return Ok(!out.contains(text));
+    }
+
+    match claim {
+        "one line on stderr" => Ok(err.trim_end().lines().count() == 1),
+        "nothing on stderr" => Ok(err.is_empty()),
+        "at most 80 columns" => Ok(out.lines().all(|line| line.chars().count() <= 80)),
+        "ASCII only" => Ok(out.is_ascii() && err.is_ascii()),
+        "leaves nothing" => Ok(fs::read_dir(work).unwrap().next().is_none()),
+        _ => Err(format!("`{claim}` is not a claim")),
+    }
 }
 
-#[test]
-fn every_sentence_of_the_specification_is_true() {
-    let root = rustix::process::geteuid().is_root();
+/// Runs the command of a sentence and checks each of its claims.
+fn check(sentence: &Sentence, binaries: &Path) -> Result<(), String> {
+    if sentence.claims.is_empty() || sentence.command.is_empty() {
+        return Err("a sentence needs a command and a claim".to_owned());
+    }
+
+    let work = working_directory();
+    let output = run(sentence, binaries, work.path());
     let mut broken = Vec::new();
-    let sentences = sentences();
-    assert!(sentences.len() > 20, "the files were found");
-    for sentence in &sentences {
-        assert!(!sentence.claims.is_empty() && !sentence.command.is_empty(), "{} says something", sentence.words);
-        if sentence.command.starts_with("nobody ") && !root {
-            println!("skipped, only root can give up its rights: {}", sentence.words);
-            continue;
+    for claim in &sentence.claims {
+        if !holds(claim, &output, work.path())? {
+            broken.push(claim);
         }
-        broken.extend(broken_claims(sentence, stage().path()));
     }
-    assert!(broken.is_empty(), "{} of {} sentences\n{}", broken.len(), sentences.len(), broken.join("\n"));
+
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    Err(format!("$ {}\nbroken: {broken:?}\n{}\nstdout: {out}\nstderr: {err}", sentence.command, output.status))
 }
 
-#[test]
-fn a_sentence_that_is_not_true_is_noticed() {
-    let planted = parse("planted", "# a lie\n$ onbeat --version\nstatus 3\nstdout: Windows\n");
-    assert_eq!(broken_claims(&planted[0], stage().path()).len(), 1);
+fn trial(sentence: Sentence, binaries: Arc<tempfile::TempDir>) -> Trial {
+    let name = format!("{}: {}", sentence.location, sentence.words);
+    match sentence.skip_reason() {
+        // The kind stands beside the name in the runner's list: a skipped trial gives its reason there.
+        Some(reason) => Trial::test(name, || Ok(())).with_kind(format!("skipped: {reason}")).with_ignored_flag(true),
+        None => Trial::test(name, move || check(&sentence, binaries.path()).map_err(Into::into)),
+    }
+}
+
+/// The checks of the runner itself, on planted sentences.
+fn own_trials(binaries: &Arc<tempfile::TempDir>) -> Vec<Trial> {
+    let planted = |text: &str| {
+        let sentence = parse("planted.spec", text).remove(0);
+        let binaries = Arc::clone(binaries);
+        move || check(&sentence, binaries.path())
+    };
+    let wrong = planted("# a false sentence\n$ onbeat --version\nstatus 3\nstdout: Windows\n");
+    let unknown = planted("# an unknown claim\n$ onbeat --version\nno smoke\n");
+    let refuses = |check: Result<(), String>, why: &str| match check {
+        Err(message) if message.contains(why) => Ok(()),
+        other => Err(format!("{why} is not reported: {other:?}").into()),
+    };
+
+    vec![
+        Trial::test("spec.rs: a false sentence is found", move || {
+            refuses(wrong(), r#"["status 3", "stdout: Windows"]"#)
+        }),
+        Trial::test("spec.rs: an unknown claim is found", move || refuses(unknown(), "`no smoke` is not a claim")),
+    ]
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Loops of two trials would compete for the CPUs, and only one onbeat at a time may shield one.
+    arguments.test_threads = arguments.test_threads.or(Some(1));
+
+    let sentences = sentences();
+    assert!(sentences.len() > 100, "only {} sentences were found", sentences.len());
+    let binaries = Arc::new(binary_directory());
+    let mut trials = own_trials(&binaries);
+    trials.extend(sentences.into_iter().map(|sentence| trial(sentence, Arc::clone(&binaries))));
+    let conclusion = libtest_mimic::run(&arguments, trials);
+
+    // `exit` would end the process before the copy of the binary is removed.
+    drop(binaries);
+    conclusion.exit_code()
 }

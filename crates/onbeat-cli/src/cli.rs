@@ -39,7 +39,7 @@ const STATUSES: &str = "\x1b[1mExit status\x1b[0m
 
 /// Can this computer run my robot on time?
 ///
-/// onbeat runs a control loop on this machine, idle and under load, with and without real-time tuning, and says with evidence
+/// onbeat runs a control loop on this machine, idle and under load, with and without real-time tuning, and reports with evidence
 /// how late it was, which tuning helps, and whether a limit holds.
 #[derive(Debug, Parser)]
 #[command(name = "onbeat", version, before_help = EXAMPLES, after_help = STATUSES)]
@@ -107,7 +107,7 @@ pub(crate) enum Command {
     Generate(GenerateOptions),
 }
 
-/// What becomes of changes that are not as onbeat left them.
+/// How to treat changes that another program has modified since.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct RepairOptions {
     /// Restore also settings that another program has changed since
@@ -132,7 +132,7 @@ const INJECT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat inject stop-signal --pid 4711 --for 20ms --every 1s
       the loop of a running program: its thread named onbeat-loop, or the one of the highest real-time priority";
 
-/// clap would list every format, on a line that no terminal is wide enough for.
+/// clap would list every format on one overlong line.
 const EXPORT_USAGE: &str = "onbeat export <--list|--perfetto FILE|--csv FILE|...> [OPTIONS] [RUN]";
 
 const EXPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -145,7 +145,7 @@ const EXPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat export --csv buckets.csv --parquet buckets.parquet --openmetrics metrics.txt
       every bucket of every interval, and histograms for Prometheus";
 
-/// How the loop runs.
+/// Options of the loop.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "The loop")]
 pub(crate) struct LoopOptions {
@@ -185,7 +185,7 @@ pub(crate) struct LoopOptions {
     pub(crate) lockdown: bool,
 }
 
-/// The limit to hold.
+/// Options of the limit.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "The verdict")]
 pub(crate) struct LimitOptions {
@@ -197,7 +197,7 @@ pub(crate) struct LimitOptions {
     pub(crate) at: f64,
     /// Series that the limit applies to, or number of alarms allowed
     ///
-    /// `main` is what the run is about; `release`, `period` and `response` name a series. `events=N` allows at most
+    /// `main` is the primary series of the run; `release`, `period` and `response` name a series. `events=N` allows at most
     /// N alarms of bus and robot, and needs no --limit.
     #[arg(long, value_delimiter = ',', value_parser = limit_on, value_name = "SERIES|events=N")]
     #[arg(requires_ifs = [("main", "limit"), ("release", "limit"), ("wakeup", "limit"), ("period", "limit"), ("response", "limit")])]
@@ -207,15 +207,15 @@ pub(crate) struct LimitOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitOn {
-    /// What the run is about: release latency, or what its probe measures.
+    /// The primary series: release latency, or what the probe measures.
     Main,
-    /// From a release to its start, skipped releases among them.
+    /// Release latency, skipped releases included.
     Release,
-    /// From start to start.
+    /// Observed period.
     Period,
-    /// From a release to the end of its work.
+    /// Response time.
     Response,
-    /// How many alarms of bus and robot there may be.
+    /// Number of alarms of bus and robot allowed.
     Events(u64),
 }
 
@@ -235,7 +235,7 @@ pub(crate) fn most_alarms(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("`{text}` is none of main, release, period, response, events=N"))
 }
 
-/// Where results go.
+/// Options of the output.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputOptions {
@@ -312,7 +312,7 @@ pub(crate) enum Order {
     Sequential,
 }
 
-/// What a bench's loop does.
+/// Addition to the loop of a bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum With {
     Bus,
@@ -374,7 +374,7 @@ pub(crate) struct InjectOptions {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-    /// This process was started to be stopped
+    /// Marks the helper process that is stopped by the injection
     #[arg(long, hide = true)]
     pub(crate) carried: bool,
 }
@@ -385,7 +385,7 @@ pub(crate) struct ReportOptions {
     #[arg(default_value = "onbeat-runs/latest")]
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) run: PathBuf,
-    /// Judge by a limit (again, or another one than the run was given)
+    /// Judges the run by its own limit or by another one.
     #[command(flatten)]
     pub(crate) limit: LimitOptions,
     /// Time span of the extrapolated worst case [default: ten times the run]
@@ -473,13 +473,13 @@ pub(crate) struct GenerateOptions {
     pub(crate) into: PathBuf,
 }
 
-/// The loads there are, for the help.
+/// The loads, for the help.
 fn loads() -> String {
     let lines = onbeat::load::CATALOGUE.iter().map(|entry| format!("  {}\n      {}", entry.typed, entry.does));
     format!("\x1b[1mLoads\x1b[0m\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// The causes that can be made, for the help.
+/// The causes, for the help.
 fn faults() -> String {
     let lines = Fault::ALL.map(|fault| format!("  {}\n      {}", fault.word().replace('_', "-"), fault.describe()));
     format!("\x1b[1mCauses\x1b[0m\n{}", lines.join("\n"))
@@ -500,11 +500,11 @@ pub(crate) fn wait(text: &str) -> Result<Wait, String> {
     }
 }
 
-/// The waits of a loop that moves something: it keeps its grid.
+/// The waits of a robot's loop, which must keep its grid.
 pub(crate) fn wait_on_the_grid(text: &str) -> Result<Wait, String> {
     match wait(text) {
         Ok(wait) if wait.is_relative() => Err(
-            "a relative sleep drifts, and a robot keeps its grid; waits are sleep, spin[=50us] and adaptive[=300us]"
+            "a relative sleep drifts, and a robot must keep its grid; waits are sleep, spin[=50us] and adaptive[=300us]"
                 .to_owned(),
         ),
         parsed => parsed,
@@ -546,9 +546,9 @@ mod tests {
     }
 
     #[test]
-    fn waits_policies_and_phases_are_read_as_typed() {
+    fn waits_policies_and_phases_are_parsed() {
         assert_eq!(wait("spin"), Ok(Wait::SleepThenSpin { margin_ns: 50_000 }));
-        assert!(wait_on_the_grid("relative-spin=20us").is_err_and(|why| why.contains("keeps its grid")));
+        assert!(wait_on_the_grid("relative-spin=20us").is_err_and(|why| why.contains("keep its grid")));
         assert_eq!(wait_on_the_grid("spin"), wait("spin"));
         assert_eq!(wait("relative"), Ok(Wait::Relative { margin_ns: 0 }));
         assert_eq!(wait("relative-spin"), Ok(Wait::Relative { margin_ns: 50_000 }));

@@ -15,7 +15,7 @@ const RUN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 const SCAN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bus scan eth1
-      devices with identity and AL state. Nothing of a device is changed: the only
+      devices with identity and AL state. No device is changed: the only
       registers written are 0x0502 to 0x0507 (read the EEPROM at an address), and
       only where the device leaves its EEPROM to the MainDevice
   sudo onbeat bus scan eth1 --beside-running
@@ -32,9 +32,9 @@ const SDO_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bus sdo read \"left knee\" 1018:1
       the vendor id
   onbeat bus sdo write 3 6065 2000u32
-      the window of the following error of the device at place 3";
+      the window of the following error of the device at position 3";
 
-/// What all of them take.
+/// Options of all subcommands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Named {
     /// Name of the bus
@@ -55,7 +55,7 @@ pub(crate) enum Bus {
     Run(BusRunOptions),
     /// Show bus state, cycle count and output owner
     State(Named),
-    /// List devices: identity, AL state, place in the process image
+    /// List devices: identity, AL state, offset in the process image
     Info(Named),
     /// Print values of devices, line by line
     #[command(before_help = WATCH_EXAMPLES)]
@@ -73,7 +73,7 @@ pub(crate) enum Bus {
 pub(crate) struct ScanOptions {
     /// Network interface with the devices, or `simulated`
     ///
-    /// With `simulated` the devices of the robot that ships with onbeat answer.
+    /// `simulated` scans the devices of the built-in humanoid.
     #[arg(value_name = "INTERFACE")]
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: String,
@@ -175,12 +175,12 @@ pub(crate) struct SdoWriteOptions {
     pub(crate) of: SdoOptions,
     /// Number with its type (6u8, -100i32, 1.5f32), or bytes (hex:01ff)
     #[arg(value_name = "VALUE", value_parser = value, allow_hyphen_values = true)]
-    pub(crate) value: Bytes,
+    pub(crate) value: ObjectBytes,
 }
 
-/// What is to be written.
+/// The value to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bytes(Vec<u8>);
+pub(crate) struct ObjectBytes(Vec<u8>);
 
 impl SdoOptions {
     pub(crate) const fn request(&self, device: u16, action: SdoAction) -> SdoRequest {
@@ -199,6 +199,6 @@ fn object(text: &str) -> Result<(u16, u8), String> {
         .ok_or_else(|| format!("`{text}` is not an object; write it in hexadecimal, such as 6041 or 1018:1"))
 }
 
-fn value(text: &str) -> Result<Bytes, String> {
-    setup::value(text).map(Bytes).map_err(|why| why.to_string())
+fn value(text: &str) -> Result<ObjectBytes, String> {
+    setup::value(text).map(ObjectBytes).map_err(|why| why.to_string())
 }

@@ -1,4 +1,4 @@
-//! The command line of what works on files alone: import, compare, gate, export.
+//! Options of the commands that work on files alone: import, compare, gate, export.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(crate) struct ImportOptions {
     pub(crate) files: Vec<PathBuf>,
     /// Format [default: detected from the content]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(crate) from: Option<From>,
+    pub(crate) from: Option<ImportFormat>,
     /// Unit of the values, where the file does not say
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) unit: Option<Unit>,
@@ -35,7 +35,7 @@ pub(crate) struct ImportOptions {
     pub(crate) series: Option<Series>,
     /// Loop period, where the file does not say
     ///
-    /// Gives samples without times their places.
+    /// Places samples without times on the time axis.
     #[arg(long, value_parser = period_ns, value_name = "TIME")]
     pub(crate) period: Option<u64>,
     /// Value column of a CSV file: name, or number from 1
@@ -56,7 +56,7 @@ pub(crate) struct ImportOptions {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum From {
+pub(crate) enum ImportFormat {
     /// cyclictest --json, with -h
     CyclictestJson,
     /// Histogram text of cyclictest: -h, -H, --histfile
@@ -75,17 +75,17 @@ pub(crate) enum From {
     Csv,
 }
 
-impl std::convert::From<From> for Format {
-    fn from(typed: From) -> Self {
+impl From<ImportFormat> for Format {
+    fn from(typed: ImportFormat) -> Self {
         match typed {
-            From::CyclictestJson => Self::CyclictestJson,
-            From::Cyclictest => Self::Cyclictest,
-            From::OslatJson => Self::OslatJson,
-            From::Rtla => Self::Rtla,
-            From::StressNg => Self::StressNg,
-            From::Hlog => Self::Hlog,
-            From::Hgrm => Self::Hgrm,
-            From::Csv => Self::Csv,
+            ImportFormat::CyclictestJson => Self::CyclictestJson,
+            ImportFormat::Cyclictest => Self::Cyclictest,
+            ImportFormat::OslatJson => Self::OslatJson,
+            ImportFormat::Rtla => Self::Rtla,
+            ImportFormat::StressNg => Self::StressNg,
+            ImportFormat::Hlog => Self::Hlog,
+            ImportFormat::Hgrm => Self::Hgrm,
+            ImportFormat::Csv => Self::Csv,
         }
     }
 }
@@ -115,17 +115,17 @@ pub(crate) const COMPARE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat compare before after --html before-after.html
   onbeat compare monday tuesday wednesday --json
   onbeat compare onbeat-runs/latest --on response_time
-      the loads of one run of `measure PROBE --loads idle,paper`, or of a bench, beside each other";
+      the loads of one run of `measure PROBE --loads idle,paper`, or of a bench";
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareOptions {
     /// Run directories or run files; the first is the reference
     ///
-    /// Of a single run, its loads are compared.
+    /// With a single run, its loads are compared.
     #[arg(required = true, num_args = 1.., value_name = "RUN")]
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) runs: Vec<PathBuf>,
-    /// Series to show [default: what each run is about]
+    /// Series to show [default: the primary series of each run]
     #[arg(long, value_parser = series, conflicts_with = "full", value_name = "SERIES")]
     #[arg(add = ArgValueCandidates::new(complete::series))]
     pub(crate) on: Option<Series>,
@@ -146,7 +146,7 @@ pub(crate) const GATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat gate onbeat-runs/latest --limit 100us --at 99.99
       exit status 0 PASS, 1 FAIL, 2 INCONCLUSIVE
   onbeat gate nightly --baseline released --no-worse-than 1.2 --at 99.9 --junit gate.xml
-      all of the ratio's 95 % interval must be at most 1.2";
+      the whole 95 % interval of the ratio must be at most 1.2";
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("asked").required(true).multiple(true).args(["limit", "limit_on", "baseline"]))]
@@ -184,7 +184,7 @@ pub(crate) struct GateOptions {
     pub(crate) load: Option<String>,
     /// Write the result as JUnit XML; -: standard output
     ///
-    /// A gate that could not decide writes an error.
+    /// INCONCLUSIVE is written as an error.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
     /// Print one JSON object and nothing else
@@ -198,7 +198,7 @@ fn times(text: &str) -> Result<f64, String> {
     if number > 0.0 && number.is_finite() { Ok(number) } else { Err(format!("{number} is not above 0")) }
 }
 
-/// Where each format goes; `-` is standard output.
+/// Output file of each format; `-` is standard output.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Formats (FILE - is standard output)")]
 pub(crate) struct ExportFormats {
@@ -222,7 +222,7 @@ pub(crate) struct ExportFormats {
 }
 
 impl ExportFormats {
-    /// Whether any was asked for.
+    /// Whether any format is requested.
     pub(crate) fn any(&self) -> bool {
         [&self.csv, &self.json, &self.hgrm, &self.parquet, &self.openmetrics].iter().any(|to| to.is_some())
     }

@@ -1,5 +1,4 @@
-//! `onbeat measure`, as clap reads it: a command per probe of the library, with its sentence, its defaults and its own
-//! options.
+//! Options of `onbeat measure`: a subcommand per probe, with the probe's description, defaults and own options.
 
 use std::path::PathBuf;
 
@@ -17,11 +16,11 @@ use crate::units::time_ns;
 use clap_complete::engine::ArgValueCandidates;
 
 const SIGNALS: &str = "\x1b[1mSignals\x1b[0m
-  SIGUSR1            the summary so far on standard error; the run goes on
+  SIGUSR1            print the summary so far on standard error and continue
   SIGINT (Ctrl-C), SIGTERM, SIGHUP
-                     the run ends with its report; a second one ends it at once";
+                     end the run with its report; a second signal ends it at once";
 
-/// A probe with what was typed for it.
+/// A probe with its options.
 #[derive(Debug)]
 pub(crate) struct Measure {
     pub(crate) probe: &'static Description,
@@ -29,7 +28,7 @@ pub(crate) struct Measure {
     pub(crate) given: Given,
 }
 
-/// What all probes take.
+/// Options of all probes.
 #[derive(Debug, Args)]
 pub(crate) struct MeasureOptions {
     /// Measuring time; 0: until Ctrl-C, or until the probe ends
@@ -99,7 +98,7 @@ pub(crate) struct MeasureOptions {
     pub(crate) output: OutputOptions,
 }
 
-/// A load as typed; in a list of loads `none` says plainly what `idle` adds.
+/// Parses a load; in a list of loads `none` is another word for `idle`.
 fn one_load(text: &str) -> Result<Load, LoadError> {
     if text.trim() == "none" { Ok(Load::IDLE) } else { text.parse() }
 }
@@ -119,13 +118,13 @@ impl Subcommand for Measure {
 }
 
 impl Measure {
-    /// What was typed behind `measure`, for commands that are a probe in another guise.
+    /// Parses the words behind `measure`, for other commands that run a probe.
     ///
     /// # Errors
     /// As for the command line.
-    pub(crate) fn of_words(words: &[String]) -> Result<Self, clap::Error> {
+    pub(crate) fn from_words(words: &[String]) -> Result<Self, clap::Error> {
         let command = Self::augment_subcommands(Command::new("measure").no_binary_name(true));
-        // What was typed last counts, also over what the other command says first.
+        // The user's options come last and override those of the other command.
         let command = command.mut_subcommands(|probe| probe.args_override_self(true));
         Self::from_arg_matches(&command.try_get_matches_from(words)?)
     }
@@ -142,7 +141,7 @@ fn of_probe(probe: &'static Description) -> Command {
     probe.choices.iter().fold(command, |command, choice| command.arg(of_choice(choice)))
 }
 
-/// What a probe does, from what it measures.
+/// The summary of a probe's subcommand, from the sentence about what it measures.
 fn about(sentence: &str) -> String {
     let mut letters = sentence.chars();
     let first = letters.next().map(|first| first.to_lowercase().to_string()).unwrap_or_default();

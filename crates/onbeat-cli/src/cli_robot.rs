@@ -14,11 +14,11 @@ pub(crate) const ROBOT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat robot run humanoid --trajectory gait --for 30s
       the 48 joints of the simulated humanoid walk; no rights, no hardware
   sudo onbeat robot run arm.toml --interface eth1 --cpu 3 --trajectory csv:reach.csv
-      the devices of a file behind a network card play the lines of another one
+      the devices of arm.toml behind a network card follow the positions in reach.csv
   planner | sudo onbeat robot run arm.toml --interface eth1 --trajectory goal
-      goals come in lines such as: elbow=0.4, wrist=-0.1
+      the planner prints goals as lines such as: elbow=0.4, wrist=-0.1
   onbeat robot run humanoid --trajectory commander --name walker
-      other processes say where the joints should be, one at a time, such as the next line
+      other processes command the joints, one process at a time, such as the next line
   onbeat robot goal walker \"left knee=0.3\" neck=-0.1";
 
 #[derive(Debug, Subcommand)]
@@ -33,12 +33,12 @@ pub(crate) enum Robot {
 
 const GOAL_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat robot goal walker \"left knee=0.3\" neck=-0.1
-      both joints go there and stay; all others stay where they are
+      both joints move there and stay; all others keep their position
   onbeat robot goal walker \"left knee=0.3\" --for 2s
-      nobody else may command for two seconds";
+      no other process may command for two seconds";
 
 const GOAL_ENDS: &str = "The robot must have been started by `onbeat robot run FILE --name NAME --trajectory commander`. Exit status: 0 the robot follows the
-goal, 2 it does not, or it could not be given.";
+goal, 2 it does not, or the goal could not be sent.";
 
 #[derive(Debug, Args)]
 pub(crate) struct GoalOptions {
@@ -55,11 +55,11 @@ pub(crate) struct GoalOptions {
     pub(crate) duration: u64,
 }
 
-const ENDS: &str = "Ctrl-C brings all joints to rest and takes their power away; a second one ends the process at once, and the devices'
-watchdogs stop them. After a safe stop, `kill -USR1` resets. Exit status: 0 it ended at rest in order, 1 it was in a safe stop
-or a joint was down, or a limit is broken, 2 it could not run.";
+const ENDS: &str = "Ctrl-C brings all joints to rest and switches their power off; a second one ends the process at once, and the devices'
+watchdogs stop them. After a safe stop, `kill -USR1` resets. Exit status: 0 ended at rest, 1 safe stop, joint down or FAIL,
+2 could not run.";
 
-/// A trajectory as people type it.
+/// A trajectory as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TrajectoryWord {
     Hold,

@@ -12,21 +12,21 @@ pub(crate) const SEGMENT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat segment run humanoid --veth ecat0
       59 devices behind the new network interface ecat0, for any MainDevice
   sudo onbeat segment run servo.xml --device SV-2 --device SV-2 --veth ecat0
-      two devices as a vendor's ESI file tells them
+      two devices from a vendor's ESI file
   sudo onbeat segment run arm.toml --interface eth1 --pcap arm.pcap --log arm-faults.jsonl
-      the devices of a file behind a network card, all frames captured, all faults written down
+      the devices of arm.toml behind a network card; captures all frames, logs all faults
   sudo unshare --net onbeat segment run humanoid --tap ecat0 --for 10s
-      in a network namespace of its own, which nobody else sees";
+      in a network namespace of its own, invisible to other programs";
 
 const RUN_USAGE: &str = "onbeat segment run <--veth NAME|--tap NAME|--interface NAME> <FILE>";
 
 pub(crate) const FAULT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat segment fault lose --share 0.01 --for 10s
-      one frame of a hundred is lost, for ten seconds
+      loses 1 % of the frames for ten seconds
   sudo onbeat segment fault power-off --device 'left knee' --for 2s
   sudo onbeat segment fault al-error --device 'left knee' --code 0x1b --on ecat0
   onbeat segment fault --list
-      all kinds; and the faults that are there, where a segment is running";
+      lists all kinds, and the current faults of a running segment";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Segment {
@@ -162,7 +162,7 @@ fn al_state(text: &str) -> Result<u8, String> {
         "preop" | "2" => Ok(2),
         "safeop" | "4" => Ok(4),
         "op" | "8" => Ok(8),
-        _ => Err(format!("`{text}` is not an AL state; there are init, preop, safeop and op")),
+        _ => Err(format!("`{text}` is not an AL state; write init, preop, safeop or op")),
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_codes_and_states_are_typed_as_people_know_them() {
+    fn amounts_codes_and_states_are_parsed() {
         assert_eq!([amount("-3"), amount("2ms"), amount("-1us")], [Ok(-3), Ok(2_000_000), Ok(-1_000)]);
         assert_eq!([code("0x1b"), code("27")], [Ok(27), Ok(27)]);
         assert_eq!([al_state("SAFEOP"), al_state("8")], [Ok(4), Ok(8)]);

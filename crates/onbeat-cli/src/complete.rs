@@ -1,7 +1,7 @@
-//! Completion: the shells' scripts ask onbeat itself, which knows its own words and the run directories around.
+//! Completion: the shells' scripts call onbeat itself, which knows its own words and the run directories nearby.
 //!
-//! The scripts of `share/completions` start onbeat with the variable [`ASKED_BY`] set to the shell's name. Absent on purpose: a list of
-//! words in the scripts, which would be older than the binary some day.
+//! The scripts in `share/completions` start onbeat with the variable [`SHELL_VARIABLE`] set to the shell's name. Absent on purpose: word
+//! lists in the scripts, which would not follow updates of the binary.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,29 +20,29 @@ use onbeat_segment::FAULT_KINDS;
 use crate::cli::Cli;
 use crate::cmd::runs::RUN_FILE;
 
-/// Set by the completion scripts to the shell that asks.
-const ASKED_BY: &str = "ONBEAT_COMPLETE";
-/// Runs are looked for in the current directory and this many levels below it: `onbeat-runs/latest`.
-const LEVELS: usize = 2;
-/// A directory with more entries than this is not a place of runs.
+/// Set by the completion scripts to the name of the shell.
+const SHELL_VARIABLE: &str = "ONBEAT_COMPLETE";
+/// Depth of the search for runs below the current directory: `onbeat-runs/latest`.
+const SEARCH_DEPTH: usize = 2;
+/// Limit on the entries read of one directory.
 const MOST_ENTRIES: usize = 1_000;
 
-/// Answers a shell that asks for completions, and ends the process; does nothing otherwise.
+/// Prints completions and ends the process when a completion script started it; otherwise does nothing.
 pub(crate) fn answer() {
-    CompleteEnv::with_factory(Cli::command).var(ASKED_BY).complete();
+    CompleteEnv::with_factory(Cli::command).var(SHELL_VARIABLE).complete();
 }
 
-/// The script of a shell, with the name that the shell looks for.
+/// The completion scripts, each with the file name that its shell expects.
 pub(crate) fn scripts() -> io::Result<[(&'static str, Vec<u8>); 3]> {
     let mut zsh = script(&Zsh)?;
-    // From a directory of functions zsh runs the file as the function itself: the first completion happens in it.
+    // zsh runs an autoloaded file as the function itself, so the first completion happens in the script.
     zsh.extend_from_slice(b"\n[[ ${funcstack[1]} == _onbeat ]] && _clap_dynamic_completer_onbeat \"$@\"\ntrue\n");
     Ok([("onbeat.bash", script(&Bash)?), ("_onbeat", zsh), ("onbeat.fish", script(&Fish)?)])
 }
 
 fn script(shell: &dyn EnvCompleter) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    shell.write_registration(ASKED_BY, "onbeat", "onbeat", "onbeat", &mut text)?;
+    shell.write_registration(SHELL_VARIABLE, "onbeat", "onbeat", "onbeat", &mut text)?;
     // The shells' templates differ in blank lines at both ends.
     let text = String::from_utf8_lossy(&text).trim().to_owned() + "\n";
     Ok(text.into_bytes())
@@ -53,12 +53,12 @@ fn word(word: &str, help: &'static str) -> CompletionCandidate {
     CompletionCandidate::new(word).help(help)
 }
 
-/// Words with what each means.
+/// Candidates with their descriptions.
 fn words(all: &[(&'static str, &'static str)]) -> Vec<CompletionCandidate> {
     all.iter().map(|(one, help)| word(one, help)).collect()
 }
 
-/// What is typed of a catalogue's entry before its value: `cpu[=50%]` gives `cpu`, `run:COMMAND` gives `run:`.
+/// The part of a catalogue entry before its value: `cpu[=50%]` gives `cpu`, `run:COMMAND` gives `run:`.
 fn without_value(typed: &str) -> &str {
     let plain = typed.split('[').next().unwrap_or(typed);
     plain.find(':').map_or(plain, |colon| &plain[..=colon])
@@ -134,7 +134,7 @@ pub(crate) fn trajectories() -> Vec<CompletionCandidate> {
     ])
 }
 
-/// Causes that `onbeat inject` makes.
+/// Causes of `onbeat inject`.
 pub(crate) fn causes() -> Vec<CompletionCandidate> {
     Fault::ALL.iter().map(|fault| CompletionCandidate::new(fault.word().replace('_', "-"))).collect()
 }
@@ -161,7 +161,7 @@ pub(crate) fn interfaces() -> Vec<CompletionCandidate> {
     names
 }
 
-/// A robot's or segment's file, or the one that ships.
+/// Robot and segment files, and the built-in one.
 pub(crate) fn robot_files(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = PathCompleter::file().complete(typed);
     if "humanoid".starts_with(typed.to_string_lossy().as_ref()) {
@@ -170,14 +170,14 @@ pub(crate) fn robot_files(typed: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// Run directories around, then files and directories.
+/// Run directories nearby; without a match, files and directories.
 pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut found = Vec::new();
-    run_directories(Path::new(""), LEVELS, &mut found);
+    run_directories(Path::new(""), SEARCH_DEPTH, &mut found);
     let typed_text = typed.to_string_lossy();
     let mut matching: Vec<String> =
         found.into_iter().filter(|path| path.starts_with(typed_text.as_ref()) || typed_text.is_empty()).collect();
-    // Runs are named after the time: the latest first, `latest` before all of them.
+    // Runs are named after their start: the newest first, `latest` before all of them.
     matching.sort_by(|a, b| b.cmp(a));
 
     if !matching.is_empty() {
@@ -187,10 +187,10 @@ pub(crate) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     PathCompleter::any().complete(typed)
 }
 
-/// Directories that hold run files, in `directory` and below.
+/// Collects directories with run files, `directory` and `levels` below it.
 fn run_directories(directory: &Path, levels: usize, found: &mut Vec<String>) {
-    let place = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let entries: Vec<_> = fs::read_dir(place).into_iter().flatten().flatten().take(MOST_ENTRIES).collect();
+    let path = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let entries: Vec<_> = fs::read_dir(path).into_iter().flatten().flatten().take(MOST_ENTRIES).collect();
     let holds_run = entries.iter().any(|entry| entry.file_name().to_string_lossy().ends_with(RUN_FILE));
     if holds_run && !directory.as_os_str().is_empty() {
         found.push(directory.to_string_lossy().into_owned());
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_completed_word_is_understood() {
+    fn every_candidate_is_valid() {
         let waits: Vec<String> = waits().iter().map(|wait| wait.get_value().to_string_lossy().into_owned()).collect();
         for wait in waits.iter().filter(|wait| !wait.ends_with('=')) {
             assert!(crate::cli::wait(wait).is_ok(), "{wait}");

@@ -1,7 +1,6 @@
 //! The binary `onbeat`: words, colours and exit statuses.
 //!
-//! Every number it shows comes from the library. Exit status: 0 done or limit held, 1 limit broken, 2 could not run
-//! or cannot tell.
+//! Every number it shows comes from the library. Exit status: 0 done or PASS, 1 FAIL, 2 could not run or INCONCLUSIVE.
 
 mod cli;
 mod cli_bus;
@@ -41,14 +40,14 @@ fn main() -> ExitCode {
     ended(run(cli.command))
 }
 
-/// The command line, with help that fits the terminal.
+/// Parses the command line; help is folded to the terminal.
 fn read_command_line() -> Result<Cli, clap::Error> {
     let mut command = term::fold::command(Cli::command(), term::fold::help_width(term::columns()));
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     Cli::from_arg_matches(&matches).map_err(|why| why.format(&mut command))
 }
 
-/// The exit status. A result that did not reach its reader is none, whatever it was.
+/// Returns the exit status. Output that was lost is a failure, whatever the result.
 fn ended(ran: Result<Verdict, Failure>) -> ExitCode {
     let arrived = term::finish().map_err(Failure::Output);
     match ran.and_then(|verdict| arrived.map(|()| verdict)) {
@@ -62,7 +61,7 @@ fn ended(ran: Result<Verdict, Failure>) -> ExitCode {
     }
 }
 
-/// Help and version, which were asked for, go to standard output; why the words make no sense goes to standard error.
+/// Writes help and version to standard output, usage errors to standard error.
 fn answered(answer: &clap::Error) -> ExitCode {
     if !answer.use_stderr() {
         term::put(|_| answer.print());

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM, SIGHUP, SIGCONT and SIGUSR1, as flags that a run looks at.
+//! Ctrl-C, SIGTERM, SIGHUP, SIGCONT and SIGUSR1, as flags that a run polls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,22 +13,23 @@ use signal_hook::iterator::Signals;
 use crate::cmd::{Failure, repair};
 use crate::term::{Tone, advise};
 
-/// Whether SIGUSR1 shows the summary so far.
+/// Reaction to SIGUSR1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnUsr1 {
+    /// Print the summary so far.
     Summary,
-    /// It ends nothing all the same.
+    /// Print that this command has no summary, and continue.
     Refuse,
 }
 
-const REFUSED: &str = "SIGUSR1 shows the summary so far of `onbeat measure` only; this goes on, and its run files can be read with `onbeat report`";
+const REFUSED: &str = "SIGUSR1 prints the summary so far in `onbeat measure` only; this command continues, and `onbeat report` reads its run files";
 
-const LEFT_CHANGED: &str = "ended at once; what was changed on this machine stays on record: `onbeat repair` undoes it, and so does the next bench";
-/// A terminal that takes no text must not keep the process from ending.
+const LEFT_CHANGED: &str = "ended at once; the changes to this machine stay on record: `onbeat repair` undoes them, and so does the next bench";
+/// Time limit for the last message: a blocked terminal must not keep the process from ending.
 const TO_SAY: Duration = Duration::from_millis(200);
 
-/// Starts to watch signals. The first one that asks to stop ends the run in good order; a second one ends the process, says so
-/// when changes are left, and the next start puts them back.
+/// Starts a thread that watches signals. The first stop signal ends the run in order; a second one ends the process at once, with
+/// a message when changes are left, which the next start undoes.
 pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
     let interruptions = Arc::new(Interruptions::default());
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGUSR1]).map_err(Failure::Signals)?;
@@ -54,7 +55,7 @@ pub(crate) fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, Failure> {
     Ok(interruptions)
 }
 
-/// Says what undoes the changes of this process. This is an ordinary thread, not a signal handler, so it may take its time.
+/// Prints what undoes the changes of this process. It runs on an ordinary thread, not in a signal handler, so it may block.
 fn say_what_is_left() {
     if !repair::has_journal_of(std::process::id()) {
         return;

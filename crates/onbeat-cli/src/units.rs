@@ -1,6 +1,6 @@
 //! Quantities as people type them: `1ms`, `50us`, `2m`, `1.5s`.
 
-/// A quantity that cannot be understood.
+/// A quantity that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnitError {
     #[error("`{0}` has no unit; write one of ns, us, ms, s, m, h, such as 1ms or 50us")]
@@ -28,7 +28,7 @@ const UNITS: [(&str, f64); 9] = [
 ];
 const LONGEST_NS: f64 = 10_000.0 * 3_600e9;
 
-/// Whole nanoseconds of a typed time, rounded to the nearest.
+/// Parses a time with its unit, rounded to whole nanoseconds.
 pub(crate) fn time_ns(text: &str) -> Result<u64, UnitError> {
     let text = text.trim();
     let number_ends = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -45,10 +45,10 @@ pub(crate) fn time_ns(text: &str) -> Result<u64, UnitError> {
     if ns > LONGEST_NS { Err(UnitError::TooLong(text.to_owned())) } else { Ok(ns as u64) }
 }
 
-/// Shorter than any reading of the clock; more releases a second than can be counted.
+/// Shortest period of a loop; below it, reading the clock takes longer than a period.
 const SHORTEST_PERIOD_NS: u64 = 1_000;
 
-/// A loop's period; 0 is refused where the loop is planned.
+/// Parses a loop's period in nanoseconds; the plan of the loop refuses 0.
 pub(crate) fn loop_period_ns(text: &str) -> Result<u64, UnitError> {
     match time_ns(text)? {
         1..SHORTEST_PERIOD_NS => Err(UnitError::ShortPeriod(text.to_owned())),
@@ -56,7 +56,7 @@ pub(crate) fn loop_period_ns(text: &str) -> Result<u64, UnitError> {
     }
 }
 
-/// The period of samples that another program took.
+/// Parses the period of imported samples, in nanoseconds.
 pub(crate) fn period_ns(text: &str) -> Result<u64, UnitError> {
     match time_ns(text)? {
         0 => Err(UnitError::NoPeriod(text.to_owned())),
@@ -79,14 +79,14 @@ mod tests {
     #[test]
     fn a_period_has_a_length() {
         assert_eq!(loop_period_ns("1us"), Ok(1000));
-        assert_eq!(loop_period_ns("0"), Ok(0), "refused later, in words of its own");
+        assert_eq!(loop_period_ns("0"), Ok(0), "refused later, with its own message");
         assert_eq!(loop_period_ns("999ns"), Err(UnitError::ShortPeriod("999ns".into())));
         assert_eq!(period_ns("0s"), Err(UnitError::NoPeriod("0s".into())));
         assert_eq!(period_ns("1ns"), Ok(1));
     }
 
     #[test]
-    fn what_is_not_a_time_is_refused_by_name() {
+    fn an_invalid_time_is_refused_with_its_text() {
         assert_eq!(time_ns("10"), Err(UnitError::NoUnit("10".into())));
         assert_eq!(time_ns("fast"), Err(UnitError::NotATime("fast".into())));
         assert_eq!(time_ns("1 fortnight"), Err(UnitError::NotATime("1 fortnight".into())));

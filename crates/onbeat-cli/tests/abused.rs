@@ -1,5 +1,5 @@
-//! What people and machines do to a command: links where files should be, pipes for inputs, no room for threads, old results in
-//! the way. Each ends in one sentence, and nothing is changed that should not be.
+//! Misuse of commands: links where files should be, pipes for inputs, no room for threads, old results in the way. Each ends in one
+//! sentence, and no other file is changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
@@ -23,21 +23,21 @@ fn ended(dir: &Path, words: &[&str]) -> Output {
 
 fn done(dir: &Path, words: &[&str]) -> Output {
     let output = ended(dir, words);
-    assert!(output.status.success(), "{words:?}: {}", told(&output));
+    assert!(output.status.success(), "{words:?}: {}", stderr_of(&output));
     output
 }
 
-fn told(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The sentence of a command that was refused.
 fn refused(dir: &Path, words: &[&str]) -> String {
     let output = ended(dir, words);
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {}", told(&output));
-    let told = told(&output);
-    let sentences: Vec<&str> = told.lines().filter(|line| line.starts_with("onbeat: ")).collect();
-    assert_eq!(sentences.len(), 1, "{words:?}: {told}");
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr_of(&output));
+    let message = stderr_of(&output);
+    let sentences: Vec<&str> = message.lines().filter(|line| line.starts_with("onbeat: ")).collect();
+    assert_eq!(sentences.len(), 1, "{words:?}: {message}");
     sentences[0].to_owned()
 }
 
@@ -72,7 +72,8 @@ fn pipe_at(path: &Path) -> PathBuf {
 #[test]
 fn a_page_beside_a_run_replaces_a_link_and_never_follows_it() {
     let dir = stage();
-    let (precious, page) = (dir.path().join("precious"), dir.path().join("run/report.html"));
+    let precious = dir.path().join("precious");
+    let page = dir.path().join("run/report.html");
     fs::write(&precious, "precious").unwrap();
     fs::remove_file(&page).unwrap();
     symlink(&precious, &page).unwrap();
@@ -87,7 +88,8 @@ fn a_page_beside_a_run_replaces_a_link_and_never_follows_it() {
 #[test]
 fn a_page_that_was_named_follows_a_link_as_any_program_does() {
     let dir = stage();
-    let (page, link) = (dir.path().join("page.html"), dir.path().join("link.html"));
+    let page = dir.path().join("page.html");
+    let link = dir.path().join("link.html");
     fs::write(&page, "old").unwrap();
     symlink("page.html", &link).unwrap();
     for words in [&["report", "run", "--html", "link.html"][..], &["compare", "run", "run", "--html", "link.html"]] {
@@ -104,7 +106,8 @@ fn files_of_an_exported_directory_replace_links() {
     done(dir.path(), &["export", "run", "--hgrm", "out"]);
     let exported = names(&dir.path().join("out"));
     assert_eq!(exported.len(), 1, "{exported:?}");
-    let (precious, file) = (dir.path().join("precious"), dir.path().join("out").join(&exported[0]));
+    let precious = dir.path().join("precious");
+    let file = dir.path().join("out").join(&exported[0]);
     fs::write(&precious, "precious").unwrap();
     fs::remove_file(&file).unwrap();
     symlink(&precious, &file).unwrap();
@@ -142,8 +145,11 @@ fn nothing_is_written_over_a_run() {
         &["export", "run", "--csv", file],
         &["export", "run", "--json", "other.json", "--openmetrics", "./run/../run/a.onbeat.hlog"],
     ] {
-        let told = refused(dir.path(), words);
-        assert!(told.contains("is a file of the run run") && told.contains("another place"), "{words:?}: {told}");
+        let message = refused(dir.path(), words);
+        assert!(
+            message.contains("is a file of the run run") && message.contains("another place"),
+            "{words:?}: {message}"
+        );
     }
 
     assert_eq!(fs::read_to_string(dir.path().join(file)).unwrap(), before);
@@ -151,7 +157,7 @@ fn nothing_is_written_over_a_run() {
 }
 
 #[test]
-fn a_run_behind_a_link_is_not_gone_on_with() {
+fn a_run_behind_a_link_is_not_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let words = ["measure", "timer", "--for", "1h", "--priority", "0", "--no-causes", "--out", "runs", "--resume"];
     // Ended early, by the signal that Ctrl-C is, once it measures.
@@ -159,7 +165,7 @@ fn a_run_behind_a_link_is_not_gone_on_with() {
         let mut child = onbeat(dir.path(), &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let latest = dir.path().join("runs/latest");
         let before = fs::read_link(&latest).ok();
-        // Where a run is gone on with although it should not be, `latest` stays, and the wait ends all the same.
+        // Where a run is resumed although it should not be, `latest` stays, and the wait ends all the same.
         let until = Instant::now() + Duration::from_secs(60);
         while fs::read_link(&latest).ok() == before && child.try_wait().unwrap().is_none() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
@@ -207,7 +213,7 @@ fn a_gate_that_cannot_run_leaves_no_old_result() {
 
     let own = fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap();
     ended(dir.path(), &["gate", "run", "--limit", "10", "--junit", "run/a.onbeat.hlog"]);
-    assert_eq!(fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap(), own, "that is no result of a gate");
+    assert_eq!(fs::read(dir.path().join("run/a.onbeat.hlog")).unwrap(), own, "that is not the result of a gate");
     let joined = ended(dir.path(), &["gate", "run", "--limit", "10", "--junit=other.xml"]);
     assert_eq!(joined.status.code(), Some(2));
     assert!(fs::read_to_string(dir.path().join("other.xml")).unwrap().contains("has no unit"));
@@ -259,7 +265,7 @@ fn a_measurement_whose_load_cannot_start_leaves_nothing() {
     let words = ["measure", "timer", "--for", "1s", "--priority", "0", "--load", "stress-ng:--vm 1"];
     let output = onbeat(dir.path(), &words).env("PATH", "/nowhere").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(told(&output).contains("stress-ng"), "{}", told(&output));
+    assert!(stderr_of(&output).contains("stress-ng"), "{}", stderr_of(&output));
     assert!(!dir.path().join("onbeat-runs").exists(), "{:?}", names(dir.path()));
     let words = ["measure", "timer", "--for", "1s", "--load-sweep", "0..50/50", "--period", "0"];
     refused(dir.path(), &words);
@@ -285,10 +291,10 @@ fn latest_points_at_a_run_that_goes_to_its_end() {
 #[test]
 fn a_bench_with_two_cells_of_one_name_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let told = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none,PM,MP", "--loads", "idle"]);
-    assert!(told.contains("tuning PM is named twice"), "{told}");
-    let told = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none", "--loads", "cpu,idle,cpu=100%"]);
-    assert!(told.contains("load cpu is named twice"), "{told}");
+    let message = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none,PM,MP", "--loads", "idle"]);
+    assert!(message.contains("tuning PM is named twice"), "{message}");
+    let message = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none", "--loads", "cpu,idle,cpu=100%"]);
+    assert!(message.contains("load cpu is named twice"), "{message}");
     assert!(!dir.path().join("onbeat-runs").exists(), "{:?}", names(dir.path()));
 }
 
@@ -297,9 +303,12 @@ fn a_page_that_cannot_be_written_says_how_to_do_without() {
     let dir = stage();
     fs::remove_file(dir.path().join("run/report.html")).unwrap();
     fs::create_dir(dir.path().join("run/report.html")).unwrap();
-    let told = refused(dir.path(), &["report", "run"]);
+    let message = refused(dir.path(), &["report", "run"]);
 
-    assert!(told.contains("run/report.html") && told.contains("--html FILE") && told.contains("--brief"), "{told}");
+    assert!(
+        message.contains("run/report.html") && message.contains("--html FILE") && message.contains("--brief"),
+        "{message}"
+    );
     done(dir.path(), &["report", "run", "--brief"]);
     done(dir.path(), &["report", "run", "--html", "elsewhere.html"]);
     let left: Vec<String> = names(&dir.path().join("run"));
@@ -322,8 +331,12 @@ fn a_segment_that_cannot_write_its_capture_leaves_no_interfaces() {
         let output = command.env("ONBEAT_STATE_DIR", dir.path().join("state")).output().unwrap();
         let links = String::from_utf8_lossy(&output.stdout).into_owned();
 
-        assert!(links.starts_with("2\n") && links.contains("lo:") && !links.contains("o0"), "{links}{}", told(&output));
-        assert!(told(&output).contains("nowhere/a"), "{}", told(&output));
+        assert!(
+            links.starts_with("2\n") && links.contains("lo:") && !links.contains("o0"),
+            "{links}{}",
+            stderr_of(&output)
+        );
+        assert!(stderr_of(&output).contains("nowhere/a"), "{}", stderr_of(&output));
     }
 }
 
@@ -352,19 +365,19 @@ fn refused_in_time(dir: &Path, words: &[String]) -> String {
     command.args(["--signal=KILL", "60", "prlimit", "--as=4000000000", env!("CARGO_BIN_EXE_onbeat")]).args(words);
     command.current_dir(dir).env("LC_ALL", "C").env("ONBEAT_STATE_DIR", dir.join("state")).stdin(Stdio::null());
     let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {}", told(&output));
-    told(&output)
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr_of(&output));
+    stderr_of(&output)
 }
 
 #[test]
-fn a_pipe_or_a_device_is_no_input() {
+fn a_pipe_or_a_device_is_not_accepted_as_input() {
     let dir = stage();
     pipe_at(&dir.path().join("pipe"));
     for (file, kind) in [("pipe", "a pipe"), ("/dev/zero", "a device")] {
         for reader in READERS {
             let words: Vec<String> = reader.iter().map(|word| word.replace("FILE", file)).collect();
-            let told = refused_in_time(dir.path(), &words);
-            assert!(told.contains(&format!("it is {kind}, not a regular file")), "{words:?}: {told}");
+            let message = refused_in_time(dir.path(), &words);
+            assert!(message.contains(&format!("it is {kind}, not a regular file")), "{words:?}: {message}");
         }
     }
 }
@@ -375,8 +388,8 @@ fn a_pipe_among_the_files_of_a_run_is_named() {
     pipe_at(&dir.path().join("run/b.onbeat.hlog"));
     for words in [&["report", "run"][..], &["export", "run", "--csv", "-"]] {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let told = refused_in_time(dir.path(), &words);
-        assert!(told.contains("run/b.onbeat.hlog") && told.contains("a pipe"), "{told}");
+        let message = refused_in_time(dir.path(), &words);
+        assert!(message.contains("run/b.onbeat.hlog") && message.contains("a pipe"), "{message}");
     }
 }
 
@@ -453,16 +466,16 @@ fn where_no_thread_can_be_started_a_sentence_says_so() {
     for words in &commands {
         for limit in 1..=most {
             let output = limited(dir.path(), limit, words);
-            let told = told(&output);
-            assert!(!told.contains("panicked"), "{words:?} with {limit}: {told}");
+            let message = stderr_of(&output);
+            assert!(!message.contains("panicked"), "{words:?} with {limit}: {message}");
             match output.status.code() {
                 Some(0) => assert!(limit > 1, "{words:?} needs a thread"),
                 Some(2) => {
-                    let sentences = told.lines().filter(|line| line.starts_with("onbeat: ")).count();
-                    assert_eq!(sentences, 1, "{words:?} with {limit}: {told}");
-                    assert!(told.contains("Resource temporarily unavailable"), "{words:?} with {limit}: {told}");
+                    let sentences = message.lines().filter(|line| line.starts_with("onbeat: ")).count();
+                    assert_eq!(sentences, 1, "{words:?} with {limit}: {message}");
+                    assert!(message.contains("Resource temporarily unavailable"), "{words:?} with {limit}: {message}");
                 }
-                other => panic!("{words:?} with {limit}: {other:?}: {told}"),
+                other => panic!("{words:?} with {limit}: {other:?}: {message}"),
             }
         }
     }
@@ -478,8 +491,8 @@ fn a_load_is_given_a_directory_that_it_can_write() {
         &["measure", "timer", "--for", "1s", "--load", "paper", "--load-dir", "nowhere"],
         &["bench", "--loads", "idle,paper", "--load-dir", "nowhere"],
     ] {
-        let told = refused(dir.path(), words);
-        assert!(told.contains("a load cannot write in nowhere: ") && told.contains("dir"), "{told}");
+        let message = refused(dir.path(), words);
+        assert!(message.contains("a load cannot write in nowhere: ") && message.contains("dir"), "{message}");
         assert!(names(dir.path()).is_empty(), "{words:?}: {:?}", names(dir.path()));
     }
 
@@ -488,34 +501,34 @@ fn a_load_is_given_a_directory_that_it_can_write() {
 }
 
 #[test]
-fn a_disk_load_in_memory_is_told_with_the_option_that_moves_it() {
+fn a_disk_load_in_memory_is_reported_with_the_option_that_moves_it() {
     let memory = Path::new("/dev/shm");
     let kind = rustix::fs::statfs(memory).map(|system| system.f_type);
     // TMPFS_MAGIC, include/uapi/linux/magic.h.
     if kind.ok().map(i128::from) != Some(0x0102_1994) {
-        println!("skipped: /dev/shm is no tmpfs here");
+        println!("skipped: /dev/shm is not a tmpfs here");
         return;
     }
 
     let dir = tempfile::tempdir().unwrap();
     // Too short for all of its cells, so that nothing is started.
-    let told_by = |words: &[&str]| {
+    let advice_of = |words: &[&str]| {
         let output = ended(dir.path(), &[&["bench", "--for", "3s"], words].concat());
         assert_eq!(output.status.code(), Some(2));
-        told(&output).split_whitespace().collect::<Vec<_>>().join(" ")
+        stderr_of(&output).split_whitespace().collect::<Vec<_>>().join(" ")
     };
 
     let sentence =
         "the disk part of the load paper writes in /dev/shm, which is in memory, so no disk is loaded; --load-dir DIR";
-    let told = told_by(&["--loads", "idle,paper", "--load-dir", "/dev/shm"]);
-    assert!(told.contains(sentence), "{told}");
-    let told = told_by(&["--loads", "idle,walk", "--load-dir", "/dev/shm"]);
+    let message = advice_of(&["--loads", "idle,paper", "--load-dir", "/dev/shm"]);
+    assert!(message.contains(sentence), "{message}");
+    let message = advice_of(&["--loads", "idle,walk", "--load-dir", "/dev/shm"]);
 
-    assert!(!told.contains("in memory"), "{told}");
+    assert!(!message.contains("in memory"), "{message}");
 }
 
 #[test]
-fn a_load_writes_where_it_is_told_to() {
+fn a_load_writes_into_the_given_directory() {
     let dir = tempfile::tempdir().unwrap();
     let words =
         ["measure", "timer", "--for", "300ms", "--priority", "0", "--no-causes", "--load", "disk", "--load-dir", "."];
@@ -530,8 +543,8 @@ fn a_journal_that_cannot_be_kept_names_the_variable_that_moves_it() {
     // In place of the lock stands what nobody can open for writing, root neither.
     fs::create_dir_all(dir.path().join("state/journal/lock")).unwrap();
     let output = ended(dir.path(), &["repair"]);
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-    assert!(told(&output).contains("ONBEAT_STATE_DIR"), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr_of(&output));
+    assert!(stderr_of(&output).contains("ONBEAT_STATE_DIR"), "{}", stderr_of(&output));
 }
 
 // ---- words
@@ -545,8 +558,8 @@ fn what_is_typed_behind_the_dashes_of_bus_run_counts() {
     let help = done(dir.path(), &["bus", "run", "--", "--help"]);
 
     assert!(String::from_utf8_lossy(&help.stdout).contains("--exchange"));
-    let told = refused(dir.path(), &["bus", "run", "--name", &name, "--", "--exchnge", "same-cycle"]);
-    assert!(told.contains("--exchnge") && told.contains("behind --"), "{told}");
+    let message = refused(dir.path(), &["bus", "run", "--name", &name, "--", "--exchnge", "same-cycle"]);
+    assert!(message.contains("--exchnge") && message.contains("behind --"), "{message}");
 }
 
 #[test]
@@ -555,8 +568,8 @@ fn lines_to_be_pasted_are_quoted() {
     let words = ["measure", "timer", "--for", "100ms", "--spikes-over", "1ns", "--priority", "0", "--no-causes"];
     done(dir.path(), &[&words[..], &["--out", "my runs; $x"]].concat());
     let latest = "my runs; $x/latest";
-    let told = refused(dir.path(), &["export", latest, "--spike", "123456789", "--perfetto", "-"]);
-    let line = told.split("spikes, and ").nth(1).and_then(|rest| rest.split(" shows them").next()).unwrap();
+    let message = refused(dir.path(), &["export", latest, "--spike", "123456789", "--perfetto", "-"]);
+    let line = message.split("spikes, and ").nth(1).and_then(|rest| rest.split(" shows them").next()).unwrap();
     // The shell takes it for what was typed: the list comes.
     let path = format!(
         "{}:{}",

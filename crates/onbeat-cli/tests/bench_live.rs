@@ -1,4 +1,4 @@
-//! The main job, whole: nine tunings, two loads, every figure.
+//! The complete main job: nine tunings, two loads, every figure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::process::Command;
@@ -48,7 +48,8 @@ fn check_causes(summary: &Value) {
         return;
     }
 
-    let (mut spikes, mut looked_at) = (0, 0);
+    let mut spikes = 0;
+    let mut looked_at = 0;
     for cell in summary["cells"].as_array().unwrap().iter().filter(|cell| cell["permitted"] == true) {
         spikes += cell["spike_count"].as_u64().unwrap();
         // A cell without a spike has no causes.

@@ -44,7 +44,8 @@ impl Place {
     }
 
     fn measured(&self, words: &[&str]) -> Output {
-        let (file, runs) = (self.file(), self.runs());
+        let file = self.file();
+        let runs = self.runs();
         let bus = ["measure", "bus", "--devices", text(&file), "--wire", "socket", "--for", "5s", "--period", "5ms"];
         let own = ["--priority", "0", "--no-lock-memory", "--no-causes", "--out", text(&runs)];
         self.onbeat(&[&bus, &own[..], words].concat())
@@ -89,7 +90,8 @@ fn a_bus_whose_device_fails_names_it_and_fails_under_a_limit_on_events() {
 #[test]
 fn a_robot_whose_drive_fails_names_the_safe_stop_in_its_run_file() {
     let place = Place::new();
-    let (file, runs) = (place.file(), place.runs());
+    let file = place.file();
+    let runs = place.runs();
     let robot = ["robot", "run", text(&file), "--trajectory", "hold", "--for", "5s", "--period", "5ms"];
     let own = ["--priority", "0", "--no-causes", "--json", "--out", text(&runs), "--limit-on", "events=0"];
     let ran = place.onbeat(&[&robot, &own[..]].concat());

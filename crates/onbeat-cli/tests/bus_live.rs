@@ -1,4 +1,4 @@
-//! A bus for others, as processes: who may die, and what the rest does then.
+//! A bus shared by processes: any of them may die, and the others react.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::path::Path;
@@ -81,7 +81,7 @@ fn a_bus_goes_on_when_a_reader_is_killed_and_its_name_is_free_when_it_is_killed_
     let mut snapshot = Snapshot::default();
     let gone = client.read(&mut snapshot).map(|()| client.check()).and_then(|alive| alive);
 
-    assert!(gone.is_err(), "a reader is told that the bus is gone");
+    assert!(gone.is_err(), "a reader gets the error that the bus is gone");
     let asked = bus.asked(&["state"]);
     assert_eq!(asked.status.code(), Some(2), "{asked:?}");
     assert!(String::from_utf8_lossy(&asked.stderr).lines().count() <= 3, "{asked:?}");

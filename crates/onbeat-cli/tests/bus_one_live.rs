@@ -1,5 +1,5 @@
-//! One segment and one bus of onbeat on an interface, a scan that changes nothing, and states that are of now. Wants root and network
-//! namespaces; says so where they are missing.
+//! One segment and one bus of onbeat on an interface, a scan that changes nothing, and states that are current. Needs root and network
+//! namespaces; prints a reason where they are missing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
 
 use std::fs;

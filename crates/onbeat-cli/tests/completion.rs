@@ -1,7 +1,7 @@
-//! Completion, asked of the shells themselves: each reads its script, and is asked what may follow a line.
+//! Completion in the shells themselves: each reads its script and completes a line.
 //!
-//! Without a shell its tests say so while they run, which the built-in harness cannot.
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+//! A missing shell is reported with its skipped trial, which the built-in harness cannot do.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 
 use libtest_mimic::{Arguments, Trial};
 
-/// A command line whose last word is to be completed, what must be offered, and what must not.
-const ASKED: [(&str, &[&str], &[&str]); 13] = [
+/// Command lines whose last word is completed, words that must be offered, and words that must not.
+const COMPLETIONS: [(&str, &[&str], &[&str]); 13] = [
     ("onbeat ", &["bench", "measure", "help"], &["cell", "generate"]),
     ("onbeat help meas", &["measure"], &["bench"]),
     ("onbeat load --", &["--for", "--dir"], &["--supervised"]),
@@ -75,8 +75,8 @@ fn main() {
         if is_installed(shell.program) {
             return Trial::test(name, move || completes(shell).map_err(Into::into));
         }
-        println!("skipped, {} is not installed: {name}", shell.program);
-        Trial::test(name, || Ok(())).with_ignored_flag(true)
+        let reason = format!("skipped: {} is not installed", shell.program);
+        Trial::test(name, || Ok(())).with_kind(reason).with_ignored_flag(true)
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }
@@ -91,7 +91,7 @@ fn completes(shell: &Shell) -> Result<(), String> {
     let work = dir.path().join("work");
     runs(&work);
 
-    for (line, offered, not_offered) in ASKED {
+    for (line, offered, not_offered) in COMPLETIONS {
         let answer = ask(shell, &scripts.join(shell.file), line, &work);
         // Descriptions stand behind a tab or a colon.
         let words: Vec<&str> = answer.lines().map(|line| line.split(['\t', ':']).next().unwrap_or(line)).collect();
@@ -116,7 +116,7 @@ fn generated(dir: &Path) -> PathBuf {
     dir.join("completions")
 }
 
-/// A working directory with a run, `latest`, and a directory without one.
+/// Creates a working directory with a run, `latest`, and a directory without one.
 fn runs(work: &Path) {
     let run = work.join("onbeat-runs/2026-11-22T09-56-27Z");
     fs::create_dir_all(&run).unwrap();

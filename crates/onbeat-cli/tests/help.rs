@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 const WIDE: usize = 80;
 const NARROW: usize = 40;
 
-/// What `onbeat` prints on so many columns.
+/// What `onbeat` prints on a terminal of `columns`.
 fn printed(words: &[&str], columns: usize) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
     let output = command.args(words).env("COLUMNS", columns.to_string()).stdin(Stdio::null()).output().unwrap();

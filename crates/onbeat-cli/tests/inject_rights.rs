@@ -1,6 +1,6 @@
-//! What the file capabilities of the rights guide let a user do to others: nothing.
+//! The file capabilities of the rights guide give a user no power over other users' processes.
 //!
-//! Takes root, to be another user, and `setcap`; without them it says so.
+//! Needs root, to become another user, and `setcap`; prints a reason where they are missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
@@ -112,7 +112,9 @@ fn a_journal_of_a_users_own_moves_nobody_elses_threads() {
     let journals = state.join("journal");
     fs::create_dir_all(&journals).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let (boot, pid, start) = (boot.trim(), robot.0.id(), robot.start_ticks());
+    let boot = boot.trim();
+    let pid = robot.0.id();
+    let start = robot.start_ticks();
     let journal = journals.join("20261122T000000Z-1-01.journal");
     let text = format!(
         r#"{{"onbeat_journal":1,"version":"0","boot_id":"{boot}","owner":{{"tid":4194304,"start_ticks":1}},"started_unix_s":0,"purpose":"bench","command":"onbeat bench"}}
@@ -128,7 +130,7 @@ fn a_journal_of_a_users_own_moves_nobody_elses_threads() {
     let run = run_as_user(&program, &state, &["repair"]);
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(
-        said.contains(&format!("could not put back the CPUs of task {pid}")),
+        said.contains(&format!("could not restore the CPUs of task {pid}")),
         "{said}{}",
         String::from_utf8_lossy(&run.stderr)
     );

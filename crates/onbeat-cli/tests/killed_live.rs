@@ -1,4 +1,4 @@
-//! kill -9 at any moment: no load goes on, no shield stands, and what was recorded can be read.
+//! kill -9 at any moment: no load keeps running, no shield stays, and the recorded part is readable.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -94,7 +94,8 @@ fn soon(what: &str, holds: impl Fn() -> Vec<String>) {
 #[test]
 fn a_bench_killed_at_any_moment_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
-    let (state, out) = (dir.path().join("state"), dir.path().join("runs"));
+    let state = dir.path().join("state");
+    let out = dir.path().join("runs");
     let before = host_state();
     let seed = fastrand::u64(..);
     println!("moments drawn with seed {seed}");

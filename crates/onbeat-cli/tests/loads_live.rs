@@ -177,7 +177,7 @@ fn loads_killed_twice_have_their_shares_in_the_end() {
     let words = ["--loads", "idle,cpu=20%", "--for", "10s", "--resume"];
     for wanted in [1, 4] {
         let mut killed = measure(out, &words).spawn().unwrap();
-        wait_until("so many intervals", || intervals(out) >= wanted);
+        wait_until("enough intervals", || intervals(out) >= wanted);
         killed.kill().unwrap();
         killed.wait().unwrap();
         nothing_is_left_alive(out);

@@ -1,4 +1,4 @@
-//! Long runs: killed and gone on with, asked for a summary on the way, ended by Ctrl-C.
+//! Long runs: killed and resumed, asked for a summary on the way, ended by Ctrl-C.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
@@ -23,7 +23,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Waits until the run's file has so many lines that begin like that.
+/// Waits until the run's file has `lines` lines that begin like this.
 fn wait_for(out: &Path, begin: &str, lines: usize) {
     let file = out.join("latest/timer.onbeat.hlog");
     let has = || fs::read_to_string(&file).unwrap_or_default().lines().filter(|line| line.starts_with(begin)).count();
@@ -72,7 +72,7 @@ fn a_run_killed_twice_is_one_whole_run_in_the_end() {
     assert_eq!(notes.matches("nothing was measured").count(), 2, "{notes}");
     let next = measure(out.path(), &["--for", "5s", "--resume"]).output().unwrap();
 
-    assert!(String::from_utf8_lossy(&next.stderr).contains("a new one begins"), "a whole run is not gone on with");
+    assert!(String::from_utf8_lossy(&next.stderr).contains("a new one begins"), "a complete run is not resumed");
 }
 
 #[test]

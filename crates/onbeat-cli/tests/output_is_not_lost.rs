@@ -1,4 +1,4 @@
-//! A result that does not reach its reader is a failure of the command; a reader that has seen enough is none.
+//! Lost output is a failure of the command; a reader that closes early is not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs::{self, File};
@@ -49,8 +49,8 @@ fn onbeat(dir: &Path, words: &[&str]) -> Command {
 
 fn done(dir: &Path, words: &[&str]) -> Output {
     let output = onbeat(dir, words).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(is_carried_out(output.status.code()) && !told.contains("onbeat: "), "{words:?}: {told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(is_carried_out(output.status.code()) && !message.contains("onbeat: "), "{words:?}: {message}");
     output
 }
 
@@ -94,12 +94,12 @@ fn a_result_that_is_lost_gives_status_2_and_one_sentence() {
     let dir = stage();
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
     let mut wrong = Vec::new();
-    for (words, status, told) in each(dir.path(), full) {
-        let sentences: Vec<&str> = told.lines().filter(|line| line.starts_with("onbeat: ")).collect();
+    for (words, status, message) in each(dir.path(), full) {
+        let sentences: Vec<&str> = message.lines().filter(|line| line.starts_with("onbeat: ")).collect();
         let says =
             matches!(sentences[..], [one] if one.contains("cannot write to standard output: No space left on device"));
         if status != Some(2) || !says {
-            wrong.push(format!("{words}: {status:?}: {told}"));
+            wrong.push(format!("{words}: {status:?}: {message}"));
         }
     }
 
@@ -117,7 +117,7 @@ fn a_standard_output_that_can_only_be_read_is_noticed() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn a_reader_that_has_seen_enough_is_not_a_failure() {
     let dir = stage();
     let closed = || {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -126,9 +126,9 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     };
 
     let mut wrong = Vec::new();
-    for (words, status, told) in each(dir.path(), closed) {
-        if !is_carried_out(status) || told.contains("onbeat: ") {
-            wrong.push(format!("{words}: {status:?}: {told}"));
+    for (words, status, message) in each(dir.path(), closed) {
+        if !is_carried_out(status) || message.contains("onbeat: ") {
+            wrong.push(format!("{words}: {status:?}: {message}"));
         }
     }
 

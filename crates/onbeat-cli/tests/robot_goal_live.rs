@@ -1,4 +1,4 @@
-//! A robot that another process commands, as processes: a goal moves a joint, and who is killed while it commands is missed.
+//! A robot commanded by another process: a goal moves a joint, and the death of the commander is noticed.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::f64::consts::TAU;
@@ -147,10 +147,10 @@ fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_saf
     let state = onbeat(&["bus", "state", "--name", &robot.name]).output().unwrap();
     let state = String::from_utf8(state.stdout).unwrap();
     assert!(state.lines().any(|line| line.contains("robot: ") && line.contains("safe stop: ")), "{state}");
-    let told = robot.client.events(1).events;
+    let events = robot.client.events(1).events;
 
-    assert!(told.iter().any(|(_, event)| event.kind == EventKind::SafeStop), "{told:?}");
-    assert!(told.iter().any(|(_, event)| event.kind == EventKind::CommanderDied && event.code == other.id()));
+    assert!(events.iter().any(|(_, event)| event.kind == EventKind::SafeStop), "{events:?}");
+    assert!(events.iter().any(|(_, event)| event.kind == EventKind::CommanderDied && event.code == other.id()));
     let resting = robot.knee_rad().unwrap();
     assert!((resting - 0.5).abs() < 0.05, "it held before it stopped: {resting}");
 

@@ -1,4 +1,4 @@
-//! A bench beside another onbeat that changes the machine: refused with who that is, or waiting for it.
+//! A bench beside another onbeat that changes the machine: refused with the other process, or waiting for it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;

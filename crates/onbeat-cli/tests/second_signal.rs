@@ -1,4 +1,4 @@
-//! A second Ctrl-C ends onbeat at once, and says what puts the machine back.
+//! A second Ctrl-C ends onbeat at once, with the command that undoes its changes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
@@ -14,7 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[test]
 fn what_a_second_signal_leaves_behind_is_said_with_the_way_back() {
     let dir = tempfile::tempdir().unwrap();
-    let (state, out) = (dir.path().join("state"), dir.path().join("runs"));
+    let state = dir.path().join("state");
+    let out = dir.path().join("runs");
     let onbeat = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
         command.env("ONBEAT_STATE_DIR", &state).env("LC_ALL", "C").stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,5 +1,5 @@
-//! A segment that is running takes orders, and is no obstacle to the next one when it was killed. Wants root and network namespaces;
-//! says so where they are missing.
+//! A running segment takes orders, and does not block the next one after it was killed. Needs root and network namespaces; prints a
+//! reason where they are missing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::fs;
@@ -64,7 +64,7 @@ fn ended(mut child: Child) -> (String, String) {
 }
 
 #[test]
-fn a_running_segment_takes_orders_and_a_killed_one_is_no_obstacle_live() {
+fn a_running_segment_takes_orders_and_a_killed_one_does_not_block_the_next_live() {
     if !can_isolate() {
         return;
     }
@@ -87,8 +87,8 @@ fn a_running_segment_takes_orders_and_a_killed_one_is_no_obstacle_live() {
 
     let running = start(state, &words);
     wait_for(state);
-    let told = said(&ask(state, &["fault", "power-off", "--device", "knee", "--on", "o0"]));
-    assert_eq!(told, "o0: power-off of \"knee\"\n");
+    let message = said(&ask(state, &["fault", "power-off", "--device", "knee", "--on", "o0"]));
+    assert_eq!(message, "o0: power-off of \"knee\"\n");
     let why = ask(state, &["fault", "cut", "--device", "ankle"]);
 
     assert!(String::from_utf8_lossy(&why.stderr).contains("the segment has no device \"ankle\""));
@@ -100,10 +100,13 @@ fn a_running_segment_takes_orders_and_a_killed_one_is_no_obstacle_live() {
     let json: serde_json::Value = serde_json::from_str(&said(&ask(state, &["status", "--json"]))).unwrap();
 
     assert_eq!((&json["devices"][1]["powered"], &json["faults"]), (&true.into(), &serde_json::json!([])));
-    let (summary, told) = ended(running);
+    let (summary, message) = ended(running);
     assert!(summary.contains("0 frames") && summary.contains("2 in INIT"), "{summary}");
-    assert!(told.contains("o0 and o0b, the two ends of a ring"), "{told}");
-    assert!(told.contains("power-off of \"knee\" begins") && told.contains("power-off of \"knee\" ends"), "{told}");
+    assert!(message.contains("o0 and o0b, the two ends of a ring"), "{message}");
+    assert!(
+        message.contains("power-off of \"knee\" begins") && message.contains("power-off of \"knee\" ends"),
+        "{message}"
+    );
     assert!(!state.join("segments/o0.sock").exists(), "an ended segment leaves nothing");
     let log = fs::read_to_string(state.join("faults.jsonl")).unwrap();
     let kinds: Vec<String> = log

@@ -73,3 +73,8 @@ pub use ring::{Consumer, Producer, Slot, split};
 pub use sample::{Flags, Sample};
 pub use time::{Clock, Instant, MockClock};
 pub use wait::{Wait, Waiter};
+
+// The code of the project's README compiles and runs: it is a documentation test of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,8 +1,8 @@
-//! One setting of the host: how it is told apart, read, written and put back.
+//! One setting of the host: how it is identified, read, written and restored.
 //!
-//! A restore compares first. What is as it was needs nothing; what is as onbeat left it is put back; anything else was
-//! changed by somebody else and is left alone, unless asked for by force. What has vanished is gone. Doing it twice does
-//! no more than doing it once.
+//! A restore compares first. A setting with its old value needs nothing; one with onbeat's value is restored; any other value was
+//! set by another program and is kept, unless [`UndoMode::Force`] is given. A setting that no longer exists needs nothing. A second
+//! restore changes nothing.
 
 use std::io;
 
@@ -13,15 +13,15 @@ use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
 use super::tasks::{self, TaskId};
 
-/// How often a cgroup is emptied, 2 ms apart, before its removal is given up: tasks fork while they are moved, and the dead
-/// stay in their cgroup until their parent collects them, which init does in its own time.
+/// Number of passes, 2 ms apart, that empty a cgroup before its removal fails. Tasks fork while they are moved, and dead tasks
+/// stay in their cgroup until their parent reaps them.
 const EMPTYING_PASSES: usize = 2500;
 
-/// How two texts of a setting are compared.
+/// How two values of a setting are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Byte by byte, without blanks around.
+    /// Byte by byte, without surrounding blanks.
     Text,
     /// As a set of CPUs, written `0-2,4`.
     List,
@@ -32,7 +32,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether two texts say the same.
+    /// Whether two texts are the same value.
     #[must_use]
     pub fn same(self, a: &str, b: &str) -> bool {
         let sets = |parse: fn(&str) -> Result<CpuList, super::TuneError>| match (parse(a), parse(b)) {
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// Which cgroup interface a directory speaks.
+/// The cgroup interface of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CgroupVersion {
@@ -72,7 +72,7 @@ impl CgroupVersion {
     }
 }
 
-/// What is changed, so that it is found again and never mistaken for something else.
+/// Identifies a setting, so that it is found again and never mistaken for another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Key {
@@ -80,60 +80,60 @@ pub enum Key {
     File {
         /// The file to write.
         path: String,
-        /// How its texts compare.
+        /// How its values are compared.
         kind: Kind,
-        /// The file that shows what was written, when it is another one.
+        /// The file that shows the written value, when it is another one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown_in: Option<String>,
     },
-    /// Where an interrupt may be sent.
+    /// The CPUs to which an interrupt may be sent.
     Irq {
         /// Its number.
         number: u32,
-        /// Who handles it; another handler makes it another interrupt.
+        /// Its handlers; with other handlers it is another interrupt.
         actions: Vec<String>,
-        /// Where it was sent in fact; it is led back there first.
+        /// The CPU it was actually sent to; a restore sends it there first.
         effective: String,
     },
     /// The CPUs a task may use.
     Affinity {
-        /// Which one.
+        /// The task.
         #[serde(flatten)]
         task: TaskId,
-        /// It serves an interrupt and goes where that is sent: only a list the kernel has forgotten is restored.
+        /// It serves an interrupt and moves with it: only a list that the kernel has forgotten is restored.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         follows: bool,
     },
-    /// The CPUs of tasks that were started by tasks whose CPUs were changed, and inherited the change.
+    /// The CPUs of later tasks that inherited a change from their parent.
     Born {
         /// They started at or after this, in clock ticks since boot.
         since_ticks: u64,
     },
-    /// A cgroup that onbeat made: `absent` to `present`. Its tasks go home before it is removed.
+    /// A cgroup created by onbeat: `absent` to `present`. Its tasks return to `home` before it is removed.
     CgroupDir {
         /// The directory.
         path: String,
         /// The directory of the cgroup its tasks came from.
         home: String,
-        /// Which interface it speaks.
+        /// Its interface.
         version: CgroupVersion,
     },
     /// The cgroup of a task (v1) or of a process (v2), as a directory.
     CgroupTask {
-        /// Which one.
+        /// The task.
         #[serde(flatten)]
         task: TaskId,
-        /// Where it was before and is now, below this mount.
+        /// The hierarchy that holds both cgroups.
         hierarchy: Hierarchy,
     },
-    /// A controller switched on for the children of a v2 cgroup: `off` to `on`.
+    /// A controller enabled for the children of a v2 cgroup: `off` to `on`.
     Controller {
         /// The `cgroup.subtree_control` file.
         path: String,
         /// The controller's name.
         name: String,
     },
-    /// A session of processes that onbeat started: `absent` to `running`. Undo kills what is left of it.
+    /// A session of processes started by onbeat: `absent` to `running`. Undo kills the remaining processes.
     Session {
         /// The session's number.
         sid: i32,
@@ -149,7 +149,7 @@ pub struct Hierarchy {
     pub mount: String,
     /// The cgroup seen at the mount: `/`, except in containers that share the host's cgroup names.
     pub root: String,
-    /// Which interface it speaks.
+    /// Its interface.
     pub version: CgroupVersion,
 }
 
@@ -163,82 +163,82 @@ impl Hierarchy {
     }
 }
 
-/// A change that is about to be made: what, from which value to which.
+/// A change to be made: the setting, its old value and its new one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// The tuning it belongs to, as in the catalogue: `irq.affinity`.
+    /// The tuning it belongs to, such as `irq.affinity`.
     pub id: String,
-    /// What is changed.
+    /// The setting.
     pub key: Key,
     /// The value before.
     pub old: String,
     /// The value after.
     pub new: String,
-    /// Other values that onbeat or the kernel may give it on the way; they count as onbeat's.
+    /// Intermediate values that onbeat or the kernel may set; they count as onbeat's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
 }
 
-/// How far an undo goes.
+/// What an undo does with settings that another program has changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoMode {
-    /// Leaves alone what somebody else has changed since; that stays on record.
+    /// Keeps their value; the change stays on record.
     Careful,
-    /// Restores that too.
+    /// Restores them too.
     Force,
-    /// Leaves it alone and forgets it.
+    /// Keeps their value and drops the change from the record.
     Forget,
 }
 
-/// What became of one change.
+/// The outcome of undoing one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Put back.
+    /// Restored to the old value.
     Restored,
-    /// It was already as before.
+    /// It already had the old value.
     Already,
-    /// Somebody else has changed it since: left alone.
+    /// Another program has changed it since; not touched.
     Changed {
-        /// What it is now.
+        /// The current value.
         now: String,
     },
-    /// The thing itself is gone, and the change with it.
+    /// The setting no longer exists.
     Gone,
-    /// Put back as far as CPUs are online: with an offline one the kernel does not take the old value.
+    /// Restored without the CPUs that are offline, because the kernel refuses the old value with them.
     Narrowed {
-        /// The CPUs that it has now, as the setting writes them.
+        /// The CPUs set now, in the setting's own notation.
         given: String,
         /// The CPUs of the old value that are offline.
         offline: CpuList,
     },
-    /// It could not be put back, and was dropped from the record when asked for.
+    /// It could not be restored, and was dropped from the record as requested.
     Forgotten {
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// It could not be put back.
+    /// It could not be restored.
     Failed {
-        /// The kernel's answer.
+        /// The kernel's error.
         reason: String,
     },
 }
 
 impl Outcome {
-    /// Whether nothing is left to do for this change.
+    /// Whether the change needs no further action.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         !matches!(self, Self::Changed { .. } | Self::Failed { .. })
     }
 
-    /// Whether a journal that notes this word has nothing left to do for the change.
+    /// Whether a word of the journal stands for a settled outcome.
     pub(super) fn is_word_of_settled(word: &str) -> bool {
         matches!(word, "restored" | "already" | "gone" | "narrowed" | "forgotten")
     }
 
-    /// Why a change is left as it is.
+    /// The reason why a change is not undone; empty for settled outcomes.
     pub(super) fn why(&self) -> String {
         match self {
-            Self::Changed { now } => format!("it is \"{now}\" now, which onbeat did not write"),
+            Self::Changed { now } => format!("its value is now \"{now}\", which onbeat did not write"),
             Self::Failed { reason } | Self::Forgotten { why: reason } => reason.clone(),
             Self::Restored | Self::Already | Self::Gone | Self::Narrowed { .. } => String::new(),
         }
@@ -258,7 +258,7 @@ impl Outcome {
 }
 
 impl Key {
-    /// What kind of thing it is, for counting: one, many.
+    /// The noun for this kind of setting: singular, plural.
     #[must_use]
     pub const fn noun(&self) -> (&'static str, &'static str) {
         match self {
@@ -273,17 +273,17 @@ impl Key {
         }
     }
 
-    /// Affinities are bounded by cpusets, so they can only be put back when these are as before.
+    /// Whether cpusets bound the value: such settings are restored after the cpusets.
     pub(super) const fn is_bounded_by_cpusets(&self) -> bool {
         matches!(self, Self::Affinity { .. } | Self::Born { .. })
     }
 
-    /// Putting it back gives every task another cpuset, and kernels before 6.2 forget the tasks' own lists then.
+    /// Whether restoring it moves every task to another cpuset; kernels before 6.2 then forget the tasks' affinities.
     pub(super) const fn resets_affinities(&self) -> bool {
         matches!(self, Self::Controller { .. })
     }
 
-    /// Which thing it is, in words.
+    /// The name of the setting for messages.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -297,10 +297,10 @@ impl Key {
         }
     }
 
-    /// The value now; `None` when the thing is gone.
+    /// Returns the current value; `None` when the setting no longer exists.
     ///
     /// # Errors
-    /// The kernel's, other than that the thing is gone.
+    /// The kernel's error, other than for a missing setting.
     pub fn current(&self, host: &dyn HostFiles) -> io::Result<Option<String>> {
         let present = |text: io::Result<String>| match text {
             Ok(text) => Ok(Some(text)),
@@ -328,7 +328,7 @@ impl Key {
         }
     }
 
-    /// Gives the thing a value.
+    /// Writes a value.
     ///
     /// # Errors
     /// The kernel's.
@@ -352,12 +352,12 @@ impl Key {
 }
 
 impl Intent {
-    /// An intent without values on the way.
+    /// Creates an intent without intermediate values.
     pub fn new(id: &str, key: Key, old: impl Into<String>, new: impl Into<String>) -> Self {
         Self { id: id.to_owned(), key, old: old.into(), new: new.into(), also: Vec::new() }
     }
 
-    /// Names other values that count as onbeat's.
+    /// Adds intermediate values that count as onbeat's.
     #[must_use]
     pub fn also(mut self, values: impl IntoIterator<Item = String>) -> Self {
         self.also.extend(values);
@@ -372,7 +372,7 @@ impl Intent {
         self.key.set(host, &self.new)
     }
 
-    /// Whether `a` and `b` are the same value of this setting. `online`: CPUs that are not cannot tell two apart.
+    /// Whether `a` and `b` are the same value of this setting; CPUs outside `online` are ignored.
     #[must_use]
     pub fn same(&self, a: &str, b: &str, online: &CpuList) -> bool {
         match &self.key {
@@ -386,8 +386,8 @@ impl Intent {
         }
     }
 
-    /// Whether `value` is one that onbeat gave, or what the kernel has made of one since a CPU went offline: cpusets lose that CPU, and
-    /// what has no other is sent to all that are left.
+    /// Whether onbeat set `value`, or the kernel derived it from such a value when a CPU went offline: cpusets lose that CPU, and a
+    /// setting that loses its last CPU gets all online ones.
     #[must_use]
     pub fn is_ours(&self, value: &str, online: &CpuList) -> bool {
         let left_of = |given: &str| {
@@ -401,7 +401,7 @@ impl Intent {
             || now.is_some_and(|now| given().any(|given| left_of(given).as_ref() == Some(&now)))
     }
 
-    /// The CPUs that a value names; `None` when this is no setting of CPUs.
+    /// Parses a value as CPUs; `None` when this setting does not hold CPUs.
     fn cpus(&self, value: &str) -> Option<CpuList> {
         match &self.key {
             Key::File { kind: Kind::Mask, .. } => CpuList::parse_mask(value).ok(),
@@ -412,7 +412,7 @@ impl Intent {
         }
     }
 
-    /// Puts the old value back, after comparing.
+    /// Restores the old value after a comparison with the current one.
     pub fn undo(&self, host: &dyn HostFiles, mode: UndoMode) -> Outcome {
         match &self.key {
             Key::Session { sid, start_ticks } => match host.kill_session(*sid, *start_ticks) {
@@ -454,11 +454,12 @@ impl Intent {
         }
     }
 
-    /// Puts back what the old value has left without offline CPUs; all that are online where it has none left, as the kernel does with
-    /// what loses its last CPU. `None` when it names no offline CPU, or this is refused too.
+    /// Restores the online CPUs of the old value, or all online CPUs when none of them is, as the kernel does. `None` when the old
+    /// value names no offline CPU, or the kernel refuses this value too.
     fn restore_to_online(&self, host: &dyn HostFiles, online: &CpuList) -> Option<Outcome> {
         let old = self.cpus(&self.old)?;
-        let (left, offline) = (old.and(online), old.minus(online));
+        let left = old.and(online);
+        let offline = old.minus(online);
         if offline.is_empty() || online.is_empty() {
             return None;
         }
@@ -481,7 +482,7 @@ impl Intent {
         match &self.key {
             Key::CgroupDir { path, home, version } => remove_cgroup(host, path, home, *version),
             Key::Irq { effective, .. } => {
-                // An interrupt stays where it is while its mask allows that, so it is led home before the mask opens.
+                // An interrupt stays on its CPU while its mask allows that, so it is sent back before the mask widens.
                 if !effective.trim().is_empty() {
                     let _ = self.key.set(host, effective);
                 }
@@ -492,8 +493,8 @@ impl Intent {
         }
     }
 
-    /// Sends a task back to its cgroup, or to the next one above that has a CPU: a cpuset whose last CPU went offline takes no tasks,
-    /// and the kernel has sent there what was in it.
+    /// Moves a task back to its cgroup, or to the nearest ancestor with a CPU: a cpuset whose last CPU went offline accepts no tasks,
+    /// and the kernel has moved its tasks to that ancestor.
     fn send_back(&self, host: &dyn HostFiles, mount: &str) -> io::Result<()> {
         let mut home = self.old.as_str();
         loop {
@@ -530,13 +531,13 @@ impl Intent {
     }
 }
 
-/// The CPUs that are online; none when the host does not say.
+/// The online CPUs; empty when the host does not report them.
 pub(super) fn online(host: &dyn HostFiles) -> CpuList {
     let text = host.read("/sys/devices/system/cpu/online").unwrap_or_default();
     CpuList::parse_list(&text).unwrap_or_default()
 }
 
-/// Sends the tasks of a cgroup home, as often as new ones appear, then removes it.
+/// Moves the tasks of a cgroup to `home` until no new ones appear, then removes it.
 fn remove_cgroup(host: &dyn HostFiles, path: &str, home: &str, version: CgroupVersion) -> io::Result<()> {
     let home = if host.directories(home).is_ok() { home } else { path.rsplit_once('/').map_or(home, |(up, _)| up) };
     let members = version.members();
@@ -568,7 +569,7 @@ fn remove_cgroup(host: &dyn HostFiles, path: &str, home: &str, version: CgroupVe
     Err(last)
 }
 
-/// Moves a task and keeps the CPUs it was told to stay on: kernels before 6.2 forget them when a task changes cpusets.
+/// Moves a task and keeps its affinity, which kernels before 6.2 forget when a task changes cpusets.
 fn send_home(host: &dyn HostFiles, tid: i32, members: &str, group_cpus: &CpuList) -> io::Result<()> {
     let before = tasks::affinity(host, tid);
     host.write(members, &tid.to_string())?;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::error::TuneError;
 
-/// No kernel knows more CPUs; a longer range is a slip, not a set.
+/// Limit on CPU numbers, above that of any kernel; a longer range is a typing error.
 const MOST_CPUS: u32 = 65_536;
 const BITS_PER_GROUP: u32 = 32;
 
@@ -17,7 +17,7 @@ const BITS_PER_GROUP: u32 = 32;
 pub struct CpuList(BTreeSet<u32>);
 
 impl CpuList {
-    /// Reads the kind `list`: numbers and ranges by comma, blanks around the whole ignored, empty is no CPU.
+    /// Reads the kind `list`: numbers and ranges by comma, blanks around the whole ignored, empty means no CPU.
     ///
     /// # Errors
     /// [`TuneError::NoCpus`] with the piece that is neither number nor rising range.
@@ -32,7 +32,8 @@ impl CpuList {
             };
 
             let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
-            let (first, last) = (number(first, 10).ok_or_else(wrong)?, number(last, 10).ok_or_else(wrong)?);
+            let first = number(first, 10).ok_or_else(wrong)?;
+            let last = number(last, 10).ok_or_else(wrong)?;
             if first > last || last >= MOST_CPUS {
                 return Err(wrong());
             }
@@ -43,7 +44,7 @@ impl CpuList {
         Ok(Self(cpus))
     }
 
-    /// Reads the kind `mask`: hexadecimal, groups of 32 bits by comma, highest first; leading zeros say nothing.
+    /// Reads the kind `mask`: hexadecimal, groups of 32 bits by comma, highest first; leading zeros are ignored.
     ///
     /// # Errors
     /// [`TuneError::NoCpus`] with the group that is not hexadecimal, longer than 8 digits or missing.
@@ -106,7 +107,7 @@ impl CpuList {
         self.0.is_subset(&other.0)
     }
 
-    /// Whether there is no CPU in it.
+    /// Whether it holds no CPU.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -123,14 +124,14 @@ impl CpuList {
         self.0.iter().copied()
     }
 
-    /// What is left of `wanted` outside `taken`, or `else_` when nothing is: a set that is never empty unless `else_` is.
+    /// `wanted` without `taken`, or `else_` when that is empty.
     pub(super) fn kept_off(wanted: &Self, taken: &Self, else_: &Self) -> Self {
         let left = wanted.minus(taken);
         if left.is_empty() { else_.clone() } else { left }
     }
 }
 
-/// Plain digits only: `+4`, which Rust would accept, is nothing the kernel writes.
+/// Plain digits only: Rust would accept `+4`, which the kernel never writes.
 fn number(digits: &str, radix: u32) -> Option<u32> {
     let plain = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
     plain.then(|| u32::from_str_radix(digits, radix).ok()).flatten()
@@ -198,7 +199,7 @@ mod tests {
         }
 
         #[test]
-        fn zeros_in_front_of_a_mask_say_nothing(
+        fn leading_zeros_of_a_mask_are_ignored(
             set in proptest::collection::btree_set(0_u32..200, 0..20),
             groups in 0_usize..4,
         ) {
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_of_cpus_is_refused_with_the_piece_that_is_wrong() {
+    fn an_invalid_set_is_refused_with_the_part_that_is_wrong() {
         for (text, piece) in [("0-", ""), ("3-1", "3-1"), ("1,,2", ""), ("a", "a"), ("0-4294967295", "0-4294967295")] {
             let error = CpuList::parse_list(text).unwrap_err().to_string();
             assert!(error.contains(text) && error.contains(piece), "{error}");

@@ -1,4 +1,4 @@
-//! What can go wrong while the host is changed, with the next step in each message.
+//! Errors of changes to the host. Each message names the next step.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use super::cpu_list::CpuList;
 use super::journal::Holder;
 use crate::user::user_name;
 
-/// An error of this room.
+/// An error of a change to the host.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
-    /// A text that should name CPUs does not.
-    #[error("\"{text}\" is no {kind} of CPUs at {at:?}. Write {example}")]
+    /// A text is not a set of CPUs.
+    #[error("\"{text}\" is not a {kind} of CPUs: {at:?} does not fit. Write {example}")]
     NoCpus {
         /// `list` or `mask`.
         kind: &'static str,
@@ -27,19 +27,17 @@ pub enum TuneError {
     Read {
         /// Which file.
         path: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A file of the host could not be written.
-    #[error(
-        "cannot write \"{value}\" to {path}: {source}. What was changed before is on record: `onbeat repair` puts it back"
-    )]
+    #[error("cannot write \"{value}\" to {path}: {source}. Earlier changes are on record: `onbeat repair` undoes them")]
     Write {
         /// Which file.
         path: String,
-        /// What should have been written.
+        /// The value.
         value: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A task's CPUs could not be set.
@@ -51,54 +49,54 @@ pub enum TuneError {
         tid: i32,
         /// The CPUs it should have had.
         cpus: CpuList,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// There is no task of this number, so it cannot be kept free.
-    #[error("there is no task {tid} to keep on the real-time CPUs. Start the loop before the shield")]
+    /// The task that may use the shielded CPUs does not exist.
+    #[error("task {tid}, which may use the shielded CPUs, does not exist. Start the loop before the shield")]
     NoSuchTask {
         /// The number asked for.
         tid: i32,
     },
-    /// The journal could not be kept; then nothing is changed.
+    /// The journal could not be written; then nothing is changed.
     #[error(
-        "cannot {doing} the journal {path}: {source}. Nothing is changed without it: make the directory writable, or name another one by the variable ONBEAT_STATE_DIR"
+        "cannot {doing} the journal {path}: {source}. Nothing is changed without it: make the directory writable, or set ONBEAT_STATE_DIR to another one"
     )]
     Journal {
-        /// What was tried: create, write, sync, read, remove, lock.
+        /// The operation: create, write, sync, read, remove, lock.
         doing: &'static str,
         /// Which file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A journal without a readable head holds changes; whose they are and of which boot is unknown.
+    /// A journal without a readable head holds changes; their owner and boot are unknown.
     #[error(
-        "the head of the journal {path} is damaged, but {steps} changes follow it. They are left alone: compare them by hand, then delete the file"
+        "the head of the journal {path} is damaged, but {steps} changes follow it. They are not undone: compare them by hand, then delete the file"
     )]
     Headless {
         /// Which file.
         path: PathBuf,
-        /// How many changes can still be read.
+        /// Number of changes that can still be read.
         steps: usize,
     },
     /// A journal or its directory belongs to another user.
     #[error(
-        "{path} belongs to {}, and this is {}: nothing in it is put back, because anyone could have written it. Look at it, then delete it",
+        "{path} belongs to {}, and this is {}: it is not undone, because another user could have written it. Inspect it, then delete it",
         user_name(*.owner),
         user_name(*.user)
     )]
     NotOwn {
         /// The file or directory.
         path: PathBuf,
-        /// Whose it is.
+        /// Its owner.
         owner: u32,
         /// The effective user of this process.
         user: u32,
     },
     /// A journal or its directory can be written by the group or by everybody.
     #[error(
-        "{path} can be written by other users (mode {mode:04o}): nothing in it is put back. Look at it, then: chmod go-w {path}"
+        "{path} can be written by other users (mode {mode:04o}): it is not undone. Inspect it, then: chmod go-w {path}"
     )]
     OpenToOthers {
         /// The file or directory.
@@ -107,18 +105,18 @@ pub enum TuneError {
         mode: u32,
     },
     /// Another onbeat is changing this host.
-    #[error("another onbeat is changing this machine: {0}. It is left alone; start again when it has ended")]
+    #[error("another onbeat is changing this machine: {0}. Start again when it has ended")]
     Busy(Holder),
-    /// Some changes could not be taken back, so the journal stays.
+    /// Some changes could not be undone, so the journal stays.
     #[error(
-        "{left} of {steps} changes are not taken back; they stay on record in {path}. `onbeat repair` tries again and says why"
+        "{left} of {steps} changes are not undone; they stay on record in {path}. `onbeat repair` tries again and reports why"
     )]
     NotAllUndone {
-        /// How many are left.
+        /// Number of changes left.
         left: usize,
-        /// How many there were.
+        /// Number of all changes.
         steps: usize,
-        /// Where they are on record.
+        /// The journal.
         path: PathBuf,
     },
     /// The host does not let this user shield CPUs.
@@ -129,32 +127,32 @@ pub enum TuneError {
         /// The command as it was typed.
         command: String,
     },
-    /// No CPU was named.
-    #[error("no CPU is named to be shielded. Name one of {online}, best not 0")]
+    /// No CPU was given.
+    #[error("no CPU to shield is given. Choose one of {online}, preferably not 0")]
     NoRtCpu {
-        /// The CPUs there are.
+        /// The online CPUs.
         online: CpuList,
     },
-    /// A CPU to be shielded is not there.
-    #[error("CPU {rt} cannot be shielded: only {online} are online. Name one of these")]
+    /// A CPU to be shielded is not online.
+    #[error("CPU {rt} cannot be shielded: only {online} are online. Choose one of these")]
     NotOnline {
-        /// The CPUs asked for.
+        /// The CPUs to shield.
         rt: CpuList,
-        /// The CPUs there are.
+        /// The online CPUs.
         online: CpuList,
     },
-    /// Nothing would be left for the rest of the machine.
+    /// No CPU would be left for the rest of the machine.
     #[error(
         "shielding CPU {rt} leaves none of {online} for everything else. Shield fewer CPUs; with a single CPU there is nothing to shield"
     )]
     NoHousekeeping {
-        /// The CPUs asked for.
+        /// The CPUs to shield.
         rt: CpuList,
-        /// The CPUs there are.
+        /// The online CPUs.
         online: CpuList,
     },
-    /// A cgroup of the shield's name exists, and no open journal of ours made it.
-    #[error("{path} exists already, and it is not known who made it. When nobody needs it: rmdir {path}")]
+    /// A cgroup with the shield's name exists, and no open journal records its creation.
+    #[error("{path} exists and was not created by onbeat. If it is not needed: rmdir {path}")]
     CgroupExists {
         /// The cgroup's directory.
         path: String,

@@ -1,6 +1,6 @@
-//! The only door to `/proc`, `/sys` and the system calls, so that everything behind it also runs on a made-up host.
+//! The only access to `/proc`, `/sys` and the system calls, so that tests run the rest of the crate on a fake host.
 //!
-//! Absent on purpose: caching. What is compared before a restore must be what the kernel says now.
+//! Absent on purpose: caching. A comparison before a restore needs the kernel's current value.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,9 +12,9 @@ use super::cpu_list::CpuList;
 
 /// A host whose settings can be read and changed. Paths are absolute, as on the live host.
 ///
-/// Every method answers with the error the kernel gives, as `io::Error` with its number.
+/// Every method returns the kernel's error as `io::Error` with its number.
 pub trait HostFiles {
-    /// The whole text of a file.
+    /// Reads the whole text of a file.
     ///
     /// # Errors
     /// The kernel's.
@@ -26,13 +26,13 @@ pub trait HostFiles {
     /// The kernel's.
     fn write(&self, path: &str, text: &str) -> io::Result<()>;
 
-    /// The names of the directories in `path`, in no order.
+    /// Returns the names of the directories in `path`, unordered.
     ///
     /// # Errors
     /// The kernel's.
     fn directories(&self, path: &str) -> io::Result<Vec<String>>;
 
-    /// Makes a directory (a cgroup).
+    /// Creates a directory (a cgroup).
     ///
     /// # Errors
     /// The kernel's.
@@ -44,17 +44,17 @@ pub trait HostFiles {
     /// The kernel's; `EBUSY` while tasks are in it.
     fn remove_dir(&self, path: &str) -> io::Result<()>;
 
-    /// Lets a task run on these CPUs only.
+    /// Sets the affinity mask of a task.
     ///
     /// # Errors
     /// The kernel's; `EINVAL` when none of them is in the task's cpuset, `ESRCH` when it is gone.
     fn set_affinity(&self, tid: i32, cpus: &CpuList) -> io::Result<()>;
 
-    /// Kills what is left of the process session `sid` whose leader started at `start_ticks` (clock ticks since boot).
-    /// Returns how many were killed.
+    /// Kills the remaining processes of the session `sid`, whose leader started at `start_ticks` (clock ticks since boot).
+    /// Returns the number of killed processes.
     ///
     /// # Errors
-    /// When this host knows no way to.
+    /// `Unsupported` on a host without a way to kill sessions.
     fn kill_session(&self, sid: i32, start_ticks: u64) -> io::Result<usize>;
 
     /// Whether the effective user is root.
@@ -66,11 +66,11 @@ pub trait HostFiles {
     /// Wall clock, in seconds since 1970; only for names and sentences.
     fn unix_seconds(&self) -> u64;
 
-    /// Lets a moment pass in which tasks can end, about 2 ms.
+    /// Waits about 2 ms, in which tasks can end.
     fn pause(&self);
 }
 
-/// Kills what is left of a session: `(sid, start_ticks) -> how many`.
+/// Kills the remaining processes of a session: `(sid, start_ticks) -> number killed`.
 pub type KillSession = fn(i32, u64) -> usize;
 
 /// The machine this process runs on.
@@ -80,13 +80,13 @@ pub struct LiveHost {
 }
 
 impl LiveHost {
-    /// The machine, without a way to kill sessions: journals that name one stay open until somebody has a way.
+    /// The machine, without a way to kill sessions: journals that name one stay open.
     #[must_use]
     pub const fn new() -> Self {
         Self { kill_session: None }
     }
 
-    /// The machine, with the load room's way to kill a session.
+    /// The machine, with a function that kills a session.
     #[must_use]
     pub const fn killing_sessions_by(kill_session: KillSession) -> Self {
         Self { kill_session: Some(kill_session) }
@@ -95,7 +95,7 @@ impl LiveHost {
 
 impl HostFiles for LiveHost {
     fn read(&self, path: &str) -> io::Result<String> {
-        // A task may give itself a name that is no UTF-8.
+        // A task's name need not be UTF-8.
         fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -109,7 +109,7 @@ impl HostFiles for LiveHost {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            // Of a task that ends while it is listed, /proc does not tell the type, and there is nothing to ask any more.
+            // The type of an entry is unknown when its task ends while it is listed.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 names.push(entry.file_name().to_string_lossy().into_owned());
             }
@@ -133,7 +133,7 @@ impl HostFiles for LiveHost {
         }
 
         let task = rustix::process::Pid::from_raw(tid).ok_or(Errno::SRCH)?;
-        // A journal is its user's to write, and file capabilities (cap_sys_nice) reach further than that user's own threads.
+        // The journal is written by its user, while file capabilities (cap_sys_nice) also cover other users' threads.
         if crate::user::foreign(tid).is_some() {
             return Err(Errno::PERM.into());
         }
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_that_end_while_they_are_listed_are_no_error() {
+    fn tasks_that_end_while_they_are_listed_cause_no_error() {
         let host = LiveHost::new();
         let is_over = AtomicBool::new(false);
         thread::scope(|threads| {

@@ -1,17 +1,16 @@
-//! Interrupts sent elsewhere while CPUs are shielded, and led back to the very CPU they came from.
+//! Interrupts moved off shielded CPUs, and back to the CPU they came from.
 //!
-//! Interrupts that the kernel places itself ("managed": the queues of many disks and network cards) refuse with EPERM
-//! or, before Linux 6, EIO. Nothing tells them apart beforehand, so they are found by trying, once, and reported with how
-//! often they came.
+//! The kernel refuses to move interrupts that it manages itself (queues of many disks and network cards) with EPERM or, before
+//! Linux 6, EIO. They cannot be recognised beforehand, so each is tried once and reported with its count.
 
 use std::collections::BTreeMap;
 
 use rustix::io::Errno;
 
 use super::change::{Intent, Key, Kind};
+use super::context::{CpuSplit, ShieldContext, ToggledSettings};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
-use super::ground::{Cpus, Ground, Switches};
 use super::host_files::HostFiles;
 use super::tasks;
 
@@ -19,7 +18,7 @@ const DEFAULT: &str = "/proc/irq/default_smp_affinity";
 const UNBOUND_WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
 const UNBOUND_WORK_REQUESTED: &str = "/sys/devices/virtual/workqueue/cpumask_requested";
 
-/// Who handles an interrupt: the directories of `/proc/irq/N`.
+/// The handlers of an interrupt: the directories of `/proc/irq/N`.
 pub(super) fn actions(host: &dyn HostFiles, number: u32) -> Vec<String> {
     let mut names = host.directories(&format!("/proc/irq/{number}")).unwrap_or_default();
     names.sort();
@@ -31,33 +30,33 @@ pub(super) fn actions(host: &dyn HostFiles, number: u32) -> Vec<String> {
 pub struct RefusedIrq {
     /// Its number.
     pub number: u32,
-    /// Who handles it.
+    /// Its handlers.
     pub actions: Vec<String>,
     /// Why it stays.
     pub reason: String,
-    /// How often it came since boot, on all CPUs.
+    /// Number of interrupts since boot, on all CPUs.
     pub count: u64,
-    /// Of these, how often on the shielded CPUs.
+    /// Number on the shielded CPUs.
     pub count_on_rt: u64,
 }
 
 /// The interrupts of the machine and the kernel's unbound work, moved off the shielded CPUs and back.
 #[derive(Debug, Default)]
-pub(super) struct Interrupts {
-    switches: Switches,
+pub(super) struct MovedInterrupts {
+    switches: ToggledSettings,
     refused: BTreeMap<u32, (Vec<String>, String)>,
-    /// Masks that could not be written, and why.
+    /// Masks that could not be written, with the reason.
     pub(super) refused_masks: BTreeMap<String, String>,
 }
 
-impl Interrupts {
-    /// Sends everything that may be sent elsewhere off the shielded CPUs. Returns how many interrupts were moved.
-    pub(super) fn raise(&mut self, ground: &mut Ground<'_>) -> Result<usize, TuneError> {
-        let wanted = self.wanted(ground.host, ground.cpus)?;
-        self.switches.record(ground, &wanted)?;
+impl MovedInterrupts {
+    /// Moves interrupts and unbound work off the shielded CPUs. Returns the number of moved interrupts.
+    pub(super) fn raise(&mut self, context: &mut ShieldContext<'_>) -> Result<usize, TuneError> {
+        let wanted = self.wanted(context.host, context.cpus)?;
+        self.switches.record(context, &wanted)?;
         let mut moved = 0;
         for intent in wanted {
-            match (self.switches.throw(ground.host, &intent), &intent.key) {
+            match (self.switches.throw(context.host, &intent), &intent.key) {
                 (Ok(()), Key::Irq { .. }) => moved += 1,
                 (Ok(()), _) => {}
                 (Err(error), _) if tasks::is_gone(&error) => {}
@@ -73,14 +72,14 @@ impl Interrupts {
         Ok(moved)
     }
 
-    /// Puts back what is still as the raise left it.
-    pub(super) fn lower(&mut self, ground: &Ground<'_>) -> Result<(), TuneError> {
-        self.switches.back(ground)
+    /// Restores what still has the value set by [`MovedInterrupts::raise`].
+    pub(super) fn lower(&mut self, context: &ShieldContext<'_>) -> Result<(), TuneError> {
+        self.switches.back(context)
     }
 
-    /// The interrupts that stay on shielded CPUs, the busiest first.
-    pub(super) fn refused(&self, host: &dyn HostFiles, cpus: &Cpus) -> Vec<RefusedIrq> {
-        let counts = Counts::read(host);
+    /// The interrupts that stay on shielded CPUs, most frequent first.
+    pub(super) fn refused(&self, host: &dyn HostFiles, cpus: &CpuSplit) -> Vec<RefusedIrq> {
+        let counts = InterruptCounts::read(host);
         let mut refused: Vec<RefusedIrq> = self
             .refused
             .iter()
@@ -97,20 +96,20 @@ impl Interrupts {
         refused
     }
 
-    fn wanted(&self, host: &dyn HostFiles, cpus: &Cpus) -> Result<Vec<Intent>, TuneError> {
+    fn wanted(&self, host: &dyn HostFiles, cpus: &CpuSplit) -> Result<Vec<Intent>, TuneError> {
         let numbers = tasks::numbers(host, "/proc/irq")
             .map_err(|source| TuneError::Read { path: "/proc/irq".to_owned(), source })?;
         let numbers = numbers.into_iter().filter_map(|number| u32::try_from(number).ok());
         let mut wanted: Vec<Intent> = numbers.filter_map(|number| self.interrupt(host, cpus, number)).collect();
         wanted.extend(mask(host, cpus, ("irq.default", DEFAULT, None)));
-        // The mask that is asked for is what must come back; the one in force may be narrower by then.
+        // The requested mask is restored; the effective one may be narrower.
         let shown = host.read(UNBOUND_WORK_REQUESTED).is_ok().then_some(UNBOUND_WORK_REQUESTED);
         wanted.extend(mask(host, cpus, ("wq.unbound", UNBOUND_WORK, shown)));
 
         Ok(wanted)
     }
 
-    fn interrupt(&self, host: &dyn HostFiles, cpus: &Cpus, number: u32) -> Option<Intent> {
+    fn interrupt(&self, host: &dyn HostFiles, cpus: &CpuSplit, number: u32) -> Option<Intent> {
         let read = |file: &str| host.read(&format!("/proc/irq/{number}/{file}")).map(|text| text.trim().to_owned());
         let old = read("smp_affinity_list").ok()?;
         let now = CpuList::parse_list(&old).ok()?;
@@ -123,12 +122,12 @@ impl Interrupts {
         let effective = read("effective_affinity_list").unwrap_or_default();
         let new = CpuList::kept_off(&now, &cpus.rt, &cpus.hk).to_string();
         let key = Key::Irq { number, actions, effective: effective.clone() };
-        // On the way back it is led to the CPU it came from first: cut off there, that is still ours.
+        // A restore first sends it to the CPU it came from: after an interruption there, the value is still ours.
         Some(Intent::new("irq.affinity", key, old, new).also((!effective.is_empty()).then_some(effective)))
     }
 }
 
-fn mask(host: &dyn HostFiles, cpus: &Cpus, (id, path, shown_in): (&str, &str, Option<&str>)) -> Option<Intent> {
+fn mask(host: &dyn HostFiles, cpus: &CpuSplit, (id, path, shown_in): (&str, &str, Option<&str>)) -> Option<Intent> {
     let old = host.read(shown_in.unwrap_or(path)).ok()?;
     let now = CpuList::parse_mask(&old).ok()?;
     if !now.meets(&cpus.rt) {
@@ -141,19 +140,19 @@ fn mask(host: &dyn HostFiles, cpus: &Cpus, (id, path, shown_in): (&str, &str, Op
 
 fn why(error: &std::io::Error) -> String {
     match Errno::from_io_error(error) {
-        Some(Errno::PERM | Errno::IO) => "managed: the kernel places it itself".to_owned(),
+        Some(Errno::PERM | Errno::IO) => "kernel-managed".to_owned(),
         Some(Errno::NOSPC) => "no interrupt vector is free on the other CPUs".to_owned(),
         _ => error.to_string(),
     }
 }
 
-/// How often each interrupt came on each CPU, from `/proc/interrupts`.
-struct Counts {
+/// Counts per interrupt and CPU, from `/proc/interrupts`.
+struct InterruptCounts {
     cpus: Vec<u32>,
     rows: BTreeMap<u32, Vec<u64>>,
 }
 
-impl Counts {
+impl InterruptCounts {
     fn read(host: &dyn HostFiles) -> Self {
         let text = host.read("/proc/interrupts").unwrap_or_default();
         let mut lines = text.lines();

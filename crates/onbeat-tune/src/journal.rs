@@ -1,11 +1,11 @@
-//! The list on disk that is written before anything is changed.
+//! The list of changes on disk, written before each change.
 //!
 //! One file per transaction, append-only, a JSON value per line: a head, then per change an `intent` (synced before the
-//! change is made), a `done` with what was read back, later perhaps `undone`; `kept` ends a transaction whose changes are
-//! meant to stay. A torn last line is an intent whose change was never made, or a note that is not needed: undo looks at
-//! the host, not at notes.
+//! change is made), a `done` with the value read back, and later perhaps `undone`; `kept` ends a transaction whose changes are
+//! meant to stay. A torn last line is an intent whose change was never made, or a line that is not needed: undo checks the
+//! host, not these lines.
 //!
-//! Who writes holds a lock on the directory, so two onbeats never change one host at once.
+//! The writer holds a lock on the directory, so two onbeats never change one host at once.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -28,17 +28,17 @@ const OPEN: &str = "journal";
 const CLOSED: &str = "closed";
 const NEW: &str = "new";
 
-/// What a transaction is for, in the words of the user.
+/// The purpose of a transaction, in the user's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purpose {
-    /// A noun that stands behind "a": `bench`.
+    /// A noun, such as `bench`.
     pub what: String,
     /// The command line as typed.
     pub command: String,
 }
 
 impl Purpose {
-    /// `what` is done by `command`.
+    /// A purpose from its noun and the command line.
     pub fn new(what: impl Into<String>, command: impl Into<String>) -> Self {
         Self { what: what.into(), command: command.into() }
     }
@@ -47,11 +47,11 @@ impl Purpose {
 /// The onbeat that changes this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process, 0 when it did not say.
+    /// Its process; 0: unknown.
     pub pid: i32,
-    /// What it does: `bench`.
+    /// Its purpose, such as `bench`.
     pub what: String,
-    /// The command as typed, and when it began, in seconds since 1970; `None` where its journal does not say.
+    /// The command as typed, and its start in seconds since 1970; `None` without a readable journal.
     pub began: Option<(String, u64)>,
 }
 
@@ -64,9 +64,9 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The head of a journal: whose it is, and of which boot.
+/// The head of a journal: its owner and its boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct JournalHead {
     /// Version of the format, 1.
     pub onbeat_journal: u32,
     /// Version of onbeat.
@@ -75,9 +75,9 @@ pub struct Head {
     pub boot_id: String,
     /// The process that writes it.
     pub owner: TaskId,
-    /// When it began, in seconds since 1970, wall clock.
+    /// Start in seconds since 1970, wall clock.
     pub started_unix_s: u64,
-    /// What for.
+    /// Its purpose, such as `bench`.
     pub purpose: String,
     /// The command line.
     pub command: String,
@@ -85,7 +85,7 @@ pub struct Head {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Note {
+enum JournalLine {
     Intent {
         step: usize,
         #[serde(flatten)]
@@ -103,27 +103,27 @@ enum Note {
     Kept,
 }
 
-/// What was found of one change when it was taken back.
+/// A change and the outcome of its undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undone {
     /// The change.
     pub intent: Intent,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// Names a change within its journal.
+/// Identifies a change within its journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Step(usize);
+pub struct ChangeId(usize);
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct JournalEntry {
     step: usize,
     intent: Intent,
     settled: bool,
 }
 
-/// The journal's directory when the user names none: `/var/lib/onbeat/journal` for root, else below the state directory.
+/// The journal's directory by default: `/var/lib/onbeat/journal` for root, else below the state directory.
 ///
 /// `state_home` and `home` are `XDG_STATE_HOME` and `HOME`.
 #[must_use]
@@ -135,21 +135,21 @@ pub fn default_directory(host: &dyn HostFiles, state_home: Option<&Path>, home: 
     }
 }
 
-/// An open transaction. Dropping it undoes nothing and removes nothing: what it has changed stays on record.
+/// An open transaction. Dropping it undoes nothing and removes nothing: its changes stay on record.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
     length: u64,
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     next: usize,
     owner: TaskId,
     command: String,
-    _lock: Option<Lock>,
+    _lock: Option<DirectoryLock>,
 }
 
 impl Journal {
-    /// Locks the directory (made if need be) and begins a journal in it.
+    /// Locks the directory, which is created if necessary, and begins a journal in it.
     ///
     /// # Errors
     /// [`TuneError::Busy`] while another onbeat holds the lock, [`TuneError::Journal`] when the directory cannot be used,
@@ -158,8 +158,8 @@ impl Journal {
         private::make_directory(directory)?;
         let owner = tasks::task(host, host.own_pid()).map(|own| own.id);
         let owner = owner.ok_or(TuneError::NoSuchTask { tid: host.own_pid() })?;
-        let lock = Lock::take(directory, owner.tid, &purpose.what)?;
-        let head = Head {
+        let lock = DirectoryLock::take(directory, owner.tid, &purpose.what)?;
+        let head = JournalHead {
             onbeat_journal: 1,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             boot_id: boot_id(host)?,
@@ -182,68 +182,68 @@ impl Journal {
         Ok(Self { file, path, length, entries: Vec::new(), next: 1, owner, command: head.command, _lock: Some(lock) })
     }
 
-    /// Where it is on disk.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The process it belongs to.
+    /// The process that owns it.
     #[must_use]
     pub const fn owner(&self) -> TaskId {
         self.owner
     }
 
-    /// The command line it belongs to.
+    /// The command line of its owner.
     #[must_use]
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// Puts a change on disk that is about to be made.
+    /// Records a change on disk before it is made.
     ///
     /// # Errors
     /// [`TuneError::Journal`]; then the change must not be made.
-    pub fn intend(&mut self, intent: Intent) -> Result<Step, TuneError> {
+    pub fn intend(&mut self, intent: Intent) -> Result<ChangeId, TuneError> {
         let steps = self.intend_all(vec![intent])?;
-        Ok(steps.last().copied().unwrap_or(Step(self.next)))
+        Ok(steps.last().copied().unwrap_or(ChangeId(self.next)))
     }
 
-    /// Puts many changes on disk with one sync.
+    /// Records several changes on disk with one sync.
     ///
     /// # Errors
     /// [`TuneError::Journal`]; then none of the changes must be made.
-    pub fn intend_all(&mut self, intents: Vec<Intent>) -> Result<Vec<Step>, TuneError> {
+    pub fn intend_all(&mut self, intents: Vec<Intent>) -> Result<Vec<ChangeId>, TuneError> {
         if intents.is_empty() {
             return Ok(Vec::new());
         }
 
         let first = self.next;
-        let entries: Vec<Entry> =
-            (first..).zip(intents).map(|(step, intent)| Entry { step, intent, settled: false }).collect();
-        let notes = entries.iter().map(|entry| Note::Intent { step: entry.step, intent: entry.intent.clone() });
+        let entries: Vec<JournalEntry> =
+            (first..).zip(intents).map(|(step, intent)| JournalEntry { step, intent, settled: false }).collect();
+        let notes = entries.iter().map(|entry| JournalLine::Intent { step: entry.step, intent: entry.intent.clone() });
         let lines: String = notes.map(|note| json_line(&note)).collect();
         self.append(&lines, Sync::Wait)?;
         self.next += entries.len();
         self.entries.extend(entries);
 
-        Ok((first..self.next).map(Step).collect())
+        Ok((first..self.next).map(ChangeId).collect())
     }
 
-    /// Notes that a change was made, with what was read back.
+    /// Records that a change was made, with the value read back.
     ///
     /// # Errors
     /// [`TuneError::Journal`]; the change itself can still be undone.
-    pub fn done(&mut self, step: Step, read_back: Option<&str>) -> Result<(), TuneError> {
+    pub fn done(&mut self, step: ChangeId, read_back: Option<&str>) -> Result<(), TuneError> {
         let read_back = read_back.map(|text| text.trim().to_owned());
-        self.append(&json_line(&Note::Done { step: step.0, read_back }), Sync::Later)
+        self.append(&json_line(&JournalLine::Done { step: step.0, read_back }), Sync::Later)
     }
 
-    /// Puts an intent on disk, makes the change, reads it back.
+    /// Records a change on disk, makes it, and reads it back.
     ///
     /// # Errors
-    /// [`TuneError::Journal`] when it could not be put on disk, [`TuneError::Write`] when the host refused it.
-    pub fn change(&mut self, host: &dyn HostFiles, intent: &Intent) -> Result<Step, TuneError> {
+    /// [`TuneError::Journal`] when it could not be recorded, [`TuneError::Write`] when the host refused it.
+    pub fn change(&mut self, host: &dyn HostFiles, intent: &Intent) -> Result<ChangeId, TuneError> {
         let step = self.intend(intent.clone())?;
         intent.make(host).map_err(|source| TuneError::Write {
             path: intent.key.name(),
@@ -256,17 +256,16 @@ impl Journal {
         Ok(step)
     }
 
-    /// Takes back the changes in `steps` that are not yet taken back, last one first; tasks' CPUs at the end, because
-    /// cpusets bound them.
+    /// Undoes the changes in `steps` that are not yet undone, newest first; affinities last, because cpusets bound them.
     ///
     /// # Errors
-    /// [`TuneError::Journal`] when what was done could not be noted. What became of each change is in the answer.
-    pub fn undo(&mut self, host: &dyn HostFiles, steps: &[Step], mode: UndoMode) -> Result<Vec<Undone>, TuneError> {
+    /// [`TuneError::Journal`] when the result could not be recorded. The outcome of each change is returned.
+    pub fn undo(&mut self, host: &dyn HostFiles, steps: &[ChangeId], mode: UndoMode) -> Result<Vec<Undone>, TuneError> {
         let chosen: Vec<usize> = steps.iter().map(|step| step.0).collect();
         self.undo_where(host, mode, |entry| chosen.contains(&entry.step))
     }
 
-    /// Takes back everything.
+    /// Undoes all changes.
     ///
     /// # Errors
     /// As [`Journal::undo`].
@@ -278,12 +277,13 @@ impl Journal {
         &mut self,
         host: &dyn HostFiles,
         mode: UndoMode,
-        chosen: impl Fn(&Entry) -> bool,
+        chosen: impl Fn(&JournalEntry) -> bool,
     ) -> Result<Vec<Undone>, TuneError> {
         let mut order: Vec<usize> = (0..self.entries.len()).rev().collect();
         order.retain(|&at| !self.entries[at].settled && chosen(&self.entries[at]));
         order.sort_by_key(|&at| self.entries[at].intent.key.is_bounded_by_cpusets());
-        let (mut undone, mut lines) = (Vec::new(), String::new());
+        let mut undone = Vec::new();
+        let mut lines = String::new();
         let mut resets_follow = false;
         for at in order {
             let entry = &mut self.entries[at];
@@ -294,10 +294,10 @@ impl Journal {
             };
 
             resets_follow |= !outcome.is_settled() && key.resets_affinities();
-            // A list put back now would be forgotten when the controller is switched off after all.
+            // An affinity restored now would be forgotten when the controller is disabled later.
             let is_final = !(resets_follow && key.is_bounded_by_cpusets());
             entry.settled = outcome.is_settled() && is_final;
-            lines.push_str(&json_line(&Note::Undone { step: entry.step, outcome: outcome.word().to_owned() }));
+            lines.push_str(&json_line(&JournalLine::Undone { step: entry.step, outcome: outcome.word().to_owned() }));
             undone.push(Undone { intent: entry.intent.clone(), outcome });
         }
 
@@ -308,7 +308,7 @@ impl Journal {
         Ok(undone)
     }
 
-    /// Ends the transaction: removes the file when every change is taken back.
+    /// Ends the transaction: removes the file when every change is undone.
     ///
     /// # Errors
     /// [`TuneError::NotAllUndone`] when some are left; the file stays.
@@ -320,12 +320,12 @@ impl Journal {
         remove(&self.path)
     }
 
-    /// Ends the transaction and keeps its changes: only an explicit undo takes them back, no repair.
+    /// Ends the transaction and keeps its changes: only [`crate::repair::undo`] undoes them, not a repair.
     ///
     /// # Errors
-    /// [`TuneError::Journal`] when that could not be noted.
+    /// [`TuneError::Journal`] when that could not be recorded.
     pub fn keep(mut self) -> Result<PathBuf, TuneError> {
-        self.append(&json_line(&Note::Kept), Sync::Wait)?;
+        self.append(&json_line(&JournalLine::Kept), Sync::Wait)?;
         Ok(self.path)
     }
 
@@ -340,7 +340,7 @@ impl Journal {
                 Ok(())
             }
             Err(source) => {
-                // What follows must not be glued to half a line. If this fails too, the line is skipped when read.
+                // Later lines must not continue half a line. If this fails too, the line is skipped when read.
                 let _ = self.file.set_len(self.length);
                 let _ = self.file.seek(SeekFrom::Start(self.length));
                 Err(journal_error("write", &self.path, source))
@@ -355,19 +355,19 @@ enum Sync {
     Later,
 }
 
-/// A journal as it was found on disk.
+/// A journal read from disk.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) head: Option<Head>,
+pub(super) struct JournalFile {
+    pub(super) head: Option<JournalHead>,
     pub(super) kept: bool,
     pub(super) damaged_lines: usize,
     pub(super) path: PathBuf,
     text_length: u64,
     ends_torn: bool,
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
 }
 
-impl Found {
+impl JournalFile {
     pub(super) fn read(path: &Path) -> Result<Self, TuneError> {
         let bytes = private::read(path)?;
         let text = String::from_utf8_lossy(&bytes);
@@ -385,7 +385,7 @@ impl Found {
         for line in lines.filter(|line| line.trim() != "") {
             match serde_json::from_str(line) {
                 Ok(note) => found.take(note),
-                // Only the last line may be torn, and what it would have said was not acted upon.
+                // Only the last line may be torn, and its change was not made.
                 Err(_) if !line.ends_with('\n') => {}
                 Err(_) => found.damaged_lines += 1,
             }
@@ -394,16 +394,16 @@ impl Found {
         Ok(found)
     }
 
-    fn take(&mut self, note: Note) {
+    fn take(&mut self, note: JournalLine) {
         match note {
-            Note::Intent { step, intent } => self.entries.push(Entry { step, intent, settled: false }),
-            Note::Undone { step, outcome } if Outcome::is_word_of_settled(&outcome) => {
+            JournalLine::Intent { step, intent } => self.entries.push(JournalEntry { step, intent, settled: false }),
+            JournalLine::Undone { step, outcome } if Outcome::is_word_of_settled(&outcome) => {
                 if let Some(entry) = self.entries.iter_mut().find(|entry| entry.step == step) {
                     entry.settled = true;
                 }
             }
-            Note::Done { .. } | Note::Undone { .. } => {}
-            Note::Kept => self.kept = true,
+            JournalLine::Done { .. } | JournalLine::Undone { .. } => {}
+            JournalLine::Kept => self.kept = true,
         }
     }
 
@@ -411,8 +411,8 @@ impl Found {
         self.entries.len()
     }
 
-    /// Opens it to be undone. The caller holds the lock.
-    pub(super) fn reopen(self, head: &Head) -> Result<Journal, TuneError> {
+    /// Opens the journal for undo. The caller holds the lock.
+    pub(super) fn reopen(self, head: &JournalHead) -> Result<Journal, TuneError> {
         let open = |source| journal_error("write", &self.path, source);
         let mut file = private::open(&self.path, OpenOptions::new().append(true)).map_err(open)?;
         if self.ends_torn {
@@ -421,24 +421,32 @@ impl Found {
 
         let next = self.entries.iter().map(|entry| entry.step).max().unwrap_or(0) + 1;
         let length = self.text_length + u64::from(self.ends_torn);
-        let (owner, command) = (head.owner, head.command.clone());
-        Ok(Journal { file, path: self.path, length, entries: self.entries, next, owner, command, _lock: None })
+        Ok(Journal {
+            file,
+            path: self.path,
+            length,
+            entries: self.entries,
+            next,
+            owner: head.owner,
+            command: head.command.clone(),
+            _lock: None,
+        })
     }
 }
 
 /// The lock on a directory of journals, held until dropped.
 #[derive(Debug)]
-pub(super) struct Lock(File);
+pub(super) struct DirectoryLock(File);
 
-impl Drop for Lock {
-    /// Closing the file is not enough: a process that another thread is just starting shares it until it runs its own program,
-    /// and would hold the lock for that moment.
+impl Drop for DirectoryLock {
+    /// Closing the file is not enough: a process that another thread is just forking shares the descriptor until it executes its
+    /// program, and would hold the lock until then.
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-impl Lock {
+impl DirectoryLock {
     pub(super) fn take(directory: &Path, pid: i32, what: &str) -> Result<Self, TuneError> {
         let path = directory.join(LOCK);
         let error = |source| journal_error("lock", &path, source);
@@ -457,19 +465,19 @@ impl Lock {
 
 fn holder(directory: &Path, lock: &Path) -> Holder {
     let text = fs::read_to_string(lock).unwrap_or_default();
-    let (pid, what) = text.trim().split_once(' ').unwrap_or(("0", "which has not said what it does"));
+    let (pid, what) = text.trim().split_once(' ').unwrap_or(("0", "unknown purpose"));
     let pid = pid.parse().unwrap_or(0);
     let head = heads(directory).into_iter().find(|head| head.owner.tid == pid);
     Holder { pid, what: what.to_owned(), began: head.map(|head| (head.command, head.started_unix_s)) }
 }
 
-/// Heads of the open journals that can be read, the newest first.
-fn heads(directory: &Path) -> Vec<Head> {
+/// Heads of the readable open journals, newest first.
+fn heads(directory: &Path) -> Vec<JournalHead> {
     let open = list(directory).map(|listed| listed.open).unwrap_or_default();
-    open.iter().filter_map(|path| Found::read(path).ok()?.head).collect()
+    open.iter().filter_map(|path| JournalFile::read(path).ok()?.head).collect()
 }
 
-/// The onbeat that changes `host` by a journal in `directory`, if one is alive. It asks for no lock, so it holds nobody up.
+/// The living onbeat that changes `host` with a journal in `directory`. Takes no lock, so it blocks no other process.
 #[must_use]
 pub fn at_work(directory: &Path, host: &dyn HostFiles) -> Option<Holder> {
     let head = heads(directory).into_iter().find(|head| tasks::is_alive(host, head.owner))?;
@@ -477,13 +485,13 @@ pub fn at_work(directory: &Path, host: &dyn HostFiles) -> Option<Holder> {
 }
 
 /// The journals in a directory, newest first, and leftovers of ended ones.
-pub(super) struct Listed {
+pub(super) struct JournalDirectory {
     pub(super) open: Vec<PathBuf>,
     pub(super) leftovers: Vec<PathBuf>,
 }
 
-pub(super) fn list(directory: &Path) -> Result<Listed, TuneError> {
-    let mut listed = Listed { open: Vec::new(), leftovers: Vec::new() };
+pub(super) fn list(directory: &Path) -> Result<JournalDirectory, TuneError> {
+    let mut listed = JournalDirectory { open: Vec::new(), leftovers: Vec::new() };
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listed),
@@ -503,7 +511,7 @@ pub(super) fn list(directory: &Path) -> Result<Listed, TuneError> {
     Ok(listed)
 }
 
-/// Removes an ended journal. The rename marks the end even when the removal is cut off.
+/// Removes an ended journal. The rename marks the end even when the removal is interrupted.
 pub(super) fn remove(path: &Path) -> Result<(), TuneError> {
     let closed = path.with_extension(CLOSED);
     fs::rename(path, &closed)
@@ -521,11 +529,11 @@ pub(super) fn journal_error(doing: &'static str, path: &Path, source: io::Error)
 }
 
 fn json_line(value: &impl Serialize) -> String {
-    // Texts, numbers and lists of them: serialising these cannot fail.
+    // Serialising texts, numbers and lists of them cannot fail.
     serde_json::to_string(value).map(|json| json + "\n").unwrap_or_default()
 }
 
-fn free_path(directory: &Path, head: &Head) -> PathBuf {
+fn free_path(directory: &Path, head: &JournalHead) -> PathBuf {
     let stamp = utc(head.started_unix_s).replace(['-', ':'], "").replacen(' ', "T", 1).replace(" UTC", "Z");
     let named = |nth: u32| directory.join(format!("{stamp}-{}-{nth:02}.{OPEN}", head.owner.tid));
     (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
@@ -534,8 +542,9 @@ fn free_path(directory: &Path, head: &Head) -> PathBuf {
 /// Whether a journal of the process `pid` is open in a directory.
 #[must_use]
 pub fn is_open(directory: &Path, pid: i32) -> bool {
-    let owned =
-        |path: &PathBuf| Found::read(path).is_ok_and(|found| found.head.is_some_and(|head| head.owner.tid == pid));
+    let owned = |path: &PathBuf| {
+        JournalFile::read(path).is_ok_and(|found| found.head.is_some_and(|head| head.owner.tid == pid))
+    };
     list(directory).is_ok_and(|listed| listed.open.iter().any(owned))
 }
 
@@ -545,18 +554,22 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 
 /// Seconds since 1970 as `2026-11-21 08:10:02 UTC`.
 pub(super) fn utc(unix_s: u64) -> String {
-    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    let days = unix_s / 86_400;
+    let second_of_day = unix_s % 86_400;
     // Years of 365.2425 days from 1 March 0000, so that the leap day is the last of its year (Hinnant, "chrono-Compatible
     // Low-Level Date Algorithms").
     let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let hour = second_of_day / 3_600;
+    let minute = second_of_day / 60 % 60;
+    let second = second_of_day % 60;
 
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }

@@ -1,20 +1,20 @@
-//! Changes to the host, each of which can be taken back, after any crash.
+//! Changes to the host, each of which can be undone after any crash.
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | [`host_files`] | the only door to `/proc`, `/sys` and the system calls: [`HostFiles`], live or made up |
+//! | [`host_files`] | the only access to `/proc`, `/sys` and the system calls: [`HostFiles`], live or fake |
 //! | [`cpu_list`] | sets of CPUs as the kernel writes them: lists and masks |
-//! | [`user`] | whose a process is, and whether this one may act on it |
-//! | [`tasks`] | who runs here: tasks, told apart by number and start time |
+//! | [`user`] | the owner of a process, and whether this one may act on it |
+//! | [`tasks`] | running tasks, identified by number and start time |
 //! | [`change`] | one setting of the host: how to read, write and restore it |
-//! | [`journal`] | the list on disk that is written before anything is changed |
-//! | `private` | the journal is its user's alone |
-//! | [`mod@repair`] | what a dead onbeat left behind, put back |
-//! | [`shield`] | CPUs freed of everything but the loop; `shield_v1`, `shield_v2`, `affinity`, [`irq`] do its parts on the same `ground` |
+//! | [`journal`] | the list of changes on disk, written before each change |
+//! | `private` | file modes and owners: only its user may read and write the journal |
+//! | [`mod@repair`] | undo of changes left by an interrupted onbeat |
+//! | [`shield`] | CPUs reserved for the loop; `shield_v1`, `shield_v2`, `affinity` and [`irq`] are its parts, `context` their common data |
 //!
 //! Two rules hold everywhere. **Nothing is written before the journal is on disk**: old and new value, synced, then the
 //! change. **Nothing is undone because a process ended**: only [`shield::Shield::dismantle`], [`journal::Journal::undo`]
-//! and [`repair::repair`] put things back, and they compare first: what somebody else has changed since is left alone.
+//! and [`repair::repair`] undo, and they compare first: what another program has changed since is not touched.
 //!
 //! ```
 //! use onbeat_tune::CpuList;
@@ -29,9 +29,9 @@
 
 mod affinity;
 pub mod change;
+mod context;
 pub mod cpu_list;
 pub mod error;
-mod ground;
 pub mod host_files;
 pub mod irq;
 pub mod journal;
@@ -49,4 +49,4 @@ pub use error::TuneError;
 pub use host_files::{HostFiles, LiveHost};
 pub use journal::{Journal, Purpose};
 pub use repair::{Repaired, repair};
-pub use shield::{Free, Mechanism, Report, Scope, Shield, Wish};
+pub use shield::{Free, Mechanism, Report, Scope, Shield, ShieldRequest};

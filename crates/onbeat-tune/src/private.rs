@@ -1,7 +1,7 @@
-//! The journal is for its user alone: what stands in it is written to the machine.
+//! Only its user may read and write the journal, because undo writes its content to the machine.
 //!
-//! Directories and files are made 0700 and 0600 whatever the umask is. What belongs to somebody else, or can be written by others, is
-//! refused: root must not play what an ordinary user has written, nor a user what another one has.
+//! Directories are created with mode 0700 and files with 0600, independent of the umask. A file that belongs to another user, or that
+//! others can write, is refused: root must not execute what an ordinary user has written.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read};
@@ -18,14 +18,14 @@ const FILE: u32 = 0o600;
 /// Written by the group or by all.
 const BY_OTHERS: u32 = 0o022;
 
-/// Makes a directory with all that lead to it, and checks that it is this user's.
+/// Creates a directory with its parents, and checks that it is this user's.
 pub(super) fn make_directory(path: &Path) -> Result<(), TuneError> {
     let missing: Vec<&Path> = path.ancestors().take_while(|one| !one.as_os_str().is_empty() && !one.exists()).collect();
     for one in missing.into_iter().rev() {
         let made = match DirBuilder::new().mode(DIRECTORY).create(one) {
-            // The umask can only have taken away.
+            // The umask can only have removed bits.
             Ok(()) => fs::set_permissions(one, Permissions::from_mode(DIRECTORY)),
-            // By another onbeat that starts now.
+            // Created by another onbeat at the same time.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && one.is_dir() => Ok(()),
             Err(error) => Err(error),
         };
@@ -35,23 +35,23 @@ pub(super) fn make_directory(path: &Path) -> Result<(), TuneError> {
     check_directory(path)
 }
 
-/// Refuses a directory that is not this user's alone to write.
+/// Refuses a directory that another user owns or can write.
 pub(super) fn check_directory(path: &Path) -> Result<(), TuneError> {
     let found = fs::metadata(path).map_err(|source| journal_error("read", path, source))?;
     check(path, found.uid(), found.mode())
 }
 
-/// Opens a file of the journal's directory, made if need be, for reading and writing.
+/// Opens a file of the journal's directory for reading and writing, and creates it if necessary.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.read(true).mode(FILE).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
     file.set_permissions(Permissions::from_mode(FILE))?;
     Ok(file)
 }
 
-/// The bytes of a journal, refused when it is not this user's alone to write.
+/// Reads a journal, unless another user owns it or can write it.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, TuneError> {
     let error = |source| journal_error("read", path, source);
-    // What is no plain file, such as a pipe, must not keep the reader waiting.
+    // A special file, such as a pipe, must not block the reader.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(error)?;
     let found = file.metadata().map_err(error)?;

@@ -1,7 +1,7 @@
-//! What a dead onbeat left behind, put back.
+//! Undo of changes left by an interrupted onbeat.
 //!
-//! A journal is undone when its owner is dead and the boot is still the same. After another boot the changes are gone by
-//! themselves. A journal whose owner lives is at work; one that was kept on purpose waits for an explicit undo.
+//! A journal is undone when its owner is dead and the boot is still the same. A reboot reverts the changes by itself. The journal
+//! of a living owner is in use; one that was kept on purpose waits for an explicit undo.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,63 +10,64 @@ use std::path::{Path, PathBuf};
 use super::change::{Outcome, UndoMode};
 use super::error::TuneError;
 use super::host_files::HostFiles;
-use super::journal::{self, Found, Head, Lock, Undone};
+use super::journal::{self, DirectoryLock, JournalFile, JournalHead, Undone};
 use super::private;
 use super::tasks;
 
-/// What became of one journal.
+/// The outcome of repairing one journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
-    /// Where it was, or still is.
+    /// Its path, also when it has been removed.
     pub path: PathBuf,
-    /// What its transaction was for; `None` when the head could not be read and no change followed it.
-    pub head: Option<Head>,
-    /// What was done with it.
+    /// Its head; `None` when that could not be read and no change followed it.
+    pub head: Option<JournalHead>,
+    /// The action taken.
     pub ending: Ending,
-    /// Lines in the middle that could not be read: changes of which nothing is known.
+    /// Number of unreadable lines in the middle: unknown changes.
     pub damaged_lines: usize,
 }
 
-/// What was done with a journal.
+/// The action taken on a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its changes were taken back, one by one, and the file removed unless some are left.
+    /// Its changes were undone one by one, and the file was removed unless some are left.
     Undone(Vec<Undone>),
-    /// It was written before this boot: its changes are gone, the file was removed.
+    /// It was written before this boot, which reverted its changes; the file was removed.
     EarlierBoot,
     /// It holds no changes: the file was removed.
     Empty,
-    /// Its owner is at work: left alone.
+    /// Its owner is running; not touched.
     InUse {
         /// The owner.
         pid: i32,
     },
 }
 
-/// Which journals are taken up.
+/// Which journals are undone.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum JournalSelection {
     DeadOnes,
     DeadAndKept,
 }
 
-/// Takes back what dead onbeats have left on this host, newest first. Run it before anything is changed or measured.
+/// Undoes what dead onbeats have left on this host, newest first. Call it before anything is changed or measured.
 ///
-/// While another onbeat holds the lock nothing is done, and the answer says who: it looks after the rest when it starts.
+/// While another onbeat holds the lock nothing is undone, and the result is [`Ending::InUse`]: that process undid the rest when it
+/// started.
 ///
 /// # Errors
 /// [`TuneError::Journal`] when the directory cannot be used, [`TuneError::Headless`] when a journal cannot be judged,
-/// [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when somebody else may have written it. Other journals are played all the same.
+/// [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when another user may have written it. All other journals are undone first.
 pub fn repair(directory: &Path, host: &dyn HostFiles) -> Result<Vec<Repaired>, TuneError> {
     repair_as(directory, host, UndoMode::Careful)
 }
 
-/// As [`repair`], with another way to deal with what somebody else has changed since, or what cannot be put back.
+/// As [`repair`], with a `mode` for settings that another program has changed since or that cannot be restored.
 ///
 /// # Errors
 /// As [`repair`].
 pub fn repair_as(directory: &Path, host: &dyn HostFiles, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
-    match take_up(directory, host, Which::DeadOnes, mode) {
+    match take_up(directory, host, JournalSelection::DeadOnes, mode) {
         Err(TuneError::Busy(holder)) => {
             let ending = Ending::InUse { pid: holder.pid };
             Ok(vec![Repaired { path: directory.to_owned(), head: None, ending, damaged_lines: 0 }])
@@ -75,21 +76,26 @@ pub fn repair_as(directory: &Path, host: &dyn HostFiles, mode: UndoMode) -> Resu
     }
 }
 
-/// Takes back everything on record: what dead onbeats left, and what was kept on purpose.
+/// Undoes everything on record: what dead onbeats left, and what was kept on purpose.
 ///
 /// # Errors
-/// As [`repair`], and [`TuneError::Busy`] while another onbeat is at work.
+/// As [`repair`], and [`TuneError::Busy`] while another onbeat is running.
 pub fn undo(directory: &Path, host: &dyn HostFiles, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
-    take_up(directory, host, Which::DeadAndKept, mode)
+    take_up(directory, host, JournalSelection::DeadAndKept, mode)
 }
 
-fn take_up(directory: &Path, host: &dyn HostFiles, which: Which, mode: UndoMode) -> Result<Vec<Repaired>, TuneError> {
+fn take_up(
+    directory: &Path,
+    host: &dyn HostFiles,
+    selection: JournalSelection,
+    mode: UndoMode,
+) -> Result<Vec<Repaired>, TuneError> {
     if !directory.is_dir() {
         return Ok(Vec::new());
     }
 
     private::check_directory(directory)?;
-    let _lock = Lock::take(directory, host.own_pid(), "undo")?;
+    let _lock = DirectoryLock::take(directory, host.own_pid(), "undo")?;
     let listed = journal::list(directory)?;
     for leftover in &listed.leftovers {
         fs::remove_file(leftover).map_err(|source| journal::journal_error("remove", leftover, source))?;
@@ -99,10 +105,10 @@ fn take_up(directory: &Path, host: &dyn HostFiles, which: Which, mode: UndoMode)
     let mut repaired = Vec::new();
     let mut refused = None;
     for path in &listed.open {
-        match settle(path, host, &boot_id, (which, mode)) {
+        match settle(path, host, &boot_id, (selection, mode)) {
             Ok(Some(one)) => repaired.push(one),
             Ok(None) => {}
-            // One journal that cannot be judged or trusted must not keep the others from being undone.
+            // A journal that cannot be judged or trusted must not block the undo of the others.
             Err(error @ (TuneError::Headless { .. } | TuneError::NotOwn { .. } | TuneError::OpenToOthers { .. })) => {
                 refused = Some(error);
             }
@@ -117,9 +123,9 @@ fn settle(
     path: &Path,
     host: &dyn HostFiles,
     boot_id: &str,
-    (which, mode): (Which, UndoMode),
+    (selection, mode): (JournalSelection, UndoMode),
 ) -> Result<Option<Repaired>, TuneError> {
-    let found = Found::read(path)?;
+    let found = JournalFile::read(path)?;
     let damaged_lines = found.damaged_lines;
     let repaired = |head, ending| Some(Repaired { path: path.to_owned(), head, ending, damaged_lines });
     let Some(head) = found.head.clone() else {
@@ -135,7 +141,7 @@ fn settle(
         return Ok(repaired(Some(head), Ending::EarlierBoot));
     }
 
-    if found.kept && which == Which::DeadOnes {
+    if found.kept && selection == JournalSelection::DeadOnes {
         return Ok(None);
     }
 
@@ -158,7 +164,7 @@ fn settle(
 }
 
 impl Repaired {
-    /// Whether nothing of it is left.
+    /// Whether it needs no further action.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         match &self.ending {
@@ -168,24 +174,25 @@ impl Repaired {
         }
     }
 
-    /// What was done, in sentences for the user.
+    /// The result in sentences for the user.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = match &self.ending {
             Ending::Undone(undone) => self.undone_sentences(undone),
             Ending::EarlierBoot => {
                 vec![format!(
-                    "closed the journal of {}: the machine was started anew since, its changes are gone",
+                    "closed the journal of {}: the machine has rebooted since, which reverted its changes",
                     self.who()
                 )]
             }
             Ending::Empty => Vec::new(),
-            Ending::InUse { pid } => vec![format!("left everything alone: another onbeat (pid {pid}) is at work")],
+            Ending::InUse { pid } => vec![format!("nothing undone: another onbeat (pid {pid}) is running")],
         };
 
         if self.damaged_lines > 0 {
-            let (lines, path) = (self.damaged_lines, self.path.display());
-            sentences.push(format!("{lines} lines of {path} could not be read: what they recorded is unknown"));
+            let path = self.path.display();
+            let lines = self.damaged_lines;
+            sentences.push(format!("{lines} lines of {path} could not be read; the changes in them are unknown"));
         }
 
         sentences
@@ -205,24 +212,25 @@ impl Repaired {
         let mut sentences = Vec::new();
         let restored: Vec<&Undone> = undone.iter().filter(|one| one.outcome == Outcome::Restored).collect();
         if !restored.is_empty() {
-            let settings = if restored.len() == 1 { "setting" } else { "settings" };
+            let changes = if restored.len() == 1 { "change" } else { "changes" };
             let what = counted(&restored);
-            sentences.push(format!("put back {} {settings} that {} had left: {what}", restored.len(), self.who()));
+            sentences.push(format!("undid {} {changes} left by {}: {what}", restored.len(), self.who()));
         }
 
         for Undone { intent, outcome } in undone {
-            let (name, old) = (intent.key.name(), intent.old.trim());
+            let name = intent.key.name();
+            let old = intent.old.trim();
             match outcome {
                 Outcome::Changed { now } => sentences.push(format!(
-                    "left {name} alone: it is \"{now}\" now, which onbeat did not write; before onbeat it was \"{old}\". \
+                    "{name} not restored: its value is now \"{now}\", which onbeat did not write; before onbeat it was \"{old}\". \
                      `onbeat repair --force` restores that, `onbeat repair --forget` drops it from the record"
                 )),
                 Outcome::Failed { reason } => sentences.push(format!(
-                    "could not put back {name} to \"{old}\": {reason}. It stays on record: `onbeat repair` tries again, \
+                    "could not restore {name} to \"{old}\": {reason}. It stays on record: `onbeat repair` tries again, \
                      `onbeat repair --forget` drops it"
                 )),
                 Outcome::Narrowed { given, offline } => sentences.push(format!(
-                    "put back {name} to \"{given}\": before onbeat it was \"{old}\", and CPU {offline} is offline now"
+                    "restored {name} to \"{given}\": before onbeat it was \"{old}\", and CPU {offline} is now offline"
                 )),
                 Outcome::Forgotten { why } => sentences.push(format!(
                     "dropped {name} from the record: {why}; before onbeat it was \"{old}\""

@@ -1,9 +1,9 @@
-//! CPUs freed of everything but the loop: the tuning C of the bench.
+//! CPUs reserved for the loop: the tuning C of the bench.
 //!
 //! [`Shield::prepare`] builds what is needed without any effect on where things run; [`Shield::raise`] and
-//! [`Shield::lower`] then go to and fro as often as wanted, in less than a tenth of a second; [`Shield::dismantle`] puts
-//! all back. Off the shielded CPUs go user tasks, kernel threads that are not bound to them, interrupts that may be moved,
-//! the kernel's unbound work, and everything that is started while the shield is up.
+//! [`Shield::lower`] then switch it any number of times, in less than 0.1 s each; [`Shield::dismantle`] undoes
+//! everything. The shield moves away user tasks, kernel threads that are not bound to the CPUs, movable interrupts, the kernel's
+//! unbound work, and tasks that start while it is up.
 //!
 //! Figures behind it: keeping load off the loop's CPU lowered the 99th percentile of its wake-up latency from 170 to 73 µs
 //! on a two-CPU guest; Yoon et al., 2009, section 3.1, say why.
@@ -14,28 +14,28 @@ use std::fmt;
 
 use rustix::io::Errno;
 
-use super::affinity::{Affinities, Kept};
+use super::affinity::{Affinities, PinOutcome};
 use super::change::{CgroupVersion, Hierarchy, UndoMode};
+use super::context::{CpuSplit, ShieldContext, TaskRole, TaskSelection, all_tasks};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
-use super::ground::{Cpus, Ground, Standing, Who, all_tasks};
 use super::host_files::HostFiles;
-use super::irq::{Interrupts, RefusedIrq};
-use super::journal::{Journal, Step, Undone};
+use super::irq::{MovedInterrupts, RefusedIrq};
+use super::journal::{ChangeId, Journal, Undone};
 use super::shield_v1::ShieldV1;
 use super::shield_v2::ShieldV2;
 use super::tasks::{self, TaskId};
 
-/// Tasks fork while they are moved: as many passes are made, at most, as find something new.
+/// Limit on passes over all tasks; a pass is repeated while it finds new ones, because tasks fork while they are moved.
 pub(super) const SWEEPS: usize = 5;
 
-/// Who may use the shielded CPUs.
+/// A task that may use the shielded CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Free {
-    /// A process with all its threads. What it starts while the shield is up shares its freedom until the next raise, so a
-    /// process that also starts loads should name its loop's thread instead.
+    /// A process with all its threads. Its children may use the CPUs too, until the next raise; a process that also starts loads
+    /// should pass its loop's thread instead.
     Process(i32),
-    /// One thread. What the rest of its process runs and starts is kept off.
+    /// One thread. The other threads of its process and their children are kept off.
     Thread(i32),
 }
 
@@ -47,34 +47,34 @@ impl Free {
     }
 }
 
-/// Which user tasks the shield may touch. Kernel threads and interrupts are touched in any case.
+/// Which user tasks the shield may move. It moves kernel threads and interrupts in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// All of the machine.
     Machine,
-    /// Only this process and what descends from it; the others stay as they are, and are counted in the report.
+    /// This process and its descendants; all others stay, and are counted in the report.
     Under(i32),
 }
 
-/// What is to be shielded, and for whom.
+/// The CPUs to shield, and for which tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
-    /// The CPUs to be freed.
+pub struct ShieldRequest {
+    /// The CPUs to shield.
     pub rt: CpuList,
-    /// Who may use them.
+    /// The tasks that may use them.
     pub free: Vec<Free>,
-    /// Whom the shield may touch.
+    /// Which user tasks the shield may move.
     pub scope: Scope,
 }
 
 /// How tasks are kept off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// A cpuset of the unified hierarchy, as a partition where the kernel agrees.
+    /// A cpuset of the unified hierarchy, as a partition where the kernel accepts one.
     CpusetV2,
     /// A cpuset of a hierarchy of its own.
     CpusetV1,
-    /// Every task's own list of CPUs, repeated for new tasks at each raise.
+    /// The affinity mask of every task, set again for new tasks at each raise.
     AffinityOnly,
 }
 
@@ -90,8 +90,8 @@ impl fmt::Display for Mechanism {
 
 /// A task that may still use a shielded CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// Which one.
+pub struct UnmovedTask {
+    /// Its identity.
     pub task: TaskId,
     /// Its name.
     pub comm: String,
@@ -101,7 +101,7 @@ pub struct Left {
     pub reason: String,
 }
 
-/// What a raised shield keeps off, what not, and why.
+/// What a raised shield keeps off the CPUs, and what it cannot, with reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The shielded CPUs.
@@ -110,23 +110,23 @@ pub struct Report {
     pub hk: CpuList,
     /// How tasks are kept off.
     pub mechanism: Mechanism,
-    /// The kind of partition, or why there is none; empty where there is no such thing.
+    /// The kind of partition, or the reason for having none; empty outside cgroup v2.
     pub partition: String,
     /// Tasks moved to another cgroup, since the shield was prepared.
     pub tasks_moved: usize,
-    /// Tasks whose own list of CPUs is held now.
+    /// Tasks pinned by their affinity mask now.
     pub tasks_held: usize,
     /// Names of kernel threads that may use shielded CPUs and cannot be moved.
     pub bound: Vec<String>,
     /// User tasks outside the scope that may use shielded CPUs.
     pub outside: usize,
-    /// Tasks that should have been kept off and were not. Empty on a good day.
-    pub left: Vec<Left>,
-    /// Interrupts sent elsewhere.
+    /// Tasks that should have been kept off and could not be; normally empty.
+    pub left: Vec<UnmovedTask>,
+    /// Number of interrupts moved.
     pub irqs_moved: usize,
     /// Interrupts that stay.
     pub irqs_refused: Vec<RefusedIrq>,
-    /// What else is worth knowing.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
@@ -137,15 +137,15 @@ enum Placement {
     AffinityOnly { note: Option<String> },
 }
 
-/// A shield that is prepared, up or down. Dropping it undoes nothing: its journal still knows everything.
+/// A prepared shield, up or down. Dropping it undoes nothing: its journal still records all changes.
 #[derive(Debug)]
 pub struct Shield {
-    cpus: Cpus,
-    who: Who,
+    cpus: CpuSplit,
+    selection: TaskSelection,
     placement: Placement,
     affinities: Affinities,
-    interrupts: Interrupts,
-    steps: Vec<Step>,
+    interrupts: MovedInterrupts,
+    steps: Vec<ChangeId>,
     is_up: bool,
 }
 
@@ -160,28 +160,28 @@ impl Shield {
         rt: &CpuList,
         free: &[Free],
     ) -> Result<Self, TuneError> {
-        Self::prepare_as(host, journal, &Wish { rt: rt.clone(), free: free.to_vec(), scope: Scope::Machine })
+        Self::prepare_as(host, journal, &ShieldRequest { rt: rt.clone(), free: free.to_vec(), scope: Scope::Machine })
     }
 
-    /// Prepares a shield. Nothing moves to other CPUs yet. When it fails, what it had changed is put back.
+    /// Prepares a shield. Nothing moves to other CPUs yet. On an error, its changes are undone.
     ///
     /// # Errors
     /// When the CPUs cannot be divided ([`TuneError::NoHousekeeping`], [`TuneError::NotOnline`],
-    /// [`TuneError::NoRtCpu`]), the user is not root, a task to be kept free is gone, or the host refuses a change.
-    pub fn prepare_as(host: &dyn HostFiles, journal: &mut Journal, wish: &Wish) -> Result<Self, TuneError> {
+    /// [`TuneError::NoRtCpu`]), the user is not root, a task in `free` has ended, or the host refuses a change.
+    pub fn prepare_as(host: &dyn HostFiles, journal: &mut Journal, request: &ShieldRequest) -> Result<Self, TuneError> {
         let hierarchy = cpuset_hierarchy(host);
-        let cpus = Cpus::divide(host, &wish.rt, hierarchy.as_ref())?;
+        let cpus = CpuSplit::divide(host, &request.rt, hierarchy.as_ref())?;
         if !host.is_root() {
             return Err(TuneError::NeedsRoot { rt: cpus.rt, command: journal.command().to_owned() });
         }
 
-        let who = Who::new(host, &wish.free, wish.scope)?;
+        let selection = TaskSelection::new(host, &request.free, request.scope)?;
         let mut shield = Self {
             cpus,
-            who,
+            selection,
             placement: Placement::AffinityOnly { note: None },
             affinities: Affinities::default(),
-            interrupts: Interrupts::default(),
+            interrupts: MovedInterrupts::default(),
             steps: Vec::new(),
             is_up: false,
         };
@@ -208,14 +208,15 @@ impl Shield {
         journal: &mut Journal,
         hierarchy: Option<&Hierarchy>,
     ) -> Result<(), TuneError> {
-        let mut ground = Ground { host, journal, steps: &mut self.steps, cpus: &self.cpus, who: &self.who };
+        let mut context =
+            ShieldContext { host, journal, steps: &mut self.steps, cpus: &self.cpus, selection: &self.selection };
         match hierarchy {
             Some(v1) if v1.version == CgroupVersion::V1 => {
-                self.placement = Placement::V1(ShieldV1::prepare(&mut ground, &mut self.affinities, v1)?);
+                self.placement = Placement::V1(ShieldV1::prepare(&mut context, &mut self.affinities, v1)?);
             }
-            // A group of v2 is narrowed with all that is in it, so a scope smaller than the machine cannot use it.
-            Some(v2) if self.who.covers_machine() => {
-                self.placement = Placement::V2(ShieldV2::prepare(&mut ground, &mut self.affinities, v2)?);
+            // A v2 group is narrowed with all its tasks, so a scope smaller than the machine cannot use it.
+            Some(v2) if self.selection.covers_machine() => {
+                self.placement = Placement::V2(ShieldV2::prepare(&mut context, &mut self.affinities, v2)?);
             }
             _ => {}
         }
@@ -223,15 +224,15 @@ impl Shield {
         Ok(())
     }
 
-    /// Frees the CPUs now, and says what could not be moved. Raising again takes in what was started meanwhile.
+    /// Moves everything off the CPUs, and reports what could not be moved. Raising again covers tasks started since.
     ///
     /// # Errors
-    /// When the journal or the host refuses; then the shield is lowered again as far as that goes.
+    /// When the journal or the host refuses a change; then the shield is lowered again as far as possible.
     pub fn raise(&mut self, host: &dyn HostFiles, journal: &mut Journal) -> Result<Report, TuneError> {
         match self.try_raise(host, journal) {
             Ok(report) => Ok(report),
             Err(error) => {
-                // The first error says what is wrong; what cannot be lowered stays on record.
+                // The first error names the cause; settings that cannot be lowered stay on record.
                 let _ = self.lower(host, journal);
                 Err(error)
             }
@@ -240,32 +241,34 @@ impl Shield {
 
     fn try_raise(&mut self, host: &dyn HostFiles, journal: &mut Journal) -> Result<Report, TuneError> {
         let was_up = std::mem::replace(&mut self.is_up, true);
-        let mut ground = Ground { host, journal, steps: &mut self.steps, cpus: &self.cpus, who: &self.who };
+        let mut context =
+            ShieldContext { host, journal, steps: &mut self.steps, cpus: &self.cpus, selection: &self.selection };
         self.affinities.forget_changed(host, &self.cpus);
         match &mut self.placement {
-            Placement::V1(v1) => v1.raise(&mut ground, &mut self.affinities)?,
+            Placement::V1(v1) => v1.raise(&mut context, &mut self.affinities)?,
             Placement::V2(v2) => {
                 let ordinary = if was_up { &self.cpus.hk } else { &self.cpus.online };
-                v2.raise(&mut ground, &mut self.affinities, ordinary)?;
+                v2.raise(&mut context, &mut self.affinities, ordinary)?;
             }
             Placement::AffinityOnly { .. } => {}
         }
 
-        let refused = keep_off(&mut ground, &mut self.affinities)?;
-        let irqs_moved = self.interrupts.raise(&mut ground)?;
+        let refused = keep_off(&mut context, &mut self.affinities)?;
+        let irqs_moved = self.interrupts.raise(&mut context)?;
         self.report(host, &refused, irqs_moved)
     }
 
-    /// Gives the CPUs back to everybody. The shield can be raised again.
+    /// Opens the CPUs to all tasks again. The shield can be raised again.
     ///
     /// # Errors
     /// When the host refuses a change; it stays on record.
     pub fn lower(&mut self, host: &dyn HostFiles, journal: &mut Journal) -> Result<(), TuneError> {
-        let mut ground = Ground { host, journal, steps: &mut self.steps, cpus: &self.cpus, who: &self.who };
-        let interrupts = self.interrupts.lower(&ground);
+        let mut context =
+            ShieldContext { host, journal, steps: &mut self.steps, cpus: &self.cpus, selection: &self.selection };
+        let interrupts = self.interrupts.lower(&context);
         let placement = match &mut self.placement {
-            Placement::V1(v1) => v1.lower(&mut ground, &mut self.affinities),
-            Placement::V2(v2) => v2.lower(&mut ground, &mut self.affinities),
+            Placement::V1(v1) => v1.lower(&mut context, &mut self.affinities),
+            Placement::V2(v2) => v2.lower(&mut context, &mut self.affinities),
             Placement::AffinityOnly { .. } => Ok(()),
         };
 
@@ -280,37 +283,38 @@ impl Shield {
     /// # Errors
     /// [`TuneError::NoSuchTask`] when it is gone, else when the journal or the host refuses.
     pub fn admit(&mut self, host: &dyn HostFiles, journal: &mut Journal, free: Free) -> Result<(), TuneError> {
-        self.who.admit(host, free)?;
+        self.selection.admit(host, free)?;
         let tasks = match free {
             Free::Process(pid) => tasks::threads(host, pid),
             Free::Thread(tid) => tasks::task(host, tid).into_iter().collect(),
         };
 
-        let mut ground = Ground { host, journal, steps: &mut self.steps, cpus: &self.cpus, who: &self.who };
+        let mut context =
+            ShieldContext { host, journal, steps: &mut self.steps, cpus: &self.cpus, selection: &self.selection };
         for task in tasks {
             match &mut self.placement {
-                Placement::V1(v1) => v1.admit(&mut ground, &task)?,
-                Placement::V2(v2) => v2.admit(&mut ground, &task)?,
+                Placement::V1(v1) => v1.admit(&mut context, &task)?,
+                Placement::V2(v2) => v2.admit(&mut context, &task)?,
                 Placement::AffinityOnly { .. } => {}
             }
-            self.affinities.set_free(&mut ground, &task)?;
+            self.affinities.set_free(&mut context, &task)?;
         }
 
         if self.is_up {
-            // What came along with it, the other threads of its process, may not stay free.
-            keep_off(&mut ground, &mut self.affinities)?;
+            // The other threads of its process, which moved with it, must be kept off.
+            keep_off(&mut context, &mut self.affinities)?;
         }
 
         Ok(())
     }
 
-    /// Takes the shield down and puts everything back that it has changed. The answer says what became of each change.
+    /// Lowers the shield and undoes all its changes. Returns the outcome of each.
     ///
     /// # Errors
-    /// [`TuneError::Journal`] when that could not be noted. A setting that could not be put back is in the answer, and stays
+    /// [`TuneError::Journal`] when the result could not be recorded. A setting that could not be restored is in the result and stays
     /// on record.
     pub fn dismantle(mut self, host: &dyn HostFiles, journal: &mut Journal) -> Result<Vec<Undone>, TuneError> {
-        // Undo alone would do; lowering first also gives tasks their lists back that are not on record one by one.
+        // Undo alone would suffice for recorded settings; lowering also restores affinities that were inherited.
         let _ = self.lower(host, journal);
         journal.undo(host, &self.steps, UndoMode::Careful)
     }
@@ -361,11 +365,11 @@ impl Shield {
 
         let masks = self.interrupts.refused_masks.iter();
         report.notes.extend(masks.map(|(path, why)| format!("{path} could not be written: {why}")));
-        self.look_who_is_left(host, refused, &mut report)?;
+        self.add_unmoved_tasks(host, refused, &mut report)?;
         Ok(report)
     }
 
-    fn look_who_is_left(
+    fn add_unmoved_tasks(
         &self,
         host: &dyn HostFiles,
         refused: &[(TaskId, String)],
@@ -374,22 +378,24 @@ impl Shield {
         let all = all_tasks(host)?;
         for task in all.values() {
             if task.comm == "irqbalance" {
-                report.notes.push("irqbalance runs and may send interrupts back: stop it while measuring".to_owned());
+                report.notes.push(
+                    "irqbalance is running and may move interrupts back: stop it during the measurement".to_owned(),
+                );
             }
 
-            let standing = self.who.standing(&all, task);
+            let role = self.selection.role(&all, task);
             let Ok(cpus) = tasks::affinity(host, task.id.tid) else { continue };
-            if standing == Standing::Loop || !cpus.meets(&self.cpus.rt) {
+            if role == TaskRole::Loop || !cpus.meets(&self.cpus.rt) {
                 continue;
             }
 
-            match standing {
-                Standing::Bound => report.bound.push(task.comm.clone()),
-                Standing::Outside => report.outside += 1,
-                Standing::KeptOff | Standing::Loop => {
+            match role {
+                TaskRole::Bound => report.bound.push(task.comm.clone()),
+                TaskRole::Outside => report.outside += 1,
+                TaskRole::KeptOff | TaskRole::Loop => {
                     let reason = refused.iter().find(|(id, _)| *id == task.id).map(|(_, reason)| reason.clone());
-                    let reason = reason.unwrap_or_else(|| "it appeared or chose its CPUs meanwhile".to_owned());
-                    report.left.push(Left { task: task.id, comm: task.comm.clone(), cpus, reason });
+                    let reason = reason.unwrap_or_else(|| "it started or set its affinity during the raise".to_owned());
+                    report.left.push(UnmovedTask { task: task.id, comm: task.comm.clone(), cpus, reason });
                 }
             }
         }
@@ -399,11 +405,11 @@ impl Shield {
 }
 
 impl Report {
-    /// The report in sentences for the user.
+    /// The report as sentences for the user.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = vec![format!(
-            "CPU {} is shielded by {}{}: {} tasks moved, {} held by their own list of CPUs, {} interrupts sent to CPU {}",
+            "CPU {} is shielded by {}{}: {} tasks moved, {} pinned by their affinity mask, {} interrupts moved to CPU {}",
             self.rt,
             self.mechanism,
             if self.partition.is_empty() { String::new() } else { format!(" ({})", self.partition) },
@@ -414,7 +420,7 @@ impl Report {
         )];
         if !self.bound.is_empty() {
             sentences.push(format!(
-                "{} kernel threads are bound and stay: {}",
+                "{} kernel threads not moved (bound to their CPU): {}",
                 self.bound.len(),
                 self.bound.join(", ")
             ));
@@ -422,7 +428,7 @@ impl Report {
 
         for irq in &self.irqs_refused {
             sentences.push(format!(
-                "interrupt {} ({}) stays, {}; it came {} times since boot, {} of them on CPU {}",
+                "IRQ {} ({}) not moved ({}); {} since boot, {} of them on CPU {}",
                 irq.number,
                 irq.actions.join(", "),
                 irq.reason,
@@ -448,7 +454,7 @@ impl Report {
     }
 }
 
-/// The hierarchy that rules cpusets on this host: v1 where it is mounted, else v2 where its root offers it.
+/// The cpuset hierarchy of this host: v1 where it is mounted, else v2 where its root offers the controller.
 #[must_use]
 pub fn cpuset_hierarchy(host: &dyn HostFiles) -> Option<Hierarchy> {
     let mounts = host.read("/proc/self/mountinfo").ok()?;
@@ -457,7 +463,8 @@ pub fn cpuset_hierarchy(host: &dyn HostFiles) -> Option<Hierarchy> {
             let (left, right) = line.split_once(" - ")?;
             let left: Vec<&str> = left.split(' ').collect();
             let right: Vec<&str> = right.split(' ').collect();
-            let (root, mount) = (unescape(left.get(3)?), unescape(left.get(4)?));
+            let root = unescape(left.get(3)?);
+            let mount = unescape(left.get(4)?);
             let rules = match version {
                 CgroupVersion::V1 => {
                     right.first() == Some(&"cgroup")
@@ -477,47 +484,47 @@ pub fn cpuset_hierarchy(host: &dyn HostFiles) -> Option<Hierarchy> {
     found(CgroupVersion::V1).or_else(|| found(CgroupVersion::V2))
 }
 
-/// A path in mountinfo writes blanks as `\040`.
+/// mountinfo writes blanks in paths as `\040`.
 fn unescape(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
-/// Keeps off by their own lists what no cpuset keeps off, until a pass finds nothing more. Returns who refused, and why.
-fn keep_off(ground: &mut Ground<'_>, affinities: &mut Affinities) -> Result<Vec<(TaskId, String)>, TuneError> {
+/// Pins tasks that no cpuset keeps off, until a pass finds no more. Returns those that refused, with the reason.
+fn keep_off(context: &mut ShieldContext<'_>, affinities: &mut Affinities) -> Result<Vec<(TaskId, String)>, TuneError> {
     let mut refused: Vec<(TaskId, String)> = Vec::new();
-    take_refused(&mut refused, affinities.narrow(ground.host, ground.cpus));
+    take_refused(&mut refused, affinities.narrow(context.host, context.cpus));
     for _ in 0..SWEEPS {
-        let mut new = left_on_rt(ground)?;
+        let mut new = left_on_rt(context)?;
         new.retain(|(task, _)| !affinities.holds(task.id));
         if new.is_empty() {
             break;
         }
 
-        affinities.note(ground, &new, true)?;
-        take_refused(&mut refused, affinities.narrow(ground.host, ground.cpus));
+        affinities.note(context, &new, true)?;
+        take_refused(&mut refused, affinities.narrow(context.host, context.cpus));
     }
 
     Ok(refused)
 }
 
-fn left_on_rt(ground: &Ground<'_>) -> Result<Vec<(tasks::Task, CpuList)>, TuneError> {
-    let all = ground.all_tasks()?;
-    let kept_off = all.values().filter(|task| ground.who.standing(&all, task) == Standing::KeptOff);
-    let with_list = kept_off.filter_map(|task| Some((task.clone(), tasks::affinity(ground.host, task.id.tid).ok()?)));
-    Ok(with_list.filter(|(_, list)| list.meets(&ground.cpus.rt)).collect())
+fn left_on_rt(context: &ShieldContext<'_>) -> Result<Vec<(tasks::Task, CpuList)>, TuneError> {
+    let all = context.all_tasks()?;
+    let kept_off = all.values().filter(|task| context.selection.role(&all, task) == TaskRole::KeptOff);
+    let with_list = kept_off.filter_map(|task| Some((task.clone(), tasks::affinity(context.host, task.id.tid).ok()?)));
+    Ok(with_list.filter(|(_, list)| list.meets(&context.cpus.rt)).collect())
 }
 
-fn take_refused(refused: &mut Vec<(TaskId, String)>, kept: Vec<(TaskId, Kept)>) {
+fn take_refused(refused: &mut Vec<(TaskId, String)>, kept: Vec<(TaskId, PinOutcome)>) {
     for (task, kept) in kept {
-        if let Kept::Refused(reason) = kept {
+        if let PinOutcome::Refused(reason) = kept {
             refused.retain(|(known, _)| *known != task);
             refused.push((task, reason));
         }
     }
 }
 
-/// Whether the host says that this cgroup tree is not ours to change, as in containers: `EBUSY` where the root that is
-/// mounted has tasks of its own, `EOPNOTSUPP` where it is threaded.
+/// Whether the error means that this cgroup tree cannot be changed, as in containers: `EBUSY` where the mounted root has tasks of
+/// its own, `EOPNOTSUPP` where it is threaded.
 fn is_closed_to_us(error: &TuneError) -> bool {
     let TuneError::Write { source, .. } = error else { return false };
     matches!(

@@ -1,16 +1,16 @@
 //! The shield where cpusets are a hierarchy of their own (cgroup v1), thread by thread.
 //!
-//! Everything in the root cpuset but the loop moves once into `onbeat-rest`, which allows all CPUs while the shield is
-//! down. Raising it is one write. What is forked meanwhile is born in `onbeat-rest` and kept off from its first
-//! instruction. Cpusets that were there before (containers) are narrowed where they meet the shielded CPUs.
+//! Everything in the root cpuset except the loop moves once into `onbeat-rest`, which allows all CPUs while the shield is
+//! down. Raising the shield is one write. Tasks forked later start in `onbeat-rest` and are kept off from their first
+//! instruction. Existing cpusets (of containers) are narrowed where they overlap the shielded CPUs.
 
 use std::collections::BTreeMap;
 
 use super::affinity::Affinities;
 use super::change::{CgroupVersion, Hierarchy, Intent, Key, Kind};
+use super::context::{ShieldContext, TaskRole, ToggledSettings};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
-use super::ground::{Ground, Standing, Switches};
 use super::shield::SWEEPS;
 use super::tasks::{self, Task, TaskId};
 
@@ -20,9 +20,9 @@ const ID: &str = "shield.cpuset_v1";
 pub(super) struct ShieldV1 {
     hierarchy: Hierarchy,
     rest: String,
-    others: Switches,
+    others: ToggledSettings,
     narrowed: Vec<String>,
-    /// Tasks that no cpuset takes, and why.
+    /// Tasks that cannot change their cpuset, with the reason.
     pub(super) refused: BTreeMap<TaskId, String>,
     pub(super) moved: usize,
     pub(super) notes: Vec<String>,
@@ -30,101 +30,109 @@ pub(super) struct ShieldV1 {
 
 impl ShieldV1 {
     pub(super) fn prepare(
-        ground: &mut Ground<'_>,
+        context: &mut ShieldContext<'_>,
         affinities: &mut Affinities,
         hierarchy: &Hierarchy,
     ) -> Result<Self, TuneError> {
         let mount = &hierarchy.mount;
         let rest = format!("{mount}/onbeat-rest");
-        if ground.host.directories(&rest).is_ok() {
+        if context.host.directories(&rest).is_ok() {
             return Err(TuneError::CgroupExists { path: rest });
         }
 
         let key = Key::CgroupDir { path: rest.clone(), home: mount.clone(), version: CgroupVersion::V1 };
-        let memory = ground.read(&format!("{mount}/cpuset.mems"))?;
-        ground.change(&Intent::new(ID, key, "absent", "present"))?;
-        ground.write(&format!("{rest}/cpuset.mems"), memory.trim())?;
-        ground.write(&format!("{rest}/cpuset.cpus"), &ground.cpus.online.to_string())?;
+        let memory = context.read(&format!("{mount}/cpuset.mems"))?;
+        context.change(&Intent::new(ID, key, "absent", "present"))?;
+        context.write(&format!("{rest}/cpuset.mems"), memory.trim())?;
+        context.write(&format!("{rest}/cpuset.cpus"), &context.cpus.online.to_string())?;
         let mut shield = Self {
             hierarchy: hierarchy.clone(),
             rest,
-            others: Switches::default(),
+            others: ToggledSettings::default(),
             narrowed: Vec::new(),
             refused: BTreeMap::new(),
             moved: 0,
             notes: Vec::new(),
         };
 
-        for task in ground.who.loop_tasks(ground.host) {
-            shield.admit(ground, &task)?;
+        for task in context.selection.loop_tasks(context.host) {
+            shield.admit(context, &task)?;
         }
 
-        shield.sweep(ground, affinities)?;
+        shield.sweep(context, affinities)?;
         Ok(shield)
     }
 
     /// Lets a task of the loop use every CPU.
-    pub(super) fn admit(&self, ground: &mut Ground<'_>, task: &Task) -> Result<(), TuneError> {
+    pub(super) fn admit(&self, context: &mut ShieldContext<'_>, task: &Task) -> Result<(), TuneError> {
         let mount = &self.hierarchy.mount;
-        match self.hierarchy.directory_of(ground.host, task.id.tid) {
+        match self.hierarchy.directory_of(context.host, task.id.tid) {
             Some(now) if now == *mount => Ok(()),
-            // `onbeat-rest` sends all its tasks home when it is removed, so this move needs no record.
-            Some(now) if now == self.rest => match ground.write(&format!("{mount}/tasks"), &task.id.tid.to_string()) {
+            // Undo moves all tasks of `onbeat-rest` back before it removes the group, so this move needs no record.
+            Some(now) if now == self.rest => match context.write(&format!("{mount}/tasks"), &task.id.tid.to_string()) {
                 Err(TuneError::Write { source, .. }) if tasks::is_gone(&source) => Ok(()),
                 written => written,
             },
             Some(now) => {
-                let own = tasks::affinity(ground.host, task.id.tid).unwrap_or_default();
-                let allowed = CpuList::parse_list(&ground.read(&format!("{now}/cpuset.cpus"))?)?;
-                if !ground.cpus.same(&own, &allowed) {
-                    // Its own choice, which older kernels forget when it changes cpusets.
+                let own = tasks::affinity(context.host, task.id.tid).unwrap_or_default();
+                let allowed = CpuList::parse_list(&context.read(&format!("{now}/cpuset.cpus"))?)?;
+                if !context.cpus.same(&own, &allowed) {
+                    // The task's own choice, which older kernels forget when it changes cpusets.
                     let key = Key::Affinity { task: task.id, follows: false };
-                    let all = [&ground.cpus.online, &ground.cpus.possible].map(ToString::to_string);
+                    let all = [&context.cpus.online, &context.cpus.possible].map(ToString::to_string);
                     let intent = Intent::new(ID, key, own.to_string(), all[0].clone());
-                    ground.record(vec![intent.also(all).also(ground.cpus.pins_of_a_loop())])?;
+                    context.record(vec![intent.also(all).also(context.cpus.pins_of_a_loop())])?;
                 }
 
                 let key = Key::CgroupTask { task: task.id, hierarchy: self.hierarchy.clone() };
-                ground.change(&Intent::new(ID, key, now, mount.clone()))
+                context.change(&Intent::new(ID, key, now, mount.clone()))
             }
             None => Ok(()),
         }
     }
 
-    pub(super) fn raise(&mut self, ground: &mut Ground<'_>, affinities: &mut Affinities) -> Result<(), TuneError> {
-        self.sweep(ground, affinities)?;
-        let others = if ground.who.covers_machine() { self.others_to_narrow(ground) } else { Vec::new() };
+    pub(super) fn raise(
+        &mut self,
+        context: &mut ShieldContext<'_>,
+        affinities: &mut Affinities,
+    ) -> Result<(), TuneError> {
+        self.sweep(context, affinities)?;
+        let others = if context.selection.covers_machine() { self.others_to_narrow(context) } else { Vec::new() };
         self.narrowed = others.iter().map(|(path, _)| path.clone()).collect();
-        self.note_pins(ground, affinities)?;
+        self.note_pins(context, affinities)?;
         let wanted: Vec<Intent> = others.into_iter().map(|(_, intent)| intent).collect();
-        self.others.record(ground, &wanted)?;
+        self.others.record(context, &wanted)?;
 
         for intent in &wanted {
-            if let Err(error) = self.others.throw(ground.host, intent)
+            if let Err(error) = self.others.throw(context.host, intent)
                 && !tasks::is_gone(&error)
             {
                 self.notes.push(format!("{} keeps its CPUs: {error}", intent.key.name()));
             }
         }
 
-        ground.write(&format!("{}/cpuset.cpus", self.rest), &ground.cpus.hk.to_string())
+        context.write(&format!("{}/cpuset.cpus", self.rest), &context.cpus.hk.to_string())
     }
 
-    pub(super) fn lower(&mut self, ground: &mut Ground<'_>, affinities: &mut Affinities) -> Result<(), TuneError> {
-        self.note_pins(ground, affinities)?;
-        ground.write(&format!("{}/cpuset.cpus", self.rest), &ground.cpus.online.to_string())?;
-        self.others.back(ground)
+    pub(super) fn lower(
+        &mut self,
+        context: &mut ShieldContext<'_>,
+        affinities: &mut Affinities,
+    ) -> Result<(), TuneError> {
+        self.note_pins(context, affinities)?;
+        context.write(&format!("{}/cpuset.cpus", self.rest), &context.cpus.online.to_string())?;
+        self.others.back(context)
     }
 
-    /// Moves everything out of the root cpuset that is to be kept off, until a pass finds nothing more.
-    fn sweep(&mut self, ground: &mut Ground<'_>, affinities: &mut Affinities) -> Result<(), TuneError> {
+    /// Moves the tasks to keep off out of the root cpuset, until a pass finds no more.
+    fn sweep(&mut self, context: &mut ShieldContext<'_>, affinities: &mut Affinities) -> Result<(), TuneError> {
         for _ in 0..SWEEPS {
-            let all = ground.all_tasks()?;
-            let members = ground.read(&format!("{}/tasks", self.hierarchy.mount))?;
+            let all = context.all_tasks()?;
+            let members = context.read(&format!("{}/tasks", self.hierarchy.mount))?;
             let found: Vec<&Task> = members
                 .lines()
                 .filter_map(|line| all.get(&line.trim().parse().ok()?))
-                .filter(|task| ground.who.standing(&all, task) == Standing::KeptOff)
+                .filter(|task| context.selection.role(&all, task) == TaskRole::KeptOff)
                 .filter(|task| !self.refused.contains_key(&task.id))
                 .collect();
 
@@ -132,13 +140,13 @@ impl ShieldV1 {
                 return Ok(());
             }
 
-            // Leaving a cpuset makes older kernels forget a task's own list, so it is on record before.
-            let with_list = |task: &&Task| Some(((*task).clone(), tasks::affinity(ground.host, task.id.tid).ok()?));
+            // Older kernels forget a task's affinity when it leaves a cpuset, so it is recorded before.
+            let with_list = |task: &&Task| Some(((*task).clone(), tasks::affinity(context.host, task.id.tid).ok()?));
             let mut pinned: Vec<(Task, CpuList)> = found.iter().filter_map(with_list).collect();
-            pinned.retain(|(task, list)| *list != ground.cpus.possible && !affinities.holds(task.id));
-            affinities.note(ground, &pinned, false)?;
+            pinned.retain(|(task, list)| *list != context.cpus.possible && !affinities.holds(task.id));
+            affinities.note(context, &pinned, false)?;
             for task in found {
-                match ground.host.write(&format!("{}/tasks", self.rest), &task.id.tid.to_string()) {
+                match context.host.write(&format!("{}/tasks", self.rest), &task.id.tid.to_string()) {
                     Ok(()) => self.moved += 1,
                     Err(error) if tasks::is_gone(&error) => {}
                     Err(error) => {
@@ -150,43 +158,44 @@ impl ShieldV1 {
         Ok(())
     }
 
-    /// Puts the tasks on record that have confined themselves further than their cpuset does.
-    fn note_pins(&self, ground: &mut Ground<'_>, affinities: &mut Affinities) -> Result<(), TuneError> {
+    /// Records the tasks whose own affinity is narrower than their cpuset.
+    fn note_pins(&self, context: &mut ShieldContext<'_>, affinities: &mut Affinities) -> Result<(), TuneError> {
         let mut pinned = Vec::new();
         for group in std::iter::once(&self.rest).chain(&self.narrowed) {
-            let file = |name: &str| ground.host.read(&format!("{group}/{name}")).unwrap_or_default();
+            let file = |name: &str| context.host.read(&format!("{group}/{name}")).unwrap_or_default();
             let allowed = CpuList::parse_list(&file("cpuset.cpus")).unwrap_or_default();
             for tid in file("tasks").lines().filter_map(|line| line.trim().parse().ok()) {
-                let (Ok(list), Some(task)) = (tasks::affinity(ground.host, tid), tasks::task(ground.host, tid)) else {
+                let (Ok(list), Some(task)) = (tasks::affinity(context.host, tid), tasks::task(context.host, tid))
+                else {
                     continue;
                 };
-                if !ground.cpus.same(&list, &allowed) && !affinities.holds(task.id) {
+                if !context.cpus.same(&list, &allowed) && !affinities.holds(task.id) {
                     pinned.push((task, list));
                 }
             }
         }
 
-        affinities.note(ground, &pinned, false)
+        affinities.note(context, &pinned, false)
     }
 
-    /// The cpusets somebody else made that meet the shielded CPUs, inner ones first: none may have a CPU its parent lacks.
-    fn others_to_narrow(&mut self, ground: &Ground<'_>) -> Vec<(String, Intent)> {
+    /// Cpusets of others that overlap the shielded CPUs, inner ones first: no cpuset may have a CPU that its parent lacks.
+    fn others_to_narrow(&mut self, context: &ShieldContext<'_>) -> Vec<(String, Intent)> {
         let mut found = Vec::new();
         let mut paths = vec![self.hierarchy.mount.clone()];
         while let Some(parent) = paths.pop() {
-            let mut names = ground.host.directories(&parent).unwrap_or_default();
+            let mut names = context.host.directories(&parent).unwrap_or_default();
             names.sort();
             for path in names.iter().map(|name| format!("{parent}/{name}")).filter(|path| *path != self.rest) {
                 let file = format!("{path}/cpuset.cpus");
-                let old = ground.host.read(&file).unwrap_or_default();
+                let old = context.host.read(&file).unwrap_or_default();
                 let allowed = CpuList::parse_list(&old).unwrap_or_default();
-                let left = allowed.minus(&ground.cpus.rt);
-                if allowed.meets(&ground.cpus.rt) && left.is_empty() {
-                    let note = format!("{path} has no other CPU than {}, so it is left as it is", old.trim());
+                let left = allowed.minus(&context.cpus.rt);
+                if allowed.meets(&context.cpus.rt) && left.is_empty() {
+                    let note = format!("{path} has no CPU other than {} and is not narrowed", old.trim());
                     if !self.notes.contains(&note) {
                         self.notes.push(note);
                     }
-                } else if allowed.meets(&ground.cpus.rt) {
+                } else if allowed.meets(&context.cpus.rt) {
                     let key = Key::File { path: file, kind: Kind::List, shown_in: None };
                     found.push((path.clone(), Intent::new(ID, key, old.trim(), left.to_string())));
                 }

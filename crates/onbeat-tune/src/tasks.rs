@@ -1,7 +1,7 @@
-//! Who runs here: tasks, told apart by number and start time.
+//! Running tasks, identified by number and start time.
 //!
-//! A task is what the scheduler knows: a thread, or a process of one thread. Numbers are used again; number and start
-//! time together are not.
+//! A task is what the scheduler runs: a thread, or a process of one thread. Numbers are reused; number and start time together
+//! are not.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
 
-/// Set for kernel threads that are bound to their CPUs for good (`PF_NO_SETAFFINITY`, include/linux/sched.h).
+/// Set for kernel threads that are bound to their CPUs permanently (`PF_NO_SETAFFINITY`, include/linux/sched.h).
 const BOUND_FLAG: u64 = 0x0400_0000;
 /// Set for kernel threads (`PF_KTHREAD`).
 const KERNEL_FLAG: u64 = 0x0020_0000;
@@ -26,10 +26,10 @@ pub struct TaskId {
     pub start_ticks: u64,
 }
 
-/// What the kernel says of a task in `stat`.
+/// A task as `/proc/PID/stat` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Which one.
+    /// Its identity.
     pub id: TaskId,
     /// The process it belongs to.
     pub pid: i32,
@@ -60,7 +60,7 @@ impl Task {
     }
 
     fn parse(pid: i32, stat: &str) -> Option<Self> {
-        // The name may hold blanks and brackets: fields are counted behind the last bracket.
+        // The name may contain blanks and brackets, so fields are counted after the last bracket.
         let (head, tail) = stat.rsplit_once(')')?;
         let (tid, comm) = head.split_once('(')?;
         let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
@@ -75,19 +75,19 @@ impl Task {
     }
 }
 
-/// The task of this number, `None` when there is none or it has ended.
+/// The task with this number; `None` when it does not exist or has ended.
 pub fn task(host: &dyn HostFiles, tid: i32) -> Option<Task> {
     let status = host.read(&format!("/proc/{tid}/status")).ok()?;
     let pid = field(&status, "Tgid:")?.parse().ok()?;
     Task::parse(pid, &host.read(&format!("/proc/{tid}/stat")).ok()?).filter(|task| !task.ended)
 }
 
-/// Whether this very task still runs.
+/// Whether this task is still running.
 pub fn is_alive(host: &dyn HostFiles, id: TaskId) -> bool {
     task(host, id.tid).is_some_and(|now| now.id == id)
 }
 
-/// All tasks there are, by number. Those that end meanwhile are left out.
+/// All tasks by number, without those that end during the call.
 ///
 /// # Errors
 /// When `/proc` itself cannot be listed.
@@ -106,7 +106,7 @@ pub fn threads(host: &dyn HostFiles, pid: i32) -> Vec<Task> {
     stats.filter_map(|stat| Task::parse(pid, &stat)).filter(|task| !task.ended).collect()
 }
 
-/// The CPUs a task may use, as the kernel shows them: with those that are offline.
+/// The affinity mask of a task, offline CPUs included.
 ///
 /// # Errors
 /// `ESRCH` when the task is gone.
@@ -116,7 +116,7 @@ pub fn affinity(host: &dyn HostFiles, tid: i32) -> io::Result<CpuList> {
     CpuList::parse_list(list).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Whether an error says only that the task has ended meanwhile.
+/// Whether an error only means that the task has ended.
 #[must_use]
 pub fn is_gone(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::SRCH | Errno::NOENT))
@@ -127,14 +127,15 @@ pub fn cgroup_of(host: &dyn HostFiles, tid: i32, hierarchy: &str) -> Option<Stri
     let lines = host.read(&format!("/proc/{tid}/cgroup")).ok()?;
     lines.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?, parts.next()?);
+        let controllers = parts.next()?;
+        let path = parts.next()?;
         controllers.split(',').any(|name| name == hierarchy).then(|| path.to_owned())
     })
 }
 
-/// Whether `pid` is `ancestor` or descends from it, after what `tasks` say.
+/// Whether `pid` is `ancestor` or one of its descendants in `tasks`.
 pub(super) fn descends(tasks: &BTreeMap<i32, Task>, pid: i32, ancestor: i32) -> bool {
-    // A table read while processes end can hold a circle; no line of descent is longer than the table.
+    // A table read while processes end can contain a cycle; no line of descent is longer than the table.
     let mut at = pid;
     for _ in 0..=tasks.len() {
         if at == ancestor {

@@ -1,11 +1,11 @@
-//! Whose a process is, and whether this one may act on it.
+//! The owner of a process, and whether this one may act on it.
 //!
-//! File capabilities give a program rights that its user has not (`setcap cap_sys_nice+ep` lets it move any thread of the machine).
-//! What onbeat does to other processes therefore goes by their owner and the real user, not by what the kernel would allow.
+//! File capabilities give a program rights that its user lacks (`setcap cap_sys_nice+ep` lets it move any thread of the machine).
+//! onbeat therefore checks the owner against the real user, and not only what the kernel allows.
 
 use std::fs;
 
-/// The name of a user with the number, such as `ann (uid 1000)`; the number alone when there is no such user.
+/// Formats a user as name and number, such as `ann (uid 1000)`; an unknown user as the number alone.
 #[must_use]
 pub fn user_name(uid: u32) -> String {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -18,14 +18,14 @@ pub fn user_name(uid: u32) -> String {
     name.map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
 }
 
-/// The real user of a process; `None` when it is gone.
+/// The real user of a process; `None` when it has ended.
 #[must_use]
 pub fn owner(pid: i32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     uids(&status).and_then(|mut uids| uids.next())
 }
 
-/// Somebody else's process.
+/// The owner of another user's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign {
     /// Its owner: the first of its real, effective and saved user that is not this process's real one.
@@ -34,8 +34,8 @@ pub struct Foreign {
     pub user: u32,
 }
 
-/// The owner of a process or thread, when this process's real user has no business with it: neither is root, nor is each of its real,
-/// effective and saved user the same. `None` also when there is no such process: whoever acts on it will find that out.
+/// The owner of a process or thread that belongs to another user: this process's real user is not root and differs from its real,
+/// effective or saved user. `None` also for a process that does not exist; the caller's next action on it then fails.
 #[must_use]
 pub fn foreign(pid: i32) -> Option<Foreign> {
     let user = rustix::process::getuid();
@@ -43,13 +43,13 @@ pub fn foreign(pid: i32) -> Option<Foreign> {
         return None;
     }
 
-    // Not the owner of /proc/PID: that is root for each process that runs with file capabilities, the user's own too.
+    // The owner of /proc/PID would be root for every process with file capabilities, the user's own included.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let owner = owner_besides(&status, user.as_raw())?;
     Some(Foreign { owner, user: user.as_raw() })
 }
 
-/// Whose process it is besides `user`.
+/// The first user of a process other than `user`.
 fn owner_besides(status: &str, user: u32) -> Option<u32> {
     uids(status)?.find(|uid| *uid != user)
 }

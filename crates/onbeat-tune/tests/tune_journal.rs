@@ -1,4 +1,4 @@
-//! The journal: what is on record, whose it is, and what a later start makes of it.
+//! The journal: its content, its owner, and what a later start does with it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod tune_fake;
@@ -19,7 +19,7 @@ const DEFAULT: &str = "/proc/irq/default_smp_affinity";
 const WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
 
 fn host() -> Fake {
-    Fake::of(World::new(Cgroups::V1))
+    Fake::new(World::new(Cgroups::V1))
 }
 
 fn begin(directory: &Path, host: &Fake) -> Journal {
@@ -36,7 +36,7 @@ fn affinity(tid: i32, start_ticks: u64, old: &str, new: &str) -> Intent {
     Intent::new("shield.threads", key, old, new)
 }
 
-/// Leaves the changes of a dead onbeat behind.
+/// Leaves the changes of an onbeat that was killed.
 fn left_behind(directory: &Path, host: &Fake, intents: &[Intent]) {
     let mut journal = begin(directory, host);
     for intent in intents {
@@ -56,8 +56,9 @@ fn sentences(repaired: &[Repaired]) -> String {
 }
 
 #[test]
-fn what_a_dead_bench_left_is_put_back_and_said_in_a_sentence() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn changes_of_a_dead_bench_are_undone_and_reported_in_a_sentence() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let before = host.settings();
     left_behind(
         directory.path(),
@@ -70,7 +71,7 @@ fn what_a_dead_bench_left_is_put_back_and_said_in_a_sentence() {
     assert_eq!(host.settings(), before);
     assert_eq!(
         sentences(&repaired),
-        "put back 3 settings that a bench started at 2026-11-21 08:10:02 UTC had left: 2 files, 1 task's CPUs"
+        "undid 3 changes left by a bench started at 2026-11-21 08:10:02 UTC: 2 files, 1 task's CPUs"
     );
     assert_eq!(journals(directory.path()), 0);
     assert!(repair(directory.path(), &host).unwrap().is_empty(), "once is enough");
@@ -78,7 +79,8 @@ fn what_a_dead_bench_left_is_put_back_and_said_in_a_sentence() {
 
 #[test]
 fn an_intent_is_on_disk_before_its_change_is_made() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
     *host.watched.borrow_mut() = Some(journal.path().to_owned());
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
@@ -122,8 +124,9 @@ fn journal_and_directories_are_their_users_alone_whatever_the_umask() {
 }
 
 #[test]
-fn what_others_can_write_is_not_played_and_the_rest_is() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn a_journal_that_others_can_write_is_not_undone_and_the_rest_is() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
@@ -154,12 +157,13 @@ fn what_others_can_write_is_not_played_and_the_rest_is() {
 
     assert_eq!(host.read(DEFAULT).unwrap(), "f7\n");
     set_mode(directory.path(), 0o755);
-    assert!(repair(directory.path(), &host).unwrap()[0].is_settled(), "read by others is no harm");
+    assert!(repair(directory.path(), &host).unwrap()[0].is_settled(), "others may read");
 }
 
 #[test]
-fn a_journal_of_another_user_is_not_played() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn a_journal_of_another_user_is_not_undone() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.into_iter().find(|path| path.extension().is_some()).unwrap();
@@ -182,7 +186,8 @@ fn a_journal_of_another_user_is_not_played() {
 
 #[test]
 fn a_directory_that_cannot_be_used_refuses_the_journal_before_anything_is_changed() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let blocked = directory.path().join("file");
     fs::write(&blocked, "").unwrap();
     let refused = Journal::begin(&blocked.join("below"), &host, &Purpose::new("bench", "onbeat bench"));
@@ -191,11 +196,13 @@ fn a_directory_that_cannot_be_used_refuses_the_journal_before_anything_is_change
 }
 
 #[test]
-fn the_journal_of_a_living_owner_is_left_alone() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn the_journal_of_a_living_owner_is_not_touched() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
-    let (changed, bytes) = (host.settings(), fs::read(journal.path()).unwrap());
+    let changed = host.settings();
+    let bytes = fs::read(journal.path()).unwrap();
     let with_lock = repair(directory.path(), &host).unwrap();
     let path = journal.path().to_owned();
     drop(journal);
@@ -203,15 +210,16 @@ fn the_journal_of_a_living_owner_is_left_alone() {
 
     for repaired in [with_lock, without_lock] {
         assert_eq!(repaired[0].ending, Ending::InUse { pid: OWN });
-        assert!(sentences(&repaired).contains("another onbeat (pid 500) is at work"));
+        assert!(sentences(&repaired).contains("another onbeat (pid 500) is running"));
     }
 
     assert_eq!((host.settings(), fs::read(path).unwrap()), (changed, bytes));
 }
 
 #[test]
-fn a_second_onbeat_is_told_the_pid_of_the_first() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn a_second_onbeat_gets_the_pid_of_the_first() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let first = begin(directory.path(), &host);
     let second = Journal::begin(directory.path(), &host, &Purpose::new("tune", "onbeat tune apply")).map(|_| ());
     let error = second.unwrap_err();
@@ -224,8 +232,9 @@ fn a_second_onbeat_is_told_the_pid_of_the_first() {
 }
 
 #[test]
-fn an_owner_whose_number_is_used_again_is_dead() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn an_owner_whose_number_is_reused_is_dead() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let before = host.settings();
     drop({
         let mut journal = begin(directory.path(), &host);
@@ -239,8 +248,9 @@ fn an_owner_whose_number_is_used_again_is_dead() {
 }
 
 #[test]
-fn a_task_whose_number_is_used_again_is_not_touched() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn a_task_whose_number_is_reused_is_not_touched() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[affinity(100, 200, "0-7", "0-2")]);
     host.world.borrow_mut().tasks.get_mut(&100).unwrap().start = 9_999;
     let repaired = repair(directory.path(), &host).unwrap();
@@ -252,25 +262,28 @@ fn a_task_whose_number_is_used_again_is_not_touched() {
 
 #[test]
 fn a_journal_of_an_earlier_boot_is_closed_without_touching_anything() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.world.borrow_mut().files.insert("/proc/sys/kernel/random/boot_id".to_owned(), "another\n".to_owned());
-    let (changed, changes) = (host.settings(), host.changes.get());
+    let changed = host.settings();
+    let changes = host.changes.get();
     let repaired = repair(directory.path(), &host).unwrap();
 
     assert_eq!((host.settings(), host.changes.get(), journals(directory.path())), (changed, changes, 0));
-    assert!(sentences(&repaired).contains("the machine was started anew since"), "{repaired:?}");
+    assert!(sentences(&repaired).contains("the machine has rebooted since"), "{repaired:?}");
 }
 
 #[test]
-fn what_somebody_else_changed_stays_and_stays_on_record_until_told() {
+fn changes_by_others_stay_and_stay_on_record_until_forced_or_forgotten() {
     for (mode, after) in [(UndoMode::Force, "ff"), (UndoMode::Forget, "0f")] {
-        let (host, directory) = (host(), tempfile::tempdir().unwrap());
+        let host = host();
+        let directory = tempfile::tempdir().unwrap();
         left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
         host.write(DEFAULT, "0f").unwrap();
         for _ in 0..2 {
             let said = sentences(&repair(directory.path(), &host).unwrap());
-            assert!(said.contains(&format!("left {DEFAULT} alone: it is \"0f\" now")), "{said}");
+            assert!(said.contains(&format!("{DEFAULT} not restored: its value is now \"0f\"")), "{said}");
             let now = [DEFAULT, WORK].map(|path| host.read(path).unwrap());
             assert_eq!((now, journals(directory.path())), (["0f\n".to_owned(), "ff\n".to_owned()], 1));
         }
@@ -281,8 +294,9 @@ fn what_somebody_else_changed_stays_and_stays_on_record_until_told() {
 }
 
 #[test]
-fn what_is_dropped_from_the_record_is_said_and_nothing_is_left_to_do() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn dropping_from_the_record_is_reported_and_settles_the_journal() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.write(DEFAULT, "0f").unwrap();
     assert!(!repair(directory.path(), &host).unwrap()[0].is_settled());
@@ -292,13 +306,13 @@ fn what_is_dropped_from_the_record_is_said_and_nothing_is_left_to_do() {
     assert_eq!(
         sentences(&repaired),
         format!(
-            "dropped {DEFAULT} from the record: it is \"0f\" now, which onbeat did not write; before onbeat it was \"ff\""
+            "dropped {DEFAULT} from the record: its value is now \"0f\", which onbeat did not write; before onbeat it was \"ff\""
         )
     );
 }
 
 #[test]
-fn after_a_cpu_went_offline_everything_is_put_back_as_far_as_there_are_cpus() {
+fn after_a_cpu_went_offline_everything_is_restored_to_the_online_cpus() {
     let irq = |number: u32, action: &str, old: &str, new: &str| {
         let key = Key::Irq { number, actions: vec![action.to_owned()], effective: "3".to_owned() };
         Intent::new("irq.affinity", key, old, new)
@@ -311,7 +325,8 @@ fn after_a_cpu_went_offline_everything_is_put_back_as_far_as_there_are_cpus() {
 
     // Of the loop's CPU 3 or of a housekeeping CPU: interrupt, pinned task, cpuset.
     for (offline, online, narrowed) in [(3, "0-2", "0-2"), (1, "0,2-3", "2-3")] {
-        let (host, directory) = (host(), tempfile::tempdir().unwrap());
+        let host = host();
+        let directory = tempfile::tempdir().unwrap();
         let pinned = affinity(111, 211, "3", "0-2");
         let changes =
             [irq(24, "eth0", "0-3", "0-2"), irq(26, "usb1", "3", "0-2"), pinned, group("/pods/a", "1-3", "1-2")];
@@ -333,14 +348,15 @@ fn after_a_cpu_went_offline_everything_is_put_back_as_far_as_there_are_cpus() {
         let group = if offline == 3 { "1-2" } else { narrowed };
 
         assert_eq!(cpus("/sys/fs/cgroup/pods/a/cpuset.cpus"), group, "{said}");
-        assert!(said.contains(&format!("CPU {offline} is offline now")), "{said}");
+        assert!(said.contains(&format!("CPU {offline} is now offline")), "{said}");
         assert!(repair(directory.path(), &host).unwrap().is_empty(), "once is enough");
     }
 }
 
 #[test]
-fn a_mask_with_zeros_in_front_is_not_somebody_elses_change() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn leading_zeros_in_a_mask_are_not_a_change_by_others() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     host.write(DEFAULT, "00000000,000000f7").unwrap();
     assert!(repair(directory.path(), &host).unwrap()[0].is_settled());
@@ -349,7 +365,8 @@ fn a_mask_with_zeros_in_front_is_not_somebody_elses_change() {
 
 #[test]
 fn changes_kept_on_purpose_wait_for_an_explicit_undo() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let before = host.settings();
     let mut journal = begin(directory.path(), &host);
     journal.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
@@ -364,7 +381,8 @@ fn changes_kept_on_purpose_wait_for_an_explicit_undo() {
 
 #[test]
 fn journals_are_undone_newest_first() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let mut first = begin(directory.path(), &host);
     first.change(&host, &mask(DEFAULT, "ff", "f7")).unwrap();
     drop(first);
@@ -376,14 +394,15 @@ fn journals_are_undone_newest_first() {
 }
 
 #[test]
-fn what_is_left_of_a_session_of_processes_is_killed() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn remaining_processes_of_a_session_are_killed() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     let session = |sid| Intent::new("load", Key::Session { sid, start_ticks: 77 }, "absent", "running");
     left_behind(directory.path(), &host, &[session(120), session(4_444)]);
     let repaired = repair(directory.path(), &host).unwrap();
 
     assert_eq!(*host.killed_sessions.borrow(), [(4_444, 77), (120, 77)]);
-    assert!(sentences(&repaired).ends_with("had left: 1 session of processes"), "{}", sentences(&repaired));
+    assert!(sentences(&repaired).ends_with(" UTC: 1 session of processes"), "{}", sentences(&repaired));
     assert_eq!(journals(directory.path()), 0);
 }
 
@@ -397,8 +416,9 @@ fn a_host_that_cannot_kill_sessions_keeps_them_on_record() {
 }
 
 #[test]
-fn a_damaged_line_in_the_middle_is_said_and_the_rest_is_put_back() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn a_damaged_line_in_the_middle_is_reported_and_the_rest_is_undone() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7"), mask(WORK, "ff", "f7")]);
     let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.find(|path| path.extension().is_some()).unwrap();
@@ -412,8 +432,9 @@ fn a_damaged_line_in_the_middle_is_said_and_the_rest_is_put_back() {
 }
 
 #[test]
-fn a_journal_without_a_head_is_not_acted_upon_when_changes_follow() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn a_journal_with_changes_and_without_a_head_is_not_undone() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     left_behind(directory.path(), &host, &[mask(DEFAULT, "ff", "f7")]);
     let mut path = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let path = path.find(|path| path.extension().is_some()).unwrap();
@@ -426,8 +447,9 @@ fn a_journal_without_a_head_is_not_acted_upon_when_changes_follow() {
 }
 
 #[test]
-fn leftovers_of_an_ended_journal_are_swept_away() {
-    let (host, directory) = (host(), tempfile::tempdir().unwrap());
+fn leftovers_of_an_ended_journal_are_removed() {
+    let host = host();
+    let directory = tempfile::tempdir().unwrap();
     for name in ["a.closed", "b.new"] {
         fs::write(directory.path().join(name), "{}").unwrap();
     }

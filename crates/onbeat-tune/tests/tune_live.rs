@@ -1,4 +1,4 @@
-//! The shield on the machine the tests run on: raised for moments, and no trace of it after.
+//! The shield on the machine that runs the tests: raised briefly, and no change after.
 //!
 //! User tasks that do not descend from this test are left as they are, unless `ONBEAT_SHIELD_WHOLE_MACHINE=1` says that the
 //! machine is there for tests.
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_tune::tasks::{self, TaskId};
 use onbeat_tune::{
-    CpuList, Free, HostFiles, Journal, LiveHost, Mechanism, Purpose, Report, Scope, Shield, Wish, repair,
+    CpuList, Free, HostFiles, Journal, LiveHost, Mechanism, Purpose, Report, Scope, Shield, ShieldRequest, repair,
 };
 
 const CHILD: &str = "ONBEAT_TUNE_CHILD_JOURNAL";
@@ -122,12 +122,12 @@ fn is_shielded_by_another() -> bool {
     false
 }
 
-fn wish(rt: &CpuList, free: Vec<Free>) -> Wish {
+fn wish(rt: &CpuList, free: Vec<Free>) -> ShieldRequest {
     let scope = if std::env::var_os(WHOLE).is_some() { Scope::Machine } else { Scope::Under(own_pid()) };
-    Wish { rt: rt.clone(), free, scope }
+    ShieldRequest { rt: rt.clone(), free, scope }
 }
 
-/// A thread that stands for the loop: it does what it is told, and answers with the CPUs it may use.
+/// A thread in the role of the loop: it follows orders and returns the CPUs it may use.
 struct LoopThread {
     tid: i32,
     orders: mpsc::Sender<CpuList>,
@@ -138,9 +138,9 @@ impl LoopThread {
     fn start() -> Self {
         let (orders, inbox) = mpsc::channel::<CpuList>();
         let (outbox, answers) = mpsc::channel();
-        let (tell, told) = mpsc::channel();
+        let (report_tid, tid) = mpsc::channel();
         std::thread::spawn(move || {
-            tell.send(own_tid()).unwrap();
+            report_tid.send(own_tid()).unwrap();
             for cpus in inbox {
                 let host = LiveHost::new();
                 let pinned = host.set_affinity(own_tid(), &cpus).map_err(|error| error.to_string());
@@ -149,7 +149,7 @@ impl LoopThread {
             }
         });
 
-        Self { tid: told.recv().unwrap(), orders, answers }
+        Self { tid: tid.recv().unwrap(), orders, answers }
     }
 
     fn pin(&self, cpus: &CpuList) -> Result<(), String> {
@@ -158,9 +158,10 @@ impl LoopThread {
     }
 }
 
-/// Raises the shield, looks who runs where, lowers it. Returns what the shield said.
+/// Raises the shield, checks the CPUs of all tasks, lowers it. Returns the shield's report.
 fn up_and_down(host: &LiveHost, journal: &mut Journal, rt: &CpuList) -> Report {
-    let (loop_thread, before) = (LoopThread::start(), Busy::start());
+    let loop_thread = LoopThread::start();
+    let before = Busy::start();
     let mut shield = Shield::prepare_as(host, journal, &wish(rt, vec![Free::Thread(loop_thread.tid)])).unwrap();
     let started = Instant::now();
     let report = shield.raise(host, journal).unwrap();
@@ -204,7 +205,8 @@ fn be_the_child(directory: &Path, rt: &CpuList) {
     left_behind.wait().unwrap();
 }
 
-/// Starts this test anew as a child that raises a shield, and kills it as soon as that is up. Returns what it left running.
+/// Starts this test again as a child that raises a shield, and kills it as soon as the shield is up. Returns the process that the
+/// child left running.
 fn raise_and_be_killed(directory: &Path) -> i32 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_shield_on_this_machine_leaves_no_trace_live", "--nocapture"])
@@ -256,7 +258,7 @@ fn a_shield_on_this_machine_leaves_no_trace_live() {
     let mut journal =
         Journal::begin(directory.path(), &host, &Purpose::new("test", "cargo test --test tune_live")).unwrap();
     let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| up_and_down(&host, &mut journal, &rt)));
-    // Whatever went wrong above, the machine must not stay shielded.
+    // The machine must not stay shielded, whatever failed above.
     journal.undo_all(&host, onbeat_tune::UndoMode::Careful).unwrap();
     let closed = journal.close();
     let report = worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -1,4 +1,4 @@
-//! The shield on a made-up host: what it keeps off, what it says, and that it leaves no trace, wherever it is cut off.
+//! The shield on a fake host: what it keeps off, what it reports, and that it leaves no change, wherever it is interrupted.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod tune_fake;
@@ -6,7 +6,9 @@ mod tune_fake;
 use std::fs;
 use std::path::Path;
 
-use onbeat_tune::{Free, Journal, Mechanism, Purpose, Report, Scope, Shield, TuneError, UndoMode, Wish, repair};
+use onbeat_tune::{
+    Free, Journal, Mechanism, Purpose, Report, Scope, Shield, ShieldRequest, TuneError, UndoMode, repair,
+};
 use rustix::io::Errno;
 use tune_fake::{Cgroups, Fake, LOOP, Moment, OWN, World, cpus};
 
@@ -50,7 +52,7 @@ fn frees() -> [Vec<Free>; 2] {
     [vec![Free::Thread(LOOP)], vec![Free::Process(OWN)]]
 }
 
-/// A bench as far as the shield sees it: up and down, tasks forked in between, all put back.
+/// The part of a bench that concerns the shield: up and down, tasks forked in between, everything undone.
 fn bench(host: &Fake, directory: &Path, free: &[Free]) -> Result<(), TuneError> {
     let mut journal = begin(directory, host);
     if let Some(watched) = &mut *host.watched.borrow_mut() {
@@ -88,8 +90,9 @@ fn raised(host: &Fake, free: &[Free]) -> Report {
 fn a_bench_leaves_no_setting_changed() {
     for (name, world) in worlds() {
         for free in frees() {
-            let host = Fake::of(world.clone());
-            let (before, directory) = (host.settings(), tempfile::tempdir().unwrap());
+            let host = Fake::new(world.clone());
+            let before = host.settings();
+            let directory = tempfile::tempdir().unwrap();
             bench(&host, directory.path(), &free).unwrap();
             assert_eq!(host.settings(), before, "{name}, {free:?}");
             for child in [1_001, 1_002] {
@@ -104,7 +107,7 @@ fn a_bench_leaves_no_setting_changed() {
 #[test]
 fn while_it_is_up_only_the_loop_and_bound_threads_may_use_the_cpu() {
     for (name, world) in worlds() {
-        let host = Fake::of(world);
+        let host = Fake::new(world);
         let report = raised(&host, &[Free::Thread(LOOP)]);
         assert_eq!(
             report.left.iter().map(|left| left.comm.as_str()).collect::<Vec<_>>(),
@@ -130,7 +133,7 @@ fn left_by_wish(host: &Fake) -> Vec<&'static str> {
 #[test]
 fn what_is_forked_while_it_is_up_is_kept_off_from_the_start() {
     for (name, world) in worlds() {
-        let host = Fake::of(world);
+        let host = Fake::new(world);
         raised(&host, &[Free::Thread(LOOP)]);
         for parent in [1, 100, 110, OWN] {
             let child = host.world.borrow_mut().fork(parent);
@@ -146,7 +149,7 @@ fn a_loop_of_a_whole_process_gets_the_partition_the_kernel_agrees_to() {
         (vec!["root"], "root partition"),
         (vec![], "no partition: isolated invalid (Cpu list not exclusive); root invalid (Cpu list not exclusive)"),
     ] {
-        let host = Fake::of(World::new(Cgroups::V2).with(|world| world.partitions = partitions));
+        let host = Fake::new(World::new(Cgroups::V2).with(|world| world.partitions = partitions));
         let report = raised(&host, &[Free::Process(OWN)]);
         assert_eq!((report.mechanism, report.partition.as_str()), (Mechanism::CpusetV2, note));
         assert_eq!(host.mask(LOOP), "3");
@@ -155,10 +158,10 @@ fn a_loop_of_a_whole_process_gets_the_partition_the_kernel_agrees_to() {
 
 #[test]
 fn a_populated_cgroup_without_a_list_of_cpus_is_never_given_one() {
-    // It could not be taken back: kernels up to 6.12 answer ENOSPC to an empty list while there are tasks in the group.
+    // That could not be undone: kernels up to 6.12 refuse an empty list with ENOSPC while the group has tasks.
     for (name, world) in worlds() {
         for free in frees() {
-            let host = Fake::of(world.clone());
+            let host = Fake::new(world.clone());
             let before: Vec<String> = host.settings().into_iter().filter(|line| line.contains("CpuList({})")).collect();
             raised(&host, &free);
             let after = host.settings();
@@ -169,13 +172,13 @@ fn a_populated_cgroup_without_a_list_of_cpus_is_never_given_one() {
 
 #[test]
 fn the_mechanism_follows_what_is_mounted() {
-    let of = |cgroups| raised(&Fake::of(World::new(cgroups)), &[Free::Thread(LOOP)]).mechanism;
+    let of = |cgroups| raised(&Fake::new(World::new(cgroups)), &[Free::Thread(LOOP)]).mechanism;
     assert_eq!(KINDS.map(of), [Mechanism::CpusetV1, Mechanism::CpusetV2, Mechanism::AffinityOnly]);
 }
 
 #[test]
-fn a_cgroup_tree_that_cannot_be_written_leaves_affinities_and_says_so() {
-    let host = Fake::of(World::new(Cgroups::V1).with(|world| world.read_only_cgroups = true));
+fn without_a_writable_cgroup_tree_affinities_are_used_and_reported() {
+    let host = Fake::new(World::new(Cgroups::V1).with(|world| world.read_only_cgroups = true));
     let report = raised(&host, &[Free::Thread(LOOP)]);
     assert_eq!(report.mechanism, Mechanism::AffinityOnly);
     assert!(report.notes[0].contains("cpusets cannot be used here"), "{:?}", report.notes);
@@ -183,15 +186,15 @@ fn a_cgroup_tree_that_cannot_be_written_leaves_affinities_and_says_so() {
 }
 
 #[test]
-fn interrupts_go_elsewhere_and_managed_ones_are_reported_with_their_counts() {
-    let host = Fake::of(World::new(Cgroups::V1));
+fn interrupts_are_moved_and_managed_ones_are_reported_with_their_counts() {
+    let host = Fake::new(World::new(Cgroups::V1));
     let report = raised(&host, &[Free::Thread(LOOP)]);
     assert_eq!(report.irqs_moved, 2, "eth0 and uart; rtc0 was not there, and the first has no handler");
     let refused = &report.irqs_refused[0];
 
     assert_eq!((refused.number, refused.count, refused.count_on_rt, report.irqs_refused.len()), (25, 98, 80, 1));
     assert!(
-        report.sentences().join("\n").contains("interrupt 25 (nvme0q4) stays, managed"),
+        report.sentences().join("\n").contains("IRQ 25 (nvme0q4) not moved (kernel-managed)"),
         "{:?}",
         report.sentences()
     );
@@ -202,21 +205,21 @@ fn interrupts_go_elsewhere_and_managed_ones_are_reported_with_their_counts() {
 
 #[test]
 fn other_cpusets_are_narrowed_inner_ones_first_and_one_without_another_cpu_is_left() {
-    let host = Fake::of(World::new(Cgroups::V1));
+    let host = Fake::new(World::new(Cgroups::V1));
     let report = raised(&host, &[Free::Thread(LOOP)]);
     assert_eq!((host.mask(120), host.mask(121)), ("1-2".to_owned(), "3".to_owned()));
-    assert!(report.notes.iter().any(|note| note.contains("/dedicated has no other CPU than 3")), "{:?}", report.notes);
+    assert!(report.notes.iter().any(|note| note.contains("/dedicated has no CPU other than 3")), "{:?}", report.notes);
 }
 
 #[test]
 fn a_scope_leaves_the_tasks_outside_it_as_they_are() {
     for cgroups in KINDS {
-        let host = Fake::of(World::new(cgroups));
+        let host = Fake::new(World::new(cgroups));
         let before = [1, 100, 110, 120].map(|tid| host.mask(tid));
         let inside = host.world.borrow_mut().fork(OWN);
         let directory = tempfile::tempdir().unwrap();
         let mut journal = begin(directory.path(), &host);
-        let wish = Wish { rt: cpus("3"), free: vec![Free::Thread(LOOP)], scope: Scope::Under(OWN) };
+        let wish = ShieldRequest { rt: cpus("3"), free: vec![Free::Thread(LOOP)], scope: Scope::Under(OWN) };
         let mut shield = Shield::prepare_as(&host, &mut journal, &wish).unwrap();
         let report = shield.raise(&host, &mut journal).unwrap();
 
@@ -229,7 +232,7 @@ fn a_scope_leaves_the_tasks_outside_it_as_they_are() {
 #[test]
 fn a_thread_admitted_later_may_use_the_cpu() {
     for (name, world) in worlds() {
-        let host = Fake::of(world);
+        let host = Fake::new(world);
         let directory = tempfile::tempdir().unwrap();
         let mut journal = begin(directory.path(), &host);
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &[]).unwrap();
@@ -245,11 +248,12 @@ fn a_thread_admitted_later_may_use_the_cpu() {
 }
 
 #[test]
-fn cpusets_that_somebody_switches_off_meanwhile_are_switched_on_again() {
-    // systemd does so when it starts a unit and no unit asks for the controller.
+fn cpusets_that_another_program_disables_are_enabled_again() {
+    // systemd does so when it starts a unit and no unit uses the controller.
     for free in frees() {
-        let host = Fake::of(World::new(Cgroups::V2).without_cpusets());
-        let (before, directory) = (host.settings(), tempfile::tempdir().unwrap());
+        let host = Fake::new(World::new(Cgroups::V2).without_cpusets());
+        let before = host.settings();
+        let directory = tempfile::tempdir().unwrap();
         let mut journal = begin(directory.path(), &host);
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &free).unwrap();
         shield.raise(&host, &mut journal).unwrap();
@@ -270,10 +274,11 @@ fn cpusets_that_somebody_switches_off_meanwhile_are_switched_on_again() {
 }
 
 #[test]
-fn a_cgroup_that_has_tasks_of_its_own_cannot_hand_cpusets_on_and_affinities_do_it() {
+fn a_root_cgroup_with_tasks_cannot_enable_cpusets_and_affinities_are_used() {
     for refusal in [Errno::BUSY, Errno::OPNOTSUPP] {
-        let host =
-            Fake::of(World::new(Cgroups::V2).without_cpusets().with(|world| world.refuses_controllers = Some(refusal)));
+        let host = Fake::new(
+            World::new(Cgroups::V2).without_cpusets().with(|world| world.refuses_controllers = Some(refusal)),
+        );
         let report = raised(&host, &[Free::Process(OWN)]);
         assert_eq!((report.mechanism, report.left), (Mechanism::AffinityOnly, vec![]), "{refusal}");
         assert!(report.notes[0].contains("cpusets cannot be used here"), "{:?}", report.notes);
@@ -281,8 +286,8 @@ fn a_cgroup_that_has_tasks_of_its_own_cannot_hand_cpusets_on_and_affinities_do_i
 }
 
 #[test]
-fn what_somebody_else_changes_while_it_is_up_is_left_alone_and_said() {
-    let host = Fake::of(World::new(Cgroups::V1));
+fn changes_by_others_while_it_is_up_are_kept_and_reported() {
+    let host = Fake::new(World::new(Cgroups::V1));
     let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
     let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
@@ -299,7 +304,7 @@ fn what_somebody_else_changes_while_it_is_up_is_left_alone_and_said() {
     let sentence = repaired[0].sentences().join("\n");
 
     assert!(
-        sentence.contains("left interrupt 24 (eth0) alone: it is \"1\" now") && sentence.contains("\"0-3\""),
+        sentence.contains("interrupt 24 (eth0) not restored: its value is now \"1\"") && sentence.contains("\"0-3\""),
         "{sentence}"
     );
     onbeat_tune::repair::undo(directory.path(), &host, UndoMode::Force).unwrap();
@@ -311,7 +316,7 @@ fn what_somebody_else_changes_while_it_is_up_is_left_alone_and_said() {
 #[test]
 fn a_task_that_chooses_its_cpus_while_the_shield_is_up_keeps_its_choice() {
     for (name, world) in worlds() {
-        let host = Fake::of(world);
+        let host = Fake::new(world);
         let directory = tempfile::tempdir().unwrap();
         let mut journal = begin(directory.path(), &host);
         let mut shield = Shield::prepare(&host, &mut journal, &cpus("3"), &[Free::Thread(LOOP)]).unwrap();
@@ -328,17 +333,20 @@ fn a_task_that_chooses_its_cpus_while_the_shield_is_up_keeps_its_choice() {
 
 #[test]
 fn nothing_is_touched_when_the_shield_is_refused() {
-    let host = Fake::of(World::new(Cgroups::V1));
-    let (before, directory) = (host.settings(), tempfile::tempdir().unwrap());
+    let host = Fake::new(World::new(Cgroups::V1));
+    let before = host.settings();
+    let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
     let mut refusal = |rt: &str, free: &[Free]| {
         Shield::prepare(&host, &mut journal, &cpus(rt), free).map(|_| ()).unwrap_err().to_string()
     };
 
     assert!(refusal("0-3", &[]).contains("leaves none of 0-3"), "all CPUs");
-    assert!(refusal("", &[]).contains("no CPU is named"));
+    assert!(refusal("", &[]).contains("no CPU to shield is given"));
     assert!(refusal("5", &[]).contains("only 0-3 are online"));
-    assert!(refusal("3", &[Free::Thread(9_999)]).contains("no task 9999"));
+    assert!(
+        refusal("3", &[Free::Thread(9_999)]).contains("task 9999, which may use the shielded CPUs, does not exist")
+    );
     host.world.borrow_mut().root = false;
 
     assert!(refusal("3", &[]).contains("sudo onbeat bench --tuning C --cpu 3"));
@@ -349,19 +357,21 @@ fn nothing_is_touched_when_the_shield_is_refused() {
 fn a_machine_of_one_cpu_has_nothing_to_shield() {
     let mut world = World::new(Cgroups::None);
     world.files.insert("/sys/devices/system/cpu/online".to_owned(), "0\n".to_owned());
-    let (host, directory) = (Fake::of(world), tempfile::tempdir().unwrap());
+    let host = Fake::new(world);
+    let directory = tempfile::tempdir().unwrap();
     let mut journal = begin(directory.path(), &host);
     let refused = Shield::prepare(&host, &mut journal, &cpus("0"), &[]).map(|_| ());
     assert!(matches!(refused, Err(TuneError::NoHousekeeping { .. })));
 }
 
 #[test]
-fn an_error_at_any_single_change_still_leaves_no_trace() {
+fn an_error_at_any_single_change_leaves_no_change() {
     for (name, world) in worlds() {
         for free in frees() {
             for change in 0.. {
-                let host = Fake::of(world.clone());
-                let (before, directory) = (host.settings(), tempfile::tempdir().unwrap());
+                let host = Fake::new(world.clone());
+                let before = host.settings();
+                let directory = tempfile::tempdir().unwrap();
                 host.fails_at.set(Some(change));
                 // Whether the bench ends well depends on what failed; the host must be as before, perhaps after a repair.
                 let outcome = bench(&host, directory.path(), &free);
@@ -387,7 +397,8 @@ fn wishes(settings: &[String]) -> Vec<&str> {
 
 /// The moments before each change of a whole bench, and the journal as it was at the end.
 fn moments(world: &World, free: &[Free]) -> (Vec<Moment>, Vec<u8>) {
-    let (host, directory) = (Fake::of(world.clone()), tempfile::tempdir().unwrap());
+    let host = Fake::new(world.clone());
+    let directory = tempfile::tempdir().unwrap();
     *host.watched.borrow_mut() = Some(directory.path().to_owned());
     bench(&host, directory.path(), free).unwrap();
     let moments = host.moments.into_inner();
@@ -399,7 +410,7 @@ fn moments(world: &World, free: &[Free]) -> (Vec<Moment>, Vec<u8>) {
 fn repaired_after(world: &World, journal: &[u8]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("20261121T081002Z-500-01.journal"), journal).unwrap();
-    let host = Fake::of(world.clone());
+    let host = Fake::new(world.clone());
     host.world.borrow_mut().kill_owner();
     let first = repair(directory.path(), &host).unwrap();
 
@@ -443,7 +454,8 @@ fn a_journal_cut_at_any_byte_is_repaired_exactly() {
 
 fn end_of_last_intent(journal: &[u8]) -> usize {
     let text = std::str::from_utf8(journal).unwrap();
-    let (mut end, mut last) = (0, 0);
+    let mut end = 0;
+    let mut last = 0;
     for line in text.split_inclusive('\n') {
         end += line.len();
         if last == 0 || line.starts_with("{\"intent\"") {

@@ -64,7 +64,7 @@ fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
         ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name].map(str::to_owned).into();
     words.extend(options.interface.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
     words.extend(options.more.iter().cloned());
-    match Measure::of_words(&words) {
+    match Measure::from_words(&words) {
         Ok(measure) => super::measure::run(&measure),
         // Help was asked for behind the two dashes.
         Err(answer) if !answer.use_stderr() => {

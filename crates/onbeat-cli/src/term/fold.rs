@@ -1,12 +1,12 @@
-//! Folding of text to the width of a terminal. Escape sequences that colour the text take no room.
+//! Folding of text to the width of a terminal. Escape sequences for colours have no width.
 
 use clap::Command;
 
-/// Lines are not folded to fewer columns than this.
+/// Lines are never folded to fewer columns than this.
 pub(crate) const NARROWEST: usize = 40;
-/// Help is not wider than this: longer lines are hard to read.
+/// Width limit of help: longer lines are hard to read.
 const WIDEST_HELP: usize = 100;
-/// Where a folded command goes on.
+/// Indentation of the continuation of a folded command.
 const COMMAND_HANG: &str = "      ";
 
 /// The width of help on a terminal of `columns`.
@@ -14,7 +14,7 @@ pub(crate) fn help_width(columns: usize) -> usize {
     columns.clamp(NARROWEST, WIDEST_HELP)
 }
 
-/// A command and those below it, with their examples and closing words folded; clap folds the rest.
+/// Folds the examples and closing texts of a command and its subcommands; clap folds the rest.
 pub(crate) fn command(command: Command, width: usize) -> Command {
     let before = command.get_before_help().map(|text| examples(&text.ansi().to_string(), width));
     let after = command.get_after_help().map(|text| lines(&text.ansi().to_string(), width));
@@ -24,14 +24,14 @@ pub(crate) fn command(command: Command, width: usize) -> Command {
     command.mut_subcommands(|below| self::command(below, width))
 }
 
-/// Folds each line that is too long. What does not fit goes on below the line's own words: below the second column of a line that has
-/// two.
+/// Folds each line that is longer than `width`. The continuation is aligned with the line's text, or with the second column of a
+/// line in two columns.
 pub(crate) fn lines(text: &str, width: usize) -> String {
     let folded: Vec<String> = text.lines().map(|line| prose(line, width)).collect();
     folded.join("\n")
 }
 
-/// Examples: a line with two spaces before it is a command, and stays one that can be pasted; a line with more spaces is about it.
+/// Folds examples. A line indented by two spaces is a command and can still be pasted when folded; other lines describe it.
 fn examples(text: &str, width: usize) -> String {
     let folded = text.lines().map(|line| match line.len() - line.trim_start().len() {
         2 => pasted(line, width),
@@ -49,7 +49,7 @@ fn prose(line: &str, width: usize) -> String {
     let text = &line[indent..];
     let second = text.find("  ").map(|gap| gap + text[gap..].len() - text[gap..].trim_start().len());
     let hang = second.map(|column| indent + visible(&text[..column])).filter(|hang| *hang <= width / 2);
-    // What stands in the first column keeps its distance.
+    // The first column keeps its width.
     let (head, words) = hang.zip(second).map_or(("", text), |(_, second)| text.split_at(second));
     let begin = format!("{}{head}", &line[..indent]);
 
@@ -90,7 +90,7 @@ fn filled<'t>(begin: &str, words: impl Iterator<Item = &'t str>, hang: &str, (en
     text
 }
 
-/// A command line between its blanks, without those inside quotes.
+/// Splits a command line at blanks outside quotes.
 fn shell_words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut quote = None;
@@ -112,7 +112,7 @@ fn shell_words(line: &str) -> Vec<&str> {
     words
 }
 
-/// How many columns a text takes.
+/// Width of a text in columns.
 fn visible(text: &str) -> usize {
     let mut columns = 0;
     let mut is_escaped = false;
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folded_line_goes_on_below_its_own_words() {
+    fn a_folded_line_continues_below_its_own_text() {
         assert_eq!(lines("      one two three", 14), "      one two\n      three");
         assert_eq!(lines("  2  could not run", 15), "  2  could not\n     run");
         assert_eq!(lines("short", 14), "short");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_take_no_room() {
+    fn colours_have_no_width() {
         assert_eq!(visible("\x1b[1mExamples\x1b[0m"), 8);
         assert_eq!(lines("\x1b[1mone\x1b[0m two", 7), "\x1b[1mone\x1b[0m two");
     }

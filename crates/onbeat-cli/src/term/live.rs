@@ -1,8 +1,8 @@
-//! Lines that are drawn over again in a terminal, below what scrolls.
+//! Lines at the bottom of the terminal that are redrawn in place, below the scrolling output.
 
 use super::{Tone, put, say};
 
-/// Lines at the bottom of the terminal; where there is none, what is told is written as it comes.
+/// Lines redrawn in place. Without a terminal, lines are written once, in order.
 pub(crate) struct Live {
     is_on: bool,
     lines: usize,
@@ -17,23 +17,23 @@ impl Live {
         self.is_on
     }
 
-    /// Draws these lines over the last ones.
+    /// Replaces the lines drawn last.
     pub(crate) fn draw(&mut self, lines: &[(Tone, String)]) {
         self.clear();
         lines.iter().for_each(|(tone, line)| say(*tone, line));
         self.lines = lines.len();
     }
 
-    /// Writes a line that stays.
+    /// Writes a line that scrolls away above the redrawn ones.
     pub(crate) fn above(&mut self, line: &str) {
         self.clear();
         say(Tone::Plain, line);
     }
 
-    /// Takes the drawn lines away.
+    /// Removes the drawn lines.
     pub(crate) fn clear(&mut self) {
         if self.lines > 0 {
-            // Cursor up so many lines, then everything below is cleared (ECMA-48: CUU, ED).
+            // ECMA-48: cursor up by the number of lines (CUU), then erase to the end of the screen (ED).
             put(|out| write!(out, "\x1b[{}A\x1b[J", self.lines));
             self.lines = 0;
         }

@@ -1,4 +1,4 @@
-//! What people see in a terminal: results on standard output, progress and advice on standard error.
+//! Output in a terminal: results on standard output, progress and advice on standard error.
 
 pub(crate) mod fold;
 mod live;
@@ -20,7 +20,7 @@ const CAREFUL: Style = AnsiColor::Yellow.on_default().bold();
 const HEAD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 
-/// How a line is meant.
+/// Meaning of a line, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -44,34 +44,34 @@ impl Tone {
     }
 }
 
-/// Writes a line of advice, folded where a terminal shows it.
+/// Writes a line of advice to standard error, folded for a terminal.
 pub(crate) fn advise(tone: Tone, text: &str) {
     let style = tone.style();
     let text = folded_for_stderr(text);
     let _ = writeln!(anstream::stderr(), "{style}{text}{style:#}");
 }
 
-/// Writes why something could not be done, folded where a terminal shows it.
+/// Writes an error message to standard error, folded for a terminal.
 pub(crate) fn say_error(text: &str) {
     let text = folded_for_stderr(&format!("{BAD}onbeat:{BAD:#} {text}"));
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Writes what clap has to say about the command line.
+/// Writes clap's message about a wrong command line.
 pub(crate) fn say_usage(answer: &clap::Error) {
     let text = folded_for_stderr(answer.render().ansi().to_string().trim_end());
-    // Nothing is left to report to when standard error cannot be written either.
+    // An error of standard error itself cannot be reported anywhere.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Programs that read standard error get whole lines.
+/// Folds for a terminal; programs that read standard error get whole lines.
 fn folded_for_stderr(text: &str) -> String {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     let width = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
     width.map_or_else(|| text.to_owned(), |width| fold::lines(text, width.clamp(fold::NARROWEST, WIDEST)))
 }
 
-/// Whether the terminal's locale shows more than ASCII.
+/// Whether the locale is UTF-8.
 pub(crate) fn unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -82,25 +82,25 @@ pub(crate) fn unicode() -> bool {
     })
 }
 
-/// Results and messages are not wider than this, however wide the terminal is.
+/// Width limit of results and messages on wide terminals.
 const WIDEST: usize = 120;
-/// The width where there is no terminal.
-const USUAL: usize = 80;
+/// Width without a terminal.
+const DEFAULT_WIDTH: usize = 80;
 
-/// How wide results are: the terminal's width between 40 and 120 columns; `COLUMNS`, or 80, where there is none.
+/// Width of results: that of the terminal, else `COLUMNS`, else 80; at least 40 and at most 120 columns.
 pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
     let of_terminal = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
-    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
-    of_terminal.or_else(told).unwrap_or(USUAL).clamp(fold::NARROWEST, WIDEST)
+    let of_environment = || std::env::var("COLUMNS").ok()?.parse().ok();
+    of_terminal.or_else(of_environment).unwrap_or(DEFAULT_WIDTH).clamp(fold::NARROWEST, WIDEST)
 }
 
-/// Breaks a paragraph into lines of at most `width` columns, with the letters that the terminal shows.
+/// Breaks a paragraph into lines of at most `width` columns. `us` becomes `µs` where the terminal shows it.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
     broken(text, width, unicode())
 }
 
-/// What follows a number on the same line.
+/// Units that stay on the line of their number.
 const UNITS: [&str; 12] = ["s", "ms", "us", "ns", "min", "h", "%", "KiB", "MiB", "Hz", "kHz", "times"];
 
 fn broken(text: &str, width: usize, unicode: bool) -> String {
@@ -148,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn a_number_stays_with_its_unit_in_the_letters_of_the_terminal() {
+    fn a_number_stays_with_its_unit() {
         assert_eq!(broken("at most 97.8 us, 100 % of it", 13, true), "at most\n97.8 µs,\n100 % of it");
         assert_eq!(broken("(worst 97.8 us)", 80, false), "(worst 97.8 us)");
-        assert_eq!(broken("tell us, or take 5 us.", 80, true), "tell us, or take 5 µs.");
+        assert_eq!(broken("give us 5 us.", 80, true), "give us 5 µs.");
     }
 }

@@ -1,7 +1,7 @@
 //! Standard output, and whether what was written to it arrived.
 //!
-//! A result that is lost is a failure of the command; a reader that has seen enough, as `head` has, is none. Both are kept
-//! here until the command ends, since a run goes on and is recorded whatever becomes of its terminal.
+//! Lost output is a failure of the command; a reader that closes early, such as `head`, is not. Both are remembered until the
+//! command ends, because a run continues and is recorded even when its terminal is gone.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::sync::{Mutex, PoisonError};
@@ -10,19 +10,19 @@ use rustix::fs::{OFlags, fcntl_getfl};
 
 use super::Tone;
 
-/// What is known of the reader of standard output.
+/// State of the reader of standard output.
 #[derive(Debug)]
-enum Reader {
-    /// Nothing was written yet.
+enum StdoutReader {
+    /// Nothing has been written yet.
     Unknown,
     Reads,
-    /// It has seen enough.
+    /// It closed its end early.
     Gone,
-    /// Something that was written did not arrive.
+    /// A write failed.
     Lost(io::Error),
 }
 
-static READER: Mutex<Reader> = Mutex::new(Reader::Unknown);
+static STDOUT_READER: Mutex<StdoutReader> = Mutex::new(StdoutReader::Unknown);
 
 /// Writes a line of results.
 pub(crate) fn say(tone: Tone, text: &str) {
@@ -30,7 +30,7 @@ pub(crate) fn say(tone: Tone, text: &str) {
     keep(|| writeln!(anstream::stdout(), "{style}{text}{style:#}"));
 }
 
-/// Writes what is no line of words: a file's bytes, the letters that move a cursor.
+/// Writes output other than lines of text: a file's bytes, escape sequences.
 pub(crate) fn put(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     keep(|| {
         let mut out = BufWriter::new(io::stdout().lock());
@@ -39,27 +39,27 @@ pub(crate) fn put(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     });
 }
 
-/// Whether it is worth writing more. Once a part did not arrive, the rest makes no sense to anybody.
+/// Whether the reader still reads. After a lost part the rest would be useless.
 pub(crate) fn is_read() -> bool {
-    matches!(*reader(), Reader::Unknown | Reader::Reads)
+    matches!(*reader(), StdoutReader::Unknown | StdoutReader::Reads)
 }
 
-/// Writes out what is held back.
+/// Flushes standard output.
 ///
 /// # Errors
-/// Why something that was written did not arrive.
+/// The first error of a write, if one failed since the start.
 pub(crate) fn finish() -> Result<(), io::Error> {
-    if matches!(*reader(), Reader::Reads) {
+    if matches!(*reader(), StdoutReader::Reads) {
         keep(|| {
-            // The standard library takes a descriptor that cannot be written for one that nobody wants.
+            // The standard library ignores EBADF on standard output, so a read-only descriptor is checked for here.
             if fcntl_getfl(io::stdout())? & OFlags::ACCMODE == OFlags::RDONLY {
                 return Err(rustix::io::Errno::BADF.into());
             }
             io::stdout().flush()
         });
     }
-    match std::mem::replace(&mut *reader(), Reader::Unknown) {
-        Reader::Lost(why) => Err(why),
+    match std::mem::replace(&mut *reader(), StdoutReader::Unknown) {
+        StdoutReader::Lost(why) => Err(why),
         _ => Ok(()),
     }
 }
@@ -70,14 +70,14 @@ fn keep(write: impl FnOnce() -> io::Result<()>) {
     }
 
     let now = match write() {
-        Ok(()) => Reader::Reads,
-        Err(why) if why.kind() == ErrorKind::BrokenPipe => Reader::Gone,
-        Err(why) => Reader::Lost(why),
+        Ok(()) => StdoutReader::Reads,
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => StdoutReader::Gone,
+        Err(why) => StdoutReader::Lost(why),
     };
 
     *reader() = now;
 }
 
-fn reader() -> std::sync::MutexGuard<'static, Reader> {
-    READER.lock().unwrap_or_else(PoisonError::into_inner)
+fn reader() -> std::sync::MutexGuard<'static, StdoutReader> {
+    STDOUT_READER.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,10 +7,10 @@ use onbeat_robot::motion::{DeviceView, JointState, JointView, Phase, Reason, Rob
 
 use super::Tone;
 
-/// What a line is about stands in so many columns.
-const HEAD: usize = 10;
-/// A joint's name.
-const NAME: usize = 22;
+/// Width of the label at the start of a line, in columns.
+const LABEL_WIDTH: usize = 10;
+/// Width of a joint's name, in columns.
+const NAME_WIDTH: usize = 22;
 
 const fn phase(phase: Phase) -> &'static str {
     PHASES[phase as usize]
@@ -20,11 +20,11 @@ const fn rung(rung: Rung) -> &'static str {
     RUNGS[rung as usize]
 }
 
-/// A joint's state in words; why it is down comes first.
+/// A joint's state in words. The reason for a joint being down takes precedence over the drive's state.
 const fn state(joint: &JointView) -> &'static str {
     match (joint.reason, joint.state) {
         (Reason::DriveFault, _) => "down: fault",
-        (Reason::LeftOperation, _) => "down: left",
+        (Reason::LeftOperation, _) => "down: left OP",
         (Reason::FollowingError, _) => "down: following",
         (Reason::NotEnabled, _) => "not enabled",
         (Reason::None, JointState::NotReady) => "not ready",
@@ -50,10 +50,10 @@ fn al_state(device: &DeviceView) -> String {
     if device.al_status_code == 0 { word.to_owned() } else { format!("{word} {:#06x}", device.al_status_code) }
 }
 
-/// The worse, the smaller; then the larger the following error.
-fn rank(device: &DeviceView) -> (u8, f64) {
+/// Sort key that puts the worst device first: its class from 0, then its following error, largest first.
+fn severity(device: &DeviceView) -> (u8, f64) {
     let joint = device.joint.as_ref();
-    let place = match (device.al_state, joint) {
+    let class = match (device.al_state, joint) {
         (None, _) => 0,
         (Some(state), _) if state != 8 || device.al_status_code != 0 => 1,
         (_, Some(joint)) if joint.reason != Reason::None => 2,
@@ -62,12 +62,12 @@ fn rank(device: &DeviceView) -> (u8, f64) {
         (_, None) => 5,
     };
 
-    (place, -joint.map_or(0.0, |joint| joint.following_share))
+    (class, -joint.map_or(0.0, |joint| joint.following_share))
 }
 
 fn worst_first(view: &RobotView) -> Vec<&DeviceView> {
     let mut devices: Vec<&DeviceView> = view.devices.iter().collect();
-    devices.sort_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal));
+    devices.sort_by(|a, b| severity(a).partial_cmp(&severity(b)).unwrap_or(std::cmp::Ordering::Equal));
     devices
 }
 
@@ -79,14 +79,14 @@ fn tone(view: &RobotView) -> Tone {
     }
 }
 
-/// The whole of it: state, bus, loop, the worst `rows` devices, what is left in groups, spikes. 80 columns.
+/// The full view, at most 80 columns wide: state, bus, loop, the worst `rows` devices, the others in groups, spikes.
 pub(crate) fn table(view: &RobotView, rows: usize, letters: Letters) -> Vec<(Tone, String)> {
     let mut lines = head(view, letters);
     let devices = worst_first(view);
-    let (listed, left) = devices.split_at(rows.min(devices.iter().filter(|device| rank(device).0 < 5).count()));
+    let (listed, left) = devices.split_at(rows.min(devices.iter().filter(|device| severity(device).0 < 5).count()));
     let title = format!(
-        "{:NAME$}{:16}{:>8}{:>8}{:>10}{:>5}{:>6}",
-        "joint", "state", "set, rad", "is, rad", "following", "", "torque"
+        "{:NAME_WIDTH$}{:16}{:>8}{:>8}{:>10}{:>5}{:>6}",
+        "joint, rad", "state", "target", "actual", "following", "", "torque"
     );
     lines.push((Tone::Faint, title));
     lines.extend(listed.iter().map(|device| row(device)));
@@ -94,14 +94,20 @@ pub(crate) fn table(view: &RobotView, rows: usize, letters: Letters) -> Vec<(Ton
 
     for spike in &view.spikes {
         let late = time_ns(spike.late_ns, letters);
-        lines.push((Tone::Careful, cut(&format!("{:HEAD$}{:.3} s: {late} late, {}", "spike", spike.t, spike.cause))));
+        lines.push((
+            Tone::Careful,
+            cut(&format!("{:LABEL_WIDTH$}{:.3} s: {late} late, {}", "spike", spike.t, spike.cause)),
+        ));
     }
 
     lines
 }
 
 fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
-    let (bus, of_loop, counts) = (&view.bus, &view.of_loop, &view.counts);
+    let bus = &view.bus;
+    let of_loop = &view.of_loop;
+    let counts = &view.counts;
+
     let first = format!(
         "{}: {}, {}   {:.3} s at {}   misses {} of {}",
         view.name,
@@ -123,17 +129,17 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
         ),
     };
 
-    let second = format!("{:HEAD$}{answers}   cycles {}   lost {}", "bus", count(bus.cycle), count(bus.lost));
+    let second = format!("{:LABEL_WIDTH$}{answers}   cycles {}   lost {}", "bus", count(bus.cycle), count(bus.lost));
     let mean_ns = bus.round_trips.sum_ns.checked_div(bus.round_trips.count).unwrap_or_default();
     let third = format!(
-        "{:HEAD$}period {}   round trip {}, longest {}",
+        "{:LABEL_WIDTH$}period {}   round trip {}, longest {}",
         "",
         time_ns(bus.period_ns, letters),
         time_ns(mean_ns, letters),
         time_ns(u64::from(bus.round_trips.most_ns), letters),
     );
     let fourth = format!(
-        "{:HEAD$}latest wake-up {}   deadline misses {}   skipped {}   spikes {}",
+        "{:LABEL_WIDTH$}worst wake-up {}   deadline misses {}   skipped {}   spikes {}",
         "loop",
         time_ns(of_loop.worst_ns, letters),
         count(of_loop.deadline_misses),
@@ -144,45 +150,45 @@ fn head(view: &RobotView, letters: Letters) -> Vec<(Tone, String)> {
     if view.stopped_by != StopReason::None {
         let joint = view.stopped_joint.as_deref().unwrap_or_default();
         let why = stop_reason(view.stopped_by as u16, joint, 0);
-        lines.push((Tone::Bad, cut(&format!("{:HEAD$}{why}", "stopped"))));
+        lines.push((Tone::Bad, cut(&format!("{:LABEL_WIDTH$}{why}", "stopped"))));
     }
 
     lines.extend([second, third, fourth].iter().map(|line| (Tone::Plain, cut(line))));
-    let told = [
+    let totals = [
         ("safe stops", counts.safe_stops),
         ("joints down", counts.joints_down),
         ("goals refused", counts.goals_refused),
     ];
-    let told: Vec<String> = told.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+    let totals: Vec<String> = totals.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
 
-    if !told.is_empty() {
-        lines.push((Tone::Careful, cut(&format!("{:HEAD$}{}", "so far", told.join("   ")))));
+    if !totals.is_empty() {
+        lines.push((Tone::Careful, cut(&format!("{:LABEL_WIDTH$}{}", "so far", totals.join("   ")))));
     }
 
     lines
 }
 
-/// How long nothing has come back; what was known of devices is not shown then.
+/// How long the bus has had no answer. States of devices are unknown then, and not shown.
 fn no_answer(view: &RobotView) -> Option<String> {
     let ns = view.bus.no_answer_ns;
     (ns > 0).then(|| format!("no answer for {:.1} s", ns as f64 / 1e9))
 }
 
 fn row(device: &DeviceView) -> (Tone, String) {
-    let tone = match rank(device).0 {
+    let tone = match severity(device).0 {
         0..=2 => Tone::Bad,
         3 => Tone::Careful,
         _ => Tone::Plain,
     };
 
-    let name: String = device.name.chars().take(NAME - 1).collect();
+    let name: String = device.name.chars().take(NAME_WIDTH - 1).collect();
     let is_in_op = device.al_state == Some(8) && device.al_status_code == 0;
-    let Some(joint) = &device.joint else { return (tone, format!("{name:NAME$}{}", al_state(device))) };
+    let Some(joint) = &device.joint else { return (tone, format!("{name:NAME_WIDTH$}{}", al_state(device))) };
     let shown = if is_in_op { state(joint).to_owned() } else { al_state(device) };
     let at = [(joint.at.position, 'P'), (joint.at.velocity, 'V'), (joint.at.acceleration, 'A')];
     let at: String = at.iter().filter(|(at, _)| *at).map(|(_, letter)| *letter).collect();
     let line = format!(
-        "{name:NAME$}{shown:16}{:>8.3}{:>8.3}{:>10.4}{:>4.0}%{:>5.0}% {at}",
+        "{name:NAME_WIDTH$}{shown:16}{:>8.3}{:>8.3}{:>10.4}{:>4.0}%{:>5.0}% {at}",
         rounded(joint.target_rad, 1e3),
         rounded(joint.actual_rad, 1e3),
         rounded(joint.following_rad, 1e4),
@@ -193,12 +199,12 @@ fn row(device: &DeviceView) -> (Tone, String) {
     (tone, line.trim_end().to_owned())
 }
 
-/// To so many parts of 1; what is rounded to 0 has no sign.
+/// Rounds to multiples of 1 / `parts`. Adding 0 removes the sign of a negative zero.
 fn rounded(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts + 0.0
 }
 
-/// What is not listed: how many joints in which state, and how many other devices.
+/// Summary lines for devices that are not listed: number of joints per state, number of other devices.
 fn groups(left: &[&DeviceView]) -> Vec<String> {
     let mut lines = Vec::new();
     let joints: Vec<&JointView> = left.iter().filter_map(|device| device.joint.as_ref()).collect();
@@ -213,7 +219,7 @@ fn groups(left: &[&DeviceView]) -> Vec<String> {
 
     for (word, number, most) in states {
         let name = format!("{number} more");
-        lines.push(format!("{name:NAME$}{word:16}{:>16}{most:>10.4}", "at most"));
+        lines.push(format!("{name:NAME_WIDTH$}{word:16}{:>16}{most:>10.4}", "at most"));
     }
 
     let mut kinds: Vec<(&str, usize)> = Vec::new();
@@ -228,14 +234,14 @@ fn groups(left: &[&DeviceView]) -> Vec<String> {
     let others = left.iter().filter(|device| device.joint.is_none() && device.al_state != Some(8)).count();
     let others = (others > 0).then(|| format!("{others} not in OP"));
     if !kinds.is_empty() || others.is_some() {
-        let told: Vec<String> = kinds.into_iter().chain(others).collect();
-        lines.push(cut(&format!("{:NAME$}{}", "other devices", told.join(", "))));
+        let counted: Vec<String> = kinds.into_iter().chain(others).collect();
+        lines.push(cut(&format!("{:NAME_WIDTH$}{}", "other devices", counted.join(", "))));
     }
 
     lines
 }
 
-/// All of it in one line, for logs.
+/// One line for logs.
 pub(crate) fn line(view: &RobotView, letters: Letters) -> String {
     let worst = worst_first(view).into_iter().find_map(|device| Some((device, device.joint.as_ref()?)));
     let following = worst
@@ -245,7 +251,7 @@ pub(crate) fn line(view: &RobotView, letters: Letters) -> String {
         format!("{}/{} OP  WC {}/{}", bus.in_op, view.devices.len(), bus.working_counter, bus.expected)
     });
     format!(
-        "{:.1} s  {}  {}  {answers}  misses {}  skipped {}  latest {}{following}",
+        "{:.1} s  {}  {}  {answers}  misses {}  skipped {}  worst {}{following}",
         view.time_ns as f64 / 1e9,
         phase(view.phase),
         rung(view.rung),
@@ -255,7 +261,7 @@ pub(crate) fn line(view: &RobotView, letters: Letters) -> String {
     )
 }
 
-/// What happened to a robot or on its bus, as a line; `device` is the name of the joint or device, empty for none.
+/// One line for an event of a robot or its bus; `device` names the joint or device, empty for none.
 pub(crate) fn event(event: &Event, device: &str) -> String {
     format!("cycle {}: {}", event.cycle, event.sentence(device))
 }
@@ -301,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_robot_that_is_well_takes_few_lines() {
+    fn a_healthy_robot_takes_few_lines() {
         let mut view = humanoid();
         view.of_loop.worst_ns = 23_400;
         assert_eq!(
@@ -310,8 +316,8 @@ mod tests {
 humanoid: running, run   12.000 s at 100 %   misses 0 of 10
 bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 1
           period 1 ms   round trip 12.3 us, longest 45.6 us
-loop      latest wake-up 23.4 us   deadline misses 0   skipped 0   spikes 0
-joint                 state           set, rad is, rad following     torque
+loop      worst wake-up 23.4 us   deadline misses 0   skipped 0   spikes 0
+joint, rad            state             target  actual following     torque
 right toe             enabled            0.500   0.499    0.0047   2%  -12%
 right ankle roll      enabled            0.500   0.499    0.0046   2%  -12%
 46 more               enabled                  at most    0.0045
@@ -321,12 +327,14 @@ other devices         8 digital, 3 imu
     }
 
     #[test]
-    fn what_is_wrong_comes_first_with_its_reason() {
+    fn failures_come_first_with_their_reason() {
         let mut view = humanoid();
         (view.rung, view.phase, view.misses[0]) = (Rung::SafeStop, Phase::AtRest, 10);
         (view.stopped_by, view.counts.safe_stops, view.counts.joints_down) = (StopReason::Misses, 1, 2);
         let place = |view: &RobotView, name: &str| view.devices.iter().position(|device| device.name == name).unwrap();
-        let (imu, knee, jaw) = (place(&view, "head imu"), place(&view, "left knee"), place(&view, "jaw"));
+        let imu = place(&view, "head imu");
+        let knee = place(&view, "left knee");
+        let jaw = place(&view, "jaw");
         view.devices[imu].al_state = None;
         (view.devices[jaw].al_state, view.devices[jaw].al_status_code) = (Some(4), 0x1b);
         let joint = view.devices[knee].joint.as_mut().unwrap();
@@ -340,9 +348,9 @@ humanoid: at rest, safe stop   12.000 s at 100 %   misses 10 of 10
 stopped   missed cycles
 bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 1
           period 1 ms   round trip 12.3 us, longest 45.6 us
-loop      latest wake-up 0 ns   deadline misses 0   skipped 0   spikes 0
+loop      worst wake-up 0 ns   deadline misses 0   skipped 0   spikes 0
 so far    safe stops 1   joints down 2
-joint                 state           set, rad is, rad following     torque
+joint, rad            state             target  actual following     torque
 head imu              does not answer
 jaw                   SAFEOP 0x001b      0.500   0.499    0.0032   2%  -12%
 left knee             down: following    0.500   0.499    0.0037   2%  -12% P
@@ -354,19 +362,20 @@ spike     3.210 s: 346 us late, softirq NET_RX
     }
 
     #[test]
-    fn while_nothing_comes_back_no_state_is_shown() {
+    fn without_answers_no_device_state_is_shown() {
         let mut view = humanoid();
         (view.bus.no_answer_ns, view.bus.in_op) = (1_234_000_000, 0);
-        let (table, line) = (text(&view, 2), line(&view, Letters::Ascii));
+        let table = text(&view, 2);
+        let line = line(&view, Letters::Ascii);
         assert!(table.contains("bus       no answer for 1.2 s   cycles 12,345   lost 1\n"), "{table}");
         assert!(line.contains("  no answer for 1.2 s  misses") && !line.contains("OP"), "{line}");
     }
 
     #[test]
-    fn in_a_log_it_is_one_line() {
+    fn a_log_gets_one_line() {
         assert_eq!(
             line(&humanoid(), Letters::Ascii),
-            "12.0 s  running  run  59/59 OP  WC 171/171  misses 0  skipped 0  latest 0 ns  following 0.0047 rad right toe"
+            "12.0 s  running  run  59/59 OP  WC 171/171  misses 0  skipped 0  worst 0 ns  following 0.0047 rad right toe"
         );
     }
 }

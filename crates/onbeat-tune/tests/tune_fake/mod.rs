@@ -1,7 +1,6 @@
-//! A made-up host that answers as the kernel does: cpusets of both kinds, affinities, interrupts, and their refusals.
+//! A fake host that behaves as the kernel does: cpusets of both kinds, affinities, interrupts, and their refusals.
 //!
-//! It can break at any change: once, to see what an error does, or it is copied before each change, to see what a crash
-//! does there.
+//! It can fail at any one change, to test errors, or be copied before each change, to test crashes.
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
 mod cpusets;
@@ -17,7 +16,7 @@ use rustix::io::Errno;
 
 pub const BOUND: u64 = 0x0420_0000;
 pub const KERNEL: u64 = 0x0020_0000;
-/// The process the tests stand for, and its loop's thread.
+/// The process under test, and its loop's thread.
 pub const OWN: i32 = 500;
 pub const LOOP: i32 = 501;
 const MOUNT: &str = "/sys/fs/cgroup";
@@ -67,9 +66,9 @@ pub struct World {
     pub remembers_user_masks: bool,
     /// A cgroup of v2 that has tasks, in it or below, keeps some list of CPUs once it has one: `ENOSPC`, as in 6.1 and 6.12.
     pub keeps_a_list: bool,
-    /// What switching a controller on is answered with, as where the mounted root has tasks of its own.
+    /// The error for enabling a controller, as where the mounted root has tasks of its own.
     pub refuses_controllers: Option<Errno>,
-    /// The partitions this kernel agrees to.
+    /// The partitions that this kernel accepts.
     pub partitions: Vec<&'static str>,
     /// The cgroup tree cannot be written, as in a container.
     pub read_only_cgroups: bool,
@@ -181,7 +180,7 @@ impl World {
             (OWN, OWN, 100, 0, "onbeat", user("/user.slice/app")),
             (LOOP, OWN, 100, 0, "onbeat:loop", user("/user.slice/app")),
         ];
-        let (own, moves) = (cpus("0-7"), |tid| tid == 2);
+        let own = cpus("0-7");
         let made: Vec<(i32, FakeTask)> = tasks
             .iter()
             .map(|(tid, pid, parent, flags, comm, group)| {
@@ -194,7 +193,7 @@ impl World {
                     mask: own.clone(),
                     group: format!("{MOUNT}{group}"),
                     user: None,
-                    stays_in_group: moves(*tid),
+                    stays_in_group: *tid == 2,
                 };
                 (*tid, task)
             })
@@ -221,7 +220,7 @@ impl World {
         self.next_pid
     }
 
-    /// The process the tests stand for is killed.
+    /// Kills the process under test.
     pub fn kill_owner(&mut self) {
         self.tasks.retain(|_, task| task.pid != OWN);
     }
@@ -276,7 +275,7 @@ impl World {
         task.mask = if pinned.is_empty() { granted } else { pinned };
     }
 
-    /// Makes a change to the groups, and tells the tasks of those whose CPUs changed by it.
+    /// Changes the groups, and updates the tasks of groups whose CPUs changed.
     fn regroup(&mut self, change: impl FnOnce(&mut Self)) {
         let before: BTreeMap<String, CpuList> =
             self.groups.keys().map(|path| (path.clone(), self.granted(path))).collect();
@@ -343,11 +342,12 @@ impl World {
             return Err(Errno::INVAL);
         }
         irq.mask = mask;
-        // As on x86: while the CPU it is sent to is still allowed, there is no point in moving it.
+        // As on x86: it is not moved while the CPU it is sent to is still allowed.
         if !irq.effective.meets(&irq.mask) {
             irq.effective = irq.mask.iter().take(1).collect();
         }
-        let (thread, effective) = (format!("irq/{number}-"), irq.effective.clone());
+        let thread = format!("irq/{number}-");
+        let effective = irq.effective.clone();
         for task in self.tasks.values_mut().filter(|task| task.comm.starts_with(&thread)) {
             task.mask.clone_from(&effective);
         }
@@ -461,7 +461,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    pub fn of(world: World) -> Self {
+    pub fn new(world: World) -> Self {
         Self {
             world: RefCell::new(world),
             changes: Cell::new(0),
@@ -568,7 +568,8 @@ impl HostFiles for Fake {
         self.before_a_change()?;
         let mut world = self.world.borrow_mut();
         let group = world.tasks.get(&tid).ok_or(Errno::SRCH)?.group.clone();
-        let (granted, online) = (world.granted(&group).and(list), world.online());
+        let granted = world.granted(&group).and(list);
+        let online = world.online();
         let task = world.tasks.get_mut(&tid).unwrap();
         if !granted.meets(&online) || task.flags & 0x0400_0000 != 0 {
             return Err(Errno::INVAL.into());

@@ -14,7 +14,7 @@ pub(super) struct Shielding {
     journal: Option<Journal>,
     shield: Option<Shield>,
     raised: bool,
-    session: Option<journal::Step>,
+    session: Option<journal::ChangeId>,
     words: Vec<String>,
 }
 

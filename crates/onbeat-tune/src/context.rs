@@ -1,4 +1,4 @@
-//! What every part of the shield stands on: the host, the journal, the two sets of CPUs, and who is to be kept off.
+//! Common data of the shield's parts: the host, the journal, the two sets of CPUs, and the tasks to keep off.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,27 +7,27 @@ use super::change::{Hierarchy, Intent};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
 use super::host_files::HostFiles;
-use super::journal::{Journal, Step};
+use super::journal::{ChangeId, Journal};
 use super::shield::{Free, Scope};
 use super::tasks::{self, Task, TaskId};
 
 /// The CPUs of the machine, divided in two.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cpus {
-    /// Given to the loop.
+pub(super) struct CpuSplit {
+    /// Reserved for the loop.
     pub(super) rt: CpuList,
     /// Housekeeping: for everything else, never empty.
     pub(super) hk: CpuList,
     /// Both together.
     pub(super) online: CpuList,
-    /// With those that could still be switched on: what a task that was never confined may use.
+    /// Online CPUs and those that could be brought online: what an unconfined task may use.
     pub(super) possible: CpuList,
-    /// Tasks stand in cpusets, which show them no CPU that is offline.
+    /// Tasks are in cpusets, which hide offline CPUs from them.
     in_cpusets: bool,
 }
 
-impl Cpus {
-    /// Divides the CPUs, after checking that something is left on both sides.
+impl CpuSplit {
+    /// Divides the CPUs and checks that neither side is empty.
     pub(super) fn divide(host: &dyn HostFiles, rt: &CpuList, cpuset: Option<&Hierarchy>) -> Result<Self, TuneError> {
         let read = |name: &str| {
             let path = format!("/sys/devices/system/cpu/{name}");
@@ -35,8 +35,9 @@ impl Cpus {
             CpuList::parse_list(&text)
         };
 
-        let (mut online, possible) = (read("online")?, read("possible")?);
-        // In a container the root of what is mounted may have fewer CPUs than the machine.
+        let mut online = read("online")?;
+        let possible = read("possible")?;
+        // In a container the mounted root may have fewer CPUs than the machine.
         let files = ["cpuset.effective_cpus", "cpuset.cpus.effective"];
         for (hierarchy, file) in cpuset.into_iter().flat_map(|hierarchy| files.map(|file| (hierarchy, file))) {
             let granted = host.read(&format!("{}/{file}", hierarchy.mount)).unwrap_or_default();
@@ -62,55 +63,55 @@ impl Cpus {
         Ok(Self { rt: rt.clone(), hk, online, possible, in_cpusets })
     }
 
-    /// Whether two lists allow the same, as far as CPUs are there.
+    /// Whether two lists allow the same online CPUs.
     pub(super) fn same(&self, a: &CpuList, b: &CpuList) -> bool {
         a.and(&self.online) == b.and(&self.online)
     }
 
-    /// Lists that a loop's task gives itself once it is free to: all of the shielded CPUs, or one of them.
+    /// Masks that a loop's task may set for itself: all shielded CPUs, or one of them.
     pub(super) fn pins_of_a_loop(&self) -> Vec<String> {
         std::iter::once(self.rt.to_string()).chain(self.rt.iter().map(|cpu| cpu.to_string())).collect()
     }
 
-    /// The list that a task gets back which shows `list` now. All CPUs of a cpuset are its own choice hardly ever; given back
-    /// as such they would keep it off CPUs that are switched on later.
+    /// The mask to restore for a task that shows `list` now. A list of all CPUs of a cpuset is hardly ever the task's own choice;
+    /// restored as such it would keep the task off CPUs that come online later.
     pub(super) fn given_back(&self, list: &CpuList) -> CpuList {
         if self.in_cpusets && self.is_all(list) { self.possible.clone() } else { list.clone() }
     }
 
-    /// Whether a task with this list is not confined at all.
+    /// Whether a task with this list is unconfined.
     pub(super) fn is_all(&self, list: &CpuList) -> bool {
         self.online.is_within(list)
     }
 }
 
-/// What the shield has to do with a task.
+/// How the shield treats a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum TaskRole {
     /// Part of the loop: may use the shielded CPUs.
     Loop,
-    /// To be kept off.
+    /// Kept off the shielded CPUs.
     KeptOff,
-    /// A kernel thread that cannot be moved, or that runs where its interrupt is sent.
+    /// A kernel thread that cannot be moved, or that moves with its interrupt.
     Bound,
-    /// Outside the scope: left as it is.
+    /// Outside the scope; not touched.
     Outside,
 }
 
-/// Who is free, and whom the shield may touch.
+/// Which tasks may use the shielded CPUs, and which tasks the shield may move.
 #[derive(Debug)]
-pub(super) struct Who {
+pub(super) struct TaskSelection {
     free: Vec<(Free, TaskId)>,
     scope: Scope,
 }
 
-impl Who {
+impl TaskSelection {
     pub(super) fn new(host: &dyn HostFiles, free: &[Free], scope: Scope) -> Result<Self, TuneError> {
-        let mut who = Self { free: Vec::new(), scope };
+        let mut selection = Self { free: Vec::new(), scope };
         for one in free {
-            who.admit(host, *one)?;
+            selection.admit(host, *one)?;
         }
-        Ok(who)
+        Ok(selection)
     }
 
     pub(super) fn admit(&mut self, host: &dyn HostFiles, free: Free) -> Result<(), TuneError> {
@@ -121,7 +122,7 @@ impl Who {
         Ok(())
     }
 
-    pub(super) fn standing(&self, all: &BTreeMap<i32, Task>, task: &Task) -> Standing {
+    pub(super) fn role(&self, all: &BTreeMap<i32, Task>, task: &Task) -> TaskRole {
         let is_free = self.free.iter().any(|(free, id)| match free {
             Free::Thread(_) => *id == task.id,
             Free::Process(pid) => task.pid == *pid && all.get(pid).is_some_and(|leader| leader.id == *id),
@@ -133,17 +134,17 @@ impl Who {
         };
 
         if is_free {
-            Standing::Loop
+            TaskRole::Loop
         } else if task.is_bound() || task.follows_interrupt() {
-            Standing::Bound
+            TaskRole::Bound
         } else if !task.is_kernel() && is_outside() {
-            Standing::Outside
+            TaskRole::Outside
         } else {
-            Standing::KeptOff
+            TaskRole::KeptOff
         }
     }
 
-    /// The tasks of the loop that run now.
+    /// The running tasks of the loop.
     pub(super) fn loop_tasks(&self, host: &dyn HostFiles) -> Vec<Task> {
         let of = |(free, id): &(Free, TaskId)| match free {
             Free::Thread(tid) => tasks::task(host, *tid).filter(|task| task.id == *id).into_iter().collect(),
@@ -162,17 +163,17 @@ impl Who {
     }
 }
 
-/// The host and its journal while the shield works on them.
-pub(super) struct Ground<'a> {
+/// The host and its journal while the shield changes them.
+pub(super) struct ShieldContext<'a> {
     pub(super) host: &'a dyn HostFiles,
     pub(super) journal: &'a mut Journal,
-    pub(super) steps: &'a mut Vec<Step>,
-    pub(super) cpus: &'a Cpus,
-    pub(super) who: &'a Who,
+    pub(super) steps: &'a mut Vec<ChangeId>,
+    pub(super) cpus: &'a CpuSplit,
+    pub(super) selection: &'a TaskSelection,
 }
 
-impl Ground<'_> {
-    /// Puts changes on disk with one sync.
+impl ShieldContext<'_> {
+    /// Writes changes to the journal with one sync.
     pub(super) fn record(&mut self, intents: Vec<Intent>) -> Result<(), TuneError> {
         self.steps.extend(self.journal.intend_all(intents)?);
         Ok(())
@@ -180,7 +181,7 @@ impl Ground<'_> {
 
     /// Records a change and makes it.
     pub(super) fn change(&mut self, intent: &Intent) -> Result<(), TuneError> {
-        // Also a change that is refused is on record from here on; undo finds it as it was.
+        // A refused change stays on record too; undo then finds the old value.
         let step = self.journal.intend(intent.clone())?;
         self.steps.push(step);
         make(self.host, intent)?;
@@ -188,7 +189,7 @@ impl Ground<'_> {
         self.journal.done(step, read_back.as_deref())
     }
 
-    /// Writes a file of a cgroup that is on record itself and goes with it.
+    /// Writes a file of a cgroup that is itself on record and is removed by undo.
     pub(super) fn write(&self, path: &str, value: &str) -> Result<(), TuneError> {
         self.host.write(path, value).map_err(|source| TuneError::Write {
             path: path.to_owned(),
@@ -218,36 +219,36 @@ fn make(host: &dyn HostFiles, intent: &Intent) -> Result<(), TuneError> {
     }
 }
 
-/// Settings that go to and fro between two values, each on record once.
+/// Settings that alternate between two values, each recorded once.
 #[derive(Debug, Default)]
-pub(super) struct Switches {
+pub(super) struct ToggledSettings {
     known: Vec<Intent>,
     thrown: Vec<Intent>,
 }
 
-impl Switches {
-    /// Puts those on record that are not yet, or whose old value has changed since.
-    pub(super) fn record(&mut self, ground: &mut Ground<'_>, wanted: &[Intent]) -> Result<(), TuneError> {
+impl ToggledSettings {
+    /// Records those that are new, or whose old value has changed since.
+    pub(super) fn record(&mut self, context: &mut ShieldContext<'_>, wanted: &[Intent]) -> Result<(), TuneError> {
         let new: Vec<Intent> = wanted.iter().filter(|intent| !self.known.contains(intent)).cloned().collect();
-        ground.record(new.clone())?;
+        context.record(new.clone())?;
         self.known.extend(new);
         Ok(())
     }
 
-    /// Gives one its new value.
+    /// Sets the new value of one.
     pub(super) fn throw(&mut self, host: &dyn HostFiles, intent: &Intent) -> io::Result<()> {
-        // Before the write: one that is cut off in between must be looked at too.
+        // Before the write, so that an interrupted write is checked too.
         self.thrown.push(intent.clone());
         intent.make(host)
     }
 
-    /// Gives all their old values back, last one first, where they are still as they were left.
-    pub(super) fn back(&mut self, ground: &Ground<'_>) -> Result<(), TuneError> {
+    /// Restores all old values, newest first, where the current value is still onbeat's.
+    pub(super) fn back(&mut self, context: &ShieldContext<'_>) -> Result<(), TuneError> {
         while let Some(intent) = self.thrown.last() {
-            let online = &ground.cpus.online;
-            let now = intent.key.current(ground.host).ok().flatten();
+            let online = &context.cpus.online;
+            let now = intent.key.current(context.host).ok().flatten();
             if now.is_some_and(|now| !intent.same(&now, &intent.old, online) && intent.is_ours(&now, online)) {
-                match intent.restore(ground.host) {
+                match intent.restore(context.host) {
                     Ok(()) => {}
                     Err(error) if tasks::is_gone(&error) => {}
                     Err(source) => {

@@ -1,4 +1,4 @@
-//! `onbeat bus` beside a bus: made here, without devices, and asked by the command line.
+//! `onbeat bus` beside a bus without devices, created by the test and queried by the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::io::{BufRead, BufReader};
@@ -38,7 +38,8 @@ fn bus(name: &str) -> BusSide {
     let mut bus = Image::create(name, &layout, Sharing::WaitFree).unwrap();
     bus.set_state(0, DeviceState { al_state: 4, al_status: 0x1B, presence: Presence::Present });
     // Of now, and of a bus that is slow enough for it to be still of now when it is asked for.
-    let (release_ns, dt_ns) = (Monotonic.now().as_ns(), 60_000_000_000);
+    let release_ns = Monotonic.now().as_ns();
+    let dt_ns = 60_000_000_000;
     let cycle = BusCycle { cycle: 41, release_ns, dt_ns, working_counter: 2, expected: 3, ..BusCycle::default() };
     bus.exchange(&cycle, &[0x27, 0x10, 0x18, 0xFC, 0xFF, 0xFF], &mut [0; 2]);
     bus
@@ -48,14 +49,14 @@ fn ask(name: &str, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_onbeat")).arg("bus").args(words).args(["--name", name]).output().unwrap()
 }
 
-fn told(name: &str, words: &[&str]) -> String {
+fn printed(name: &str, words: &[&str]) -> String {
     let output = ask(name, words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 fn json(name: &str, words: &[&str]) -> Value {
-    serde_json::from_str(&told(name, &[words, &["--json"]].concat())).unwrap()
+    serde_json::from_str(&printed(name, &[words, &["--json"]].concat())).unwrap()
 }
 
 fn name(of: &str) -> String {
@@ -63,10 +64,10 @@ fn name(of: &str) -> String {
 }
 
 #[test]
-fn state_and_devices_are_told_in_words_and_as_json() {
+fn state_and_devices_are_printed_as_words_and_as_json() {
     let name = name("state");
     let _bus = bus(&name);
-    let state = told(&name, &["state"]);
+    let state = printed(&name, &["state"]);
     assert!(state.contains("one joint, 0 of 1 devices in OP"), "{state}");
     assert!(
         state.contains("cycle 41, working counter 2 of 3") && state.contains("outputs belong to nobody"),
@@ -78,7 +79,7 @@ fn state_and_devices_are_told_in_words_and_as_json() {
         (&state["cycle"], &state["pid"], &state["owner"]),
         (&41.into(), &std::process::id().into(), &Value::Null)
     );
-    let devices = told(&name, &["info"]);
+    let devices = printed(&name, &["info"]);
 
     assert!(devices.contains("left knee") && devices.contains("SAFEOP 0x001b"), "{devices}");
     assert!(devices.lines().all(|line| line.chars().count() <= 80), "{devices}");
@@ -90,11 +91,11 @@ fn values_are_words_and_numbers_with_a_sign_by_name_or_place() {
     let name = name("watch");
     let _bus = bus(&name);
     for device in ["left knee", "0"] {
-        let line = told(&name, &["watch", device, "--count", "1"]);
+        let line = printed(&name, &["watch", device, "--count", "1"]);
         assert!(line.trim_end().ends_with("left knee        6041:0 0x1027  6064:0 -1000  6040:0 0x0"), "{line}");
     }
 
-    assert_eq!(told(&name, &["watch", "--count", "3", "--every", "1ms"]).lines().count(), 3);
+    assert_eq!(printed(&name, &["watch", "--count", "3", "--every", "1ms"]).lines().count(), 3);
     let values = json(&name, &["watch", "--count", "1"]);
     assert_eq!(values["devices"]["left knee"]["6064:0"], u64::from((-1000_i32).cast_unsigned()));
     let nobody = ask(&name, &["watch", "right knee"]);
@@ -103,13 +104,13 @@ fn values_are_words_and_numbers_with_a_sign_by_name_or_place() {
 }
 
 #[test]
-fn events_are_told_in_order_and_as_they_come() {
+fn events_are_printed_in_order_and_as_they_come() {
     let name = name("events");
     let mut bus = bus(&name);
     let event = |kind, code| Event { at_ns: 1_500_000_000, cycle: 7, kind, device: 0, old: 8, new: 4, code };
     bus.push(&event(EventKind::StateChanged, 27));
     bus.push(&event(EventKind::DeviceLost, 0));
-    let lines = told(&name, &["events"]);
+    let lines = printed(&name, &["events"]);
     let first = lines.lines().next().unwrap();
 
     assert!(first.contains("1.500000 s") && first.contains("state_changed"), "{first}");
@@ -135,11 +136,11 @@ fn statistics_are_a_table_an_object_and_a_text() {
     let name = name("stats");
     let bus = bus(&name);
     bus.record(Timed::RoundTrip, 12_000);
-    let table = told(&name, &["stats"]);
+    let table = printed(&name, &["stats"]);
 
     assert!(table.contains("round trip") && table.contains("1 cycles, 0 frames lost"), "{table}");
     assert_eq!(json(&name, &["stats"])["round_trip"]["max_ns"], 12_000);
-    let text = told(&name, &["stats", "--text"]);
+    let text = printed(&name, &["stats", "--text"]);
     assert!(
         text.lines().any(|line| line == "round_trip_max_ns 12000") && text.contains("\nsharing wait-free\n"),
         "{text}"
@@ -150,7 +151,8 @@ fn statistics_are_a_table_an_object_and_a_text() {
 fn objects_are_read_and_written_through_the_bus() {
     let name = name("sdo");
     let bus = bus(&name);
-    let (cold, is_over) = (bus.cold_side(), AtomicBool::new(false));
+    let cold = bus.cold_side();
+    let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
         threads.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
@@ -167,9 +169,9 @@ fn objects_are_read_and_written_through_the_bus() {
             }
         });
 
-        assert_eq!(told(&name, &["sdo", "read", "left knee", "6064"]), "4294966296 (-1000) 0xfffffc18\n");
-        assert_eq!(told(&name, &["sdo", "read", "0", "1008"]), "\"drive\" 6472697665\n");
-        assert_eq!(told(&name, &["sdo", "write", "0", "6065", "-100i32"]), "");
+        assert_eq!(printed(&name, &["sdo", "read", "left knee", "6064"]), "4294966296 (-1000) 0xfffffc18\n");
+        assert_eq!(printed(&name, &["sdo", "read", "0", "1008"]), "\"drive\" 6472697665\n");
+        assert_eq!(printed(&name, &["sdo", "write", "0", "6065", "-100i32"]), "");
         assert_eq!(json(&name, &["sdo", "read", "0", "6064"])["bytes"], "18fcffff");
         let refused = ask(&name, &["sdo", "read", "0", "5000:1"]);
         is_over.store(true, Ordering::Relaxed);
