@@ -95,7 +95,8 @@ fn applies(record: &TuningRecord, survey: &Survey<'_>) -> Result<(), NoValue> {
     let not = |reason: &str| Err(NoValue::NotApplicable(reason.to_owned()));
     let has = |layer| record.layers.contains(&layer);
 
-    let is_anywhere = has(TuningLayer::Program) || has(TuningLayer::Vmm) || (has(TuningLayer::Bare) && has(TuningLayer::Guest));
+    let is_anywhere =
+        has(TuningLayer::Program) || has(TuningLayer::Vmm) || (has(TuningLayer::Bare) && has(TuningLayer::Guest));
     if !is_anywhere && (has(TuningLayer::Bare) || has(TuningLayer::Guest)) {
         match survey.is_guest()? {
             true if !has(TuningLayer::Guest) => return not("this is a guest: its host decides"),

@@ -29,11 +29,14 @@ pub const SECTIONS: [(&str, &str); 20] = [
     ("vmm", include_str!("records/vmm.toml")),
     ("guest", include_str!("records/guest.toml")),
     ("aliases", include_str!("records/aliases.toml")),
-    ("references", concat!(
-        include_str!("records/profiles.toml"),
-        include_str!("records/sources.toml"),
-        include_str!("records/published.toml"),
-    )),
+    (
+        "references",
+        concat!(
+            include_str!("records/profiles.toml"),
+            include_str!("records/sources.toml"),
+            include_str!("records/published.toml"),
+        ),
+    ),
 ];
 
 /// The causes of latency that run files name; a test compares them with the library's.
@@ -234,16 +237,19 @@ fn is_public_issue(text: &str) -> bool {
 
 fn check_rules(record: &TuningRecord) -> Result<(), CatalogueError> {
     let broken = |problem: &str| Err(rule(&record.id, problem));
-    let is_name = |part: &str| {
-        !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-    };
+    let is_name =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if !record.id.split_once('.').is_some_and(|(section, item)| is_name(section) && is_name(item)) {
         return broken("an id is a section and an item of lower case letters, such as irq.affinity");
     }
     if record.effect > 3 {
         return broken("the effect is 0 to 3");
     }
-    if record.sources.is_empty() || record.probe.is_empty() || record.layers.is_empty() || record.takes_effect.is_empty() {
+    if record.sources.is_empty()
+        || record.probe.is_empty()
+        || record.layers.is_empty()
+        || record.takes_effect.is_empty()
+    {
         return broken("sources, probe, layers and takes_effect hold at least one entry each");
     }
     let sentences = [&record.what, &record.why];
@@ -252,13 +258,17 @@ fn check_rules(record: &TuningRecord) -> Result<(), CatalogueError> {
     }
 
     let has_value = record.probe.iter().any(|spec| spec.probe().set().is_some());
-    if !record.is_check_only() && (record.risk.is_none() || (!has_value && record.boot.is_none() && record.fix.is_none())) {
+    if !record.is_check_only()
+        && (record.risk.is_none() || (!has_value && record.boot.is_none() && record.fix.is_none()))
+    {
         return broken("a record with something to change has a risk, and a value to set, a kernel parameter or a fix");
     }
 
     record.probe.iter().try_for_each(|spec| check_probe(record, spec))?;
     let texts = record.boot.iter().chain(&record.fix).map(String::as_str);
-    texts.chain(record.probe.iter().filter_map(|spec| spec.probe().set())).try_for_each(|text| check_variables(record, text))
+    texts
+        .chain(record.probe.iter().filter_map(|spec| spec.probe().set()))
+        .try_for_each(|text| check_variables(record, text))
 }
 
 /// The longest name of a task, in bytes: the kernel cuts the rest.
@@ -292,7 +302,11 @@ fn check_variables(record: &TuningRecord, text: &str) -> Result<(), CatalogueErr
     for piece in text.split('{').skip(1) {
         let name = piece.split_once('}').map_or(piece, |(name, _)| name);
         if !VARIABLES.contains(&name) {
-            return Err(CatalogueError::UnknownName { id: record.id.clone(), field: "a variable", name: name.to_owned() });
+            return Err(CatalogueError::UnknownName {
+                id: record.id.clone(),
+                field: "a variable",
+                name: name.to_owned(),
+            });
         }
     }
 
@@ -316,7 +330,8 @@ pub fn order(catalogue: &Catalogue) -> Result<Vec<&str>, CatalogueError> {
     let mut ordered = Vec::new();
     let mut open: Vec<&str> = catalogue.records.iter().map(|record| record.id.as_str()).collect();
     while !open.is_empty() {
-        let is_free = |id: &&str| !waits_for.get(id).is_some_and(|ids| ids.iter().any(|earlier| open.contains(earlier)));
+        let is_free =
+            |id: &&str| !waits_for.get(id).is_some_and(|ids| ids.iter().any(|earlier| open.contains(earlier)));
         let Some(next) = open.iter().position(|id| is_free(&id)) else {
             return Err(CatalogueError::Circle { ids: open.into_iter().map(str::to_owned).collect() });
         };

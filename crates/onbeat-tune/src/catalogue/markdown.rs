@@ -110,7 +110,9 @@ fn profile_table(text: &mut String, catalogue: &Catalogue) {
 }
 
 fn published_table(text: &mut String, catalogue: &Catalogue) {
-    text.push_str("\n## tunings that four documents publish\n\n| document | as written | here | remark |\n|---|---|---|---|\n");
+    text.push_str(
+        "\n## tunings that four documents publish\n\n| document | as written | here | remark |\n|---|---|---|---|\n",
+    );
     for parameter in &catalogue.published {
         let remark = parameter.remark.clone().unwrap_or_default();
         row(text, &[parameter.source.clone(), format!("`{}`", parameter.text), parameter.ids.join(", "), remark]);

@@ -97,7 +97,8 @@ impl Catalogue {
     /// Returns the records that remove a cause of latency, named as in a run file (`late_idle_exit`), largest effect first.
     #[must_use]
     pub fn against(&self, cause: &str) -> Vec<&TuningRecord> {
-        let mut records: Vec<_> = self.records.iter().filter(|record| record.mends.iter().any(|c| c == cause)).collect();
+        let mut records: Vec<_> =
+            self.records.iter().filter(|record| record.mends.iter().any(|c| c == cause)).collect();
         records.sort_by_key(|record| std::cmp::Reverse(record.effect));
         records
     }

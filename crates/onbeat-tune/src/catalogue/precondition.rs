@@ -22,14 +22,34 @@ use serde::Deserialize;
 use super::probes::NoValue;
 use super::survey::{Architecture, Survey};
 
+/// Vendors that records distinguish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessorVendor {
+    /// Intel.
+    Intel,
+    /// AMD.
+    Amd,
+}
+
+impl ProcessorVendor {
+    /// Returns its name in `/proc/cpuinfo`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Intel => "GenuineIntel",
+            Self::Amd => "AuthenticAMD",
+        }
+    }
+}
+
 /// One fact that must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Precondition {
     /// A processor of this architecture.
     Processor(Architecture),
-    /// A processor of this vendor, as `vendor_id` in `/proc/cpuinfo`.
-    Vendor(&'static str),
+    /// A processor of this vendor.
+    Vendor(ProcessorVendor),
     /// A kernel of this version or a later one.
     KernelAtLeast(u32, u32),
     /// A PREEMPT_RT kernel, or none.
@@ -84,8 +104,8 @@ fn parse(text: &str) -> Option<Precondition> {
     Some(match text {
         "x86" => Precondition::Processor(Architecture::X86),
         "arm64" => Precondition::Processor(Architecture::Arm64),
-        "intel" => Precondition::Vendor("GenuineIntel"),
-        "amd" => Precondition::Vendor("AuthenticAMD"),
+        "intel" => Precondition::Vendor(ProcessorVendor::Intel),
+        "amd" => Precondition::Vendor(ProcessorVendor::Amd),
         "preempt_rt" => Precondition::PreemptRt(true),
         "not preempt_rt" => Precondition::PreemptRt(false),
         "polling" => Precondition::Polling(true),
@@ -125,7 +145,7 @@ impl Precondition {
     pub fn holds(&self, survey: &Survey<'_>) -> Result<(), NoValue> {
         let holds = match self {
             Self::Processor(architecture) => survey.processor()?.architecture == Some(*architecture),
-            Self::Vendor(vendor) => survey.processor()?.vendor == *vendor,
+            Self::Vendor(vendor) => survey.processor()?.vendor == vendor.name(),
             Self::KernelAtLeast(major, minor) => survey.kernel_version()? >= (*major, *minor),
             Self::PreemptRt(wanted) => survey.is_preempt_rt()? == *wanted,
             Self::Config(option) => survey.config()?.contains_key(option),
@@ -161,7 +181,7 @@ impl fmt::Display for Precondition {
         match self {
             Self::Processor(Architecture::X86) => out.write_str("an x86 processor"),
             Self::Processor(Architecture::Arm64) => out.write_str("an ARM64 processor"),
-            Self::Vendor(vendor) => write!(out, "a processor of {vendor}"),
+            Self::Vendor(vendor) => write!(out, "a processor of {}", vendor.name()),
             Self::KernelAtLeast(major, minor) => write!(out, "Linux {major}.{minor} or later"),
             Self::PreemptRt(true) => out.write_str("a PREEMPT_RT kernel"),
             Self::PreemptRt(false) => out.write_str("a kernel without PREEMPT_RT"),

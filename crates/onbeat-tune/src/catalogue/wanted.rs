@@ -290,7 +290,17 @@ mod tests {
 
     #[test]
     fn a_text_outside_the_table_is_refused_with_itself() {
-        for text in ["", "is", "is a b", "at most", "at most many", "excludes everything", "one of a,b", "equals 3", "between 1"] {
+        for text in [
+            "",
+            "is",
+            "is a b",
+            "at most",
+            "at most many",
+            "excludes everything",
+            "one of a,b",
+            "equals 3",
+            "between 1",
+        ] {
             assert_eq!(text.parse::<WantedValue>(), Err(WantedValueError(text.to_owned())), "{text}");
         }
     }

@@ -36,7 +36,10 @@ impl CgroupProbe {
             mount.version == self.version && (self.version == 2 || mount.controllers.contains(&self.controller))
         };
         survey.cgroup_mounts()?.iter().find(is_meant).ok_or_else(|| {
-            NoValue::NotApplicable(format!("the controller {} is not on a v{} hierarchy", self.controller, self.version))
+            NoValue::NotApplicable(format!(
+                "the controller {} is not on a v{} hierarchy",
+                self.controller, self.version
+            ))
         })
     }
 
@@ -82,7 +85,9 @@ impl CgroupProbe {
 
         let path = groups.lines().find_map(of_line);
         let below = path.as_ref().and_then(|path| path.strip_prefix(mount.root.trim_end_matches('/')));
-        below.map(str::to_owned).ok_or_else(|| NoValue::Unknown("the loop's control group is not visible here".to_owned()))
+        below
+            .map(str::to_owned)
+            .ok_or_else(|| NoValue::Unknown("the loop's control group is not visible here".to_owned()))
     }
 }
 

@@ -75,7 +75,9 @@ impl IdleStatesProbe {
             Ok(names) => names,
             Err(error) if is_absent(&error) => {
                 survey.require_anchor(&directory)?;
-                return Err(NoValue::Unknown("the kernel lists no idle states: the firmware may still use some".to_owned()));
+                return Err(NoValue::Unknown(
+                    "the kernel lists no idle states: the firmware may still use some".to_owned(),
+                ));
             }
             Err(error) => return Err(NoValue::from_error(&directory, &error)),
         };
@@ -112,9 +114,8 @@ impl Probe for IdleStatesProbe {
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         match survey.loop_cpus() {
             Ok(cpus) => {
-                let reading = |cpu| {
-                    ProbeReading::new(format!("exit latency of CPU {cpu} in µs"), Self::deepest(cpu, survey))
-                };
+                let reading =
+                    |cpu| ProbeReading::new(format!("exit latency of CPU {cpu} in µs"), Self::deepest(cpu, survey));
                 cpus.iter().map(reading).collect()
             }
             Err(why) => vec![ProbeReading::new("idle states", Err(why))],
@@ -149,7 +150,8 @@ impl MsrProbe {
     }
 
     fn value(&self, cpu: u32, survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
-        let (high, low) = self.bit_range().ok_or_else(|| NoValue::Unknown(format!("\"{}\" names no bits", self.bits)))?;
+        let (high, low) =
+            self.bit_range().ok_or_else(|| NoValue::Unknown(format!("\"{}\" names no bits", self.bits)))?;
         let path = format!("/dev/cpu/{cpu}/msr");
         let mut bytes = [0; 8];
         let read = survey.host().read_device_at(&path, u64::from(self.register), &mut bytes);

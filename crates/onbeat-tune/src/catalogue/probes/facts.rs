@@ -38,6 +38,8 @@ pub enum FactName {
     Selinux,
     /// Whether the kernel is a PREEMPT_RT one.
     PreemptRt,
+    /// Where the kernel can be preempted: `full`, `lazy`, `voluntary` or `none`.
+    Preemption,
     /// Whether the check of the timer is off.
     TimerCheck,
 }
@@ -99,6 +101,7 @@ impl FactProbe {
             FactName::Pressure => survey.exists("/proc/pressure").map(yes_no),
             FactName::Selinux => selinux(survey),
             FactName::PreemptRt => survey.is_preempt_rt().map(yes_no),
+            FactName::Preemption => preemption(survey),
             FactName::TimerCheck => {
                 let given = survey.parameter("no_timer_check")?.is_some();
                 Ok(if given { "no_timer_check given; it has no effect at run time" } else { "default" }.to_owned())
@@ -148,6 +151,27 @@ fn capabilities(survey: &Survey<'_>) -> Result<String, NoValue> {
     Ok(if names.is_empty() { "none".to_owned() } else { names.join(", ") })
 }
 
+fn preemption(survey: &Survey<'_>) -> Result<String, NoValue> {
+    const PATH: &str = "/sys/kernel/debug/sched/preempt";
+    if let Ok(text) = survey.host().read(PATH) {
+        let mode = text.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(mode, _)| mode.to_owned());
+        return mode.ok_or_else(|| NoValue::Unknown(format!("{PATH} shows no mode")));
+    }
+
+    let options = survey.config()?;
+    if options.contains_key("CONFIG_PREEMPT_DYNAMIC") {
+        let boot =
+            survey.parameter("preempt")?.and_then(|parameter| parameter.value.as_deref()).unwrap_or("the default");
+        let reason = format!("booted with {boot}; what is in effect now is in {PATH} only (root, and no lockdown)");
+        return Err(NoValue::Unknown(reason));
+    }
+
+    let modes =
+        [("CONFIG_PREEMPT", "full"), ("CONFIG_PREEMPT_LAZY", "lazy"), ("CONFIG_PREEMPT_VOLUNTARY", "voluntary")];
+    let built = modes.iter().find(|(option, _)| options.contains_key(*option));
+    Ok(built.map_or("none", |(_, mode)| mode).to_owned())
+}
+
 fn rt_groups(survey: &Survey<'_>) -> Result<String, NoValue> {
     if let Some(parameter) = survey.parameter("rt_group_sched")? {
         return Ok(if parameter.value.as_deref() == Some("0") { "no" } else { "yes" }.to_owned());
@@ -160,10 +184,9 @@ fn rt_groups(survey: &Survey<'_>) -> Result<String, NoValue> {
 }
 
 fn topology(survey: &Survey<'_>) -> Result<String, NoValue> {
-    let online = survey.online()?;
-    let nodes = survey.host().names("/sys/devices/system/node").unwrap_or_default();
-    let is_node = |name: &&String| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
-    Ok(format!("CPUs {online} online, {} NUMA node(s)", nodes.iter().filter(is_node).count().max(1)))
+    let nodes = survey.numa_nodes()?;
+    let plural = if nodes == 1 { "" } else { "s" };
+    Ok(format!("CPUs {} online, {nodes} NUMA node{plural}", survey.online()?))
 }
 
 fn boot_loader(survey: &Survey<'_>) -> Result<String, NoValue> {

@@ -169,9 +169,9 @@ impl Probe for FileProbe {
             Err(why) => return vec![ProbeReading::new(&self.path, Err(why))],
         };
         if paths.is_empty() {
-            let none = survey.require_anchor(&self.path).and_then(|()| {
-                Err(self.absence(&format!("no file {} exists on this machine", self.path)))
-            });
+            let none = survey
+                .require_anchor(&self.path)
+                .and_then(|()| Err(self.absence(&format!("no file {} exists on this machine", self.path))));
             return vec![ProbeReading::new(&self.path, none)];
         }
 
@@ -261,7 +261,8 @@ impl EqualFilesProbe {
 
 impl Probe for EqualFilesProbe {
     fn wanted(&self) -> Option<&WantedValue> {
-        static EQUAL: std::sync::LazyLock<WantedValue> = std::sync::LazyLock::new(|| WantedValue::Is("equal".to_owned()));
+        static EQUAL: std::sync::LazyLock<WantedValue> =
+            std::sync::LazyLock::new(|| WantedValue::Is("equal".to_owned()));
         Some(&EQUAL)
     }
 
@@ -272,7 +273,8 @@ impl Probe for EqualFilesProbe {
             Err(why) => return vec![ProbeReading::new(&self.first, Err(why))],
         };
         if first.is_empty() || first.len() != second.len() {
-            let none = survey.require_anchor(&self.first).and_then(|()| Err(NoValue::NotApplicable(self.absent.clone())));
+            let none =
+                survey.require_anchor(&self.first).and_then(|()| Err(NoValue::NotApplicable(self.absent.clone())));
             return vec![ProbeReading::new(&self.first, none)];
         }
 
@@ -384,7 +386,12 @@ mod tests {
 
     #[test]
     fn what_is_not_of_a_format_is_unknown() {
-        let cases = [(ValueFormat::Integer, "many"), (ValueFormat::Bracket, "a b"), (ValueFormat::Mask, "x"), (ValueFormat::Word, "")];
+        let cases = [
+            (ValueFormat::Integer, "many"),
+            (ValueFormat::Bracket, "a b"),
+            (ValueFormat::Mask, "x"),
+            (ValueFormat::Word, ""),
+        ];
         for (format, text) in cases {
             assert!(matches!(format.parse(text), Err(NoValue::Unknown(_))), "{text}");
         }

@@ -82,8 +82,29 @@ impl Probe for ConfigProbe {
 pub struct FlagsProbe {
     /// Their names.
     pub names: Vec<String>,
+    /// The number of NUMA nodes up to which the kernel trusts the flags; beyond it they prove nothing.
+    #[serde(default)]
+    pub most_nodes: Option<usize>,
     /// `present` or `absent`, for each of them.
     pub want: WantedValue,
+}
+
+impl FlagsProbe {
+    fn value(&self, name: &str, survey: &Survey<'_>) -> Result<ProbeValue, NoValue> {
+        if let Some(most) = self.most_nodes {
+            let nodes = survey.numa_nodes()?;
+            if nodes > most {
+                return Err(NoValue::Unknown(format!("{nodes} NUMA nodes: the flags decide for at most {most}")));
+            }
+        }
+
+        let flags = &survey.processor()?.flags;
+        // A text without any flag is not a list of them.
+        if flags.is_empty() {
+            return Err(NoValue::Unknown("/proc/cpuinfo lists no flags".to_owned()));
+        }
+        Ok(if flags.contains(name) { ProbeValue::Text("present".to_owned()) } else { ProbeValue::Absent })
+    }
 }
 
 impl Probe for FlagsProbe {
@@ -92,15 +113,7 @@ impl Probe for FlagsProbe {
     }
 
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
-        let reading = |name: &String| {
-            let value = survey.processor().and_then(|processor| match processor.flags.contains(name) {
-                // A text without any flag is not a list of them.
-                _ if processor.flags.is_empty() => Err(NoValue::Unknown("/proc/cpuinfo lists no flags".to_owned())),
-                true => Ok(ProbeValue::Text("present".to_owned())),
-                false => Ok(ProbeValue::Absent),
-            });
-            ProbeReading::new(format!("flag {name}"), value)
-        };
+        let reading = |name: &String| ProbeReading::new(format!("flag {name}"), self.value(name, survey));
         self.names.iter().map(reading).collect()
     }
 }

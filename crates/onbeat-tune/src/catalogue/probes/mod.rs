@@ -175,22 +175,24 @@ pub fn expand(pattern: &str, survey: &Survey<'_>) -> Result<Vec<String>, NoValue
     let mut paths = vec![pattern.to_owned()];
     if pattern.contains("{loop_cpu}") {
         let cpus = survey.loop_cpus()?;
-        paths = substitute(&paths, "{loop_cpu}", cpus.iter().map(|cpu| cpu.to_string()));
+        paths = substitute(&paths, "{loop_cpu}", &cpus.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>());
     }
     if pattern.contains("{interface}") {
         let interfaces = &survey.setup().interfaces;
-        if let Some(name) = interfaces.iter().find(|name| name.is_empty() || name.contains('/') || name.starts_with('.')) {
+        if let Some(name) =
+            interfaces.iter().find(|name| name.is_empty() || name.contains('/') || name.starts_with('.'))
+        {
             return Err(NoValue::Unknown(format!("\"{name}\" is not a valid name of a network interface")));
         }
-        paths = substitute(&paths, "{interface}", interfaces.iter().cloned());
+        paths = substitute(&paths, "{interface}", interfaces);
     }
     if pattern.contains("{task}") {
         let task = survey.setup().task;
         let task = task.ok_or_else(|| NoValue::NotApplicable("no thread of a loop was named".to_owned()))?;
-        paths = substitute(&paths, "{task}", std::iter::once(task.to_string()));
+        paths = substitute(&paths, "{task}", &[task.to_string()]);
     }
     if pattern.contains("{cgroup2}") {
-        paths = substitute(&paths, "{cgroup2}", std::iter::once(survey.unified_mount()?.path.clone()));
+        paths = substitute(&paths, "{cgroup2}", &[survey.unified_mount()?.path.clone()]);
     }
 
     let mut expanded = Vec::new();
@@ -201,8 +203,8 @@ pub fn expand(pattern: &str, survey: &Survey<'_>) -> Result<Vec<String>, NoValue
     Ok(expanded)
 }
 
-fn substitute(paths: &[String], name: &str, values: impl Iterator<Item = String> + Clone) -> Vec<String> {
-    paths.iter().flat_map(|path| values.clone().map(move |value| path.replace(name, &value))).collect()
+fn substitute(paths: &[String], name: &str, values: &[String]) -> Vec<String> {
+    paths.iter().flat_map(|path| values.iter().map(move |value| path.replace(name, value))).collect()
 }
 
 fn expand_stars(path: &str, survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {

@@ -64,7 +64,11 @@ fn service_groups(survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
         }
     }
 
-    if sees_slice { Ok(names) } else { Err(NoValue::Unknown("systemd's control groups are not visible here".to_owned())) }
+    if sees_slice {
+        Ok(names)
+    } else {
+        Err(NoValue::Unknown("systemd's control groups are not visible here".to_owned()))
+    }
 }
 
 /// Whether a target wants the unit.

@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_command_line_is_split_as_the_kernel_does() {
-        let parameters = KernelParameter::parse_line("quiet isolcpus=managed_irq,2-3 a-b=\"x y\" rcu_nocbs=1 -- nosmt\n");
+        let parameters =
+            KernelParameter::parse_line("quiet isolcpus=managed_irq,2-3 a-b=\"x y\" rcu_nocbs=1 -- nosmt\n");
         let pairs: Vec<_> = parameters.iter().map(|p| (p.name.as_str(), p.value.as_deref())).collect();
         assert_eq!(
             pairs,

@@ -173,7 +173,22 @@ impl<'h> Survey<'h> {
         Ok(common)
     }
 
-    /// Returns what the mounted file system hides from a process of a container, if anything.
+    /// Returns the number of NUMA nodes; 1 on a kernel without NUMA.
+    ///
+    /// # Errors
+    /// [`NoValue::Unknown`] where `/sys/devices/system` cannot be listed.
+    pub fn numa_nodes(&self) -> Fact<usize> {
+        const PATH: &str = "/sys/devices/system/node";
+        if !self.exists(PATH)? {
+            return Ok(1);
+        }
+
+        let names = self.host.names(PATH).map_err(|error| NoValue::from_error(PATH, &error))?;
+        let is_node = |name: &&String| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
+        Ok(names.iter().filter(is_node).count())
+    }
+
+    /// Returns the mark of a container that this process or tree is in, if any.
     #[must_use]
     pub fn container(&self) -> Option<String> {
         let marks = ["/run/systemd/container", "/.dockerenv", "/run/.containerenv"];

@@ -69,7 +69,10 @@ impl Survey<'_> {
 fn parse(text: &str) -> Processor {
     let field = |wanted: &str| {
         let fields = text.lines().filter_map(|line| line.split_once(':'));
-        fields.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == wanted).map(|(_, value)| value)
+        fields
+            .map(|(name, value)| (name.trim(), value.trim()))
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value)
     };
 
     let vendor = field("vendor_id").unwrap_or_default().to_owned();

@@ -117,7 +117,8 @@ impl Survey<'_> {
         // Process 2 is kthreadd where all processes are visible, and nowhere else.
         let sees_all = self.host.read("/proc/2/stat").is_ok_and(|stat| stat.starts_with("2 (kthreadd)"));
         if !sees_all {
-            let reason = "only a part of the machine's tasks is visible here (a container, hidepid, or an incomplete capture)";
+            let reason =
+                "only a part of the machine's tasks is visible here (a container, hidepid, or an incomplete capture)";
             return Err(NoValue::Unknown(reason.to_owned()));
         }
 
@@ -185,7 +186,8 @@ mod tests {
 
     #[test]
     fn policy_and_priority_stand_in_fields_40_and_41() {
-        let stat = "7 (a) b) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 50 1 0 0 0";
+        let stat =
+            "7 (a) b) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 50 1 0 0 0";
         let task = TaskStat::parse(7, stat).unwrap();
         assert_eq!((task.comm.as_str(), task.policy, task.priority), ("a) b", SchedulingPolicy::Fifo, 50));
         assert!(task.is_unbound_kernel());
