@@ -82,7 +82,7 @@ fn names_of_things_that_do_not_exist_are_refused_with_their_field() {
     for (old, new, field) in cases {
         match refused(old, new) {
             CatalogueError::UnknownName { id, field: named, .. } => {
-                assert_eq!((id.as_str(), named), ("test.first", field))
+                assert_eq!((id.as_str(), named), ("test.first", field));
             }
             other => panic!("{new}: {other}"),
         }

@@ -46,6 +46,8 @@ pub struct Finding {
     pub current: String,
     /// What it should be; empty where the record does not say.
     pub wanted: String,
+    /// What would make it good; empty unless it is bad.
+    pub fix: String,
 }
 
 /// Checks a machine against the built-in catalogue, in the order of the records.
@@ -72,7 +74,9 @@ pub fn check_against(catalogue: &Catalogue, host: &HostTree, setup: &LoopSetup) 
 
 fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
     if let Err(why) = applies(record, survey) {
-        return Finding { id: record.id.clone(), verdict: why.into(), current: String::new(), wanted: String::new() };
+        let verdict = why.into();
+        let id = record.id.clone();
+        return Finding { id, verdict, current: String::new(), wanted: String::new(), fix: String::new() };
     }
 
     let probes: Vec<_> = record.probe.iter().map(|spec| judge(spec.probe(), survey)).collect();
@@ -86,6 +90,11 @@ fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
         id: record.id.clone(),
         current: in_words(&probes.concat(), &verdict),
         wanted: wanted_in_words(record, survey),
+        fix: if verdict == CheckVerdict::Bad {
+            survey.fill(&record.ways_to_set().join("; or "))
+        } else {
+            String::new()
+        },
         verdict,
     }
 }

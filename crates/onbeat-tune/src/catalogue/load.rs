@@ -211,21 +211,17 @@ fn check_names(record: &TuningRecord, catalogue: &Catalogue, ids: &BTreeSet<&str
     let is_source = |name: &str| catalogue.sources.iter().any(|source| source.tag == name) || is_public_issue(name);
     let is_cause = |name: &str| CAUSES.contains(&name);
 
-    let lists: [(&'static str, &[String], &dyn Fn(&str) -> bool); 6] = [
-        ("before", &record.before, &is_id),
-        ("after", &record.after, &is_id),
-        ("conflicts", &record.conflicts, &is_id),
-        ("profiles", &record.profiles, &is_profile),
-        ("sources", &record.sources, &is_source),
-        ("mends", &record.mends, &is_cause),
-    ];
-    for (field, names, is_known) in lists {
-        if let Some(name) = names.iter().find(|name| !is_known(name)) {
-            return Err(CatalogueError::UnknownName { id: record.id.clone(), field, name: name.clone() });
-        }
-    }
-
-    Ok(())
+    let all_known =
+        |field, names: &[String], is_known: &dyn Fn(&str) -> bool| match names.iter().find(|name| !is_known(name)) {
+            Some(name) => Err(CatalogueError::UnknownName { id: record.id.clone(), field, name: name.clone() }),
+            None => Ok(()),
+        };
+    all_known("before", &record.before, &is_id)?;
+    all_known("after", &record.after, &is_id)?;
+    all_known("conflicts", &record.conflicts, &is_id)?;
+    all_known("profiles", &record.profiles, &is_profile)?;
+    all_known("sources", &record.sources, &is_source)?;
+    all_known("mends", &record.mends, &is_cause)
 }
 
 /// Whether a text names an issue as `OWNER/REPOSITORY#NUMBER`.
@@ -331,8 +327,8 @@ pub fn order(catalogue: &Catalogue) -> Result<Vec<&str>, CatalogueError> {
     let mut open: Vec<&str> = catalogue.records.iter().map(|record| record.id.as_str()).collect();
     while !open.is_empty() {
         let is_free =
-            |id: &&str| !waits_for.get(id).is_some_and(|ids| ids.iter().any(|earlier| open.contains(earlier)));
-        let Some(next) = open.iter().position(|id| is_free(&id)) else {
+            |id: &&str| !waits_for.get(*id).is_some_and(|ids| ids.iter().any(|earlier| open.contains(earlier)));
+        let Some(next) = open.iter().position(is_free) else {
             return Err(CatalogueError::Circle { ids: open.into_iter().map(str::to_owned).collect() });
         };
         ordered.push(open.remove(next));

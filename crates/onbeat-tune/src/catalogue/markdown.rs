@@ -59,6 +59,7 @@ fn section_table(text: &mut String, section: &str, records: &[&TuningRecord]) {
             }
         }
 
+        let ways = record.ways_to_set();
         let takes: Vec<_> = record.takes_effect.iter().map(ToString::to_string).collect();
         let risk = record.risk.as_ref().map_or("–".to_owned(), |risk| format!("{}: {}", risk.level, risk.text));
         let cells = [
@@ -66,27 +67,13 @@ fn section_table(text: &mut String, section: &str, records: &[&TuningRecord]) {
             format!("**{}.** {} {}", record.title, record.what, record.why),
             record.effect.to_string(),
             kinds.join(", "),
-            set_by(record),
+            if ways.is_empty() { "–".to_owned() } else { ways.join("; ") },
             takes.join(", "),
             risk,
             record.mends.join(", "),
         ];
         row(text, &cells);
     }
-}
-
-fn set_by(record: &TuningRecord) -> String {
-    let mut ways = Vec::new();
-    for spec in &record.probe {
-        if let Some(value) = spec.probe().set() {
-            let place = spec.probe().path().map_or(spec.kind().to_owned(), |path| format!("`{path}`"));
-            ways.push(format!("`{value}` to {place}"));
-        }
-    }
-    ways.extend(record.boot.iter().map(|boot| format!("boot with `{boot}`")));
-    ways.extend(record.fix.clone());
-
-    if ways.is_empty() { "–".to_owned() } else { ways.join("; ") }
 }
 
 fn row(text: &mut String, cells: &[String]) {

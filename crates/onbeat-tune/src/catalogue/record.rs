@@ -73,6 +73,26 @@ impl TuningRecord {
     pub fn is_check_only(&self) -> bool {
         self.takes_effect == [TakesEffect::Check]
     }
+
+    /// Returns how it is set, with variables in braces: values to write, kernel parameters, what a person does.
+    #[must_use]
+    pub fn ways_to_set(&self) -> Vec<String> {
+        let mut ways = Vec::new();
+        for spec in &self.probe {
+            if let Some(value) = spec.probe().set() {
+                let place = match spec {
+                    ProbeSpec::Irqs(_) => "/proc/irq/N/smp_affinity_list".to_owned(),
+                    ProbeSpec::IdleStates(_) => "`disable` of each deeper state".to_owned(),
+                    _ => spec.probe().path().unwrap_or_else(|| "the control group's file".to_owned()),
+                };
+                ways.push(format!("write {value} to {place}"));
+            }
+        }
+
+        ways.extend(self.boot.iter().map(|parameters| format!("boot with {parameters}")));
+        ways.extend(self.fix.clone());
+        ways
+    }
 }
 
 /// Where a tuning can be set.

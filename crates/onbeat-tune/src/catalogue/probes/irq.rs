@@ -26,8 +26,10 @@ impl IrqProbe {
     fn read_all(&self, survey: &Survey<'_>) -> Result<Vec<ProbeReading>, NoValue> {
         let names = survey.host().names("/proc/irq").map_err(|error| NoValue::from_error("/proc/irq", &error))?;
         let mut readings = Vec::new();
+        let mut has_handlers = false;
         for number in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
             let handlers = handlers(number, survey)?;
+            has_handlers |= !handlers.is_empty();
             let is_meant = self.devices.is_empty()
                 || handlers.iter().any(|handler| self.devices.iter().any(|device| matches(device, handler)));
             if handlers.is_empty() || !is_meant {
@@ -38,7 +40,11 @@ impl IrqProbe {
             readings.push(ProbeReading::new(place, effective_cpus(number, survey)));
         }
 
-        Ok(readings)
+        if has_handlers {
+            Ok(readings)
+        } else {
+            Err(NoValue::Unknown("/proc/irq holds no interrupt with a handler".to_owned()))
+        }
     }
 }
 
@@ -86,10 +92,6 @@ impl Probe for IrqProbe {
     fn read(&self, survey: &Survey<'_>) -> Vec<ProbeReading> {
         match self.read_all(survey) {
             Ok(readings) if !readings.is_empty() => readings,
-            Ok(_) if self.devices.is_empty() => {
-                let reason = "/proc/irq holds no interrupt with a handler".to_owned();
-                vec![ProbeReading::new("/proc/irq", Err(NoValue::Unknown(reason)))]
-            }
             Ok(_) => {
                 let reason = format!("no interrupt of {} exists here", self.devices.join(", "));
                 vec![ProbeReading::new("/proc/irq", Err(NoValue::NotApplicable(reason)))]

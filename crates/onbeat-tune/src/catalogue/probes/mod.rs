@@ -12,7 +12,7 @@
 //! | `cpu` | `cpus`, `idle_states`, `msr`, `device_value` |
 //! | `elsewhere` | `watch`, `review`, `tool`, `qemu`: what no file shows |
 //!
-//! A probe reads; whether a value is as wanted is decided in one place, [`super::check`].
+//! A probe reads; whether a value is as wanted is decided in one place, [`mod@super::check`].
 
 pub mod cgroup;
 pub mod cpu;

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::{NoValue, Probe, ProbeReading};
+use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
 
@@ -73,8 +74,19 @@ fn service_groups(survey: &Survey<'_>) -> Result<Vec<String>, NoValue> {
 
 /// Whether a target wants the unit.
 fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
+    const OWN: &str = "/etc/systemd/system";
+    let own = survey.host().names(OWN).map_err(|error| NoValue::from_error(OWN, &error))?;
+    // The display manager is enabled by a link of its own.
+    if unit == "display-manager.service" && own.iter().any(|name| name == unit) {
+        return Ok(true);
+    }
+
     for directory in UNIT_DIRECTORIES {
-        let Ok(entries) = survey.host().names(directory) else { continue };
+        let entries = match survey.host().names(directory) {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => continue,
+            Err(error) => return Err(NoValue::from_error(directory, &error)),
+        };
         for wants in entries.iter().filter(|entry| entry.ends_with(".wants") || entry.ends_with(".requires")) {
             // The link's target may lie outside of a captured tree: its name is enough.
             let path = format!("{directory}/{wants}");
@@ -85,14 +97,12 @@ fn is_enabled(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
         }
     }
 
-    // The display manager is enabled by a link of its own.
-    let alias = survey.host().names("/etc/systemd/system").unwrap_or_default();
-    Ok(unit == "display-manager.service" && alias.iter().any(|name| name == unit))
+    Ok(false)
 }
 
 fn is_installed(unit: &str, survey: &Survey<'_>) -> Result<bool, NoValue> {
-    let lists = |directory: &&str| survey.host().names(directory).is_ok_and(|names| names.iter().any(|n| n == unit));
-    Ok(UNIT_DIRECTORIES.iter().any(|directory| lists(&directory)))
+    let lists = |directory: &str| survey.host().names(directory).is_ok_and(|names| names.iter().any(|n| n == unit));
+    Ok(UNIT_DIRECTORIES.iter().any(|directory| lists(directory)))
 }
 
 impl Probe for UnitProbe {

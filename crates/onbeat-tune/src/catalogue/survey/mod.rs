@@ -173,6 +173,28 @@ impl<'h> Survey<'h> {
         Ok(common)
     }
 
+    /// Returns a text with its variables replaced; those without a value here stay in braces.
+    #[must_use]
+    pub fn fill(&self, text: &str) -> String {
+        let list = |variable| self.cpu_set(variable).ok().map(|cpus| cpus.to_string());
+        let mask = self.cpu_set(CpuSetVariable::Housekeeping).ok().map(|cpus| cpus.to_mask());
+        let values = [
+            ("{loop}", list(CpuSetVariable::Loop)),
+            ("{housekeeping}", list(CpuSetVariable::Housekeeping)),
+            ("{housekeeping_mask}", mask),
+            ("{task}", self.setup.task.map(|task| task.to_string())),
+            ("{interface}", self.setup.interfaces.first().cloned()),
+            ("{period_us}", Some(self.setup.period_us.to_string())),
+            ("{idle_exit_us}", Some(self.setup.idle_exit_us.to_string())),
+            ("{loop_priority}", Some(self.setup.loop_priority.to_string())),
+        ];
+        let replaced = |text: String, (name, value): &(&str, Option<String>)| match value {
+            Some(value) => text.replace(name, value),
+            None => text,
+        };
+        values.iter().fold(text.to_owned(), replaced)
+    }
+
     /// Returns the number of NUMA nodes; 1 on a kernel without NUMA.
     ///
     /// # Errors
