@@ -29,10 +29,7 @@ fn a_finding_names_the_value_what_it_should_be_and_the_fix() {
     let finding = CapturedMachine::hardware().finding("wq.unbound", &setup());
     assert_eq!(finding.current, "/sys/devices/virtual/workqueue/cpumask: CPUs 0-3");
     assert_eq!(finding.wanted, "no CPU of 3");
-    assert_eq!(
-        finding.fix,
-        "write 7 to /sys/devices/virtual/workqueue/cpumask; or boot with workqueue.unbound_cpus=0-2"
-    );
+    assert_eq!(finding.fix, "write 7 to /sys/devices/virtual/workqueue/cpumask; boot with workqueue.unbound_cpus=0-2");
     let good = CapturedMachine::hardware().finding("idle.poll", &setup());
     assert_eq!((good.verdict, good.fix.as_str()), (CheckVerdict::Good, ""));
 }
@@ -50,7 +47,7 @@ fn sysctls_are_compared_as_numbers_and_their_absence_is_a_fact_of_the_kernel() {
 }
 
 #[test]
-fn resume_latency_zero_is_no_limit_and_bad() {
+fn a_resume_latency_of_zero_is_unlimited_and_bad() {
     let machine = CapturedMachine::hardware();
     assert_eq!(machine.verdict("idle.pm_qos"), "bad");
     machine.file(&format!("{CPU3}/power/pm_qos_resume_latency_us"), "n/a\n");

@@ -25,7 +25,7 @@ pub enum CheckVerdict {
 }
 
 impl CheckVerdict {
-    /// Returns why there is no judgement; `None` for good and bad.
+    /// Returns why nothing was judged; `None` for good and bad.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -90,11 +90,7 @@ fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
         id: record.id.clone(),
         current: in_words(&probes.concat(), &verdict),
         wanted: wanted_in_words(record, survey),
-        fix: if verdict == CheckVerdict::Bad {
-            survey.fill(&record.ways_to_set().join("; or "))
-        } else {
-            String::new()
-        },
+        fix: if verdict == CheckVerdict::Bad { survey.fill(&record.ways_to_set().join("; ")) } else { String::new() },
         verdict,
     }
 }

@@ -26,7 +26,7 @@ use crate::CpuList;
 /// What a probe read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeValue {
-    /// There is no such thing, where that is a value: a kernel parameter that was not given.
+    /// Nothing, where that is a value: a kernel parameter that was not given.
     Absent,
     /// A word or text.
     Text(String),

@@ -24,13 +24,13 @@ pub enum ValueFormat {
     Paren,
     /// Hexadecimal, in groups of 32 bits.
     Mask,
-    /// `0-2,4`; `(null)` is no CPU.
+    /// `0-2,4`; `(null)` means without CPUs.
     List,
     /// The first word.
     Word,
     /// All of it.
     Text,
-    /// Microseconds of resume latency: `n/a` is 0, and `0` is no limit.
+    /// Microseconds of resume latency: `n/a` is 0, and `0` means unlimited.
     ResumeLatency,
 }
 
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resume_latency_of_zero_is_no_limit_and_na_is_no_latency() {
+    fn a_resume_latency_of_zero_is_unlimited_and_na_is_zero() {
         assert_eq!(ValueFormat::ResumeLatency.parse("0\n"), Ok(ProbeValue::Number(i64::MAX)));
         assert_eq!(ValueFormat::ResumeLatency.parse("n/a\n"), Ok(ProbeValue::Number(0)));
         assert_eq!(ValueFormat::ResumeLatency.parse("35\n"), Ok(ProbeValue::Number(35)));

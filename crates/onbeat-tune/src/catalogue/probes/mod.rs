@@ -32,7 +32,7 @@ use super::host_tree::is_absent;
 use super::survey::Survey;
 use super::wanted::{ProbeValue, WantedValue};
 
-/// Why there is no value to judge.
+/// Why a value is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoValue {
     /// The thing does not exist here, or does not matter here.

@@ -178,7 +178,10 @@ impl<'h> Survey<'h> {
     pub fn fill(&self, text: &str) -> String {
         let list = |variable| self.cpu_set(variable).ok().map(|cpus| cpus.to_string());
         let mask = self.cpu_set(CpuSetVariable::Housekeeping).ok().map(|cpus| cpus.to_mask());
+        let single =
+            self.loop_cpus().ok().map(|cpus| if cpus.iter().count() == 1 { cpus.to_string() } else { "N".to_owned() });
         let values = [
+            ("{loop_cpu}", single),
             ("{loop}", list(CpuSetVariable::Loop)),
             ("{housekeeping}", list(CpuSetVariable::Housekeeping)),
             ("{housekeeping_mask}", mask),

@@ -167,6 +167,10 @@ impl Survey<'_> {
     /// # Errors
     /// [`NoValue::Unknown`] where they cannot be read.
     pub fn affinity(&self, tid: i32) -> Fact<Option<CpuList>> {
+        if let Some(cpus) = self.host.live_affinity(tid) {
+            return Ok(Some(cpus));
+        }
+
         let path = format!("/proc/{tid}/status");
         let status = match self.host.read(&path) {
             Ok(status) => status,
