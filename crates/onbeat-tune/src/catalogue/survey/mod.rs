@@ -33,6 +33,7 @@ pub type Fact<T> = Result<T, NoValue>;
 pub struct Survey<'h> {
     host: &'h HostTree,
     setup: &'h LoopSetup,
+    online: OnceCell<Fact<CpuList>>,
     parameters: OnceCell<Fact<Vec<KernelParameter>>>,
     config: OnceCell<Fact<BTreeMap<String, String>>>,
     processor: OnceCell<Fact<Processor>>,
@@ -47,6 +48,7 @@ impl<'h> Survey<'h> {
         Self {
             host,
             setup,
+            online: OnceCell::new(),
             parameters: OnceCell::new(),
             config: OnceCell::new(),
             processor: OnceCell::new(),
@@ -117,7 +119,9 @@ impl<'h> Survey<'h> {
     /// [`NoValue::Unknown`] where the list cannot be read.
     pub fn online(&self) -> Fact<CpuList> {
         const PATH: &str = "/sys/devices/system/cpu/online";
-        CpuList::parse_list(&self.text(PATH)?).map_err(|error| NoValue::Unknown(format!("{PATH}: {error}")))
+        let parse =
+            |text: String| CpuList::parse_list(&text).map_err(|error| NoValue::Unknown(format!("{PATH}: {error}")));
+        self.online.get_or_init(|| self.text(PATH).and_then(parse)).clone()
     }
 
     /// Returns the loop's CPUs.
