@@ -4,10 +4,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use onbeat::inject::{Fault, Loops};
-use onbeat::load::Running;
+use onbeat::load::RunningLoad;
 use onbeat::probe::Setting;
 use onbeat::record::SpikeLimit;
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::{OnOverrun, Wait};
 
@@ -120,7 +120,7 @@ impl Condition {
             wait: Wait::Sleep,
             on_overrun: OnOverrun::SkipKeepPhase,
             phase,
-            thread: Wanted { fifo: self.class.fifo(), cpu: Some(cpu), lock_memory: true, dma_latency_us: None },
+            thread: ThreadRequest { fifo: self.class.fifo(), cpu: Some(cpu), lock_memory: true, dma_latency_us: None },
             warmup: 0,
             interval_ns: 1000 * MS,
             spike_limit: SpikeLimit::TenTimesMedian,
@@ -151,7 +151,7 @@ impl Condition {
 }
 
 /// A load beside the loop, until this is dropped.
-pub(crate) struct Loaded(Option<Running>);
+pub(crate) struct Loaded(Option<RunningLoad>);
 
 impl Loaded {
     pub(crate) fn start(load: Background) -> Result<Self, Failure> {
@@ -161,7 +161,7 @@ impl Loaded {
 
         let mut carrier = Command::new(env!("CARGO_BIN_EXE_onbeat"));
         carrier.args(["load", "--supervised", load.words()]);
-        let running = Running::start(carrier)?;
+        let running = RunningLoad::start(carrier)?;
         // Its parts take turns in beginning.
         std::thread::sleep(Duration::from_secs(2));
         Ok(Self(Some(running)))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant as Wall};
 
 use onbeat::cause::counters::CounterSource;
 use onbeat::cause::{CauseKind, Explainer, LoopThread};
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
@@ -58,7 +58,7 @@ pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> 
     let (tid, over) = (AtomicU32::new(0), AtomicBool::new(false));
     thread::scope(|threads| {
         threads.spawn(|| {
-            let wanted = Wanted { fifo: Some(90), cpu: Some(cpu), lock_memory: false, dma_latency_us: None };
+            let wanted = ThreadRequest { fifo: Some(90), cpu: Some(cpu), lock_memory: false, dma_latency_us: None };
             let _ = wanted.prepare_thread();
             tid.store(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Release);
             while !over.load(Ordering::Relaxed) {
@@ -78,7 +78,7 @@ pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> 
 }
 
 fn watched(thread: LoopThread, cpu: u32, whole: Duration) -> Result<String, String> {
-    let (explainer, grants) = Explainer::open_or_say(thread);
+    let (explainer, grants) = Explainer::open_with_grants(thread);
     let mut explainer =
         explainer.ok_or_else(|| grants.iter().find_map(|grant| grant.why_not.clone()).unwrap_or_default())?;
     thread::sleep(Duration::from_millis(20));

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use cause_world::{LOOP, World, idle, looper, thread, us};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use onbeat::cause::Explanation;
-use onbeat::cause::event::What;
+use onbeat::cause::event::KernelEvent;
 use onbeat::cause::keep::keep;
 use onbeat::probe;
 use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Why};
@@ -52,7 +52,7 @@ fn trial(name: &str, body: fn(&Perfetto)) -> Trial {
 fn beside_dd() -> World {
     let dd = thread(7, 120, "dd");
     let mut world = World::asleep_beside(dd);
-    world.on(1, 150, 7, What::SyscallEnter { number: libc_write() });
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc_write() });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd);
     // Afterwards the loop sleeps again, so that its thread has a state before, in and behind the spike.
     world.switch(1910, looper(), 1, idle());

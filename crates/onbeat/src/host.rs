@@ -23,32 +23,32 @@ impl Host {
     pub fn read() -> Self {
         let mut host = Self::default();
         let system = rustix::system::uname();
-        host.tell("kernel", Some(system.release().to_string_lossy().into_owned()));
-        host.tell("kernel build", Some(system.version().to_string_lossy().into_owned()));
-        host.tell("architecture", Some(system.machine().to_string_lossy().into_owned()));
-        host.tell("preemption", Some(preemption(&system.version().to_string_lossy())));
-        host.tell("tick", Some(format!("{} Hz", 1_000_000_000 / onbeat_rt::sys::tick().every_ns)));
-        host.tell(
+        host.add("kernel", Some(system.release().to_string_lossy().into_owned()));
+        host.add("kernel build", Some(system.version().to_string_lossy().into_owned()));
+        host.add("architecture", Some(system.machine().to_string_lossy().into_owned()));
+        host.add("preemption", Some(preemption(&system.version().to_string_lossy())));
+        host.add("tick", Some(format!("{} Hz", 1_000_000_000 / onbeat_rt::sys::tick().every_ns)));
+        host.add(
             "distribution",
             field(&file("/etc/os-release"), "PRETTY_NAME=", '\n').map(|name| name.replace('"', "")),
         );
         host.read_processor();
-        host.tell("clock source", trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
-        host.tell("kernel command line", trimmed("/proc/cmdline"));
-        host.tell("memory", memory());
-        host.tell("real-time budget", real_time_budget());
-        host.tell("hypervisor", hypervisor());
-        host.tell("cpuset", Some(cpuset_kind().to_owned()));
+        host.add("clock source", trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
+        host.add("kernel command line", trimmed("/proc/cmdline"));
+        host.add("memory", memory());
+        host.add("real-time budget", real_time_budget());
+        host.add("hypervisor", hypervisor());
+        host.add("cpuset", Some(cpuset_kind().to_owned()));
 
         host
     }
 
     /// Another machine, as somebody tells it: what is not told is left out.
     #[must_use]
-    pub fn told<'f>(facts: impl IntoIterator<Item = (&'f str, Option<String>)>) -> Self {
+    pub fn from_facts<'f>(facts: impl IntoIterator<Item = (&'f str, Option<String>)>) -> Self {
         let mut host = Self::default();
         for (name, value) in facts {
-            host.tell(name, value);
+            host.add(name, value);
         }
         host
     }
@@ -86,17 +86,17 @@ impl Host {
             Some(line.split_once(':')?.1.trim().to_owned())
         });
 
-        self.tell("processor", model);
-        self.tell("CPUs online", Some(online_cpus().len().to_string()));
-        self.tell("CPU list", trimmed("/sys/devices/system/cpu/online"));
-        self.tell("isolated CPUs", trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()));
-        self.tell("frequency governor", trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
-        self.tell("idle driver", trimmed("/sys/devices/system/cpu/cpuidle/current_driver"));
+        self.add("processor", model);
+        self.add("CPUs online", Some(online_cpus().len().to_string()));
+        self.add("CPU list", trimmed("/sys/devices/system/cpu/online"));
+        self.add("isolated CPUs", trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()));
+        self.add("frequency governor", trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+        self.add("idle driver", trimmed("/sys/devices/system/cpu/cpuidle/current_driver"));
         let deepest = deepest_idle(online_cpus().last().copied().unwrap_or(0));
-        self.tell("deepest idle state", deepest.map(|state| format!("{}, {} ns to leave", state.name, state.exit_ns)));
+        self.add("deepest idle state", deepest.map(|state| format!("{}, {} ns to leave", state.name, state.exit_ns)));
     }
 
-    fn tell(&mut self, name: &str, value: Option<String>) {
+    fn add(&mut self, name: &str, value: Option<String>) {
         if let Some(value) = value {
             self.facts.insert(name.to_owned(), value);
         }
@@ -161,6 +161,22 @@ pub fn real_time_limit_us() -> Option<(u64, u64)> {
     let runtime: i64 = trimmed("/proc/sys/kernel/sched_rt_runtime_us")?.parse().ok()?;
     let period: u64 = trimmed("/proc/sys/kernel/sched_rt_period_us")?.parse().ok()?;
     Some((u64::try_from(runtime).ok()?, period))
+}
+
+/// Whether this kernel has a fair server, which gives ordinary threads 50 ms of each second (Linux 6.12 and later).
+#[must_use]
+pub fn has_fair_server() -> bool {
+    kernel_is_at_least(6, 12)
+}
+
+/// Whether RT throttling is on. Since Linux 6.12 only kernels built with `CONFIG_RT_GROUP_SCHED` throttle; where its control
+/// files cannot be seen, they are assumed to exist.
+#[must_use]
+pub fn throttles_real_time() -> bool {
+    let limited = real_time_limit_us().is_some_and(|(runtime, period)| runtime < period);
+    let v1_cpu = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"].iter().find(|dir| Path::new(dir).exists());
+    let groups = v1_cpu.is_none_or(|dir| Path::new(dir).join("cpu.rt_runtime_us").exists());
+    limited && (groups || !has_fair_server())
 }
 
 fn real_time_budget() -> Option<String> {

@@ -8,8 +8,8 @@
 
 mod lockdown;
 mod memory;
-mod pasted;
 mod scheduling;
+mod shell;
 mod usage;
 
 use std::fs::File;
@@ -17,10 +17,10 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-pub use lockdown::{LockdownError, Ports, lockdown};
-pub use pasted::{shell_line, shell_word};
+pub use lockdown::{LockdownError, LoopPorts, lockdown};
 pub(crate) use scheduling::run_by_deadline;
 pub use scheduling::{AheadOfLoad, run_as_ordinary, stay_off_cpu};
+pub use shell::{shell_line, shell_word};
 pub use usage::{Usage, run_delay_ns};
 
 /// One thing that was asked of the system: a rung of the capability ladder.
@@ -82,7 +82,7 @@ pub struct Refusal {
 
 /// What a loop's thread shall have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ThreadRequest {
     /// `SCHED_FIFO` at this priority (1 to 99); `None` for an ordinary thread.
     pub fifo: Option<u32>,
     /// The CPU to stay on.
@@ -102,7 +102,7 @@ pub struct ProcessGrants {
     _dma_latency: Option<File>,
 }
 
-impl Wanted {
+impl ThreadRequest {
     /// Asks for what belongs to the whole process: locked memory, the idle-state bound. Call before threads are
     /// started, so that their stacks are locked too.
     #[must_use]

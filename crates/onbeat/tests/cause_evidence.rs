@@ -5,7 +5,7 @@ mod cause_world;
 
 use cause_world::{LOOP, TIMER, WAKE_UP, World, idle, looper, main_of, thread, us, us_of};
 use onbeat::cause::counters::CounterSource;
-use onbeat::cause::event::{State, Thread, Vector, What};
+use onbeat::cause::event::{KernelEvent, Thread, ThreadState, Vector};
 use onbeat::cause::kind::{CauseKind as Kind, Explanation};
 
 fn dd() -> Thread {
@@ -57,7 +57,7 @@ fn where_nothing_says_what_the_timer_found_a_guest_blames_no_thread() {
 fn a_cpu_that_took_other_interrupts_after_the_expiry_had_them_on() {
     let explained = |is_guest| {
         let mut world = World::asleep_beside(dd());
-        world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_sendto });
+        world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_sendto });
         world.device(1050, 1100, "eth0").timer_interrupt(1600, 5).loop_runs(1607, dd());
         world.counters.is_guest = is_guest;
         world.explained()
@@ -73,7 +73,7 @@ fn a_guest_without_deep_idle_states_waits_for_its_host() {
     let slept = |deepest_idle_ns| {
         let mut world = World::asleep_beside(idle());
         (world.counters.is_guest, world.counters.deepest_idle_ns) = (true, deepest_idle_ns);
-        world.on(1, 103, 0, What::IdleEntry { state: 1 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
+        world.on(1, 103, 0, KernelEvent::IdleEntry { state: 1 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
         world.explained()
     };
 
@@ -92,7 +92,7 @@ fn an_idle_cpu_that_another_one_woke_slept_also_where_shallow_states_are_not_rec
     let woken = |deepest_idle_ns| {
         let mut world = World::asleep_beside(idle());
         (world.counters.is_guest, world.counters.deepest_idle_ns) = (true, deepest_idle_ns);
-        world.on(0, 1001, 9, What::Waking { thread: looper(), target_cpu: 1 }).loop_runs(1187, idle());
+        world.on(0, 1001, 9, KernelEvent::Waking { thread: looper(), target_cpu: 1 }).loop_runs(1187, idle());
         world.explained()
     };
 
@@ -105,10 +105,10 @@ fn an_idle_cpu_that_another_one_woke_slept_also_where_shallow_states_are_not_rec
 /// The interrupt of the loop's timer takes 300 us.
 fn long_timer_interrupt() -> World {
     let mut world = World::asleep_beside(idle());
-    world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
-    world.on(1, 1003, 0, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1301, 0, What::VectorExit(Vector::LocalTimer));
+    world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+    world.on(1, 1003, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1301, 0, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1303, idle());
 
     world
@@ -145,11 +145,11 @@ fn a_short_interrupt_of_the_loops_timer_is_part_of_the_wake_up() {
 #[test]
 fn a_timers_function_without_a_name_is_known_by_its_address() {
     let mut world = World::asleep_beside(idle());
-    world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, What::TimerExpireEntry { timer: 0x9, function: 0xffff_ffff_8123_4560, now: us(1002) });
-    world.on(1, 1303, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1303) });
-    world.on(1, 1304, 0, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1306, 0, What::VectorExit(Vector::LocalTimer));
+    world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: 0x9, function: 0xffff_ffff_8123_4560, now: us(1002) });
+    world.on(1, 1303, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1303) });
+    world.on(1, 1304, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1306, 0, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1308, idle());
 
     assert_eq!(main_of(&world.explained()), (Kind::HardIrq, "timer 0xffffffff81234560".to_owned()));
@@ -193,11 +193,11 @@ fn an_ordinary_loop_behind_one_system_call_waited_for_a_section_of_the_kernel() 
     assert_eq!(another_call, preempted, "it was in user code between the two");
     assert_eq!(ordinary_loop_beside_dd(None, libc::SYS_write, |_| ()), preempted);
     let a_tick_came = ordinary_loop_beside_dd(Some(libc::SYS_poll), libc::SYS_poll, |world| {
-        world.on(1, 1500, 0, What::VectorEntry(Vector::LocalTimer)).on(
+        world.on(1, 1500, 0, KernelEvent::VectorEntry(Vector::LocalTimer)).on(
             1,
             1503,
             0,
-            What::VectorExit(Vector::LocalTimer),
+            KernelEvent::VectorExit(Vector::LocalTimer),
         );
     });
 
@@ -211,7 +211,7 @@ fn beside_a_second_real_time_thread(afterwards: impl FnOnce(&mut World, Thread))
     world.counters.has_fair_server = true;
     world.switch(500, other, 0, dd());
     afterwards(&mut world, other);
-    world.on(1, 950, 7, What::SyscallEnter { number: libc::SYS_write });
+    world.on(1, 950, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd());
 
     main_of(&world.explained()).0
@@ -221,18 +221,18 @@ fn beside_a_second_real_time_thread(afterwards: impl FnOnce(&mut World, Thread))
 fn a_real_time_thread_that_went_to_another_cpu_shows_no_fair_server() {
     assert_eq!(beside_a_second_real_time_thread(|_, _| ()), Kind::FairServer, "it wants to run, and dd does");
     let migrated = beside_a_second_real_time_thread(|world, other| {
-        world.on(0, 520, 9, What::Migrate { thread: other, from_cpu: 1, to_cpu: 0 });
+        world.on(0, 520, 9, KernelEvent::Migrate { thread: other, from_cpu: 1, to_cpu: 0 });
     });
 
     assert_eq!(migrated, Kind::KernelSection);
     let zero = thread(0, 120, "swapper/0");
     let runs_elsewhere = beside_a_second_real_time_thread(|world, other| {
-        world.on(0, 530, 0, What::Switch { prev: zero, prev_state: State(0), next: other });
+        world.on(0, 530, 0, KernelEvent::Switch { prev: zero, prev_state: ThreadState(0), next: other });
     });
 
     assert_eq!(runs_elsewhere, Kind::KernelSection);
     let ran_elsewhere = beside_a_second_real_time_thread(|world, other| {
-        world.on(0, 600, 60, What::Switch { prev: other, prev_state: State(1), next: zero });
+        world.on(0, 600, 60, KernelEvent::Switch { prev: other, prev_state: ThreadState(1), next: zero });
     });
     assert_eq!(ran_elsewhere, Kind::KernelSection);
 }
@@ -243,11 +243,11 @@ fn a_switch_that_left_no_record_does_not_say_that_its_thread_wanted_to_run() {
     let mut world = World::asleep_beside(other);
     world.counters.has_fair_server = true;
     // From 900 on dd is seen where the other thread was; nothing says how that one left.
-    world.on(1, 900, 7, What::SyscallEnter { number: libc::SYS_write });
-    world.on(1, 1001, 7, What::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 7, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
-    world.on(1, 1003, 7, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1005, 7, What::VectorExit(Vector::LocalTimer));
+    world.on(1, 900, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
+    world.on(1, 1001, 7, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 7, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+    world.on(1, 1003, 7, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1005, 7, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1906, dd());
 
     assert_eq!(main_of(&world.explained()).0, Kind::KernelSection);
@@ -257,9 +257,9 @@ fn a_switch_that_left_no_record_does_not_say_that_its_thread_wanted_to_run() {
 fn a_page_that_is_read_on_the_way_to_the_first_instruction_is_no_freezer() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).switch(1008, idle(), 0, looper());
-    world.on(1, 1010, LOOP, What::PageFault { address: 0x7000, user: true });
+    world.on(1, 1010, LOOP, KernelEvent::PageFault { address: 0x7000, user: true });
     world.switch(1015, looper(), 2, idle());
-    world.on(1, 9000, 0, What::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 9000, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.loop_runs(9003, idle());
 
     assert_eq!(main_of(&world.explained()), (Kind::PageFault, none()));
@@ -272,7 +272,7 @@ fn asleep_in_its_work(state: u32, call: Option<i64>, in_user: bool) -> Explanati
     world.switch(1020, looper(), state, dd());
     let reading = world.reading(1020, 0);
     (reading.prev, reading.next, reading.prev_syscall, reading.prev_in_user) = (LOOP, 7, call, in_user);
-    world.on(0, 1850, 12, What::Waking { thread: looper(), target_cpu: 1 });
+    world.on(0, 1850, 12, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(1855, dd(), 0, looper());
 
     world.explained()

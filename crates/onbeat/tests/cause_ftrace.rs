@@ -9,7 +9,7 @@ mod cause_world;
 use std::collections::BTreeMap;
 
 use cause_world::{World, idle, looper, thread};
-use onbeat::cause::event::{Label, Softirq, Vector, What};
+use onbeat::cause::event::{KernelEvent, Label, Softirq, Vector};
 use onbeat::cause::{Window, ftrace};
 use onbeat_rt::Instant;
 
@@ -76,26 +76,26 @@ fn everything() -> Window {
     let timer = 0xffff_8880_1234_5678;
     let at = Instant::from_ns(1_000_000_000);
     let events = [
-        What::Waking { thread: looper(), target_cpu: 1 },
-        What::Wakeup { thread: dd, target_cpu: 0 },
-        What::Migrate { thread: dd, from_cpu: 0, to_cpu: 1 },
-        What::IrqEntry { irq: 36, name: Label::from("virtio1-req.0") },
-        What::IrqExit { irq: 36 },
-        What::SoftirqEntry(Softirq(3)),
-        What::SoftirqExit(Softirq(3)),
-        What::TimerStart { timer, function: 0xffff_ffff_8123_4567, expires: at, softexpires: at },
-        What::TimerExpireEntry { timer, function: cause_world::TICK, now: at },
-        What::TimerExpireExit { timer },
-        What::TimerCancel { timer },
-        What::IdleEntry { state: 1 },
-        What::IdleExit,
-        What::PageFault { address: 0x7f00_1234, user: true },
-        What::PageFault { address: 0xffff_8880_0000_0000, user: false },
-        What::SyscallEnter { number: 1 },
-        What::SyscallExit { number: 1, result: -11 },
-        What::SignalGenerate { signal: 19, target: 100, name: Label::from("onbeat") },
-        What::SignalDeliver { signal: 19 },
-        What::TickStop { success: true },
+        KernelEvent::Waking { thread: looper(), target_cpu: 1 },
+        KernelEvent::Wakeup { thread: dd, target_cpu: 0 },
+        KernelEvent::Migrate { thread: dd, from_cpu: 0, to_cpu: 1 },
+        KernelEvent::IrqEntry { irq: 36, name: Label::from("virtio1-req.0") },
+        KernelEvent::IrqExit { irq: 36 },
+        KernelEvent::SoftirqEntry(Softirq(3)),
+        KernelEvent::SoftirqExit(Softirq(3)),
+        KernelEvent::TimerStart { timer, function: 0xffff_ffff_8123_4567, expires: at, softexpires: at },
+        KernelEvent::TimerExpireEntry { timer, function: cause_world::TICK, now: at },
+        KernelEvent::TimerExpireExit { timer },
+        KernelEvent::TimerCancel { timer },
+        KernelEvent::IdleEntry { state: 1 },
+        KernelEvent::IdleExit,
+        KernelEvent::PageFault { address: 0x7f00_1234, user: true },
+        KernelEvent::PageFault { address: 0xffff_8880_0000_0000, user: false },
+        KernelEvent::SyscallEnter { number: 1 },
+        KernelEvent::SyscallExit { number: 1, result: -11 },
+        KernelEvent::SignalGenerate { signal: 19, target: 100, name: Label::from("onbeat") },
+        KernelEvent::SignalDeliver { signal: 19 },
+        KernelEvent::TickStop { success: true },
     ];
 
     for (us, what) in (2000..).zip(events) {
@@ -103,7 +103,7 @@ fn everything() -> Window {
     }
 
     for (us, vector) in (3000..).step_by(10).zip([Vector::LocalTimer, Vector::Reschedule, Vector::CallFunctionSingle]) {
-        world.on(1, us, 0, What::VectorEntry(vector)).on(1, us + 1, 0, What::VectorExit(vector));
+        world.on(1, us, 0, KernelEvent::VectorEntry(vector)).on(1, us + 1, 0, KernelEvent::VectorExit(vector));
     }
 
     world.switch(4000, dd, 0x100, idle()).lost(1500, 1900);

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant as Wall};
 
 use onbeat::cause::{CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread};
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Plan, Sample, Slot, Wait, split};
@@ -20,7 +20,8 @@ fn skipped() -> Option<String> {
     match Explainer::open(probe, &FlightSetting { buffer_kib: 64, ..FlightSetting::default() }) {
         Ok(explainer) => {
             explainer.close();
-            let granted = thread::spawn(|| Wanted { fifo: Some(FIFO), ..Wanted::default() }.prepare_thread());
+            let granted =
+                thread::spawn(|| ThreadRequest { fifo: Some(FIFO), ..ThreadRequest::default() }.prepare_thread());
             let refused = granted.join().unwrap().into_iter().find(|grant| !grant.granted);
             refused.and_then(|grant| grant.why_not)
         }
@@ -82,7 +83,7 @@ fn run(
     let mut spikes = Vec::new();
     thread::scope(|threads| {
         let body = threads.spawn(|| {
-            let wanted = Wanted { fifo: Some(FIFO), cpu: Some(cpu), ..Wanted::default() };
+            let wanted = ThreadRequest { fifo: Some(FIFO), cpu: Some(cpu), ..ThreadRequest::default() };
             let _ = wanted.prepare_thread();
             tid.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Release);
             while !go.load(Ordering::Acquire) {
@@ -211,7 +212,7 @@ fn a_thread_of_equal_priority_is_named_live() {
         let hog = thread::scope(|threads| {
             let body = thread::Builder::new().name("planted-hog".to_owned());
             body.spawn_scoped(threads, || {
-                let _ = Wanted { fifo: Some(FIFO), cpu, ..Wanted::default() }.prepare_thread();
+                let _ = ThreadRequest { fifo: Some(FIFO), cpu, ..ThreadRequest::default() }.prepare_thread();
                 while !done.load(Ordering::Acquire) {
                     thread::sleep(Duration::from_millis(29));
                     spin_until(Monotonic.now().plus_ns(5 * MS));

@@ -8,11 +8,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use onbeat::cause::decode::{Decoder, Kind};
-use onbeat::cause::event::{Event, What};
+use onbeat::cause::decode::{EventDecoder, TracePoint};
+use onbeat::cause::event::{KernelEvent, TraceEvent};
 use onbeat::cause::format::{EventFormat, PageLayout};
 use onbeat::cause::ftrace;
-use onbeat::cause::page::Page;
+use onbeat::cause::page::RingPage;
 use onbeat_rt::Instant;
 
 struct Capture(PathBuf);
@@ -30,12 +30,12 @@ impl Capture {
         PageLayout::parse(&self.text("header_page")).unwrap()
     }
 
-    fn decoder(&self) -> Decoder {
-        let mut decoder = Decoder::new();
+    fn decoder(&self) -> EventDecoder {
+        let mut decoder = EventDecoder::new();
         let text = self.text("formats");
         for description in text.split("name: ").skip(1) {
             let format = EventFormat::parse(&format!("name: {description}")).unwrap();
-            if let Some(kind) = Kind::all().into_iter().find(|kind| kind.name() == format.name) {
+            if let Some(kind) = TracePoint::all().into_iter().find(|kind| kind.name() == format.name) {
                 decoder.learn(kind, &format).unwrap();
             }
         }
@@ -48,11 +48,11 @@ impl Capture {
         bytes.chunks(self.layout().page_size()).map(<[u8]>::to_vec).collect()
     }
 
-    fn events(&self, cpu: u32) -> Vec<Event> {
+    fn events(&self, cpu: u32) -> Vec<TraceEvent> {
         let (layout, decoder) = (self.layout(), self.decoder());
         let mut events = Vec::new();
         for bytes in self.pages(cpu) {
-            let page = Page::parse(&bytes, &layout).unwrap();
+            let page = RingPage::parse(&bytes, &layout).unwrap();
             events.extend(page.records().map(|record| decoder.decode(cpu, &record.unwrap()).unwrap()));
         }
 
@@ -61,19 +61,19 @@ impl Capture {
 }
 
 /// What the kernel's text does not tell: it rounds times to microseconds and hides addresses.
-fn as_far_as_printed(event: &Event) -> Event {
+fn as_far_as_printed(event: &TraceEvent) -> TraceEvent {
     let at = Instant::from_ns((event.at.as_ns() + 500) / 1000 * 1000);
     let what = match event.what {
-        What::TimerStart { expires, softexpires, .. } => {
-            What::TimerStart { timer: 0, function: 0, expires, softexpires }
+        KernelEvent::TimerStart { expires, softexpires, .. } => {
+            KernelEvent::TimerStart { timer: 0, function: 0, expires, softexpires }
         }
-        What::TimerExpireEntry { now, .. } => What::TimerExpireEntry { timer: 0, function: 0, now },
-        What::TimerExpireExit { .. } => What::TimerExpireExit { timer: 0 },
-        What::TimerCancel { .. } => What::TimerCancel { timer: 0 },
+        KernelEvent::TimerExpireEntry { now, .. } => KernelEvent::TimerExpireEntry { timer: 0, function: 0, now },
+        KernelEvent::TimerExpireExit { .. } => KernelEvent::TimerExpireExit { timer: 0 },
+        KernelEvent::TimerCancel { .. } => KernelEvent::TimerCancel { timer: 0 },
         other => other,
     };
 
-    Event { at, what, ..*event }
+    TraceEvent { at, what, ..*event }
 }
 
 fn agree(name: &str, expected: [usize; 2]) {
@@ -106,7 +106,7 @@ fn pages_that_overwrote_older_ones_say_that_events_are_missing() {
         let capture = Capture::named(name);
         for cpu in 0..2 {
             let pages = capture.pages(cpu);
-            let missed = |bytes: &Vec<u8>| Page::parse(bytes, &capture.layout()).unwrap().missed.is_some();
+            let missed = |bytes: &Vec<u8>| RingPage::parse(bytes, &capture.layout()).unwrap().missed.is_some();
             let missed: Vec<bool> = pages.iter().map(missed).collect();
             assert_eq!(missed, [true, false, false, false], "{name}, CPU {cpu}");
         }

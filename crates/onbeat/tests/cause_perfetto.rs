@@ -4,13 +4,13 @@
 mod cause_world;
 
 use cause_world::{World, thread};
-use onbeat::cause::event::What;
+use onbeat::cause::event::KernelEvent;
 use onbeat::cause::perfetto;
 
 fn spike() -> (World, Vec<u8>) {
     let dd = thread(7, 120, "dd");
     let mut world = World::asleep_beside(dd);
-    world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_write });
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd);
     let explanation = world.explained();
     let trace = perfetto::write(&world.window, &world.facts, &explanation, "6.18.3");

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use onbeat::cause::counters::{CounterSource, Moment, Reading};
-use onbeat::cause::event::{Event, Lost, State, Vector, What};
+use onbeat::cause::counters::{CounterReading, CounterSource, ReadingTrigger};
+use onbeat::cause::event::{KernelEvent, LostEvents, ThreadState, TraceEvent, Vector};
 use onbeat::cause::flight::all_idle_states_are_shallow;
 use onbeat::cause::{Explainer, FlightRecorder, FlightSetting, LoopThread, PathSource, Window};
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
@@ -35,7 +35,7 @@ fn watching() -> Result<Explainer, String> {
 }
 
 /// Follows a thread that sleeps a hundred times a millisecond on the CPU that `beside` keeps busy; what interrupted whom.
-fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
+fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<CounterReading>)> {
     let mut explainer = match watching() {
         Ok(explainer) => explainer,
         Err(why) => {
@@ -48,7 +48,7 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
     let (busy, done) = (AtomicU32::new(0), AtomicBool::new(false));
     let readings = thread::scope(|threads| {
         threads.spawn(|| {
-            let _ = Wanted { cpu: Some(cpu), ..Wanted::default() }.prepare_thread();
+            let _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
             busy.store(own_tid(), Ordering::Release);
             while !done.load(Ordering::Acquire) {
                 beside();
@@ -61,7 +61,7 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
 
         let explainer = &mut explainer;
         let readings = threads.spawn(move || {
-            let _ = Wanted { cpu: Some(cpu), ..Wanted::default() }.prepare_thread();
+            let _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
             explainer.follow(LoopThread { tid: own_tid(), cpu: Some(cpu), fifo: None }).unwrap();
             let from = Monotonic.now();
             (0..100).for_each(|_| thread::sleep(Duration::from_millis(1)));
@@ -77,7 +77,8 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
     });
 
     let busy = busy.load(Ordering::Acquire);
-    let of_busy = readings.into_iter().filter(|reading| reading.moment == Moment::Waking && reading.prev == busy);
+    let of_busy =
+        readings.into_iter().filter(|reading| reading.moment == ReadingTrigger::Waking && reading.prev == busy);
     Some((cpu, of_busy.collect()))
 }
 
@@ -123,24 +124,24 @@ fn both_sources() -> Option<[FlightRecorder; 2]> {
 
 /// What both sources must agree on: everything but names, the end of an idle state, the instant an expiry was measured against, and times of a function
 /// that was set and has not been called yet.
-fn comparable(event: &Event) -> Option<(u32, What)> {
+fn comparable(event: &TraceEvent) -> Option<(u32, KernelEvent)> {
     let nameless = |thread: onbeat::cause::event::Thread| onbeat::cause::event::Thread { name: "".into(), ..thread };
     let what = match event.what {
-        What::Switch { prev, prev_state, next } => {
+        KernelEvent::Switch { prev, prev_state, next } => {
             // A thread that has ended may be reaped between the two records.
-            let prev_state = if prev_state.0 & ENDED != 0 { State(ENDED) } else { prev_state };
-            What::Switch { prev: nameless(prev), prev_state, next: nameless(next) }
+            let prev_state = if prev_state.0 & ENDED != 0 { ThreadState(ENDED) } else { prev_state };
+            KernelEvent::Switch { prev: nameless(prev), prev_state, next: nameless(next) }
         }
-        What::Waking { thread, target_cpu } => What::Waking { thread: nameless(thread), target_cpu },
-        What::TimerStart { timer, expires, softexpires, .. } => {
-            What::TimerStart { timer, function: 0, expires, softexpires }
+        KernelEvent::Waking { thread, target_cpu } => KernelEvent::Waking { thread: nameless(thread), target_cpu },
+        KernelEvent::TimerStart { timer, expires, softexpires, .. } => {
+            KernelEvent::TimerStart { timer, function: 0, expires, softexpires }
         }
-        What::TimerExpireEntry { timer, function, .. } => {
-            What::TimerExpireEntry { timer, function, now: onbeat_rt::Instant::default() }
+        KernelEvent::TimerExpireEntry { timer, function, .. } => {
+            KernelEvent::TimerExpireEntry { timer, function, now: onbeat_rt::Instant::default() }
         }
         // Where all are shallow, idle states are left off.
-        What::IdleEntry { .. } if !all_idle_states_are_shallow() => event.what,
-        What::VectorEntry(Vector::LocalTimer) | What::VectorExit(Vector::LocalTimer) => event.what,
+        KernelEvent::IdleEntry { .. } if !all_idle_states_are_shallow() => event.what,
+        KernelEvent::VectorEntry(Vector::LocalTimer) | KernelEvent::VectorExit(Vector::LocalTimer) => event.what,
         _ => return None,
     };
 
@@ -154,18 +155,18 @@ fn silent_threads() -> Vec<u32> {
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn path_of(window: &Window, cpu: u32, silent: &[u32]) -> Vec<(u32, What)> {
+fn path_of(window: &Window, cpu: u32, silent: &[u32]) -> Vec<(u32, KernelEvent)> {
     let is_heard = |tid: &u32| !silent.contains(tid);
     let path = window.cpu(cpu).unwrap().events.iter().filter_map(comparable);
     path.filter(|(tid, what)| match what {
-        What::Switch { prev, next, .. } => is_heard(&prev.tid) && is_heard(&next.tid),
+        KernelEvent::Switch { prev, next, .. } => is_heard(&prev.tid) && is_heard(&next.tid),
         _ => is_heard(tid),
     })
     .collect()
 }
 
 /// The first event of `other` that `all` does not have in the same order; it may have more.
-fn missing_in(all: &[(u32, What)], other: &[(u32, What)]) -> Option<(u32, What)> {
+fn missing_in(all: &[(u32, KernelEvent)], other: &[(u32, KernelEvent)]) -> Option<(u32, KernelEvent)> {
     let mut all = all.iter();
     other.iter().copied().find(|wanted| !all.any(|event| event == wanted))
 }
@@ -211,7 +212,7 @@ fn threads_are_named_although_only_their_numbers_were_recorded() {
         let window = bpf.window(from, Monotonic.now()).unwrap();
         done.store(true, Ordering::Release);
         for name in ["early-ended", "still-there"] {
-            let is_named = |event: &&Event| matches!(event.what, What::Switch { next, .. } if next.name.text() == name);
+            let is_named = |event: &&TraceEvent| matches!(event.what, KernelEvent::Switch { next, .. } if next.name.text() == name);
             assert!(window.in_order().into_iter().any(|event| is_named(&event)), "{name}");
         }
     });
@@ -234,7 +235,7 @@ fn a_ring_that_was_written_over_says_so() {
     (0..200).for_each(|_| thread::sleep(Duration::from_micros(500)));
     let window = recorder.window(from, Monotonic.now()).unwrap();
     // Small buffers of tracefs may have lost events as well.
-    let is_of_ring = |lost: &Lost| {
+    let is_of_ring = |lost: &LostEvents| {
         let events = &window.cpu(lost.cpu).unwrap().events;
         let on_path = events.iter().find(|event| comparable(event).is_some());
         lost.from == from && on_path.is_none_or(|first| first.at >= lost.to)

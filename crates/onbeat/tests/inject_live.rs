@@ -9,8 +9,10 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::channel;
 
-use onbeat::inject::{Detail, Error, Fault, Grid, InLoop, Injected, Injector, Log, Plan, Target, placebo};
-use onbeat::thread::{Usage, Wanted};
+use onbeat::inject::{
+    Detail, Error, Fault, InLoop, Injected, InjectionPlan, InjectionTarget, Injector, Log, ReleaseGrid, placebo,
+};
+use onbeat::thread::{ThreadRequest, Usage};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Sample, Slot, Task, Wait, cycle, split};
@@ -71,7 +73,7 @@ fn loop_cpu() -> u32 {
 fn run_loop<T: Task + Send>(
     releases: u64,
     task: &mut T,
-    beside: impl FnOnce(Grid, Target) -> Result<Option<Injector>, Error>,
+    beside: impl FnOnce(ReleaseGrid, InjectionTarget) -> Result<Option<Injector>, Error>,
 ) -> Result<Seen, Error> {
     let mut slots: Vec<Slot<Sample>> = (0..8192).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
@@ -82,7 +84,7 @@ fn run_loop<T: Task + Send>(
     let cpu = loop_cpu();
     std::thread::scope(|threads| {
         let body = threads.spawn(|| {
-            let _ = Wanted { fifo: Some(PRIORITY), cpu: Some(cpu), ..Wanted::default() }.prepare_thread();
+            let _ = ThreadRequest { fifo: Some(PRIORITY), cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
             tell_tid.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
             let plan = cycle_plan(first_release, releases);
             let before = Usage::of_this_thread();
@@ -91,8 +93,8 @@ fn run_loop<T: Task + Send>(
         });
 
         let tid = told_tid.recv().unwrap();
-        let target = Target { pid: std::process::id().cast_signed(), tid, cpu, priority: PRIORITY };
-        let injector = beside(Grid { first_release, period_ns: PERIOD_NS, spin_ns: 0 }, target);
+        let target = InjectionTarget { pid: std::process::id().cast_signed(), tid, cpu, priority: PRIORITY };
+        let injector = beside(ReleaseGrid { first_release, period_ns: PERIOD_NS, spin_ns: 0 }, target);
         let log = injector.map(|injector| {
             injector.map_or_else(Log::default, |injector| {
                 while !injector.is_finished() && !body.is_finished() {
@@ -120,8 +122,8 @@ fn cycle_plan(first_release: Instant, releases: u64) -> cycle::Plan {
     }
 }
 
-fn plan(fault: Fault, grid: Grid, target: Target) -> Plan {
-    Plan { fault, every_ns: fault.least_every_ns().max(25 * MS), for_ns: MS / 2, count: 25, target, grid }
+fn plan(fault: Fault, grid: ReleaseGrid, target: InjectionTarget) -> InjectionPlan {
+    InjectionPlan { fault, every_ns: fault.least_every_ns().max(25 * MS), for_ns: MS / 2, count: 25, target, grid }
 }
 
 fn nothing(_: &Cycle) -> Flow {
@@ -129,7 +131,7 @@ fn nothing(_: &Cycle) -> Flow {
 }
 
 /// A loop beside which `fault` is at work; `None`, with the reason printed, where that is not possible.
-fn beside(fault: Fault, releases: u64, change: impl FnOnce(Plan) -> Plan) -> Option<Seen> {
+fn beside(fault: Fault, releases: u64, change: impl FnOnce(InjectionPlan) -> InjectionPlan) -> Option<Seen> {
     let started = |grid, target| Injector::start(change(plan(fault, grid, target))).map(Some);
     match run_loop(releases, &mut nothing, started) {
         Ok(seen) => {
@@ -172,7 +174,7 @@ fn every_fault_takes_place_as_logged_and_is_felt_by_a_loop_live() {
         return;
     }
 
-    let grants = Wanted { fifo: Some(PRIORITY), ..Wanted::default() };
+    let grants = ThreadRequest { fifo: Some(PRIORITY), ..ThreadRequest::default() };
     let granted = std::thread::spawn(move || grants.prepare_thread().iter().all(|grant| grant.granted)).join().unwrap();
     if !granted {
         println!("skipped: no real-time priority here, and without one a loop is late by itself");
@@ -261,7 +263,7 @@ fn a_kernel_section_lasts() {
 }
 
 fn a_stop_holds_the_loop_until_it_is_continued() {
-    let Some(seen) = beside(Fault::StopSignal, 3000, |plan| Plan { for_ns: 3 * MS, ..plan }) else { return };
+    let Some(seen) = beside(Fault::StopSignal, 3000, |plan| InjectionPlan { for_ns: 3 * MS, ..plan }) else { return };
     assert_felt(&seen);
     for entry in &seen.log.injected {
         assert!(entry.ns >= 3 * MS, "stopped for its time: {entry:?}");
@@ -319,9 +321,9 @@ fn a_migration_is_seen_and_taken_back() {
 }
 
 fn in_loop(fault: Fault) -> (Seen, Vec<Injected>) {
-    let grid = Grid { first_release: Instant::from_ns(0), period_ns: PERIOD_NS, spin_ns: 0 };
-    let target = Target { pid: 0, tid: 0, cpu: 0, priority: 0 };
-    let mut task = InLoop::new(nothing, &Plan { count: 20, ..plan(fault, grid, target) }).unwrap();
+    let grid = ReleaseGrid { first_release: Instant::from_ns(0), period_ns: PERIOD_NS, spin_ns: 0 };
+    let target = InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
+    let mut task = InLoop::new(nothing, &InjectionPlan { count: 20, ..plan(fault, grid, target) }).unwrap();
     let log = task.log();
     let mut seen = run_loop(700, &mut task, |_, _| Ok(None)).unwrap();
     seen.log.injected = log.read();
@@ -358,7 +360,7 @@ fn an_overrun_passes_releases_over() {
 }
 
 fn the_fair_server_serves_the_thread_that_starved() {
-    let change = |plan: Plan| Plan { for_ns: 10 * MS, count: 2, ..plan };
+    let change = |plan: InjectionPlan| InjectionPlan { for_ns: 10 * MS, count: 2, ..plan };
     let Some(seen) = beside(Fault::FairServer, 4000, change) else { return };
     if seen.log.injected.is_empty() {
         println!("skipped: other ordinary threads wanted the CPU too, so nothing could be told apart");
@@ -373,7 +375,7 @@ fn the_fair_server_serves_the_thread_that_starved() {
 }
 
 fn throttling_leaves_the_cpu_idle() {
-    let Some(seen) = beside(Fault::RtThrottling, 4800, |plan| Plan { count: 1, ..plan }) else { return };
+    let Some(seen) = beside(Fault::RtThrottling, 4800, |plan| InjectionPlan { count: 1, ..plan }) else { return };
     if seen.log.injected.is_empty() {
         println!("skipped: other ordinary threads wanted the CPU too, so the fair server came first");
     }
@@ -396,7 +398,8 @@ fn a_deep_idle_state_is_one_that_the_kernel_counts() {
 }
 
 fn a_placebo_does_nothing() {
-    let started = |grid, target| placebo(Plan { count: 10, ..plan(Fault::KernelSection, grid, target) }).map(Some);
+    let started =
+        |grid, target| placebo(InjectionPlan { count: 10, ..plan(Fault::KernelSection, grid, target) }).map(Some);
     let seen = match run_loop(4000, &mut nothing, started) {
         Ok(seen) => seen,
         Err(why) => return println!("skipped: {why}"),

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as WallInstant};
 
-use onbeat::inject::{Fault, Grid, Injected, Injector, Log, Plan, Target};
+use onbeat::inject::{Fault, Injected, InjectionPlan, InjectionTarget, Injector, Log, ReleaseGrid};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::process::{Pid, Signal, kill_process};
@@ -123,14 +123,14 @@ impl Robot {
         kill_process(Pid::from_raw(self.pid()).unwrap(), signal).unwrap();
     }
 
-    fn plan(&self) -> Plan {
-        Plan {
+    fn plan(&self) -> InjectionPlan {
+        InjectionPlan {
             fault: Fault::StopSignal,
             every_ns: 2 * FOR_NS,
             for_ns: FOR_NS,
             count: 3,
-            target: Target { pid: self.pid(), tid: self.tid, cpu: 0, priority: 0 },
-            grid: Grid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
+            target: InjectionTarget { pid: self.pid(), tid: self.tid, cpu: 0, priority: 0 },
+            grid: ReleaseGrid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
         }
     }
 
@@ -211,7 +211,7 @@ fn what_somebody_else_has_stopped_is_neither_logged_nor_continued() {
 #[test]
 fn a_stop_that_somebody_else_ends_is_not_logged() {
     let mut robot = Robot::new("free");
-    let injector = Injector::start(Plan { count: 20, ..robot.plan() }).unwrap();
+    let injector = Injector::start(InjectionPlan { count: 20, ..robot.plan() }).unwrap();
     // Each is ended here, at once; a busy machine may let some pass.
     comes_true("one is missed", || {
         if robot.state(robot.tid) == 'T' {

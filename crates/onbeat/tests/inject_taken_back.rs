@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
-use onbeat::inject::{Detail, Error, Fault, Grid, InLoop, Injector, Plan, Target};
+use onbeat::inject::{Detail, Error, Fault, InLoop, InjectionPlan, InjectionTarget, Injector, ReleaseGrid};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow};
 use onbeat_tune::{LiveHost, repair};
@@ -55,14 +55,14 @@ impl Drop for Sleeper {
     }
 }
 
-fn plan(fault: Fault, pid: i32) -> Plan {
-    Plan {
+fn plan(fault: Fault, pid: i32) -> InjectionPlan {
+    InjectionPlan {
         fault,
         every_ns: 400 * MS,
         for_ns: 300 * MS,
         count: 1000,
-        target: Target { pid, tid: pid, cpu: 0, priority: 0 },
-        grid: Grid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
+        target: InjectionTarget { pid, tid: pid, cpu: 0, priority: 0 },
+        grid: ReleaseGrid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
     }
 }
 
@@ -91,7 +91,7 @@ fn kill(pid: i32) {
 fn a_stopped_process_is_in_state_t_and_runs_again_after_the_time_live() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Sleeper::new();
-    let injector = Injector::start(Plan { count: 2, ..plan(Fault::StopSignal, target.pid()) }).unwrap();
+    let injector = Injector::start(InjectionPlan { count: 2, ..plan(Fault::StopSignal, target.pid()) }).unwrap();
     comes_true("stopped", || target.state() == 'T');
     comes_true("continued", || target.state() == 'S');
     comes_true("finished", || injector.is_finished());
@@ -147,7 +147,7 @@ fn an_affinity_is_back_when_the_actor_is_killed_while_it_holds_it_live() {
 fn a_traced_thread_stands_still_for_its_time_and_goes_on_live() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Sleeper::new();
-    let injector = Injector::start(Plan { count: 2, ..plan(Fault::PtraceStop, target.pid()) }).unwrap();
+    let injector = Injector::start(InjectionPlan { count: 2, ..plan(Fault::PtraceStop, target.pid()) }).unwrap();
     comes_true("finished", || injector.is_finished());
     let log = injector.stop();
     if log.injected.is_empty() {
@@ -260,7 +260,7 @@ fn a_stopped_injector_has_let_go_and_left_no_process_and_no_limit_live() {
     comes_true("sleeps again", || target.state() == 'S');
     assert!(!fs::exists(format!("/proc/{actor}")).unwrap(), "the actor is gone");
 
-    let section = Injector::start(Plan { for_ns: MS / 2, ..plan(Fault::KernelSection, target.pid()) });
+    let section = Injector::start(InjectionPlan { for_ns: MS / 2, ..plan(Fault::KernelSection, target.pid()) });
     if let Err(why) = &section {
         println!("skipped: {why}");
     }
@@ -285,13 +285,14 @@ fn a_target_that_is_not_there_is_refused_with_its_number() {
 fn each_fault_is_made_in_one_place_and_the_other_says_so() {
     let nothing = |_: &Cycle| Flow::Continue;
     for fault in Fault::ALL {
-        let plan = Plan { every_ns: fault.least_every_ns().max(400 * MS), for_ns: MS, count: 1, ..plan(fault, 1) };
-        match fault.place() {
-            onbeat::inject::Place::InLoop => {
+        let plan =
+            InjectionPlan { every_ns: fault.least_every_ns().max(400 * MS), for_ns: MS, count: 1, ..plan(fault, 1) };
+        match fault.origin() {
+            onbeat::inject::FaultOrigin::InLoop => {
                 assert!(matches!(Injector::start(plan), Err(Error::Elsewhere { .. })), "{fault}");
                 assert!(InLoop::new(nothing, &plan).is_ok(), "{fault}");
             }
-            onbeat::inject::Place::Beside => {
+            onbeat::inject::FaultOrigin::OutsideLoop => {
                 let said = InLoop::new(nothing, &plan).err().map(|why| why.to_string());
                 assert!(said.is_some_and(|said| said.contains("beside the loop")), "{fault}");
             }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use onbeat::inject::{Detail, Error, Fault, Grid, InLoop, Injected, Plan, Target};
+use onbeat::inject::{Detail, Error, Fault, InLoop, Injected, InjectionPlan, InjectionTarget, ReleaseGrid};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Sample, Slot, Task, Wait, cycle, split};
@@ -35,10 +35,10 @@ impl Task for UntilOver<'_> {
 /// What a loop with `fault` in it logged, and its samples; `None`, with the reason printed, where that is not possible.
 fn run(fault: Fault, placebo: bool) -> Option<(Vec<Injected>, Vec<Sample>)> {
     let first_release = Monotonic.now().plus_ns(20 * MS);
-    let grid = Grid { first_release, period_ns: MS, spin_ns: 0 };
-    let target = Target { pid: 0, tid: 0, cpu: 0, priority: 0 };
+    let grid = ReleaseGrid { first_release, period_ns: MS, spin_ns: 0 };
+    let target = InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
     let every_ns = fault.least_every_ns().max(DOSE_NS + 15 * MS);
-    let plan = Plan { fault, every_ns, for_ns: DOSE_NS, count: COUNT, target, grid };
+    let plan = InjectionPlan { fault, every_ns, for_ns: DOSE_NS, count: COUNT, target, grid };
     let task: fn(&Cycle) -> Flow = nothing;
     let within = if placebo { InLoop::placebo(task, &plan) } else { InLoop::new(task, &plan) };
     let within = match within {

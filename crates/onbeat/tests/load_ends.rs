@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use load_carrier::{alone, carrier, members, processes, run_for, starter, until, with_word};
-use onbeat::load::{Running, StopReason, kill_session, session_identity};
+use onbeat::load::{LoadStopReason, RunningLoad, kill_session, session_identity};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn signal(pid: i32, signal: Signal) {
@@ -47,7 +47,7 @@ fn when_the_carrier_is_killed_a_later_start_finds_and_kills_what_it_left() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let load = "sched=1+run:sleep 4712 & sleep 4712 & sleep 4712; true";
-    let running = Running::start(carrier(load, directory.path())).unwrap();
+    let running = RunningLoad::start(carrier(load, directory.path())).unwrap();
     let (sid, start_ticks) = running.identity().unwrap();
     until("the programs run", || with_word("4712").len() == 3);
     signal(sid, Signal::KILL);
@@ -65,7 +65,7 @@ fn when_the_carrier_is_killed_a_later_start_finds_and_kills_what_it_left() {
 fn a_living_session_with_the_same_number_and_another_start_is_not_touched() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = Running::start(carrier("run:sleep 4713", directory.path())).unwrap();
+    let running = RunningLoad::start(carrier("run:sleep 4713", directory.path())).unwrap();
     let (sid, start_ticks) = running.identity().unwrap();
     until("the program runs", || !with_word("4713").is_empty());
 
@@ -81,7 +81,7 @@ fn a_process_that_left_the_session_is_ended_all_the_same() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let running =
-        Running::start(carrier("run:setsid sh -c 'sleep 4714 & sleep 4714' & true", directory.path())).unwrap();
+        RunningLoad::start(carrier("run:setsid sh -c 'sleep 4714 & sleep 4714' & true", directory.path())).unwrap();
     until("the programs run", || with_word("4714").len() >= 2);
     running.stop().unwrap();
 
@@ -92,7 +92,8 @@ fn a_process_that_left_the_session_is_ended_all_the_same() {
 fn a_program_that_ignores_the_request_is_ended_by_force() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = Running::start(carrier("run:trap '' TERM INT; sleep 4715; sleep 4715", directory.path())).unwrap();
+    let running =
+        RunningLoad::start(carrier("run:trap '' TERM INT; sleep 4715; sleep 4715", directory.path())).unwrap();
     until("the program runs", || !with_word("4715").is_empty());
     let (report, _) = running.stop().unwrap();
     assert!(report.parts[0].alive && report.survivors == 0 && with_word("4715").is_empty(), "{report:?}");
@@ -102,20 +103,20 @@ fn a_program_that_ignores_the_request_is_ended_by_force() {
 fn a_signal_ends_a_load_in_good_order() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = Running::start(carrier("run:sleep 4716", directory.path())).unwrap();
+    let running = RunningLoad::start(carrier("run:sleep 4716", directory.path())).unwrap();
     signal(running.identity().unwrap().0, Signal::TERM);
     until("the program is gone", || with_word("4716").is_empty());
     std::thread::sleep(Duration::from_millis(100));
     let (report, _) = running.stop().unwrap();
 
-    assert_eq!(report.why, StopReason::Signal);
+    assert_eq!(report.why, LoadStopReason::Signal);
 }
 
 #[test]
 fn dropping_a_running_load_ends_it() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = Running::start(carrier("run:sleep 4717", directory.path())).unwrap();
+    let running = RunningLoad::start(carrier("run:sleep 4717", directory.path())).unwrap();
     until("the program runs", || !with_word("4717").is_empty());
     drop(running);
     assert!(with_word("4717").is_empty());
@@ -133,7 +134,7 @@ fn a_load_is_ordinary_whatever_its_starter_is_allowed() {
         one.set(first);
         rustix::thread::sched_setaffinity(None, &one).unwrap();
         real_time();
-        let running = Running::start(carrier("run:sleep 4718", &path)).unwrap();
+        let running = RunningLoad::start(carrier("run:sleep 4718", &path)).unwrap();
         until("the program runs", || !with_word("4718").is_empty());
         let pid = with_word("4718")[0];
         let here = rustix::thread::sched_getaffinity(Pid::from_raw(pid)).unwrap();
@@ -172,6 +173,6 @@ fn hackbench_is_run_by_the_papers_load_and_all_of_it_is_ended() {
     let (report, _) = run_for("paper", directory.path(), Duration::from_millis(300));
     let hackbench = report.parts.iter().find(|part| part.part == "hackbench").unwrap();
     assert!(hackbench.by.starts_with("hackbench -g"), "{hackbench:?}");
-    assert!(matches!(hackbench.did, onbeat::load::Work::Program { processes: 1.., .. }), "{hackbench:?}");
+    assert!(matches!(hackbench.did, onbeat::load::PartWork::Program { processes: 1.., .. }), "{hackbench:?}");
     assert_eq!(report.survivors, 0);
 }

@@ -114,53 +114,53 @@ pub enum Advice {
 }
 
 /// An advice: its id, its text, the facts that it needs, and those with which it is in effect already or can do nothing.
-struct Row(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact]);
+struct AdviceRow(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact]);
 
 /// In the order of [`Advice`].
 #[rustfmt::skip] // A row is a line.
-const ROWS: [Row; 42] = [
-    Row(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[]),
-    Row(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[]),
-    Row(Advice::KeepAwake, "keep-awake", "keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)", &[Fact::Guest], &[Fact::IdlePolls]),
-    Row(Advice::LeaveTenth, "leave-tenth", "leave a tenth of the CPU to others", &[], &[]),
-    Row(Advice::NoRtLimit, "no-rt-limit", "kernel.sched_rt_runtime_us=-1 removes the limit", &[], &[Fact::NoRtLimit]),
-    Row(Advice::FairServerOff, "fair-server-off", "debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off", &[], &[]),
-    Row(Advice::PriorityOverQuota, "priority-over-quota", "give the loop a real-time priority (tuning P), which no quota holds back", &[], &[]),
-    Row(Advice::RaiseQuota, "raise-quota", "raise cpu.max of the loop's cgroup", &[], &[]),
-    Row(Advice::Frozen, "frozen", "nothing to tune: somebody froze the loop's cgroup", &[], &[]),
-    Row(Advice::MoveInterrupt, "move-interrupt", "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::ManagedInterrupt, "managed-interrupt", "boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU", &[Fact::Shielded], &[Fact::OneCpu, Fact::ManagedIrqsElsewhere]),
-    Row(Advice::OthersTimers, "others-timers", "keep the threads that set this timer off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::StopTick, "stop-tick", "boot with nohz_full=CPU: the tick stops while one thread runs", &[], &[Fact::OneCpu, Fact::NoTick]),
-    Row(Advice::OwnInterrupts, "own-interrupts", "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::SoftirqTimers, "softirq-timers", "timers of other threads expire on this CPU: keep those threads off it (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::RcuElsewhere, "rcu-elsewhere", "boot with rcu_nocbs=CPU to run RCU callbacks elsewhere", &[], &[Fact::OneCpu, Fact::RcuElsewhere]),
-    Row(Advice::NoBalancing, "no-balancing", "the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::MoveSoftirq, "move-softirq", "move the device's interrupt, and threads that use loopback, to another CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::ThreadedSoftirqs, "threaded-softirqs", "a PREEMPT_RT kernel runs softirqs in threads", &[], &[Fact::PreemptRt]),
-    Row(Advice::OthersOff, "others-off", "keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::PreemptRt, "preempt-rt", "a PREEMPT_RT kernel lets go much earlier", &[], &[Fact::PreemptRt]),
-    Row(Advice::PreemptFull, "preempt-full", "preempt=full on the kernel command line lets go earlier", &[], &[Fact::PreemptRt, Fact::PreemptFull]),
-    Row(Advice::Priority, "priority", "give the loop a priority above that thread's (tuning P)", &[], &[]),
-    Row(Advice::PriorityOutsideCalls, "priority-outside-calls", "give the loop a priority above that thread's (tuning P): this helps only if the thread soon leaves its system call", &[], &[]),
-    Row(Advice::MoveThread, "move-thread", "move that thread to another CPU (tuning C)", &[], &[Fact::OneCpu]),
-    Row(Advice::PerCpuThread, "per-cpu-thread", "a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::DeadlineElsewhere, "deadline-elsewhere", "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)", &[], &[Fact::OneCpu]),
-    Row(Advice::BoundIdle, "bound-idle", "bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)", &[], &[Fact::IdleBound, Fact::IdlePolls]),
-    Row(Advice::IdlePoll, "idle-poll", "boot with idle=poll: no CPU sleeps", &[], &[Fact::Guest, Fact::IdlePolls]),
-    Row(Advice::Spin, "spin", "spin for the last part before the release (tuning S, --wait spin=50us)", &[], &[Fact::Spins]),
-    Row(Advice::ShorterWork, "shorter-work", "shorten the work of a cycle or lengthen the period", &[], &[]),
-    Row(Advice::NoLock, "no-lock", "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)", &[], &[]),
-    Row(Advice::AskFirst, "ask-first", "do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)", &[], &[]),
-    Row(Advice::LockMemory, "lock-memory", "lock and touch all memory beforehand (tuning M: mlockall)", &[], &[Fact::MemoryLocked]),
-    Row(Advice::TouchFirst, "touch-first", "touch new memory before the loop begins, and do not fork: memory is locked, but these pages were new or shared", &[Fact::MemoryLocked], &[]),
-    Row(Advice::Bind, "bind", "bind the loop to one CPU (--cpu, tuning C)", &[], &[Fact::OneCpu, Fact::Bound]),
-    Row(Advice::WhoMoves, "who-moves", "somebody changed the CPUs of a bound loop: look for sched_setaffinity, taskset and changes of its cpuset", &[Fact::Bound], &[Fact::OneCpu]),
-    Row(Advice::FixFrequency, "fix-frequency", "fix the frequency: governor performance", &[], &[Fact::Guest, Fact::FrequencyFixed]),
-    Row(Advice::SomebodyStopped, "somebody-stopped", "nothing to tune: somebody stopped the process", &[], &[]),
-    Row(Advice::Firmware, "firmware", "firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI", &[], &[Fact::Guest]),
-    Row(Advice::GrantEvidence, "grant-evidence", "record again with the missing evidence granted (see what was not permitted)", &[Fact::EvidenceMissing], &[]),
-    Row(Advice::LookAtEvents, "look-at-events", "look at the events around it: onbeat export --spike N --perfetto FILE", &[], &[]),
+const ROWS: [AdviceRow; 42] = [
+    AdviceRow(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[]),
+    AdviceRow(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[]),
+    AdviceRow(Advice::KeepAwake, "keep-awake", "keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)", &[Fact::Guest], &[Fact::IdlePolls]),
+    AdviceRow(Advice::LeaveTenth, "leave-tenth", "leave a tenth of the CPU to others", &[], &[]),
+    AdviceRow(Advice::NoRtLimit, "no-rt-limit", "kernel.sched_rt_runtime_us=-1 removes the limit", &[], &[Fact::NoRtLimit]),
+    AdviceRow(Advice::FairServerOff, "fair-server-off", "debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off", &[], &[]),
+    AdviceRow(Advice::PriorityOverQuota, "priority-over-quota", "give the loop a real-time priority (tuning P), which no quota holds back", &[], &[]),
+    AdviceRow(Advice::RaiseQuota, "raise-quota", "raise cpu.max of the loop's cgroup", &[], &[]),
+    AdviceRow(Advice::Frozen, "frozen", "nothing to tune: somebody froze the loop's cgroup", &[], &[]),
+    AdviceRow(Advice::MoveInterrupt, "move-interrupt", "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::ManagedInterrupt, "managed-interrupt", "boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU", &[Fact::Shielded], &[Fact::OneCpu, Fact::ManagedIrqsElsewhere]),
+    AdviceRow(Advice::OthersTimers, "others-timers", "keep the threads that set this timer off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::StopTick, "stop-tick", "boot with nohz_full=CPU: the tick stops while one thread runs", &[], &[Fact::OneCpu, Fact::NoTick]),
+    AdviceRow(Advice::OwnInterrupts, "own-interrupts", "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::SoftirqTimers, "softirq-timers", "timers of other threads expire on this CPU: keep those threads off it (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::RcuElsewhere, "rcu-elsewhere", "boot with rcu_nocbs=CPU to run RCU callbacks elsewhere", &[], &[Fact::OneCpu, Fact::RcuElsewhere]),
+    AdviceRow(Advice::NoBalancing, "no-balancing", "the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::MoveSoftirq, "move-softirq", "move the device's interrupt, and threads that use loopback, to another CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::ThreadedSoftirqs, "threaded-softirqs", "a PREEMPT_RT kernel runs softirqs in threads", &[], &[Fact::PreemptRt]),
+    AdviceRow(Advice::OthersOff, "others-off", "keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::PreemptRt, "preempt-rt", "a PREEMPT_RT kernel lets go much earlier", &[], &[Fact::PreemptRt]),
+    AdviceRow(Advice::PreemptFull, "preempt-full", "preempt=full on the kernel command line lets go earlier", &[], &[Fact::PreemptRt, Fact::PreemptFull]),
+    AdviceRow(Advice::Priority, "priority", "give the loop a priority above that thread's (tuning P)", &[], &[]),
+    AdviceRow(Advice::PriorityOutsideCalls, "priority-outside-calls", "give the loop a priority above that thread's (tuning P): this helps only if the thread soon leaves its system call", &[], &[]),
+    AdviceRow(Advice::MoveThread, "move-thread", "move that thread to another CPU (tuning C)", &[], &[Fact::OneCpu]),
+    AdviceRow(Advice::PerCpuThread, "per-cpu-thread", "a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::DeadlineElsewhere, "deadline-elsewhere", "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)", &[], &[Fact::OneCpu]),
+    AdviceRow(Advice::BoundIdle, "bound-idle", "bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)", &[], &[Fact::IdleBound, Fact::IdlePolls]),
+    AdviceRow(Advice::IdlePoll, "idle-poll", "boot with idle=poll: no CPU sleeps", &[], &[Fact::Guest, Fact::IdlePolls]),
+    AdviceRow(Advice::Spin, "spin", "spin for the last part before the release (tuning S, --wait spin=50us)", &[], &[Fact::Spins]),
+    AdviceRow(Advice::ShorterWork, "shorter-work", "shorten the work of a cycle or lengthen the period", &[], &[]),
+    AdviceRow(Advice::NoLock, "no-lock", "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)", &[], &[]),
+    AdviceRow(Advice::AskFirst, "ask-first", "do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)", &[], &[]),
+    AdviceRow(Advice::LockMemory, "lock-memory", "lock and touch all memory beforehand (tuning M: mlockall)", &[], &[Fact::MemoryLocked]),
+    AdviceRow(Advice::TouchFirst, "touch-first", "touch new memory before the loop begins, and do not fork: memory is locked, but these pages were new or shared", &[Fact::MemoryLocked], &[]),
+    AdviceRow(Advice::Bind, "bind", "bind the loop to one CPU (--cpu, tuning C)", &[], &[Fact::OneCpu, Fact::Bound]),
+    AdviceRow(Advice::WhoMoves, "who-moves", "somebody changed the CPUs of a bound loop: look for sched_setaffinity, taskset and changes of its cpuset", &[Fact::Bound], &[Fact::OneCpu]),
+    AdviceRow(Advice::FixFrequency, "fix-frequency", "fix the frequency: governor performance", &[], &[Fact::Guest, Fact::FrequencyFixed]),
+    AdviceRow(Advice::SomebodyStopped, "somebody-stopped", "nothing to tune: somebody stopped the process", &[], &[]),
+    AdviceRow(Advice::Firmware, "firmware", "firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI", &[], &[Fact::Guest]),
+    AdviceRow(Advice::GrantEvidence, "grant-evidence", "record again with the missing evidence granted (see what was not permitted)", &[Fact::EvidenceMissing], &[]),
+    AdviceRow(Advice::LookAtEvents, "look-at-events", "look at the events around it: onbeat export --spike N --perfetto FILE", &[], &[]),
 ];
 
 impl Advice {
@@ -193,7 +193,7 @@ impl Advice {
         self.row().4
     }
 
-    const fn row(self) -> &'static Row {
+    const fn row(self) -> &'static AdviceRow {
         &ROWS[self as usize]
     }
 

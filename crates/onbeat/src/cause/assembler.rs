@@ -42,13 +42,13 @@ impl Width {
 
 /// A place to jump to, filled in when it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(usize);
+pub(crate) struct JumpTarget(usize);
 
 /// A program under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     code: Vec<u64>,
-    jumps: Vec<(usize, Place)>,
+    jumps: Vec<(usize, JumpTarget)>,
     places: Vec<Option<usize>>,
 }
 
@@ -116,50 +116,50 @@ impl Assembler {
         self.emit(0, (R0, R0), 0, 0);
     }
 
-    pub(crate) fn place(&mut self) -> Place {
+    pub(crate) fn new_target(&mut self) -> JumpTarget {
         self.places.push(None);
-        Place(self.places.len() - 1)
+        JumpTarget(self.places.len() - 1)
     }
 
-    pub(crate) fn here(&mut self, place: Place) {
+    pub(crate) fn bind(&mut self, place: JumpTarget) {
         self.places[place.0] = Some(self.code.len());
     }
 
-    pub(crate) fn jump_if_zero(&mut self, register: Register, place: Place) {
+    pub(crate) fn jump_if_zero(&mut self, register: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x15, (register, R0), 0, 0);
     }
 
-    pub(crate) fn jump_if_not(&mut self, register: Register, immediate: i32, place: Place) {
+    pub(crate) fn jump_if_not(&mut self, register: Register, immediate: i32, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x55, (register, R0), 0, immediate);
     }
 
     /// Compares all 64 bits, without a sign.
-    pub(crate) fn jump_if_less(&mut self, a: Register, b: Register, place: Place) {
+    pub(crate) fn jump_if_less(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0xad, (a, b), 0, 0);
     }
 
     /// Compares all 64 bits, without a sign.
-    pub(super) fn jump_if_at_most(&mut self, register: Register, immediate: i32, place: Place) {
+    pub(super) fn jump_if_at_most(&mut self, register: Register, immediate: i32, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0xb5, (register, R0), 0, immediate);
     }
 
     /// Compares all 64 bits.
-    pub(super) fn jump_if_different(&mut self, a: Register, b: Register, place: Place) {
+    pub(super) fn jump_if_different(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x5d, (a, b), 0, 0);
     }
 
     /// Compares the low 32 bits.
-    pub(crate) fn jump_if_equal(&mut self, a: Register, b: Register, place: Place) {
+    pub(crate) fn jump_if_equal(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x1e, (a, b), 0, 0);
     }
 
-    pub(crate) fn jump(&mut self, place: Place) {
+    pub(crate) fn jump(&mut self, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x05, (R0, R0), 0, 0);
     }
@@ -190,11 +190,11 @@ mod tests {
     #[test]
     fn instructions_have_the_documented_form() {
         let mut assembler = Assembler::default();
-        let end = assembler.place();
+        let end = assembler.new_target();
         assembler.load(Width::Double, R7, R1, 8);
         assembler.jump_if_zero(R7, end);
         assembler.store(Width::Word, FRAME, -4, R7);
-        assembler.here(end);
+        assembler.bind(end);
         assembler.exit();
         assembler.fetch_add(R0, R1);
         assembler.jump_if_at_most(R1, 9, end);

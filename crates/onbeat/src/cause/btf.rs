@@ -32,7 +32,7 @@ const UNION: u32 = 5;
 const TYPEDEF: u32 = 8;
 
 #[derive(Clone, Copy)]
-struct Type {
+struct BtfType {
     name: usize,
     kind: u32,
     members: usize,
@@ -44,7 +44,7 @@ struct Type {
 
 /// A member's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Member {
+struct StructMember {
     byte: u32,
     type_id: u32,
 }
@@ -83,10 +83,10 @@ impl Btf {
     /// [`BtfError::NoMember`].
     pub fn offset(&self, name: &str, path: &str) -> Result<u32, BtfError> {
         let found = self.find(STRUCT, name).and_then(|id| {
-            let start = Member { byte: 0, type_id: id };
+            let start = StructMember { byte: 0, type_id: id };
             path.split('.').try_fold(start, |so_far, step| {
                 let member = self.member(so_far.type_id, step, 8)?;
-                Some(Member { byte: so_far.byte.checked_add(member.byte)?, ..member })
+                Some(StructMember { byte: so_far.byte.checked_add(member.byte)?, ..member })
             })
         });
         found.map(|member| member.byte).ok_or_else(|| BtfError::NoMember(format!("{name}.{path}")))
@@ -105,10 +105,10 @@ impl Btf {
         Some(u32::from_ne_bytes(self.bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
     }
 
-    fn type_of(&self, id: u32) -> Option<Type> {
+    fn type_of(&self, id: u32) -> Option<BtfType> {
         let at = *self.types.get(id as usize).filter(|_| id != 0)?;
         let info = self.word(at + 4)?;
-        Some(Type {
+        Some(BtfType {
             name: self.word(at)? as usize,
             kind: info >> 24 & 0x1f,
             members: (info & 0xffff) as usize,
@@ -130,7 +130,7 @@ impl Btf {
     }
 
     /// A member by name, also in unnamed structures inside; `depth` bounds a description that contains itself.
-    fn member(&self, type_id: u32, name: &str, depth: u32) -> Option<Member> {
+    fn member(&self, type_id: u32, name: &str, depth: u32) -> Option<StructMember> {
         let holder = self.resolved(type_id)?;
         if !matches!(holder.kind, STRUCT | UNION) || depth == 0 {
             return None;
@@ -141,16 +141,16 @@ impl Btf {
             let (text, type_id, bits) = (self.word(at)? as usize, self.word(at + 4)?, self.word(at + 8)?);
             let byte = (if holder.bit_fields { bits & 0xff_ffff } else { bits }) / 8;
             if self.is_named(text, name) {
-                return Some(Member { byte, type_id });
+                return Some(StructMember { byte, type_id });
             }
 
             let inner = if self.is_named(text, "") { self.member(type_id, name, depth - 1)? } else { return None };
-            Some(Member { byte: byte.checked_add(inner.byte)?, ..inner })
+            Some(StructMember { byte: byte.checked_add(inner.byte)?, ..inner })
         })
     }
 
     /// The type behind names and qualifiers.
-    fn resolved(&self, mut id: u32) -> Option<Type> {
+    fn resolved(&self, mut id: u32) -> Option<BtfType> {
         for _ in 0..16 {
             let found = self.type_of(id)?;
             match found.kind {

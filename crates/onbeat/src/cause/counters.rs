@@ -20,8 +20,8 @@ pub enum CounterSource {
 
 /// What happened to the loop's thread when a reading was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Moment {
-    /// Somebody begins to wake the loop, most often its timer's interrupt: [`Reading::prev`] is the thread that ran there, in
+pub enum ReadingTrigger {
+    /// Somebody begins to wake the loop, most often its timer's interrupt: [`CounterReading::prev`] is the thread that ran there, in
     /// an interrupt the one that was interrupted. The CPU is the waker's, and its steal is not read.
     Waking,
     /// The CPU switched to or from the loop.
@@ -31,14 +31,14 @@ pub enum Moment {
 
 /// One reading, taken when a CPU switched to or from the loop's thread, or when it was woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct CounterReading {
     /// When.
     pub at: Instant,
     /// What happened then.
-    pub moment: Moment,
+    pub moment: ReadingTrigger,
     /// Of which CPU.
     pub cpu: u32,
-    /// Time the hypervisor has taken from this CPU so far, in nanoseconds; `None` at [`Moment::Waking`], and where the kernel
+    /// Time the hypervisor has taken from this CPU so far, in nanoseconds; `None` at [`ReadingTrigger::Waking`], and where the kernel
     /// does not count it.
     pub steal_ns: Option<u64>,
     /// The thread that left the CPU, or that the loop's wake-up interrupted.
@@ -47,7 +47,7 @@ pub struct Reading {
     pub next: u32,
     /// The system call in which `prev` was.
     pub prev_syscall: Option<i64>,
-    /// `prev` was brought into the kernel from user code by an interrupt or a fault. At [`Moment::Waking`] that is the
+    /// `prev` was brought into the kernel from user code by an interrupt or a fault. At [`ReadingTrigger::Waking`] that is the
     /// interrupt of the wake-up itself, or a fault that was still being handled. With no system call and `false` it is not
     /// known where `prev` was: a thread of the kernel has no user registers.
     pub prev_in_user: bool,
@@ -63,7 +63,7 @@ pub struct Counters {
     /// Where they come from.
     pub source: CounterSource,
     /// In order of time.
-    pub readings: Vec<Reading>,
+    pub readings: Vec<CounterReading>,
     /// The kernel runs as a guest.
     pub is_guest: bool,
     /// How long the CPU's deepest idle state takes to leave, as the kernel has it, in nanoseconds; `None` where it lists none.
@@ -112,16 +112,16 @@ impl Counters {
     }
 
     /// Readings at switches of `cpu` between `from` and `to`, both included.
-    pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> impl Iterator<Item = &Reading> {
-        let is_meant = |reading: &Reading| reading.moment != Moment::Waking;
-        let inside = move |reading: &&Reading| is_meant(reading) && reading.at >= from && reading.at <= to;
+    pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> impl Iterator<Item = &CounterReading> {
+        let is_meant = |reading: &CounterReading| reading.moment != ReadingTrigger::Waking;
+        let inside = move |reading: &&CounterReading| is_meant(reading) && reading.at >= from && reading.at <= to;
         self.readings.iter().filter(inside).filter(move |reading| cpu.is_none_or(|cpu| cpu == reading.cpu))
     }
 
     /// The reading at the last waking of thread `tid` between `from` and `to`, both included: what its wake-up interrupted.
     #[must_use]
-    pub fn interrupted(&self, tid: u32, from: Instant, to: Instant) -> Option<&Reading> {
-        let is_meant = |reading: &&Reading| reading.moment == Moment::Waking && reading.next == tid;
+    pub fn interrupted(&self, tid: u32, from: Instant, to: Instant) -> Option<&CounterReading> {
+        let is_meant = |reading: &&CounterReading| reading.moment == ReadingTrigger::Waking && reading.next == tid;
         self.readings.iter().rev().filter(is_meant).find(|reading| reading.at >= from && reading.at <= to)
     }
 }
@@ -136,7 +136,7 @@ const PROCFS_EVERY_NS: u64 = 100_000_000;
 /// Readings of `/proc/stat`, where no finer ones are to be had.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcfsSteal {
-    readings: VecDeque<Reading>,
+    readings: VecDeque<CounterReading>,
     read_at: Instant,
 }
 
@@ -149,11 +149,11 @@ impl ProcfsSteal {
 
         self.read_at = now;
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let steal = |line: &str| -> Option<Reading> {
+        let steal = |line: &str| -> Option<CounterReading> {
             let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
             let cpu = words.next()?.parse().ok()?;
             let ticks: u64 = words.nth(7)?.parse().ok()?;
-            Some(Reading { at: now, cpu, steal_ns: Some(ticks * TICK_NS), ..Reading::default() })
+            Some(CounterReading { at: now, cpu, steal_ns: Some(ticks * TICK_NS), ..CounterReading::default() })
         };
 
         self.readings.extend(text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(steal));
@@ -161,8 +161,8 @@ impl ProcfsSteal {
     }
 
     /// Readings that are close enough to `from` and `to`.
-    pub(super) fn around(&self, from: Instant, to: Instant) -> Vec<Reading> {
-        let near = |reading: &&Reading| {
+    pub(super) fn around(&self, from: Instant, to: Instant) -> Vec<CounterReading> {
+        let near = |reading: &&CounterReading| {
             reading.at >= from.minus_ns(PROCFS_REACH_NS) && reading.at <= to.plus_ns(PROCFS_REACH_NS)
         };
         self.readings.iter().filter(near).copied().collect()
@@ -173,17 +173,25 @@ impl ProcfsSteal {
 mod tests {
     use super::*;
 
-    fn reading(at: u64, moment: Moment, steal_ns: Option<u64>) -> Reading {
-        Reading { at: Instant::from_ns(at), moment, cpu: 1, steal_ns, prev: 7, next: 9, ..Reading::default() }
+    fn reading(at: u64, moment: ReadingTrigger, steal_ns: Option<u64>) -> CounterReading {
+        CounterReading {
+            at: Instant::from_ns(at),
+            moment,
+            cpu: 1,
+            steal_ns,
+            prev: 7,
+            next: 9,
+            ..CounterReading::default()
+        }
     }
 
     #[test]
     fn a_waking_names_the_interrupted_thread_and_takes_no_part_in_the_steal() {
         let readings = vec![
-            reading(100, Moment::Switch, Some(50)),
-            reading(200, Moment::Waking, None),
-            reading(220, Moment::Switch, Some(80)),
-            reading(230, Moment::Switch, Some(80)),
+            reading(100, ReadingTrigger::Switch, Some(50)),
+            reading(200, ReadingTrigger::Waking, None),
+            reading(220, ReadingTrigger::Switch, Some(80)),
+            reading(230, ReadingTrigger::Switch, Some(80)),
         ];
         let counters = Counters { readings, ..Counters::default() };
         let (from, to) = (Instant::from_ns(100), Instant::from_ns(230));

@@ -1,4 +1,4 @@
-//! What the kernel's trace points tell, in types: one [`Event`] per record, on `CLOCK_MONOTONIC`.
+//! What the kernel's trace points tell, in types: one [`TraceEvent`] per record, on `CLOCK_MONOTONIC`.
 //!
 //! Names and numbers are the kernel's own (`include/trace/events/*.h`); nothing is interpreted here.
 
@@ -89,9 +89,9 @@ impl fmt::Display for Thread {
 
 /// The state in which a thread left its CPU: the bits of `prev_state` in `sched_switch`, as of Linux 4.14.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State(pub u32);
+pub struct ThreadState(pub u32);
 
-impl State {
+impl ThreadState {
     const LETTERS: [(u32, char); 8] =
         [(1, 'S'), (2, 'D'), (4, 'T'), (8, 't'), (0x10, 'X'), (0x20, 'Z'), (0x40, 'P'), (0x80, 'I')];
     /// It was taken off inside the kernel, not on the way back to user space.
@@ -138,7 +138,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ThreadState {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         for (_, letter) in Self::LETTERS.iter().filter(|(bit, _)| self.0 & bit != 0) {
@@ -240,13 +240,13 @@ impl Softirq {
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum KernelEvent {
     /// `sched_switch`: the CPU went from one thread to another.
     Switch {
         /// Who left.
         prev: Thread,
         /// In which state.
-        prev_state: State,
+        prev_state: ThreadState,
         /// Who runs now.
         next: Thread,
     },
@@ -356,7 +356,7 @@ pub enum What {
         /// What it returned.
         result: i64,
     },
-    /// `signal_generate`: the thread in [`Event::tid`] sent a signal.
+    /// `signal_generate`: the thread in [`TraceEvent::tid`] sent a signal.
     SignalGenerate {
         /// Signal number.
         signal: i32,
@@ -365,7 +365,7 @@ pub enum What {
         /// Its name.
         name: Label,
     },
-    /// `signal_deliver`: the thread in [`Event::tid`] takes a signal.
+    /// `signal_deliver`: the thread in [`TraceEvent::tid`] takes a signal.
     SignalDeliver {
         /// Signal number.
         signal: i32,
@@ -379,7 +379,7 @@ pub enum What {
 
 /// One record of one CPU's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// When, on `CLOCK_MONOTONIC`.
     pub at: Instant,
     /// On which CPU.
@@ -387,12 +387,12 @@ pub struct Event {
     /// The thread that the CPU was running then.
     pub tid: u32,
     /// What happened.
-    pub what: What,
+    pub what: KernelEvent,
 }
 
 /// Events that the buffer could not hold, with the time they cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostEvents {
     /// On which CPU.
     pub cpu: u32,
     /// The last event before.
@@ -419,10 +419,10 @@ mod tests {
     #[test]
     fn states_are_shown_as_the_kernel_shows_them_and_read_back() {
         for (bits, letters) in [(0, "R"), (0x100, "R+"), (1, "S"), (2, "D"), (4, "T"), (0x41, "S|P")] {
-            assert_eq!(State(bits).to_string(), letters);
-            assert_eq!(State::from_letters(letters), State(bits));
+            assert_eq!(ThreadState(bits).to_string(), letters);
+            assert_eq!(ThreadState::from_letters(letters), ThreadState(bits));
         }
-        assert!(State(4).is_stopped() && !State(4).is_runnable() && State(0x100).is_runnable());
+        assert!(ThreadState(4).is_stopped() && !ThreadState(4).is_runnable() && ThreadState(0x100).is_runnable());
     }
 
     #[test]

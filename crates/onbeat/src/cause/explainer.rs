@@ -7,8 +7,9 @@ use onbeat_rt::{Clock, Instant, Sample};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::classify::{SpikeFacts, explain};
+use super::classify::explain;
 use super::counters::{CounterSource, Counters};
+use super::facts::SpikeFacts;
 use super::flight::{FlightRecorder, FlightSetting};
 use super::keep::{KeptWindow, keep};
 use super::kind::{Cause, CauseKind, Explanation};
@@ -97,7 +98,7 @@ impl Explainer {
 
     /// As [`Self::open`] with the usual setting: the rungs of the ladder say what was granted, or why nothing was.
     #[must_use]
-    pub fn open_or_say(thread: LoopThread) -> (Option<Self>, Vec<Grant>) {
+    pub fn open_with_grants(thread: LoopThread) -> (Option<Self>, Vec<Grant>) {
         match Self::open(thread, &FlightSetting::default()) {
             Ok(explainer) => {
                 let grants = explainer.grants();
@@ -175,7 +176,7 @@ impl Explainer {
     pub fn explain(&mut self, sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Explanation {
         let LoopThread { tid, cpu, .. } = self.thread;
         let prio = self.thread.prio();
-        let facts = SpikeFacts { tid, cpu, prio, ..SpikeFacts::of(sample, margin_ns, planned_work_ns) };
+        let facts = SpikeFacts { tid, cpu, prio, ..SpikeFacts::from_sample(sample, margin_ns, planned_work_ns) };
         self.explain_facts(&facts)
     }
 

@@ -15,10 +15,10 @@ use std::path::Path;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::decode::{Decoder, Kind};
-use super::event::{Event, Lost};
+use super::decode::{EventDecoder, TracePoint};
+use super::event::{LostEvents, TraceEvent};
 use super::format::{EventFormat, PageLayout};
-use super::page::Page;
+use super::page::RingPage;
 use super::path::PathRecorder;
 use super::path_record::PathKind;
 use super::tracefs::{Instance, TraceError, Tracefs};
@@ -59,11 +59,12 @@ impl Default for FlightSetting {
 }
 
 /// Events without which nothing can be explained.
-const NEEDED: [Kind; 2] = [Kind::Switch, Kind::Waking];
+const NEEDED: [TracePoint; 2] = [TracePoint::Switch, TracePoint::Waking];
 
 /// Events left off, for each costs the loop time and says nothing that the others do not: a timer that expires is cancelled first,
 /// and its function ends where the next one or the interrupt around it does.
-const LEFT_OFF: [Kind; 4] = [Kind::Wakeup, Kind::TickStop, Kind::TimerCancel, Kind::TimerExpireExit];
+const LEFT_OFF: [TracePoint; 4] =
+    [TracePoint::Wakeup, TracePoint::TickStop, TracePoint::TimerCancel, TracePoint::TimerExpireExit];
 /// An idle state that takes no longer to leave is no cause of a spike, in nanoseconds.
 pub(super) const SHALLOW_NS: u64 = 10_000;
 /// The part of the kernel's buffers that rare events need, and the rings of the path, of `buffer_kib`.
@@ -78,10 +79,10 @@ pub struct FlightRecorder {
     instance: Instance,
     _tracefs: Tracefs,
     layout: PageLayout,
-    decoder: Decoder,
+    decoder: EventDecoder,
     functions: BTreeMap<u64, String>,
     missing: Vec<String>,
-    recorded: Vec<Kind>,
+    recorded: Vec<TracePoint>,
     kernel_bytes: u64,
     path: Option<PathRecorder>,
     /// Why BPF does not record the path.
@@ -108,7 +109,7 @@ impl FlightRecorder {
             instance,
             _tracefs: tracefs,
             layout,
-            decoder: Decoder::new(),
+            decoder: EventDecoder::new(),
             functions: timer_functions(),
             missing: Vec::new(),
             recorded: Vec::new(),
@@ -229,8 +230,8 @@ impl FlightRecorder {
     }
 
     fn choose_events(&mut self, setting: &FlightSetting) -> Result<(), TraceError> {
-        for kind in Kind::all() {
-            let is_syscall = matches!(kind, Kind::SyscallEnter | Kind::SyscallExit);
+        for kind in TracePoint::all() {
+            let is_syscall = matches!(kind, TracePoint::SyscallEnter | TracePoint::SyscallExit);
             let is_on_path = self.path.as_ref().is_some_and(|path| path.kinds().iter().any(|one| one.is(kind)));
             if LEFT_OFF.contains(&kind) || is_syscall && !setting.syscalls || is_on_path {
                 continue;
@@ -246,7 +247,7 @@ impl FlightRecorder {
         Ok(())
     }
 
-    fn learn(&mut self, kind: Kind) -> Result<(), TraceError> {
+    fn learn(&mut self, kind: TracePoint) -> Result<(), TraceError> {
         let text = self.instance.read(&format!("events/{}/{}/format", kind.system(), kind.name()))?;
         Ok(self.decoder.learn(kind, &EventFormat::parse(&text)?)?)
     }
@@ -266,12 +267,12 @@ impl FlightRecorder {
 }
 
 /// What is recorded of an event when thread `tid` is the loop; `None` for events of all threads.
-fn filter_of(kind: Kind, tid: u32) -> Option<String> {
+fn filter_of(kind: TracePoint, tid: u32) -> Option<String> {
     match kind {
-        Kind::Waking => Some(format!("pid == {tid}")),
+        TracePoint::Waking => Some(format!("pid == {tid}")),
         // A real-time thread that went to another CPU no longer waits for this one.
-        Kind::Migrate => Some(format!("pid == {tid} || prio < 100")),
-        Kind::TimerStart | Kind::TimerCancel | Kind::PageFaultUser | Kind::PageFaultKernel => {
+        TracePoint::Migrate => Some(format!("pid == {tid} || prio < 100")),
+        TracePoint::TimerStart | TracePoint::TimerCancel | TracePoint::PageFaultUser | TracePoint::PageFaultKernel => {
             Some(format!("common_pid == {tid}"))
         }
         _ => None,
@@ -333,8 +334,8 @@ fn timer_functions() -> BTreeMap<u64, String> {
 struct CpuReader {
     cpu: u32,
     pipe: File,
-    pages: VecDeque<Kept>,
-    lost: VecDeque<Lost>,
+    pages: VecDeque<KeptPage>,
+    lost: VecDeque<LostEvents>,
     /// How many pages are kept usually, and at most.
     kept: RangeInclusive<usize>,
     /// Beginning of the newest page read.
@@ -346,7 +347,7 @@ struct CpuReader {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptPage {
     begins: Instant,
     bytes: Vec<u8>,
 }
@@ -393,17 +394,17 @@ impl CpuReader {
 
     fn keep(&mut self, bytes: Vec<u8>, layout: &PageLayout, needed: Instant) {
         // A page that cannot be read is a loss like any other; the next page ends it.
-        let Ok(page) = Page::parse(&bytes, layout) else { return };
+        let Ok(page) = RingPage::parse(&bytes, layout) else { return };
         let begins = Instant::from_ns(page.timestamp_ns);
         if let Some(missed) = page.missed {
             let from = self.last_instant(layout).unwrap_or_default();
-            self.lost.push_back(Lost { cpu: self.cpu, from, to: begins, count: missed.count });
+            self.lost.push_back(LostEvents { cpu: self.cpu, from, to: begins, count: missed.count });
             if self.lost.len() > LOST_KEPT {
                 self.lost.pop_front();
             }
         }
 
-        self.pages.push_back(Kept { begins, bytes });
+        self.pages.push_back(KeptPage { begins, bytes });
         self.newest = begins;
         // A page ends where the next one begins.
         let first_ends = self.pages.get(1).map_or(begins, |page| page.begins);
@@ -415,24 +416,24 @@ impl CpuReader {
     }
 
     /// Stretches between `from` and `to` whose events were overwritten, or dropped here for want of room.
-    fn lost_between(&self, from: Instant, to: Instant) -> impl Iterator<Item = Lost> {
+    fn lost_between(&self, from: Instant, to: Instant) -> impl Iterator<Item = LostEvents> {
         let dropped = self.dropped.filter(|until| *until > from);
-        let dropped = dropped.map(|until| Lost { cpu: self.cpu, from, to: until.min(to), count: None });
+        let dropped = dropped.map(|until| LostEvents { cpu: self.cpu, from, to: until.min(to), count: None });
         let overwritten = self.lost.iter().filter(move |lost| lost.from < to && lost.to > from);
         dropped.into_iter().chain(overwritten.copied())
     }
 
     fn last_instant(&self, layout: &PageLayout) -> Option<Instant> {
-        let page = Page::parse(&self.pages.back()?.bytes, layout).ok()?;
+        let page = RingPage::parse(&self.pages.back()?.bytes, layout).ok()?;
         let last = page.records().filter_map(Result::ok).last();
         Some(Instant::from_ns(last.map_or(page.timestamp_ns, |record| record.at_ns)))
     }
 
-    fn events_between(&self, from: Instant, to: Instant, layout: &PageLayout, decoder: &Decoder) -> CpuWindow {
+    fn events_between(&self, from: Instant, to: Instant, layout: &PageLayout, decoder: &EventDecoder) -> CpuWindow {
         let after = self.pages.partition_point(|page| page.begins <= from);
-        let mut events: Vec<Event> = Vec::new();
+        let mut events: Vec<TraceEvent> = Vec::new();
         for kept in self.pages.iter().skip(after.saturating_sub(1)).take_while(|page| page.begins <= to) {
-            let Ok(page) = Page::parse(&kept.bytes, layout) else { continue };
+            let Ok(page) = RingPage::parse(&kept.bytes, layout) else { continue };
             let records = page.records().filter_map(Result::ok);
             let decoded = records.filter_map(|record| decoder.decode(self.cpu, &record));
             events.extend(decoded.filter(|event| event.at >= from && event.at <= to));
@@ -448,9 +449,9 @@ mod tests {
 
     #[test]
     fn migrations_of_all_real_time_threads_are_recorded_and_wake_ups_of_the_loop_only() {
-        assert_eq!(filter_of(Kind::Migrate, 7).as_deref(), Some("pid == 7 || prio < 100"));
-        assert_eq!(filter_of(Kind::Waking, 7).as_deref(), Some("pid == 7"));
-        assert_eq!(filter_of(Kind::Switch, 7), None);
+        assert_eq!(filter_of(TracePoint::Migrate, 7).as_deref(), Some("pid == 7 || prio < 100"));
+        assert_eq!(filter_of(TracePoint::Waking, 7).as_deref(), Some("pid == 7"));
+        assert_eq!(filter_of(TracePoint::Switch, 7), None);
     }
 
     const LAYOUT: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\

@@ -37,7 +37,7 @@ pub enum FormatError {
 
 /// How a field's bytes are to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum FieldStorage {
     /// A number or a fixed array, in place.
     InPlace,
     /// `__data_loc`: where in the record the bytes are (low half) and how many (high half).
@@ -56,7 +56,7 @@ pub struct Field {
     /// Whether the number has a sign.
     pub signed: bool,
     /// What is there.
-    pub holds: Holds,
+    pub holds: FieldStorage,
 }
 
 /// One event's description.
@@ -150,9 +150,9 @@ fn field(line: &str) -> Option<(String, Field)> {
     // Kernels before 2.6.31 do not tell the sign.
     let signed = number("signed:").is_some_and(|signed| signed != 0);
     let holds = match declaration {
-        located if located.starts_with("__data_loc") => Holds::Location,
-        located if located.starts_with("__rel_loc") => Holds::RelativeLocation,
-        _ => Holds::InPlace,
+        located if located.starts_with("__data_loc") => FieldStorage::Location,
+        located if located.starts_with("__rel_loc") => FieldStorage::RelativeLocation,
+        _ => FieldStorage::InPlace,
     };
 
     let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
@@ -175,11 +175,11 @@ mod tests {
     fn a_format_file_tells_where_each_field_is() {
         let format = EventFormat::parse(SWITCH).unwrap();
         assert_eq!((format.name.as_str(), format.id, format.fields.len()), ("sched_switch", 372, 5));
-        let in_place = |offset, size, signed| Field { offset, size, signed, holds: Holds::InPlace };
+        let in_place = |offset, size, signed| Field { offset, size, signed, holds: FieldStorage::InPlace };
         assert_eq!(format.field("prev_comm"), Ok(in_place(8, 16, false)));
         assert_eq!(format.field("common_pid"), Ok(in_place(4, 4, true)));
         assert_eq!(format.field("function"), Ok(in_place(24, 8, false)));
-        assert_eq!(format.field("name").unwrap().holds, Holds::Location);
+        assert_eq!(format.field("name").unwrap().holds, FieldStorage::Location);
         assert!(matches!(format.field("missing"), Err(FormatError::NoField { .. })));
     }
 

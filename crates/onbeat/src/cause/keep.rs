@@ -6,8 +6,8 @@
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
 
-use super::classify::SpikeFacts;
-use super::event::{Event, Lost, What};
+use super::event::{KernelEvent, LostEvents, TraceEvent};
+use super::facts::SpikeFacts;
 use super::ftrace::pack;
 use super::window::{CpuWindow, Window};
 
@@ -60,7 +60,7 @@ pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
 /// The CPU on which the loop ran last before its cycle ended.
 fn cpu_of_loop(window: &Window, facts: &SpikeFacts) -> Option<u32> {
     let events = window.in_order().into_iter().take_while(|event| event.at <= facts.end);
-    let runs = |event: &&Event| matches!(event.what, What::Switch { next, .. } if next.tid == facts.tid);
+    let runs = |event: &&TraceEvent| matches!(event.what, KernelEvent::Switch { next, .. } if next.tid == facts.tid);
     events.filter(runs).last().map(|event| event.cpu)
 }
 
@@ -78,15 +78,15 @@ fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Wi
     let mut kept = Window { cpus: Vec::new(), ..window.clone() };
     for cpu in &window.cpus {
         let within_ns = if is_own(cpu.cpu) { own_within } else { others_within };
-        let stays = |event: &Event| distance_ns(event.at, facts) < within_ns;
-        let events: Vec<Event> = cpu.events.iter().filter(|event| stays(event)).copied().collect();
+        let stays = |event: &TraceEvent| distance_ns(event.at, facts) < within_ns;
+        let events: Vec<TraceEvent> = cpu.events.iter().filter(|event| stays(event)).copied().collect();
         if !events.is_empty() {
             kept.lost.extend(gaps(cpu, window, stays));
             kept.cpus.push(CpuWindow { cpu: cpu.cpu, events });
         }
     }
 
-    let left = |lost: &Lost| kept.cpus.iter().any(|cpu| cpu.cpu == lost.cpu);
+    let left = |lost: &LostEvents| kept.cpus.iter().any(|cpu| cpu.cpu == lost.cpu);
     kept.lost = kept.lost.iter().filter(|lost| left(lost)).copied().collect();
     kept.lost.sort_by_key(|lost| (lost.cpu, lost.from));
     kept
@@ -98,8 +98,8 @@ fn distance_ns(at: Instant, facts: &SpikeFacts) -> u64 {
 }
 
 /// The stretches of a CPU in which events do not stay.
-fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&Event) -> bool) -> Vec<Lost> {
-    let mut gaps: Vec<Lost> = Vec::new();
+fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&TraceEvent) -> bool) -> Vec<LostEvents> {
+    let mut gaps: Vec<LostEvents> = Vec::new();
     let (mut last_kept, mut open) = (window.from, false);
     for event in &cpu.events {
         if stays(event) {
@@ -110,7 +110,7 @@ fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&Event) -> bool) -> Vec
         } else if let (true, Some(gap)) = (open, gaps.last_mut()) {
             gap.count = gap.count.map(|count| count + 1);
         } else {
-            gaps.push(Lost { cpu: cpu.cpu, from: last_kept, to: window.to, count: Some(1) });
+            gaps.push(LostEvents { cpu: cpu.cpu, from: last_kept, to: window.to, count: Some(1) });
             open = true;
         }
     }
@@ -138,16 +138,20 @@ mod tests {
     fn busy(per_ms: u64, cpus: u32) -> Window {
         let ticks = |cpu| (0..20 * per_ms).map(move |i| (cpu, i * 1000 / per_ms));
         let tick = |(cpu, us): (u32, u64)| {
-            let what = if us % 2 == 0 { What::VectorEntry(Vector::IrqWork) } else { What::VectorExit(Vector::IrqWork) };
-            Event { at: at(us), cpu, tid: us as u32 % 5000, what }
+            let what = if us % 2 == 0 {
+                KernelEvent::VectorEntry(Vector::IrqWork)
+            } else {
+                KernelEvent::VectorExit(Vector::IrqWork)
+            };
+            TraceEvent { at: at(us), cpu, tid: us as u32 % 5000, what }
         };
 
         let mut cpus: Vec<CpuWindow> =
             (0..cpus).map(|cpu| CpuWindow { cpu, events: ticks(cpu).map(tick).collect() }).collect();
         let next = Thread { tid: LOOP, prio: 9, name: Label::from("onbeat-loop") };
-        let what = What::Switch { prev: Thread::default(), prev_state: Default::default(), next };
+        let what = KernelEvent::Switch { prev: Thread::default(), prev_state: Default::default(), next };
         let place = cpus[1].events.partition_point(|event| event.at < at(12_998));
-        cpus[1].events.insert(place, Event { at: at(12_998), cpu: 1, tid: 0, what });
+        cpus[1].events.insert(place, TraceEvent { at: at(12_998), cpu: 1, tid: 0, what });
         Window { from: at(0), to: at(20_000), cpus, ..Window::default() }
     }
 

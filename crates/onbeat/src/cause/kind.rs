@@ -222,7 +222,7 @@ pub struct Explanation {
 impl Explanation {
     /// From causes that add up to the lateness, as a run file has them.
     #[must_use]
-    pub fn of_causes(causes: Vec<Cause>) -> Self {
+    pub fn from_causes(causes: Vec<Cause>) -> Self {
         let sum = |of: &dyn Fn(&&Cause) -> bool| causes.iter().filter(of).map(|cause| cause.ns).sum();
         let (lateness_ns, accounted_ns) = (sum(&|_| true), sum(&|cause| cause.kind != CauseKind::Unexplained));
         Self { lateness_ns, accounted_ns, causes }
@@ -281,13 +281,13 @@ mod tests {
     fn a_program_of_many_threads_weighs_more_than_the_longest_single_thread() {
         let many = (0..656).map(|n| cause(CauseKind::Preempted, 165_000, Some(thread("hackbench", 1_000 + n))));
         let one = cause(CauseKind::Preempted, 12_000_000, Some(thread("kdamond.0", 80)));
-        let explanation = Explanation::of_causes(std::iter::once(one).chain(many).collect());
+        let explanation = Explanation::from_causes(std::iter::once(one).chain(many).collect());
         assert_eq!(explanation.main().unwrap().words(), "preempted by hackbench");
     }
 
     #[test]
     fn a_kind_is_weighed_by_all_of_its_time() {
-        let explanation = Explanation::of_causes(vec![
+        let explanation = Explanation::from_causes(vec![
             cause(CauseKind::KernelSection, 40, Some(thread("dd", 7))),
             cause(CauseKind::Softirq, 35, Some(Culprit { name: "NET_RX".to_owned(), ..Culprit::default() })),
             cause(CauseKind::Softirq, 25, Some(Culprit { name: "TIMER".to_owned(), ..Culprit::default() })),

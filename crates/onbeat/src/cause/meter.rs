@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::counters::{CounterSource, Counters, ProcfsSteal, Reading};
-use super::quota::Quota;
+use super::counters::{CounterReading, CounterSource, Counters, ProcfsSteal};
+use super::quota::QuotaAccounts;
 use crate::host;
 
 /// `MSR_SMI_COUNT` of Intel processors (Software Developer's Manual, volume 4): since reset, in the low 32 bits.
@@ -18,7 +18,7 @@ pub(super) struct Meter {
     source: CounterSource,
     procfs: ProcfsSteal,
     smi: Option<(File, u64)>,
-    quota: Quota,
+    quota: QuotaAccounts,
     is_guest: bool,
     deepest_idle_ns: Option<u64>,
     has_fair_server: bool,
@@ -29,8 +29,8 @@ impl Meter {
     pub(super) fn open(tid: u32, cpu: Option<u32>, source: CounterSource) -> Self {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let is_guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
-        let has_fair_server = host::kernel_is_at_least(6, 12);
-        let (smi, quota) = (smi_counter(cpu), Quota::of_thread(tid, Monotonic.now()));
+        let has_fair_server = host::has_fair_server();
+        let (smi, quota) = (smi_counter(cpu), QuotaAccounts::for_thread(tid, Monotonic.now()));
         let deepest_idle_ns = host::deepest_idle(cpu.unwrap_or(0)).map(|state| state.exit_ns);
         let procfs = ProcfsSteal::default();
 
@@ -38,7 +38,7 @@ impl Meter {
     }
 
     pub(super) fn follow(&mut self, tid: u32) {
-        self.quota = Quota::of_thread(tid, Monotonic.now());
+        self.quota = QuotaAccounts::for_thread(tid, Monotonic.now());
     }
 
     pub(super) const fn source(&self) -> CounterSource {
@@ -52,7 +52,7 @@ impl Meter {
     }
 
     /// The counters between two instants, with what BPF read meanwhile.
-    pub(super) fn counters(&mut self, mut readings: Vec<Reading>, from: Instant, to: Instant) -> Counters {
+    pub(super) fn counters(&mut self, mut readings: Vec<CounterReading>, from: Instant, to: Instant) -> Counters {
         if self.source == CounterSource::Procfs {
             readings.extend(self.procfs.around(from, to));
             readings.sort_by_key(|reading| reading.at);

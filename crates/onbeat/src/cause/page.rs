@@ -21,7 +21,7 @@ const MISSED_STORED: u64 = 1 << 30;
 
 /// Bytes that are no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PageError {
+pub enum RingPageError {
     /// Fewer bytes than a header.
     #[error("a ring buffer page of {found} bytes is shorter than its header of {needed}; the read was cut short")]
     Short {
@@ -54,18 +54,18 @@ pub enum PageError {
 
 /// Events lost before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missed {
+pub struct MissedEvents {
     /// How many, when there was room to say so.
     pub count: Option<u64>,
 }
 
 /// One page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page<'b> {
+pub struct RingPage<'b> {
     /// Time of its beginning, in nanoseconds on the trace clock.
     pub timestamp_ns: u64,
     /// Whether events were lost between the page before and this one.
-    pub missed: Option<Missed>,
+    pub missed: Option<MissedEvents>,
     records: &'b [u8],
 }
 
@@ -78,13 +78,13 @@ pub struct Record<'b> {
     pub bytes: &'b [u8],
 }
 
-impl<'b> Page<'b> {
+impl<'b> RingPage<'b> {
     /// Reads a page's header.
     ///
     /// # Errors
-    /// [`PageError::Short`], [`PageError::TooLong`].
-    pub fn parse(bytes: &'b [u8], layout: &PageLayout) -> Result<Self, PageError> {
-        let short = PageError::Short { found: bytes.len(), needed: layout.data_offset };
+    /// [`RingPageError::Short`], [`RingPageError::TooLong`].
+    pub fn parse(bytes: &'b [u8], layout: &PageLayout) -> Result<Self, RingPageError> {
+        let short = RingPageError::Short { found: bytes.len(), needed: layout.data_offset };
         let records = bytes.get(layout.data_offset..).ok_or(short)?;
         let room = records.len().min(layout.data_size);
         let timestamp_ns = number(bytes, layout.timestamp).ok_or(short)?;
@@ -93,8 +93,8 @@ impl<'b> Page<'b> {
         let stored = Field { offset: said, ..layout.commit };
         let records = records.get(..room).unwrap_or(records);
         let missed = (commit & MISSED_EVENTS != 0)
-            .then(|| Missed { count: if commit & MISSED_STORED == 0 { None } else { number(records, stored) } });
-        let written = records.get(..said).ok_or(PageError::TooLong { said, room })?;
+            .then(|| MissedEvents { count: if commit & MISSED_STORED == 0 { None } else { number(records, stored) } });
+        let written = records.get(..said).ok_or(RingPageError::TooLong { said, room })?;
 
         Ok(Self { timestamp_ns, missed, records: written })
     }
@@ -116,7 +116,7 @@ pub struct Records<'b> {
 
 impl<'b> Records<'b> {
     /// `None` at the end of the page; `Some(None)` for a step that carries no event.
-    fn step(&mut self) -> Option<Result<Option<Record<'b>>, PageError>> {
+    fn step(&mut self) -> Option<Result<Option<Record<'b>>, RingPageError>> {
         let header = self.word(self.at)?;
         let (kind, delta) = split(header);
         let second = self.word(self.at + 4);
@@ -157,13 +157,13 @@ impl<'b> Records<'b> {
         Some(u32::from_ne_bytes(bytes.try_into().ok()?))
     }
 
-    const fn too_long(&self, length: usize) -> PageError {
-        PageError::Record { at: self.at, length, left: self.bytes.len() - self.at }
+    const fn too_long(&self, length: usize) -> RingPageError {
+        RingPageError::Record { at: self.at, length, left: self.bytes.len() - self.at }
     }
 }
 
 impl<'b> Iterator for Records<'b> {
-    type Item = Result<Record<'b>, PageError>;
+    type Item = Result<Record<'b>, RingPageError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -217,11 +217,11 @@ pub(super) fn number(bytes: &[u8], field: Field) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::Holds;
+    use super::super::format::FieldStorage;
     use super::*;
 
     const fn field(offset: usize) -> Field {
-        Field { offset, size: 8, signed: false, holds: Holds::InPlace }
+        Field { offset, size: 8, signed: false, holds: FieldStorage::InPlace }
     }
     const LAYOUT: PageLayout = PageLayout { timestamp: field(0), commit: field(8), data_offset: 16, data_size: 4080 };
 
@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn records(bytes: &[u8]) -> Vec<(u64, usize)> {
-        let page = Page::parse(bytes, &LAYOUT).unwrap();
+        let page = RingPage::parse(bytes, &LAYOUT).unwrap();
         page.records().map(|record| record.map(|record| (record.at_ns, record.bytes.len())).unwrap()).collect()
     }
 
@@ -272,20 +272,20 @@ mod tests {
     fn lost_events_are_said_with_their_number_when_it_is_stored() {
         let mut bytes = page(0, MISSED_EVENTS | MISSED_STORED, &[header(1, 0), 7]);
         bytes.extend(42_u64.to_ne_bytes());
-        assert_eq!(Page::parse(&bytes, &LAYOUT).unwrap().missed, Some(Missed { count: Some(42) }));
+        assert_eq!(RingPage::parse(&bytes, &LAYOUT).unwrap().missed, Some(MissedEvents { count: Some(42) }));
         let bytes = page(0, MISSED_EVENTS, &[header(1, 0), 7]);
-        assert_eq!(Page::parse(&bytes, &LAYOUT).unwrap().missed, Some(Missed { count: None }));
+        assert_eq!(RingPage::parse(&bytes, &LAYOUT).unwrap().missed, Some(MissedEvents { count: None }));
     }
 
     #[test]
     fn bytes_that_are_no_page_are_an_error_with_its_numbers() {
-        assert_eq!(Page::parse(&[0; 15], &LAYOUT), Err(PageError::Short { found: 15, needed: 16 }));
+        assert_eq!(RingPage::parse(&[0; 15], &LAYOUT), Err(RingPageError::Short { found: 15, needed: 16 }));
         let long = page(0, 4096, &[]);
-        assert_eq!(Page::parse(&long, &LAYOUT), Err(PageError::TooLong { said: 4096, room: 0 }));
+        assert_eq!(RingPage::parse(&long, &LAYOUT), Err(RingPageError::TooLong { said: 4096, room: 0 }));
         let cut = page(0, 0, &[header(2, 0), 1]);
-        let mut records = Page::parse(&cut, &LAYOUT).unwrap().records();
+        let mut records = RingPage::parse(&cut, &LAYOUT).unwrap().records();
 
-        assert_eq!(records.next(), Some(Err(PageError::Record { at: 0, length: 12, left: 8 })));
+        assert_eq!(records.next(), Some(Err(RingPageError::Record { at: 0, length: 12, left: 8 })));
         assert_eq!(records.next(), None);
     }
 
@@ -294,7 +294,7 @@ mod tests {
         fn whatever_the_bytes_reading_ends(words in proptest::collection::vec(proptest::prelude::any::<u32>(), 0..1030), said in 0_u64..4200) {
             let mut bytes = page(1 << 40, 0, &words);
             bytes[8..16].copy_from_slice(&said.to_ne_bytes());
-            if let Ok(page) = Page::parse(&bytes, &LAYOUT) {
+            if let Ok(page) = RingPage::parse(&bytes, &LAYOUT) {
                 let seen = page.records().count();
                 proptest::prop_assert!(seen <= bytes.len() / 4);
             }

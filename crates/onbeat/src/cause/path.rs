@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat_rt::Instant;
 
-use super::bpf::{At, Attached, SharedArray};
+use super::bpf::{AttachPoint, AttachedProgram, SharedArray};
 use super::btf::{Btf, BtfError};
-use super::counters::Reading;
-use super::event::{Event, Lost, What};
-use super::names::Names;
+use super::counters::CounterReading;
+use super::event::{KernelEvent, LostEvents, TraceEvent};
 use super::path_offsets::Offsets;
 use super::path_program::{LeavingState, Maps, program};
-use super::path_record::{LENGTH, Noted, PathKind, WORDS, read};
+use super::path_record::{LENGTH, PathEntry, PathKind, WORDS, read};
+use super::thread_names::ThreadNames;
 
 /// The path cannot be recorded.
 #[derive(Debug, thiserror::Error)]
@@ -44,17 +44,17 @@ pub(super) struct PathRecorder {
     records: SharedArray,
     exponent: u32,
     kinds: Vec<PathKind>,
-    names: Names,
+    names: ThreadNames,
     reads_steal: bool,
-    _programs: Vec<Attached>,
+    _programs: Vec<AttachedProgram>,
 }
 
 /// What one CPU's ring holds of a stretch of time.
 #[derive(Debug, Default)]
-pub(super) struct Stretch {
-    pub(super) events: Vec<Event>,
-    pub(super) readings: Vec<Reading>,
-    pub(super) lost: Option<Lost>,
+pub(super) struct PathExtract {
+    pub(super) events: Vec<TraceEvent>,
+    pub(super) readings: Vec<CounterReading>,
+    pub(super) lost: Option<LostEvents>,
 }
 
 impl PathRecorder {
@@ -63,7 +63,7 @@ impl PathRecorder {
     pub(super) fn open(tid: u32, cpus: u32, kib: u32, left_off: &[PathKind]) -> Result<Self, PathError> {
         let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(PathError::NoDescription)?;
         let btf = Btf::parse(bytes)?;
-        let offsets = Offsets::of(&btf)?;
+        let offsets = Offsets::from_btf(&btf)?;
         let exponent = (kib * 1024 / LENGTH).max(2).ilog2();
         // One more than CPUs: the number of the loop's thread, in the page that every program touches anyway.
         let heads = SharedArray::create(HEAD_WORDS, cpus + 1)?;
@@ -81,7 +81,7 @@ impl PathRecorder {
             records,
             exponent,
             kinds: left_off.to_vec(),
-            names: Names::default(),
+            names: ThreadNames::default(),
             reads_steal: offsets.steal.is_some(),
             _programs: Vec::new(),
         };
@@ -99,7 +99,8 @@ impl PathRecorder {
                 Err(_) => continue,
             };
 
-            let load = |leaving| Attached::load(&program(kind, offsets, maps, leaving), At::Typed(point));
+            let load =
+                |leaving| AttachedProgram::load(&program(kind, offsets, maps, leaving), AttachPoint::Typed(point));
             let mut attached = load(LeavingState::Given);
             if kind == PathKind::Switch && attached.is_err() {
                 attached = load(LeavingState::OfThread);
@@ -133,25 +134,25 @@ impl PathRecorder {
     }
 
     /// What `cpu` did between two instants, in order of time.
-    pub(super) fn stretch(&mut self, cpu: u32, from: Instant, to: Instant) -> Stretch {
-        let ring = Ring { heads: self.heads.words(), records: self.records.words(), exponent: self.exponent };
+    pub(super) fn stretch(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
+        let ring = PathRing { heads: self.heads.words(), records: self.records.words(), exponent: self.exponent };
         let mut taken = ring.between(cpu, from, to);
         taken.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
         taken.events.sort_by_key(|event| event.at);
         give_functions(&mut taken.events);
         taken.events.iter_mut().for_each(|event| self.names.give(event));
 
-        Stretch { events: taken.events, readings: taken.readings, lost: taken.lost }
+        PathExtract { events: taken.events, readings: taken.readings, lost: taken.lost }
     }
 }
 
 /// A timer's function is recorded when it expires, not when it is set.
-fn give_functions(events: &mut [Event]) {
+fn give_functions(events: &mut [TraceEvent]) {
     let mut known = None;
     for event in events.iter_mut().rev() {
         match &mut event.what {
-            What::TimerExpireEntry { timer, function, .. } => known = Some((*timer, *function)),
-            What::TimerStart { timer, function, .. } => {
+            KernelEvent::TimerExpireEntry { timer, function, .. } => known = Some((*timer, *function)),
+            KernelEvent::TimerStart { timer, function, .. } => {
                 *function = known.filter(|(of, _)| of == timer).map_or(0, |(_, function)| function);
             }
             _ => {}
@@ -160,26 +161,26 @@ fn give_functions(events: &mut [Event]) {
 }
 
 /// The shared memory as programs leave it.
-struct Ring<'r> {
+struct PathRing<'r> {
     heads: &'r [AtomicU64],
     records: &'r [AtomicU64],
     exponent: u32,
 }
 
 #[derive(Default)]
-struct Taken {
-    events: Vec<Event>,
-    readings: Vec<Reading>,
+struct RingContents {
+    events: Vec<TraceEvent>,
+    readings: Vec<CounterReading>,
     ended: Vec<(u32, super::event::Label)>,
-    lost: Option<Lost>,
+    lost: Option<LostEvents>,
 }
 
-impl Ring<'_> {
+impl PathRing<'_> {
     fn head(&self, cpu: u32) -> u64 {
         self.heads.get(cpu as usize * HEAD_WORDS as usize).map_or(0, |head| head.load(Ordering::Acquire))
     }
 
-    fn record(&self, cpu: u32, number: u64) -> Option<Noted> {
+    fn record(&self, cpu: u32, number: u64) -> Option<PathEntry> {
         let place = (u64::from(cpu) << self.exponent) | number & ((1 << self.exponent) - 1);
         let first = usize::try_from(place).ok()? * WORDS;
         let words = self.records.get(first..first + WORDS)?;
@@ -189,9 +190,9 @@ impl Ring<'_> {
     }
 
     /// Goes back from the newest record to the first before `from`. Names of threads that have ended since are found on the way.
-    fn between(&self, cpu: u32, from: Instant, to: Instant) -> Taken {
-        let mut taken = Taken::default();
-        let mut numbered: Vec<(u64, Noted)> = Vec::new();
+    fn between(&self, cpu: u32, from: Instant, to: Instant) -> RingContents {
+        let mut taken = RingContents::default();
+        let mut numbered: Vec<(u64, PathEntry)> = Vec::new();
         let head = self.head(cpu);
         let oldest = head.saturating_sub(1 << self.exponent);
         let mut reached = oldest == 0;
@@ -214,7 +215,7 @@ impl Ring<'_> {
         numbered.retain(|(number, _)| *number >= valid);
         if !reached || overtaken {
             let to = numbered.last().and_then(|(_, oldest)| oldest.at()).unwrap_or(to);
-            taken.lost = Some(Lost { cpu, from, to, count: None });
+            taken.lost = Some(LostEvents { cpu, from, to, count: None });
         }
 
         numbered.into_iter().for_each(|(_, noted)| taken.take(noted));
@@ -222,16 +223,16 @@ impl Ring<'_> {
     }
 }
 
-impl Taken {
-    fn take(&mut self, noted: Noted) {
+impl RingContents {
+    fn take(&mut self, noted: PathEntry) {
         match noted {
-            Noted::Event(event) => self.events.push(event),
-            Noted::Waking(event, reading) => {
+            PathEntry::Event(event) => self.events.push(event),
+            PathEntry::Waking(event, reading) => {
                 self.events.push(event);
                 self.readings.push(reading);
             }
-            Noted::Reading(reading) => self.readings.push(reading),
-            Noted::Ended(tid, name) => self.ended.push((tid, name)),
+            PathEntry::Reading(reading) => self.readings.push(reading),
+            PathEntry::Ended(tid, name) => self.ended.push((tid, name)),
         }
     }
 }
@@ -260,7 +261,7 @@ mod tests {
         }
 
         fn between(&self, cpu: u32, from: u64, to: u64) -> (Vec<u64>, Option<(u64, u64)>) {
-            let ring = Ring { heads: &self.heads, records: &self.records, exponent: 2 };
+            let ring = PathRing { heads: &self.heads, records: &self.records, exponent: 2 };
             let taken = ring.between(cpu, Instant::from_ns(from), Instant::from_ns(to));
             let times = taken.events.iter().map(|event| event.at.as_ns()).collect();
             (times, taken.lost.map(|lost| (lost.from.as_ns(), lost.to.as_ns())))
@@ -291,9 +292,9 @@ mod tests {
     #[test]
     fn a_timer_that_is_set_has_the_function_that_it_calls_later() {
         let at = Instant::from_ns;
-        let event = |ns, what| Event { at: at(ns), cpu: 0, tid: 7, what };
-        let start = |function| What::TimerStart { timer: 5, function, expires: at(9), softexpires: at(9) };
-        let expiry = What::TimerExpireEntry { timer: 5, function: 77, now: at(9) };
+        let event = |ns, what| TraceEvent { at: at(ns), cpu: 0, tid: 7, what };
+        let start = |function| KernelEvent::TimerStart { timer: 5, function, expires: at(9), softexpires: at(9) };
+        let expiry = KernelEvent::TimerExpireEntry { timer: 5, function: 77, now: at(9) };
         let mut events = [event(1, start(0)), event(9, expiry), event(10, start(0))];
         give_functions(&mut events);
 

@@ -3,7 +3,7 @@
 //! They are attached with the kernel's own types (`tp_btf`), so that members of its structures are loaded directly, without
 //! a function that reads memory safely; that is most of what they save.
 
-use super::assembler::{Assembler, FRAME, KernelCall, Place, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width};
+use super::assembler::{Assembler, FRAME, JumpTarget, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width};
 use super::path_offsets::Offsets;
 use super::path_record::{AT, KIND, PathKind, REST, TID};
 
@@ -30,7 +30,7 @@ pub(super) enum LeavingState {
 
 /// Whether an interrupt, whose programs reserve records too, can come between two instructions of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interrupts {
+enum InterruptState {
     /// The kernel has switched them off around this trace point.
     AreOff,
     MayCome,
@@ -46,8 +46,8 @@ enum Side {
 /// The instructions for the trace point of `kind`.
 pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: LeavingState) -> Vec<u64> {
     let mut code = Assembler::default();
-    let end = code.place();
-    let mut program = Program { offsets, maps, code, end };
+    let end = code.new_target();
+    let mut program = ProgramBuilder { offsets, maps, code, end };
     program.code.copy(R6, R1);
     match kind {
         PathKind::Switch => program.at_switch(leaving),
@@ -55,7 +55,7 @@ pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: Le
         PathKind::TimerStart => program.at_timer_start(),
         PathKind::TimerExpireEntry => program.at_expiry(),
         PathKind::Idle => program.at_idle(),
-        PathKind::LocalTimerEntry | PathKind::LocalTimerExit => program.begin(kind, Interrupts::AreOff),
+        PathKind::LocalTimerEntry | PathKind::LocalTimerExit => program.begin(kind, InterruptState::AreOff),
         PathKind::Exit => program.at_exit(),
         PathKind::Reading => {}
     }
@@ -64,11 +64,11 @@ pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: Le
 }
 
 /// R6 is the trace point's arguments, R7 the record.
-pub(super) struct Program<'o> {
+pub(super) struct ProgramBuilder<'o> {
     pub(super) offsets: &'o Offsets,
     maps: Maps,
     pub(super) code: Assembler,
-    end: Place,
+    end: JumpTarget,
 }
 
 /// Arguments of `sched_switch`, as the program finds them.
@@ -83,11 +83,11 @@ const FIRST: i16 = -24;
 /// `cpu_idle`'s states are smaller, and all ones when the CPU is awake again (`PWR_EVENT_EXIT`).
 const DEEPEST: i32 = 1000;
 
-impl Program<'_> {
+impl ProgramBuilder<'_> {
     /// `sched_switch(preempt, prev, next, prev_state)`.
     fn at_switch(&mut self, leaving: LeavingState) {
         let Offsets { pid, .. } = *self.offsets;
-        let [is_prev, is_next, others] = [self.code.place(), self.code.place(), self.code.place()];
+        let [is_prev, is_next, others] = [self.code.new_target(), self.code.new_target(), self.code.new_target()];
         self.load_the_loops_number(R8);
         self.code.load(Width::Double, R9, R6, PREV);
         self.code.load(Width::Word, R2, R9, pid);
@@ -97,22 +97,22 @@ impl Program<'_> {
         self.code.jump_if_equal(R8, R2, is_next);
         self.code.jump(others);
 
-        self.code.here(is_prev);
+        self.code.bind(is_prev);
         self.at_the_loops_switch(leaving, Side::Prev);
-        self.code.here(is_next);
+        self.code.bind(is_next);
         self.at_the_loops_switch(leaving, Side::Next);
 
-        self.code.here(others);
-        self.reserve(Interrupts::AreOff);
+        self.code.bind(others);
+        self.reserve(InterruptState::AreOff);
         self.fill_switch(leaving);
     }
 
     /// Two records with one time: the switch, and what is around the loop in R9. Both are reserved before one is written: a record's
     /// memory is most often not in the cache.
     fn at_the_loops_switch(&mut self, leaving: LeavingState, side: Side) {
-        self.reserve(Interrupts::AreOff);
+        self.reserve(InterruptState::AreOff);
         self.code.store(Width::Double, FRAME, FIRST, R7);
-        self.reserve(Interrupts::AreOff);
+        self.reserve(InterruptState::AreOff);
         self.code.call(KernelCall::KtimeNs);
         self.code.store(Width::Double, FRAME, NOW, R0);
 
@@ -171,7 +171,7 @@ impl Program<'_> {
         self.code.load(Width::Double, R9, R6, 0);
         self.code.load(Width::Word, R8, R9, pid);
         self.only_the_loops(R8);
-        self.reserve(Interrupts::MayCome);
+        self.reserve(InterruptState::MayCome);
         self.copy_word(R9, pid, REST);
         self.copy_word(R9, prio, REST + 4);
         self.copy_word(R9, cpu, REST + 8);
@@ -189,17 +189,17 @@ impl Program<'_> {
         self.code.call(KernelCall::CurrentTypedTask);
         self.code.load(Width::Word, R8, R0, self.offsets.pid);
         self.only_the_loops(R8);
-        self.begin(PathKind::TimerStart, Interrupts::MayCome);
+        self.begin(PathKind::TimerStart, InterruptState::MayCome);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
         self.code.load(Width::Double, R1, R2, self.offsets.timer_expires);
         self.code.load(Width::Double, R3, R2, self.offsets.timer_softexpires);
         self.code.store(Width::Double, R7, REST + 8, R3);
         self.code.subtract(R1, R3);
-        let fits = self.code.place();
+        let fits = self.code.new_target();
         self.code.jump_if_at_most(R1, MOST_SLACK, fits);
         self.code.set(R1, MOST_SLACK);
-        self.code.here(fits);
+        self.code.bind(fits);
         self.code.shift_left(R1, 8);
         self.code.set(R2, PathKind::TimerStart as i32);
         self.code.or(R1, R2);
@@ -208,7 +208,7 @@ impl Program<'_> {
 
     /// `hrtimer_expire_entry(timer, now)`.
     fn at_expiry(&mut self) {
-        self.begin(PathKind::TimerExpireEntry, Interrupts::MayCome);
+        self.begin(PathKind::TimerExpireEntry, InterruptState::MayCome);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
         self.code.load(Width::Double, R1, R2, self.offsets.timer_function);
@@ -217,19 +217,19 @@ impl Program<'_> {
 
     /// `cpu_idle(state, cpu)`, on the way in only: the next event of the CPU says when it was awake again.
     fn at_idle(&mut self) {
-        let enters = self.code.place();
+        let enters = self.code.new_target();
         self.code.load(Width::Double, R1, R6, 0);
         self.code.jump_if_at_most(R1, DEEPEST, enters);
         self.code.jump(self.end);
-        self.code.here(enters);
-        self.begin(PathKind::Idle, Interrupts::MayCome);
+        self.code.bind(enters);
+        self.begin(PathKind::Idle, InterruptState::MayCome);
         self.code.load(Width::Double, R1, R6, 0);
         self.code.store(Width::Word, R7, REST, R1);
     }
 
     /// `sched_process_exit(thread, ...)`.
     fn at_exit(&mut self) {
-        self.begin(PathKind::Exit, Interrupts::MayCome);
+        self.begin(PathKind::Exit, InterruptState::MayCome);
         self.code.load(Width::Double, R3, R6, 0);
         self.code.add(R3, self.offsets.comm);
         self.code.copy(R1, R7);
@@ -239,7 +239,7 @@ impl Program<'_> {
     }
 
     /// A record of `kind` by the current thread.
-    fn begin(&mut self, kind: PathKind, interrupts: Interrupts) {
+    fn begin(&mut self, kind: PathKind, interrupts: InterruptState) {
         self.reserve(interrupts);
         self.code.call(KernelCall::CurrentTypedTask);
         self.copy_word(R0, self.offsets.pid, TID);
@@ -249,17 +249,17 @@ impl Program<'_> {
 
     /// R7 becomes the CPU's next record, without a time yet. An interrupt in between takes the one after: where one may come, the
     /// count is raised in one instruction, which costs more than two.
-    fn reserve(&mut self, interrupts: Interrupts) {
+    fn reserve(&mut self, interrupts: InterruptState) {
         self.code.call(KernelCall::ProcessorId);
         self.code.copy(R8, R0);
         self.code.store(Width::Word, FRAME, KEY, R8);
         self.look_up(self.maps.heads);
         match interrupts {
-            Interrupts::MayCome => {
+            InterruptState::MayCome => {
                 self.code.set(R1, 1);
                 self.code.fetch_add(R0, R1);
             }
-            Interrupts::AreOff => {
+            InterruptState::AreOff => {
                 self.code.load(Width::Double, R1, R0, 0);
                 self.code.copy(R2, R1);
                 self.code.add(R2, 1);
@@ -277,11 +277,11 @@ impl Program<'_> {
 
     /// Ends the program unless `tid` is the loop's thread. Destroys R0 to R5.
     fn only_the_loops(&mut self, tid: Register) {
-        let take = self.code.place();
+        let take = self.code.new_target();
         self.load_the_loops_number(R1);
         self.code.jump_if_equal(R1, tid, take);
         self.code.jump(self.end);
-        self.code.here(take);
+        self.code.bind(take);
     }
 
     /// `to` becomes the number of the loop's thread. Destroys R0 to R5.
@@ -310,7 +310,7 @@ impl Program<'_> {
     fn finish(mut self) -> Vec<u64> {
         self.code.call(KernelCall::KtimeNs);
         self.code.store(Width::Double, R7, AT, R0);
-        self.code.here(self.end);
+        self.code.bind(self.end);
         self.code.exit();
         self.code.finish()
     }

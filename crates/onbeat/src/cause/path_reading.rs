@@ -3,7 +3,7 @@
 
 use super::assembler::{FRAME, KernelCall, R1, R2, R3, R7, R9, Register, Width};
 use super::path_offsets::Throttled;
-use super::path_program::Program;
+use super::path_program::ProgramBuilder;
 use super::path_record::{
     BY_SERVER, FROM_USER, KIND, KNOWS_SERVER, KNOWS_STEAL, KNOWS_THROTTLING, NO_CALL, PathKind, REST, THROTTLED,
 };
@@ -26,7 +26,7 @@ const CALLS: i32 = 1024;
 /// A selector of this privilege is user code's.
 const USER: i32 = 3;
 
-impl Program<'_> {
+impl ProgramBuilder<'_> {
     /// Fills the record in R7: kind and flags of a reading, with the loop's thread in R9; at a switch `next` is the thread that
     /// comes. Destroys R1 to R3.
     pub(super) fn read_flags(&mut self, kind: PathKind, next: Option<Register>) {
@@ -82,7 +82,7 @@ impl Program<'_> {
     /// instruction `syscall` leaves the return address in `rcx` and the flags in `r11`, which nothing else does at once.
     /// Destroys R1 to R5.
     pub(super) fn read_call(&mut self, thread: Register, place: i16) {
-        let [done, from_user, in_call] = [self.code.place(), self.code.place(), self.code.place()];
+        let [done, from_user, in_call] = [self.code.new_target(), self.code.new_target(), self.code.new_target()];
         self.code.copy(R3, thread);
         self.code.set(R1, NO_CALL);
         self.code.store(Width::Word, R7, place, R1);
@@ -113,11 +113,11 @@ impl Program<'_> {
         self.code.load(Width::Double, R1, FRAME, COPY + ORIG_RAX);
         self.code.jump_if_at_most(R1, CALLS - 1, in_call);
         self.code.jump(done);
-        self.code.here(from_user);
+        self.code.bind(from_user);
         self.code.set(R1, FROM_USER);
-        self.code.here(in_call);
+        self.code.bind(in_call);
         self.code.store(Width::Word, R7, place, R1);
-        self.code.here(done);
+        self.code.bind(done);
     }
 
     /// `to` becomes the run queue of the CPU of the loop in R9.
@@ -136,10 +136,10 @@ impl Program<'_> {
 
     /// Sets `flag` in R2 unless R1 is 0. Destroys R3.
     fn set_flag_unless_zero(&mut self, flag: i32) {
-        let is_zero = self.code.place();
+        let is_zero = self.code.new_target();
         self.code.jump_if_zero(R1, is_zero);
         self.code.set(R3, flag << 8);
         self.code.or(R2, R3);
-        self.code.here(is_zero);
+        self.code.bind(is_zero);
     }
 }

@@ -12,15 +12,15 @@ const KEPT: usize = 64;
 
 /// The accounts of the cgroups that a thread is in, from its own up to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Quota {
+pub(super) struct QuotaAccounts {
     accounts: Vec<PathBuf>,
     /// When they were read, and what each said, in nanoseconds; oldest first.
     readings: VecDeque<(Instant, Vec<u64>)>,
 }
 
-impl Quota {
+impl QuotaAccounts {
     /// Those of a thread, as they are at `now`. Empty where the kernel has no CPU controller, or shows none.
-    pub(super) fn of_thread(tid: u32, now: Instant) -> Self {
+    pub(super) fn for_thread(tid: u32, now: Instant) -> Self {
         let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let paths = accounts(&file(&format!("/proc/{tid}/cgroup")), &file("/proc/self/mountinfo"));
         let accounts = paths.into_iter().filter(|path| throttled_ns(path).is_some()).collect();
@@ -121,7 +121,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let account = dir.path().join("cpu.stat");
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
-        let mut quota = Quota { accounts: vec![account.clone()], readings: VecDeque::new() };
+        let mut quota = QuotaAccounts { accounts: vec![account.clone()], readings: VecDeque::new() };
         let says = |us: u64| fs::write(&account, format!("nr_throttled 3\nthrottled_usec {us}\n")).unwrap();
         says(1_000);
         quota.read(at(0));
@@ -137,6 +137,6 @@ mod tests {
     #[test]
     fn without_a_cpu_controller_nothing_is_known() {
         assert_eq!(found("3:cpuset:/else\n", V1), [""; 0]);
-        assert_eq!(Quota::default().throttled_ns(Instant::from_ns(1), Instant::from_ns(2)), None);
+        assert_eq!(QuotaAccounts::default().throttled_ns(Instant::from_ns(1), Instant::from_ns(2)), None);
     }
 }

@@ -6,15 +6,12 @@
 
 use onbeat_rt::Instant;
 
-use super::classify::{Part, PartKind};
 use super::counters::{CounterSource, Counters};
-use super::event::What;
-use super::judge::{Judge, Piece, Verdict};
+use super::event::KernelEvent;
+use super::facts::{ExpectedActivity, SpikePart};
+use super::judge::{Attribution, Judge, ORDINARY_STEP_NS, Piece};
 use super::kind::{Cause, CauseKind, Culprit};
 
-/// The longest that a step of the wake-up takes by itself, in nanoseconds: entry of an interrupt, a switch, a return to
-/// user space. On the virtual machines measured these take 1 to 12 µs.
-pub(super) const ORDINARY_STEP_NS: u64 = 25_000;
 /// The longest that leaving another thread takes, in nanoseconds.
 const SWITCH_NS: u64 = 10_000;
 /// Shorter stretches are not searched for stolen time.
@@ -24,7 +21,7 @@ const LEAST_STOLEN_NS: u64 = 5_000;
 const LONGEST_FAULT_NS: u64 = 500_000;
 
 /// The causes of one part.
-pub(super) fn settle(part: &Part, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
+pub(super) fn settle(part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let pieces = judge.pieces(part);
     let mut pieces = take_out_steal(pieces, judge, counters);
     take_out_plan(&mut pieces, part.planned_ns);
@@ -37,7 +34,7 @@ pub(super) fn settle(part: &Part, judge: &Judge<'_>, counters: &Counters) -> Vec
 /// A timer's interrupt takes its time to arrive as well: where no system call and no sleep is known, that is nobody's doing.
 /// And the interrupt of the loop's timer takes its time to run.
 fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
-    let is = |piece: &Piece, kind| piece.verdict == Verdict::Cause(kind);
+    let is = |piece: &Piece, kind| piece.attribution == Attribution::Cause(kind);
     let of_known_call = |piece: &Piece| piece.culprit.as_ref().is_some_and(|culprit| culprit.system_call.is_some());
     ordinary_up_to(SWITCH_NS, pieces, |piece| is(piece, CauseKind::KernelSection));
     ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::InterruptsOff) && !of_known_call(piece));
@@ -50,7 +47,7 @@ fn ordinary_up_to(most_ns: u64, pieces: &mut [Piece], which: impl Fn(&Piece) -> 
     let total: u64 = pieces.iter().filter(|piece| which(piece)).map(Piece::ns).sum();
     if total <= most_ns {
         for piece in pieces.iter_mut().filter(|piece| which(piece)) {
-            (piece.verdict, piece.culprit, piece.remark) = (Verdict::Cause(CauseKind::WakeUpPath), None, None);
+            (piece.attribution, piece.culprit, piece.remark) = (Attribution::Cause(CauseKind::WakeUpPath), None, None);
         }
     }
 }
@@ -93,7 +90,7 @@ fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) ->
 }
 
 const fn may_hide_steal(piece: &Piece) -> bool {
-    !matches!(piece.verdict, Verdict::Cause(CauseKind::Stopped))
+    !matches!(piece.attribution, Attribution::Cause(CauseKind::Stopped))
 }
 
 /// Gives the first `ns` of a piece to another cause.
@@ -104,8 +101,8 @@ fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
     }
 
     let middle = piece.from.plus_ns(ns);
-    let verdict = Verdict::Cause(kind);
-    let taken = Piece { to: middle, verdict, culprit: None, remark: Some(remark.to_owned()), ..piece.clone() };
+    let attribution = Attribution::Cause(kind);
+    let taken = Piece { to: middle, attribution, culprit: None, remark: Some(remark.to_owned()), ..piece.clone() };
     let rest = Piece { from: middle, ..piece };
     [taken, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
@@ -113,8 +110,8 @@ fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
 /// Leaves the first `ns` of a piece to the wake-up itself.
 fn carve_ordinary(piece: Piece, ns: u64) -> Vec<Piece> {
     let middle = piece.from.plus_ns(ns.min(piece.ns()));
-    let verdict = Verdict::Cause(CauseKind::WakeUpPath);
-    let ordinary = Piece { to: middle, verdict, culprit: None, remark: None, ..piece.clone() };
+    let attribution = Attribution::Cause(CauseKind::WakeUpPath);
+    let ordinary = Piece { to: middle, attribution, culprit: None, remark: None, ..piece.clone() };
     let rest = Piece { from: middle, ..piece };
     [ordinary, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
@@ -124,7 +121,7 @@ fn carve_ordinary(piece: Piece, ns: u64) -> Vec<Piece> {
 fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
     let mut left = planned_ns;
     for own_only in [true, false] {
-        for piece in pieces.iter_mut().filter(|piece| !own_only || piece.verdict == Verdict::OwnWork) {
+        for piece in pieces.iter_mut().filter(|piece| !own_only || piece.attribution == Attribution::OwnWork) {
             let taken = piece.ns().min(left);
             piece.from = piece.from.plus_ns(taken);
             left -= taken;
@@ -135,20 +132,20 @@ fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
 }
 
 /// What is left of the loop's own time in a cycle: page faults, a slower CPU, cold caches, or simply more work.
-fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
-    let is_fault = |event: &&&super::event::Event| matches!(event.what, What::PageFault { .. });
+fn name_own_time(pieces: Vec<Piece>, part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
+    let is_fault = |event: &&&super::event::TraceEvent| matches!(event.what, KernelEvent::PageFault { .. });
     let faults = judge.own_events(part.from, part.to).filter(is_fault).count() as u64;
     let mut by_faults = faults * LONGEST_FAULT_NS;
     let fault_remark = format!("{faults} page {} in the cycle", if faults == 1 { "fault" } else { "faults" });
     let name = |piece: Piece| {
-        if piece.verdict != Verdict::OwnWork {
+        if piece.attribution != Attribution::OwnWork {
             return vec![piece];
         }
 
         let rest = match judge.frequency_change(piece.cpu, part.from, part.to) {
             Some(khz) => (CauseKind::FrequencyChange, Some(format!("to {} MHz", khz / 1000))),
             None if judge.moved() => (CauseKind::Migration, Some("cold caches on the new CPU".to_owned())),
-            None if part.kind == PartKind::Polling => stood_still_polling(&piece, counters),
+            None if part.kind == ExpectedActivity::Polling => stood_still_polling(&piece, counters),
             None => {
                 let plain = "the thread had its CPU and nothing interrupted it".to_owned();
                 (CauseKind::OwnOverrun, piece.remark.clone().or(Some(plain)))
@@ -157,7 +154,7 @@ fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>, counters: &
 
         let faulted = piece.ns().min(by_faults);
         by_faults -= faulted;
-        let named = Piece { verdict: Verdict::Cause(rest.0), remark: rest.1, ..piece };
+        let named = Piece { attribution: Attribution::Cause(rest.0), remark: rest.1, ..piece };
         carve(named, faulted, CauseKind::PageFault, &fault_remark)
     };
 
@@ -199,7 +196,7 @@ fn host_or_kernel(counters: &Counters) -> String {
 
 /// Steps of the wake-up that took longer than such a step can: something stopped the CPU without leaving an event.
 fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
-    let in_interrupt = |piece: &Piece| piece.verdict == Verdict::Cause(CauseKind::TimerInterrupt);
+    let in_interrupt = |piece: &Piece| piece.attribution == Attribution::Cause(CauseKind::TimerInterrupt);
     let interrupt_ns: u64 = pieces.iter().filter(|piece| in_interrupt(piece)).map(Piece::ns).sum();
     let mut ordinary_ns = ORDINARY_STEP_NS;
     let mut name = |piece: Piece| {
@@ -208,12 +205,12 @@ fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -
             let ordinary = piece.ns().min(ordinary_ns);
             ordinary_ns -= ordinary;
             let (kind, remark) = long_interrupt(&piece, interrupt_ns, judge, counters);
-            let named = Piece { verdict: Verdict::Cause(kind), remark: Some(remark), ..piece };
+            let named = Piece { attribution: Attribution::Cause(kind), remark: Some(remark), ..piece };
             return carve_ordinary(named, ordinary);
         }
 
         let excess = piece.ns().saturating_sub(ORDINARY_STEP_NS);
-        if piece.verdict != Verdict::Cause(CauseKind::WakeUpPath) || excess == 0 {
+        if piece.attribution != Attribution::Cause(CauseKind::WakeUpPath) || excess == 0 {
             return vec![piece];
         }
 
@@ -251,23 +248,23 @@ fn silence(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> (CauseKind,
 
 /// Adds up stretches of one cause and culprit, longest cause first, unexplained time last.
 pub(super) fn add_up(pieces: &[Piece]) -> Vec<Cause> {
-    let mut sums: Vec<Sum<'_>> = Vec::new();
+    let mut sums: Vec<CauseTotal<'_>> = Vec::new();
     for piece in pieces {
-        let kind = match piece.verdict {
-            Verdict::Cause(kind) => kind,
-            Verdict::OwnWork => CauseKind::OwnOverrun,
+        let kind = match piece.attribution {
+            Attribution::Cause(kind) => kind,
+            Attribution::OwnWork => CauseKind::OwnOverrun,
         };
         match sums.iter_mut().find(|sum| sum.kind == kind && sum.culprit == piece.culprit.as_ref()) {
             Some(sum) => sum.add(piece),
-            None => sums.push(Sum::of(kind, piece)),
+            None => sums.push(CauseTotal::new(kind, piece)),
         }
     }
 
     sums.sort_by_key(|sum| (sum.kind == CauseKind::Unexplained, std::cmp::Reverse(sum.ns)));
-    sums.iter().map(Sum::cause).collect()
+    sums.iter().map(CauseTotal::cause).collect()
 }
 
-struct Sum<'p> {
+struct CauseTotal<'p> {
     kind: CauseKind,
     culprit: Option<&'p Culprit>,
     ns: u64,
@@ -278,7 +275,7 @@ struct Sum<'p> {
     remark: Option<&'p str>,
 }
 
-impl<'p> Sum<'p> {
+impl<'p> CauseTotal<'p> {
     fn of(kind: CauseKind, piece: &'p Piece) -> Self {
         let remark = piece.remark.as_deref();
         let mut sum = Self {

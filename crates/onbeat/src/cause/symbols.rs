@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use onbeat_rt::Instant;
 
-use super::event::What;
+use super::event::KernelEvent;
 use super::window::Window;
 
 /// Reading all symbols takes some 70 ms, so that an address is looked up once, whether it has a name or not.
@@ -26,7 +26,7 @@ impl Symbols {
     /// Gives names to the timer functions that ran between two instants of a window.
     pub(super) fn name(&mut self, window: &mut Window, from: Instant, to: Instant) {
         let ran = window.cpus.iter().flat_map(|cpu| &cpu.events).filter_map(|event| match event.what {
-            What::TimerExpireEntry { function, .. } if event.at >= from && event.at <= to => Some(function),
+            KernelEvent::TimerExpireEntry { function, .. } if event.at >= from && event.at <= to => Some(function),
             _ => None,
         });
 
@@ -61,15 +61,15 @@ impl Symbols {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::event::Event;
+    use crate::cause::event::TraceEvent;
     use crate::cause::window::CpuWindow;
 
     fn ran(functions: &[(u64, u64)]) -> Window {
-        let event = |(at, function): &(u64, u64)| Event {
+        let event = |(at, function): &(u64, u64)| TraceEvent {
             at: Instant::from_ns(*at),
             cpu: 0,
             tid: 0,
-            what: What::TimerExpireEntry { timer: 1, function: *function, now: Instant::from_ns(*at) },
+            what: KernelEvent::TimerExpireEntry { timer: 1, function: *function, now: Instant::from_ns(*at) },
         };
 
         let cpus = vec![CpuWindow { cpu: 0, events: functions.iter().map(event).collect() }];

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use onbeat_rt::Instant;
 
-use super::counters::Reading;
-use super::event::{Event, Lost, Thread, What};
-use super::unseen;
+use super::counters::CounterReading;
+use super::event::{KernelEvent, LostEvents, Thread, TraceEvent};
+use super::missing_switches;
 
 /// What one CPU did in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct CpuWindow {
     /// Which CPU.
     pub cpu: u32,
     /// Its events, in order.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
 }
 
 impl CpuWindow {
@@ -22,7 +22,7 @@ impl CpuWindow {
     #[must_use]
     pub fn running_at_first(&self) -> Option<Thread> {
         self.events.iter().find_map(|event| match event.what {
-            What::Switch { prev, .. } => Some(prev),
+            KernelEvent::Switch { prev, .. } => Some(prev),
             _ => None,
         })
     }
@@ -38,9 +38,9 @@ pub struct Window {
     /// Per CPU, by number.
     pub cpus: Vec<CpuWindow>,
     /// Stretches from which events are missing.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostEvents>,
     /// What BPF read at switches and wake-ups of the loop, in order of time; not kept in run files.
-    pub readings: Vec<Reading>,
+    pub readings: Vec<CounterReading>,
     /// Names of the kernel functions that events give by address, as far as known.
     pub functions: BTreeMap<u64, String>,
 }
@@ -54,15 +54,15 @@ impl Window {
 
     /// Events of all CPUs in order of time.
     #[must_use]
-    pub fn in_order(&self) -> Vec<&Event> {
-        let mut events: Vec<&Event> = self.cpus.iter().flat_map(|cpu| &cpu.events).collect();
+    pub fn in_order(&self) -> Vec<&TraceEvent> {
+        let mut events: Vec<&TraceEvent> = self.cpus.iter().flat_map(|cpu| &cpu.events).collect();
         events.sort_by_key(|event| event.at);
         events
     }
 
     /// Whether events are missing between `from` and `to` on any CPU.
     #[must_use]
-    pub fn lost_between(&self, from: Instant, to: Instant) -> Option<&Lost> {
+    pub fn lost_between(&self, from: Instant, to: Instant) -> Option<&LostEvents> {
         self.lost.iter().find(|lost| lost.from < to && lost.to > from)
     }
 
@@ -76,14 +76,14 @@ impl Window {
     /// as it is.
     #[must_use]
     pub fn completed(&self) -> Self {
-        let threads = unseen::threads_of(self.cpus.iter().flat_map(|cpu| &cpu.events));
+        let threads = missing_switches::threads_of(self.cpus.iter().flat_map(|cpu| &cpu.events));
         let woken = self.in_order().into_iter().filter_map(|event| match event.what {
-            What::Waking { thread, .. } => Some((thread.tid, event.at)),
+            KernelEvent::Waking { thread, .. } => Some((thread.tid, event.at)),
             _ => None,
         });
 
         let wakings: Vec<_> = woken.collect();
-        let cpus = self.cpus.iter().map(|cpu| unseen::complete(cpu, &threads, &wakings)).collect();
+        let cpus = self.cpus.iter().map(|cpu| missing_switches::complete(cpu, &threads, &wakings)).collect();
         Self { cpus, ..self.clone() }
     }
 
@@ -91,7 +91,7 @@ impl Window {
     #[must_use]
     pub fn between(&self, from: Instant, to: Instant) -> Self {
         let (from, to) = (from.max(self.from), to.min(self.to));
-        let inside = |event: &&Event| event.at >= from && event.at <= to;
+        let inside = |event: &&TraceEvent| event.at >= from && event.at <= to;
         let cut = |window: &CpuWindow| CpuWindow {
             cpu: window.cpu,
             events: window.events.iter().filter(inside).copied().collect(),
@@ -99,7 +99,7 @@ impl Window {
 
         let cpus: Vec<CpuWindow> = self.cpus.iter().map(cut).collect();
         let lost = self.lost.iter().filter(|lost| lost.from < to && lost.to > from).copied().collect();
-        let is_inside = |reading: &&Reading| reading.at >= from && reading.at <= to;
+        let is_inside = |reading: &&CounterReading| reading.at >= from && reading.at <= to;
         let readings = self.readings.iter().filter(is_inside).copied().collect();
         Self { from, to, cpus, lost, readings, functions: self.functions.clone() }
     }

@@ -11,31 +11,31 @@ use onbeat_rt::{Clock, Instant};
 use rustix::thread::sched_getaffinity;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::log::{Board, Done, Dose};
-use super::plan::{Aim, Plan};
+use super::log::{DisturbanceRecord, Dose, LogBuffer};
+use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
-use crate::thread::{Grant, Wanted};
+use crate::thread::{Grant, ThreadRequest};
 
 /// One way to disturb a loop. All methods are called in the thread that disturbs.
 pub(super) trait Disturb: Send {
     /// Where and how the thread runs.
-    fn wanted(&self, plan: &Plan) -> Wanted;
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest;
 
     /// Gets ready, without disturbing the loop's CPU.
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error>;
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error>;
 
     /// What else the thread needs once it runs where it was wanted.
-    fn arrive(&mut self, _: &Plan) -> Result<(), Error> {
+    fn arrive(&mut self, _: &InjectionPlan) -> Result<(), Error> {
         Ok(())
     }
 
     /// How long before the loop's wake-up [`Disturb::disturb`] is called, in nanoseconds.
-    fn lead_ns(&self, plan: &Plan) -> u64 {
+    fn lead_ns(&self, plan: &InjectionPlan) -> u64 {
         plan.lead_ns()
     }
 
     /// Disturbs the loop's wake-up of `aim`; `None` when it was too late for that.
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done>;
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord>;
 }
 
 /// The thread's handle, and the way to end it.
@@ -53,14 +53,14 @@ const LAST_SLEEP_NS: u64 = 2_000_000;
 impl Actor {
     /// Starts the thread and waits until it is ready.
     pub(super) fn start(
-        plan: Plan,
-        board: Arc<Board>,
+        plan: InjectionPlan,
+        board: Arc<LogBuffer>,
         dose: Dose,
         mut disturber: Box<dyn Disturb>,
     ) -> Result<Self, Error> {
         let over = Arc::new(AtomicBool::new(false));
         let (tell, told) = channel();
-        let mut stage = Stage { plan, board, dose, over: over.clone() };
+        let mut stage = ActorLoop { plan, board, dose, over: over.clone() };
         let body = move || {
             if stage.get_ready(disturber.as_mut(), &tell) {
                 stage.play(disturber.as_mut());
@@ -100,17 +100,17 @@ impl Drop for Actor {
     }
 }
 
-struct Stage {
-    plan: Plan,
-    board: Arc<Board>,
+struct ActorLoop {
+    plan: InjectionPlan,
+    board: Arc<LogBuffer>,
     dose: Dose,
     over: Arc<AtomicBool>,
 }
 
-impl Stage {
+impl ActorLoop {
     fn get_ready(&self, disturber: &mut dyn Disturb, tell: &Sender<Result<(), Error>>) -> bool {
         // What costs time to prepare is prepared away from the loop, before the thread goes to its CPU.
-        settle(Wanted { cpu: other_cpu(self.plan.target.cpu), ..Wanted::default() });
+        settle(ThreadRequest { cpu: other_cpu(self.plan.target.cpu), ..ThreadRequest::default() });
         let ready = disturber.prepare(&self.plan).and_then(|()| take_place(&self.plan, disturber.wanted(&self.plan)));
         let ready = ready.and_then(|()| disturber.arrive(&self.plan));
         let is_ready = ready.is_ok();
@@ -132,7 +132,7 @@ impl Stage {
 
             let done = match self.dose {
                 Dose::Full => disturber.disturb(&self.plan, &aim),
-                Dose::Placebo => Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }),
+                Dose::Placebo => Some(DisturbanceRecord { at: Monotonic.now(), ns: 0, figures: [0; 2] }),
             };
 
             match done {
@@ -168,11 +168,11 @@ impl Stage {
 }
 
 /// Gives the calling thread what it can have. What is refused makes it less punctual, no more.
-pub(super) fn settle(wanted: Wanted) {
+pub(super) fn settle(wanted: ThreadRequest) {
     let _ = wanted.prepare_thread();
 }
 
-fn take_place(plan: &Plan, wanted: Wanted) -> Result<(), Error> {
+fn take_place(plan: &InjectionPlan, wanted: ThreadRequest) -> Result<(), Error> {
     let grants = wanted.prepare_thread();
     match grants.into_iter().find(|grant| !grant.granted && is_needed(plan.fault, grant)) {
         None => Ok(()),
@@ -192,9 +192,9 @@ fn is_needed(fault: Fault, grant: &Grant) -> bool {
 }
 
 /// How a thread beside the loop runs on the loop's CPU: below the loop, above ordinary threads where that is possible.
-pub(super) fn below_the_loop(plan: &Plan) -> Wanted {
+pub(super) fn below_the_loop(plan: &InjectionPlan) -> ThreadRequest {
     let fifo = (plan.target.priority > 1).then_some(1);
-    Wanted { fifo, cpu: Some(plan.target.cpu), ..Wanted::default() }
+    ThreadRequest { fifo, cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
 }
 
 /// Another CPU that this process may use.
@@ -230,12 +230,12 @@ pub(super) fn thread_cpu_ns() -> u64 {
 
 /// Time between two instants of a thread that may be preempted at the end of what it measures: there the loop runs
 /// first, and its cycle is no part of the disturbance.
-pub(super) struct Stretch {
+pub(super) struct DisturbanceTimer {
     from: Instant,
     cpu_ns: u64,
 }
 
-impl Stretch {
+impl DisturbanceTimer {
     pub(super) fn begin() -> Self {
         let cpu_ns = thread_cpu_ns();
         Self { from: Monotonic.now(), cpu_ns }

@@ -15,9 +15,9 @@ use onbeat_rt::{Clock, Instant};
 
 use super::Error;
 use super::actor::{Disturb, other_cpu, sleep_until};
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 use onbeat_tune::change::{CgroupVersion, Kind};
 use onbeat_tune::journal::default_directory;
 use onbeat_tune::{HostFiles, Intent, Journal, Key, LiveHost, Purpose, TuneError, UndoMode, tasks};
@@ -31,14 +31,14 @@ const LOOK_NS: u64 = 20_000;
 
 /// Where a thread is in a hierarchy of cgroups.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Home {
+struct ThreadCgroup {
     /// The directory of its cgroup.
     directory: String,
     version: CgroupVersion,
 }
 
 /// The cgroup of a thread in the hierarchy that has `controller`: its own (v1), or the unified one.
-fn home_of(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Home, String> {
+fn thread_cgroup(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<ThreadCgroup, String> {
     let mounts = host.read("/proc/self/mountinfo").map_err(|why| format!("/proc/self/mountinfo: {why}"))?;
     let of_version = |version: CgroupVersion| {
         mounts.lines().find_map(|line| {
@@ -54,11 +54,11 @@ fn home_of(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Home, Str
             let name = if version == CgroupVersion::V1 { controller } else { "" };
             let path = is_it.then(|| tasks::cgroup_of(host, tid, name)).flatten()?;
             let below = path.strip_prefix(root.trim_end_matches('/'))?.trim_end_matches('/');
-            Some(Home { directory: format!("{mount}{below}"), version })
+            Some(ThreadCgroup { directory: format!("{mount}{below}"), version })
         })
     };
 
-    let has_controller = |home: &Home| {
+    let has_controller = |home: &ThreadCgroup| {
         let file = format!("{}/cgroup.controllers", home.directory);
         controller == "freezer"
             || host.read(&file).is_ok_and(|text| text.split_whitespace().any(|one| one == controller))
@@ -70,24 +70,24 @@ fn home_of(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Home, Str
 }
 
 /// A cgroup with the loop's thread in it.
-struct Ground<H: HostFiles> {
+struct InjectionCgroup<H: HostFiles> {
     host: H,
     journal: Option<Journal>,
-    home: Home,
+    home: ThreadCgroup,
     directory: String,
 }
 
-impl Ground<LiveHost> {
-    fn prepare(plan: &Plan, controller: &str) -> Result<Self, Error> {
+impl InjectionCgroup<LiveHost> {
+    fn prepare(plan: &InjectionPlan, controller: &str) -> Result<Self, Error> {
         let impossible = |why: String| plan.impossible(why);
         let host = LiveHost::new();
-        let home = home_of(&host, controller, plan.target.tid).map_err(impossible)?;
+        let home = thread_cgroup(&host, controller, plan.target.tid).map_err(impossible)?;
         Self::made(host, &journal_directory(), home, controller).map_err(|why| plan.impossible(why.to_string()))
     }
 }
 
-impl<H: HostFiles> Ground<H> {
-    fn made(host: H, journal: &Path, home: Home, controller: &str) -> Result<Self, TuneError> {
+impl<H: HostFiles> InjectionCgroup<H> {
+    fn made(host: H, journal: &Path, home: ThreadCgroup, controller: &str) -> Result<Self, TuneError> {
         let directory = format!("{}/{NAME}", home.directory);
         if host.directories(&directory).is_ok() {
             return Err(TuneError::CgroupExists { path: directory });
@@ -95,7 +95,7 @@ impl<H: HostFiles> Ground<H> {
 
         let purpose = Purpose::new("inject", format!("onbeat inject ({NAME})"));
         let mut ground = Self { journal: Some(Journal::begin(journal, &host, &purpose)?), host, home, directory };
-        let Home { directory: above, version } = ground.home.clone();
+        let ThreadCgroup { directory: above, version } = ground.home.clone();
         let made = Key::CgroupDir { path: ground.directory.clone(), home: above.clone(), version };
         ground.change(&Intent::new(ID, made, "absent", "present"))?;
         if version != CgroupVersion::V1 {
@@ -143,7 +143,7 @@ impl<H: HostFiles> Ground<H> {
     }
 }
 
-impl<H: HostFiles> Drop for Ground<H> {
+impl<H: HostFiles> Drop for InjectionCgroup<H> {
     fn drop(&mut self) {
         let Some(mut journal) = self.journal.take() else { return };
         // What could not be taken back stays on record for `onbeat repair`.
@@ -163,12 +163,12 @@ fn journal_directory() -> PathBuf {
 
 /// The disturber of `cgroup_freezer`.
 #[derive(Default)]
-pub(super) struct Freezer {
-    ground: Option<Ground<LiveHost>>,
+pub(super) struct FreezerDisturber {
+    ground: Option<InjectionCgroup<LiveHost>>,
 }
 
 /// A freezer's file, what is written to it, and where its state is seen, by version.
-struct Words {
+struct FreezerFiles {
     file: &'static str,
     thaw: &'static str,
     freeze: &'static str,
@@ -176,26 +176,32 @@ struct Words {
     frozen: &'static str,
 }
 
-const fn words(version: CgroupVersion) -> Words {
+const fn words(version: CgroupVersion) -> FreezerFiles {
     match version {
-        CgroupVersion::V1 => Words {
+        CgroupVersion::V1 => FreezerFiles {
             file: "freezer.state",
             thaw: "THAWED",
             freeze: "FROZEN",
             shown_in: "freezer.state",
             frozen: "FROZEN",
         },
-        _ => Words { file: "cgroup.freeze", thaw: "0", freeze: "1", shown_in: "cgroup.events", frozen: "frozen 1" },
+        _ => FreezerFiles {
+            file: "cgroup.freeze",
+            thaw: "0",
+            freeze: "1",
+            shown_in: "cgroup.events",
+            frozen: "frozen 1",
+        },
     }
 }
 
-impl<H: HostFiles> Ground<H> {
-    fn is_frozen(&self, words: &Words) -> bool {
+impl<H: HostFiles> InjectionCgroup<H> {
+    fn is_frozen(&self, words: &FreezerFiles) -> bool {
         self.read(words.shown_in).is_ok_and(|text| text.lines().any(|line| line.trim() == words.frozen))
     }
 
     /// From when on all threads are frozen for certain; `None` when they are not until `until`.
-    fn freeze(&self, words: &Words, until: Instant) -> Option<Instant> {
+    fn freeze(&self, words: &FreezerFiles, until: Instant) -> Option<Instant> {
         self.set(words.file, words.freeze).ok()?;
         while !self.is_frozen(words) {
             let next = Monotonic.now().plus_ns(LOOK_NS);
@@ -209,14 +215,18 @@ impl<H: HostFiles> Ground<H> {
     }
 }
 
-impl Disturb for Freezer {
-    fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { fifo: Some((plan.target.priority + 1).min(98)), cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
+impl Disturb for FreezerDisturber {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+        ThreadRequest {
+            fifo: Some((plan.target.priority + 1).min(98)),
+            cpu: other_cpu(plan.target.cpu),
+            ..ThreadRequest::default()
+        }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
-        let mut ground = Ground::prepare(plan, "freezer")?;
-        let Words { file, thaw, freeze, .. } = words(ground.home.version);
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
+        let mut ground = InjectionCgroup::prepare(plan, "freezer")?;
+        let FreezerFiles { file, thaw, freeze, .. } = words(ground.home.version);
         let noted = ground.will_change(file, (thaw, freeze), &["FREEZING"]);
         let ready = noted.and_then(|()| ground.take_in(plan.target.tid));
         ready.map_err(|why| plan.impossible(why.to_string()))?;
@@ -225,7 +235,7 @@ impl Disturb for Freezer {
         Ok(())
     }
 
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let ground = self.ground.as_ref()?;
         if Monotonic.now() >= aim.wake_up {
             return None;
@@ -241,17 +251,17 @@ impl Disturb for Freezer {
         let is_back = ground.set(words.file, words.thaw).is_ok();
         let at = at.filter(|_| stood && is_back)?;
         let tid = u64::from(plan.target.tid.unsigned_abs());
-        Some(Done { at, ns: Monotonic.now().ns_since(at), figures: [tid, 0] })
+        Some(DisturbanceRecord { at, ns: Monotonic.now().ns_since(at), figures: [tid, 0] })
     }
 }
 
 /// The disturber of `cpu_quota`.
 #[derive(Default)]
-pub(super) struct Quota {
-    ground: Option<Ground<LiveHost>>,
+pub(super) struct QuotaDisturber {
+    ground: Option<InjectionCgroup<LiveHost>>,
 }
 
-impl<H: HostFiles> Ground<H> {
+impl<H: HostFiles> InjectionCgroup<H> {
     /// Sets the quota, in microseconds of each period; none when there is no quota.
     fn limit(&self, quota_us: Option<u64>, period_us: u64) -> Result<(), TuneError> {
         if self.home.version == CgroupVersion::V1 {
@@ -277,12 +287,12 @@ impl<H: HostFiles> Ground<H> {
     }
 }
 
-impl Disturb for Quota {
-    fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { cpu: Some(plan.target.cpu), ..Wanted::default() }
+impl Disturb for QuotaDisturber {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+        ThreadRequest { cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         if plan.target.priority > 0 {
             return Err(plan.impossible(format!(
                 "the loop has the real-time priority {}, which no CPU quota holds back",
@@ -290,20 +300,20 @@ impl Disturb for Quota {
             )));
         }
 
-        let ground = Ground::prepare(plan, "cpu")?;
+        let ground = InjectionCgroup::prepare(plan, "cpu")?;
         let ready = ground.take_in(plan.target.tid);
         ready.map_err(|why| plan.impossible(why.to_string()))?;
         self.ground = Some(ground);
         Ok(())
     }
 
-    fn arrive(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn arrive(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         let taken = self.ground.as_ref().map_or(Ok(()), |ground| ground.take_in(own));
         taken.map_err(|why| plan.impossible(why.to_string()))
     }
 
-    fn disturb(&mut self, plan: &Plan, _: &Aim) -> Option<Done> {
+    fn disturb(&mut self, plan: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
         let ground = self.ground.as_ref()?;
         let period_ns = QUOTA_NS + plan.for_ns;
         ground.limit(Some(QUOTA_NS / 1000), period_ns / 1000).ok()?;
@@ -314,7 +324,7 @@ impl Disturb for Quota {
 }
 
 /// Keeps the CPU until the kernel has taken it away for at least `least_ns`, by its own count too.
-fn use_up<H: HostFiles>(ground: &Ground<H>, least_ns: u64, give_up: Instant) -> Option<Done> {
+fn use_up<H: HostFiles>(ground: &InjectionCgroup<H>, least_ns: u64, give_up: Instant) -> Option<DisturbanceRecord> {
     let mut before_ns = ground.throttled_ns();
     let mut last = Monotonic.now();
     while last < give_up {
@@ -324,7 +334,7 @@ fn use_up<H: HostFiles>(ground: &Ground<H>, least_ns: u64, give_up: Instant) -> 
             let after_ns = ground.throttled_ns();
             let counted_ns = after_ns.saturating_sub(before_ns);
             if counted_ns >= ns / 4 * 3 {
-                return Some(Done { at: last, ns, figures: [counted_ns, 0] });
+                return Some(DisturbanceRecord { at: last, ns, figures: [counted_ns, 0] });
             }
             before_ns = after_ns;
         }

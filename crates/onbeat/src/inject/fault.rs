@@ -75,9 +75,9 @@ pub enum Fault {
 
 /// Who makes a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FaultOrigin {
     /// Threads or processes beside the loop: [`crate::inject::Injector`].
-    Beside,
+    OutsideLoop,
     /// A cycle of the loop itself: [`crate::inject::InLoop`].
     InLoop,
 }
@@ -258,7 +258,7 @@ impl Fault {
 
     /// Who makes it.
     #[must_use]
-    pub const fn place(self) -> Place {
+    pub const fn origin(self) -> FaultOrigin {
         match self {
             Self::PageFaults
             | Self::OwnOverrun
@@ -268,8 +268,8 @@ impl Fault {
             | Self::SleepInWork
             | Self::DiskWait
             | Self::MajorFaults
-            | Self::CopyOnWrite => Place::InLoop,
-            _ => Place::Beside,
+            | Self::CopyOnWrite => FaultOrigin::InLoop,
+            _ => FaultOrigin::OutsideLoop,
         }
     }
 

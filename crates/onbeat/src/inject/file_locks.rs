@@ -13,10 +13,10 @@ use onbeat_rt::sys::Monotonic;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::Error;
-use super::actor::{Disturb, Stretch, below_the_loop, busy_until, shortest_ns};
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 
 /// How long before the loop's wake-up the call begins, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
@@ -64,11 +64,11 @@ impl FileLocks {
 }
 
 impl Disturb for FileLocks {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let impossible = |why: io::Error| plan.impossible(format!("file locks (F_OFD_SETLK): {why}"));
         let file = memfd_create("onbeat-inject", MemfdFlags::CLOEXEC).map_err(|why| impossible(why.into()))?;
         let again = std::fs::File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -85,15 +85,15 @@ impl Disturb for FileLocks {
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }
 
-        let stretch = Stretch::begin();
+        let stretch = DisturbanceTimer::begin();
         self.look();
         let (at, ns) = stretch.end(self.calibrated_ns);
-        Some(Done { at, ns, figures: [self.locks as u64, 0] })
+        Some(DisturbanceRecord { at, ns, figures: [self.locks as u64, 0] })
     }
 }
 

@@ -26,13 +26,13 @@ use rustix::thread::gettid;
 use super::actor::{Disturb, below_the_loop, busy_until, other_cpu, sleep_until};
 use super::in_loop_waits::{Companion, beside, signal, wait};
 use super::interrupts::Receiver;
-use super::log::Done;
-use super::plan::{Aim, Plan};
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
 use crate::cause::assembler::{Assembler, FRAME, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Width};
-use crate::cause::bpf::{Array, At, Attached};
+use crate::cause::bpf::{AttachPoint, AttachedProgram, BpfArray};
 use crate::cause::btf::Btf;
-use crate::thread::Wanted;
+use crate::thread::ThreadRequest;
 
 /// How long before the loop's wake-up it begins, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
@@ -51,20 +51,20 @@ const BEGAN: i16 = 24;
 const ENDED: i16 = 32;
 
 /// The program at its trace point.
-struct Taking {
-    control: Array,
-    _program: Attached,
+struct KernelDelay {
+    control: BpfArray,
+    _program: AttachedProgram,
 }
 
-impl Taking {
-    fn open(plan: &Plan) -> Result<Self, Error> {
+impl KernelDelay {
+    fn open(plan: &InjectionPlan) -> Result<Self, Error> {
         let refused = |why: String| {
             plan.impossible(format!(
                 "{why}; it takes root (or CAP_BPF and CAP_PERFMON), Linux 5.6 and CONFIG_DEBUG_INFO_BTF"
             ))
         };
 
-        let control = Array::create(CONTROL, 1).map_err(|why| refused(format!("no BPF map: {why}")))?;
+        let control = BpfArray::create(CONTROL, 1).map_err(|why| refused(format!("no BPF map: {why}")))?;
         let key = match plan.fault {
             Fault::TimerInterrupt => Some(("hrtimer", "_softexpires")),
             Fault::InterruptsOff => Some(("task_struct", "pid")),
@@ -79,7 +79,7 @@ impl Taking {
 
         let key = key.transpose()?;
         let (code, name) = program(plan.fault, plan.target.cpu, control.number(), key.unwrap_or(0));
-        let attached = Attached::load(&code, At::Raw(name));
+        let attached = AttachedProgram::load(&code, AttachPoint::Raw(name));
         let program = attached.map_err(|why| refused(format!("the kernel refuses the BPF program: {why}")))?;
         Ok(Self { control, _program: program })
     }
@@ -107,7 +107,8 @@ impl Taking {
 /// The program's instructions and its trace point. `key`: where a timer has the instant it was set to, a thread its number.
 fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CStr) {
     let mut code = Assembler::default();
-    let (end, mine, out, again, turn) = (code.place(), code.place(), code.place(), code.place(), code.place());
+    let (end, mine, out, again, turn) =
+        (code.new_target(), code.new_target(), code.new_target(), code.new_target(), code.new_target());
     code.copy(R6, R1);
     code.call(KernelCall::ProcessorId);
     code.jump_if_not(R0, cpu.cast_signed(), end);
@@ -144,7 +145,7 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
         _ => c"call_function_single_entry",
     };
 
-    code.here(mine);
+    code.bind(mine);
     code.call(KernelCall::KtimeNs);
     code.jump_if_less(R0, R8, end);
     code.load(Width::Double, R9, R7, UNTIL);
@@ -152,24 +153,24 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
     code.store_zero(Width::Double, R7, FROM);
     code.store(Width::Double, R7, BEGAN, R0);
     code.set(R8, READINGS);
-    code.here(turn);
+    code.bind(turn);
     code.call(KernelCall::KtimeNs);
     // In this order the verifier follows the way out first, and needs to remember no more than one other.
     code.jump_if_less(R0, R9, again);
     code.jump(out);
-    code.here(again);
+    code.bind(again);
     code.add(R8, -1);
     code.jump_if_not(R8, 0, turn);
-    code.here(out);
+    code.bind(out);
     code.store(Width::Double, R7, ENDED, R0);
-    code.here(end);
+    code.bind(end);
     code.exit();
 
     (code.finish(), name)
 }
 
 /// What makes the kernel come to the trace point on the loop's CPU.
-enum Occasion {
+enum Trigger {
     /// The loop's own timer.
     None,
     /// A thread beside the loop that waits for an event.
@@ -183,38 +184,40 @@ enum Occasion {
 /// The disturber.
 pub(super) struct InKernel {
     fault: Fault,
-    taking: Option<Taking>,
-    occasion: Occasion,
+    taking: Option<KernelDelay>,
+    occasion: Trigger,
 }
 
 impl InKernel {
     pub(super) const fn new(fault: Fault) -> Self {
-        Self { fault, taking: None, occasion: Occasion::None }
+        Self { fault, taking: None, occasion: Trigger::None }
     }
 
     /// Begins it, from the injector's thread.
     fn occasion(&self) {
         match &self.occasion {
-            Occasion::None => {}
-            Occasion::Wake { event, .. } => signal(event),
-            Occasion::Packet(socket) => {
+            Trigger::None => {}
+            Trigger::Wake { event, .. } => signal(event),
+            Trigger::Packet(socket) => {
                 let _ = socket.send(&[0]);
                 let _ = socket.recv(&mut [0; 1]);
             }
-            Occasion::Interrupt(_) => Receiver::interrupt(),
+            Trigger::Interrupt(_) => Receiver::interrupt(),
         }
     }
 }
 
 impl Disturb for InKernel {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
         match self.fault {
-            Fault::TimerInterrupt | Fault::SlowIpi => Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() },
+            Fault::TimerInterrupt | Fault::SlowIpi => {
+                ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() }
+            }
             _ => below_the_loop(plan),
         }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         self.occasion = match self.fault {
             Fault::InterruptsOff => {
                 let event = eventfd(0, EventfdFlags::CLOEXEC).map(Arc::new);
@@ -226,7 +229,7 @@ impl Disturb for InKernel {
                     while wait(&awaited) && !over.load(Ordering::SeqCst) {}
                 };
 
-                Occasion::Wake { event, tid, sleeper: Companion::start(beside(plan), life)? }
+                Trigger::Wake { event, tid, sleeper: Companion::start(beside(plan), life)? }
             }
             Fault::SlowSoftirq => {
                 let socket = UdpSocket::bind("127.0.0.1:0");
@@ -236,29 +239,29 @@ impl Disturb for InKernel {
                     Ok(socket)
                 });
 
-                Occasion::Packet(socket.map_err(|why| plan.impossible(format!("no socket on the loopback: {why}")))?)
+                Trigger::Packet(socket.map_err(|why| plan.impossible(format!("no socket on the loopback: {why}")))?)
             }
             Fault::SlowIpi => {
                 let mut receiver = Receiver::default();
                 receiver.prepare(plan)?;
-                Occasion::Interrupt(receiver)
+                Trigger::Interrupt(receiver)
             }
-            _ => Occasion::None,
+            _ => Trigger::None,
         };
 
-        self.taking = Some(Taking::open(plan)?);
+        self.taking = Some(KernelDelay::open(plan)?);
         Ok(())
     }
 
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let taking = self.taking.as_ref()?;
         let begin = aim.wake_up.minus_ns(AHEAD_NS);
-        if let Occasion::Interrupt(receiver) = &self.occasion {
+        if let Trigger::Interrupt(receiver) = &self.occasion {
             receiver.be_busy_until(aim.until);
         }
 
         let key = match &self.occasion {
-            Occasion::Wake { tid, .. } => u64::from(tid.load(Ordering::SeqCst)),
+            Trigger::Wake { tid, .. } => u64::from(tid.load(Ordering::SeqCst)),
             _ => aim.wake_up.as_ns(),
         };
 
@@ -274,13 +277,17 @@ impl Disturb for InKernel {
 
         let (began, ended) = taking.took()?;
         let meets = self.fault == Fault::TimerInterrupt || (began < aim.wake_up && ended > aim.wake_up);
-        meets.then_some(Done { at: began, ns: ended.ns_since(began), figures: [began.ns_since(aim.wake_up), 0] })
+        meets.then_some(DisturbanceRecord {
+            at: began,
+            ns: ended.ns_since(began),
+            figures: [began.ns_since(aim.wake_up), 0],
+        })
     }
 }
 
 impl Drop for InKernel {
     fn drop(&mut self) {
-        if let Occasion::Wake { event, sleeper, .. } = &self.occasion {
+        if let Trigger::Wake { event, sleeper, .. } = &self.occasion {
             sleeper.end();
             signal(event);
         }
@@ -303,8 +310,8 @@ mod tests {
         let target = super::super::Target { pid: 0, tid: 0, cpu: 0, priority: 0 };
         let grid = super::super::Grid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
         for fault in [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi] {
-            let plan = Plan { fault, every_ns: 100_000_000, for_ns: 300_000, count: 1, target, grid };
-            match Taking::open(&plan) {
+            let plan = InjectionPlan { fault, every_ns: 100_000_000, for_ns: 300_000, count: 1, target, grid };
+            match KernelDelay::open(&plan) {
                 Ok(taking) => assert_eq!(taking.took(), None, "{fault}"),
                 Err(why) => println!("skipped: {why}"),
             }

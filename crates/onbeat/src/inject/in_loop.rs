@@ -14,8 +14,8 @@ use rustix::param::page_size;
 use super::actor::busy_until;
 use super::in_loop_files::{DiskWait, MappedFile};
 use super::in_loop_waits::{LockWait, ReplyWait, SleepInWork};
-use super::log::{Board, Done, Dose, Injected};
-use super::plan::Plan;
+use super::log::{DisturbanceRecord, Dose, Injected, LogBuffer};
+use super::plan::InjectionPlan;
 use super::{Error, Fault};
 use crate::thread::run_delay_ns;
 
@@ -27,27 +27,27 @@ const FAULT_NS: u64 = 250;
 const LEAST_PAGES: usize = 16;
 
 /// One way to disturb a cycle from inside.
-pub(super) trait Within: Send + std::fmt::Debug {
+pub(super) trait DisturbCycle: Send + std::fmt::Debug {
     /// Does it, for `for_ns` nanoseconds; `None` when it did not take place. Called in the loop's thread: it asks the kernel for
     /// nothing that is not the fault itself.
-    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<Done>;
+    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<DisturbanceRecord>;
 }
 
 /// A task whose cycles are disturbed now and then.
 #[derive(Debug)]
 pub struct InLoop<T> {
     task: T,
-    within: Box<dyn Within>,
+    within: Box<dyn DisturbCycle>,
     dose: Dose,
     for_ns: u64,
     every_cycles: u64,
     next: u64,
-    board: Arc<Board>,
+    board: Arc<LogBuffer>,
 }
 
 /// The log of an [`InLoop`], readable while its loop runs.
 #[derive(Clone, Debug)]
-pub struct LoopLog(Arc<Board>);
+pub struct LoopLog(Arc<LogBuffer>);
 
 impl LoopLog {
     /// What was done so far.
@@ -76,7 +76,7 @@ impl<T: Task> InLoop<T> {
     ///
     /// # Errors
     /// [`Error`]; [`Error::Elsewhere`] for faults that [`super::Injector`] makes.
-    pub fn new(task: T, plan: &Plan) -> Result<Self, Error> {
+    pub fn new(task: T, plan: &InjectionPlan) -> Result<Self, Error> {
         Self::dosed(task, plan, Dose::Full)
     }
 
@@ -84,15 +84,15 @@ impl<T: Task> InLoop<T> {
     ///
     /// # Errors
     /// As [`InLoop::new`].
-    pub fn placebo(task: T, plan: &Plan) -> Result<Self, Error> {
+    pub fn placebo(task: T, plan: &InjectionPlan) -> Result<Self, Error> {
         Self::dosed(task, plan, Dose::Placebo)
     }
 
-    fn dosed(task: T, plan: &Plan, dose: Dose) -> Result<Self, Error> {
+    fn dosed(task: T, plan: &InjectionPlan, dose: Dose) -> Result<Self, Error> {
         plan.check()?;
         let within = within(plan)?;
         let every_cycles = plan.every_ns.div_ceil(plan.grid.period_ns).max(1);
-        let board = Arc::new(Board::with_room_for(plan.count, plan.fault, dose));
+        let board = Arc::new(LogBuffer::with_room_for(plan.count, plan.fault, dose));
         Ok(Self { task, within, dose, for_ns: plan.for_ns, every_cycles, next: every_cycles, board })
     }
 
@@ -104,11 +104,11 @@ impl<T: Task> InLoop<T> {
 }
 
 /// What is done in the cycle, ready to be done.
-fn within(plan: &Plan) -> Result<Box<dyn Within>, Error> {
+fn within(plan: &InjectionPlan) -> Result<Box<dyn DisturbCycle>, Error> {
     Ok(match plan.fault {
         Fault::OwnOverrun => Box::new(Overrun),
-        Fault::PageFaults => Box::new(Pages::prepare(plan, First::Write)?),
-        Fault::CopyOnWrite => Box::new(Pages::prepare(plan, First::Read)?),
+        Fault::PageFaults => Box::new(FreshPages::prepare(plan, FirstAccess::Write)?),
+        Fault::CopyOnWrite => Box::new(FreshPages::prepare(plan, FirstAccess::Read)?),
         Fault::LockWait => Box::new(LockWait::prepare(plan)?),
         Fault::LockHolderKeptOff => Box::new(LockWait::prepare_kept_off(plan)?),
         Fault::ReplyWait => Box::new(ReplyWait::prepare(plan)?),
@@ -131,7 +131,7 @@ impl<T: Task> Task for InLoop<T> {
                     (done, run_delay_ns().zip(before).map_or(0, |(after, before)| after.saturating_sub(before)))
                 }
                 // Not even the account is read: that would be work of some ten microseconds.
-                Dose::Placebo => (Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }), 0),
+                Dose::Placebo => (Some(DisturbanceRecord { at: Monotonic.now(), ns: 0, figures: [0; 2] }), 0),
             };
 
             match done {
@@ -148,17 +148,21 @@ impl<T: Task> Task for InLoop<T> {
 #[derive(Debug)]
 struct Overrun;
 
-impl Within for Overrun {
-    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for Overrun {
+    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         let end = busy_until(cycle.release.plus_ns(cycle.period_ns + for_ns));
-        Some(Done { at, ns: end.ns_since(at), figures: [end.ns_since(cycle.release) / cycle.period_ns, 0] })
+        Some(DisturbanceRecord {
+            at,
+            ns: end.ns_since(at),
+            figures: [end.ns_since(cycle.release) / cycle.period_ns, 0],
+        })
     }
 }
 
-/// What happens first to the pages of a [`Pages`].
+/// What happens first to the pages of a [`FreshPages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum First {
+enum FirstAccess {
     /// The loop writes to them: they are not there.
     Write,
     /// They are read before, so that the loop's write finds the kernel's page of zeros.
@@ -167,7 +171,7 @@ enum First {
 
 /// Memory that is mapped and not there, or not its own yet.
 #[derive(Debug)]
-struct Pages {
+struct FreshPages {
     start: *mut u8,
     bytes: usize,
     each_bytes: usize,
@@ -175,10 +179,10 @@ struct Pages {
 }
 
 // SAFETY: the mapping belongs to this value alone and may be touched from any thread.
-unsafe impl Send for Pages {}
+unsafe impl Send for FreshPages {}
 
-impl Pages {
-    fn prepare(plan: &Plan, first: First) -> Result<Self, Error> {
+impl FreshPages {
+    fn prepare(plan: &InjectionPlan, first: FirstAccess) -> Result<Self, Error> {
         let page = page_size();
         let wanted = usize::try_from(plan.for_ns / FAULT_NS).unwrap_or(usize::MAX).max(LEAST_PAGES);
         let each = wanted.min(MOST_BYTES / page / plan.count);
@@ -195,7 +199,7 @@ impl Pages {
             plan.impossible(format!("{bytes} bytes of memory that is not there: {why}; see ulimit -l and ulimit -v"))
         })?;
         let pages = Self { start, bytes, each_bytes: each * page, next: 0 };
-        if first == First::Read {
+        if first == FirstAccess::Read {
             pages.read_all();
         }
 
@@ -232,11 +236,11 @@ impl Pages {
     }
 }
 
-impl Within for Pages {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for FreshPages {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         let (end, touched) = self.touch_until(at.plus_ns(for_ns));
-        Some(Done { at, ns: end.ns_since(at), figures: [touched, 0] })
+        Some(DisturbanceRecord { at, ns: end.ns_since(at), figures: [touched, 0] })
     }
 }
 
@@ -263,7 +267,7 @@ fn missing(bytes: usize) -> Result<*mut u8, rustix::io::Errno> {
     }
 }
 
-impl Drop for Pages {
+impl Drop for FreshPages {
     fn drop(&mut self) {
         // SAFETY: the whole mapping, to which no reference was made.
         let _ = unsafe { munmap(self.start.cast(), self.bytes) };

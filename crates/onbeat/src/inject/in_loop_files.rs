@@ -18,11 +18,11 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mpro
 use rustix::param::page_size;
 
 use super::Error;
-use super::in_loop::Within;
+use super::in_loop::DisturbCycle;
 use super::in_loop_waits::{Companion, beside};
-use super::log::Done;
-use super::plan::Plan;
-use crate::thread::{Usage, Wanted};
+use super::log::DisturbanceRecord;
+use super::plan::InjectionPlan;
+use crate::thread::{ThreadRequest, Usage};
 
 /// The most that one injection writes, in bytes, and the pages of a mapped file.
 const MOST_BYTES: usize = 8 << 20;
@@ -33,7 +33,7 @@ const LEAST_NS: u64 = 20_000;
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// A file of `bytes` bytes on a disk, without a name.
-fn file_on_disk(plan: &Plan, bytes: usize) -> Result<File, Error> {
+fn file_on_disk(plan: &InjectionPlan, bytes: usize) -> Result<File, Error> {
     let directory = std::env::temp_dir();
     let opened = open(&directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
     let made = opened.map_err(io::Error::from).and_then(|descriptor| {
@@ -56,13 +56,13 @@ fn file_on_disk(plan: &Plan, bytes: usize) -> Result<File, Error> {
 
 /// Gets the file ready whenever it was used.
 #[derive(Debug)]
-struct Ready {
+struct FilePreparer {
     is_ready: Arc<AtomicBool>,
     feeder: Companion,
 }
 
-impl Ready {
-    fn start(plan: &Plan, mut get_ready: impl FnMut() -> bool + Send + 'static) -> Result<Self, Error> {
+impl FilePreparer {
+    fn start(plan: &InjectionPlan, mut get_ready: impl FnMut() -> bool + Send + 'static) -> Result<Self, Error> {
         let is_ready = Arc::new(AtomicBool::new(false));
         let ready = is_ready.clone();
         let life = move |over: &AtomicBool| {
@@ -75,7 +75,7 @@ impl Ready {
         };
 
         // Ahead of a load, which would keep it from being ready in time.
-        let wanted = Wanted { fifo: Some(1), ..beside(plan) };
+        let wanted = ThreadRequest { fifo: Some(1), ..beside(plan) };
         Ok(Self { is_ready, feeder: Companion::start(wanted, life)? })
     }
 
@@ -99,22 +99,22 @@ impl Ready {
 pub(super) struct DiskWait {
     file: Arc<File>,
     bytes: usize,
-    ready: Ready,
+    ready: FilePreparer,
 }
 
 impl DiskWait {
-    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+    pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let wanted = usize::try_from(plan.for_ns).unwrap_or(MOST_BYTES);
         let bytes = wanted.next_multiple_of(page_size()).min(MOST_BYTES);
         let file = Arc::new(file_on_disk(plan, bytes)?);
         let (written, text) = (file.clone(), vec![2; bytes]);
-        let ready = Ready::start(plan, move || written.write_all_at(&text, 0).is_ok())?;
+        let ready = FilePreparer::start(plan, move || written.write_all_at(&text, 0).is_ok())?;
         Ok(Self { file, bytes, ready })
     }
 }
 
-impl Within for DiskWait {
-    fn disturb(&mut self, _: &Cycle, _: u64) -> Option<Done> {
+impl DisturbCycle for DiskWait {
+    fn disturb(&mut self, _: &Cycle, _: u64) -> Option<DisturbanceRecord> {
         if !self.ready.is() {
             return None;
         }
@@ -123,31 +123,31 @@ impl Within for DiskWait {
         let synced = self.file.sync_data();
         let ns = Monotonic.now().ns_since(at);
         self.ready.used();
-        (synced.is_ok() && ns >= LEAST_NS).then_some(Done { at, ns, figures: [self.bytes as u64, 0] })
+        (synced.is_ok() && ns >= LEAST_NS).then_some(DisturbanceRecord { at, ns, figures: [self.bytes as u64, 0] })
     }
 }
 
 /// `major_faults`.
 #[derive(Debug)]
 pub(super) struct MappedFile {
-    mapping: Arc<Mapping>,
-    ready: Ready,
+    mapping: Arc<FileMapping>,
+    ready: FilePreparer,
 }
 
 /// A mapping of the file, for reading.
 #[derive(Debug)]
-struct Mapping {
+struct FileMapping {
     start: *mut u8,
     bytes: usize,
     file: File,
 }
 
 // SAFETY: the mapping is only read, and any thread may do that; `is_ready` keeps the two threads from using it at once.
-unsafe impl Send for Mapping {}
+unsafe impl Send for FileMapping {}
 // SAFETY: as above.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for FileMapping {}
 
-impl Mapping {
+impl FileMapping {
     fn of(file: File, bytes: usize) -> io::Result<Self> {
         // SAFETY: the kernel chooses a range that nothing else uses; all calls are for this range.
         unsafe {
@@ -188,7 +188,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for FileMapping {
     fn drop(&mut self) {
         // SAFETY: the whole mapping, to which no reference was made.
         let _ = unsafe { munmap(self.start.cast(), self.bytes) };
@@ -196,18 +196,18 @@ impl Drop for Mapping {
 }
 
 impl MappedFile {
-    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+    pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let bytes = PAGES * page_size();
-        let mapping = Mapping::of(file_on_disk(plan, bytes)?, bytes);
+        let mapping = FileMapping::new(file_on_disk(plan, bytes)?, bytes);
         let mapping = Arc::new(mapping.map_err(|why| plan.impossible(format!("a mapping of {bytes} bytes: {why}")))?);
         let forgotten = mapping.clone();
-        let ready = Ready::start(plan, move || forgotten.forget())?;
+        let ready = FilePreparer::start(plan, move || forgotten.forget())?;
         Ok(Self { mapping, ready })
     }
 }
 
-impl Within for MappedFile {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for MappedFile {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         if !self.ready.is() {
             return None;
         }
@@ -217,6 +217,6 @@ impl Within for MappedFile {
         let (end, pages) = self.mapping.read_until(at.plus_ns(for_ns));
         let major = Usage::of_this_thread().since(before).major_faults;
         self.ready.used();
-        (major > 0).then_some(Done { at, ns: end.ns_since(at), figures: [pages, major] })
+        (major > 0).then_some(DisturbanceRecord { at, ns: end.ns_since(at), figures: [pages, major] })
     }
 }

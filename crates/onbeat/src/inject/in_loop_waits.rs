@@ -15,10 +15,10 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::Error;
 use super::actor::{busy_until, other_cpu, settle, sleep_until, thread_cpu_ns};
-use super::in_loop::Within;
-use super::log::Done;
-use super::plan::Plan;
-use crate::thread::Wanted;
+use super::in_loop::DisturbCycle;
+use super::log::DisturbanceRecord;
+use super::plan::InjectionPlan;
+use crate::thread::ThreadRequest;
 
 /// How often a companion looks whether the loop has got what it waited for.
 const LOOK: Duration = Duration::from_micros(200);
@@ -34,7 +34,7 @@ pub(super) struct Companion {
 }
 
 impl Companion {
-    pub(super) fn start(wanted: Wanted, life: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, Error> {
+    pub(super) fn start(wanted: ThreadRequest, life: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, Error> {
         let over = Arc::new(AtomicBool::new(false));
         let is_over = over.clone();
         let body = move || {
@@ -71,17 +71,17 @@ impl Drop for Companion {
 }
 
 /// Prompt beside the loop: above it in priority where that is granted.
-fn prompt(plan: &Plan) -> Wanted {
-    Wanted { fifo: Some((plan.target.priority + 1).min(98)), ..beside(plan) }
+fn prompt(plan: &InjectionPlan) -> ThreadRequest {
+    ThreadRequest { fifo: Some((plan.target.priority + 1).min(98)), ..beside(plan) }
 }
 
-pub(super) fn beside(plan: &Plan) -> Wanted {
-    Wanted { cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)), ..Wanted::default() }
+pub(super) fn beside(plan: &InjectionPlan) -> ThreadRequest {
+    ThreadRequest { cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)), ..ThreadRequest::default() }
 }
 
 /// What the loop and the lock's holder share.
 #[derive(Debug, Default)]
-struct Shared {
+struct LockState {
     lock: Mutex<()>,
     /// The holder has the lock and waits to be called.
     is_held: AtomicBool,
@@ -91,7 +91,7 @@ struct Shared {
     kept_off_ns: AtomicU64,
 }
 
-impl Shared {
+impl LockState {
     fn lock(&self) -> MutexGuard<'_, ()> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,15 +127,15 @@ impl Shared {
 /// `lock_wait` and `lock_holder_kept_off`.
 #[derive(Debug)]
 pub(super) struct LockWait {
-    shared: Arc<Shared>,
+    shared: Arc<LockState>,
     holder: Companion,
     _keeper: Option<Companion>,
 }
 
 impl LockWait {
     /// A holder that sleeps with the lock.
-    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::default());
+    pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
+        let shared = Arc::new(LockState::default());
         let held = shared.clone();
         let life = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
         let wait = Self { shared, holder: Companion::start(prompt(plan), life)?, _keeper: None };
@@ -143,7 +143,7 @@ impl LockWait {
     }
 
     /// The first cycle finds the lock held: how soon a thread gets a CPU is not left to chance.
-    fn until_held(self, plan: &Plan) -> Result<Self, Error> {
+    fn until_held(self, plan: &InjectionPlan) -> Result<Self, Error> {
         let end = Monotonic.now().plus_ns(onbeat_rt::time::ns(READY_WITHIN));
         while !self.shared.is_held.load(Ordering::SeqCst) {
             if Monotonic.now() > end {
@@ -157,11 +157,11 @@ impl LockWait {
     }
 
     /// A holder of the lowest real-time priority, which no load keeps off, and a thread of a higher one that does.
-    pub(super) fn prepare_kept_off(plan: &Plan) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::default());
+    pub(super) fn prepare_kept_off(plan: &InjectionPlan) -> Result<Self, Error> {
+        let shared = Arc::new(LockState::default());
         let (held, kept) = (shared.clone(), shared.clone());
         let wanted = prompt(plan);
-        let wanted = Wanted { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
+        let wanted = ThreadRequest { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
         let keeper = Companion::start(wanted, move |over| keep_off(over, &kept))?;
         let called = keeper.thread.as_ref().map(|thread| thread.thread().clone());
         let life = move |over: &AtomicBool| {
@@ -175,14 +175,14 @@ impl LockWait {
             });
         };
 
-        let holder = Wanted { fifo: Some(1), ..beside(plan) };
+        let holder = ThreadRequest { fifo: Some(1), ..beside(plan) };
         let wait = Self { shared, holder: Companion::start(holder, life)?, _keeper: Some(keeper) };
         wait.until_held(plan)
     }
 }
 
 /// The keeper's life: busy whenever it is called, until the loop may have the lock.
-fn keep_off(over: &AtomicBool, shared: &Shared) {
+fn keep_off(over: &AtomicBool, shared: &LockState) {
     loop {
         thread::park();
         if over.load(Ordering::SeqCst) {
@@ -195,8 +195,8 @@ fn keep_off(over: &AtomicBool, shared: &Shared) {
     }
 }
 
-impl Within for LockWait {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for LockWait {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let shared = &self.shared;
         if !shared.is_held.load(Ordering::SeqCst) {
             return None;
@@ -211,7 +211,7 @@ impl Within for LockWait {
         shared.is_wanted.store(false, Ordering::SeqCst);
         drop(guard);
 
-        Some(Done { at, ns, figures: [ns, shared.kept_off_ns.load(Ordering::SeqCst)] })
+        Some(DisturbanceRecord { at, ns, figures: [ns, shared.kept_off_ns.load(Ordering::SeqCst)] })
     }
 }
 
@@ -225,7 +225,7 @@ pub(super) struct ReplyWait {
 }
 
 impl ReplyWait {
-    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+    pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let event = || {
             let made = eventfd(0, EventfdFlags::CLOEXEC);
             made.map(Arc::new).map_err(|why| plan.impossible(format!("no eventfd: {why}")))
@@ -253,14 +253,14 @@ pub(super) fn signal(event: &OwnedFd) {
     let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
 }
 
-impl Within for ReplyWait {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for ReplyWait {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         self.until_ns.store(at.plus_ns(for_ns).as_ns(), Ordering::SeqCst);
         signal(&self.question);
         let is_answered = wait(&self.answer);
         let ns = Monotonic.now().ns_since(at);
-        is_answered.then_some(Done { at, ns, figures: [ns, 0] })
+        is_answered.then_some(DisturbanceRecord { at, ns, figures: [ns, 0] })
     }
 }
 
@@ -275,12 +275,12 @@ impl Drop for ReplyWait {
 #[derive(Debug)]
 pub(super) struct SleepInWork;
 
-impl Within for SleepInWork {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for SleepInWork {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         // Signals are blocked in the loop's thread.
         let _ = Monotonic.sleep_until(at.plus_ns(for_ns));
         let ns = Monotonic.now().ns_since(at);
-        (ns >= for_ns).then_some(Done { at, ns, figures: [for_ns, 0] })
+        (ns >= for_ns).then_some(DisturbanceRecord { at, ns, figures: [for_ns, 0] })
     }
 }

@@ -20,11 +20,11 @@ use rustix::time::{
 };
 
 use super::Error;
-use super::actor::{Disturb, Stretch, below_the_loop, busy_until, other_cpu, settle, sleep_until};
-use super::descriptors::ManyDescriptors;
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, other_cpu, settle, sleep_until};
+use super::descriptor_limit::ManyDescriptors;
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 
 /// How long before the loop's wake-up the timers expire, in nanoseconds.
 const AHEAD_NS: u64 = 30_000;
@@ -39,13 +39,13 @@ const LEAST: usize = 100;
 const SPARE: usize = 256;
 
 /// The disturber of `interrupt_load`.
-pub(super) struct Timers {
+pub(super) struct TimerBurst {
     room: ManyDescriptors,
     timers: Vec<OwnedFd>,
     each_ns: u64,
 }
 
-impl Timers {
+impl TimerBurst {
     pub(super) fn new() -> Self {
         Self { room: ManyDescriptors::hold(), timers: Vec::new(), each_ns: 1 }
     }
@@ -75,7 +75,7 @@ impl Timers {
         let end = instant.plus_ns(10_000_000);
         let mut longest = (instant, 0);
         let mut last = Monotonic.now();
-        let mut stretch = Stretch::begin();
+        let mut stretch = DisturbanceTimer::begin();
         while last < end {
             let now = Monotonic.now();
             if now.ns_since(last) > longest.1 {
@@ -90,7 +90,7 @@ impl Timers {
 
             last = now;
             if now < instant.minus_ns(5_000) {
-                stretch = Stretch::begin();
+                stretch = DisturbanceTimer::begin();
                 last = Monotonic.now();
             }
         }
@@ -105,12 +105,12 @@ const fn timespec(instant: Instant) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
-impl Disturb for Timers {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for TimerBurst {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         self.grow_to(TRIAL);
         let had = self.timers.len();
         let trials = (0..5).map(|_| {
@@ -136,11 +136,11 @@ impl Disturb for Timers {
         Ok(())
     }
 
-    fn lead_ns(&self, plan: &Plan) -> u64 {
+    fn lead_ns(&self, plan: &InjectionPlan) -> u64 {
         plan.lead_ns() + self.timers.len() as u64 * SETTING_NS
     }
 
-    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let instant = aim.wake_up.minus_ns(AHEAD_NS);
         self.set(instant);
         if Monotonic.now() >= instant.minus_ns(5_000) {
@@ -148,7 +148,7 @@ impl Disturb for Timers {
         }
 
         let (at, ns) = self.taken_ns(instant, self.timers.len() as u64 * self.each_ns);
-        Some(Done { at, ns, figures: [self.timers.len() as u64, 0] })
+        Some(DisturbanceRecord { at, ns, figures: [self.timers.len() as u64, 0] })
     }
 }
 
@@ -162,7 +162,7 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// Gets ready to send to it.
-    pub(super) fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    pub(super) fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         if other_cpu(plan.target.cpu).is_none() {
             return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
         }
@@ -215,18 +215,18 @@ impl Drop for Receiver {
 
 /// The disturber of `ipi_storm`: sends from another CPU to a thread that runs on the loop's.
 #[derive(Default)]
-pub(super) struct Storm(Receiver);
+pub(super) struct IpiStorm(Receiver);
 
-impl Disturb for Storm {
-    fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
+impl Disturb for IpiStorm {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+        ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         self.0.prepare(plan)
     }
 
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         self.0.be_busy_until(aim.until);
         sleep_until(aim.wake_up.minus_ns(plan.lead_ns() / 2));
         let at = Monotonic.now();
@@ -242,6 +242,6 @@ impl Disturb for Storm {
             now = Monotonic.now();
         }
 
-        Some(Done { at, ns: now.ns_since(at), figures: [sent, 0] })
+        Some(DisturbanceRecord { at, ns: now.ns_since(at), figures: [sent, 0] })
     }
 }

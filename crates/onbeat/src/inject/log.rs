@@ -252,10 +252,10 @@ impl fmt::Display for Detail {
 
 /// What a disturber tells of one disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct DisturbanceRecord {
     pub(super) at: Instant,
     pub(super) ns: u64,
-    /// See [`Detail::of`].
+    /// See [`Detail::from_figures`].
     pub(super) figures: [u64; 2],
 }
 
@@ -270,7 +270,7 @@ const FIELDS: usize = 6;
 
 /// The log while it is written: one writer, any number of readers.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct LogBuffer {
     fault: Fault,
     dose: Dose,
     rows: Box<[[AtomicU64; FIELDS]]>,
@@ -278,19 +278,19 @@ pub(super) struct Board {
     missed: AtomicU64,
 }
 
-impl Board {
+impl LogBuffer {
     pub(super) fn with_room_for(count: usize, fault: Fault, dose: Dose) -> Self {
         let rows = (0..count).map(|_| [const { AtomicU64::new(0) }; FIELDS]).collect();
         Self { fault, dose, rows, written: AtomicUsize::new(0), missed: AtomicU64::new(0) }
     }
 
     /// Adds a row; without effect when the log is full. Only one thread may write.
-    pub(super) fn add(&self, release: u64, done: Done) {
+    pub(super) fn add(&self, release: u64, done: DisturbanceRecord) {
         self.add_of_loop(release, done, 0);
     }
 
     /// As [`Self::add`], of a fault in the loop that was kept off its CPU meanwhile.
-    pub(super) fn add_of_loop(&self, release: u64, done: Done, kept_off_ns: u64) {
+    pub(super) fn add_of_loop(&self, release: u64, done: DisturbanceRecord, kept_off_ns: u64) {
         let index = self.written.load(Ordering::Relaxed);
         let Some(row) = self.rows.get(index) else { return };
         let [first, second] = done.figures;
@@ -327,7 +327,7 @@ impl Board {
     fn injected(&self, index: usize, row: &[AtomicU64; FIELDS]) -> Injected {
         let [release, at, ns, first, second, kept_off_ns] = row.each_ref().map(|field| field.load(Ordering::Relaxed));
         let detail = match self.dose {
-            Dose::Full => Detail::of(self.fault, [first, second]),
+            Dose::Full => Detail::from_figures(self.fault, [first, second]),
             Dose::Placebo => Detail::Placebo,
         };
 
@@ -343,13 +343,13 @@ const SPARE_MISSES: u64 = 3;
 mod tests {
     use super::*;
 
-    fn done(at: u64) -> Done {
-        Done { at: Instant::from_ns(at), ns: 5, figures: [8, 9] }
+    fn done(at: u64) -> DisturbanceRecord {
+        DisturbanceRecord { at: Instant::from_ns(at), ns: 5, figures: [8, 9] }
     }
 
     #[test]
     fn what_is_added_is_read_in_order_and_a_full_log_keeps_what_it_has() {
-        let board = Board::with_room_for(2, Fault::ForcedMigration, Dose::Full);
+        let board = LogBuffer::with_room_for(2, Fault::ForcedMigration, Dose::Full);
         for at in [100, 200, 300] {
             board.add(at / 100, done(at));
         }
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn an_entry_reads_back_as_it_was_written() {
-        let board = Board::with_room_for(1, Fault::FairServer, Dose::Full);
+        let board = LogBuffer::with_room_for(1, Fault::FairServer, Dose::Full);
         board.add(7, done(100));
         let line = serde_json::to_string(&board.read()[0]).unwrap();
         assert_eq!(
@@ -377,14 +377,14 @@ mod tests {
 
     #[test]
     fn a_placebo_never_says_that_something_was_done() {
-        let board = Board::with_room_for(1, Fault::StopSignal, Dose::Placebo);
+        let board = LogBuffer::with_room_for(1, Fault::StopSignal, Dose::Placebo);
         board.add(7, done(100));
         assert_eq!(board.read()[0].detail, Detail::Placebo);
     }
 
     #[test]
     fn too_many_misses_end_an_injection() {
-        let board = Board::with_room_for(2, Fault::StopSignal, Dose::Full);
+        let board = LogBuffer::with_room_for(2, Fault::StopSignal, Dose::Full);
         for _ in 0..5 {
             board.miss();
             assert!(!board.is_over());

@@ -13,7 +13,7 @@
 //! | [`Fault::RtThrottling`], [`Fault::FairServer`] | a real-time thread below the loop | does not sleep |
 //! | [`Fault::CpuQuota`], [`Fault::CgroupFreezer`] | a cgroup around the loop's thread | quota, freezer |
 //! | [`Fault::DeepIdle`] | nobody | is watched for |
-//! | what a cycle does itself ([`Place::InLoop`]) | the loop, in [`InLoop`] | |
+//! | what a cycle does itself ([`FaultOrigin::InLoop`]) | the loop, in [`InLoop`] | |
 //!
 //! An injection that came too late for its release, or that cannot be told from something else, is counted as missed
 //! and not logged: every entry of a log is true.
@@ -24,7 +24,7 @@
 
 mod actor;
 mod cgroups;
-mod descriptors;
+mod descriptor_limit;
 mod fault;
 mod file_locks;
 mod find;
@@ -38,29 +38,29 @@ mod interrupts;
 mod log;
 mod outside;
 mod plan;
-mod section;
+mod poll_section;
 mod softirq;
 mod starve;
 
 use std::sync::Arc;
 
 use actor::{Actor, Disturb};
-use log::{Board, Dose};
+use log::{Dose, LogBuffer};
 use outside::Outside;
 
 use crate::host::{Foreign, foreign, user_name};
 
-pub use fault::{Fault, Loops, Place, UnknownFault};
+pub use fault::{Fault, FaultOrigin, Loops, UnknownFault};
 pub use in_loop::{InLoop, LoopLog};
 pub use log::{Detail, Injected};
-pub use plan::{Grid, Plan, PlanError, Target};
+pub use plan::{InjectionPlan, InjectionPlanError, InjectionTarget, ReleaseGrid};
 
 /// A fault could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The plan's numbers.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] InjectionPlanError),
     /// Not on this machine, or not for this loop.
     #[error("{fault} is not possible here: {reason}")]
     NotPossible {
@@ -86,7 +86,7 @@ pub enum Error {
         user: u32,
     },
     /// The fault is made in the loop and was asked for beside it, or the other way round.
-    #[error("{fault} is made {}", place_words(.fault.place()))]
+    #[error("{fault} is made {}", origin_words(.fault.origin()))]
     Elsewhere {
         /// The fault.
         fault: Fault,
@@ -102,10 +102,10 @@ pub enum Error {
     Panicked,
 }
 
-const fn place_words(place: Place) -> &'static str {
+const fn origin_words(place: FaultOrigin) -> &'static str {
     match place {
-        Place::Beside => "by threads beside the loop (Injector), not by the loop itself",
-        Place::InLoop => "by the loop itself (InLoop), not by threads beside it",
+        FaultOrigin::OutsideLoop => "by threads beside the loop (Injector), not by the loop itself",
+        FaultOrigin::InLoop => "by the loop itself (InLoop), not by threads beside it",
     }
 }
 
@@ -120,11 +120,11 @@ pub struct Log {
 
 /// A fault at work beside a loop.
 pub struct Injector {
-    board: Arc<Board>,
-    work: Work,
+    board: Arc<LogBuffer>,
+    work: Worker,
 }
 
-enum Work {
+enum Worker {
     Thread(Actor),
     Outside(Outside),
 }
@@ -136,40 +136,40 @@ impl Injector {
     ///
     /// # Errors
     /// [`Error`], before anything was done to the loop.
-    pub fn start(plan: Plan) -> Result<Self, Error> {
+    pub fn start(plan: InjectionPlan) -> Result<Self, Error> {
         Self::dosed(plan, Dose::Full)
     }
 
-    fn dosed(plan: Plan, dose: Dose) -> Result<Self, Error> {
+    fn dosed(plan: InjectionPlan, dose: Dose) -> Result<Self, Error> {
         plan.check()?;
         check_owner(&plan)?;
-        let board = Arc::new(Board::with_room_for(plan.count, plan.fault, dose));
+        let board = Arc::new(LogBuffer::with_room_for(plan.count, plan.fault, dose));
         let disturber: Box<dyn Disturb> = match plan.fault {
             Fault::StopSignal | Fault::PtraceStop | Fault::ForcedMigration => {
-                let work = Work::Outside(Outside::start(plan, board.clone(), dose)?);
+                let work = Worker::Outside(Outside::start(plan, board.clone(), dose)?);
                 return Ok(Self { board, work });
             }
             fault @ (Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::OrdinaryHog) => {
-                Box::new(hog::Hog(fault))
+                Box::new(hog::CpuHog(fault))
             }
             Fault::DeadlineHog => Box::new(hog::DeadlineHog),
             Fault::SpinLockSection => Box::new(file_locks::FileLocks::default()),
             fault @ (Fault::InterruptsOff | Fault::TimerInterrupt | Fault::SlowSoftirq | Fault::SlowIpi) => {
                 Box::new(in_kernel::InKernel::new(fault))
             }
-            Fault::CpuQuota => Box::new(cgroups::Quota::default()),
-            Fault::CgroupFreezer => Box::new(cgroups::Freezer::default()),
-            Fault::SoftirqFlood => Box::new(softirq::Softirq::default()),
-            Fault::InterruptLoad => Box::new(interrupts::Timers::new()),
-            Fault::IpiStorm => Box::new(interrupts::Storm::default()),
-            Fault::RtThrottling => Box::new(starve::Throttle::default()),
-            Fault::FairServer => Box::new(starve::FairServer::default()),
+            Fault::CpuQuota => Box::new(cgroups::QuotaDisturber::default()),
+            Fault::CgroupFreezer => Box::new(cgroups::FreezerDisturber::default()),
+            Fault::SoftirqFlood => Box::new(softirq::SoftirqFlood::default()),
+            Fault::InterruptLoad => Box::new(interrupts::TimerBurst::new()),
+            Fault::IpiStorm => Box::new(interrupts::IpiStorm::default()),
+            Fault::RtThrottling => Box::new(starve::ThrottleDisturber::default()),
+            Fault::FairServer => Box::new(starve::FairServerDisturber::default()),
             Fault::DeepIdle => Box::new(idle::DeepIdle::new(&plan)),
-            Fault::KernelSection => Box::new(section::Section::new()),
+            Fault::KernelSection => Box::new(poll_section::PollSection::new()),
             fault => return Err(Error::Elsewhere { fault }),
         };
 
-        let work = Work::Thread(Actor::start(plan, board.clone(), dose, disturber)?);
+        let work = Worker::Thread(Actor::start(plan, board.clone(), dose, disturber)?);
         Ok(Self { board, work })
     }
 
@@ -183,8 +183,8 @@ impl Injector {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         match &self.work {
-            Work::Thread(actor) => actor.is_finished(),
-            Work::Outside(outside) => outside.is_finished(),
+            Worker::Thread(actor) => actor.is_finished(),
+            Worker::Outside(outside) => outside.is_finished(),
         }
     }
 
@@ -192,8 +192,8 @@ impl Injector {
     #[must_use]
     pub const fn actor_pid(&self) -> Option<i32> {
         match &self.work {
-            Work::Thread(_) => None,
-            Work::Outside(outside) => Some(outside.actor().as_raw_nonzero().get()),
+            Worker::Thread(_) => None,
+            Worker::Outside(outside) => Some(outside.actor().as_raw_nonzero().get()),
         }
     }
 
@@ -201,18 +201,18 @@ impl Injector {
     #[must_use]
     pub fn stop(mut self) -> Log {
         match &mut self.work {
-            Work::Thread(actor) => actor.end(),
-            Work::Outside(outside) => outside.end(),
+            Worker::Thread(actor) => actor.end(),
+            Worker::Outside(outside) => outside.end(),
         }
         self.log()
     }
 }
 
 /// A loop is disturbed by its owner and by root alone. Rights that a file capability gives to the program are not its user's.
-fn check_owner(plan: &Plan) -> Result<(), Error> {
-    let Plan { fault, target, .. } = *plan;
+fn check_owner(plan: &InjectionPlan) -> Result<(), Error> {
+    let InjectionPlan { fault, target, .. } = *plan;
     match foreign(target.pid) {
-        Some(Foreign { owner, user }) if fault.place() == Place::Beside => {
+        Some(Foreign { owner, user }) if fault.origin() == FaultOrigin::OutsideLoop => {
             Err(Error::NotPermitted { fault, pid: target.pid, owner, user })
         }
         _ => Ok(()),
@@ -223,6 +223,6 @@ fn check_owner(plan: &Plan) -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`Injector::start`].
-pub fn placebo(plan: Plan) -> Result<Injector, Error> {
+pub fn placebo(plan: InjectionPlan) -> Result<Injector, Error> {
     Injector::dosed(plan, Dose::Placebo)
 }

@@ -32,10 +32,10 @@ use rustix::process::{
 use rustix::thread::{ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity};
 
 use super::actor::{other_cpu, settle};
-use super::log::{Board, Done, Dose};
-use super::plan::{Aim, Plan};
+use super::log::{DisturbanceRecord, Dose, LogBuffer};
+use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
-use crate::thread::Wanted;
+use crate::thread::ThreadRequest;
 
 /// Between setting up and the first injection, in nanoseconds.
 const START_NS: u64 = 30_000_000;
@@ -46,7 +46,7 @@ const LOOK_EVERY_NS: u64 = 10_000;
 const STACK_BYTES: usize = 64 * 1024;
 
 /// What is done to the target.
-enum Deed {
+enum OutsideAction {
     /// `stat` shows the state of the loop's thread.
     Stop {
         process: OwnedFd,
@@ -62,28 +62,28 @@ enum Deed {
     },
     Move {
         thread: Pid,
-        masks: Box<Masks>,
+        masks: Box<AffinityMasks>,
         from: u32,
         to: u32,
     },
 }
 
 /// Where a thread may run: what it came with, and the other CPU.
-struct Masks {
+struct AffinityMasks {
     home: CpuSet,
     away: CpuSet,
 }
 
-impl Deed {
-    fn new(plan: &Plan) -> Result<Self, Error> {
-        match (plan.fault, Self::of_stopping(plan)) {
-            (Fault::ForcedMigration, _) => Self::of_moving(plan),
+impl OutsideAction {
+    fn new(plan: &InjectionPlan) -> Result<Self, Error> {
+        match (plan.fault, Self::new_stop(plan)) {
+            (Fault::ForcedMigration, _) => Self::new_move(plan),
             (Fault::PtraceStop, Ok(Self::Stop { stat, pid, tid, .. })) => Ok(Self::Trace { stat, pid, tid }),
             (_, stopping) => stopping,
         }
     }
 
-    fn of_stopping(plan: &Plan) -> Result<Self, Error> {
+    fn new_stop(plan: &InjectionPlan) -> Result<Self, Error> {
         let (pid, tid) = (plan.target.pid, plan.target.tid);
         let process = Pid::from_raw(pid).ok_or(Errno::SRCH);
         let process = process.and_then(|pid| test_kill_process(pid).map(|()| pid));
@@ -96,7 +96,7 @@ impl Deed {
         Ok(Self::Stop { process, stat, pid, tid })
     }
 
-    fn of_moving(plan: &Plan) -> Result<Self, Error> {
+    fn new_move(plan: &InjectionPlan) -> Result<Self, Error> {
         let (tid, from) = (plan.target.tid, plan.target.cpu);
         let thread = Pid::from_raw(tid).ok_or(Errno::SRCH);
         let thread = thread.and_then(|tid| {
@@ -112,7 +112,7 @@ impl Deed {
         };
         let mut away = CpuSet::new();
         away.set(to as usize);
-        Ok(Self::Move { thread, masks: Box::new(Masks { home, away }), from, to })
+        Ok(Self::Move { thread, masks: Box::new(AffinityMasks { home, away }), from, to })
     }
 
     /// Does it. What is a stop already is left alone: continuing it would not be ours to do.
@@ -157,8 +157,8 @@ impl Deed {
 }
 
 /// Why the target cannot be acted upon.
-fn refusal(plan: &Plan, why: Errno, what: &str) -> Error {
-    let Plan { fault, target, .. } = *plan;
+fn refusal(plan: &InjectionPlan, why: Errno, what: &str) -> Error {
+    let InjectionPlan { fault, target, .. } = *plan;
     match (why, crate::host::owner(target.pid)) {
         (Errno::PERM | Errno::ACCESS, Some(owner)) => {
             Error::NotPermitted { fault, pid: target.pid, owner, user: getuid().as_raw() }
@@ -210,11 +210,11 @@ fn is_halted(stat: &OwnedFd) -> bool {
 }
 
 /// What both processes and their starter share.
-struct Stage {
-    plan: Plan,
-    board: Arc<Board>,
+struct OutsideState {
+    plan: InjectionPlan,
+    board: Arc<LogBuffer>,
     dose: Dose,
-    deed: Deed,
+    deed: OutsideAction,
     starter: Pid,
     guarded: AtomicBool,
     over: AtomicBool,
@@ -222,7 +222,7 @@ struct Stage {
     held: AtomicBool,
 }
 
-impl Stage {
+impl OutsideState {
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed) || getppid() != Some(self.starter) || self.board.is_over()
     }
@@ -261,10 +261,10 @@ impl Stage {
         }
     }
 
-    fn disturb(&self, aim: &Aim) -> Option<Done> {
+    fn disturb(&self, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         if self.dose == Dose::Placebo {
-            return Some(Done { at, ns: 0, figures: [0; 2] });
+            return Some(DisturbanceRecord { at, ns: 0, figures: [0; 2] });
         }
         if at >= aim.wake_up {
             return None;
@@ -289,22 +289,22 @@ impl Stage {
         let taken_back = self.deed.take_back();
         self.held.store(false, Ordering::SeqCst);
         let figures = match &self.deed {
-            Deed::Stop { pid, .. } | Deed::Trace { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
-            Deed::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
+            OutsideAction::Stop { pid, .. } | OutsideAction::Trace { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
+            OutsideAction::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
         };
 
         let began = began.filter(|_| stood && taken_back)?;
-        Some(Done { at: began, ns: Monotonic.now().ns_since(began), figures })
+        Some(DisturbanceRecord { at: began, ns: Monotonic.now().ns_since(began), figures })
     }
 }
 
 /// What the guard knows beyond that.
-struct Watch {
-    stage: Arc<Stage>,
+struct Guard {
+    stage: Arc<OutsideState>,
     actor: OwnedFd,
 }
 
-impl Watch {
+impl Guard {
     /// The guard's whole life.
     fn stand(&self) {
         let _ = setsid();
@@ -314,7 +314,7 @@ impl Watch {
         }
 
         // The kernel ends a tracing with its tracer, and nobody else can.
-        let is_ours = !matches!(self.stage.deed, Deed::Trace { .. });
+        let is_ours = !matches!(self.stage.deed, OutsideAction::Trace { .. });
         if is_ours && self.stage.held.load(Ordering::SeqCst) {
             // A target that is gone needs nothing taken back.
             let _ = self.stage.deed.take_back();
@@ -334,26 +334,26 @@ const fn timespec(instant: Instant) -> Timespec {
 }
 
 extern "C" fn act(stage: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `Child::start` was given a pointer to a `Stage` that the keeper holds until this process has ended.
-    unsafe { &*stage.cast::<Stage>() }.play();
+    // SAFETY: `SharedMemoryChild::start` was given a pointer to a `OutsideState` that the keeper holds until this process has ended.
+    unsafe { &*stage.cast::<OutsideState>() }.play();
     0
 }
 
 extern "C" fn watch(watch: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: as above, a `Watch`.
-    unsafe { &*watch.cast::<Watch>() }.stand();
+    // SAFETY: as above, a `Guard`.
+    unsafe { &*watch.cast::<Guard>() }.stand();
     0
 }
 
 /// A process in this one's memory, with a stack of its own.
-struct Child {
+struct SharedMemoryChild {
     pid: Pid,
     stack: *mut libc::c_void,
 }
 
-impl Child {
+impl SharedMemoryChild {
     /// # Safety
-    /// `subject` is what `life` takes it for, and lives until [`Child::bury`] has returned; `life` uses neither locks
+    /// `subject` is what `life` takes it for, and lives until [`SharedMemoryChild::bury`] has returned; `life` uses neither locks
     /// nor the heap nor thread-local state.
     unsafe fn start(
         life: extern "C" fn(*mut libc::c_void) -> libc::c_int,
@@ -398,19 +398,19 @@ impl Child {
 
 /// Actor and guard at work.
 pub(super) struct Outside {
-    stage: Arc<Stage>,
+    stage: Arc<OutsideState>,
     keeper: Option<JoinHandle<()>>,
     /// The actor, for tests that end it.
     actor: Pid,
 }
 
 impl Outside {
-    pub(super) fn start(plan: Plan, board: Arc<Board>, dose: Dose) -> Result<Self, Error> {
-        let stage = Arc::new(Stage {
+    pub(super) fn start(plan: InjectionPlan, board: Arc<LogBuffer>, dose: Dose) -> Result<Self, Error> {
+        let stage = Arc::new(OutsideState {
             plan,
             board,
             dose,
-            deed: Deed::new(&plan)?,
+            deed: OutsideAction::new(&plan)?,
             starter: getpid(),
             guarded: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -450,13 +450,13 @@ impl Drop for Outside {
 }
 
 /// Starts both processes and stays until they have ended: they run on its thread-local state.
-fn keep(stage: &Arc<Stage>, tell: &Sender<Result<Pid, std::io::Error>>) {
+fn keep(stage: &Arc<OutsideState>, tell: &Sender<Result<Pid, std::io::Error>>) {
     // Both inherit CPU, priority and blocked signals from here.
-    let Plan { target, .. } = stage.plan;
+    let InjectionPlan { target, .. } = stage.plan;
     let fifo = Some((target.priority + 1).min(98));
-    settle(Wanted { fifo, cpu: other_cpu(target.cpu), ..Wanted::default() });
+    settle(ThreadRequest { fifo, cpu: other_cpu(target.cpu), ..ThreadRequest::default() });
     // SAFETY: the stage lives until both are buried below; `play` keeps to atomics and bare system calls.
-    let actor = match unsafe { Child::start(act, Arc::as_ptr(stage).cast_mut().cast()) } {
+    let actor = match unsafe { SharedMemoryChild::start(act, Arc::as_ptr(stage).cast_mut().cast()) } {
         Ok(actor) => actor,
         Err(why) => {
             // The starter waits for this.
@@ -482,11 +482,11 @@ fn keep(stage: &Arc<Stage>, tell: &Sender<Result<Pid, std::io::Error>>) {
     }
 }
 
-fn guard(stage: &Arc<Stage>, actor: Pid) -> Result<(Box<Watch>, Child), std::io::Error> {
+fn guard(stage: &Arc<OutsideState>, actor: Pid) -> Result<(Box<Guard>, SharedMemoryChild), std::io::Error> {
     let actor = pidfd_open(actor, PidfdFlags::empty())?;
-    let subject = Box::new(Watch { stage: stage.clone(), actor });
+    let subject = Box::new(Guard { stage: stage.clone(), actor });
     // SAFETY: the box is handed to the caller, who keeps it until the guard is buried; `stand` keeps to atomics and
     // bare system calls.
-    let guard = unsafe { Child::start(watch, (&raw const *subject).cast_mut().cast()) }?;
+    let guard = unsafe { SharedMemoryChild::start(watch, (&raw const *subject).cast_mut().cast()) }?;
     Ok((subject, guard))
 }

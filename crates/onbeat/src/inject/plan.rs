@@ -6,7 +6,7 @@ use super::{Error, Fault};
 
 /// The loop's releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub struct ReleaseGrid {
     /// `r_0`.
     pub first_release: Instant,
     /// T, in nanoseconds; at least 1.
@@ -15,7 +15,7 @@ pub struct Grid {
     pub spin_ns: u64,
 }
 
-impl Grid {
+impl ReleaseGrid {
     /// `r_k`.
     #[must_use]
     pub const fn release(&self, k: u64) -> Instant {
@@ -31,7 +31,7 @@ impl Grid {
 
 /// The loop that is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct InjectionTarget {
     /// Its process.
     pub pid: i32,
     /// Its thread, as the kernel numbers them.
@@ -44,7 +44,7 @@ pub struct Target {
 
 /// What shall be done to a loop, how often, for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct InjectionPlan {
     /// The fault.
     pub fault: Fault,
     /// From one injection to the next, in nanoseconds; at least [`Fault::least_every_ns`].
@@ -55,14 +55,14 @@ pub struct Plan {
     /// How many injections.
     pub count: usize,
     /// Whom.
-    pub target: Target,
+    pub target: InjectionTarget,
     /// When its releases are.
-    pub grid: Grid,
+    pub grid: ReleaseGrid,
 }
 
 /// A plan that cannot be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
+pub enum InjectionPlanError {
     /// No loop has this grid.
     #[error("the loop's period is 0; give the period it runs with, such as 1ms")]
     NoPeriod,
@@ -113,7 +113,7 @@ const REST_NS: u64 = 15_000_000;
 
 /// One instant that an injection is timed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Aim {
+pub(super) struct AimedRelease {
     /// k.
     pub(super) release: u64,
     /// When the loop's sleep for release k ends.
@@ -122,35 +122,35 @@ pub(super) struct Aim {
     pub(super) until: Instant,
 }
 
-impl Plan {
+impl InjectionPlan {
     /// Checks the plan's numbers.
     ///
     /// # Errors
     /// The first rule that is broken.
-    pub fn check(&self) -> Result<(), PlanError> {
+    pub fn check(&self) -> Result<(), InjectionPlanError> {
         let Self { fault, every_ns, for_ns, count, .. } = *self;
         let longest_ns = fault.longest_ns();
         let least_ns = fault.least_every_ns().max(for_ns.saturating_add(REST_NS));
         if self.grid.period_ns == 0 {
-            Err(PlanError::NoPeriod)
+            Err(InjectionPlanError::NoPeriod)
         } else if count == 0 || for_ns == 0 {
-            Err(PlanError::Nothing { fault, count, for_ns })
+            Err(InjectionPlanError::Nothing { fault, count, for_ns })
         } else if for_ns > longest_ns {
-            Err(PlanError::TooLong { fault, for_ns, longest_ns })
+            Err(InjectionPlanError::TooLong { fault, for_ns, longest_ns })
         } else if every_ns < least_ns {
-            Err(PlanError::TooClose { fault, every_ns, least_ns })
+            Err(InjectionPlanError::TooClose { fault, every_ns, least_ns })
         } else if count > MOST {
-            Err(PlanError::TooMany { count, most: MOST })
+            Err(InjectionPlanError::TooMany { count, most: MOST })
         } else {
             Ok(())
         }
     }
 
     /// The aim of the first release at or after `earliest`.
-    pub(super) const fn aim(&self, earliest: Instant) -> Aim {
+    pub(super) const fn aim(&self, earliest: Instant) -> AimedRelease {
         let release = self.grid.next(earliest);
         let wake_up = self.grid.release(release).minus_ns(self.grid.spin_ns);
-        Aim { release, wake_up, until: wake_up.plus_ns(self.for_ns) }
+        AimedRelease { release, wake_up, until: wake_up.plus_ns(self.for_ns) }
     }
 
     /// How long before the loop's wake-up a disturbance begins, in nanoseconds: long enough for the disturber's own
@@ -175,14 +175,14 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn plan(fault: Fault) -> Plan {
-        Plan {
+    fn plan(fault: Fault) -> InjectionPlan {
+        InjectionPlan {
             fault,
             every_ns: 40 * MS,
             for_ns: MS,
             count: 10,
-            target: Target { pid: 1, tid: 1, cpu: 0, priority: 80 },
-            grid: Grid { first_release: Instant::from_ns(7 * MS), period_ns: 2 * MS, spin_ns: 50_000 },
+            target: InjectionTarget { pid: 1, tid: 1, cpu: 0, priority: 80 },
+            grid: ReleaseGrid { first_release: Instant::from_ns(7 * MS), period_ns: 2 * MS, spin_ns: 50_000 },
         }
     }
 
@@ -190,37 +190,43 @@ mod tests {
     fn an_aim_is_the_end_of_the_sleep_before_the_next_release() {
         let aim = plan(Fault::KernelSection).aim(Instant::from_ns(12 * MS));
         let wake_up = Instant::from_ns(13 * MS - 50_000);
-        assert_eq!(aim, Aim { release: 3, wake_up, until: wake_up.plus_ns(MS) });
+        assert_eq!(aim, AimedRelease { release: 3, wake_up, until: wake_up.plus_ns(MS) });
         assert_eq!(plan(Fault::KernelSection).aim(Instant::from_ns(0)).release, 0, "no aim before the grid begins");
     }
 
     #[test]
     fn injections_that_would_run_into_each_other_are_refused_with_their_numbers() {
-        let close = Plan { every_ns: 19 * MS, ..plan(Fault::SoftirqFlood) };
+        let close = InjectionPlan { every_ns: 19 * MS, ..plan(Fault::SoftirqFlood) };
         assert_eq!(
             close.check(),
-            Err(PlanError::TooClose { fault: Fault::SoftirqFlood, every_ns: 19 * MS, least_ns: 20 * MS })
+            Err(InjectionPlanError::TooClose { fault: Fault::SoftirqFlood, every_ns: 19 * MS, least_ns: 20 * MS })
         );
-        let long = Plan { for_ns: 100 * MS, every_ns: 110 * MS, ..plan(Fault::StopSignal) };
+        let long = InjectionPlan { for_ns: 100 * MS, every_ns: 110 * MS, ..plan(Fault::StopSignal) };
 
         assert_eq!(
             long.check(),
-            Err(PlanError::TooClose { fault: Fault::StopSignal, every_ns: 110 * MS, least_ns: 115 * MS })
+            Err(InjectionPlanError::TooClose { fault: Fault::StopSignal, every_ns: 110 * MS, least_ns: 115 * MS })
         );
     }
 
     #[test]
     fn a_plan_without_bounds_is_refused() {
-        let forever = Plan { for_ns: u64::MAX, every_ns: u64::MAX, ..plan(Fault::EqualPriorityHog) };
-        assert!(matches!(forever.check(), Err(PlanError::TooLong { .. })));
-        assert!(matches!(Plan { count: 0, ..plan(Fault::StopSignal) }.check(), Err(PlanError::Nothing { .. })));
-        assert!(matches!(Plan { count: 1 << 40, ..plan(Fault::StopSignal) }.check(), Err(PlanError::TooMany { .. })));
+        let forever = InjectionPlan { for_ns: u64::MAX, every_ns: u64::MAX, ..plan(Fault::EqualPriorityHog) };
+        assert!(matches!(forever.check(), Err(InjectionPlanError::TooLong { .. })));
+        assert!(matches!(
+            InjectionPlan { count: 0, ..plan(Fault::StopSignal) }.check(),
+            Err(InjectionPlanError::Nothing { .. })
+        ));
+        assert!(matches!(
+            InjectionPlan { count: 1 << 40, ..plan(Fault::StopSignal) }.check(),
+            Err(InjectionPlanError::TooMany { .. })
+        ));
     }
 
     #[test]
     fn every_fault_has_a_plan_that_it_accepts() {
         for fault in Fault::ALL {
-            let fitting = Plan { every_ns: fault.least_every_ns(), ..plan(fault) };
+            let fitting = InjectionPlan { every_ns: fault.least_every_ns(), ..plan(fault) };
             assert_eq!(fitting.check(), Ok(()), "{fault}");
         }
     }

@@ -12,10 +12,10 @@ use rustix::net::sockopt::{set_socket_broadcast, set_socket_recv_buffer_size, se
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, getsockname, sendto, socket};
 
 use super::Error;
-use super::actor::{Disturb, Stretch, below_the_loop, busy_until, shortest_ns};
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 
 /// The loopback's broadcast address: no packet to it leaves the machine.
 const TO_ALL: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
@@ -30,19 +30,19 @@ const AHEAD_NS: u64 = 50_000;
 
 /// The disturber.
 #[derive(Default)]
-pub(super) struct Softirq {
-    flood: Option<Flood>,
+pub(super) struct SoftirqFlood {
+    flood: Option<FloodSockets>,
     calibrated_ns: u64,
 }
 
-struct Flood {
+struct FloodSockets {
     sender: OwnedFd,
     receivers: Vec<OwnedFd>,
     address: SocketAddrV4,
     segments: usize,
 }
 
-impl Flood {
+impl FloodSockets {
     fn new() -> Result<Self, rustix::io::Errno> {
         let first = receiver(0)?;
         let name: SocketAddrV4 = getsockname(&first)?.try_into()?;
@@ -73,14 +73,14 @@ impl Flood {
     }
 }
 
-impl Disturb for Softirq {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for SoftirqFlood {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let refused = |why: rustix::io::Errno| plan.impossible(format!("broadcast on the loopback: {why}"));
-        let mut flood = Flood::new().map_err(refused)?;
+        let mut flood = FloodSockets::new().map_err(refused)?;
         flood.grow_to(TRIAL).map_err(refused)?;
         flood.send().map_err(refused)?;
         let trial_ns = shortest_ns(20, || flood.send_once()).max(1);
@@ -92,16 +92,16 @@ impl Disturb for Softirq {
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let flood = self.flood.as_ref()?;
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }
 
-        let stretch = Stretch::begin();
+        let stretch = DisturbanceTimer::begin();
         flood.send().ok()?;
         let (at, ns) = stretch.end(self.calibrated_ns);
-        Some(Done { at, ns, figures: [flood.receivers.len() as u64, flood.segments as u64] })
+        Some(DisturbanceRecord { at, ns, figures: [flood.receivers.len() as u64, flood.segments as u64] })
     }
 }
 

@@ -22,12 +22,11 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
 use super::actor::{Disturb, other_cpu, settle, thread_cpu_ns};
-use super::log::Done;
-use super::plan::{Aim, Plan};
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
 use crate::host;
-use crate::probe::stall::Rules;
-use crate::thread::Wanted;
+use crate::thread::ThreadRequest;
 
 const MS: u64 = 1_000_000;
 /// The period of both rules, in nanoseconds, unless set otherwise.
@@ -42,11 +41,11 @@ const FEAST: Duration = Duration::from_millis(60);
 /// How soon real time must be back after the ordinary thread slept, in nanoseconds.
 const BACK_NS: u64 = MS;
 
-fn burner(plan: &Plan) -> Wanted {
-    Wanted { fifo: Some(1), cpu: Some(plan.target.cpu), ..Wanted::default() }
+fn burner(plan: &InjectionPlan) -> ThreadRequest {
+    ThreadRequest { fifo: Some(1), cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
 }
 
-fn check_priority(plan: &Plan) -> Result<(), Error> {
+fn check_priority(plan: &InjectionPlan) -> Result<(), Error> {
     if plan.target.priority > 1 {
         return Ok(());
     }
@@ -58,21 +57,21 @@ fn check_priority(plan: &Plan) -> Result<(), Error> {
 
 /// The disturber of `rt_throttling`.
 #[derive(Default)]
-pub(super) struct Throttle {
+pub(super) struct ThrottleDisturber {
     period_ns: u64,
     watch: Option<IdleWatch>,
     /// Where the kernel's periods end, modulo their length, in nanoseconds: known from the first stop on.
     phase_ns: Option<u64>,
 }
 
-impl Disturb for Throttle {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for ThrottleDisturber {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
         burner(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         check_priority(plan)?;
-        if !Rules::of_this_machine().rt_throttling {
+        if !host::throttles_real_time() {
             let limit = host::real_time_limit_us().map_or("unknown".to_owned(), |(runtime, period)| {
                 format!("sched_rt_runtime_us is {runtime} of {period}")
             });
@@ -89,7 +88,7 @@ impl Disturb for Throttle {
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, _: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
         self.watch.as_ref()?.look(true);
         if let Some(phase_ns) = self.phase_ns {
             // A whole period from its beginning on is the shortest way.
@@ -105,7 +104,7 @@ impl Disturb for Throttle {
     }
 }
 
-impl Throttle {
+impl ThrottleDisturber {
     /// How long the CPU was idle in a stop, when that was throttling's.
     fn idle_ns(&self, at: Instant, ns: u64) -> Option<u64> {
         let end = at.plus_ns(ns);
@@ -119,7 +118,7 @@ impl Throttle {
     }
 
     /// Keeps the CPU until real time was stopped on it; two periods hold a whole one, whenever it began.
-    fn burn(&self) -> Option<Done> {
+    fn burn(&self) -> Option<DisturbanceRecord> {
         let start = Monotonic.now();
         let (mut last, mut pause) = (start, start.plus_ns(PAUSE_EVERY_NS));
         let mut stop: Option<(Instant, u64)> = None;
@@ -135,7 +134,7 @@ impl Throttle {
                 // The watch must have looked once more after the stop.
                 if now >= at.plus_ns(ns + 2 * WATCH_NS) {
                     if let Some(idle_ns) = self.idle_ns(at, ns) {
-                        return Some(Done { at, ns, figures: [at.ns_since(start), idle_ns] });
+                        return Some(DisturbanceRecord { at, ns, figures: [at.ns_since(start), idle_ns] });
                     }
                     stop = None;
                 }
@@ -172,7 +171,7 @@ impl IdleWatch {
         let looks = Arc::new(Mutex::new(VecDeque::with_capacity(LOOKS)));
         let (is_on, is_over, into) = (on.clone(), over.clone(), looks.clone());
         let body = move || {
-            settle(Wanted { cpu: Some(from), ..Wanted::default() });
+            settle(ThreadRequest { cpu: Some(from), ..ThreadRequest::default() });
             while !is_over.load(Ordering::Relaxed) {
                 if is_on.load(Ordering::Relaxed)
                     && let Some(idle_ns) = idle_ns(of)
@@ -230,27 +229,27 @@ fn idle_ticks(stat: &str, cpu: u32) -> Option<u64> {
 
 /// The disturber of `fair_server`.
 #[derive(Default)]
-pub(super) struct FairServer {
-    waiter: Option<Waiter>,
+pub(super) struct FairServerDisturber {
+    waiter: Option<StarvedThread>,
 }
 
-impl Disturb for FairServer {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for FairServerDisturber {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
         burner(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         debug_assert_eq!(plan.fault, Fault::FairServer);
         check_priority(plan)?;
-        if !Rules::of_this_machine().fair_server {
+        if !host::has_fair_server() {
             return Err(plan.impossible("this kernel has no fair server; it came with Linux 6.12"));
         }
 
-        self.waiter = Some(Waiter::start(plan.target.cpu, plan.for_ns).map_err(Error::Thread)?);
+        self.waiter = Some(StarvedThread::start(plan.target.cpu, plan.for_ns).map_err(Error::Thread)?);
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, _: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
         let waiter = self.waiter.as_ref()?;
         waiter.feast();
         thread::sleep(FEAST);
@@ -261,7 +260,7 @@ impl Disturb for FairServer {
 }
 
 /// Keeps the CPU until the ordinary thread got it nevertheless.
-fn burn_until_served(waiter: &Waiter) -> Option<Done> {
+fn burn_until_served(waiter: &StarvedThread) -> Option<DisturbanceRecord> {
     let start = Monotonic.now();
     let mut last = start;
     while last < start.plus_ns(RULE_NS + 30 * MS) {
@@ -274,7 +273,7 @@ fn burn_until_served(waiter: &Waiter) -> Option<Done> {
             let back = Monotonic.now();
             let stopped_here = at < slept && back.ns_since(slept) <= BACK_NS;
             let (ns, after_ns) = (back.ns_since(at), at.ns_since(start));
-            return stopped_here.then_some(Done { at, ns, figures: [after_ns, ran_ns] });
+            return stopped_here.then_some(DisturbanceRecord { at, ns, figures: [after_ns, ran_ns] });
         }
 
         last = now;
@@ -284,7 +283,7 @@ fn burn_until_served(waiter: &Waiter) -> Option<Done> {
 }
 
 /// The ordinary thread that is starved: it wants the CPU until it was served for its time.
-struct Waiter {
+struct StarvedThread {
     hungry: Arc<AtomicBool>,
     /// CPU time it got from the server, in nanoseconds; 0 until then.
     ran_ns: Arc<AtomicU64>,
@@ -293,7 +292,7 @@ struct Waiter {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Waiter {
+impl StarvedThread {
     fn start(cpu: u32, for_ns: u64) -> Result<Self, std::io::Error> {
         let mut waiter = Self {
             hungry: Arc::new(AtomicBool::new(false)),
@@ -306,7 +305,7 @@ impl Waiter {
         let (hungry, ran, slept, over) =
             (waiter.hungry.clone(), waiter.ran_ns.clone(), waiter.slept_ns.clone(), waiter.over.clone());
         let body = move || {
-            settle(Wanted { cpu: Some(cpu), ..Wanted::default() });
+            settle(ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() });
             while !over.load(Ordering::Relaxed) {
                 if wait_to_be_served(&hungry) {
                     let ran_ns = eat(for_ns);
@@ -355,7 +354,7 @@ fn eat(for_ns: u64) -> u64 {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for StarvedThread {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         self.hungry.store(false, Ordering::Relaxed);

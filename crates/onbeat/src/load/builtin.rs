@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::event::Work;
+use super::event::PartWork;
 use super::ordinary::be_patient;
 
 /// Enough for every part, small enough for thousands of threads, in bytes.
@@ -20,11 +20,11 @@ pub(super) trait BuiltIn: Send + Sync {
     /// How many threads it wants.
     fn threads(&self) -> usize;
 
-    /// One of them: works until [`Desk::is_over`], or tells what went wrong.
-    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error>;
+    /// One of them: works until [`WorkerContext::is_over`], or tells what went wrong.
+    fn work(&self, thread: usize, desk: &WorkerContext) -> Result<(), std::io::Error>;
 
     /// Its counts, `elapsed` after its start.
-    fn did(&self, elapsed: Duration) -> Work;
+    fn did(&self, elapsed: Duration) -> PartWork;
 
     /// Wakes threads that wait for each other, after the end was set.
     fn unblock(&self) {}
@@ -32,7 +32,7 @@ pub(super) trait BuiltIn: Send + Sync {
 
 /// What happened in a thread of a built-in part.
 #[derive(Debug)]
-pub(super) enum Word {
+pub(super) enum ThreadMessage {
     /// The thread cannot go on.
     Failed(std::io::Error),
     /// The part goes on, smaller.
@@ -45,13 +45,13 @@ pub(super) enum Word {
 }
 
 /// Where a thread learns that it is over, and tells what happened.
-pub(super) struct Desk {
+pub(super) struct WorkerContext {
     over: Arc<AtomicBool>,
     part: usize,
-    tell: Sender<(usize, Word)>,
+    tell: Sender<(usize, ThreadMessage)>,
 }
 
-impl Desk {
+impl WorkerContext {
     /// Whether the load is to end.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
@@ -59,10 +59,10 @@ impl Desk {
 
     /// Tells that the part goes on smaller.
     pub(super) fn smaller(&self, by: String, why: String) {
-        self.say(Word::Smaller { by, why });
+        self.say(ThreadMessage::Smaller { by, why });
     }
 
-    fn say(&self, word: Word) {
+    fn say(&self, word: ThreadMessage) {
         // Nobody listens any more once the load is over.
         let _ = self.tell.send((self.part, word));
     }
@@ -79,28 +79,28 @@ impl Desk {
 }
 
 /// A built-in part at work.
-pub(super) struct AtWork {
+pub(super) struct RunningThreads {
     pub(super) part: Arc<dyn BuiltIn>,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl AtWork {
+impl RunningThreads {
     /// Starts its threads, which tell under the number `index`. A machine that has no room for more threads gets fewer,
     /// and that is told.
-    pub(super) fn start(part: Arc<dyn BuiltIn>, index: usize, tell: &Sender<(usize, Word)>) -> Self {
+    pub(super) fn start(part: Arc<dyn BuiltIn>, index: usize, tell: &Sender<(usize, ThreadMessage)>) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         let wanted = part.threads();
         for thread in 0..wanted {
-            let desk = Desk { over: over.clone(), part: index, tell: tell.clone() };
+            let desk = WorkerContext { over: over.clone(), part: index, tell: tell.clone() };
             let worker = part.clone();
             let body = move || {
                 be_patient();
                 if let Err(error) = worker.work(thread, &desk)
                     && !desk.is_over()
                 {
-                    desk.say(Word::Failed(error));
+                    desk.say(ThreadMessage::Failed(error));
                 }
             };
 
@@ -108,8 +108,8 @@ impl AtWork {
                 Ok(handle) => threads.push(handle),
                 Err(error) => {
                     let word = match threads.len() {
-                        0 => Word::Failed(error),
-                        had => Word::Smaller {
+                        0 => ThreadMessage::Failed(error),
+                        had => ThreadMessage::Smaller {
                             by: format!("{had} of {wanted} threads"),
                             why: format!("no more threads can be started: {error}"),
                         },
@@ -147,10 +147,10 @@ impl AtWork {
 
 /// One part for some time, for the parts' own tests.
 #[cfg(test)]
-pub(super) fn try_out(part: Arc<dyn BuiltIn>, time: Duration) -> (Work, Vec<Word>) {
+pub(super) fn try_out(part: Arc<dyn BuiltIn>, time: Duration) -> (PartWork, Vec<ThreadMessage>) {
     let (tell, told) = std::sync::mpsc::channel();
     let started = std::time::Instant::now();
-    let mut at_work = AtWork::start(part, 0, &tell);
+    let mut at_work = RunningThreads::start(part, 0, &tell);
     std::thread::sleep(time);
     let did = at_work.part.did(started.elapsed());
     at_work.end();

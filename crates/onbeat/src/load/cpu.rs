@@ -10,8 +10,8 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::time::Clock;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::builtin::{BuiltIn, Desk};
-use super::event::Work;
+use super::builtin::{BuiltIn, WorkerContext};
+use super::event::PartWork;
 use super::ordinary::{allowed_cpus, pin};
 
 const SLICE_NS: u64 = 10_000_000;
@@ -19,13 +19,13 @@ const SLICE_NS: u64 = 10_000_000;
 const ROUNDS: u64 = 500;
 
 /// The part; one thread on each CPU.
-pub(super) struct Cpu {
+pub(super) struct CpuLoad {
     percent: u8,
     cpus: Vec<usize>,
     busy_ns: Vec<AtomicU64>,
 }
 
-impl Cpu {
+impl CpuLoad {
     /// For the CPUs the calling thread may run on.
     pub(super) fn new(percent: u8) -> Self {
         let cpus = allowed_cpus();
@@ -39,7 +39,7 @@ impl Cpu {
     }
 }
 
-impl BuiltIn for Cpu {
+impl BuiltIn for CpuLoad {
     fn plan(&self) -> String {
         format!("cpu: {} CPUs busy for {} % of each 10 ms", self.cpus.len(), self.percent)
     }
@@ -48,7 +48,7 @@ impl BuiltIn for Cpu {
         self.cpus.len()
     }
 
-    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error> {
+    fn work(&self, thread: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
         pin(self.cpus[thread])?;
         let clock = Monotonic;
         let mut slice = clock.now();
@@ -76,10 +76,10 @@ impl BuiltIn for Cpu {
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn did(&self, elapsed: Duration) -> Work {
+    fn did(&self, elapsed: Duration) -> PartWork {
         let busy: u64 = self.busy_ns.iter().map(|ns| ns.load(Ordering::Relaxed)).sum();
         let whole = elapsed.as_nanos() as f64 * self.cpus.len() as f64;
-        Work::Cpu {
+        PartWork::Cpu {
             cpus: u32::try_from(self.cpus.len()).unwrap_or(u32::MAX),
             wanted_share: f64::from(self.percent) / 100.0,
             reached_share: if whole > 0.0 { (busy as f64 / whole).min(1.0) } else { 0.0 },
@@ -112,10 +112,10 @@ mod tests {
     use std::sync::Arc;
 
     fn reached(percent: u8) -> f64 {
-        let mut cpu = Cpu::new(percent);
+        let mut cpu = CpuLoad::new(percent);
         cpu.cpus.truncate(1);
         match try_out(Arc::new(cpu), Duration::from_millis(200)).0 {
-            Work::Cpu { cpus: 1, reached_share, wanted_share } => {
+            PartWork::Cpu { cpus: 1, reached_share, wanted_share } => {
                 assert!((wanted_share - f64::from(percent) / 100.0).abs() < 1e-9);
                 reached_share
             }

@@ -14,9 +14,9 @@ use std::time::Duration;
 use rustix::fs::{OFlags, StatFs, fstatfs, fstatvfs, statfs};
 
 use super::bounds;
-use super::builtin::{BuiltIn, Desk};
-use super::event::Work;
-use super::spec::{Load, Part};
+use super::builtin::{BuiltIn, WorkerContext};
+use super::event::PartWork;
+use super::spec::{Load, LoadPart};
 
 /// A block, in bytes, as in the paper.
 const BLOCK: usize = 1_024_000;
@@ -86,7 +86,7 @@ fn is_of_memory(system: &StatFs) -> bool {
 /// Whether the load is to write a disk, and would write to memory in `directory` instead.
 #[must_use]
 pub fn misses_the_disk(load: &Load, directory: &Path) -> bool {
-    let writes = load.parts().iter().any(|part| matches!(part, Part::Disk | Part::Paper));
+    let writes = load.parts().iter().any(|part| matches!(part, LoadPart::Disk | LoadPart::Paper));
     writes && statfs(directory).is_ok_and(|system| is_of_memory(&system))
 }
 
@@ -99,7 +99,7 @@ pub fn check_directory(directory: &Path) -> Result<(), std::io::Error> {
 }
 
 /// The part: one thread.
-pub(super) struct Disk<S: Store = File> {
+pub(super) struct DiskLoad<S: Store = File> {
     store: S,
     directory: PathBuf,
     wanted: u64,
@@ -111,7 +111,7 @@ pub(super) struct Disk<S: Store = File> {
     no_space: AtomicU64,
 }
 
-impl Disk {
+impl DiskLoad {
     /// A nameless file in `directory`, of at most `wanted` bytes.
     pub(super) fn open(directory: &Path, wanted: u64) -> Result<Self, DiskError> {
         let file = nameless(directory).map_err(|why| DiskError::Create { directory: directory.to_owned(), why })?;
@@ -119,7 +119,7 @@ impl Disk {
     }
 }
 
-impl<S: Store> Disk<S> {
+impl<S: Store> DiskLoad<S> {
     fn on(store: S, directory: &Path, wanted: u64) -> Result<Self, DiskError> {
         let disk = Self {
             store,
@@ -149,7 +149,7 @@ impl<S: Store> Disk<S> {
     }
 
     /// Writes the file from empty up to `largest`; how far it came.
-    fn write_once(&self, zeros: &[u8], largest: u64, desk: &Desk) -> (u64, Option<std::io::Error>) {
+    fn write_once(&self, zeros: &[u8], largest: u64, desk: &WorkerContext) -> (u64, Option<std::io::Error>) {
         let mut at = 0;
         while at < largest && !desk.is_over() {
             let block = zeros.len().min(usize::try_from(largest - at).unwrap_or(usize::MAX));
@@ -164,7 +164,7 @@ impl<S: Store> Disk<S> {
         (at, None)
     }
 
-    fn shrink(&self, to: u64, why: &std::io::Error, desk: &Desk) {
+    fn shrink(&self, to: u64, why: &std::io::Error, desk: &WorkerContext) {
         self.no_space.fetch_add(1, Ordering::Relaxed);
         self.largest.store(to, Ordering::Relaxed);
         if to < self.told.fetch_min(to, Ordering::Relaxed) {
@@ -194,7 +194,7 @@ fn nameless(directory: &Path) -> Result<File, std::io::Error> {
     })
 }
 
-impl<S: Store> BuiltIn for Disk<S> {
+impl<S: Store> BuiltIn for DiskLoad<S> {
     fn plan(&self) -> String {
         let place = if self.store.is_in_memory() { " (a file system in memory: no disk is written)" } else { "" };
         let largest = self.largest.load(Ordering::Relaxed);
@@ -205,7 +205,7 @@ impl<S: Store> BuiltIn for Disk<S> {
         1
     }
 
-    fn work(&self, _: usize, desk: &Desk) -> Result<(), std::io::Error> {
+    fn work(&self, _: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
         let zeros = vec![0; BLOCK];
         let mut wanted = self.wanted;
         while !desk.is_over() {
@@ -241,9 +241,9 @@ impl<S: Store> BuiltIn for Disk<S> {
         self.store.empty()
     }
 
-    fn did(&self, _: Duration) -> Work {
+    fn did(&self, _: Duration) -> PartWork {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Work::Disk {
+        PartWork::Disk {
             bytes_written: read(&self.written),
             files: read(&self.files),
             largest_file_bytes: read(&self.largest),
@@ -255,7 +255,7 @@ impl<S: Store> BuiltIn for Disk<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::builtin::{Word, try_out};
+    use crate::load::builtin::{ThreadMessage, try_out};
     use std::sync::Arc;
 
     const SOME: u64 = 3_000_000;
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn the_file_is_written_over_and_over_never_beyond_its_bound_and_has_no_name() {
         let directory = tempfile::tempdir().unwrap();
-        let disk = Arc::new(Disk::open(directory.path(), SOME).unwrap());
+        let disk = Arc::new(DiskLoad::open(directory.path(), SOME).unwrap());
         let watched = disk.clone();
         let watch = std::thread::spawn(move || {
             (0..50)
@@ -315,7 +315,7 @@ mod tests {
         let seen = watch.join().unwrap().unwrap();
         assert!(seen > 0 && seen <= SOME, "{seen}");
         assert!(
-            matches!(did, Work::Disk { files: 1.., bytes_written: SOME.., largest_file_bytes: SOME, no_space: 0 }),
+            matches!(did, PartWork::Disk { files: 1.., bytes_written: SOME.., largest_file_bytes: SOME, no_space: 0 }),
             "{did:?}"
         );
         assert!(words.is_empty() && std::fs::read_dir(directory.path()).unwrap().next().is_none());
@@ -325,13 +325,13 @@ mod tests {
     fn a_disk_that_fills_up_is_told_and_written_with_less() {
         let store = small(5 * BLOCK as u64, u64::MAX);
         let (did, words) = try_out(
-            Arc::new(Disk::on(store.clone(), Path::new("/small"), LARGEST).unwrap()),
+            Arc::new(DiskLoad::on(store.clone(), Path::new("/small"), LARGEST).unwrap()),
             Duration::from_millis(100),
         );
 
-        assert!(matches!(&words[..], [Word::Smaller { why, .. }] if why.contains("/small")), "{words:?}");
+        assert!(matches!(&words[..], [ThreadMessage::Smaller { why, .. }] if why.contains("/small")), "{words:?}");
         assert!(
-            matches!(did, Work::Disk { no_space: 1, files: 1.., largest_file_bytes, .. } if largest_file_bytes < 5 * BLOCK as u64),
+            matches!(did, PartWork::Disk { no_space: 1, files: 1.., largest_file_bytes, .. } if largest_file_bytes < 5 * BLOCK as u64),
             "{did:?}"
         );
         assert!(store.most.load(Ordering::Relaxed) <= 5 * BLOCK as u64);
@@ -340,18 +340,18 @@ mod tests {
     #[test]
     fn a_disk_that_takes_nothing_any_more_is_no_crash() {
         let (did, words) = try_out(
-            Arc::new(Disk::on(small(0, u64::MAX), Path::new("/full"), SOME).unwrap()),
+            Arc::new(DiskLoad::on(small(0, u64::MAX), Path::new("/full"), SOME).unwrap()),
             Duration::from_millis(100),
         );
-        assert!(matches!(did, Work::Disk { bytes_written: 0, no_space: 1.., .. }) && !words.is_empty(), "{did:?}");
+        assert!(matches!(did, PartWork::Disk { bytes_written: 0, no_space: 1.., .. }) && !words.is_empty(), "{did:?}");
     }
 
     #[test]
     fn a_tenth_of_the_free_space_bounds_the_file_and_a_full_disk_is_refused() {
-        let disk = Disk::on(small(u64::MAX, 1_000_000_000), Path::new("/"), LARGEST).unwrap();
+        let disk = DiskLoad::on(small(u64::MAX, 1_000_000_000), Path::new("/"), LARGEST).unwrap();
         assert_eq!(disk.largest.load(Ordering::Relaxed), 100_000_000);
-        let refused = Disk::on(small(u64::MAX, 1 << 20), Path::new("/"), LARGEST).err().unwrap().to_string();
+        let refused = DiskLoad::on(small(u64::MAX, 1 << 20), Path::new("/"), LARGEST).err().unwrap().to_string();
         assert!(refused.contains("1 MiB") && refused.contains("64 MiB"), "{refused}");
-        assert!(Disk::open(Path::new("/nowhere"), SOME).err().unwrap().to_string().contains("/nowhere"));
+        assert!(DiskLoad::open(Path::new("/nowhere"), SOME).err().unwrap().to_string().contains("/nowhere"));
     }
 }

@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 /// Something that happened to a load; the fields of the run file's note `load` (docs/format.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
+pub struct LoadNotice {
     /// Seconds since the load was asked for.
     pub t: f64,
     /// The load, as typed.
     pub load: String,
     /// What happened.
     #[serde(flatten)]
-    pub what: Happening,
+    pub what: LoadEventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "detail", rename_all = "snake_case")]
-pub enum Happening {
+pub enum LoadEventKind {
     /// All parts run.
     Started {
         /// What each part does, with its bounds.
@@ -48,14 +48,14 @@ pub enum Happening {
     /// Nothing of the load is left.
     Stopped {
         /// Why it ended.
-        why: StopReason,
+        why: LoadStopReason,
     },
 }
 
 /// Why a load ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StopReason {
+pub enum LoadStopReason {
     /// The stop flag was set, or the starter closed its end of the pipe.
     Asked,
     /// SIGTERM, SIGINT or SIGHUP arrived.
@@ -64,46 +64,46 @@ pub enum StopReason {
     ParentGone,
 }
 
-impl Event {
+impl LoadNotice {
     /// What happened, in the word of the run file's note.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self.what {
-            Happening::Started { .. } => "started",
-            Happening::PartDied { .. } => "part_died",
-            Happening::PartSubstituted { .. } => "part_substituted",
-            Happening::Stopped { .. } => "stopped",
+            LoadEventKind::Started { .. } => "started",
+            LoadEventKind::PartDied { .. } => "part_died",
+            LoadEventKind::PartSubstituted { .. } => "part_substituted",
+            LoadEventKind::Stopped { .. } => "stopped",
         }
     }
 
     /// Whether a user must know: the load is not what was asked for.
     #[must_use]
     pub const fn matters(&self) -> bool {
-        matches!(self.what, Happening::PartDied { .. } | Happening::PartSubstituted { .. })
+        matches!(self.what, LoadEventKind::PartDied { .. } | LoadEventKind::PartSubstituted { .. })
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for LoadNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { load, what, .. } = self;
         match what {
-            Happening::Started { parts, limits } if limits.is_empty() => {
+            LoadEventKind::Started { parts, limits } if limits.is_empty() => {
                 write!(f, "the load {load} runs: {}", parts.join("; "))
             }
-            Happening::Started { parts, limits } => {
+            LoadEventKind::Started { parts, limits } => {
                 write!(f, "the load {load} runs: {} ({})", parts.join("; "), limits.join("; "))
             }
-            Happening::PartDied { part, status } => write!(f, "the load's part {part} died: {status}"),
-            Happening::PartSubstituted { part, by, package, why } => {
+            LoadEventKind::PartDied { part, status } => write!(f, "the load's part {part} died: {status}"),
+            LoadEventKind::PartSubstituted { part, by, package, why } => {
                 write!(f, "instead of the load's part {part} runs {by}: {why}")?;
                 package.as_ref().map_or(Ok(()), |package| write!(f, " (package {package})"))
             }
-            Happening::Stopped { why } => write!(f, "the load {load} has ended: {why}"),
+            LoadEventKind::Stopped { why } => write!(f, "the load {load} has ended: {why}"),
         }
     }
 }
 
-impl fmt::Display for StopReason {
+impl fmt::Display for LoadStopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Asked => "it was asked to",
@@ -120,7 +120,7 @@ impl fmt::Display for PartReport {
     }
 }
 
-impl fmt::Display for Work {
+impl fmt::Display for PartWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         match *self {
@@ -147,13 +147,13 @@ impl fmt::Display for Work {
 
 /// What a load did, from start to end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct LoadReport {
     /// The load, as typed.
     pub load: String,
     /// From the start of the parts to the stop, in seconds.
     pub seconds: f64,
     /// Why it ended.
-    pub why: StopReason,
+    pub why: LoadStopReason,
     /// What each part did.
     pub parts: Vec<PartReport>,
     /// Processes that could not be ended within five seconds: 0, unless the kernel holds them.
@@ -170,13 +170,13 @@ pub struct PartReport {
     /// Whether it was running until the end.
     pub alive: bool,
     /// Its counts.
-    pub did: Work,
+    pub did: PartWork,
 }
 
 /// A part's counts. None of them moves when the part does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Work {
+pub enum PartWork {
     /// `cpu`.
     Cpu {
         /// CPUs kept busy.

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group};
 
-use super::event::Work;
+use super::event::PartWork;
 use super::process::MARK;
-use super::reap::{Dead, spawn};
+use super::reap::{EndedChild, spawn};
 
 /// A program that fails with less CPU time than this never was the load. Not time by the clock: under a heavy load the
 /// dead wait long for their burial.
@@ -52,7 +52,7 @@ pub(super) enum Repeat {
 
 /// How a run ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum RunEnd {
     /// As the load wants it: to be run anew.
     AsMeant,
     /// It failed, in words; and whether it is worth another run.
@@ -60,12 +60,12 @@ pub(super) enum Ended {
 }
 
 /// A program at work, with what its runs did.
-pub(super) struct Program {
+pub(super) struct ExternalProgram {
     recipe: Recipe,
     mark: String,
     leader: Option<i32>,
     watch: Option<OwnedFd>,
-    words: Option<LastWords>,
+    words: Option<OutputTail>,
     groups: Vec<i32>,
     next_kill: Option<Instant>,
     killed_by_us: bool,
@@ -77,7 +77,7 @@ pub(super) struct Program {
     packets_sent: Option<u64>,
 }
 
-impl Program {
+impl ExternalProgram {
     /// Starts it. `mark` goes into its environment.
     pub(super) fn start(recipe: Recipe, mark: &str) -> Result<Self, std::io::Error> {
         let now = Instant::now();
@@ -127,7 +127,7 @@ impl Program {
         drop(command);
         self.leader = Some(pid);
         self.watch = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        self.words = LastWords::from(reader);
+        self.words = OutputTail::from(reader);
         self.groups.insert(0, pid);
         self.groups.truncate(GROUPS_KEPT);
         self.killed_by_us = false;
@@ -163,17 +163,17 @@ impl Program {
         }
     }
 
-    fn keep(&mut self, words: &LastWords) {
+    fn keep(&mut self, words: &OutputTail) {
         self.packets_sent = packets(&words.text()).or(self.packets_sent);
     }
 
     /// Whether this dead one was its own.
-    pub(super) fn owns(&self, dead: &Dead) -> bool {
+    pub(super) fn owns(&self, dead: &EndedChild) -> bool {
         self.groups.contains(&dead.group)
     }
 
     /// Counts one of its dead; says how the run ended when that was the first process of the run.
-    pub(super) fn bury(&mut self, dead: &Dead) -> Option<Ended> {
+    pub(super) fn bury(&mut self, dead: &EndedChild) -> Option<RunEnd> {
         self.processes += 1;
         self.cpu += dead.cpu;
         self.killed += u64::from(std::os::unix::process::ExitStatusExt::signal(&dead.status) == Some(9));
@@ -191,11 +191,11 @@ impl Program {
 
         if over_and_over && (self.killed_by_us || dead.status.success()) {
             self.failures = 0;
-            return Some(Ended::AsMeant);
+            return Some(RunEnd::AsMeant);
         }
 
         self.failures += 1;
-        Some(Ended::Died {
+        Some(RunEnd::Died {
             status: in_words(dead.status, &last_line),
             at_once: self.runs == 1 && dead.cpu < AT_ONCE && !dead.status.success(),
             run_anew: over_and_over && self.failures < MOST_FAILURES,
@@ -248,9 +248,9 @@ impl Program {
     }
 
     /// Its counts.
-    pub(super) fn did(&self) -> Work {
+    pub(super) fn did(&self) -> PartWork {
         let Self { runs, processes, killed, packets_sent, .. } = *self;
-        Work::Program { runs, processes, killed, cpu_s: self.cpu.as_secs_f64(), packets_sent }
+        PartWork::Program { runs, processes, killed, cpu_s: self.cpu.as_secs_f64(), packets_sent }
     }
 }
 
@@ -273,14 +273,14 @@ fn packets(text: &str) -> Option<u64> {
 }
 
 /// The end of what a program writes.
-struct LastWords {
+struct OutputTail {
     pipe: File,
     kept: Vec<u8>,
     /// Nobody can write any more.
     over: bool,
 }
 
-impl LastWords {
+impl OutputTail {
     fn from(pipe: PipeReader) -> Option<Self> {
         let pipe = File::from(OwnedFd::from(pipe));
         let flags = fcntl_getfl(&pipe).ok()?;

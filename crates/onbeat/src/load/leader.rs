@@ -31,19 +31,19 @@ pub(super) struct Leader {
     death_signal: Option<Signal>,
     subreaper: Option<Pid>,
     actions: Vec<(libc::c_int, libc::sigaction)>,
-    _taken: Taken,
+    _taken: LeaderClaim,
 }
 
 /// One load at a time: signals, session and orphans belong to the whole process.
-struct Taken;
+struct LeaderClaim;
 
-impl Taken {
+impl LeaderClaim {
     fn take() -> Result<Self, Error> {
         if TAKEN.swap(true, Ordering::SeqCst) { Err(Error::AlreadySupervising) } else { Ok(Self) }
     }
 }
 
-impl Drop for Taken {
+impl Drop for LeaderClaim {
     fn drop(&mut self) {
         TAKEN.store(false, Ordering::SeqCst);
     }
@@ -52,12 +52,12 @@ impl Drop for Taken {
 impl Leader {
     /// Makes this process the leader. `parent` is the process whose end ends the load; the present parent when `None`.
     pub(super) fn take(parent: Option<i32>) -> Result<Self, Error> {
-        let taken = Taken::take()?;
+        let taken = LeaderClaim::take()?;
         let number = |pid: Pid| pid.as_raw_nonzero().get();
         let parent = parent.or_else(|| getppid().map(number));
         lead_session()?;
         let setting = |what| move |why: rustix::io::Errno| Error::Setting { what, why: why.into() };
-        let own = Stat::of(number(getpid())).ok_or(Error::NoProc)?;
+        let own = Stat::read(number(getpid())).ok_or(Error::NoProc)?;
         let foreign = process::all().into_iter().filter(|stat| stat.parent == own.pid).collect();
         let death_signal = parent_process_death_signal().map_err(setting("read the death signal"))?;
         let subreaper = child_subreaper().map_err(setting("read the subreaper"))?;
@@ -98,14 +98,14 @@ impl Drop for Leader {
 }
 
 fn lead_session() -> Result<(), Error> {
-    let own = Stat::of(getpid().as_raw_nonzero().get()).ok_or(Error::NoProc)?;
+    let own = Stat::read(getpid().as_raw_nonzero().get()).ok_or(Error::NoProc)?;
     if own.session == own.pid {
         return Ok(());
     }
 
     // The leader of a process group cannot leave its session (setsid(2)); in its parent's group it is no leader.
     if own.group == own.pid
-        && let Some(parent) = Stat::of(own.parent)
+        && let Some(parent) = Stat::read(own.parent)
     {
         // Where this is not permitted, setsid says so.
         let _ = setpgid(None, Pid::from_raw(parent.group));

@@ -1,11 +1,11 @@
 //! What else the machine is made to do while a loop is measured.
 //!
 //! A [`Load`] is what a user types: `paper`, `cpu=50%+disk`, `run:make -j4`. [`supervise`] makes the process that calls
-//! it carry that load until it is told to stop, and leaves no process behind; [`Running`] is the other end, in the
-//! process that measures. Between the two go lines of JSON: [`Event`]s while the load runs and a [`Report`] at its end.
+//! it carry that load until it is told to stop, and leaves no process behind; [`RunningLoad`] is the other end, in the
+//! process that measures. Between the two go lines of JSON: [`LoadNotice`]s while the load runs and a [`LoadReport`] at its end.
 //!
 //! ```text
-//!   bench, load        Running ── pipe: its end is "stop" ──▶ serve ─▶ supervise ─┬─ threads: cpu sched disk ...
+//!   bench, load        RunningLoad ── pipe: its end is "stop" ──▶ serve ─▶ supervise ─┬─ threads: cpu sched disk ...
 //!   (measures)                 ◀── lines: events, report ───                      └─ programs: hackbench ping ...
 //! ```
 //!
@@ -22,7 +22,7 @@
 //! | `external` | programs: hackbench, ping, stress-ng, a user's own |
 //! | `plan` | which of these a load is made of on this machine |
 //! | `run` | [`supervise`]: start, watch, kill, report |
-//! | `running` | [`Running`] and [`serve`]: the two ends of the pipe |
+//! | `running` | [`RunningLoad`] and [`serve`]: the two ends of the pipe |
 //! | `process` | `/proc`: who descends from whom, and [`kill_session`] |
 //! | `ordinary` `bounds` | the scheduling every load runs under; how much of the machine it may take |
 
@@ -46,8 +46,8 @@ mod spec;
 mod walk;
 
 pub use disk::{check_directory, misses_the_disk};
-pub use event::{Event, Happening, PartReport, Report, StopReason, Work};
+pub use event::{LoadEventKind, LoadNotice, LoadReport, LoadStopReason, PartReport, PartWork};
 pub use process::{kill_session, session_identity};
 pub use run::{Error, Options, supervise};
-pub use running::{Line, Running, RunningError, serve};
-pub use spec::{CATALOGUE, CatalogueEntry, Load, LoadError, Part};
+pub use running::{LoadMessage, RunningError, RunningLoad, serve};
+pub use spec::{CATALOGUE, CatalogueEntry, Load, LoadError, LoadPart};

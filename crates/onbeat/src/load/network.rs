@@ -5,22 +5,22 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::builtin::{BuiltIn, Desk};
-use super::event::Work;
+use super::builtin::{BuiltIn, WorkerContext};
+use super::event::PartWork;
 
 /// Payload of a packet, in bytes: that of the paper's flood.
 const PAYLOAD: usize = 10;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The part: thread 0 receives, thread 1 sends.
-pub(super) struct Network {
+pub(super) struct NetworkLoad {
     receiver: UdpSocket,
     sender: UdpSocket,
     sent: AtomicU64,
     received: AtomicU64,
 }
 
-impl Network {
+impl NetworkLoad {
     /// Two sockets on the loopback that know each other.
     pub(super) fn new() -> Result<Self, std::io::Error> {
         let any_port = |address: SocketAddr| UdpSocket::bind(address);
@@ -38,7 +38,7 @@ impl Network {
     }
 }
 
-impl BuiltIn for Network {
+impl BuiltIn for NetworkLoad {
     fn plan(&self) -> String {
         format!("network: flood of UDP packets of {PAYLOAD} bytes on the loopback")
     }
@@ -47,7 +47,7 @@ impl BuiltIn for Network {
         2
     }
 
-    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error> {
+    fn work(&self, thread: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
         let mut packet = [0x55; PAYLOAD];
         while !desk.is_over() {
             let (outcome, count) = if thread == 0 {
@@ -65,8 +65,8 @@ impl BuiltIn for Network {
         Ok(())
     }
 
-    fn did(&self, _: Duration) -> Work {
-        Work::Network {
+    fn did(&self, _: Duration) -> PartWork {
+        PartWork::Network {
             packets_sent: self.sent.load(Ordering::Relaxed),
             packets_received: self.received.load(Ordering::Relaxed),
         }
@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn packets_are_sent_and_arrive() {
-        let (did, words) = try_out(Arc::new(Network::new().unwrap()), Duration::from_millis(300));
-        let Work::Network { packets_sent, packets_received } = did else { panic!("{did:?}") };
+        let (did, words) = try_out(Arc::new(NetworkLoad::new().unwrap()), Duration::from_millis(300));
+        let PartWork::Network { packets_sent, packets_received } = did else { panic!("{did:?}") };
         assert!(packets_sent > 100 && packets_received > 0, "{did:?}");
         assert!(words.is_empty(), "{words:?}");
     }

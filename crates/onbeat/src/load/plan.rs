@@ -7,15 +7,15 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::builtin::BuiltIn;
-use super::cpu::Cpu;
-use super::disk::Disk;
+use super::cpu::CpuLoad;
+use super::disk::DiskLoad;
 use super::external::{Recipe, Repeat};
-use super::memory::Memory;
-use super::network::Network;
+use super::memory::MemoryLoad;
+use super::network::NetworkLoad;
 use super::run::Options;
-use super::sched::{Sched, hackbench_groups};
-use super::spec::{Load, Part};
-use super::walk::Walk;
+use super::sched::{SchedLoad, hackbench_groups};
+use super::spec::{Load, LoadPart};
+use super::walk::WalkLoad;
 
 /// Groups of the paper's `hackbench 20`.
 const PAPER_GROUPS: u16 = 20;
@@ -25,52 +25,57 @@ const PAPER_KILL: Duration = Duration::from_secs(5);
 const PAPER_PRELOAD: &str = "65536";
 
 /// One line of work: the best way to do it, and those that stand in for it.
-pub(super) struct Line {
+pub(super) struct PlannedPart {
     pub(super) name: &'static str,
-    pub(super) ways: VecDeque<Way>,
+    pub(super) ways: VecDeque<Implementation>,
     /// Whether the load goes on without it: so for the paper's four, each of which says when it is missing.
     pub(super) dispensable: bool,
 }
 
 /// A way to do it.
-pub(super) enum Way {
+pub(super) enum Implementation {
     /// By threads of ours.
-    BuiltIn(Part),
+    BuiltIn(LoadPart),
     /// By a program.
     Program(Recipe),
 }
 
 /// The lines of work of a load.
-pub(super) fn lines(load: &Load, options: &Options) -> Vec<Line> {
+pub(super) fn lines(load: &Load, options: &Options) -> Vec<PlannedPart> {
     load.parts()
         .iter()
         .flat_map(|part| match part {
-            Part::Paper => paper(),
-            Part::StressNg(arguments) => vec![asked_for("stress-ng", Way::Program(stress_ng(arguments, options)))],
-            Part::Run(command) => vec![asked_for("run", Way::Program(shell(command)))],
-            part => vec![asked_for(part.name(), Way::BuiltIn(part.clone()))],
+            LoadPart::Paper => paper(),
+            LoadPart::StressNg(arguments) => {
+                vec![asked_for("stress-ng", Implementation::Program(stress_ng(arguments, options)))]
+            }
+            LoadPart::Run(command) => vec![asked_for("run", Implementation::Program(shell(command)))],
+            part => vec![asked_for(part.name(), Implementation::BuiltIn(part.clone()))],
         })
         .collect()
 }
 
-fn asked_for(name: &'static str, way: Way) -> Line {
-    Line { name, ways: [way].into(), dispensable: false }
+fn asked_for(name: &'static str, way: Implementation) -> PlannedPart {
+    PlannedPart { name, ways: [way].into(), dispensable: false }
 }
 
 /// Figure 5 of Yoon, Song and Lee (2009), line by line.
-fn paper() -> Vec<Line> {
+fn paper() -> Vec<PlannedPart> {
     let groups = hackbench_groups(PAPER_GROUPS);
     // hackbench of rt-tests takes the number of groups after -g; it passes over a bare number without a word.
     let hackbench = program("rt-tests", &["hackbench", "-g", &groups.to_string()], Repeat::KilledEvery(PAPER_KILL));
     let mut ping =
         program("iputils-ping", &["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"], Repeat::Once);
     (ping.ending, ping.figures) = (Signal::INT, true);
-    let line = |name, ways: Vec<Way>| Line { name, ways: ways.into(), dispensable: true };
+    let line = |name, ways: Vec<Implementation>| PlannedPart { name, ways: ways.into(), dispensable: true };
     vec![
-        line("disk", vec![Way::BuiltIn(Part::Disk)]),
-        line("hackbench", vec![Way::Program(hackbench), Way::BuiltIn(Part::Sched { groups })]),
-        line("ping", vec![Way::Program(ping), Way::BuiltIn(Part::Network)]),
-        line("walk", vec![Way::BuiltIn(Part::Walk)]),
+        line("disk", vec![Implementation::BuiltIn(LoadPart::Disk)]),
+        line(
+            "hackbench",
+            vec![Implementation::Program(hackbench), Implementation::BuiltIn(LoadPart::Sched { groups })],
+        ),
+        line("ping", vec![Implementation::Program(ping), Implementation::BuiltIn(LoadPart::Network)]),
+        line("walk", vec![Implementation::BuiltIn(LoadPart::Walk)]),
     ]
 }
 
@@ -96,17 +101,19 @@ fn shell(command: &str) -> Recipe {
 }
 
 /// The threads of a built-in part, or why they cannot start.
-pub(super) fn built_in(part: &Part, options: &Options) -> Result<Arc<dyn BuiltIn>, String> {
+pub(super) fn built_in(part: &LoadPart, options: &Options) -> Result<Arc<dyn BuiltIn>, String> {
     let words = |error: std::io::Error| error.to_string();
     Ok(match part {
-        Part::Cpu { percent } => Arc::new(Cpu::new(*percent)),
-        Part::Sched { groups } => Arc::new(Sched::new(*groups).map_err(words)?),
-        Part::Disk => {
-            Arc::new(Disk::open(&options.directory, options.largest_file_bytes).map_err(|error| error.to_string())?)
+        LoadPart::Cpu { percent } => Arc::new(CpuLoad::new(*percent)),
+        LoadPart::Sched { groups } => Arc::new(SchedLoad::new(*groups).map_err(words)?),
+        LoadPart::Disk => {
+            Arc::new(DiskLoad::open(&options.directory, options.largest_file_bytes).map_err(|error| error.to_string())?)
         }
-        Part::Network => Arc::new(Network::new().map_err(words)?),
-        Part::Memory => Arc::new(Memory::new()),
-        Part::Walk => Arc::new(Walk::new(options.walk_from.clone()).map_err(words)?),
-        Part::Paper | Part::StressNg(_) | Part::Run(_) => return Err("it is made of other parts".to_owned()),
+        LoadPart::Network => Arc::new(NetworkLoad::new().map_err(words)?),
+        LoadPart::Memory => Arc::new(MemoryLoad::new()),
+        LoadPart::Walk => Arc::new(WalkLoad::new(options.walk_from.clone()).map_err(words)?),
+        LoadPart::Paper | LoadPart::StressNg(_) | LoadPart::Run(_) => {
+            return Err("it is made of other parts".to_owned());
+        }
     })
 }

@@ -69,7 +69,7 @@ impl Stat {
 /// All processes there are.
 pub(super) fn all() -> Vec<Stat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Stat::of).collect()
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Stat::read).collect()
 }
 
 /// The processes that descend from `ancestor` or belong to its session, without those in `except` and what descends
@@ -100,7 +100,7 @@ pub(super) fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
 /// someone else's).
 #[must_use]
 pub fn session_identity(pid: i32) -> Option<(i32, u64)> {
-    let stat = Stat::of(pid)?;
+    let stat = Stat::read(pid)?;
     (stat.session == stat.pid).then_some((stat.session, stat.start_ticks))
 }
 
@@ -145,11 +145,11 @@ pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
 }
 
 fn own_session() -> Option<i32> {
-    Stat::of(std::process::id().cast_signed()).map(|own| own.session)
+    Stat::read(std::process::id().cast_signed()).map(|own| own.session)
 }
 
 fn belongs(stat: &Stat, sid: i32, start_ticks: u64) -> bool {
-    match Stat::of(sid) {
+    match Stat::read(sid) {
         Some(leader) if leader.session == sid => leader.start_ticks == start_ticks,
         _ => carries_mark(stat.pid, &mark(sid, start_ticks)),
     }
@@ -175,9 +175,9 @@ mod tests {
 
     #[test]
     fn this_process_is_found_with_its_parent_and_start() {
-        let own = Stat::of(std::process::id().cast_signed()).unwrap();
+        let own = Stat::read(std::process::id().cast_signed()).unwrap();
         assert!(own.start_ticks > 0 && own.parent > 0 && !own.is_dead());
-        assert!(all().contains(&Stat::of(1).unwrap()));
+        assert!(all().contains(&Stat::read(1).unwrap()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::process::Stat;
 
 /// A child that has ended.
 #[derive(Debug)]
-pub(super) struct Dead {
+pub(super) struct EndedChild {
     pub(super) pid: i32,
     pub(super) group: i32,
     pub(super) status: ExitStatus,
@@ -38,10 +38,10 @@ pub(super) fn spawn(command: &mut Command) -> Result<i32, std::io::Error> {
 }
 
 /// Buries one child that has ended, own or inherited, unless it is one of `foreign`.
-pub(super) fn next_dead(foreign: impl Fn(i32) -> bool) -> Option<Dead> {
+pub(super) fn next_dead(foreign: impl Fn(i32) -> bool) -> Option<EndedChild> {
     let pid = ended_child().filter(|pid| !foreign(*pid))?;
     // The group is asked for while the number still belongs to the dead.
-    let group = Stat::of(pid).map_or(pid, |dead| dead.group);
+    let group = Stat::read(pid).map_or(pid, |dead| dead.group);
     let mut status = 0;
     // SAFETY: all-zero is a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -49,7 +49,7 @@ pub(super) fn next_dead(foreign: impl Fn(i32) -> bool) -> Option<Dead> {
     let answer = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
     let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
 
-    (answer == pid).then(|| Dead { pid, group, status: ExitStatus::from_raw(status), cpu })
+    (answer == pid).then(|| EndedChild { pid, group, status: ExitStatus::from_raw(status), cpu })
 }
 
 fn ended_child() -> Option<i32> {

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::builtin::{AtWork, Word};
+use super::builtin::{RunningThreads, ThreadMessage};
 use super::disk;
-use super::event::{Event, Happening, PartReport, Report, StopReason, Work};
-use super::external::{Ended, Program};
+use super::event::{LoadEventKind, LoadNotice, LoadReport, LoadStopReason, PartReport, PartWork};
+use super::external::{ExternalProgram, RunEnd};
 use super::leader::Leader;
 use super::ordinary::{be_eager, be_patient, become_ordinary};
-use super::plan::{Line, Way, built_in, lines};
+use super::plan::{Implementation, PlannedPart, built_in, lines};
 use super::process::{KILL_TIME, descendants, mark};
 use super::reap::next_dead;
 use super::spec::Load;
@@ -87,7 +87,7 @@ pub enum Error {
     },
     /// A part that was asked for cannot start.
     #[error("the load's part {part} cannot start: {why}")]
-    Part {
+    LoadPart {
         /// The part.
         part: String,
         /// Why, and what next.
@@ -112,8 +112,8 @@ pub fn supervise(
     load: &Load,
     options: &Options,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Event),
-) -> Result<Report, Error> {
+    tell: &mut dyn FnMut(LoadNotice),
+) -> Result<LoadReport, Error> {
     let leader = Leader::take(options.parent)?;
     let limits = become_ordinary(options.cpus.as_deref());
     let (word, words) = channel();
@@ -139,54 +139,54 @@ pub fn supervise(
     }
 
     let started = Instant::now();
-    let parts = supervision.members.iter().map(Member::plan).collect();
-    supervision.say(Happening::Started { parts, limits });
+    let parts = supervision.members.iter().map(RunningPart::plan).collect();
+    supervision.say(LoadEventKind::Started { parts, limits });
     let why = supervision.watch(stop);
     let seconds = started.elapsed();
-    let alive: Vec<bool> = supervision.members.iter().map(Member::is_alive).collect();
+    let alive: Vec<bool> = supervision.members.iter().map(RunningPart::is_alive).collect();
     let survivors = supervision.end_all();
     let parts = supervision.members.iter().zip(alive).map(|(member, alive)| member.report(alive, seconds)).collect();
-    supervision.say(Happening::Stopped { why });
+    supervision.say(LoadEventKind::Stopped { why });
     be_patient();
 
-    Ok(Report { load: supervision.load, seconds: seconds.as_secs_f64(), why, parts, survivors })
+    Ok(LoadReport { load: supervision.load, seconds: seconds.as_secs_f64(), why, parts, survivors })
 }
 
 /// A line of work, and who does it now.
-struct Member {
-    line: Line,
+struct RunningPart {
+    line: PlannedPart,
     by: String,
-    now: Now,
+    now: PartState,
 }
 
-enum Now {
-    BuiltIn(AtWork),
-    Program(Box<Program>),
-    Nobody(Work),
+enum PartState {
+    BuiltIn(RunningThreads),
+    Program(Box<ExternalProgram>),
+    Nobody(PartWork),
 }
 
-impl Member {
+impl RunningPart {
     fn plan(&self) -> String {
         match &self.now {
-            Now::BuiltIn(at_work) => at_work.part.plan(),
-            Now::Program(program) => format!("{}: {}", self.line.name, program.plan()),
-            Now::Nobody(_) => format!("{}: nothing", self.line.name),
+            PartState::BuiltIn(at_work) => at_work.part.plan(),
+            PartState::Program(program) => format!("{}: {}", self.line.name, program.plan()),
+            PartState::Nobody(_) => format!("{}: nothing", self.line.name),
         }
     }
 
     fn is_alive(&self) -> bool {
         match &self.now {
-            Now::BuiltIn(at_work) => at_work.is_alive(),
-            Now::Program(program) => program.is_alive(),
-            Now::Nobody(_) => false,
+            PartState::BuiltIn(at_work) => at_work.is_alive(),
+            PartState::Program(program) => program.is_alive(),
+            PartState::Nobody(_) => false,
         }
     }
 
-    fn did(&self, elapsed: Duration) -> Work {
+    fn did(&self, elapsed: Duration) -> PartWork {
         match &self.now {
-            Now::BuiltIn(at_work) => at_work.part.did(elapsed),
-            Now::Program(program) => program.did(),
-            Now::Nobody(did) => *did,
+            PartState::BuiltIn(at_work) => at_work.part.did(elapsed),
+            PartState::Program(program) => program.did(),
+            PartState::Nobody(did) => *did,
         }
     }
 
@@ -201,20 +201,20 @@ struct Supervision<'a> {
     mark: String,
     leader: Leader,
     asked: Instant,
-    word: Sender<(usize, Word)>,
-    words: Receiver<(usize, Word)>,
-    members: Vec<Member>,
-    tell: &'a mut dyn FnMut(Event),
+    word: Sender<(usize, ThreadMessage)>,
+    words: Receiver<(usize, ThreadMessage)>,
+    members: Vec<RunningPart>,
+    tell: &'a mut dyn FnMut(LoadNotice),
 }
 
 impl Supervision<'_> {
-    fn say(&mut self, what: Happening) {
-        (self.tell)(Event { t: self.asked.elapsed().as_secs_f64(), load: self.load.clone(), what });
+    fn say(&mut self, what: LoadEventKind) {
+        (self.tell)(LoadNotice { t: self.asked.elapsed().as_secs_f64(), load: self.load.clone(), what });
     }
 
-    fn start(&mut self, line: Line) -> Result<(), Error> {
+    fn start(&mut self, line: PlannedPart) -> Result<(), Error> {
         let index = self.members.len();
-        self.members.push(Member { line, by: String::new(), now: Now::Nobody(Work::Nothing) });
+        self.members.push(RunningPart { line, by: String::new(), now: PartState::Nobody(PartWork::Nothing) });
         self.start_next_way(index, None)
     }
 
@@ -228,13 +228,13 @@ impl Supervision<'_> {
                     if let Some((why, package)) = failed {
                         let member = &self.members[index];
                         let (part, by) = (member.line.name.to_owned(), member.plan());
-                        self.say(Happening::PartSubstituted { part, by, package: package.map(str::to_owned), why });
+                        self.say(LoadEventKind::PartSubstituted { part, by, package: package.map(str::to_owned), why });
                     }
                     return Ok(());
                 }
                 Err(error) if self.members[index].line.dispensable => {
                     let package = match (&error, &way) {
-                        (Error::Missing { .. }, Way::Program(recipe)) => Some(recipe.package),
+                        (Error::Missing { .. }, Implementation::Program(recipe)) => Some(recipe.package),
                         _ => None,
                     };
                     failed = Some((error.to_string(), package));
@@ -245,27 +245,30 @@ impl Supervision<'_> {
 
         if let Some((status, _)) = failed {
             let part = self.members[index].line.name.to_owned();
-            self.say(Happening::PartDied { part, status });
+            self.say(LoadEventKind::PartDied { part, status });
         }
 
         Ok(())
     }
 
-    fn start_way(&mut self, index: usize, way: &Way) -> Result<(), Error> {
+    fn start_way(&mut self, index: usize, way: &Implementation) -> Result<(), Error> {
         let part = || self.members[index].line.name.to_owned();
         let (by, now) = match way {
-            Way::BuiltIn(kind) => {
+            Implementation::BuiltIn(kind) => {
                 let threads = built_in(kind, self.options).map_err(|why| Error::Part { part: part(), why })?;
-                ("built in".to_owned(), Now::BuiltIn(AtWork::start(threads, index, &self.word)))
+                ("built in".to_owned(), PartState::BuiltIn(RunningThreads::start(threads, index, &self.word)))
             }
-            Way::Program(recipe) => {
-                let program = Program::start(recipe.clone(), &self.mark).map_err(|error| match error.kind() {
-                    std::io::ErrorKind::NotFound if recipe.directory.as_ref().is_none_or(|place| place.is_dir()) => {
-                        Error::Missing { program: recipe.words[0].clone(), package: recipe.package.to_owned() }
-                    }
-                    _ => Error::Part { part: part(), why: format!("{}: {error}", recipe.words[0]) },
-                })?;
-                (program.words_typed(), Now::Program(Box::new(program)))
+            Implementation::Program(recipe) => {
+                let program =
+                    ExternalProgram::start(recipe.clone(), &self.mark).map_err(|error| match error.kind() {
+                        std::io::ErrorKind::NotFound
+                            if recipe.directory.as_ref().is_none_or(|place| place.is_dir()) =>
+                        {
+                            Error::Missing { program: recipe.words[0].clone(), package: recipe.package.to_owned() }
+                        }
+                        _ => Error::Part { part: part(), why: format!("{}: {error}", recipe.words[0]) },
+                    })?;
+                (program.words_typed(), PartState::Program(Box::new(program)))
             }
         };
 
@@ -274,29 +277,29 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    fn watch(&mut self, stop: &AtomicBool) -> StopReason {
+    fn watch(&mut self, stop: &AtomicBool) -> LoadStopReason {
         loop {
             if stop.load(Ordering::Relaxed) {
-                return StopReason::Asked;
+                return LoadStopReason::Asked;
             }
 
             let is_closed = self.is_pipe_closed();
             if self.leader.is_orphan() {
-                return StopReason::ParentGone;
+                return LoadStopReason::ParentGone;
             }
             if is_closed {
-                return StopReason::Asked;
+                return LoadStopReason::Asked;
             }
 
             if Leader::is_asked() {
-                return StopReason::Signal;
+                return LoadStopReason::Signal;
             }
 
             self.wait();
             self.bury(true);
             self.hear_threads();
             for member in &mut self.members {
-                if let Now::Program(program) = &mut member.now {
+                if let PartState::Program(program) = &mut member.now {
                     program.listen();
                     program.kill_in_turn();
                 }
@@ -308,7 +311,7 @@ impl Supervision<'_> {
     fn wait(&self) {
         let pipe = self.options.parent_pipe.as_ref().map(AsFd::as_fd);
         let programs = self.members.iter().filter_map(|member| match &member.now {
-            Now::Program(program) => Some(program.descriptors()),
+            PartState::Program(program) => Some(program.descriptors()),
             _ => None,
         });
 
@@ -336,7 +339,7 @@ impl Supervision<'_> {
         let foreign: Vec<i32> = self.leader.foreign.iter().map(|stat| stat.pid).collect();
         while let Some(dead) = next_dead(|pid| foreign.contains(&pid)) {
             let owner = self.members.iter_mut().enumerate().find_map(|(index, member)| match &mut member.now {
-                Now::Program(program) if program.owns(&dead) => Some((index, program)),
+                PartState::Program(program) if program.owns(&dead) => Some((index, program)),
                 _ => None,
             });
 
@@ -349,29 +352,29 @@ impl Supervision<'_> {
         }
     }
 
-    fn ended(&mut self, index: usize, ended: Ended) {
+    fn ended(&mut self, index: usize, ended: RunEnd) {
         let again = match ended {
-            Ended::AsMeant => true,
-            Ended::Died { status, at_once: true, .. } if !self.members[index].line.ways.is_empty() => {
+            RunEnd::AsMeant => true,
+            RunEnd::Died { status, at_once: true, .. } if !self.members[index].line.ways.is_empty() => {
                 let by = self.members[index].by.clone();
                 // Only parts that can be done without have a second way, and for them it never is an error.
                 let _ = self.start_next_way(index, Some((format!("{by} ended with {status}"), None)));
                 return;
             }
-            Ended::Died { status, run_anew, .. } => {
+            RunEnd::Died { status, run_anew, .. } => {
                 let part = self.members[index].line.name.to_owned();
                 let status = if run_anew { format!("{status} (run anew)") } else { status };
-                self.say(Happening::PartDied { part, status });
+                self.say(LoadEventKind::PartDied { part, status });
                 run_anew
             }
         };
 
         if again
-            && let Now::Program(program) = &mut self.members[index].now
+            && let PartState::Program(program) = &mut self.members[index].now
             && let Err(error) = program.run()
         {
             let part = self.members[index].line.name.to_owned();
-            self.say(Happening::PartDied { part, status: format!("cannot be run anew: {error}") });
+            self.say(LoadEventKind::PartDied { part, status: format!("cannot be run anew: {error}") });
         }
     }
 
@@ -379,8 +382,8 @@ impl Supervision<'_> {
         while let Ok((index, word)) = self.words.try_recv() {
             let part = self.members[index].line.name.to_owned();
             self.say(match word {
-                Word::Failed(error) => Happening::PartDied { part, status: error.to_string() },
-                Word::Smaller { by, why } => Happening::PartSubstituted { part, by, package: None, why },
+                ThreadMessage::Failed(error) => LoadEventKind::PartDied { part, status: error.to_string() },
+                ThreadMessage::Smaller { by, why } => LoadEventKind::PartSubstituted { part, by, package: None, why },
             });
         }
     }
@@ -389,21 +392,23 @@ impl Supervision<'_> {
     fn end_all(&mut self) -> u32 {
         for member in &self.members {
             match &member.now {
-                Now::BuiltIn(at_work) => at_work.end(),
-                Now::Program(program) => program.ask_to_end(),
-                Now::Nobody(_) => {}
+                PartState::BuiltIn(at_work) => at_work.end(),
+                PartState::Program(program) => program.ask_to_end(),
+                PartState::Nobody(_) => {}
             }
         }
 
         let until = Instant::now() + GRACE;
-        while Instant::now() < until && self.members.iter().any(|m| matches!(&m.now, Now::Program(p) if !p.is_over())) {
+        while Instant::now() < until
+            && self.members.iter().any(|m| matches!(&m.now, PartState::Program(p) if !p.is_over()))
+        {
             std::thread::sleep(Duration::from_millis(2));
             self.bury(false);
         }
 
         let survivors = self.kill_all();
         for member in &mut self.members {
-            if let Now::BuiltIn(at_work) = &mut member.now {
+            if let PartState::BuiltIn(at_work) = &mut member.now {
                 at_work.join();
             }
         }

@@ -1,7 +1,7 @@
-//! The two ends of a load: [`serve`] in the process that carries it, [`Running`] in the one that started it.
+//! The two ends of a load: [`serve`] in the process that carries it, [`RunningLoad`] in the one that started it.
 //!
 //! The starter holds the carrier's standard input: its end is "stop", and comes by itself when the starter dies,
-//! however it dies. The carrier writes one [`Line`] of JSON for each event and one for the report.
+//! however it dies. The carrier writes one [`LoadMessage`] of JSON for each event and one for the report.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Event, Happening, Report};
+use super::event::{LoadEventKind, LoadNotice, LoadReport};
 use super::process::{kill_session, session_identity};
 use super::run::{Error, Options, supervise};
 use super::spec::Load;
@@ -25,33 +25,33 @@ const STOP_TIME: Duration = Duration::from_secs(15);
 /// One line between the carrier of a load and its starter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum LoadMessage {
     /// Something happened.
-    Event(Event),
+    Event(LoadNotice),
     /// It has ended; the last line.
-    Report(Report),
+    Report(LoadReport),
     /// It could not start, and why; the last line.
     Failed(String),
 }
 
-/// Carries `load` in this process as [`supervise`] does, and writes [`Line`]s to `output` (standard output). Ends when the starter
+/// Carries `load` in this process as [`supervise`] does, and writes [`LoadMessage`]s to `output` (standard output). Ends when the starter
 /// closes `input` (standard input), is gone, or by a signal.
 ///
 /// # Errors
 /// When the load cannot start; that has been written to `output` too.
-pub fn serve(load: &Load, options: Options, input: OwnedFd, output: &mut dyn Write) -> Result<Report, Error> {
+pub fn serve(load: &Load, options: Options, input: OwnedFd, output: &mut dyn Write) -> Result<LoadReport, Error> {
     let options = Options { parent_pipe: Some(input), ..options };
     // A starter that reads no more is gone, and its end of the pipe says so.
-    let mut write = |line: &Line| {
+    let mut write = |line: &LoadMessage| {
         if let Ok(text) = serde_json::to_string(line) {
             let _ = writeln!(output, "{text}").and_then(|()| output.flush());
         }
     };
 
-    let outcome = supervise(load, &options, &AtomicBool::new(false), &mut |event| write(&Line::Event(event)));
+    let outcome = supervise(load, &options, &AtomicBool::new(false), &mut |event| write(&LoadMessage::Event(event)));
     match &outcome {
-        Ok(report) => write(&Line::Report(report.clone())),
-        Err(error) => write(&Line::Failed(error.to_string())),
+        Ok(report) => write(&LoadMessage::Report(report.clone())),
+        Err(error) => write(&LoadMessage::Failed(error.to_string())),
     }
 
     outcome
@@ -97,16 +97,16 @@ pub enum RunningError {
 ///
 /// The thread that starts it must live as long as the load: the kernel tells the carrier of its end.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningLoad {
     child: Child,
     input: Option<ChildStdin>,
-    lines: Receiver<Line>,
+    lines: Receiver<LoadMessage>,
     identity: Option<(i32, u64)>,
-    events: Vec<Event>,
-    last: Option<Line>,
+    events: Vec<LoadNotice>,
+    last: Option<LoadMessage>,
 }
 
-impl Running {
+impl RunningLoad {
     /// Starts `carrier`, a command whose process calls [`serve`] with its standard input and output, and returns when all parts
     /// of the load run.
     ///
@@ -129,16 +129,15 @@ impl Running {
             };
             if let Err(why) = std::thread::Builder::new().name("onbeat-listen".to_owned()).spawn(listen) {
                 // Nobody listens to it, so it must not begin; the end of its input ends it, by force if need be.
-                drop(Self::of(child, lines));
+                drop(Self::new(child, lines));
                 return Err(RunningError::Thread { why });
             }
         }
 
-        let mut running = Self::of(child, lines);
-        let is_start =
-            |line: &Line| !matches!(line, Line::Event(event) if !matches!(event.what, Happening::Started { .. }));
+        let mut running = Self::new(child, lines);
+        let is_start = |line: &LoadMessage| !matches!(line, LoadMessage::Event(event) if !matches!(event.what, LoadEventKind::Started { .. }));
         match running.wait_for(START_TIME, is_start)? {
-            Line::Failed(why) => Err(RunningError::Failed(why)),
+            LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
             _ => {
                 running.identity = session_identity(running.child.id().cast_signed());
                 Ok(running)
@@ -146,7 +145,7 @@ impl Running {
         }
     }
 
-    fn of(mut child: Child, lines: Receiver<Line>) -> Self {
+    fn of(mut child: Child, lines: Receiver<LoadMessage>) -> Self {
         let input = child.stdin.take();
         Self { child, input, lines, identity: None, events: Vec::new(), last: None }
     }
@@ -158,48 +157,48 @@ impl Running {
     }
 
     /// The events since the last call, in order; the first call's begin with the start.
-    pub fn events(&mut self) -> Vec<Event> {
+    pub fn events(&mut self) -> Vec<LoadNotice> {
         while let Ok(line) = self.lines.try_recv() {
             self.keep(line);
         }
         std::mem::take(&mut self.events)
     }
 
-    /// Ends it, and waits until nothing of it is left. Events that came since the last call of [`Running::events`]
+    /// Ends it, and waits until nothing of it is left. Events that came since the last call of [`RunningLoad::events`]
     /// come along.
     ///
     /// # Errors
     /// When it did not report within 15 s; it was killed then.
-    pub fn stop(mut self) -> Result<(Report, Vec<Event>), RunningError> {
+    pub fn stop(mut self) -> Result<(LoadReport, Vec<LoadNotice>), RunningError> {
         drop(self.input.take());
         let line = match self.last.take() {
             Some(line) => line,
-            None => self.wait_for(STOP_TIME, |line| !matches!(line, Line::Event(_)))?,
+            None => self.wait_for(STOP_TIME, |line| !matches!(line, LoadMessage::Event(_)))?,
         };
 
         // It has nothing left to do but to exit.
         let _ = self.child.wait();
         match line {
-            Line::Report(report) => Ok((report, std::mem::take(&mut self.events))),
-            Line::Failed(why) => Err(RunningError::Failed(why)),
-            Line::Event(_) => Err(RunningError::Lost { killed: 0 }),
+            LoadMessage::Report(report) => Ok((report, std::mem::take(&mut self.events))),
+            LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
+            LoadMessage::Event(_) => Err(RunningError::Lost { killed: 0 }),
         }
     }
 
-    fn keep(&mut self, line: Line) {
+    fn keep(&mut self, line: LoadMessage) {
         match line {
-            Line::Event(event) => self.events.push(event),
+            LoadMessage::Event(event) => self.events.push(event),
             line => self.last = Some(line),
         }
     }
 
-    fn wait_for(&mut self, time: Duration, wanted: impl Fn(&Line) -> bool) -> Result<Line, RunningError> {
+    fn wait_for(&mut self, time: Duration, wanted: impl Fn(&LoadMessage) -> bool) -> Result<LoadMessage, RunningError> {
         let until = Instant::now() + time;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
                     let found = wanted(&line);
-                    if let Line::Event(event) = &line {
+                    if let LoadMessage::Event(event) = &line {
                         self.events.push(event.clone());
                     }
                     if found {
@@ -226,7 +225,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningLoad {
     fn drop(&mut self) {
         drop(self.input.take());
         if matches!(self.child.try_wait(), Ok(Some(_))) {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::bounds;
-use super::builtin::{BuiltIn, Desk};
-use super::event::Work;
+use super::builtin::{BuiltIn, WorkerContext};
+use super::event::PartWork;
 
 /// Senders in a group, and receivers.
 const SIDE: usize = 20;
@@ -30,7 +30,7 @@ pub(super) fn hackbench_groups(wanted: u16) -> u16 {
 }
 
 /// The part: `2 * SIDE` threads for each group, the receivers first.
-pub(super) struct Sched {
+pub(super) struct SchedLoad {
     wanted: u16,
     groups: Vec<Vec<Pair>>,
     messages: AtomicU64,
@@ -41,7 +41,7 @@ struct Pair {
     sender: UnixStream,
 }
 
-impl Sched {
+impl SchedLoad {
     /// As many of `wanted` groups as memory and descriptors allow.
     pub(super) fn new(wanted: u16) -> Result<Self, std::io::Error> {
         let by_memory = bounds::fit(u64::from(wanted), GROUP_MEMORY, bounds::memory_share());
@@ -68,7 +68,7 @@ impl Sched {
         }
     }
 
-    fn send(group: &[Pair], desk: &Desk) -> Result<(), std::io::Error> {
+    fn send(group: &[Pair], desk: &WorkerContext) -> Result<(), std::io::Error> {
         let message = [0x55; MESSAGE];
         while !desk.is_over() {
             for pair in group {
@@ -80,7 +80,7 @@ impl Sched {
     }
 }
 
-impl BuiltIn for Sched {
+impl BuiltIn for SchedLoad {
     fn plan(&self) -> String {
         let had = self.groups.len();
         let bound = if had < usize::from(self.wanted) {
@@ -96,7 +96,7 @@ impl BuiltIn for Sched {
         self.groups.len() * 2 * SIDE
     }
 
-    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error> {
+    fn work(&self, thread: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
         let group = &self.groups[thread / (2 * SIDE)];
         let outcome = match thread % (2 * SIDE) {
             receiver @ 0..SIDE => self.receive(&group[receiver].receiver),
@@ -107,8 +107,8 @@ impl BuiltIn for Sched {
         if desk.is_over() { Ok(()) } else { outcome }
     }
 
-    fn did(&self, _: Duration) -> Work {
-        Work::Sched {
+    fn did(&self, _: Duration) -> PartWork {
+        PartWork::Sched {
             groups: u32::try_from(self.groups.len()).unwrap_or(u32::MAX),
             messages: self.messages.load(Ordering::Relaxed),
         }
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn a_group_passes_messages_and_ends() {
-        let (did, words) = try_out(Arc::new(Sched::new(1).unwrap()), Duration::from_millis(300));
-        assert!(matches!(did, Work::Sched { groups: 1, messages } if messages > 400), "{did:?}");
+        let (did, words) = try_out(Arc::new(SchedLoad::new(1).unwrap()), Duration::from_millis(300));
+        assert!(matches!(did, PartWork::Sched { groups: 1, messages } if messages > 400), "{did:?}");
         assert!(words.is_empty(), "{words:?}");
     }
 }

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Load {
-    parts: Vec<Part>,
+    parts: Vec<LoadPart>,
 }
 
 /// One thing that the machine is made to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum LoadPart {
     /// The stress of Yoon, Song and Lee (2009), Figure 5: disk writer, hackbench, ping flood, walk of the file system.
     Paper,
     /// Each CPU busy for this share of every 10 ms, in percent: 1 to 100.
@@ -154,14 +154,14 @@ impl Load {
     /// The stress of the paper's Figure 5.
     #[must_use]
     pub fn paper() -> Self {
-        Self { parts: vec![Part::Paper] }
+        Self { parts: vec![LoadPart::Paper] }
     }
 
     /// These parts at the same time; none is [`Load::IDLE`].
     ///
     /// # Errors
     /// When a part stands there twice, or has a value outside its range.
-    pub fn of(parts: Vec<Part>) -> Result<Self, LoadError> {
+    pub fn from_parts(parts: Vec<LoadPart>) -> Result<Self, LoadError> {
         for (index, part) in parts.iter().enumerate() {
             part.check()?;
             if parts[..index].iter().any(|earlier| earlier.name() == part.name()) {
@@ -170,14 +170,14 @@ impl Load {
         }
 
         // `run:` takes the rest of the text, so written out it can only stand last.
-        let (run, mut ordered): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| matches!(part, Part::Run(_)));
+        let (run, mut ordered): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| matches!(part, LoadPart::Run(_)));
         ordered.extend(run);
         Ok(Self { parts: ordered })
     }
 
     /// Its parts; none for `idle`.
     #[must_use]
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[LoadPart] {
         &self.parts
     }
 
@@ -193,7 +193,7 @@ impl Load {
         if self.is_idle() {
             return CATALOGUE[0].does.to_owned();
         }
-        self.parts.iter().map(Part::describe).collect::<Vec<_>>().join(" ")
+        self.parts.iter().map(LoadPart::describe).collect::<Vec<_>>().join(" ")
     }
 
     /// A name for files: letters, digits and hyphens, at most 48 characters, different for different loads.
@@ -210,7 +210,7 @@ impl Load {
             }
         }
 
-        let plain = self.parts.iter().all(|part| !matches!(part, Part::StressNg(_) | Part::Run(_)));
+        let plain = self.parts.iter().all(|part| !matches!(part, LoadPart::StressNg(_) | LoadPart::Run(_)));
         if plain && name.len() <= 48 {
             return name;
         }
@@ -225,7 +225,7 @@ fn fingerprint(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-impl Part {
+impl LoadPart {
     /// Its kind, as typed before `=` or `:`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -276,7 +276,7 @@ impl Part {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for LoadPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu { percent: 100 } | Self::Sched { groups: DEFAULT_GROUPS } => f.write_str(self.name()),
@@ -330,7 +330,7 @@ impl FromStr for Load {
             }
         }
 
-        Self::of(parts)
+        Self::from_parts(parts)
     }
 }
 
@@ -348,10 +348,10 @@ impl From<Load> for String {
     }
 }
 
-fn part(piece: &str) -> Result<Part, LoadError> {
+fn part(piece: &str) -> Result<LoadPart, LoadError> {
     if let Some((name @ ("stress-ng" | "run"), what)) = piece.split_once(':') {
         let what = what.trim().to_owned();
-        return Ok(if name == "run" { Part::Run(what) } else { Part::StressNg(what) });
+        return Ok(if name == "run" { LoadPart::Run(what) } else { LoadPart::StressNg(what) });
     }
 
     let (name, value) = match piece.split_once('=') {
@@ -360,15 +360,15 @@ fn part(piece: &str) -> Result<Part, LoadError> {
     };
 
     let plain = match (name, value) {
-        ("cpu", None) => return Ok(Part::Cpu { percent: 100 }),
+        ("cpu", None) => return Ok(LoadPart::Cpu { percent: 100 }),
         ("cpu", Some(share)) => return percent(share),
-        ("sched", None) => return Ok(Part::Sched { groups: DEFAULT_GROUPS }),
+        ("sched", None) => return Ok(LoadPart::Sched { groups: DEFAULT_GROUPS }),
         ("sched", Some(groups)) => return number_of_groups(groups),
-        ("paper", _) => Part::Paper,
-        ("disk", _) => Part::Disk,
-        ("network", _) => Part::Network,
-        ("memory", _) => Part::Memory,
-        ("walk", _) => Part::Walk,
+        ("paper", _) => LoadPart::Paper,
+        ("disk", _) => LoadPart::Disk,
+        ("network", _) => LoadPart::Network,
+        ("memory", _) => LoadPart::Memory,
+        ("walk", _) => LoadPart::Walk,
         ("stress-ng", _) => return Err(nothing("stress-ng", "--cpu 2 --io 1")),
         ("run", _) => return Err(nothing("run", "make -j4")),
         _ => return unknown(piece),
@@ -380,17 +380,17 @@ fn part(piece: &str) -> Result<Part, LoadError> {
     }
 }
 
-fn percent(share: &str) -> Result<Part, LoadError> {
+fn percent(share: &str) -> Result<LoadPart, LoadError> {
     let number = share.strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
     match number {
-        Some(percent @ 1..=100) => Ok(Part::Cpu { percent }),
+        Some(percent @ 1..=100) => Ok(LoadPart::Cpu { percent }),
         _ => Err(LoadError::Share { typed: share.to_owned() }),
     }
 }
 
-fn number_of_groups(groups: &str) -> Result<Part, LoadError> {
+fn number_of_groups(groups: &str) -> Result<LoadPart, LoadError> {
     match groups.parse() {
-        Ok(groups @ 1..=MOST_GROUPS) => Ok(Part::Sched { groups }),
+        Ok(groups @ 1..=MOST_GROUPS) => Ok(LoadPart::Sched { groups }),
         _ => Err(LoadError::Groups { typed: groups.to_owned() }),
     }
 }
@@ -432,25 +432,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn any_part() -> impl Strategy<Value = Part> {
+    fn any_part() -> impl Strategy<Value = LoadPart> {
         let text = "[!-~]([ -~]{0,20}[!-~])?";
         prop_oneof![
-            Just(Part::Paper),
-            Just(Part::Disk),
-            Just(Part::Network),
-            Just(Part::Memory),
-            Just(Part::Walk),
-            (1..=100_u8).prop_map(|percent| Part::Cpu { percent }),
-            (1..=MOST_GROUPS).prop_map(|groups| Part::Sched { groups }),
-            text.prop_map(|text| Part::StressNg(text.replace('+', "p"))),
-            text.prop_map(Part::Run),
+            Just(LoadPart::Paper),
+            Just(LoadPart::Disk),
+            Just(LoadPart::Network),
+            Just(LoadPart::Memory),
+            Just(LoadPart::Walk),
+            (1..=100_u8).prop_map(|percent| LoadPart::Cpu { percent }),
+            (1..=MOST_GROUPS).prop_map(|groups| LoadPart::Sched { groups }),
+            text.prop_map(|text| LoadPart::StressNg(text.replace('+', "p"))),
+            text.prop_map(LoadPart::Run),
         ]
     }
 
     proptest! {
         #[test]
         fn what_is_displayed_is_read_back_as_the_same_load(parts in proptest::collection::vec(any_part(), 0..6)) {
-            if let Ok(load) = Load::of(parts) {
+            if let Ok(load) = Load::from_parts(parts) {
                 prop_assert_eq!(load.to_string().parse::<Load>().unwrap(), load.clone());
                 let json = serde_json::to_string(&load).unwrap();
                 prop_assert_eq!(serde_json::from_str::<Load>(&json).unwrap(), load.clone());

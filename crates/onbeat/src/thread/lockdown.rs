@@ -28,7 +28,7 @@ const AUDIT_ARCH: Option<u32> = None;
 
 /// Whether a loop has ports besides sleep and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ports {
+pub enum LoopPorts {
     /// Sleep and time only.
     None,
     /// It reads and writes prepared descriptors.
@@ -65,7 +65,7 @@ const ARCH_AT: u32 = 4;
 ///
 /// # Errors
 /// [`LockdownError`].
-pub fn lockdown(ports: Ports) -> Result<(), LockdownError> {
+pub fn lockdown(ports: LoopPorts) -> Result<(), LockdownError> {
     let arch = AUDIT_ARCH.ok_or(LockdownError::UnknownProcessor { arch: std::env::consts::ARCH })?;
     let mut program = vec![
         instruction(LOAD_WORD, 0, 0, ARCH_AT),
@@ -73,7 +73,7 @@ pub fn lockdown(ports: Ports) -> Result<(), LockdownError> {
         instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
         instruction(LOAD_WORD, 0, 0, NUMBER_AT),
     ];
-    let of_ports: &[libc::c_long] = if ports == Ports::Open { &OF_PORTS } else { &[] };
+    let of_ports: &[libc::c_long] = if ports == LoopPorts::Open { &OF_PORTS } else { &[] };
     let allowed = [&ALLOWED, of_ports].concat();
 
     for (place, &number) in allowed.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::io;
 use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::{Grant, Refusal, Wanted};
+use super::{Grant, Refusal, ThreadRequest};
 
 /// Makes the calling thread `SCHED_FIFO` at `priority`, or says why not.
 pub(super) fn fifo(priority: u32) -> Grant {
@@ -74,7 +74,7 @@ impl AheadOfLoad {
     /// Beside the loop of `wanted`: real-time priority 1 on the other CPUs; on the only CPU of a real-time loop a high nice
     /// value, since real-time priority would use up the share of the CPU that the kernel grants to real-time threads.
     #[must_use]
-    pub fn take(wanted: &Wanted) -> (Self, Grant) {
+    pub fn take(wanted: &ThreadRequest) -> (Self, Grant) {
         let what = "priority of explanations";
         if is_real_time_already() {
             return (Self { before: None }, Grant::given(what, "as onbeat was started"));
@@ -145,7 +145,7 @@ fn set_policy(policy: libc::c_int, priority: u32) -> io::Result<()> {
 
 /// What `sched_setattr(2)` takes, in its first form of 48 bytes.
 #[repr(C)]
-struct Attributes {
+struct DeadlineAttributes {
     size: u32,
     policy: u32,
     flags: u64,
@@ -162,8 +162,8 @@ struct Attributes {
 /// # Errors
 /// The kernel's: no right to it, no room for it, or the thread may not run on all CPUs of its root domain.
 pub(crate) fn run_by_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
-    let attributes = Attributes {
-        size: size_of::<Attributes>() as u32,
+    let attributes = DeadlineAttributes {
+        size: size_of::<DeadlineAttributes>() as u32,
         policy: libc::SCHED_DEADLINE.cast_unsigned(),
         flags: 0,
         nice: 0,
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_thread_ahead_of_the_load_starts_ordinary_threads_and_is_one_again_afterwards() {
-        let wanted = Wanted { fifo: Some(80), ..Wanted::default() };
+        let wanted = ThreadRequest { fifo: Some(80), ..ThreadRequest::default() };
         let (ahead, grant) = AheadOfLoad::take(&wanted);
         if !grant.granted {
             println!("skipped: {}", grant.why_not.unwrap_or_default());
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn an_ordinary_loop_that_may_run_anywhere_is_not_held_up() {
-        let (_, grant) = AheadOfLoad::take(&Wanted::default());
+        let (_, grant) = AheadOfLoad::take(&ThreadRequest::default());
         assert!(!grant.granted, "{grant:?}");
     }
 }

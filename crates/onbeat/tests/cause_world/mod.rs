@@ -1,11 +1,11 @@
 //! Event sequences written by hand, in microseconds.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
-use onbeat::cause::classify::{SpikeFacts, explain};
-use onbeat::cause::counters::{CounterSource, Counters, Moment, Reading};
-use onbeat::cause::event::{Event, Label, Lost, Softirq, State, Thread, Vector, What};
+use onbeat::cause::counters::{CounterReading, CounterSource, Counters, ReadingTrigger};
+use onbeat::cause::event::{KernelEvent, Label, LostEvents, Softirq, Thread, ThreadState, TraceEvent, Vector};
 use onbeat::cause::kind::{CauseKind, Explanation};
 use onbeat::cause::window::{CpuWindow, Window};
+use onbeat::cause::{SpikeFacts, explain};
 use onbeat_rt::Instant;
 
 pub const LOOP: u32 = 100;
@@ -68,36 +68,41 @@ impl World {
         world
     }
 
-    pub fn on(&mut self, cpu: u32, at_us: u64, tid: u32, what: What) -> &mut Self {
+    pub fn on(&mut self, cpu: u32, at_us: u64, tid: u32, what: KernelEvent) -> &mut Self {
         let events = &mut self.window.cpus[cpu as usize].events;
         let place = events.partition_point(|event| event.at <= us(at_us));
-        events.insert(place, Event { at: us(at_us), cpu, tid, what });
+        events.insert(place, TraceEvent { at: us(at_us), cpu, tid, what });
         self
     }
 
     pub fn timer_set(&mut self, at_us: u64, expires_us: u64) -> &mut Self {
         let expires = us(expires_us);
-        self.on(1, at_us, LOOP, What::TimerStart { timer: TIMER, function: WAKE_UP, expires, softexpires: expires })
+        self.on(
+            1,
+            at_us,
+            LOOP,
+            KernelEvent::TimerStart { timer: TIMER, function: WAKE_UP, expires, softexpires: expires },
+        )
     }
 
     pub fn switch(&mut self, at_us: u64, prev: Thread, state: u32, next: Thread) -> &mut Self {
-        self.on(1, at_us, prev.tid, What::Switch { prev, prev_state: State(state), next })
+        self.on(1, at_us, prev.tid, KernelEvent::Switch { prev, prev_state: ThreadState(state), next })
     }
 
     /// The timer's interrupt enters at `at_us`, wakes the loop 2 µs later and leaves after `length_us`.
     pub fn timer_interrupt(&mut self, at_us: u64, length_us: u64) -> &mut Self {
-        self.on(1, at_us, 0, What::VectorEntry(Vector::LocalTimer));
+        self.on(1, at_us, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
         let now = us(at_us + 1);
-        self.on(1, at_us + 1, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now });
-        self.on(1, at_us + 2, 0, What::Waking { thread: looper(), target_cpu: 1 });
-        self.on(1, at_us + length_us, 0, What::VectorExit(Vector::LocalTimer))
+        self.on(1, at_us + 1, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now });
+        self.on(1, at_us + 2, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+        self.on(1, at_us + length_us, 0, KernelEvent::VectorExit(Vector::LocalTimer))
     }
 
     pub fn timer_function(&mut self, at_us: u64, function: u64, cpu: u32) -> &mut Self {
         let (timer, now) = (function + 0x1000, us(at_us));
-        self.on(cpu, at_us, 0, What::VectorEntry(Vector::LocalTimer));
-        self.on(cpu, at_us, 0, What::TimerExpireEntry { timer, function, now });
-        self.on(cpu, at_us + 1, 0, What::VectorExit(Vector::LocalTimer))
+        self.on(cpu, at_us, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+        self.on(cpu, at_us, 0, KernelEvent::TimerExpireEntry { timer, function, now });
+        self.on(cpu, at_us + 1, 0, KernelEvent::VectorExit(Vector::LocalTimer))
     }
 
     /// The loop gets the CPU from `prev` and runs its first instruction 2 µs later.
@@ -120,19 +125,20 @@ impl World {
     }
 
     pub fn softirq(&mut self, from_us: u64, to_us: u64, number: u8) -> &mut Self {
-        self.on(1, from_us, 0, What::SoftirqEntry(Softirq(number)));
-        self.on(1, to_us, 0, What::SoftirqExit(Softirq(number)))
+        self.on(1, from_us, 0, KernelEvent::SoftirqEntry(Softirq(number)));
+        self.on(1, to_us, 0, KernelEvent::SoftirqExit(Softirq(number)))
     }
 
     pub fn device(&mut self, from_us: u64, to_us: u64, name: &str) -> &mut Self {
-        self.on(1, from_us, 0, What::IrqEntry { irq: 36, name: Label::from(name) });
-        self.on(1, to_us, 0, What::IrqExit { irq: 36 })
+        self.on(1, from_us, 0, KernelEvent::IrqEntry { irq: 36, name: Label::from(name) });
+        self.on(1, to_us, 0, KernelEvent::IrqExit { irq: 36 })
     }
 
-    pub fn reading(&mut self, at_us: u64, steal_us: u64) -> &mut Reading {
+    pub fn reading(&mut self, at_us: u64, steal_us: u64) -> &mut CounterReading {
         self.counters.source = CounterSource::Bpf;
         self.counters.is_guest = true;
-        let reading = Reading { at: us(at_us), cpu: 1, steal_ns: Some(steal_us * 1000), ..Reading::default() };
+        let reading =
+            CounterReading { at: us(at_us), cpu: 1, steal_ns: Some(steal_us * 1000), ..CounterReading::default() };
         self.counters.readings.push(reading);
         self.counters.readings.last_mut().unwrap()
     }
@@ -140,7 +146,7 @@ impl World {
     /// Where the loop's wake-up found `prev`: in a system call, in user code, or, with neither, in the kernel's own.
     pub fn wake_up_found(&mut self, at_us: u64, prev: u32, syscall: Option<i64>, in_user: bool) -> &mut Self {
         let reading = self.reading(at_us, 0);
-        (reading.moment, reading.prev, reading.next) = (Moment::Waking, prev, LOOP);
+        (reading.moment, reading.prev, reading.next) = (ReadingTrigger::Waking, prev, LOOP);
         (reading.prev_syscall, reading.prev_in_user) = (syscall, in_user);
         self
     }
@@ -153,7 +159,7 @@ impl World {
     }
 
     pub fn lost(&mut self, from_us: u64, to_us: u64) -> &mut Self {
-        self.window.lost.push(Lost { cpu: 1, from: us(from_us), to: us(to_us), count: None });
+        self.window.lost.push(LostEvents { cpu: 1, from: us(from_us), to: us(to_us), count: None });
         self
     }
 
@@ -174,7 +180,7 @@ impl World {
             let mut running = cpu.running_at_first().map_or(0, |thread| thread.tid);
             for event in &mut cpu.events {
                 match event.what {
-                    What::Switch { next, .. } => running = next.tid,
+                    KernelEvent::Switch { next, .. } => running = next.tid,
                     _ if event.tid == 0 => event.tid = running,
                     _ => {}
                 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use onbeat::load::{Event, Happening, Load, Options, PartReport, Report, Running, Work, serve};
+use onbeat::load::{Load, LoadEventKind, LoadNotice, LoadReport, Options, PartReport, PartWork, RunningLoad, serve};
 
 const LOAD: &str = "ONBEAT_TEST_CARRIES";
 const STARTS: &str = "ONBEAT_TEST_STARTS";
@@ -66,7 +66,7 @@ fn the_process_that_starts_a_carrier() {
     // As above: the other tests start it as the process that starts a carrier.
     let Ok(load) = std::env::var(STARTS) else { return };
     let directory = std::path::PathBuf::from(std::env::var_os(DIRECTORY).unwrap());
-    let running = Running::start(carrier(&load, &directory)).unwrap();
+    let running = RunningLoad::start(carrier(&load, &directory)).unwrap();
     let (sid, start_ticks) = running.identity().unwrap();
     std::fs::write(directory.join("writing"), format!("{sid} {start_ticks}")).unwrap();
     std::fs::rename(directory.join("writing"), directory.join("identity")).unwrap();
@@ -76,25 +76,28 @@ fn the_process_that_starts_a_carrier() {
 }
 
 /// Runs a load for some time.
-pub(crate) fn run_for(load: &str, directory: &Path, time: Duration) -> (Report, Vec<Event>) {
-    let mut running = Running::start(carrier(load, directory)).unwrap();
+pub(crate) fn run_for(load: &str, directory: &Path, time: Duration) -> (LoadReport, Vec<LoadNotice>) {
+    let mut running = RunningLoad::start(carrier(load, directory)).unwrap();
     std::thread::sleep(time);
     let mut events = running.events();
     let (report, later) = running.stop().unwrap();
     events.extend(later);
 
     assert_eq!(report.survivors, 0);
-    assert!(matches!(events.first().unwrap().what, Happening::Started { .. } | Happening::PartSubstituted { .. }));
-    assert!(matches!(events.last().unwrap().what, Happening::Stopped { .. }));
+    assert!(matches!(
+        events.first().unwrap().what,
+        LoadEventKind::Started { .. } | LoadEventKind::PartSubstituted { .. }
+    ));
+    assert!(matches!(events.last().unwrap().what, LoadEventKind::Stopped { .. }));
     (report, events)
 }
 
 /// What a part did.
-pub(crate) fn did(report: &Report, part: &str) -> Work {
+pub(crate) fn did(report: &LoadReport, part: &str) -> PartWork {
     part_of(report, part).did
 }
 
-pub(crate) fn part_of<'r>(report: &'r Report, part: &str) -> &'r PartReport {
+pub(crate) fn part_of<'r>(report: &'r LoadReport, part: &str) -> &'r PartReport {
     report.parts.iter().find(|one| one.part == part).unwrap_or_else(|| panic!("{part} in {report:?}"))
 }
 

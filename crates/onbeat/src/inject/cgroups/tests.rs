@@ -145,20 +145,20 @@ fn freezer_v1() -> Made {
     Made::of(V1, "/cg/freezer/robots", &[])
 }
 
-fn ground(host: &Made, journal: &Path, controller: &str) -> Ground<Made> {
-    let home = home_of(host, controller, LOOP).unwrap();
-    Ground::made(host.clone(), journal, home, controller).unwrap()
+fn ground(host: &Made, journal: &Path, controller: &str) -> InjectionCgroup<Made> {
+    let home = thread_cgroup(host, controller, LOOP).unwrap();
+    InjectionCgroup::made(host.clone(), journal, home, controller).unwrap()
 }
 
 #[test]
 fn a_hierarchy_of_its_own_comes_before_the_unified_one() {
-    let v1 = home_of(&freezer_v1(), "freezer", LOOP).unwrap();
+    let v1 = thread_cgroup(&freezer_v1(), "freezer", LOOP).unwrap();
     assert_eq!((v1.directory.as_str(), v1.version), ("/cg/freezer/robots", CgroupVersion::V1));
     let controllers = [("/cg/robots/cgroup.controllers", "cpuset cpu io")];
-    let v2 = home_of(&Made::of(V2, "/cg/robots", &controllers), "cpu", LOOP).unwrap();
+    let v2 = thread_cgroup(&Made::of(V2, "/cg/robots", &controllers), "cpu", LOOP).unwrap();
 
     assert_eq!((v2.directory.as_str(), v2.version), ("/cg/robots", CgroupVersion::V2Threads));
-    let why = home_of(&Made::of(V2, "/cg/robots", &[]), "cpu", LOOP).unwrap_err();
+    let why = thread_cgroup(&Made::of(V2, "/cg/robots", &[]), "cpu", LOOP).unwrap_err();
     assert!(why.contains("\"cpu\""), "{why}");
 }
 
@@ -178,8 +178,8 @@ fn the_loops_thread_goes_in_and_comes_back_with_the_end() {
 fn a_second_injector_does_not_take_the_first_ones_cgroup() {
     let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
     let _ground = ground(&host, journal.path(), "freezer");
-    let home = home_of(&host, "freezer", LOOP).unwrap();
-    let again = Ground::made(host, journal.path(), home, "freezer").err();
+    let home = thread_cgroup(&host, "freezer", LOOP).unwrap();
+    let again = InjectionCgroup::made(host, journal.path(), home, "freezer").err();
     assert!(matches!(again, Some(TuneError::CgroupExists { .. })), "{again:?}");
 }
 
@@ -188,7 +188,7 @@ fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
     let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
     host.0.borrow_mut().files.insert("/cg/freezer/robots/onbeat-inject/freezer.state".to_owned(), "THAWED".to_owned());
     let mut ground = ground(&host, journal.path(), "freezer");
-    let Words { file, thaw, freeze, .. } = words(ground.home.version);
+    let FreezerFiles { file, thaw, freeze, .. } = words(ground.home.version);
     ground.will_change(file, (thaw, freeze), &["FREEZING"]).unwrap();
     ground.take_in(LOOP).unwrap();
 

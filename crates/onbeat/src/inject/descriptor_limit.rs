@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-struct Held {
+struct RaisedLimit {
     by: usize,
     before: Option<Rlimit>,
 }
 
-static HELD: Mutex<Held> = Mutex::new(Held { by: 0, before: None });
+static RAISED: Mutex<RaisedLimit> = Mutex::new(RaisedLimit { by: 0, before: None });
 
 /// The process's soft limit of descriptors, raised to its hard limit while this lives.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct ManyDescriptors {
 
 impl ManyDescriptors {
     pub(super) fn hold() -> Self {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = getrlimit(Resource::Nofile);
         if held.by == 0 {
             held.before = Some(limit);
@@ -42,7 +42,7 @@ impl ManyDescriptors {
 
 impl Drop for ManyDescriptors {
     fn drop(&mut self) {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
         held.by -= 1;
         if held.by == 0
             && let Some(before) = held.before.take()

@@ -14,11 +14,11 @@ use onbeat_rt::sys::Monotonic;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::Error;
-use super::actor::{Disturb, Stretch, below_the_loop, busy_until, shortest_ns};
-use super::descriptors::ManyDescriptors;
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::descriptor_limit::ManyDescriptors;
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 
 /// How long before the loop's wake-up the call begins, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
@@ -29,25 +29,25 @@ const LEAST: usize = 2000;
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The disturber.
-pub(super) struct Section {
+pub(super) struct PollSection {
     room: ManyDescriptors,
     event: Option<OwnedFd>,
     descriptors: usize,
     calibrated_ns: u64,
 }
 
-impl Section {
+impl PollSection {
     pub(super) fn new() -> Self {
         Self { room: ManyDescriptors::hold(), event: None, descriptors: 0, calibrated_ns: 0 }
     }
 }
 
-impl Disturb for Section {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for PollSection {
+    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let event = eventfd(0, EventfdFlags::CLOEXEC).map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
         let trial_ns = shortest_ns(20, || look_at(&event, TRIAL)).max(1);
         let wanted_ns = plan.for_ns + AHEAD_NS;
@@ -71,18 +71,18 @@ impl Disturb for Section {
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let event = self.event.as_ref()?;
         let mut list = list(event, self.descriptors);
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }
 
-        let stretch = Stretch::begin();
+        let stretch = DisturbanceTimer::begin();
         // The answer is known: nothing is ready.
         let _ = poll(&mut list, Some(&AT_ONCE));
         let (at, ns) = stretch.end(self.calibrated_ns);
-        Some(Done { at, ns, figures: [self.descriptors as u64, 0] })
+        Some(DisturbanceRecord { at, ns, figures: [self.descriptors as u64, 0] })
     }
 }
 
@@ -102,7 +102,7 @@ fn holds_the_cpu(event: &OwnedFd, descriptors: usize, loop_cpu: u32) -> bool {
         return true;
     }
 
-    let witness = Witness::default();
+    let witness = PreemptionWitness::default();
     thread::scope(|threads| {
         let stands =
             thread::Builder::new().name("onbeat-witness".to_owned()).spawn_scoped(threads, || witness.stand(cpu));
@@ -129,15 +129,15 @@ const LOOKS: u64 = 40;
 
 /// A real-time thread with short sleeps, which are too long when a call holds its CPU.
 #[derive(Default)]
-struct Witness {
+struct PreemptionWitness {
     woken: AtomicU64,
     over: AtomicBool,
 }
 
-impl Witness {
+impl PreemptionWitness {
     /// The longest lateness; `None` without the right to be real-time, or when there was no time.
     fn stand(&self, cpu: u32) -> Option<u64> {
-        let grants = Wanted { fifo: Some(2), cpu: Some(cpu), ..Wanted::default() }.prepare_thread();
+        let grants = ThreadRequest { fifo: Some(2), cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
         if grants.iter().any(|grant| !grant.granted) {
             return None;
         }

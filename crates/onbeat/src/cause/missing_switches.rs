@@ -8,19 +8,21 @@ use std::collections::BTreeMap;
 
 use onbeat_rt::Instant;
 
-use super::event::{Event, State, Thread, What};
+use super::event::{KernelEvent, Thread, ThreadState, TraceEvent};
 use super::window::CpuWindow;
 
 /// Names of all threads that the events of a window give.
-pub(super) fn threads_of<'e>(events: impl Iterator<Item = &'e Event>) -> BTreeMap<u32, Thread> {
+pub(super) fn threads_of<'e>(events: impl Iterator<Item = &'e TraceEvent>) -> BTreeMap<u32, Thread> {
     let mut threads = BTreeMap::new();
     for event in events {
         match event.what {
-            What::Switch { prev, next, .. } => {
+            KernelEvent::Switch { prev, next, .. } => {
                 threads.insert(prev.tid, prev);
                 threads.insert(next.tid, next);
             }
-            What::Waking { thread, .. } | What::Wakeup { thread, .. } | What::Migrate { thread, .. } => {
+            KernelEvent::Waking { thread, .. }
+            | KernelEvent::Wakeup { thread, .. }
+            | KernelEvent::Migrate { thread, .. } => {
                 threads.entry(thread.tid).or_insert(thread);
             }
             _ => {}
@@ -37,10 +39,10 @@ pub(super) fn complete(cpu: &CpuWindow, threads: &BTreeMap<u32, Thread>, wakings
     let idle = Thread { tid: 0, prio: 120, name: format!("swapper/{}", cpu.cpu).as_str().into() };
     let thread = |tid: u32| if tid == 0 { Some(idle) } else { threads.get(&tid).copied() };
     let mut running = cpu.running_at_first();
-    let mut events: Vec<Event> = Vec::with_capacity(cpu.events.len());
+    let mut events: Vec<TraceEvent> = Vec::with_capacity(cpu.events.len());
     for event in &cpu.events {
         let now = match event.what {
-            What::Switch { prev, .. } => Some(prev),
+            KernelEvent::Switch { prev, .. } => Some(prev),
             _ => thread(event.tid),
         };
 
@@ -51,12 +53,12 @@ pub(super) fn complete(cpu: &CpuWindow, threads: &BTreeMap<u32, Thread>, wakings
             let seen = events.last().map_or(event.at, |last| last.at);
             let woken = wakings.iter().rev().find(|(tid, at)| *tid == now.tid && *at <= event.at);
             let at = woken.map_or(seen, |(_, woken)| seen.max(*woken));
-            let what = What::Switch { prev: before, prev_state: State::NOT_SEEN, next: now };
-            events.push(Event { at, cpu: cpu.cpu, tid: before.tid, what });
+            let what = KernelEvent::Switch { prev: before, prev_state: ThreadState::NOT_SEEN, next: now };
+            events.push(TraceEvent { at, cpu: cpu.cpu, tid: before.tid, what });
         }
 
         running = match event.what {
-            What::Switch { next, .. } => Some(next),
+            KernelEvent::Switch { next, .. } => Some(next),
             _ => now.or(running),
         };
 
