@@ -1,4 +1,4 @@
-//! Instructions of the kernel's BPF machine, put together by hand (`Documentation/bpf/standardization/instruction-set.rst`).
+//! An assembler for BPF instructions (`Documentation/bpf/standardization/instruction-set.rst`).
 
 /// One of the ten registers; `R10` is the read-only frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Width {
     }
 }
 
-/// A place to jump to, filled in when it is reached.
+/// The target of a jump; [`Assembler::bind`] fills in its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JumpTarget(usize);
 
@@ -89,7 +89,7 @@ impl Assembler {
         self.emit(0x67, (to, R0), 0, immediate);
     }
 
-    /// Adds `register` to the double word at `at` in one step; `register` becomes what was there before.
+    /// Atomically adds `register` to the double word at `at`; `register` receives the previous value.
     pub(super) fn fetch_add(&mut self, at: Register, register: Register) {
         self.emit(0xdb, (at, register), 0, 0x01);
     }
@@ -110,7 +110,7 @@ impl Assembler {
         self.emit(0x85, (R0, R0), 0, helper as i32);
     }
 
-    /// Loads the address of a map by its descriptor; takes two instructions.
+    /// Loads the address of a map by its descriptor (two instructions).
     pub(crate) fn map(&mut self, to: Register, descriptor: i32) {
         self.emit(0x18, (to, Register(1)), 0, descriptor);
         self.emit(0, (R0, R0), 0, 0);
@@ -135,13 +135,13 @@ impl Assembler {
         self.emit(0x55, (register, R0), 0, immediate);
     }
 
-    /// Compares all 64 bits, without a sign.
+    /// Compares all 64 bits as unsigned numbers.
     pub(crate) fn jump_if_less(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0xad, (a, b), 0, 0);
     }
 
-    /// Compares all 64 bits, without a sign.
+    /// Compares all 64 bits as unsigned numbers.
     pub(super) fn jump_if_at_most(&mut self, register: Register, immediate: i32, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0xb5, (register, R0), 0, immediate);
@@ -169,7 +169,7 @@ impl Assembler {
         self.emit(0x95, (R0, R0), 0, 0);
     }
 
-    /// The instructions, with all jumps filled in; a jump to a place that was never reached goes on with the next
+    /// Returns the instructions with all jumps resolved. A jump to an unbound target falls through to the next
     /// instruction.
     pub(crate) fn finish(mut self) -> Vec<u64> {
         for (at, place) in &self.jumps {

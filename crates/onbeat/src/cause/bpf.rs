@@ -1,4 +1,4 @@
-//! bpf(2): maps, programs and their attachment. The only file of this room that calls the kernel without a wrapper.
+//! bpf(2): maps, programs and their attachment. The only file of this room that makes raw system calls.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -22,8 +22,8 @@ const TYPED_TRACEPOINT: u32 = 23;
 /// `BPF_F_MMAPABLE`.
 const MAPPABLE: u32 = 1 << 10;
 
-/// The command's attributes: a union of which the kernel reads what the command needs. Larger than any used here, zero
-/// beyond.
+/// Attributes of a bpf(2) command: a union of which the kernel reads the part that the command needs. Larger than any
+/// command used here needs, and zero-filled.
 #[repr(C, align(8))]
 struct BpfAttributes([u64; 16]);
 
@@ -50,13 +50,13 @@ impl BpfAttributes {
 /// Addresses inside `attributes` must point to memory as large as the command reads and writes, for the call's duration.
 unsafe fn bpf(command: libc::c_int, attributes: &mut BpfAttributes) -> io::Result<libc::c_int> {
     let size = size_of::<BpfAttributes>();
-    // SAFETY: the attributes are valid for `size` bytes, and the caller vouches for the addresses in them.
+    // SAFETY: the attributes are valid for `size` bytes; the caller guarantees the addresses in them.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as libc::c_int) }
 }
 
 fn descriptor(number: libc::c_int) -> OwnedFd {
-    // SAFETY: the kernel has just handed this descriptor out, and nobody else knows it.
+    // SAFETY: the kernel has just created this descriptor, and no other code owns it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
@@ -99,7 +99,7 @@ impl BpfArray {
         update(&self.descriptor, key, value, self.value_size)
     }
 
-    /// Reads all values into `values`, one after the other.
+    /// Reads all values into `values`, concatenated.
     pub(crate) fn read(&self, values: &mut Vec<u8>) -> io::Result<()> {
         values.resize(self.value_size * self.entries as usize, 0);
         let mut keys = vec![0_u32; self.entries as usize];
@@ -111,17 +111,17 @@ impl BpfArray {
             .word(32, self.entries)
             .word(36, self.number() as u32);
 
-        // SAFETY: keys and values have room for the `entries` that are asked for, and `next` for a key; all live across
-        // the call.
+        // SAFETY: keys and values have room for the requested `entries`, and `next` for a key; all live across the
+        // call.
         match unsafe { bpf(MAP_LOOKUP_BATCH, &mut { attributes }) } {
-            // The end of the map is where the batch ends.
+            // The batch ended at the end of the map.
             Err(why) if why.raw_os_error() == Some(libc::ENOENT) => Ok(()),
             other => other.map(|_| ()),
         }
     }
 }
 
-/// An array that is read without asking the kernel: the same memory that programs write to.
+/// A BPF array mapped into this process, so that reading it needs no system call.
 #[derive(Debug)]
 pub(super) struct SharedArray {
     descriptor: OwnedFd,
@@ -130,11 +130,11 @@ pub(super) struct SharedArray {
     value_words: usize,
 }
 
-// SAFETY: the memory belongs to this value until it is dropped, and is read atomically only.
+// SAFETY: the memory belongs to this value until it is dropped, and all reads are atomic.
 unsafe impl Send for SharedArray {}
 
 impl SharedArray {
-    /// `entries` values of `value_words` 64-bit words each.
+    /// Creates an array of `entries` values of `value_words` 64-bit words each.
     pub(super) fn create(value_words: u32, entries: u32) -> io::Result<Self> {
         let attributes = BpfAttributes::new()
             .word(0, ARRAY)
@@ -161,13 +161,13 @@ impl SharedArray {
         self.words as u64 * 8
     }
 
-    /// Writes the value at `key`, of as many words as a value has.
+    /// Writes the value at `key`; `value` must have the array's word count.
     pub(super) fn write(&self, key: u32, value: &[u64]) -> io::Result<()> {
         let bytes: Vec<u8> = value.iter().flat_map(|word| word.to_ne_bytes()).collect();
         update(&self.descriptor, key, &bytes, self.value_words * 8)
     }
 
-    /// All values, one after the other.
+    /// Returns all values, concatenated.
     pub(super) const fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is `words` words long, aligned to a page, and lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.words) }
@@ -190,7 +190,7 @@ pub(crate) enum AttachPoint<'n> {
     Typed(u32),
 }
 
-/// A program that runs at a trace point until this is dropped.
+/// A program attached to a trace point; dropping it detaches the program.
 #[derive(Debug)]
 pub(crate) struct AttachedProgram {
     _program: OwnedFd,
@@ -200,8 +200,8 @@ pub(crate) struct AttachedProgram {
 impl AttachedProgram {
     /// Loads `code` and attaches it.
     ///
-    /// The kernel lends the functions that read its memory only to programs that declare a licence compatible with its
-    /// own; the programs of this room are offered under both licences that the string names.
+    /// The kernel allows the helpers that read its memory only to programs with a compatible licence. The programs of
+    /// this room are available under both licences named here.
     pub(crate) fn load(code: &[u64], at: AttachPoint<'_>) -> io::Result<Self> {
         const LICENSE: &CStr = c"Dual MIT/GPL";
         let attributes = BpfAttributes::new()
@@ -213,8 +213,8 @@ impl AttachedProgram {
             AttachPoint::Typed(number) => (attributes.word(0, TRACING).word(68, TYPED_TRACEPOINT).word(108, number), 0),
         };
 
-        // SAFETY: `code` has as many instructions as are announced, and the licence ends with a NUL; both live across the
-        // call.
+        // SAFETY: `code` has the announced number of instructions, and the licence ends with a NUL; both live across
+        // the call.
         let program = descriptor(unsafe { bpf(PROG_LOAD, &mut { attributes }) }?);
         let attributes = BpfAttributes::new().double(0, name).word(8, program.as_raw_fd() as u32);
         // SAFETY: the name, where there is one, ends with a NUL and lives across the call.

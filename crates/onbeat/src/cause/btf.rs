@@ -1,17 +1,17 @@
-//! Where the running kernel keeps things: `/sys/kernel/btf/vmlinux` (`Documentation/bpf/btf.rst`).
+//! Offsets of structure members in the running kernel, from `/sys/kernel/btf/vmlinux` (`Documentation/bpf/btf.rst`).
 //!
-//! Reads just enough of the format to find a member of a structure. Every index is checked.
+//! Parses as much of the format as it takes to find a structure member. Every index is checked.
 
-/// The kernel's description cannot be used.
+/// The kernel's type description (BTF) cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BtfError {
-    /// The bytes are no BTF of this machine's byte order.
+    /// The bytes are not BTF in this machine's byte order.
     #[error("/sys/kernel/btf/vmlinux is no BTF; the kernel needs CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
     /// The description ends inside a type.
     #[error("/sys/kernel/btf/vmlinux ends inside type {0}; onbeat does not know this version of the format")]
     Cut(u32),
-    /// A member is not there.
+    /// The kernel has no such member.
     #[error("this kernel has no {0}")]
     NoMember(String),
 }
@@ -42,7 +42,7 @@ struct BtfType {
     at: usize,
 }
 
-/// A member's place.
+/// Offset and type of a structure member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StructMember {
     byte: u32,
@@ -77,7 +77,7 @@ impl Btf {
         Ok(Self { bytes, strings, types })
     }
 
-    /// The offset in bytes of member `path` (names joined by `.`, through structures inside it) of structure `name`.
+    /// Returns the byte offset of member `path` in structure `name`. Names of nested members are joined by `.`.
     ///
     /// # Errors
     /// [`BtfError::NoMember`].
@@ -92,7 +92,7 @@ impl Btf {
         found.map(|member| member.byte).ok_or_else(|| BtfError::NoMember(format!("{name}.{path}")))
     }
 
-    /// The type that programs are attached to trace point `name` by.
+    /// Returns the BTF type id by which programs are attached to trace point `name`.
     ///
     /// # Errors
     /// [`BtfError::NoMember`].
@@ -129,7 +129,7 @@ impl Btf {
             .find(|id| self.type_of(*id).is_some_and(|found| found.kind == kind && self.is_named(found.name, name)))
     }
 
-    /// A member by name, also in unnamed structures inside; `depth` bounds a description that contains itself.
+    /// Finds a member by name, also inside unnamed structures; `depth` limits the recursion.
     fn member(&self, type_id: u32, name: &str, depth: u32) -> Option<StructMember> {
         let holder = self.resolved(type_id)?;
         if !matches!(holder.kind, STRUCT | UNION) || depth == 0 {
@@ -149,7 +149,7 @@ impl Btf {
         })
     }
 
-    /// The type behind names and qualifiers.
+    /// Follows typedefs and qualifiers to the underlying type.
     fn resolved(&self, mut id: u32) -> Option<BtfType> {
         for _ in 0..16 {
             let found = self.type_of(id)?;
@@ -164,7 +164,7 @@ impl Btf {
     }
 }
 
-/// Bytes that follow a type of `kind` with `count` members.
+/// Returns the number of bytes after the header of a type of `kind` with `count` members.
 const fn trailer(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         1 | 14 | 17 => 4,

@@ -1,4 +1,4 @@
-//! Divides a spike's lateness among its causes. A pure function: facts, events and counters in, explanation out.
+//! Divides a spike's lateness among its causes: a pure function from facts, events and counters to an explanation.
 //!
 //! ```text
 //!   programmed expiry                                     s_k           e_k
@@ -6,8 +6,8 @@
 //!     |<----------------- explained --------------------->|  <- unplanned ->
 //! ```
 //!
-//! Every nanosecond between the programmed expiry and the first instruction gets one cause, so causes and unexplained
-//! time add up to the lateness. Work beyond the plan is explained when it is a good part of the spike.
+//! Every nanosecond between the programmed expiry and the first instruction gets exactly one cause, so causes and
+//! unexplained time add up to the lateness. Work beyond the plan is explained when it is a large part of the spike.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use super::kind::{Cause, CauseKind, Explanation};
 use super::settle::{add_up, settle};
 use super::window::Window;
 
-/// Divides the lateness of a spike among its causes.
+/// Returns the explanation of a spike: its lateness, divided among its causes.
 #[must_use]
 pub fn explain(facts: &SpikeFacts, window: &Window, counters: &Counters) -> Explanation {
     let window = &window.completed();
@@ -45,8 +45,8 @@ fn say_what_was_lost(causes: &mut [Cause], facts: &SpikeFacts, window: &Window) 
     }
 }
 
-/// Spikes of one stall are one event: a cycle whose release passed before the one before it had ended is late because
-/// that one was. Returns index ranges, in order; `spikes` are in order of release.
+/// Groups spikes into stalls: a cycle whose release passed before the previous cycle ended is late because of that
+/// cycle. `spikes` must be in order of release. Returns index ranges, in order.
 #[must_use]
 pub fn stalls(spikes: &[SpikeFacts]) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();

@@ -1,4 +1,4 @@
-//! From a record's bytes to an [`TraceEvent`], by the format files of the kernel that wrote them.
+//! Decodes records into [`TraceEvent`]s, using the format files of the kernel that wrote them.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::event::{KernelEvent, Label, Softirq, Thread, ThreadState, TraceEvent,
 use super::format::{EventFormat, Field, FieldStorage, FormatError};
 use super::page::{Record, number};
 
-/// The trace points that are understood.
+/// A trace point that onbeat decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracePoint {
     /// `sched:sched_switch`.
@@ -25,7 +25,7 @@ pub enum TracePoint {
     IrqExit,
     /// The entry of a [`Vector`].
     VectorEntry(Vector),
-    /// Its exit.
+    /// Exit of such an interrupt.
     VectorExit(Vector),
     /// `irq:softirq_entry`.
     SoftirqEntry,
@@ -73,7 +73,7 @@ impl TracePoint {
         all
     }
 
-    /// Directory below `events/`.
+    /// Returns the directory below `events/`.
     #[must_use]
     pub const fn system(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl TracePoint {
         }
     }
 
-    /// The event's name.
+    /// The name of the event.
     #[must_use]
     pub fn name(self) -> String {
         let name = match self {
@@ -122,7 +122,7 @@ impl TracePoint {
         name.to_owned()
     }
 
-    /// The fields that are read, in the order in which [`RecordFields`] hands them out.
+    /// The decoded fields, in the order of the indices of [`RecordFields`].
     const fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Switch => &["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"],
@@ -146,9 +146,9 @@ impl TracePoint {
     }
 }
 
-/// `cpu_idle`'s state when the CPU is awake again (`PWR_EVENT_EXIT`).
+/// State in `cpu_idle` when the CPU leaves idle (`PWR_EVENT_EXIT`).
 const IDLE_EXIT: u64 = u32::MAX as u64;
-/// The most fields that are read of one event.
+/// Maximum number of decoded fields of an event.
 const MOST_FIELDS: usize = 7;
 
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,7 @@ struct KnownFormat {
     fields: [Option<Field>; MOST_FIELDS],
 }
 
-/// Reads the records of one kernel.
+/// A decoder for the records of one kernel.
 #[derive(Clone, Debug, Default)]
 pub struct EventDecoder {
     id: Option<Field>,
@@ -166,16 +166,16 @@ pub struct EventDecoder {
 }
 
 impl EventDecoder {
-    /// A decoder that knows nothing yet.
+    /// Returns a decoder without any trace point.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes up an event by its description.
+    /// Registers the format of a trace point.
     ///
     /// # Errors
-    /// [`FormatError::NoField`] when the event lacks a field that is read here.
+    /// [`FormatError::NoField`] if the event lacks a decoded field.
     pub fn learn(&mut self, kind: TracePoint, format: &EventFormat) -> Result<(), FormatError> {
         let mut fields = [None; MOST_FIELDS];
         for (place, name) in fields.iter_mut().zip(kind.fields()) {
@@ -188,7 +188,7 @@ impl EventDecoder {
         Ok(())
     }
 
-    /// The event in `record`; `None` when it is of no known kind or too short for it.
+    /// Decodes `record`; `None` if its type is unknown or it is too short.
     #[must_use]
     pub fn decode(&self, cpu: u32, record: &Record<'_>) -> Option<TraceEvent> {
         let id = number(record.bytes, self.id?)?;
@@ -224,7 +224,7 @@ impl RecordFields<'_> {
         Some(Label::new(self.bytes.get(from..from.checked_add(length)?)?))
     }
 
-    /// Name, number and priority, which stand in this order from `first` on.
+    /// Reads name, number and priority from the fields at `first`, `first + 1` and `first + 2`.
     fn thread(&self, first: usize) -> Option<Thread> {
         let (tid, prio) = (self.number(first + 1)? as u32, self.number(first + 2)? as i32);
         Some(Thread { tid, prio, name: self.label(first)? })

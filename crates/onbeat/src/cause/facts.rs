@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::{Cause, CauseKind, Culprit, Explanation};
 
-/// What is known of a late cycle without any event.
+/// Facts of a late cycle, known without any event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpikeFacts {
     /// `r_k`.
     #[serde(with = "in_ns")]
     pub release: Instant,
-    /// The instant the loop's timer was set to: the release minus the margin to spin.
+    /// The programmed expiry of the loop's timer: the release minus the spin margin.
     #[serde(with = "in_ns")]
     pub expiry: Instant,
-    /// The timer was set for a length of time; the kernel's `expiry` is then later by what setting it took.
+    /// The timer was relative; the kernel's `expiry` is then later by the time it took to set the timer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub relative: bool,
-    /// When the loop was done with the cycle before, if known.
+    /// End of the previous cycle, if known.
     #[serde(skip)]
     pub entered_sleep: Option<Instant>,
     /// `s_k`, the first instant after the wait.
@@ -34,18 +34,19 @@ pub struct SpikeFacts {
     pub spun_ns: u64,
     /// Planned work of a cycle, in nanoseconds.
     pub planned_work_ns: u64,
-    /// The loop's thread.
+    /// Thread number of the loop.
     pub tid: u32,
-    /// The CPU it is bound to or was last seen on.
+    /// The CPU that the thread is bound to, or was last seen on.
     pub cpu: Option<u32>,
-    /// The kernel's priority of it: 99 − p for `SCHED_FIFO` p, 120 for an ordinary thread.
+    /// Kernel priority of the thread: 99 − p for `SCHED_FIFO` p, 120 for an ordinary thread.
     pub prio: i32,
 }
 
 impl SpikeFacts {
-    /// The facts in a sample; thread, CPU and priority are left at nothing.
+    /// Returns the facts of a sample; thread, CPU and priority keep their defaults.
     ///
-    /// `margin_ns` is used only when the loop did not sleep; otherwise the sample itself tells what the timer was set to.
+    /// `margin_ns` is the spin margin. It is used only if the loop did not sleep; otherwise the sample gives the
+    /// timer's expiry.
     #[must_use]
     pub const fn of(sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Self {
         let start = sample.start();
@@ -67,16 +68,17 @@ impl SpikeFacts {
         }
     }
 
-    /// Whether a timer that expires at `expires` is the loop's: a relative one expires before the loop starts.
+    /// Whether a timer that expires at `expires` is the loop's. A relative timer expires before the loop starts.
     pub(super) fn is_the_loops_timer(&self, expires: Instant) -> bool {
         if self.relative { expires >= self.expiry && expires <= self.start } else { expires == self.expiry }
     }
 
-    /// The stretches to explain. Of two, the smaller is left out when it is less than a quarter of the larger.
+    /// Returns the parts to explain. Of two parts, the smaller is left out when it is less than a quarter of the
+    /// larger.
     fn parts(&self) -> Vec<SpikePart> {
         let woke = self.start.minus_ns(self.spun_ns);
         let wait = if self.spun_ns > 0 && woke < self.release {
-            // The loop was up in time: what was late happened while it polled.
+            // The loop woke up in time: the delay happened while it polled.
             let planned_ns = self.release.ns_since(woke);
             SpikePart { from: woke, to: self.start, planned_ns, kind: ExpectedActivity::Polling }
         } else {
@@ -99,7 +101,7 @@ impl SpikeFacts {
         [wait, work].into_iter().filter(counts).collect()
     }
 
-    /// The explanation of a spike that nobody looked at.
+    /// Returns the explanation of a spike that was not analysed.
     #[must_use]
     pub fn not_analysed(&self, because: &str) -> Explanation {
         let ns = self.parts().iter().map(SpikePart::late_ns).sum();
@@ -108,7 +110,7 @@ impl SpikeFacts {
         Explanation::from_causes(vec![Cause { kind: CauseKind::Unexplained, ns, evidence, culprit }])
     }
 
-    /// From where to where events are needed.
+    /// Returns the time span for which events are needed.
     #[must_use]
     pub fn span(&self) -> Range<Instant> {
         let from = self.entered_sleep.map_or(self.expiry, |entered| entered.min(self.expiry));
@@ -116,12 +118,12 @@ impl SpikeFacts {
     }
 }
 
-/// Instants as nanoseconds of their clock: the hot crate knows no serde.
+/// Serialises instants as nanoseconds: the hot crate does not depend on serde.
 mod in_ns {
     use onbeat_rt::Instant;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    // serde hands a reference over.
+    // serde passes a reference.
     #[allow(clippy::trivially_copy_pass_by_ref)]
     pub(super) fn serialize<S: Serializer>(instant: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(instant.as_ns())
@@ -132,21 +134,21 @@ mod in_ns {
     }
 }
 
-/// A stretch to explain.
+/// A part of a spike that needs an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpikePart {
     pub(super) from: Instant,
     pub(super) to: Instant,
-    /// How much of it was to be.
+    /// Planned length, in nanoseconds.
     pub(super) planned_ns: u64,
     pub(super) kind: ExpectedActivity,
 }
 
-/// What the loop should have been doing.
+/// The activity that was expected of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedActivity {
     WakeUp,
-    /// Reading the clock until its release.
+    /// Polling the clock until its release.
     Polling,
     /// Working.
     Running,

@@ -1,7 +1,7 @@
-//! A window as text, in the form of the kernel's own `trace` file, and back.
+//! Conversion of a window to the text of the kernel's `trace` file, and back.
 //!
-//! `trace-cmd report` prints the same fields; Perfetto and other viewers open such a file as it is. Run files keep
-//! windows in this form too, with nine digits of time where the kernel prints six; the reader takes either.
+//! `trace-cmd report` prints the same fields; Perfetto and other viewers open such a file directly. Run files keep
+//! windows in this form too, with nine digits of time where the kernel prints six; the reader accepts both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,34 +17,34 @@ use onbeat_rt::Instant;
 use super::event::{KernelEvent, Label, LostEvents, Softirq, Thread, ThreadState, TraceEvent, Vector};
 use super::window::{CpuWindow, Window};
 
-/// Text that is no trace.
+/// The text is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {number} is no line of a kernel trace: \"{line}\"; was the file cut or edited?")]
 pub struct TextError {
-    /// Which line, from 1.
+    /// Line number, from 1.
     pub number: usize,
     /// The line.
     pub line: String,
 }
 
-/// Text that was packed and cannot be unpacked.
+/// Packed text cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// It is no base64.
+    /// It is not valid base64.
     #[error("a spike's events are no base64: {0}; was the run file edited?")]
     Base64(#[from] base64::DecodeError),
-    /// It is not deflated text, or more than a run file holds.
+    /// It is not deflated text, or exceeds the limit of a run file.
     #[error("a spike's events cannot be unpacked: {0}; was the run file edited?")]
     Deflate(#[from] std::io::Error),
-    /// It is no trace.
+    /// It is not a trace.
     #[error(transparent)]
     Text(#[from] TextError),
 }
 
-/// More than this, in bytes of text, no spike's window has.
+/// Maximum size of an unpacked window, in bytes.
 const LONGEST_TEXT: u64 = 64 << 20;
 
-/// The window's text, deflated and in base64: for a run file's note. About 6 bytes per event.
+/// Returns the window's text, deflated and base64-encoded, for a note of a run file. Takes about 6 bytes per event.
 #[must_use]
 pub fn pack(window: &Window) -> String {
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::default());
@@ -53,7 +53,7 @@ pub fn pack(window: &Window) -> String {
     BASE64.encode(packed.finish().unwrap_or_default())
 }
 
-/// The window that [`pack`] packed.
+/// Unpacks a window packed by [`pack`].
 ///
 /// # Errors
 /// [`UnpackError`].
@@ -64,7 +64,8 @@ pub fn unpack(packed: &str) -> Result<Window, UnpackError> {
     Ok(read(&text)?)
 }
 
-/// The window as text with all that [`read`] needs to give it back: nanoseconds, losses, addresses of functions.
+/// Returns the window as text that [`read`] converts back without loss: with nanoseconds, gaps and addresses of
+/// functions.
 #[must_use]
 pub fn write(window: &Window) -> String {
     let mut text = String::from("# tracer: nop\n#\n");
@@ -90,7 +91,7 @@ pub fn write(window: &Window) -> String {
     text
 }
 
-/// The window as the kernel's own `trace` file has it: its header, its six digits, its lines where events were lost.
+/// Returns the window in the form of the kernel's `trace` file: its header, six digits of time, a line for each gap.
 #[must_use]
 pub fn write_as_kernel(window: &Window) -> String {
     let events = window.in_order();
@@ -116,7 +117,7 @@ pub fn write_as_kernel(window: &Window) -> String {
     text
 }
 
-/// As `kernel/trace/trace.c` prints it.
+/// The header printed by `kernel/trace/trace.c`.
 const KERNELS_HEADER: &str = "#
 #                                _-----=> irqs-off/BH-disabled
 #                               / _----=> need-resched
@@ -140,7 +141,7 @@ fn names(window: &Window) -> BTreeMap<u32, Label> {
     names
 }
 
-/// The flags of context are not recorded; points say that none is set.
+/// Context flags are not recorded; dots mean that none is set.
 fn write_line(
     text: &mut String,
     event: &TraceEvent,
@@ -160,7 +161,7 @@ fn write_line(
     text.push('\n');
 }
 
-/// A name on one line, whatever its owner put into it.
+/// Returns the name with control characters replaced, so that it stays on one line.
 fn shown(name: &Label) -> String {
     name.text().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -246,7 +247,7 @@ fn write_thread(text: &mut String, event: &str, thread: &Thread, target_cpu: u32
     write!(text, "{event}: comm={name} pid={tid} prio={prio} target_cpu={target_cpu:03}")
 }
 
-/// Reads a text back. Lines of events that are not known here are passed over.
+/// Parses a trace. Lines of unknown events are ignored.
 ///
 /// # Errors
 /// [`TextError`] at the first line that is neither a comment nor an event.
@@ -301,7 +302,7 @@ impl TextReader {
 
     /// `comm-pid [cpu] flags seconds.fraction: event: fields`; the flags may be missing.
     fn event(&mut self, line: &str) -> Option<()> {
-        // A thread's name may hold blanks and brackets itself.
+        // A thread's name may contain blanks and brackets.
         let (tid, cpu, rest) = line.match_indices(" [").find_map(|(at, _)| head(&line[..at], &line[at + 2..]))?;
         let (head, rest) = rest.split_once(": ")?;
         let at = instant(head.split_ascii_whitespace().last()?)?;
@@ -324,7 +325,7 @@ impl TextReader {
     }
 }
 
-/// The thread's number before a bracket, the CPU's in it, and what follows.
+/// Returns the thread number before a bracket, the CPU in it, and the rest of the line.
 fn head<'l>(before: &str, after: &'l str) -> Option<(u32, u32, &'l str)> {
     let tid = before.trim_end().rsplit_once('-')?.1.trim().parse().ok()?;
     let (cpu, rest) = after.split_once(']')?;
@@ -342,7 +343,7 @@ fn instant(text: &str) -> Option<Instant> {
     Some(at(seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)?))
 }
 
-/// The value between `key=` and the next of `until`, or the end.
+/// Returns the value between `key=` and the next `until`, or the end.
 fn value<'t>(fields: &'t str, key: &str, until: &str) -> Option<&'t str> {
     let start = if fields.starts_with(key) { key.len() } else { fields.find(&format!(" {key}"))? + 1 + key.len() };
     let rest = &fields[start..];
@@ -364,7 +365,7 @@ fn thread(fields: &str, prefix: &str) -> Option<Thread> {
     Some(Thread { tid: number(fields, &key("pid"))?, prio: number(fields, &key("prio"))?, name: Label::from(name) })
 }
 
-/// The address of a function; names get one of their own when none is known.
+/// Returns the address of a function; a name without a known address gets a made-up one.
 fn function(fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<u64> {
     let word = value(fields, "function=", " ")?;
     if word.starts_with("0x") {

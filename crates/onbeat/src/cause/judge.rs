@@ -1,7 +1,7 @@
-//! Which cause each stretch of a spike belongs to.
+//! Finds the cause of each slice of a spike.
 //!
-//! The spike is cut at every event of the loop's CPU, and each stretch is judged by two things: what state the loop was
-//! in, and what the CPU did meanwhile.
+//! The spike is cut at every event of the loop's CPU. Each slice is judged by the state of the loop and the activity of
+//! the CPU.
 
 use onbeat_rt::Instant;
 
@@ -16,7 +16,7 @@ use super::syscalls;
 use super::timeline::{CpuActivity, LoopSpan, LoopState, Slice, Timeline, loop_spans};
 use super::window::Window;
 
-/// A stretch without an event inside, with its cause.
+/// A slice of time without an event inside, with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) from: Instant,
@@ -24,14 +24,14 @@ pub(super) struct Piece {
     pub(super) cpu: Option<u32>,
     pub(super) attribution: Attribution,
     pub(super) culprit: Option<Culprit>,
-    /// What else is to be said of it.
+    /// Remark for the evidence.
     pub(super) remark: Option<String>,
 }
 
-/// A cause, or a kind of time that is none yet.
+/// A cause, or time whose cause is determined later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attribution {
-    /// This cause.
+    /// A cause.
     Cause(CauseKind),
     /// The loop's own work in a cycle.
     OwnWork,
@@ -43,15 +43,16 @@ impl Piece {
     }
 }
 
-/// The longest that a step of the wake-up takes by itself, in nanoseconds: entry of an interrupt, a switch, a return to
-/// user space. On the virtual machines measured these take 1 to 12 µs.
+/// Maximum length of an undisturbed step of the wake-up, in nanoseconds: interrupt entry, switch, return to user space.
+/// On virtual machines 1 to 12 µs were measured.
 pub(super) const ORDINARY_STEP_NS: u64 = 25_000;
-/// A thread on the CPU that the loop was sent to makes room within this time of its interrupt, in nanoseconds; on the
-/// virtual machines measured it takes 15 to 25 µs.
+/// After a migration, a thread on the new CPU yields to the loop within this time, in nanoseconds; 15 to 25 µs were
+/// measured on virtual machines.
 const SENT_NS: u64 = 50_000;
-/// An idle state that takes this many times the kernel's exit latency to leave was not left by the guest alone.
+/// If leaving an idle state takes more than this multiple of its exit latency, the host delayed the guest.
 const FAR_BEYOND: u64 = 4;
-/// An idle CPU in front of a waiting real-time thread for this long is no ordinary switch.
+/// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable, is not just
+/// switching threads.
 const IDLE_HOLD_NS: u64 = 20_000;
 
 /// The loop's timer when it was set.
@@ -71,9 +72,9 @@ pub(super) struct Judge<'w> {
     pub(super) events: Vec<&'w TraceEvent>,
     pub(super) timeline: Timeline,
     spans: Vec<LoopSpan>,
-    /// When the loop's timer was set, and which it is.
+    /// The loop's timer when it was set.
     armed: Option<ArmedTimer>,
-    /// When that timer's function began, and on which CPU.
+    /// Time and CPU at which that timer's function began.
     pub(super) fired: Option<(Instant, u32)>,
     moved: bool,
 }
@@ -88,8 +89,8 @@ impl<'w> Judge<'w> {
             _ => None,
         };
 
-        // A sleep that a freezer or a signal interrupts sets its timer again, to the same instant: the first one counts. Of relative
-        // timers only the last is known to be the sleep's.
+        // A sleep interrupted by a freezer or a signal sets its timer again to the same instant: the first setting
+        // counts. Of relative timers, only the last one certainly belongs to the sleep.
         let armed = match facts.relative {
             false => events.iter().find_map(armed),
             true => events.iter().rev().find_map(armed),
@@ -113,18 +114,18 @@ impl<'w> Judge<'w> {
         Self { facts, window, counters, events, timeline, spans, armed, fired, moved }
     }
 
-    /// Whether the loop changed its CPU in the spike.
+    /// Whether the loop migrated during the spike.
     pub(super) const fn moved(&self) -> bool {
         self.moved
     }
 
-    /// Events of the loop's own thread between two instants.
+    /// Returns the events of the loop's thread between two instants.
     pub(super) fn own_events(&self, from: Instant, to: Instant) -> impl Iterator<Item = &&'w TraceEvent> {
         let tid = self.facts.tid;
         self.events.iter().filter(move |event| event.tid == tid && event.at >= from && event.at <= to)
     }
 
-    /// Frequency changes of `cpu` between two instants.
+    /// Returns the first new frequency of `cpu` between two instants, in kHz.
     pub(super) fn frequency_change(&self, cpu: Option<u32>, from: Instant, to: Instant) -> Option<u32> {
         self.events.iter().find_map(|event| match event.what {
             KernelEvent::Frequency { cpu: of, khz } if cpu == Some(of) && event.at >= from && event.at <= to => {
@@ -134,13 +135,13 @@ impl<'w> Judge<'w> {
         })
     }
 
-    /// Stretches of `cpu` in which something ran, between two instants.
+    /// Returns the slices between two instants in which `cpu` was busy.
     pub(super) fn busy(&self, cpu: u32, from: Instant, to: Instant) -> Vec<Slice> {
         let slices = self.timeline.between(Some(cpu), from, to).into_iter();
         slices.filter(|slice| !matches!(slice.doing, CpuActivity::Idle(_) | CpuActivity::Unknown)).collect()
     }
 
-    /// The pieces of one part, in order, without gaps.
+    /// Returns the pieces of one part, in order and without gaps.
     pub(super) fn pieces(&self, part: &SpikePart) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut at = part.from;
@@ -165,7 +166,7 @@ impl<'w> Judge<'w> {
         }
     }
 
-    /// Judges what lies inside `part` of a span.
+    /// Judges the slices of a span inside `part`.
     fn judge_span(&self, span: &LoopSpan, part: &SpikePart) -> Vec<Piece> {
         // A sleeping loop waits for its timer, which may run on another CPU.
         let timer_cpu = self.fired.map(|(_, cpu)| cpu).or(self.armed.map(|armed| armed.cpu));
@@ -202,7 +203,7 @@ impl<'w> Judge<'w> {
             return interrupted;
         }
 
-        // The loop's own time: before it set its timer it was not done, afterwards it is on its way out of the kernel.
+        // The loop ran. Before it set its timer it was still working; afterwards it is returning from the kernel.
         let sleeping_since = self.armed.map(|armed| armed.at).or(self.facts.entered_sleep);
         match slice.doing {
             CpuActivity::Unknown => Judgement::new(CauseKind::Unexplained),
@@ -223,8 +224,8 @@ impl<'w> Judge<'w> {
         }
     }
 
-    /// The CPU slept while it was wanted. A guest's own idle states take as long as the kernel says; what takes far longer is
-    /// the host's way to run a halted CPU again.
+    /// The CPU was idle although the loop was due. Leaving a guest's idle state takes as long as the kernel says; a
+    /// much longer time means that the host resumed the halted vCPU late.
     fn slept(&self, slice: &Slice, state: Option<u32>) -> Judgement {
         let exit_ns = self.counters.deepest_idle_ns.unwrap_or(0);
         let late_ns = slice.to.ns_since(self.facts.expiry);
@@ -238,7 +239,7 @@ impl<'w> Judge<'w> {
         Judgement::new(CauseKind::LateIdleExit).with_remark(state.map(|state| format!("idle state {state}")))
     }
 
-    /// A thread ran while the timer's interrupt was due. Only code that can switch interrupts off is held responsible.
+    /// A thread ran while the timer's interrupt was due. Only code that can disable interrupts is blamed.
     fn held_up_beside(&self, slice: &Slice, thread: &Thread, cpu: Option<u32>) -> Judgement {
         let late = |why: String| Judgement::new(CauseKind::LateTimer).because(why);
         let off = |call| Judgement::new(CauseKind::InterruptsOff).by(thread_culprit(thread, call));
@@ -258,7 +259,7 @@ impl<'w> Judge<'w> {
 
     fn while_ready(&self, slice: &Slice, span: &LoopSpan, hold: Option<&SchedulerHold>, idle_ns: u64) -> Judgement {
         let active_hold = hold.filter(|hold| slice.to > hold.from);
-        // A loop whose cgroup is throttled would not run, whatever the CPU does meanwhile.
+        // A loop in a throttled cgroup does not run, regardless of what the CPU does.
         if let Some(quota) = active_hold.filter(|hold| hold.kind == CauseKind::CpuQuota) {
             return Judgement::new(quota.kind).because(quota.evidence.clone());
         }
@@ -303,13 +304,13 @@ impl<'w> Judge<'w> {
         }
     }
 
-    /// Whether an idle CPU slept: in a known state, or in one of shallow ones, which are not recorded.
+    /// Whether an idle CPU was asleep: in a recorded state, or in a shallow one, which is not recorded.
     fn may_sleep(&self, state: Option<u32>) -> bool {
         state.is_some() || self.counters.deepest_idle_ns.is_some_and(|exit_ns| exit_ns <= SHALLOW_NS)
     }
 
-    /// The scheduler let a thread have the CPU. Of one that an ordinary loop's wake-up found in a system call it is said, since what the
-    /// kernel does for it would keep a real-time loop waiting too.
+    /// The scheduler chose another thread. If the wake-up of an ordinary loop found that thread in a system call, the
+    /// remark names the call, because it would delay a real-time loop as well.
     fn let_run_on(&self, thread: &Thread) -> Judgement {
         let call = match self.mode_when_interrupted(thread) {
             Some(ThreadMode::Syscall(number)) if !self.is_real_time() => Some(syscall_name(number)),
@@ -321,8 +322,8 @@ impl<'w> Judge<'w> {
         Judgement::new(CauseKind::Preempted).by(culprit).with_remark(remark)
     }
 
-    /// A thread of lower priority kept the CPU after the wake-up. From user code it is taken off at once, so that time is none
-    /// of its own.
+    /// A thread of lower priority kept the CPU after the wake-up. A thread in user code is preempted at once, so that
+    /// time is not attributed to it.
     fn not_let_go(&self, slice: &Slice, thread: &Thread, span: &LoopSpan) -> Judgement {
         let section = |call| Judgement::new(CauseKind::KernelSection).by(thread_culprit(thread, call));
         match self.mode(thread, span.cpu, slice.to) {
@@ -348,10 +349,10 @@ impl<'w> Judge<'w> {
         Judgement::new(CauseKind::Stopped).with_remark(remark)
     }
 
-    /// The cause when an interrupt, a timer's function or a softirq had the CPU.
+    /// Returns the cause if an interrupt, a timer's function or a softirq had the CPU.
     fn interrupted(&self, slice: &Slice) -> Option<Judgement> {
         let own_interrupt = self.fired.is_some_and(|(fired, _)| {
-            // The interrupt that brought the loop's timer is part of the wake-up itself.
+            // The interrupt of the loop's timer is part of the wake-up itself.
             slice.interrupt.is_some_and(|entered| entered <= fired && self.interrupt_at(fired) == Some(entered))
         });
         match slice.doing {
@@ -372,8 +373,8 @@ impl<'w> Judge<'w> {
         }
     }
 
-    /// The function of another's timer that ran just before this slice of an interrupt, when one more timer's function
-    /// follows: going from one to the next is part of their load.
+    /// Returns the function of another thread's timer that ran just before this slice of an interrupt, if another timer
+    /// function follows: the time between the two belongs to those timers.
     fn between_others_timers(&self, slice: &Slice) -> Option<u64> {
         let cpu = self.fired.map(|(_, cpu)| cpu)?;
         let here = |event: &&&'w TraceEvent| event.cpu == cpu;
@@ -394,7 +395,7 @@ impl<'w> Judge<'w> {
         Judgement::new(CauseKind::HardIrq).by(named(&format!("timer {name}")))
     }
 
-    /// When the interrupt around `at` on the timer's CPU was entered.
+    /// Returns the entry time of the interrupt around `at` on the timer's CPU.
     pub(super) fn interrupt_at(&self, at: Instant) -> Option<Instant> {
         let cpu = self.fired.map(|(_, cpu)| cpu);
         self.timeline.between(cpu, at, at.plus_ns(1)).first()?.interrupt

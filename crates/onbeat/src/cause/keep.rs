@@ -1,7 +1,8 @@
-//! What of a spike's window goes into a run file: the events nearest the spike, in a fixed number of bytes.
+//! Selects the events of a spike for the run file: those nearest to the spike, within a fixed number of bytes.
 //!
-//! Nearest to either of the spike's two ends, the programmed expiry and the first instruction; the loop's own CPU comes
-//! first. What is cut is told as lost events are, by a stretch and a count, so that no reader takes a gap for silence.
+//! The distance is measured to the nearer of the programmed expiry and the first instruction; the loop's CPU has
+//! precedence. Omitted events are recorded as gaps with a count, so that a reader can distinguish a gap from
+//! inactivity.
 
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
@@ -11,31 +12,31 @@ use super::facts::SpikeFacts;
 use super::ftrace::pack;
 use super::window::{CpuWindow, Window};
 
-/// How far before the programmed expiry events are kept, in nanoseconds.
+/// Events are kept from this time before the programmed expiry, in nanoseconds.
 pub const BEFORE_NS: u64 = 4_000_000;
-/// How far behind the end of the cycle, in nanoseconds.
+/// Events are kept until this time after the end of the cycle, in nanoseconds.
 pub const AFTER_NS: u64 = 1_000_000;
-/// Events kept of the loop's CPU, and of all others together, at most.
+/// Maximum number of events of the loop's CPU, and of all other CPUs together.
 const EVENTS: (usize, usize) = (1200, 400);
-/// With fewer events than this, other CPUs are left out altogether.
+/// With fewer events of the loop's CPU than this, other CPUs are omitted.
 const LEAST_EVENTS: usize = 32;
-/// Bytes of packed text of one window, at most.
+/// Maximum size of a packed window, in bytes.
 pub const PACKED_MOST: usize = 12 * 1024;
 
-/// A window as a run file keeps it.
+/// A window as stored in a run file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptWindow {
-    /// The cycle it is about; its CPU is filled in where the events tell it.
+    /// Facts of the cycle; the CPU is filled in if the events show it.
     pub facts: SpikeFacts,
-    /// Events kept.
+    /// Number of kept events.
     pub events: u64,
-    /// Events that the flight recorder had and that found no room.
+    /// Number of omitted events.
     pub left_out: u64,
-    /// The events, see [`pack`].
+    /// The events, packed by [`pack`].
     pub packed: String,
 }
 
-/// Cuts the window around a spike down and packs it; `None` when the loop's CPU has no event in it.
+/// Cuts a window to the size limit and packs it; `None` if it has no event of the loop's CPU.
 #[must_use]
 pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
     let facts = SpikeFacts { cpu: facts.cpu.or_else(|| cpu_of_loop(window, facts)), ..*facts };
@@ -57,14 +58,14 @@ pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
     }
 }
 
-/// The CPU on which the loop ran last before its cycle ended.
+/// Returns the CPU on which the loop last ran before its cycle ended.
 fn cpu_of_loop(window: &Window, facts: &SpikeFacts) -> Option<u32> {
     let events = window.in_order().into_iter().take_while(|event| event.at <= facts.end);
     let runs = |event: &&TraceEvent| matches!(event.what, KernelEvent::Switch { next, .. } if next.tid == facts.tid);
     events.filter(runs).last().map(|event| event.cpu)
 }
 
-/// At most `own` events of the loop's CPU and `others` of the rest. CPUs of which none is left are left out.
+/// Returns at most `own` events of the loop's CPU and `others` of the other CPUs. CPUs without events are omitted.
 fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Window {
     let is_own = |cpu: u32| Some(cpu) == facts.cpu;
     let within = |own_ones: bool, most: usize| {
@@ -97,7 +98,7 @@ fn distance_ns(at: Instant, facts: &SpikeFacts) -> u64 {
     from(facts.expiry).min(from(facts.start))
 }
 
-/// The stretches of a CPU in which events do not stay.
+/// Returns the gaps of a CPU: time ranges whose events are omitted.
 fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&TraceEvent) -> bool) -> Vec<LostEvents> {
     let mut gaps: Vec<LostEvents> = Vec::new();
     let (mut last_kept, mut open) = (window.from, false);

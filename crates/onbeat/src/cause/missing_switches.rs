@@ -1,8 +1,8 @@
-//! Switches that left no record.
+//! Adds switches that were not recorded.
 //!
-//! Trace points are silent where the kernel's read-copy-update does not watch, and on some kernels the switch away from
-//! an idle thread is such a place (seen on Linux 6.18 as a guest: all of one CPU's). Each record names the thread that
-//! ran, though, so a switch that happened shows in the next record.
+//! Trace points do not fire where the kernel's RCU is not watching. On some kernels the switch away from an idle thread
+//! is such a place (observed on Linux 6.18 as a guest, for all switches of one CPU). Each record names the running
+//! thread, so a missing switch shows in the next record.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use onbeat_rt::Instant;
 use super::event::{KernelEvent, Thread, ThreadState, TraceEvent};
 use super::window::CpuWindow;
 
-/// Names of all threads that the events of a window give.
+/// Returns all threads in the events of a window.
 pub(super) fn threads_of<'e>(events: impl Iterator<Item = &'e TraceEvent>) -> BTreeMap<u32, Thread> {
     let mut threads = BTreeMap::new();
     for event in events {
@@ -29,12 +29,12 @@ pub(super) fn threads_of<'e>(events: impl Iterator<Item = &'e TraceEvent>) -> BT
         }
     }
 
-    // Every CPU has an idle thread of its own, all with number 0; the name is filled in per CPU.
+    // Every CPU has its own idle thread, all with number 0; the name is filled in per CPU.
     threads.remove(&0);
     threads
 }
 
-/// The CPU's events with the switches that must have been.
+/// Returns the CPU's events, with the missing switches added.
 pub(super) fn complete(cpu: &CpuWindow, threads: &BTreeMap<u32, Thread>, wakings: &[(u32, Instant)]) -> CpuWindow {
     let idle = Thread { tid: 0, prio: 120, name: format!("swapper/{}", cpu.cpu).as_str().into() };
     let thread = |tid: u32| if tid == 0 { Some(idle) } else { threads.get(&tid).copied() };
@@ -49,7 +49,7 @@ pub(super) fn complete(cpu: &CpuWindow, threads: &BTreeMap<u32, Thread>, wakings
         if let (Some(before), Some(now)) = (running, now)
             && before.tid != now.tid
         {
-            // Right after the last thing that the thread before was seen with, but not before the new one was woken.
+            // Right after the last event of the previous thread, but not before the new thread was woken.
             let seen = events.last().map_or(event.at, |last| last.at);
             let woken = wakings.iter().rev().find(|(tid, at)| *tid == now.tid && *at <= event.at);
             let at = woken.map_or(seen, |(_, woken)| seen.max(*woken));

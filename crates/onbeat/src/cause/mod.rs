@@ -1,10 +1,10 @@
-//! Why was the loop late?
+//! Finds out why a loop was late.
 //!
-//! A private tracefs instance records what the CPUs do ([`flight`]); when a sample is late, the events around it are read
-//! from raw ring-buffer pages ([`page`], [`decode`]) and the lateness is divided among its causes, each with its
-//! evidence.
+//! A private tracefs instance records the activity of all CPUs ([`flight`]). When a sample is late, the events around
+//! it are read from raw ring-buffer pages ([`page`], [`decode`]), and the lateness is divided among its causes, each
+//! with its evidence ([`explain`]).
 //!
-//! Absent on purpose: a cause that no event or counter shows. What is left over is `unexplained`, and says how much it is.
+//! Absent on purpose: a cause that no event or counter shows. The rest is `unexplained`, with its length.
 
 pub mod advice;
 pub(crate) mod assembler;
@@ -54,7 +54,7 @@ pub use kind::{Cause, CauseKind, Culprit, Explanation};
 pub use tracefs::{TraceError, Tracefs};
 pub use window::Window;
 
-/// Removes the flight recorders that a killed onbeat has left; says how many. Where tracing is closed to us there are none.
+/// Removes flight recorders left by killed onbeat processes and returns their number; 0 if tracing is not permitted.
 #[must_use]
 pub fn remove_leftovers() -> usize {
     Tracefs::open().and_then(|tracefs| tracefs.remove_leftovers()).map_or(0, |names| names.len())

@@ -1,30 +1,32 @@
-//! Where a thread was while the loop waited: in a system call, in user code, or in the kernel on its own account.
+//! Determines where a thread was while the loop waited: in a system call, in user code, or in the kernel as a kernel
+//! thread.
 
 use super::event::{KernelEvent, Thread, TraceEvent, Vector};
 use super::judge::{Judge, ORDINARY_STEP_NS};
 use super::timeline::{CpuActivity, LoopSpan};
 use onbeat_rt::Instant;
 
-/// How the kernel was being used by a thread.
+/// Where a thread was executing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThreadMode {
-    /// In this system call.
+    /// In a system call.
     Syscall(i64),
-    /// In user code, which can switch neither interrupts nor preemption off.
+    /// In user code, which can disable neither interrupts nor preemption.
     User,
-    /// A thread of the kernel's own.
+    /// In the kernel, as a kernel thread.
     Kernel,
     Unknown,
 }
 
-/// A CPU that takes interrupts delivers one that is pending within this time, in nanoseconds.
+/// A CPU with interrupts enabled delivers a pending interrupt within this time, in nanoseconds.
 const DELIVERED_WITHIN_NS: u64 = 10_000;
-/// No ordinary thread keeps its CPU from another one for longer, in nanoseconds; a turn is some 3 ms, and ended by a tick.
+/// No ordinary thread keeps the CPU from another one for longer, in nanoseconds; a time slice is about 3 ms and ends at
+/// a tick.
 const LONGEST_TURN_NS: u64 = 20_000_000;
 
 impl Judge<'_> {
-    /// Where a thread was at `at`: by the last system call event before, the next one after, what the loop's wake-up
-    /// interrupted, or what the thread was in when it made room for the loop.
+    /// Returns where a thread was at `at`. Sources, in this order: the last system call event before, the next one
+    /// after, the reading at the loop's wake-up, the reading when the thread yielded to the loop.
     pub(super) fn mode(&self, thread: &Thread, cpu: Option<u32>, at: Instant) -> ThreadMode {
         let of_thread = |event: &&&&TraceEvent| event.tid == thread.tid;
         let mode_before = |event: &&TraceEvent| match event.what {
@@ -48,7 +50,7 @@ impl Judge<'_> {
         mode.unwrap_or(ThreadMode::Unknown)
     }
 
-    /// Where the thread was that the loop's wake-up interrupted, when it is this one.
+    /// Returns where `thread` was when the loop's wake-up interrupted it; `None` if another thread was interrupted.
     pub(super) fn mode_when_interrupted(&self, thread: &Thread) -> Option<ThreadMode> {
         let reading = self.counters.interrupted(self.facts.tid, self.facts.expiry, self.facts.start)?;
         if reading.prev != thread.tid {
@@ -58,7 +60,7 @@ impl Judge<'_> {
         Some(match reading.prev_syscall {
             Some(number) => ThreadMode::Syscall(number),
             None if reading.prev_in_user => ThreadMode::User,
-            // Threads of the kernel have no user registers, where those can be read at all.
+            // On architectures where user registers can be read, kernel threads have none.
             None if cfg!(target_arch = "x86_64") => ThreadMode::Kernel,
             None => ThreadMode::Unknown,
         })
@@ -69,7 +71,8 @@ impl Judge<'_> {
         self.mode_when_interrupted(thread) == Some(ThreadMode::User)
     }
 
-    /// The system call in which the thread made room for the loop. Having been in user code then says nothing of before.
+    /// Returns the system call in which the thread yielded to the loop. A thread in user code at that time may have
+    /// been in a call before.
     fn call_when_leaving(&self, thread: &Thread, cpu: Option<u32>, at: Instant) -> Option<i64> {
         let (left, runnable, next) = self.events.iter().find_map(|event| match event.what {
             KernelEvent::Switch { prev, prev_state, next } if prev.tid == thread.tid && event.at >= at => {
@@ -86,8 +89,8 @@ impl Judge<'_> {
         self.counters.between(cpu, from, to).find(|reading| reading.prev == thread.tid)?.prev_syscall
     }
 
-    /// Whether the CPU came out of an interrupt or changed threads after the timer was due and well before its interrupt: its
-    /// interrupts were on then, and the timer's was not pending.
+    /// Whether the CPU left an interrupt or switched threads after the timer was due and well before its interrupt.
+    /// Then interrupts were enabled and the timer's was not pending.
     pub(super) fn was_open_after_expiry(&self, cpu: Option<u32>) -> bool {
         let Some(came) = self.fired.and_then(|(fired, _)| self.interrupt_at(fired)) else { return false };
         let slices = self.timeline.between(cpu, self.facts.expiry, came);
@@ -99,9 +102,9 @@ impl Judge<'_> {
         was_seen && is_open && is_after && last.to.ns_since(last.from) > DELIVERED_WITHIN_NS
     }
 
-    /// The system call that kept an ordinary loop waiting from its wake-up to its switch, as a section of the kernel does: one
-    /// thread ran all the time, it was in the same call at both ends, and no tick came in which the scheduler could choose.
-    /// A thread that left its call would have been taken off on the way to user code.
+    /// Returns the system call that delayed an ordinary loop from its wake-up to its switch, as a kernel section does:
+    /// one thread ran all the time, it was in the same call at both ends, and the scheduler had no tick at which it
+    /// could switch. A thread that left its call would have been preempted on the way to user code.
     pub(super) fn held_in_one_call(&self, thread: &Thread, span: &LoopSpan) -> Option<i64> {
         if self.is_real_time() || thread.is_real_time() {
             return None;

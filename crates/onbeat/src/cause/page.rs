@@ -1,41 +1,41 @@
-//! Records of a raw ring buffer page, as `per_cpu/cpuN/trace_pipe_raw` gives them.
+//! Parser of raw ring buffer pages, as read from `per_cpu/cpuN/trace_pipe_raw`.
 //!
-//! A page is a time stamp, a byte count with flags, and records packed at 4-byte steps, each with a header of 5 bits of
-//! type and 27 bits of time since the record before (`include/linux/ring_buffer.h`). Every index is checked: whatever the
-//! bytes, reading ends, with an error at worst.
+//! A page is a time stamp, a byte count with flags, and records aligned to 4 bytes, each with a header of 5 bits of
+//! type and 27 bits of time since the previous record (`include/linux/ring_buffer.h`). Every index is checked: parsing
+//! terminates for any bytes, with an error at worst.
 
 use super::format::{Field, PageLayout};
 
-/// Types above the lengths: `events/header_event`.
+/// Record types above the lengths: `events/header_event`.
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// Bits of time in a record's header.
+/// Number of time bits in a record's header.
 const TIME_BITS: u32 = 27;
-/// An absolute time stamp has 59 bits; the rest is taken from the time so far.
+/// Number of bits in an absolute time stamp; the higher bits come from the current time.
 const STAMP_BITS: u32 = 59;
 
 /// Flags in the byte count.
 const MISSED_EVENTS: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 
-/// Bytes that are no page.
+/// The bytes are not a valid page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingPageError {
-    /// Fewer bytes than a header.
+    /// The page is shorter than its header.
     #[error("a ring buffer page of {found} bytes is shorter than its header of {needed}; the read was cut short")]
     Short {
-        /// Bytes there are.
+        /// Available bytes.
         found: usize,
-        /// Bytes a header has.
+        /// Size of the header.
         needed: usize,
     },
     /// The byte count exceeds the page.
     #[error("a ring buffer page says that it holds {said} bytes, but has room for {room}; its events are left out")]
     TooLong {
-        /// Bytes said to be written.
+        /// Byte count in the header.
         said: usize,
-        /// Bytes there can be.
+        /// Capacity in bytes.
         room: usize,
     },
     /// A record exceeds the page.
@@ -43,43 +43,43 @@ pub enum RingPageError {
         "a record at byte {at} of a ring buffer page is {length} bytes long, but only {left} are left; the rest is left out"
     )]
     Record {
-        /// Where it begins, counted from the first record.
+        /// Offset from the first record.
         at: usize,
-        /// How long it says it is.
+        /// Length in its header.
         length: usize,
-        /// How much is left.
+        /// Bytes left in the page.
         left: usize,
     },
 }
 
-/// Events lost before a page.
+/// Events that were lost before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissedEvents {
-    /// How many, when there was room to say so.
+    /// Their number, if the kernel stored it.
     pub count: Option<u64>,
 }
 
-/// One page.
+/// A ring buffer page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingPage<'b> {
-    /// Time of its beginning, in nanoseconds on the trace clock.
+    /// Time of the first record, in nanoseconds on the trace clock.
     pub timestamp_ns: u64,
-    /// Whether events were lost between the page before and this one.
+    /// Events lost between the previous page and this one, if any.
     pub missed: Option<MissedEvents>,
     records: &'b [u8],
 }
 
-/// One record.
+/// A record of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'b> {
-    /// In nanoseconds on the trace clock.
+    /// Time, in nanoseconds on the trace clock.
     pub at_ns: u64,
-    /// The event's bytes, at least as long as the event.
+    /// Bytes of the event, possibly with padding.
     pub bytes: &'b [u8],
 }
 
 impl<'b> RingPage<'b> {
-    /// Reads a page's header.
+    /// Parses a page's header.
     ///
     /// # Errors
     /// [`RingPageError::Short`], [`RingPageError::TooLong`].
@@ -99,14 +99,14 @@ impl<'b> RingPage<'b> {
         Ok(Self { timestamp_ns, missed, records: written })
     }
 
-    /// Its records, in order. An error ends the sequence.
+    /// Returns the records, in order. An error ends the sequence.
     #[must_use]
     pub const fn records(&self) -> Records<'b> {
         Records { bytes: self.records, at: 0, now_ns: self.timestamp_ns }
     }
 }
 
-/// The records of a page.
+/// An iterator over the records of a page.
 #[derive(Clone, Debug)]
 pub struct Records<'b> {
     bytes: &'b [u8],
@@ -115,7 +115,8 @@ pub struct Records<'b> {
 }
 
 impl<'b> Records<'b> {
-    /// `None` at the end of the page; `Some(None)` for a step that carries no event.
+    /// Advances by one record. Returns `None` at the end of the page, and `Some(Ok(None))` for a record without an
+    /// event.
     fn step(&mut self) -> Option<Result<Option<Record<'b>>, RingPageError>> {
         let header = self.word(self.at)?;
         let (kind, delta) = split(header);
@@ -130,7 +131,7 @@ impl<'b> Records<'b> {
             words => (4, words as usize * 4),
         };
 
-        // Records begin at 4-byte steps; a length of 0 still takes its own word, so that reading always moves on.
+        // Records are aligned to 4 bytes; a length of 0 still takes one word, so that parsing always advances.
         let next = self.at.saturating_add(skip).saturating_add(length.max(4).saturating_add(3) & !3);
         if next > self.bytes.len() {
             return Some(Err(self.too_long(next - self.at)));
@@ -142,7 +143,7 @@ impl<'b> Records<'b> {
         match kind {
             TIME_EXTEND => self.now_ns = self.now_ns.wrapping_add(long),
             TIME_STAMP => self.now_ns = with_high_bits(long, self.now_ns),
-            // An event that was taken back keeps its place and its time; a time of 1 stands for "none" (ring_buffer.c,
+            // A discarded event keeps its place and its time; a time of 1 means "none" (ring_buffer.c,
             // `rb_event_discard`).
             PADDING if delta == 1 => {}
             _ => self.now_ns = self.now_ns.wrapping_add(u64::from(delta)),
@@ -180,7 +181,7 @@ impl<'b> Iterator for Records<'b> {
     }
 }
 
-/// Bit fields lie from the low end on little-endian machines and from the high end on the others.
+/// Bit fields start at the low end on little-endian machines and at the high end on others.
 const fn split(header: u32) -> (u32, u32) {
     if cfg!(target_endian = "little") {
         (header & 31, header >> 5)
@@ -189,14 +190,14 @@ const fn split(header: u32) -> (u32, u32) {
     }
 }
 
-/// An absolute stamp with the bits it has no room for, as `rb_fix_abs_ts` in ring_buffer.c does.
+/// Adds the high bits to an absolute time stamp, as `rb_fix_abs_ts` in ring_buffer.c does.
 const fn with_high_bits(stamp: u64, so_far: u64) -> u64 {
     let low = stamp & ((1 << STAMP_BITS) - 1);
     let full = low | (so_far >> STAMP_BITS << STAMP_BITS);
     if full < so_far && so_far >> STAMP_BITS != 0 { full.wrapping_add(1 << STAMP_BITS) } else { full }
 }
 
-/// A number of 1, 2, 4 or 8 bytes; signed ones are extended.
+/// Reads a number of 1, 2, 4 or 8 bytes; signed numbers are sign-extended.
 pub(super) fn number(bytes: &[u8], field: Field) -> Option<u64> {
     let bytes = bytes.get(field.offset..field.offset.checked_add(field.size)?)?;
     let extend = |value: u64| {

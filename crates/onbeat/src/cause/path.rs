@@ -1,8 +1,8 @@
-//! The loop's path through the kernel, recorded by BPF: switches, wake-ups, timers, idle states.
+//! Records the loop's path through the kernel with BPF: switches, wake-ups, timers, idle states.
 //!
-//! Every wake-up of the loop passes these trace points, so what recording costs falls on its latency; a program that writes
-//! 32 bytes costs a fraction of an event in tracefs. Records go to a ring per CPU in memory that is shared with this
-//! process: nothing is copied, and nothing is read until somebody asks. Names of threads are found out then.
+//! Every wake-up of the loop passes these trace points, so the cost of recording adds to its latency; a program that
+//! writes 32 bytes costs a fraction of a tracefs event. Records go to a ring per CPU in memory shared with this
+//! process: nothing is copied, and nothing is read until an explanation needs it. Names of threads are looked up then.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,10 +33,10 @@ pub(super) enum PathError {
     NoMap(#[from] io::Error),
 }
 
-/// Words between the counts of two CPUs: each has a cache line of its own.
+/// Words between the counters of two CPUs, so that each has its own cache line.
 const HEAD_WORDS: u32 = 8;
 
-/// The recorder of the path.
+/// Recorder of the loop's path.
 #[derive(Debug)]
 pub(super) struct PathRecorder {
     heads: SharedArray,
@@ -49,7 +49,7 @@ pub(super) struct PathRecorder {
     _programs: Vec<AttachedProgram>,
 }
 
-/// What one CPU's ring holds of a stretch of time.
+/// The records of one CPU within a time range.
 #[derive(Debug, Default)]
 pub(super) struct PathExtract {
     pub(super) events: Vec<TraceEvent>,
@@ -58,14 +58,14 @@ pub(super) struct PathExtract {
 }
 
 impl PathRecorder {
-    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs, without the kinds in `left_off`. Trace points
-    /// that the kernel lacks are left out too, except those without which nothing can be explained.
+    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs, without the kinds in `left_off`.
+    /// Trace points that the kernel lacks are skipped, except those that every explanation needs.
     pub(super) fn open(tid: u32, cpus: u32, kib: u32, left_off: &[PathKind]) -> Result<Self, PathError> {
         let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(PathError::NoDescription)?;
         let btf = Btf::parse(bytes)?;
         let offsets = Offsets::from_btf(&btf)?;
         let exponent = (kib * 1024 / LENGTH).max(2).ilog2();
-        // One more than CPUs: the number of the loop's thread, in the page that every program touches anyway.
+        // One entry more than CPUs: the number of the loop's thread, in the page that every program accesses anyway.
         let heads = SharedArray::create(HEAD_WORDS, cpus + 1)?;
         let records = SharedArray::create(WORDS as u32, cpus << exponent)?;
         let maps = Maps {
@@ -112,19 +112,19 @@ impl PathRecorder {
         Ok(self)
     }
 
-    /// Records the wake-ups and timers of another thread from now on.
+    /// Follows another thread: records its wake-ups and timers from now on.
     pub(super) fn follow(&self, tid: u32) -> io::Result<()> {
         let mut value = [0; HEAD_WORDS as usize];
         value[0] = u64::from(tid);
         self.heads.write(self.loop_key, &value)
     }
 
-    /// Trace points that are recorded here, or left off.
+    /// Returns the kinds that are recorded by BPF or deliberately not recorded.
     pub(super) fn kinds(&self) -> &[PathKind] {
         &self.kinds
     }
 
-    /// Whether readings say what the hypervisor took.
+    /// Whether readings include steal time.
     pub(super) const fn reads_steal(&self) -> bool {
         self.reads_steal
     }
@@ -133,7 +133,7 @@ impl PathRecorder {
         self.records.bytes_held() + self.heads.bytes_held()
     }
 
-    /// What `cpu` did between two instants, in order of time.
+    /// Returns the records of `cpu` between two instants, in order of time.
     pub(super) fn stretch(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
         let ring = PathRing { heads: self.heads.words(), records: self.records.words(), exponent: self.exponent };
         let mut taken = ring.between(cpu, from, to);
@@ -146,7 +146,7 @@ impl PathRecorder {
     }
 }
 
-/// A timer's function is recorded when it expires, not when it is set.
+/// Fills in the functions of timer starts, which are recorded only at expiry.
 fn give_functions(events: &mut [TraceEvent]) {
     let mut known = None;
     for event in events.iter_mut().rev() {
@@ -160,7 +160,7 @@ fn give_functions(events: &mut [TraceEvent]) {
     }
 }
 
-/// The shared memory as programs leave it.
+/// The rings in the shared memory.
 struct PathRing<'r> {
     heads: &'r [AtomicU64],
     records: &'r [AtomicU64],
@@ -189,7 +189,8 @@ impl PathRing<'_> {
         read(cpu, copy)
     }
 
-    /// Goes back from the newest record to the first before `from`. Names of threads that have ended since are found on the way.
+    /// Reads backwards from the newest record to the first one before `from`, and collects the names of threads that
+    /// have ended since.
     fn between(&self, cpu: u32, from: Instant, to: Instant) -> RingContents {
         let mut taken = RingContents::default();
         let mut numbered: Vec<(u64, PathEntry)> = Vec::new();
@@ -209,7 +210,7 @@ impl PathRing<'_> {
             }
         }
 
-        // Meanwhile programs went on writing over the oldest ones, and are about to write over one more.
+        // In the meantime programs may have overwritten the oldest records, and may be about to overwrite one more.
         let valid = (self.head(cpu) + 1).saturating_sub(1 << self.exponent);
         let overtaken = numbered.last().is_some_and(|(number, _)| *number < valid);
         numbered.retain(|(number, _)| *number >= valid);
@@ -241,7 +242,7 @@ impl RingContents {
 mod tests {
     use super::*;
 
-    /// Rings of four records for two CPUs; what a program would write.
+    /// Rings of four records for two CPUs, filled as a program does.
     struct Written {
         heads: Vec<AtomicU64>,
         records: Vec<AtomicU64>,
@@ -282,7 +283,7 @@ mod tests {
     fn what_was_written_over_is_a_loss() {
         let written = Written::new();
         [10, 20, 30, 40, 50, 60].into_iter().for_each(|at| written.idle(0, at));
-        // Of four records the oldest may be the next one to be written over.
+        // The oldest of four records may be the next one to be overwritten.
         assert_eq!(written.between(0, 45, 99), (vec![60, 50], None));
         assert_eq!(written.between(0, 35, 99), (vec![60, 50, 40], None));
         assert_eq!(written.between(0, 15, 99), (vec![60, 50, 40], Some((15, 40))));

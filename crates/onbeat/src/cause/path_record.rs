@@ -1,4 +1,4 @@
-//! One record of the loop's path through the kernel, 32 bytes as a program in the kernel wrote them.
+//! One record of the loop's path through the kernel: 32 bytes written by a BPF program.
 //!
 //! ```text
 //!   0        8     12            16                                32
@@ -11,37 +11,37 @@ use super::counters::{CounterReading, ReadingTrigger};
 use super::decode::TracePoint;
 use super::event::{KernelEvent, Label, Thread, ThreadState, TraceEvent, Vector};
 
-/// Bytes of a record.
+/// Size of a record, in bytes.
 pub(super) const LENGTH: u32 = 32;
-/// 64-bit words of it.
+/// Size of a record, in 64-bit words.
 pub(super) const WORDS: usize = 4;
 
-/// Places in a record.
+/// Offsets in a record.
 pub(super) const AT: i16 = 0;
 pub(super) const TID: i16 = 8;
 pub(super) const KIND: i16 = 12;
 pub(super) const REST: i16 = 16;
 
-/// Flags of a reading, as its extra.
+/// Flags of a reading, stored as its extra.
 pub(super) const THROTTLED: i32 = 1;
 pub(super) const BY_SERVER: i32 = 2;
 pub(super) const KNOWS_STEAL: i32 = 4;
 pub(super) const KNOWS_THROTTLING: i32 = 8;
 pub(super) const KNOWS_SERVER: i32 = 16;
 
-/// A thread in no system call, in place of the call's number: how it came into the kernel is not known.
+/// Instead of a system call's number: the thread is not in a call, and how it entered the kernel is unknown.
 pub(super) const NO_CALL: i32 = -1;
-/// An interrupt or a fault brought it from user code.
+/// Instead of a system call's number: an interrupt or a fault brought the thread from user code.
 pub(super) const FROM_USER: i32 = -2;
 
-/// What a record is about: the low byte of the word at [`KIND`].
+/// Kind of a record: the low byte of the word at [`KIND`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathKind {
     /// Extra: whether `prev` was preempted. Then `next`, its priority, the priority of `prev`, the state of `prev`.
     Switch = 1,
     /// Extra: flags of a reading. Thread, priority, CPU, system call of the current thread.
     Waking = 2,
-    /// Extra: how much later than asked for it may expire, in nanoseconds, at most 2²⁴ − 1. Then timer, instant asked for.
+    /// Extra: timer slack in nanoseconds, at most 2²⁴ − 1. Then timer, requested instant.
     TimerStart = 3,
     /// Timer, function.
     TimerExpireEntry = 4,
@@ -49,9 +49,10 @@ pub(super) enum PathKind {
     Idle = 5,
     LocalTimerEntry = 6,
     LocalTimerExit = 7,
-    /// The thread ends; its name.
+    /// The thread ends. Its name.
     Exit = 8,
-    /// At a switch to or from the loop, extra: flags. Steal, system call of the thread that left, the thread that came.
+    /// At a switch to or from the loop. Extra: flags. Steal time, system call of the thread that left, the thread that
+    /// got the CPU.
     Reading = 9,
 }
 
@@ -69,7 +70,7 @@ impl PathKind {
         Self::Reading,
     ];
 
-    /// Whether tracefs calls it `kind`.
+    /// Whether this is the tracefs trace point `kind`.
     pub(super) const fn is(self, kind: TracePoint) -> bool {
         matches!(
             (self, kind),
@@ -83,7 +84,7 @@ impl PathKind {
         )
     }
 
-    /// The kernel's trace point; readings are taken by the program of another one.
+    /// Returns the kernel's trace point; `None` for readings, which the program of another trace point takes.
     pub(super) const fn trace_point(self) -> Option<&'static str> {
         Some(match self {
             Self::Switch => "sched_switch",
@@ -99,21 +100,21 @@ impl PathKind {
     }
 }
 
-/// A record, or what it says beside events.
+/// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathEntry {
-    /// An event; threads in it have no names yet.
+    /// An event, without the names of its threads.
     Event(TraceEvent),
-    /// The loop's waking, and what it interrupted.
+    /// The loop's waking, with the reading of the interrupted thread.
     Waking(TraceEvent, CounterReading),
-    /// What was around the loop at a switch.
+    /// A reading at a switch to or from the loop.
     Reading(CounterReading),
-    /// This thread has ended under this name.
+    /// Number and name of a thread that has ended.
     Ended(u32, Label),
 }
 
 impl PathEntry {
-    /// When; the end of a thread has no time.
+    /// Returns the time; the end of a thread has none.
     pub(super) const fn at(&self) -> Option<Instant> {
         match self {
             Self::Event(event) | Self::Waking(event, _) => Some(event.at),
@@ -123,7 +124,7 @@ impl PathEntry {
     }
 }
 
-/// Reads a record of `cpu`; `None` when it is still being written, or of no known kind.
+/// Decodes a record of `cpu`; `None` if it is still being written or its kind is unknown.
 pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
     let [at, head, first, second] = words;
     let at = Instant::from_ns(Some(at).filter(|at| *at != 0)?);
@@ -146,7 +147,7 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
                 softexpires,
             }
         }
-        // What the kernel took for now is not recorded: the time of the record is a little later.
+        // The kernel's `now` is not recorded; the time of the record is slightly later.
         PathKind::TimerExpireEntry => KernelEvent::TimerExpireEntry { timer: first, function: second, now: at },
         PathKind::Idle => KernelEvent::IdleEntry { state: a },
         PathKind::LocalTimerEntry => KernelEvent::VectorEntry(Vector::LocalTimer),
@@ -184,7 +185,7 @@ impl ReadingFlags {
         self.0 & flag != 0
     }
 
-    /// What they say, and where the other thread was.
+    /// Returns the reading of these flags and of `entered`, which says how the other thread entered the kernel.
     fn reading(self, entered: u32) -> CounterReading {
         let entered = entered.cast_signed();
         CounterReading {
@@ -220,7 +221,7 @@ const fn state_shown(bits: u32, preempted: bool) -> ThreadState {
         bits & REPORTED
     };
 
-    // Only the highest one is shown.
+    // Only the highest bit is shown.
     ThreadState(if reported == 0 { 0 } else { 1 << reported.ilog2() })
 }
 

@@ -1,8 +1,9 @@
-//! A spike's window as a Perfetto trace: who ran on which CPU, interrupts, and the loop's own view of it.
+//! Writes a spike's window as a Perfetto trace: threads on each CPU, interrupts, and the loop's cycle.
 //!
-//! Scheduler events go in as the kernel's own (`FtraceEventBundle`), so that the viewer draws its usual thread tracks;
-//! interrupts, softirqs and timer functions become slices on one track per CPU; release, wake-up and work of the loop, and
-//! the culprit, stand on tracks of their own. Field numbers are those of `perfetto_trace.proto`, which never change.
+//! Scheduler events are written as kernel events (`FtraceEventBundle`), so that the viewer draws its usual thread
+//! tracks. Interrupts, softirqs and timer functions become slices on one track per CPU. Release, wake-up and work of
+//! the loop, and the culprit, have tracks of their own. Field numbers are those of `perfetto_trace.proto`, which never
+//! change.
 
 use onbeat_rt::Instant;
 
@@ -34,11 +35,11 @@ const INSTANT: u64 = 3;
 const LOOP: u64 = 1;
 const WHY: u64 = 2;
 const CULPRIT: u64 = 3;
-/// The first CPU's track of interrupts.
+/// Interrupt track of CPU 0.
 const CPUS: u64 = 0x100;
 
-/// The trace, ready for a file that ui.perfetto.dev opens. `kernel` is the release of the kernel that ran, `6.18.3`: the
-/// states in which threads leave a CPU are read by it.
+/// Returns the bytes of a trace file that ui.perfetto.dev opens. `kernel` is the kernel release of the run, such as
+/// `6.18.3`: it determines how thread states are decoded.
 #[must_use]
 pub fn write(window: &Window, facts: &SpikeFacts, explanation: &Explanation, kernel: &str) -> Vec<u8> {
     let mut trace = Trace::default();
@@ -109,7 +110,7 @@ impl Trace {
     fn interrupts(&mut self, cpu: u32, events: &[TraceEvent], window: &Window) {
         let track = CPUS + u64::from(cpu);
         self.track(track, &format!("CPU {cpu}: interrupts"));
-        // Only what begins and ends in the window makes a slice; the innermost one ends first.
+        // Only activities that begin in the window make a slice; the innermost one ends first.
         let mut open: Vec<KernelEvent> = Vec::new();
         for event in events {
             let is_timer = |what: &KernelEvent| matches!(what, KernelEvent::TimerExpireEntry { .. });
@@ -156,7 +157,7 @@ impl Trace {
         self.end(WHY, to);
     }
 
-    /// When the culprit had the CPU.
+    /// Adds the slices in which the culprit had a CPU.
     fn culprit(&mut self, main: &Cause, facts: &SpikeFacts, window: &Window) {
         let Some(tid) = main.culprit.as_ref().and_then(|culprit| culprit.tid) else { return };
         let timeline = Timeline::new(window);
@@ -171,7 +172,7 @@ impl Trace {
     }
 }
 
-/// Field number and content of a `FtraceEvent`.
+/// Returns field number and content of a `FtraceEvent`.
 fn kernel_event(what: &KernelEvent) -> Option<(u32, Message)> {
     let name = |label: &super::event::Label| label.text().into_owned();
     Some(match what {
@@ -197,7 +198,7 @@ fn kernel_event(what: &KernelEvent) -> Option<(u32, Message)> {
     })
 }
 
-/// Category and name of the slice that an event begins.
+/// Returns category and name of the slice that an event begins.
 fn interrupt(what: &KernelEvent, window: &Window) -> Option<(&'static str, String)> {
     match what {
         KernelEvent::IrqEntry { irq, name } => Some(("irq", format!("{name} (irq {irq})"))),

@@ -1,5 +1,5 @@
-//! How long a CPU quota of the loop's cgroups held it back: the kernel adds that up (`throttled_usec` or `throttled_time` of
-//! `cpu.stat`; kernel, Documentation/scheduler/sched-bwc.rst).
+//! Time for which CPU quotas throttled the loop's cgroups, as counted by the kernel (`throttled_usec` or
+//! `throttled_time` of `cpu.stat`; kernel, Documentation/scheduler/sched-bwc.rst).
 
 use std::collections::VecDeque;
 use std::fs;
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 
 use onbeat_rt::Instant;
 
-/// Readings that are kept: more spikes than these do not end within one.
+/// Number of kept readings: fewer spikes than this end within one wait.
 const KEPT: usize = 64;
 
-/// The accounts of the cgroups that a thread is in, from its own up to the root.
+/// The `cpu.stat` files of a thread's cgroups, from its own up to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct QuotaAccounts {
     accounts: Vec<PathBuf>,
-    /// When they were read, and what each said, in nanoseconds; oldest first.
+    /// Time of each reading, and the throttled time of each cgroup in nanoseconds; oldest first.
     readings: VecDeque<(Instant, Vec<u64>)>,
 }
 
 impl QuotaAccounts {
-    /// Those of a thread, as they are at `now`. Empty where the kernel has no CPU controller, or shows none.
+    /// Opens the accounts of a thread and reads them at `now`. Empty if the kernel has no CPU controller or hides it.
     pub(super) fn for_thread(tid: u32, now: Instant) -> Self {
         let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let paths = accounts(&file(&format!("/proc/{tid}/cgroup")), &file("/proc/self/mountinfo"));
@@ -38,8 +38,8 @@ impl QuotaAccounts {
         said
     }
 
-    /// How long the thread was held back between `from` and `now`, in nanoseconds: the longest of its cgroups, since the last reading
-    /// before `from`. `None` where no account can be read.
+    /// Returns the time for which the thread was throttled between `from` and `now`, in nanoseconds: the maximum over
+    /// its cgroups, since the last reading before `from`. `None` if no account can be read.
     pub(super) fn throttled_ns(&mut self, from: Instant, now: Instant) -> Option<u64> {
         let older = self.readings.iter().rev().find(|(at, _)| *at <= from).or_else(|| self.readings.front());
         let before = older.map(|(_, said)| said.clone()).unwrap_or_default();
@@ -57,7 +57,7 @@ fn throttled_ns(account: &Path) -> Option<u64> {
     })
 }
 
-/// Paths of `cpu.stat`, from the lines of `/proc/PID/cgroup` and of `/proc/self/mountinfo`.
+/// Returns the paths of `cpu.stat`, given `/proc/PID/cgroup` and `/proc/self/mountinfo`.
 fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
     let hierarchy = |is_v2: bool| {
         let mount = mounts.lines().find_map(|line| {
@@ -83,7 +83,7 @@ fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
 
     let Some(((root, mount), path)) = hierarchy(false).or_else(|| hierarchy(true)) else { return Vec::new() };
 
-    // What stands above the mounted root is not shown.
+    // Cgroups above the mounted root are not visible.
     let below =
         Path::new(path).strip_prefix(root).or_else(|_| Path::new(path).strip_prefix("/")).unwrap_or(Path::new(""));
     below.ancestors().map(|cgroup| Path::new(mount).join(cgroup).join("cpu.stat")).collect()
@@ -128,7 +128,7 @@ mod tests {
         says(41_000);
 
         assert_eq!(quota.throttled_ns(at(10), at(60)), Some(40_000_000));
-        // A second spike of the same wait is counted from before the first one was explained.
+        // A second spike of the same wait is counted from the reading before the first one.
         assert_eq!(quota.throttled_ns(at(20), at(61)), Some(40_000_000));
         says(46_000);
         assert_eq!(quota.throttled_ns(at(70), at(80)), Some(5_000_000));

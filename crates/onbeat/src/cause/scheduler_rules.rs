@@ -1,4 +1,4 @@
-//! Rules of the scheduler that hold a real-time loop back: RT throttling, and the fair server of Linux 6.12 and later.
+//! Rules of the scheduler that hold a loop back: RT throttling, the fair server of Linux 6.12 and later, CPU quotas.
 
 use onbeat_rt::Instant;
 
@@ -7,17 +7,18 @@ use super::judge::{Judge, ORDINARY_STEP_NS};
 use super::kind::CauseKind;
 use super::timeline::{CpuActivity, LoopSpan};
 
-/// A timer's function that let real-time threads on again ran this shortly before, in nanoseconds.
+/// A timer function that ends a hold runs at most this time before the loop does, in nanoseconds.
 const RESUMED_WITHIN_NS: u64 = 300_000;
-/// An idle CPU in front of a waiting real-time thread for this long is no ordinary switch, in nanoseconds.
+/// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable, is not just
+/// switching threads.
 const IDLE_HOLD_NS: u64 = 20_000;
 /// Shorter waits without any switch are no hold, in nanoseconds.
 const LEAST_HOLD_NS: u64 = 2_000_000;
 
-/// The kernel's priorities from here on are those of ordinary threads.
+/// Kernel priorities from here on belong to ordinary threads.
 const ORDINARY_PRIO: i32 = 100;
 
-/// The scheduler let others run though the loop wanted to: from when on, by which rule, and what shows it.
+/// A hold: the scheduler let others run although the loop was runnable. Has its begin, the rule and the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SchedulerHold {
     pub(super) from: Instant,
@@ -26,7 +27,7 @@ pub(super) struct SchedulerHold {
 }
 
 impl Judge<'_> {
-    /// Whether the flag that holds real-time threads back was set when the loop was woken, or when it was switched.
+    /// Whether the throttling flag was set when the loop was woken or switched.
     fn was_throttled(&self, span: &LoopSpan) -> bool {
         let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.to);
         let at_waking = self.counters.interrupted(self.facts.tid, from, to).into_iter();
@@ -34,7 +35,7 @@ impl Judge<'_> {
         at_waking.chain(at_switches).any(|reading| reading.rt_throttled == Some(true))
     }
 
-    /// Whether a rule of the scheduler held the loop back in this span of waiting.
+    /// Returns the hold in a span in which the loop was runnable, if there is one.
     pub(super) fn scheduler_hold(&self, span: &LoopSpan) -> Option<SchedulerHold> {
         if !self.is_real_time() {
             return self.quota(span);
@@ -81,8 +82,9 @@ impl Judge<'_> {
         Some(SchedulerHold { from, kind, evidence: evidence.to_owned() })
     }
 
-    /// A CPU quota held an ordinary loop back: the kernel counted half of the wait or more. Where it does not count, the CPU must
-    /// have gone idle while the loop wanted to run; a CPU that slept already may just be slow to wake.
+    /// Returns the hold of an ordinary loop by a CPU quota: the kernel counted at least half of the wait. If the kernel
+    /// does not count, the CPU must have gone idle while the loop was runnable; a CPU that was idle already may just be
+    /// slow to wake.
     fn quota(&self, span: &LoopSpan) -> Option<SchedulerHold> {
         let waited_ns = span.to.ns_since(span.from);
         let hold = |from, evidence| Some(SchedulerHold { from, kind: CauseKind::CpuQuota, evidence });
@@ -99,8 +101,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The rule that was at work already when the loop woke: an ordinary thread had the CPU, or nobody, though another
-    /// real-time thread wanted to run there.
+    /// Returns the rule that was in force already when the loop woke: an ordinary thread had the CPU, or it was idle,
+    /// although another real-time thread was runnable there.
     fn set_aside_before(&self, span: &LoopSpan) -> Option<(CauseKind, &'static str)> {
         let split = self.events.partition_point(|event| event.at <= span.from);
         let mut runs: Option<Thread> = None;
@@ -116,7 +118,7 @@ impl Judge<'_> {
 
                 waits
             }
-            // A thread that another CPU runs or has run since does not wait here.
+            // A thread that another CPU runs or has run since is not waiting here.
             KernelEvent::Switch { prev, next, .. } => {
                 gone.extend([prev.tid, next.tid]);
                 false
@@ -140,7 +142,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The first switch to a thread of lower priority although the loop waits, and whether the CPU idles in the span.
+    /// Returns the first switch to a thread of lower priority although the loop is runnable, and whether the CPU idles
+    /// in the span.
     fn other_chosen(&self, span: &LoopSpan) -> Option<(Instant, bool)> {
         let lower =
             |thread: Thread| thread.tid != self.facts.tid && (thread.is_idle() || thread.prio > self.facts.prio);

@@ -1,8 +1,8 @@
-//! From judged stretches to causes that add up to the lateness.
+//! Turns judged pieces into causes that add up to the lateness.
 //!
-//! In this order: time that the hypervisor took is taken out of the stretches it fell into; the planned work is taken out;
-//! what is left of the loop's own time gets a cause; steps of the wake-up that took longer than such a step can are no
-//! longer ordinary; and stretches of one cause are added up.
+//! The steps, in this order: steal time is carved out of the pieces it fell into; the planned work is removed; the rest
+//! of the loop's own time gets a cause; steps of the wake-up that took longer than such a step can are named; the
+//! pieces of each cause are added up.
 
 use onbeat_rt::Instant;
 
@@ -12,15 +12,15 @@ use super::facts::{ExpectedActivity, SpikePart};
 use super::judge::{Attribution, Judge, ORDINARY_STEP_NS, Piece};
 use super::kind::{Cause, CauseKind, Culprit};
 
-/// The longest that leaving another thread takes, in nanoseconds.
+/// Maximum time to switch away from another thread, in nanoseconds.
 const SWITCH_NS: u64 = 10_000;
-/// Shorter stretches are not searched for stolen time.
+/// Shorter pieces are not considered for steal time, in nanoseconds.
 const LEAST_STOLEN_NS: u64 = 5_000;
-/// The longest time one page fault is believed to take without the thread leaving its CPU, in nanoseconds; a huge page
-/// takes that long to be cleared.
+/// Maximum time of a page fault during which the thread keeps its CPU, in nanoseconds; clearing a huge page takes this
+/// long.
 const LONGEST_FAULT_NS: u64 = 500_000;
 
-/// The causes of one part.
+/// Returns the pieces of one part, each with its final cause.
 pub(super) fn settle(part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let pieces = judge.pieces(part);
     let mut pieces = take_out_steal(pieces, judge, counters);
@@ -30,9 +30,9 @@ pub(super) fn settle(part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -
     name_long_steps(pieces, judge, counters)
 }
 
-/// A thread that is left for the loop always runs a few microseconds more: that is the switch, no section of the kernel.
-/// A timer's interrupt takes its time to arrive as well: where no system call and no sleep is known, that is nobody's doing.
-/// And the interrupt of the loop's timer takes its time to run.
+/// Attributes unavoidable times to the wake-up itself. A thread that the loop preempts runs for a few microseconds
+/// more: this is the switch, not a kernel section. A timer's interrupt takes time to arrive and to run: without a known
+/// system call or sleep, no thread is to blame.
 fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
     let is = |piece: &Piece, kind| piece.attribution == Attribution::Cause(kind);
     let of_known_call = |piece: &Piece| piece.culprit.as_ref().is_some_and(|culprit| culprit.system_call.is_some());
@@ -42,7 +42,7 @@ fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
     ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::TimerInterrupt));
 }
 
-/// Makes these pieces part of the wake-up itself when they take no longer together.
+/// Attributes the selected pieces to the wake-up itself if together they take at most `most_ns`.
 fn ordinary_up_to(most_ns: u64, pieces: &mut [Piece], which: impl Fn(&Piece) -> bool) {
     let total: u64 = pieces.iter().filter(|piece| which(piece)).map(Piece::ns).sum();
     if total <= most_ns {
@@ -52,8 +52,8 @@ fn ordinary_up_to(most_ns: u64, pieces: &mut [Piece], which: impl Fn(&Piece) -> 
     }
 }
 
-/// Puts what the hypervisor took into the longest stretches between the two readings that show it: a CPU that is taken
-/// away leaves a long silence. Stretches outside the spike can have been it as well.
+/// Assigns steal time to the longest pieces between the two readings that show it, because a stolen CPU leaves a long
+/// time without events. Slices outside the spike are candidates as well.
 fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return pieces };
     let (from, to) = (first.from, last.to);
@@ -93,7 +93,7 @@ const fn may_hide_steal(piece: &Piece) -> bool {
     !matches!(piece.attribution, Attribution::Cause(CauseKind::Stopped))
 }
 
-/// Gives the first `ns` of a piece to another cause.
+/// Attributes the first `ns` of a piece to another cause.
 fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
     let ns = ns.min(piece.ns());
     if ns == 0 {
@@ -107,7 +107,7 @@ fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
     [taken, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
 
-/// Leaves the first `ns` of a piece to the wake-up itself.
+/// Attributes the first `ns` of a piece to the wake-up itself.
 fn carve_ordinary(piece: Piece, ns: u64) -> Vec<Piece> {
     let middle = piece.from.plus_ns(ns.min(piece.ns()));
     let attribution = Attribution::Cause(CauseKind::WakeUpPath);
@@ -116,8 +116,8 @@ fn carve_ordinary(piece: Piece, ns: u64) -> Vec<Piece> {
     [ordinary, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
 
-/// Takes the planned work out: of the loop's own time first; what the plan has left over was spent otherwise while the
-/// work waited for the clock, and the earliest stretches were within it.
+/// Removes the planned work: first from the loop's own time, then from the earliest other pieces, which passed while
+/// the work waited for the clock.
 fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
     let mut left = planned_ns;
     for own_only in [true, false] {
@@ -131,7 +131,7 @@ fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
     pieces.retain(|piece| piece.ns() > 0);
 }
 
-/// What is left of the loop's own time in a cycle: page faults, a slower CPU, cold caches, or simply more work.
+/// Names the rest of the loop's own time in a cycle: page faults, a slower CPU, cold caches, or more work than planned.
 fn name_own_time(pieces: Vec<Piece>, part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let is_fault = |event: &&&super::event::TraceEvent| matches!(event.what, KernelEvent::PageFault { .. });
     let faults = judge.own_events(part.from, part.to).filter(is_fault).count() as u64;
@@ -161,7 +161,8 @@ fn name_own_time(pieces: Vec<Piece>, part: &SpikePart, judge: &Judge<'_>, counte
     pieces.into_iter().flat_map(name).collect()
 }
 
-/// A loop that reads the clock in user code lost time there, and no event of this kernel shows what took its CPU.
+/// Names time that a loop lost while it polled the clock in user code, where no event of this kernel shows what took
+/// its CPU.
 fn stood_still_polling(piece: &Piece, counters: &Counters) -> (CauseKind, Option<String>) {
     let polled = "the loop read the clock in user code, and nothing of this kernel ran";
     match counters.smi {
@@ -194,14 +195,14 @@ fn host_or_kernel(counters: &Counters) -> String {
     }
 }
 
-/// Steps of the wake-up that took longer than such a step can: something stopped the CPU without leaving an event.
+/// Names the excess of wake-up steps that took longer than such a step can: something stopped the CPU without an event.
 fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let in_interrupt = |piece: &Piece| piece.attribution == Attribution::Cause(CauseKind::TimerInterrupt);
     let interrupt_ns: u64 = pieces.iter().filter(|piece| in_interrupt(piece)).map(Piece::ns).sum();
     let mut ordinary_ns = ORDINARY_STEP_NS;
     let mut name = |piece: Piece| {
         if in_interrupt(&piece) {
-            // Its first part is what it always takes.
+            // The first part is its usual length.
             let ordinary = piece.ns().min(ordinary_ns);
             ordinary_ns -= ordinary;
             let (kind, remark) = long_interrupt(&piece, interrupt_ns, judge, counters);
@@ -221,7 +222,7 @@ fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -
     pieces.into_iter().flat_map(&mut name).collect()
 }
 
-/// What stopped or slowed a CPU without an event, where something shows it.
+/// Returns what stopped or slowed a CPU without an event, if a counter shows it.
 fn slowed(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> Option<(CauseKind, String)> {
     let (from, to) = (piece.from.minus_ns(1000), piece.to.plus_ns(1000));
     if let Some(khz) = judge.frequency_change(piece.cpu, from, to) {
@@ -230,7 +231,7 @@ fn slowed(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> Option<(Caus
     counters.smi.filter(|count| *count > 0).map(|count| (CauseKind::Smi, smi_words(count)))
 }
 
-/// The interrupt of the loop's own timer took long. By whose doing no event shows, and neither host nor kernel is accused.
+/// Names a long interrupt of the loop's timer. No event shows whether the host or the kernel caused it.
 fn long_interrupt(piece: &Piece, all_ns: u64, judge: &Judge<'_>, counters: &Counters) -> (CauseKind, String) {
     slowed(piece, judge, counters).unwrap_or_else(|| {
         let who = host_or_kernel(counters);
@@ -246,7 +247,7 @@ fn silence(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> (CauseKind,
     })
 }
 
-/// Adds up stretches of one cause and culprit, longest cause first, unexplained time last.
+/// Adds up the pieces of each cause and culprit: longest cause first, unexplained time last.
 pub(super) fn add_up(pieces: &[Piece]) -> Vec<Cause> {
     let mut sums: Vec<CauseTotal<'_>> = Vec::new();
     for piece in pieces {

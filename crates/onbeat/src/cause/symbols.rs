@@ -1,4 +1,4 @@
-//! Names of kernel functions by their addresses, from `/proc/kallsyms`: looked up when a spike needs one.
+//! Names of kernel functions by address, looked up in `/proc/kallsyms` when a spike needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,8 @@ use onbeat_rt::Instant;
 use super::event::KernelEvent;
 use super::window::Window;
 
-/// Reading all symbols takes some 70 ms, so that an address is looked up once, whether it has a name or not.
+/// Names that were looked up. Reading all symbols takes about 70 ms, so each address is looked up once, even if it has
+/// no name.
 #[derive(Debug)]
 pub(super) struct Symbols {
     path: PathBuf,
@@ -23,7 +24,7 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// Gives names to the timer functions that ran between two instants of a window.
+    /// Adds the names of the timer functions that ran between two instants to the window.
     pub(super) fn name(&mut self, window: &mut Window, from: Instant, to: Instant) {
         let ran = window.cpus.iter().flat_map(|cpu| &cpu.events).filter_map(|event| match event.what {
             KernelEvent::TimerExpireEntry { function, .. } if event.at >= from && event.at <= to => Some(function),
@@ -42,7 +43,7 @@ impl Symbols {
 
     fn look_up(&mut self, addresses: &BTreeSet<u64>) {
         self.known.extend(addresses.iter().map(|address| (*address, None)));
-        // Without the right to see addresses they all read 0.
+        // Without the privilege to see addresses, all of them read as 0.
         let symbols = fs::read_to_string(&self.path).unwrap_or_default();
         for line in symbols.lines() {
             let mut words = line.split_ascii_whitespace();
@@ -50,7 +51,7 @@ impl Symbols {
             let Some((address, name)) = address.filter(|address| addresses.contains(address)).zip(words.nth(1)) else {
                 continue;
             };
-            // An address may have several names; a padding's is of no use.
+            // An address may have several names; the name of a padding is useless.
             if !name.starts_with("__pfx_") {
                 self.known.entry(address).or_default().get_or_insert_with(|| name.to_owned());
             }

@@ -1,4 +1,4 @@
-//! Names of threads whose numbers were recorded: asked for after a spike, when nothing waits for it any more.
+//! Names of threads whose numbers were recorded. They are looked up after a spike, when the lookup delays nothing.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,11 +8,11 @@ use onbeat_rt::{Clock, Instant};
 
 use super::event::{KernelEvent, Label, Thread, TraceEvent};
 
-/// For this long a name that was found is taken for the thread's, in nanoseconds.
+/// A name stays valid for this time, in nanoseconds.
 const FRESH_NS: u64 = 1_000_000_000;
-/// Names kept at most; all are given up together.
+/// Maximum number of names; when it is reached, all are dropped.
 const MOST: usize = 8192;
-/// The name of a thread that has ended before anybody asked.
+/// Name of a thread that ended before its name was looked up.
 const ENDED: &str = "(ended)";
 
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct ThreadNames {
 }
 
 impl ThreadNames {
-    /// A thread has ended under this name.
+    /// Records the name of a thread that has ended.
     pub(super) fn ended(&mut self, tid: u32, name: Label) {
         self.remember(tid, name);
     }
@@ -51,7 +51,7 @@ impl ThreadNames {
 
         let asked = fs::read(format!("/proc/{tid}/comm")).ok();
         let asked = asked.map(|bytes| Label::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
-        // The name that it had when somebody asked before is better than none.
+        // An outdated name is better than none.
         let name = asked.or(known.map(|(name, _)| name)).unwrap_or_else(|| Label::from(ENDED));
         self.remember(tid, name);
         name

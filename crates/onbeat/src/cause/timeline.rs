@@ -1,4 +1,4 @@
-//! What a CPU was doing at every instant of a window, and what state the loop was in.
+//! Activity of each CPU and state of the loop at every instant of a window.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use onbeat_rt::Instant;
 use super::event::{KernelEvent, Label, Softirq, Thread, TraceEvent, Vector};
 use super::window::{CpuWindow, Window};
 
-/// What a CPU does.
+/// Activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuActivity {
-    /// Its idle thread runs, asleep or about to be; with the idle state's number when one was entered.
+    /// The idle thread runs. Has the number of the idle state if one was entered.
     Idle(Option<u32>),
     /// A thread runs, in user space or in the kernel.
     Thread(Thread),
@@ -21,31 +21,31 @@ pub enum CpuActivity {
         /// Its name.
         name: Label,
     },
-    /// An interrupt that is no device's.
+    /// An interrupt that does not belong to a device.
     Vector(Vector),
     /// A timer's function runs.
     TimerFunction {
-        /// The timer.
+        /// Address of the timer.
         timer: u64,
-        /// The function's address.
+        /// Address of the function.
         function: u64,
     },
     /// A softirq runs.
     Softirq(Softirq),
-    /// No event tells.
+    /// Unknown: no event shows it.
     Unknown,
 }
 
-/// A stretch between two events of a CPU: nothing is known to have begun or ended in it.
+/// The time between two events of a CPU, in which no activity is known to begin or end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Its beginning.
+    /// Begin.
     pub from: Instant,
-    /// Its end.
+    /// End.
     pub to: Instant,
-    /// What the CPU did.
+    /// The activity of the CPU.
     pub doing: CpuActivity,
-    /// When the outermost interrupt around it was entered.
+    /// Entry time of the outermost interrupt around it.
     pub interrupt: Option<Instant>,
 }
 
@@ -77,7 +77,7 @@ impl SliceBuilder {
         self.frames.push(Frame { doing, entered });
     }
 
-    /// Leaves the innermost frame that matches; those inside it have ended without a record.
+    /// Leaves the innermost matching frame; frames inside it have ended without a record.
     fn leave(&mut self, matches: impl Fn(&CpuActivity) -> bool) {
         if let Some(place) = self.frames.iter().rposition(|frame| matches(&frame.doing)) {
             self.frames.truncate(place);
@@ -87,7 +87,7 @@ impl SliceBuilder {
     fn take(&mut self, event: &TraceEvent) {
         match event.what {
             KernelEvent::Switch { next, .. } => {
-                // No thread is switched inside an interrupt; frames still open have lost their exit.
+                // Threads are not switched inside an interrupt; frames that are still open have lost their exit event.
                 self.frames.clear();
                 self.base = if next.is_idle() { CpuActivity::Idle(None) } else { CpuActivity::Thread(next) };
             }
@@ -103,7 +103,7 @@ impl SliceBuilder {
             KernelEvent::SoftirqEntry(softirq) => self.enter(CpuActivity::Softirq(softirq), event.at),
             KernelEvent::SoftirqExit(softirq) => self.leave(|doing| *doing == CpuActivity::Softirq(softirq)),
             KernelEvent::TimerExpireEntry { timer, function, .. } => {
-                // Functions of timers follow each other; the end of one is recorded by few.
+                // Timer functions run one after the other; the end of a function is rarely recorded.
                 self.frames.pop_if(|frame| matches!(frame.doing, CpuActivity::TimerFunction { .. }));
                 self.enter(CpuActivity::TimerFunction { timer, function }, event.at);
             }
@@ -115,7 +115,7 @@ impl SliceBuilder {
     }
 }
 
-/// The slices of one CPU, without gaps, from the window's beginning to its end.
+/// Returns the slices of one CPU from the window's begin to its end, without gaps.
 #[must_use]
 pub fn slices(cpu: &CpuWindow, window: &Window) -> Vec<Slice> {
     let base = match cpu.running_at_first() {
@@ -143,12 +143,12 @@ pub fn slices(cpu: &CpuWindow, window: &Window) -> Vec<Slice> {
     walk.slices
 }
 
-/// What the loop's thread was doing.
+/// State of the loop's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopState {
-    /// It had a CPU.
+    /// It ran on a CPU.
     Running,
-    /// It wanted one.
+    /// It was runnable and waited for a CPU.
     Ready,
     /// It slept, waiting for its timer or an event.
     Asleep,
@@ -156,26 +156,26 @@ pub enum LoopState {
     Blocked,
     /// A signal had stopped it.
     Stopped,
-    /// No event tells.
+    /// Unknown: no event shows it.
     Unknown,
 }
 
-/// A stretch of the loop's thread in one state.
+/// A span of time in which the loop's thread was in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopSpan {
-    /// Its beginning.
+    /// Begin.
     pub from: Instant,
-    /// Its end.
+    /// End.
     pub to: Instant,
     /// The state.
     pub state: LoopState,
-    /// The CPU it ran on, was queued on, or had last run on.
+    /// The CPU that it ran on, was queued on, or had last run on.
     pub cpu: Option<u32>,
-    /// It got here by being moved from another CPU.
+    /// It was migrated here from another CPU.
     pub moved: bool,
 }
 
-/// The states of thread `tid`, without gaps, from the window's beginning to its end.
+/// Returns the states of thread `tid` from the window's begin to its end, without gaps.
 #[must_use]
 pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> {
     let mut spans = Vec::new();
@@ -196,7 +196,7 @@ pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> 
     spans
 }
 
-/// The state that `event` leads to, when it is about the thread.
+/// Returns the state after `event`; `None` if it does not concern the thread.
 fn after(now: &LoopSpan, event: &TraceEvent, tid: u32) -> Option<LoopSpan> {
     let to = |state, cpu, moved| Some(LoopSpan { state, cpu: Some(cpu), moved, ..*now });
     match event.what {
@@ -225,7 +225,7 @@ fn after(now: &LoopSpan, event: &TraceEvent, tid: u32) -> Option<LoopSpan> {
     }
 }
 
-/// The state before the first event about the thread.
+/// Returns state and CPU before the first event that concerns the thread.
 fn before(event: &TraceEvent, tid: u32, cpu: Option<u32>) -> (LoopState, Option<u32>) {
     match event.what {
         KernelEvent::Switch { next, .. } if next.tid == tid => (LoopState::Ready, Some(event.cpu)),
@@ -235,20 +235,21 @@ fn before(event: &TraceEvent, tid: u32, cpu: Option<u32>) -> (LoopState, Option<
     }
 }
 
-/// All CPUs of a window at once.
+/// The slices of all CPUs of a window.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     cpus: BTreeMap<u32, Vec<Slice>>,
 }
 
 impl Timeline {
-    /// The timeline of a window.
+    /// Returns the timeline of a window.
     #[must_use]
     pub fn of(window: &Window) -> Self {
         Self { cpus: window.cpus.iter().map(|cpu| (cpu.cpu, slices(cpu, window))).collect() }
     }
 
-    /// The slices of `cpu` between `from` and `to`, cut at both ends; one of [`CpuActivity::Unknown`] for an unknown CPU.
+    /// Returns the slices of `cpu` between `from` and `to`, cut at both ends; for an unknown CPU, one slice of
+    /// [`CpuActivity::Unknown`].
     #[must_use]
     pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> Vec<Slice> {
         let unknown = Slice { from, to, doing: CpuActivity::Unknown, interrupt: None };

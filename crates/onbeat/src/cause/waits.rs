@@ -1,4 +1,4 @@
-//! A loop that sleeps where it should not: in its own work, for a page of memory, or because it was frozen.
+//! Finds the cause when a loop sleeps unexpectedly: in its own work, for a page of memory, or because it was frozen.
 
 use onbeat_rt::Instant;
 
@@ -9,25 +9,26 @@ use super::judge::{Attribution, Judge, Judgement, ORDINARY_STEP_NS, frozen, name
 use super::kind::CauseKind;
 use super::timeline::{LoopSpan, Slice};
 
-/// A page fault comes this shortly before the sleep for its page, in nanoseconds.
+/// A page fault precedes the sleep for its page by at most this time, in nanoseconds.
 const FAULTED_WITHIN_NS: u64 = 300_000;
-/// A wake-up follows its timer's function within this time, in nanoseconds, unless the CPU itself was taken away.
+/// A wake-up follows its timer's function within this time, in nanoseconds, unless the CPU itself was stolen.
 const FROZEN_NS: u64 = 200_000;
 
 impl Judge<'_> {
-    /// Whether the loop slept on although its own timer's function ran: only a freezer takes a thread's wake-up away.
+    /// Whether the loop kept sleeping although its timer's function ran: only a freezer suppresses a wake-up.
     pub(super) fn is_frozen(&self, slice: &Slice, span: &LoopSpan) -> bool {
         self.fired.is_some_and(|(fired, _)| {
             slice.from >= fired && span.to.ns_since(fired) > FROZEN_NS && !self.is_on_its_way(fired, span)
         })
     }
 
-    /// Whether the timer's interrupt was still under way when the span ended: the wake-up comes a little after its function began.
+    /// Whether the timer's interrupt was still running when the span ended: the wake-up comes shortly after the begin
+    /// of its function.
     fn is_on_its_way(&self, fired: Instant, span: &LoopSpan) -> bool {
         self.interrupt_at(fired).is_some_and(|entered| self.interrupt_at(span.to.minus_ns(1)) == Some(entered))
     }
 
-    /// The loop sleeps in its own work: for a lock, or for whatever else the system call waits for.
+    /// Judges a sleep in the loop's own work: for a lock, or for whatever the system call waits for.
     pub(super) fn while_waiting(&self, span: &LoopSpan) -> Judgement {
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
         if self.was_taken_from_user_code(span) {
@@ -60,14 +61,13 @@ impl Judge<'_> {
             .because(format!("the loop slept in its own work until {by} woke it"))
     }
 
-    /// What the loop was in when it left its CPU at the beginning of this span.
+    /// Returns the reading of the loop when it left its CPU at the begin of this span.
     fn own_leaving(&self, span: &LoopSpan) -> Option<&CounterReading> {
         let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.from.plus_ns(ORDINARY_STEP_NS));
         self.counters.between(span.cpu, from, to).find(|reading| reading.prev == self.facts.tid)
     }
 
-    /// Whether the loop had to leave its CPU although its own code ran, and neither called the kernel nor touched a page that
-    /// was not there: what a freezer does.
+    /// Whether the loop was taken off its CPU in user code, without a system call or a page fault, as a freezer does.
     fn was_taken_from_user_code(&self, span: &LoopSpan) -> bool {
         let in_user = self.own_leaving(span).is_some_and(|reading| reading.prev_in_user);
         in_user && !self.had_faulted(span) && span.to.ns_since(span.from) > FROZEN_NS
@@ -78,7 +78,7 @@ impl Judge<'_> {
         before.filter(|event| matches!(event.what, KernelEvent::PageFault { .. })).count() > 0
     }
 
-    /// Who took the CPU from a thread that wanted to run on, in this span.
+    /// Returns the thread that preempted thread `tid` in this span.
     fn kept_off(&self, tid: u32, span: &LoopSpan) -> Option<Thread> {
         self.events.iter().find_map(|event| match event.what {
             KernelEvent::Switch { prev, prev_state, next }
@@ -90,7 +90,8 @@ impl Judge<'_> {
         })
     }
 
-    /// The loop waits inside the kernel, and no signal ends that (state D): for a page, in a call of its own work, or frozen.
+    /// Judges an uninterruptible wait inside the kernel (state D): for a page, in a system call of the loop's work, or
+    /// frozen.
     pub(super) fn while_blocked(&self, slice: &Slice, span: &LoopSpan, part: ExpectedActivity) -> Judgement {
         if self.had_faulted(span) {
             return Judgement::new(CauseKind::PageFault).because("the page had to be read from a device");
