@@ -341,7 +341,7 @@ struct CpuReader {
     lost: VecDeque<LostEvents>,
     /// Usual and maximum number of kept pages.
     kept: RangeInclusive<usize>,
-    /// Begin of the newest page.
+    /// Start of the newest page.
     newest: Instant,
     /// End of the newest dropped page.
     dropped: Option<Instant>,

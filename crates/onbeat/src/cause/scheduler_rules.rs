@@ -18,7 +18,7 @@ const LEAST_HOLD_NS: u64 = 2_000_000;
 /// Kernel priorities from here on belong to ordinary threads.
 const ORDINARY_PRIO: i32 = 100;
 
-/// A hold: the scheduler let others run although the loop was runnable. Has its begin, the rule and the evidence.
+/// A hold: the scheduler let others run although the loop was runnable. Has its start, the rule and the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SchedulerHold {
     pub(super) from: Instant,

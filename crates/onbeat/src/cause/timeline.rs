@@ -39,7 +39,7 @@ pub enum CpuActivity {
 /// The time between two events of a CPU, in which no activity is known to begin or end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Begin.
+    /// Start.
     pub from: Instant,
     /// End.
     pub to: Instant,
@@ -115,7 +115,7 @@ impl SliceBuilder {
     }
 }
 
-/// Returns the slices of one CPU from the window's begin to its end, without gaps.
+/// Returns the slices of one CPU from the window's start to its end, without gaps.
 #[must_use]
 pub fn slices(cpu: &CpuWindow, window: &Window) -> Vec<Slice> {
     let base = match cpu.running_at_first() {
@@ -163,7 +163,7 @@ pub enum LoopState {
 /// A span of time in which the loop's thread was in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopSpan {
-    /// Begin.
+    /// Start.
     pub from: Instant,
     /// End.
     pub to: Instant,
@@ -175,7 +175,7 @@ pub struct LoopSpan {
     pub moved: bool,
 }
 
-/// Returns the states of thread `tid` from the window's begin to its end, without gaps.
+/// Returns the states of thread `tid` from the window's start to its end, without gaps.
 #[must_use]
 pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> {
     let mut spans = Vec::new();

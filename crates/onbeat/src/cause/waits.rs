@@ -61,7 +61,7 @@ impl Judge<'_> {
             .because(format!("the loop slept in its own work until {by} woke it"))
     }
 
-    /// Returns the reading of the loop when it left its CPU at the begin of this span.
+    /// Returns the reading of the loop when it left its CPU at the start of this span.
     fn own_leaving(&self, span: &LoopSpan) -> Option<&CounterReading> {
         let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.from.plus_ns(ORDINARY_STEP_NS));
         self.counters.between(span.cpu, from, to).find(|reading| reading.prev == self.facts.tid)

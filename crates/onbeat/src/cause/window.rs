@@ -31,7 +31,7 @@ impl CpuWindow {
 /// All CPUs' events from `from` to `to`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Begin.
+    /// Start.
     pub from: Instant,
     /// End.
     pub to: Instant,

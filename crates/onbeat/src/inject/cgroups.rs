@@ -1,10 +1,11 @@
-//! `cpu_quota` and `cgroup_freezer`: a cgroup of the injector's own that holds the loop back.
+//! `cpu_quota` and `cgroup_freezer`: a cgroup of the injector that throttles or freezes the loop.
 //!
-//! The cgroup is below the one that the loop's thread is in, and is made under the journal of [`onbeat_tune`]: when the injector
-//! ends, or `onbeat repair` runs after it was killed, the threads go back and the cgroup is removed.
+//! The cgroup is a child of the one that the loop's thread is in, and is created under the journal of [`onbeat_tune`].
+//! When the injector ends, or when `onbeat repair` runs after it was killed, the threads move back and the cgroup is
+//! removed.
 //!
-//! A quota counts for all threads of a cgroup, so one of the injector's uses it up on the loop's CPU; when the kernel has
-//! throttled the cgroup, neither of them runs until the period is over.
+//! A quota applies to all threads of a cgroup, so a thread of the injector uses it up on the loop's CPU. When the
+//! kernel has throttled the cgroup, neither thread runs until the period ends.
 
 use std::env;
 use std::io;
@@ -24,12 +25,13 @@ use onbeat_tune::{HostFiles, Intent, Journal, Key, LiveHost, Purpose, TuneError,
 
 const ID: &str = "inject.cgroup";
 const NAME: &str = "onbeat-inject";
-/// What the quota leaves in each period, in nanoseconds: one slice of the kernel's (`sched_cfs_bandwidth_slice_us`).
+/// CPU time that the quota leaves in each period, in nanoseconds: one slice of the kernel
+/// (`sched_cfs_bandwidth_slice_us`).
 const QUOTA_NS: u64 = 5_000_000;
-/// How soon the state of a freezer is looked at again, in nanoseconds.
+/// Interval between two reads of a freezer's state, in nanoseconds.
 const LOOK_NS: u64 = 20_000;
 
-/// Where a thread is in a hierarchy of cgroups.
+/// The cgroup of a thread in one hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ThreadCgroup {
     /// The directory of its cgroup.
@@ -37,7 +39,7 @@ struct ThreadCgroup {
     version: CgroupVersion,
 }
 
-/// The cgroup of a thread in the hierarchy that has `controller`: its own (v1), or the unified one.
+/// Returns the cgroup of a thread in the hierarchy of `controller`: the controller's own (v1), or the unified one (v2).
 fn thread_cgroup(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<ThreadCgroup, String> {
     let mounts = host.read("/proc/self/mountinfo").map_err(|why| format!("/proc/self/mountinfo: {why}"))?;
     let of_version = |version: CgroupVersion| {
@@ -69,7 +71,7 @@ fn thread_cgroup(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Thr
         .ok_or_else(|| format!("no cgroup controller \"{controller}\" is mounted here (cgroups(7))"))
 }
 
-/// A cgroup with the loop's thread in it.
+/// The injector's cgroup, which contains the loop's thread.
 struct InjectionCgroup<H: HostFiles> {
     host: H,
     journal: Option<Journal>,
@@ -115,7 +117,7 @@ impl<H: HostFiles> InjectionCgroup<H> {
         journal.change(&self.host, intent).map(|_| ())
     }
 
-    /// Notes that a file of the cgroup will change now and then.
+    /// Records in the journal that a file of the cgroup will change repeatedly.
     fn will_change(&mut self, file: &str, (old, new): (&str, &str), also: &[&str]) -> Result<(), TuneError> {
         let key = Key::File { path: self.path(file), kind: Kind::Text, shown_in: None };
         let intent = Intent::new(ID, key, old, new).also(also.iter().map(|&text| text.to_owned()));
@@ -137,7 +139,7 @@ impl<H: HostFiles> InjectionCgroup<H> {
         self.host.read(&self.path(file))
     }
 
-    /// Moves a thread in. The removal of the cgroup sends it back.
+    /// Moves a thread into the cgroup. Removing the cgroup moves it back.
     fn take_in(&self, tid: i32) -> Result<(), TuneError> {
         self.set(self.home.version.members(), &tid.to_string())
     }
@@ -146,13 +148,13 @@ impl<H: HostFiles> InjectionCgroup<H> {
 impl<H: HostFiles> Drop for InjectionCgroup<H> {
     fn drop(&mut self) {
         let Some(mut journal) = self.journal.take() else { return };
-        // What could not be taken back stays on record for `onbeat repair`.
+        // What could not be undone stays in the journal for `onbeat repair`.
         let _ = journal.undo_all(&self.host, UndoMode::Careful);
         let _ = journal.close();
     }
 }
 
-/// Where the command line keeps its journal too.
+/// Returns the directory of the journal, the same as that of the command line.
 fn journal_directory() -> PathBuf {
     if let Some(state) = env::var_os("ONBEAT_STATE_DIR") {
         return Path::new(&state).join("journal");
@@ -167,7 +169,7 @@ pub(super) struct FreezerDisturber {
     ground: Option<InjectionCgroup<LiveHost>>,
 }
 
-/// A freezer's file, what is written to it, and where its state is seen, by version.
+/// Files and values of a freezer, depending on the cgroup version.
 struct FreezerFiles {
     file: &'static str,
     thaw: &'static str,
@@ -200,7 +202,7 @@ impl<H: HostFiles> InjectionCgroup<H> {
         self.read(words.shown_in).is_ok_and(|text| text.lines().any(|line| line.trim() == words.frozen))
     }
 
-    /// From when on all threads are frozen for certain; `None` when they are not until `until`.
+    /// Freezes the cgroup. Returns the instant from which on all threads are frozen; `None` if they are not by `until`.
     fn freeze(&self, words: &FreezerFiles, until: Instant) -> Option<Instant> {
         self.set(words.file, words.freeze).ok()?;
         while !self.is_frozen(words) {
@@ -262,7 +264,7 @@ pub(super) struct QuotaDisturber {
 }
 
 impl<H: HostFiles> InjectionCgroup<H> {
-    /// Sets the quota, in microseconds of each period; none when there is no quota.
+    /// Sets the quota, in microseconds of each period; `None` removes the quota.
     fn limit(&self, quota_us: Option<u64>, period_us: u64) -> Result<(), TuneError> {
         if self.home.version == CgroupVersion::V1 {
             self.set("cpu.cfs_period_us", &period_us.to_string())?;
@@ -274,7 +276,7 @@ impl<H: HostFiles> InjectionCgroup<H> {
         }
     }
 
-    /// How long the kernel has held the cgroup back so far, in nanoseconds.
+    /// Returns the accumulated throttled time of the cgroup, in nanoseconds.
     fn throttled_ns(&self) -> u64 {
         let text = self.read("cpu.stat").unwrap_or_default();
         let found = text.lines().find_map(|line| match line.split_once(' ')? {
@@ -323,7 +325,8 @@ impl Disturb for QuotaDisturber {
     }
 }
 
-/// Keeps the CPU until the kernel has taken it away for at least `least_ns`, by its own count too.
+/// Keeps the CPU busy until the kernel has throttled the cgroup for at least `least_ns`, according to the clock and to
+/// the kernel's counter.
 fn use_up<H: HostFiles>(ground: &InjectionCgroup<H>, least_ns: u64, give_up: Instant) -> Option<DisturbanceRecord> {
     let mut before_ns = ground.throttled_ns();
     let mut last = Monotonic.now();

@@ -1,6 +1,6 @@
-//! Room for many descriptors, for as long as an injection runs.
+//! A raised descriptor limit for the time of an injection.
 //!
-//! The limit is the process's own and ends with it; it is put back as soon as nobody needs it.
+//! The limit belongs to the process. It is restored when the last user is dropped.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ struct RaisedLimit {
 
 static RAISED: Mutex<RaisedLimit> = Mutex::new(RaisedLimit { by: 0, before: None });
 
-/// The process's soft limit of descriptors, raised to its hard limit while this lives.
+/// Raises the process's soft limit of descriptors to its hard limit until it is dropped.
 #[derive(Debug)]
 pub(super) struct ManyDescriptors {
     most: usize,
@@ -28,13 +28,13 @@ impl ManyDescriptors {
         }
 
         held.by += 1;
-        // Without the higher limit a part of the descriptors must do: `most` says how many.
+        // If the limit cannot be raised, fewer descriptors must do: `most` returns their number.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
         let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self { most: usize::try_from(now).unwrap_or(usize::MAX) }
     }
 
-    /// How many descriptors the process may have.
+    /// Returns the number of descriptors that the process may have.
     pub(super) const fn most(&self) -> usize {
         self.most
     }
@@ -47,7 +47,7 @@ impl Drop for ManyDescriptors {
         if held.by == 0
             && let Some(before) = held.before.take()
         {
-            // It was in force before, so it is accepted.
+            // This limit was in force before, so the kernel accepts it.
             let _ = setrlimit(Resource::Nofile, before);
         }
     }

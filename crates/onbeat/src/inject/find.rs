@@ -1,4 +1,4 @@
-//! The loop's thread in a running process.
+//! Finds the loop's thread in a running process.
 
 use std::fs;
 use std::path::Path;
@@ -6,28 +6,28 @@ use std::path::Path;
 use super::{Error, Fault, InjectionTarget};
 use crate::host::cpu_list;
 
-/// The name that onbeat gives to its loop's thread.
+/// Name of the loop's thread in onbeat.
 const LOOP_NAME: &str = "onbeat-loop";
 
-/// One thread as /proc shows it.
+/// State of a thread, from `/proc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ThreadSnapshot {
     tid: i32,
     name: String,
-    /// Its `SCHED_FIFO` priority; 0 for others.
+    /// `SCHED_FIFO` priority; 0 for other policies.
     fifo: u32,
-    /// The CPU it was last seen on.
+    /// The CPU that it last ran on.
     cpu: u32,
-    /// The CPUs it may run on.
+    /// The CPUs that it may run on.
     allowed: Vec<u32>,
 }
 
 impl InjectionTarget {
-    /// The loop of a running process: its thread named `onbeat-loop`, or else the one with the highest `SCHED_FIFO`
-    /// priority; on the CPU it is bound to, or was last seen on. `cpu` says where, whatever /proc shows.
+    /// Finds the loop of a running process: the thread named `onbeat-loop`, or else the one with the highest
+    /// `SCHED_FIFO` priority. Its CPU is `cpu` if given, or else the one that it is bound to or last ran on.
     ///
     /// # Errors
-    /// [`Error::NotPossible`] when there is no such process, or no thread that could be its loop.
+    /// [`Error::NotPossible`] if the process does not exist, or has no thread that could be its loop.
     pub fn find(fault: Fault, pid: i32, cpu: Option<u32>) -> Result<Self, Error> {
         let impossible = |reason: String| Error::NotPossible { fault, reason };
         let tasks = fs::read_dir(format!("/proc/{pid}/task"))
@@ -55,7 +55,7 @@ fn read(task: &Path) -> Option<ThreadSnapshot> {
 
 /// Fields as in proc(5): processor is 39, rt_priority 40, policy 41.
 fn parsed(stat: &str, status: &str) -> Option<ThreadSnapshot> {
-    // A name may hold blanks and parentheses.
+    // A name may contain blanks and parentheses.
     let (tid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse::<u32>().ok();

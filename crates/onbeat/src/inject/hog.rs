@@ -1,11 +1,13 @@
-//! Threads that are already running when the loop wakes.
+//! `equal_priority_hog`, `higher_priority_hog`, `ordinary_hog`, `deadline_hog`: threads that are already running when
+//! the loop wakes.
 //!
-//! - `equal_priority_hog`: among threads of one priority `SCHED_FIFO` never preempts (sched(7)), so the loop waits until
-//!   the other one sleeps; `higher_priority_hog` has one more than the loop.
+//! - `equal_priority_hog`: threads of equal `SCHED_FIFO` priority do not preempt each other (sched(7)), so the loop
+//!   waits until the hog sleeps. `higher_priority_hog` has a priority one above the loop's.
 //! - `ordinary_hog`: the scheduler lets an ordinary thread finish a part of its slice before another one gets the CPU
-//!   (`kernel/sched/fair.c`, `protect_slice`). Where it did not, the thread was made to leave its CPU, and nothing is logged.
-//! - `deadline_hog`: `SCHED_DEADLINE` precedes every priority. Its affinity must span the root domain, so the thread comes to
-//!   the loop's CPU first and is allowed all CPUs afterwards; it stays where it is unless it is pushed away.
+//!   (`kernel/sched/fair.c`, `protect_slice`). If the hog was preempted, nothing is logged.
+//! - `deadline_hog`: `SCHED_DEADLINE` precedes every priority. Its affinity must span the root domain, so the thread
+//!   moves to the loop's CPU first and is allowed all CPUs afterwards; it stays there unless the scheduler pushes it
+//!   away.
 
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
@@ -18,7 +20,7 @@ use super::{Error, Fault};
 use crate::host::online_cpus;
 use crate::thread::{ThreadRequest, Usage, run_by_deadline};
 
-/// The disturber of the first three.
+/// The disturber of the first three faults.
 pub(super) struct CpuHog(pub(super) Fault);
 
 impl Disturb for CpuHog {
@@ -54,7 +56,7 @@ impl Disturb for CpuHog {
     }
 }
 
-/// Busy until the loop may have its CPU; `None` when it was too late.
+/// Polls the clock until the injection ends; `None` if it was too late.
 fn busy_for(aim: &AimedRelease) -> Option<DisturbanceRecord> {
     let cpu_ns = thread_cpu_ns();
     let at = Monotonic.now();
@@ -66,7 +68,7 @@ fn busy_for(aim: &AimedRelease) -> Option<DisturbanceRecord> {
     Some(DisturbanceRecord { at, ns: end.ns_since(at), figures: [thread_cpu_ns() - cpu_ns, 0] })
 }
 
-/// What a deadline thread may run for beside its dose, in nanoseconds.
+/// Runtime of a deadline thread beyond the length of the injection, in nanoseconds.
 const SPARE_NS: u64 = 2_000_000;
 
 /// The disturber of `deadline_hog`.
@@ -102,7 +104,7 @@ impl Disturb for DeadlineHog {
         let done = if is_here() { busy_for(aim) } else { None };
         if !is_here() {
             settle(self.wanted(plan));
-            // Refused now, it was granted before: the next disturbance is late and counted as missed.
+            // It was granted before. If it is refused now, the next disturbance is late and counted as missed.
             let _ = self.arrive(plan);
             return None;
         }

@@ -1,7 +1,7 @@
 //! `deep_idle`: releases that wake the CPU from a deep idle state.
 //!
-//! Nothing needs to be done for it, only left undone: a loop with a long period on a CPU without other work sleeps
-//! deeply by itself. So this is a witness more than a disturber; it logs the releases for which it saw that happen.
+//! No disturbance is needed: the CPU of a loop with a long period enters deep idle states by itself when it has no
+//! other work. So this disturber only observes, and logs the releases at which a deep state was left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;
 
-/// States that take less to leave are not deep, in nanoseconds.
+/// States with a lower exit latency are not deep, in nanoseconds.
 const DEEP_NS: u64 = 10_000;
 
-/// An idle state as `/sys/devices/system/cpu/cpuN/cpuidle/stateM` tells of it.
+/// An idle state, read from `/sys/devices/system/cpu/cpuN/cpuidle/stateM`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct IdleStateFiles {
     number: u64,
@@ -97,7 +97,7 @@ impl Disturb for DeepIdle {
 
     fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let before: Vec<u64> = self.deep.iter().map(IdleStateFiles::entries).collect();
-        // A state's counter moves when it is left.
+        // A state's counter is incremented when the state is left.
         sleep_until(aim.wake_up.plus_ns(plan.lead_ns()));
         let left = self.deep.iter().zip(before).filter(|(state, before)| state.entries() > *before);
         let deepest = left.map(|(state, _)| state).max_by_key(|state| state.exit_ns)?;

@@ -1,7 +1,7 @@
-//! `interrupts_off`, `timer_interrupt`, `slow_softirq`, `slow_ipi`: kernel code that takes its time on the loop's CPU.
+//! `interrupts_off`, `timer_interrupt`, `slow_softirq`, `slow_ipi`: kernel code that delays the loop's CPU.
 //!
-//! A BPF program at a trace point polls the clock until the loop may go on, and notes when it began and ended. The trace point
-//! says what the CPU can do meanwhile:
+//! A BPF program at a trace point polls the clock until the injection ends, and records when it began and ended. The
+//! trace point determines the context in which it runs:
 //!
 //! | fault | trace point | the program runs |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | `slow_softirq` | `softirq_entry` of `NET_RX` | in the softirq of a packet that the injector sends |
 //! | `slow_ipi` | `call_function_single_entry` | in the handler of an interrupt that another CPU sends |
 //!
-//! The program acts once each time it is armed, on the loop's CPU only, and is gone when its descriptor is closed. An entry of
-//! the log is what the program noted.
+//! The program acts once each time it is armed, on the loop's CPU only, and is detached when its descriptor is closed.
+//! The log has the times that the program recorded.
 
 use std::ffi::CStr;
 use std::net::UdpSocket;
@@ -34,15 +34,15 @@ use crate::cause::bpf::{AttachPoint, AttachedProgram, BpfArray};
 use crate::cause::btf::Btf;
 use crate::thread::ThreadRequest;
 
-/// How long before the loop's wake-up it begins, in nanoseconds.
+/// Time from the start of the delay to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
-/// Readings of the clock at most: the kernel's verifier goes through each of them, and takes a million instructions.
+/// Maximum number of clock readings: the kernel's verifier follows each of them, and accepts a million instructions.
 const READINGS: i32 = 60_000;
 /// The softirq of received packets (`include/linux/interrupt.h`).
 const NET_RX: i32 = 3;
 
-/// What the program and the injector share: from when on it may act (0: not at all), until when it is to take, which timer or thread
-/// is meant, when it began and ended.
+/// Record shared by program and injector: start of the time in which it may act (0: disarmed), end of the delay, timer
+/// or thread concerned, actual begin and end.
 const CONTROL: usize = 40;
 const FROM: i16 = 0;
 const UNTIL: i16 = 8;
@@ -50,7 +50,7 @@ const KEY: i16 = 16;
 const BEGAN: i16 = 24;
 const ENDED: i16 = 32;
 
-/// The program at its trace point.
+/// The BPF program that delays its trace point.
 struct KernelDelay {
     control: BpfArray,
     _program: AttachedProgram,
@@ -84,7 +84,7 @@ impl KernelDelay {
         Ok(Self { control, _program: program })
     }
 
-    /// Lets it act once, from `from` on and until `until`.
+    /// Arms the program to act once, at `from` or later, and to delay until `until`.
     fn arm(&self, from: Instant, until: Instant, key: u64) -> bool {
         let mut control = [0; CONTROL];
         for (at, value) in [(FROM, from.as_ns()), (UNTIL, until.as_ns()), (KEY, key)] {
@@ -93,7 +93,7 @@ impl KernelDelay {
         self.control.write(0, &control).is_ok()
     }
 
-    /// When it acted; from here on it does no more.
+    /// Disarms the program and returns begin and end of its delay, if it acted.
     fn took(&self) -> Option<(Instant, Instant)> {
         let mut control = Vec::new();
         self.control.read(&mut control).ok()?;
@@ -104,7 +104,8 @@ impl KernelDelay {
     }
 }
 
-/// The program's instructions and its trace point. `key`: where a timer has the instant it was set to, a thread its number.
+/// Returns the program's instructions and its trace point. `key` is the offset of a timer's expiry, or of a thread's
+/// number.
 fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CStr) {
     let mut code = Assembler::default();
     let (end, mine, out, again, turn) =
@@ -155,7 +156,7 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
     code.set(R8, READINGS);
     code.bind(turn);
     code.call(KernelCall::KtimeNs);
-    // In this order the verifier follows the way out first, and needs to remember no more than one other.
+    // In this order the verifier follows the exit first and needs to remember only one other branch.
     code.jump_if_less(R0, R9, again);
     code.jump(out);
     code.bind(again);
@@ -169,15 +170,15 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
     (code.finish(), name)
 }
 
-/// What makes the kernel come to the trace point on the loop's CPU.
+/// What makes the kernel reach the trace point on the loop's CPU.
 enum Trigger {
     /// The loop's own timer.
     None,
-    /// A thread beside the loop that waits for an event.
+    /// Waking a thread that waits for an event.
     Wake { event: Arc<OwnedFd>, tid: Arc<AtomicU32>, sleeper: Companion },
-    /// A packet to itself.
+    /// A packet sent to its own socket.
     Packet(UdpSocket),
-    /// A thread on the loop's CPU that another CPU interrupts.
+    /// An interrupt from another CPU to a thread on the loop's CPU.
     Interrupt(Receiver),
 }
 
@@ -193,7 +194,7 @@ impl InKernel {
         Self { fault, taking: None, occasion: Trigger::None }
     }
 
-    /// Begins it, from the injector's thread.
+    /// Triggers the trace point, from the injector's thread.
     fn occasion(&self) {
         match &self.occasion {
             Trigger::None => {}

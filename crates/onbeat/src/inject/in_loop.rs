@@ -1,7 +1,7 @@
-//! Faults that a loop makes itself: a task around a task.
+//! Faults that a loop causes itself: a task that wraps a task.
 //!
-//! What is added to a cycle that is not disturbed is one comparison. A disturbed one reads the clock and touches memory;
-//! it asks the kernel for nothing that is not the fault itself.
+//! An undisturbed cycle costs one comparison. A disturbed cycle reads the clock and accesses memory; it makes no system
+//! call beyond the fault itself.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use super::plan::InjectionPlan;
 use super::{Error, Fault};
 use crate::thread::run_delay_ns;
 
-/// The most memory that page faults bring in, in bytes.
+/// Maximum memory for page faults, in bytes.
 const MOST_BYTES: usize = 256 << 20;
-/// The shortest page fault, in nanoseconds; real ones take two to five times as long.
+/// Lower bound for the time of a page fault, in nanoseconds; real ones take two to five times as long.
 const FAULT_NS: u64 = 250;
-/// Fewer pages to an injection are no injection.
+/// Minimum number of pages for an injection.
 const LEAST_PAGES: usize = 16;
 
-/// One way to disturb a cycle from inside.
+/// A way to disturb a cycle from inside the loop.
 pub(super) trait DisturbCycle: Send + std::fmt::Debug {
-    /// Does it, for `for_ns` nanoseconds; `None` when it did not take place. Called in the loop's thread: it asks the kernel for
-    /// nothing that is not the fault itself.
+    /// Disturbs the cycle for `for_ns` nanoseconds; `None` if it was not possible. Called in the loop's thread: makes
+    /// no system call beyond the fault itself.
     fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<DisturbanceRecord>;
 }
 
-/// A task whose cycles are disturbed now and then.
+/// A task with injected faults: some of its cycles are disturbed.
 #[derive(Debug)]
 pub struct InLoop<T> {
     task: T,
@@ -45,24 +45,24 @@ pub struct InLoop<T> {
     board: Arc<LogBuffer>,
 }
 
-/// The log of an [`InLoop`], readable while its loop runs.
+/// The log of an [`InLoop`], readable while the loop runs.
 #[derive(Clone, Debug)]
 pub struct LoopLog(Arc<LogBuffer>);
 
 impl LoopLog {
-    /// What was done so far.
+    /// Returns the injections so far.
     #[must_use]
     pub fn read(&self) -> Vec<Injected> {
         self.0.read()
     }
 
-    /// Cycles that were to be disturbed and were not.
+    /// Returns the number of cycles that should have been disturbed and were not.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.0.missed()
     }
 
-    /// Whether nothing more will come.
+    /// Whether all injections are done.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.0.is_over()
@@ -70,17 +70,17 @@ impl LoopLog {
 }
 
 impl<T: Task> InLoop<T> {
-    /// Puts `plan.fault` around `task`. Of the plan's grid only the period counts, and of its target the CPU and the priority,
-    /// for threads that work beside the loop. Call it when the process has locked its memory, not before: locking brings in the
-    /// pages that are to be missed.
+    /// Wraps `task` with `plan.fault`. Uses only the period of the plan's grid, and only CPU and priority of its
+    /// target, for helper threads. Call it after the process has locked its memory: locking would make the pages
+    /// present that must be missing.
     ///
     /// # Errors
-    /// [`Error`]; [`Error::Elsewhere`] for faults that [`super::Injector`] makes.
+    /// [`Error`]; [`Error::Elsewhere`] for faults of [`super::Injector`].
     pub fn new(task: T, plan: &InjectionPlan) -> Result<Self, Error> {
         Self::dosed(task, plan, Dose::Full)
     }
 
-    /// The same, doing nothing: its log names the cycles that would have been disturbed.
+    /// The same without any disturbance: the log names the cycles that would have been disturbed.
     ///
     /// # Errors
     /// As [`InLoop::new`].
@@ -96,14 +96,14 @@ impl<T: Task> InLoop<T> {
         Ok(Self { task, within, dose, for_ns: plan.for_ns, every_cycles, next: every_cycles, board })
     }
 
-    /// The log.
+    /// Returns the log.
     #[must_use]
     pub fn log(&self) -> LoopLog {
         LoopLog(self.board.clone())
     }
 }
 
-/// What is done in the cycle, ready to be done.
+/// Prepares the disturbance of the cycles.
 fn within(plan: &InjectionPlan) -> Result<Box<dyn DisturbCycle>, Error> {
     Ok(match plan.fault {
         Fault::OwnOverrun => Box::new(Overrun),
@@ -130,7 +130,7 @@ impl<T: Task> Task for InLoop<T> {
                     let done = self.within.disturb(cycle, self.for_ns);
                     (done, run_delay_ns().zip(before).map_or(0, |(after, before)| after.saturating_sub(before)))
                 }
-                // Not even the account is read: that would be work of some ten microseconds.
+                // The run delay is not read either: that would take about ten microseconds.
                 Dose::Placebo => (Some(DisturbanceRecord { at: Monotonic.now(), ns: 0, figures: [0; 2] }), 0),
             };
 
@@ -160,16 +160,16 @@ impl DisturbCycle for Overrun {
     }
 }
 
-/// What happens first to the pages of a [`FreshPages`].
+/// The first access to the pages of a [`FreshPages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FirstAccess {
-    /// The loop writes to them: they are not there.
+    /// The loop writes to them: they are not present.
     Write,
-    /// They are read before, so that the loop's write finds the kernel's page of zeros.
+    /// They are read in advance, so that the loop's write finds the kernel's zero page.
     Read,
 }
 
-/// Memory that is mapped and not there, or not its own yet.
+/// Mapped memory whose pages are not present or not copied yet.
 #[derive(Debug)]
 struct FreshPages {
     start: *mut u8,
@@ -178,7 +178,7 @@ struct FreshPages {
     next: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and may be touched from any thread.
+// SAFETY: the mapping belongs to this value alone and may be accessed from any thread.
 unsafe impl Send for FreshPages {}
 
 impl FreshPages {
@@ -206,16 +206,16 @@ impl FreshPages {
         Ok(pages)
     }
 
-    /// Reading memory that was never written maps the kernel's one page of zeros; the first write copies it (`mm/memory.c`,
+    /// Reading memory that was never written maps the kernel's zero page; the first write copies it (`mm/memory.c`,
     /// `do_wp_page`).
     fn read_all(&self) {
         for offset in (0..self.bytes).step_by(page_size()) {
-            // SAFETY: `offset` is below `bytes`, so the byte lies in the mapping, which only this value knows.
+            // SAFETY: `offset` is below `bytes`, so the byte is in the mapping, which only this value knows.
             unsafe { self.start.add(offset).read_volatile() };
         }
     }
 
-    /// Touches one page after the other; the instant seen last, and how many.
+    /// Writes to one page after the other until `until`; returns the last clock reading and the number of pages.
     fn touch_until(&mut self, until: Instant) -> (Instant, u64) {
         let end = (self.next + self.each_bytes).min(self.bytes);
         let mut touched = 0;
@@ -225,7 +225,7 @@ impl FreshPages {
                 break;
             }
 
-            // SAFETY: `offset` is below `bytes`, so the byte lies in the mapping, which only this value knows.
+            // SAFETY: `offset` is below `bytes`, so the byte is in the mapping, which only this value knows.
             unsafe { self.start.add(offset).write_volatile(1) };
             touched += 1;
             now = Monotonic.now();
@@ -244,8 +244,8 @@ impl DisturbCycle for FreshPages {
     }
 }
 
-/// A mapping whose pages come in one by one when they are touched, also where the process has locked all its memory: while
-/// no access is allowed there is nothing to lock.
+/// Maps memory whose pages become present one by one on access, even if the process has locked all its memory: as long
+/// as no access is allowed, nothing can be locked.
 fn missing(bytes: usize) -> Result<*mut u8, rustix::io::Errno> {
     // SAFETY: the kernel chooses a range that nothing else uses, and all calls are for this range.
     unsafe {
@@ -253,7 +253,7 @@ fn missing(bytes: usize) -> Result<*mut u8, rustix::io::Errno> {
             mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)?;
         let unlocked = munlock(start, bytes).and_then(|()| {
             mprotect(start, bytes, MprotectFlags::READ | MprotectFlags::WRITE)?;
-            // Kernels without huge pages refuse this, and have no need of it.
+            // Kernels without huge pages refuse this and do not need it.
             let _ = madvise(start, bytes, Advice::LinuxNoHugepage);
             Ok(())
         });

@@ -1,7 +1,7 @@
-//! Cycles that wait for a disk: writing a file through to it, and reading a mapped file that is not in memory.
+//! Cycles that wait for a disk: they sync a file, or read a mapped file that is not in memory.
 //!
-//! A thread beside the loop gets the file ready after each injection: it writes to it, or has the kernel forget its pages. The
-//! file has no name and is gone with the process.
+//! Another thread prepares the file after each injection: it writes to the file, or drops its cached pages. The file
+//! has no name and is gone with the process.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -24,15 +24,15 @@ use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
 use crate::thread::{ThreadRequest, Usage};
 
-/// The most that one injection writes, in bytes, and the pages of a mapped file.
+/// Maximum number of bytes written by one injection, and number of pages of a mapped file.
 const MOST_BYTES: usize = 8 << 20;
 const PAGES: usize = 512;
-/// A write that took less was none, in nanoseconds: nothing had to go to the disk.
+/// A sync that took less, in nanoseconds, did not write to the disk.
 const LEAST_NS: u64 = 20_000;
 /// File systems in memory, by their magic numbers (statfs(2)): tmpfs, ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// A file of `bytes` bytes on a disk, without a name.
+/// Creates a nameless file of `bytes` bytes on a disk.
 fn file_on_disk(plan: &InjectionPlan, bytes: usize) -> Result<File, Error> {
     let directory = std::env::temp_dir();
     let opened = open(&directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
@@ -54,7 +54,7 @@ fn file_on_disk(plan: &InjectionPlan, bytes: usize) -> Result<File, Error> {
     }
 }
 
-/// Gets the file ready whenever it was used.
+/// A thread that prepares the file again after each use.
 #[derive(Debug)]
 struct FilePreparer {
     is_ready: Arc<AtomicBool>,
@@ -74,12 +74,12 @@ impl FilePreparer {
             }
         };
 
-        // Ahead of a load, which would keep it from being ready in time.
+        // With a priority above a load, which would delay it too much otherwise.
         let wanted = ThreadRequest { fifo: Some(1), ..beside(plan) };
         Ok(Self { is_ready, feeder: Companion::start(wanted, life)? })
     }
 
-    /// Whether it is ready; asks for it when it is not.
+    /// Whether the file is ready; wakes the thread if it is not.
     fn is(&self) -> bool {
         let is_ready = self.is_ready.load(Ordering::SeqCst);
         if !is_ready {
@@ -134,7 +134,7 @@ pub(super) struct MappedFile {
     ready: FilePreparer,
 }
 
-/// A mapping of the file, for reading.
+/// A read-only mapping of the file.
 #[derive(Debug)]
 struct FileMapping {
     start: *mut u8,
@@ -142,7 +142,8 @@ struct FileMapping {
     file: File,
 }
 
-// SAFETY: the mapping is only read, and any thread may do that; `is_ready` keeps the two threads from using it at once.
+// SAFETY: the mapping is only read, which any thread may do; `is_ready` keeps the two threads from using it at the same
+// time.
 unsafe impl Send for FileMapping {}
 // SAFETY: as above.
 unsafe impl Sync for FileMapping {}
@@ -153,24 +154,24 @@ impl FileMapping {
         unsafe {
             let start = mmap(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::SHARED, &file, 0)?;
             let mapping = Self { start: start.cast(), bytes, file };
-            // While no access is allowed there is nothing to lock in memory.
+            // As long as no access is allowed, nothing can be locked in memory.
             munlock(start, bytes)?;
             mprotect(start, bytes, MprotectFlags::READ)?;
-            // One page at a time: no reading ahead.
+            // One page at a time, without readahead.
             madvise(start, bytes, Advice::Random)?;
 
             Ok(mapping)
         }
     }
 
-    /// Has the kernel forget the pages, which are clean.
+    /// Drops the cached pages, which are clean.
     fn forget(&self) -> bool {
-        // SAFETY: the whole mapping of a file; what is read again is read from the file.
+        // SAFETY: the whole mapping of a file; dropped pages are read from the file again.
         let dropped = unsafe { madvise(self.start.cast(), self.bytes, Advice::LinuxDontNeed) };
         dropped.is_ok() && fadvise(self.file.as_fd(), 0, None, FileAdvice::DontNeed).is_ok()
     }
 
-    /// Reads one page after the other; the instant seen last, and how many.
+    /// Reads one page after the other until `until`; returns the last clock reading and the number of pages.
     fn read_until(&self, until: Instant) -> (Instant, u64) {
         let (mut now, mut pages) = (Monotonic.now(), 0);
         for offset in (0..self.bytes).step_by(page_size()) {

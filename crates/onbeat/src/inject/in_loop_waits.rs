@@ -1,7 +1,7 @@
-//! Waits that a cycle runs into: a lock, a lock whose holder does not get on, an answer, a sleep.
+//! Waits in a cycle: for a lock, for a lock whose holder is kept off its CPU, for a reply, in a sleep.
 //!
-//! The other side is a thread that has done its part before the cycle asks: the lock is held, the answerer listens. Where it
-//! has not, nothing is done and the cycle is counted as missed.
+//! The peer is a thread that is ready before the cycle waits: it holds the lock, or listens for requests. If it is not
+//! ready, nothing is injected and the cycle is counted as missed.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,13 +20,13 @@ use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
 use crate::thread::ThreadRequest;
 
-/// How often a companion looks whether the loop has got what it waited for.
+/// Interval at which a companion checks whether the loop has got the lock.
 const LOOK: Duration = Duration::from_micros(200);
-/// How long a companion is waited for before the loop starts. Even beside a busy real-time thread an ordinary one gets its turns in this
-/// time.
+/// Maximum time to wait for a companion before the loop starts. In this time an ordinary thread gets the CPU even
+/// beside a busy real-time thread.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
-/// A thread beside the loop, on another CPU where there is one, that ends with its owner.
+/// A thread on another CPU than the loop's, if there is one, that ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Companion {
     over: Arc<AtomicBool>,
@@ -46,12 +46,12 @@ impl Companion {
         Ok(Self { over, thread: Some(thread) })
     }
 
-    /// Lets its life be over when it looks next.
+    /// Asks the thread to end at its next check.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
     }
 
-    /// Wakes it.
+    /// Wakes the thread.
     pub(super) fn call(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
@@ -64,13 +64,13 @@ impl Drop for Companion {
         self.over.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic is a bug, and what it did before is still true.
+            // A panic is a bug; what was logged before is still valid.
             let _ = thread.join();
         }
     }
 }
 
-/// Prompt beside the loop: above it in priority where that is granted.
+/// Returns the request for a thread that must react quickly: a priority above the loop's, if granted.
 fn prompt(plan: &InjectionPlan) -> ThreadRequest {
     ThreadRequest { fifo: Some((plan.target.priority + 1).min(98)), ..beside(plan) }
 }
@@ -79,13 +79,13 @@ pub(super) fn beside(plan: &InjectionPlan) -> ThreadRequest {
     ThreadRequest { cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)), ..ThreadRequest::default() }
 }
 
-/// What the loop and the lock's holder share.
+/// State shared by the loop and the lock's holder.
 #[derive(Debug, Default)]
 struct LockState {
     lock: Mutex<()>,
-    /// The holder has the lock and waits to be called.
+    /// The holder has the lock and waits to be woken.
     is_held: AtomicBool,
-    /// The loop wants it, and has not got it yet.
+    /// The loop waits for the lock.
     is_wanted: AtomicBool,
     until_ns: AtomicU64,
     kept_off_ns: AtomicU64,
@@ -100,7 +100,8 @@ impl LockState {
         Instant::from_ns(self.until_ns.load(Ordering::SeqCst))
     }
 
-    /// The holder's life: it has the lock whenever nobody wants it, and for the dose when the loop does.
+    /// Body of the holder: it holds the lock while the loop does not want it, and for the length of the injection when
+    /// the loop does.
     fn hold(&self, over: &AtomicBool, mut keep: impl FnMut(&Self)) {
         let is_over = || over.load(Ordering::SeqCst);
         while !is_over() {
@@ -116,7 +117,7 @@ impl LockState {
             }
 
             drop(guard);
-            // Not before the loop had it.
+            // The loop must have had the lock before the holder takes it again.
             while self.is_wanted.load(Ordering::SeqCst) && !is_over() {
                 thread::park_timeout(LOOK);
             }
@@ -133,7 +134,7 @@ pub(super) struct LockWait {
 }
 
 impl LockWait {
-    /// A holder that sleeps with the lock.
+    /// Prepares a holder that sleeps with the lock.
     pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let shared = Arc::new(LockState::default());
         let held = shared.clone();
@@ -142,7 +143,7 @@ impl LockWait {
         wait.until_held(plan)
     }
 
-    /// The first cycle finds the lock held: how soon a thread gets a CPU is not left to chance.
+    /// Waits until the lock is held, so that the first cycle finds it held.
     fn until_held(self, plan: &InjectionPlan) -> Result<Self, Error> {
         let end = Monotonic.now().plus_ns(onbeat_rt::time::ns(READY_WITHIN));
         while !self.shared.is_held.load(Ordering::SeqCst) {
@@ -156,7 +157,8 @@ impl LockWait {
         Ok(self)
     }
 
-    /// A holder of the lowest real-time priority, which no load keeps off, and a thread of a higher one that does.
+    /// Prepares a holder with the lowest real-time priority, which no load delays, and a thread with a higher priority
+    /// that keeps it off its CPU.
     pub(super) fn prepare_kept_off(plan: &InjectionPlan) -> Result<Self, Error> {
         let shared = Arc::new(LockState::default());
         let (held, kept) = (shared.clone(), shared.clone());
@@ -168,7 +170,7 @@ impl LockWait {
             held.hold(over, |shared| {
                 shared.kept_off_ns.store(0, Ordering::SeqCst);
                 called.iter().for_each(thread::Thread::unpark);
-                // Wants to let go all the time, and gets no CPU to do so.
+                // The holder is runnable all the time, but gets no CPU to release the lock.
                 while shared.kept_off_ns.load(Ordering::SeqCst) == 0 && !over.load(Ordering::SeqCst) {
                     std::hint::spin_loop();
                 }
@@ -181,7 +183,7 @@ impl LockWait {
     }
 }
 
-/// The keeper's life: busy whenever it is called, until the loop may have the lock.
+/// Body of the keeper: when woken, it is busy until the loop may have the lock.
 fn keep_off(over: &AtomicBool, shared: &LockState) {
     loop {
         thread::park();
@@ -249,7 +251,7 @@ pub(super) fn wait(event: &OwnedFd) -> bool {
 }
 
 pub(super) fn signal(event: &OwnedFd) {
-    // The counter of an event is far from its end.
+    // The event's counter is far from its maximum.
     let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
 }
 

@@ -1,9 +1,9 @@
-//! `interrupt_load` and `ipi_storm`: time that interrupts take on the loop's CPU.
+//! `interrupt_load` and `ipi_storm`: interrupts that take time on the loop's CPU.
 //!
-//! A timer interrupt works through all timers that have expired before it returns (`kernel/time/hrtimer.c`,
-//! `hrtimer_interrupt`), at some 0.25 µs each: 4000 timers set to one instant make one interrupt of about 1 ms.
+//! A timer interrupt processes all expired timers before it returns (`kernel/time/hrtimer.c`, `hrtimer_interrupt`), at
+//! about 0.25 µs each: 4000 timers set to one instant make one interrupt of about 1 ms.
 //!
-//! A storm is many short ones instead: `membarrier(2)` interrupts every CPU on which the process runs. Each takes a few
+//! A storm is many short interrupts: `membarrier(2)` interrupts every CPU on which the process runs. Each takes a few
 //! microseconds of that CPU, so a loop becomes slower rather than late.
 
 use std::os::fd::OwnedFd;
@@ -26,16 +26,16 @@ use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;
 
-/// How long before the loop's wake-up the timers expire, in nanoseconds.
+/// Time from the timers' expiry to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 30_000;
-/// No timer's interrupt was seen to take less, in nanoseconds.
+/// Lower bound for the time of one timer in the interrupt, in nanoseconds.
 const LEAST_EACH_NS: u64 = 100;
-/// Timers of the calibrating burst.
+/// Number of timers in the calibration burst.
 const TRIAL: usize = 500;
-/// What setting one timer takes, generously, in nanoseconds.
+/// Upper bound for the time to set one timer, in nanoseconds.
 const SETTING_NS: u64 = 4_000;
 const LEAST: usize = 100;
-/// Descriptors that stay for everything else.
+/// Number of descriptors left for other uses.
 const SPARE: usize = 256;
 
 /// The disturber of `interrupt_load`.
@@ -64,12 +64,13 @@ impl TimerBurst {
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         let setting = Itimerspec { it_interval: none, it_value: timespec(instant) };
         for timer in &self.timers {
-            // The descriptor is a timer's and the time is valid, so it is accepted.
+            // The descriptor is a timer and the time is valid, so the kernel accepts it.
             let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &setting);
         }
     }
 
-    /// What the interrupt at `instant` takes from the calling thread, in nanoseconds.
+    /// Returns begin and length in nanoseconds of the time that the interrupt at `instant` takes from the calling
+    /// thread.
     fn taken_ns(&self, instant: Instant, least_ns: u64) -> (Instant, u64) {
         busy_until(instant.minus_ns(AHEAD_NS));
         let end = instant.plus_ns(10_000_000);
@@ -82,7 +83,7 @@ impl TimerBurst {
                 longest = (last, now.ns_since(last));
             }
 
-            // The first look after the burst: by then all timers have expired.
+            // First reading after the burst: by then all timers have expired.
             if now > instant.plus_ns(5_000) && longest.1 > least_ns / 4 {
                 let (_, without_others_ns) = stretch.end(least_ns);
                 return (longest.0, longest.1.min(without_others_ns));
@@ -119,7 +120,7 @@ impl Disturb for TimerBurst {
             self.taken_ns(instant, had as u64 * LEAST_EACH_NS).1
         });
 
-        // The middle one: in one trial the burst may be missed, in another the hypervisor may take the CPU.
+        // The median: in one trial the burst may be missed, in another the hypervisor may steal the CPU.
         let mut taken_ns: Vec<u64> = trials.collect();
         taken_ns.sort_unstable();
         self.each_ns = (taken_ns[2] / had.max(1) as u64).max(LEAST_EACH_NS);
@@ -152,16 +153,16 @@ impl Disturb for TimerBurst {
     }
 }
 
-/// A thread that is busy on the loop's CPU when it is asked to be, so that interrupts are sent there.
+/// A thread that is busy on the loop's CPU on request, so that interrupts are sent there.
 #[derive(Default)]
 pub(super) struct Receiver {
     thread: Option<JoinHandle<()>>,
-    /// Until when it is busy; `u64::MAX` for the end.
+    /// End of its busy time; `u64::MAX` ends the thread.
     busy_until_ns: Arc<AtomicU64>,
 }
 
 impl Receiver {
-    /// Gets ready to send to it.
+    /// Starts the thread and registers for sending interrupts to it.
     pub(super) fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         if other_cpu(plan.target.cpu).is_none() {
             return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
@@ -188,7 +189,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Keeps it busy until `instant`.
+    /// Keeps the thread busy until `instant`.
     pub(super) fn be_busy_until(&self, instant: Instant) {
         self.busy_until_ns.store(instant.as_ns(), Ordering::Relaxed);
         if let Some(thread) = &self.thread {
@@ -196,9 +197,9 @@ impl Receiver {
         }
     }
 
-    /// Sends it one interrupt, and waits until it was handled.
+    /// Sends one interrupt to the thread, and waits until it was handled.
     pub(super) fn interrupt() {
-        // It was registered, so it is accepted.
+        // The process is registered, so the kernel accepts it.
         let _ = membarrier(MembarrierCommand::PrivateExpedited);
     }
 }
@@ -207,13 +208,13 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         self.be_busy_until(Instant::from_ns(u64::MAX));
         if let Some(thread) = self.thread.take() {
-            // It cannot panic, and there is nothing to do about it here.
+            // It cannot panic, and a panic could not be handled here.
             let _ = thread.join();
         }
     }
 }
 
-/// The disturber of `ipi_storm`: sends from another CPU to a thread that runs on the loop's.
+/// The disturber of `ipi_storm`: sends interrupts from another CPU to a thread on the loop's CPU.
 #[derive(Default)]
 pub(super) struct IpiStorm(Receiver);
 

@@ -1,7 +1,7 @@
-//! Causes of lateness, made on purpose and written down: when each began, how long it lasted, what shows it.
+//! Injects faults into loops, and logs for each one its begin, its length and its evidence.
 //!
-//! Two things come of it: one learns what a robot does when its loop is stopped for 20 ms, and one learns whether
-//! [`onbeat`](crate) finds the causes that it names, by comparing what it found with what was planted.
+//! This has two uses: to see what a robot does when its loop is stopped for 20 ms, and to check that [`onbeat`](crate)
+//! names causes correctly, by comparing named causes with injected ones.
 //!
 //! | fault | made by | how |
 //! |---|---|---|
@@ -15,12 +15,12 @@
 //! | [`Fault::DeepIdle`] | nobody | is watched for |
 //! | what a cycle does itself ([`FaultOrigin::InLoop`]) | the loop, in [`InLoop`] | |
 //!
-//! An injection that came too late for its release, or that cannot be told from something else, is counted as missed
-//! and not logged: every entry of a log is true.
+//! An injection that came too late for its release, or that cannot be distinguished from something else, is counted as
+//! missed and not logged: every entry of a log took place.
 //!
-//! Absent on purpose: anything that outlives the process unrecorded. Threads, affinities, policies, programs in the kernel and
-//! descriptor limits go with it; what is done to another process is taken back by a guard that survives (`outside.rs`); a cgroup
-//! is made under the journal of [`onbeat_tune`] (`cgroups.rs`). No other program's thread is touched but the target's.
+//! Absent on purpose: unrecorded effects that outlive the process. Threads, affinities, policies, BPF programs and
+//! descriptor limits end with it; changes to another process are undone by a guard process (`outside.rs`); a cgroup is
+//! created under the journal of [`onbeat_tune`] (`cgroups.rs`). Only the target's threads are affected.
 
 mod actor;
 mod cgroups;
@@ -55,21 +55,21 @@ pub use in_loop::{InLoop, LoopLog};
 pub use log::{Detail, Injected};
 pub use plan::{InjectionPlan, InjectionPlanError, InjectionTarget, ReleaseGrid};
 
-/// A fault could not be made.
+/// A fault could not be injected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The plan's numbers.
+    /// The plan is not valid.
     #[error(transparent)]
     Plan(#[from] InjectionPlanError),
-    /// Not on this machine, or not for this loop.
+    /// The fault is not possible on this machine, or for this loop.
     #[error("{fault} is not possible here: {reason}")]
     NotPossible {
         /// The fault.
         fault: Fault,
-        /// Why not, with the numbers and what would change it.
+        /// The reason, with the numbers and what would change it.
         reason: String,
     },
-    /// The loop's process is somebody else's, or the kernel refuses to act on it.
+    /// The loop's process belongs to another user, or the kernel refuses access to it.
     #[error(
         "{fault} to process {pid} is not permitted: it belongs to {}, and this is {}; run as that user, or with sudo",
         user_name(*.owner),
@@ -80,12 +80,12 @@ pub enum Error {
         fault: Fault,
         /// The process.
         pid: i32,
-        /// Whose it is.
+        /// Owner of the process.
         owner: u32,
-        /// The real user of this process.
+        /// Real user of this process.
         user: u32,
     },
-    /// The fault is made in the loop and was asked for beside it, or the other way round.
+    /// The fault belongs into the loop but was requested outside it, or the other way round.
     #[error("{fault} is made {}", origin_words(.fault.origin()))]
     Elsewhere {
         /// The fault.
@@ -97,7 +97,7 @@ pub enum Error {
     /// A process could not be started.
     #[error("cannot start a process: {0}; the limit of processes (ulimit -u) may be reached")]
     Process(std::io::Error),
-    /// A thread panicked: a bug.
+    /// A thread panicked, which is a bug.
     #[error("a thread of the injector panicked; this is a bug in onbeat, please report it with the command you typed")]
     Panicked,
 }
@@ -109,16 +109,16 @@ const fn origin_words(place: FaultOrigin) -> &'static str {
     }
 }
 
-/// What an injector did.
+/// The log of an injector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The disturbances that took place, oldest first.
+    /// The injections that took place, oldest first.
     pub injected: Vec<Injected>,
-    /// Releases that were aimed at and not hit, or hit by what may have been something else.
+    /// Number of missed releases: too late, or possibly affected by something else.
     pub missed: u64,
 }
 
-/// A fault at work beside a loop.
+/// A running injector of one fault into a loop.
 pub struct Injector {
     board: Arc<LogBuffer>,
     work: Worker,
@@ -130,12 +130,12 @@ enum Worker {
 }
 
 impl Injector {
-    /// Gets everything ready, then begins: the first injection comes 30 ms later at the earliest.
+    /// Prepares and starts the injections. The first one comes after 30 ms at the earliest.
     ///
-    /// The injector ends by itself after `plan.count` injections, or when it missed more releases than that.
+    /// The injector ends by itself after `plan.count` injections, or after more missed releases than that.
     ///
     /// # Errors
-    /// [`Error`], before anything was done to the loop.
+    /// [`Error`]; the loop was not disturbed then.
     pub fn start(plan: InjectionPlan) -> Result<Self, Error> {
         Self::dosed(plan, Dose::Full)
     }
@@ -173,13 +173,13 @@ impl Injector {
         Ok(Self { board, work })
     }
 
-    /// What was done so far.
+    /// Returns the injections so far.
     #[must_use]
     pub fn log(&self) -> Log {
         Log { injected: self.board.read(), missed: self.board.missed() }
     }
 
-    /// Whether nothing more will come.
+    /// Whether all injections are done.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         match &self.work {
@@ -188,7 +188,7 @@ impl Injector {
         }
     }
 
-    /// The process that does the work, for faults that are made outside.
+    /// Returns the process of the actor, for faults that are injected by a separate process.
     #[must_use]
     pub const fn actor_pid(&self) -> Option<i32> {
         match &self.work {
@@ -197,7 +197,7 @@ impl Injector {
         }
     }
 
-    /// Ends it, after the disturbance under way, and takes back what is to be taken back.
+    /// Ends the injector after the current injection, undoes its changes and returns the log.
     #[must_use]
     pub fn stop(mut self) -> Log {
         match &mut self.work {
@@ -208,7 +208,8 @@ impl Injector {
     }
 }
 
-/// A loop is disturbed by its owner and by root alone. Rights that a file capability gives to the program are not its user's.
+/// Only its owner and root may disturb a loop. Privileges from a file capability of the program are not those of its
+/// user.
 fn check_owner(plan: &InjectionPlan) -> Result<(), Error> {
     let InjectionPlan { fault, target, .. } = *plan;
     match foreign(target.pid) {
@@ -219,7 +220,8 @@ fn check_owner(plan: &InjectionPlan) -> Result<(), Error> {
     }
 }
 
-/// The same machinery with the same timing that does nothing: what it finds named as a cause was not planted.
+/// Starts an injector with the same timing that does not disturb the loop: a cause named at its log entries was not
+/// injected.
 ///
 /// # Errors
 /// As [`Injector::start`].

@@ -1,14 +1,14 @@
-//! `stop_signal`, `ptrace_stop` and `forced_migration`: what must be taken back, also when a process dies meanwhile.
+//! `stop_signal`, `ptrace_stop` and `forced_migration`: changes that must be undone even if the injecting process dies.
 //!
-//! A process that is stopped cannot continue itself, and a loop in another process keeps the affinity it was given. So
-//! two processes do this work that share this one's memory but neither its fate nor its signals:
+//! A stopped process cannot continue itself, and a loop in another process keeps a changed affinity. So two separate
+//! processes do this work. They share this process's memory, but neither its end nor its signals:
 //!
-//! - the actor does the deed and takes it back; when its starter is gone it does no further one;
-//! - the guard does nothing but wait for the actor's end, and takes back what the actor may have left.
+//! - the actor disturbs the target and undoes it; when its starter is gone, it stops;
+//! - the guard waits for the actor's end, and undoes what the actor may have left.
 //!
-//! They are made by clone(2) with `CLONE_VM`, not by fork: a fork would write-protect the memory of a loop that is
-//! already running and give it thousands of page faults. What they run keeps to atomics and bare system calls (rustix's
-//! own, which touch no thread-local state): they have no thread-local state of their own.
+//! They are created by clone(2) with `CLONE_VM`, not by fork: a fork would write-protect the memory of a running loop
+//! and cause thousands of page faults. Their code is limited to atomics and raw system calls (by rustix, which uses no
+//! thread-local state), because they have no thread-local state of their own.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -37,24 +37,24 @@ use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
 use crate::thread::ThreadRequest;
 
-/// Between setting up and the first injection, in nanoseconds.
+/// Time from set-up to the first injection, in nanoseconds.
 const START_NS: u64 = 30_000_000;
-/// The longest sleep, in nanoseconds: then the actor looks whether it is over.
+/// Maximum length of a sleep, in nanoseconds, after which the actor checks whether it must end.
 const PIECE_NS: u64 = 50_000_000;
-/// Between two looks whether the loop's thread has stopped, in nanoseconds.
+/// Interval between two checks whether the loop's thread has stopped, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 10_000;
 const STACK_BYTES: usize = 64 * 1024;
 
-/// What is done to the target.
+/// A reversible action on the target.
 enum OutsideAction {
-    /// `stat` shows the state of the loop's thread.
+    /// Stops the process; `stat` shows the state of the loop's thread.
     Stop {
         process: OwnedFd,
         stat: OwnedFd,
         pid: i32,
         tid: i32,
     },
-    /// As a debugger does. The kernel lets the thread go on when its tracer ends.
+    /// Stops the thread as a debugger does. The kernel continues the thread when its tracer ends.
     Trace {
         stat: OwnedFd,
         pid: i32,
@@ -68,7 +68,7 @@ enum OutsideAction {
     },
 }
 
-/// Where a thread may run: what it came with, and the other CPU.
+/// Affinities of a thread: the original one, and the other CPU.
 struct AffinityMasks {
     home: CpuSet,
     away: CpuSet,
@@ -101,7 +101,7 @@ impl OutsideAction {
         let thread = Pid::from_raw(tid).ok_or(Errno::SRCH);
         let thread = thread.and_then(|tid| {
             let home = sched_getaffinity(Some(tid))?;
-            // What it has already, to learn whether it can be given back.
+            // Sets the affinity that it already has, to check that it can be restored.
             sched_setaffinity(Some(tid), &home)?;
             Ok((tid, home))
         });
@@ -115,7 +115,8 @@ impl OutsideAction {
         Ok(Self::Move { thread, masks: Box::new(AffinityMasks { home, away }), from, to })
     }
 
-    /// Does it. What is a stop already is left alone: continuing it would not be ours to do.
+    /// Performs the action. A thread that is stopped already is left alone, because continuing it is not up to the
+    /// injector.
     fn commit(&self) -> bool {
         match self {
             Self::Stop { stat, .. } | Self::Trace { stat, .. } if is_halted(stat) => false,
@@ -125,7 +126,8 @@ impl OutsideAction {
         }
     }
 
-    /// From when on it has taken place for certain; `None` when it has not until `until`. `committed`: when it was done.
+    /// Returns the instant from which on the action is in effect; `None` if it is not by `until`. `committed` is the
+    /// time of the action.
     fn takes_place(&self, committed: Instant, until: Instant) -> Option<Instant> {
         let (Self::Stop { stat, .. } | Self::Trace { stat, .. }) = self else { return Some(committed) };
         while !is_halted(stat) {
@@ -139,7 +141,7 @@ impl OutsideAction {
         Some(Monotonic.now())
     }
 
-    /// Whether nobody else has ended it.
+    /// Whether the action is still in effect.
     fn stands(&self) -> bool {
         match self {
             Self::Stop { stat, .. } | Self::Trace { stat, .. } => is_halted(stat),
@@ -156,7 +158,7 @@ impl OutsideAction {
     }
 }
 
-/// Why the target cannot be acted upon.
+/// Returns the error for a refused access to the target.
 fn refusal(plan: &InjectionPlan, why: Errno, what: &str) -> Error {
     let InjectionPlan { fault, target, .. } = *plan;
     match (why, crate::host::owner(target.pid)) {
@@ -167,10 +169,10 @@ fn refusal(plan: &InjectionPlan, why: Errno, what: &str) -> Error {
     }
 }
 
-/// SIGSTOP to one thread, which stops itself and then its whole process.
+/// Sends SIGSTOP to one thread, which stops itself and then its whole process.
 ///
-/// Sent to the process, the kernel would leave it to the first thread: an ordinary one, which may wait for a CPU for long while the
-/// loop goes on (kernel/signal.c, `complete_signal`).
+/// If it were sent to the process, the kernel would deliver it to the first thread: an ordinary one, which may wait
+/// long for a CPU while the loop keeps running (kernel/signal.c, `complete_signal`).
 fn stop_thread(pid: i32, tid: i32) -> bool {
     // SAFETY: three numbers. On failure libc writes `errno` of the thread that waits for this process, which never reads it.
     unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGSTOP) == 0 }
@@ -186,11 +188,11 @@ fn trace(request: libc::c_uint, tid: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_ptrace, request, tid, 0, 0) == 0 }
 }
 
-/// Ends the tracing of a thread. It must be halted for that, and one that was asked to halt does so when it gets a CPU: given up now, it
-/// would stand still for good then.
+/// Detaches from a traced thread. The thread must be halted for that, and halts when it gets a CPU: without waiting for
+/// it, it would stay halted forever.
 fn let_go(tid: i32, stat: &OwnedFd) -> bool {
     while !trace(PTRACE_DETACH, tid) {
-        // The kernel answers a tracer the same whether the thread is gone or not yet halted.
+        // The kernel returns the same error for a thread that is gone and for one that is not yet halted.
         if pread(stat, &mut [0; 1], 0).is_err() {
             return false;
         }
@@ -199,8 +201,8 @@ fn let_go(tid: i32, stat: &OwnedFd) -> bool {
     true
 }
 
-/// Whether a thread is stopped by a signal (T) or by a debugger (t), by its `stat` file (proc(5)): `tid (name) state ...`, a name
-/// being at most 64 bytes long.
+/// Whether a thread is stopped by a signal (T) or by a debugger (t), by its `stat` file (proc(5)): `tid (name) state
+/// ...`, with a name of at most 64 bytes.
 fn is_halted(stat: &OwnedFd) -> bool {
     let mut text = [0; 128];
     let Ok(read) = pread(stat, &mut text, 0) else { return false };
@@ -209,7 +211,7 @@ fn is_halted(stat: &OwnedFd) -> bool {
     matches!(end_of_name.and_then(|end| text.get(end + 2)), Some(b'T' | b't'))
 }
 
-/// What both processes and their starter share.
+/// State shared by both processes and their starter.
 struct OutsideState {
     plan: InjectionPlan,
     board: Arc<LogBuffer>,
@@ -218,7 +220,7 @@ struct OutsideState {
     starter: Pid,
     guarded: AtomicBool,
     over: AtomicBool,
-    /// The deed is done and not taken back.
+    /// The action is in effect and must be undone.
     held: AtomicBool,
 }
 
@@ -227,9 +229,9 @@ impl OutsideState {
         self.over.load(Ordering::Relaxed) || getppid() != Some(self.starter) || self.board.is_over()
     }
 
-    /// The actor's whole life.
+    /// Body of the actor.
     fn play(&self) {
-        // A signal to the starter's group or terminal is not meant for this process.
+        // Signals to the starter's group or terminal must not reach this process.
         let _ = setsid();
         while !self.guarded.load(Ordering::Acquire) {
             if self.is_over() {
@@ -278,7 +280,7 @@ impl OutsideState {
 
         let began = self.deed.takes_place(at, aim.until);
         if let Some(began) = began {
-            // A thread that did not get a CPU to stop on stands still for its time from then on.
+            // If the thread got no CPU to stop on, its time starts when it stops.
             let until = aim.until.max(began.plus_ns(self.plan.for_ns));
             while Monotonic.now() < until {
                 sleep_until(until);
@@ -298,32 +300,32 @@ impl OutsideState {
     }
 }
 
-/// What the guard knows beyond that.
+/// State of the guard.
 struct Guard {
     stage: Arc<OutsideState>,
     actor: OwnedFd,
 }
 
 impl Guard {
-    /// The guard's whole life.
+    /// Body of the guard.
     fn stand(&self) {
         let _ = setsid();
-        // A pidfd becomes readable when its process ends (pidfd_open(2)). A poll that a signal ends is asked again.
+        // A pidfd becomes readable when its process ends (pidfd_open(2)). A poll that a signal interrupts is repeated.
         while !matches!(poll(&mut [PollFd::new(&self.actor, PollFlags::IN)], None), Ok(1..)) {
             let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(Monotonic.now().plus_ns(1_000_000)));
         }
 
-        // The kernel ends a tracing with its tracer, and nobody else can.
+        // The kernel ends tracing when the tracer ends; no other process can.
         let is_ours = !matches!(self.stage.deed, OutsideAction::Trace { .. });
         if is_ours && self.stage.held.load(Ordering::SeqCst) {
-            // A target that is gone needs nothing taken back.
+            // If the target is gone, there is nothing to undo.
             let _ = self.stage.deed.take_back();
         }
     }
 }
 
 fn sleep_until(instant: Instant) {
-    // A sleep that ends early is taken up again by all callers.
+    // All callers repeat a sleep that ends early.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(instant));
 }
 
@@ -334,7 +336,8 @@ const fn timespec(instant: Instant) -> Timespec {
 }
 
 extern "C" fn act(stage: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `SharedMemoryChild::start` was given a pointer to a `OutsideState` that the keeper holds until this process has ended.
+    // SAFETY: `SharedMemoryChild::start` was given a pointer to an `OutsideState` that the keeper holds until this
+    // process has ended.
     unsafe { &*stage.cast::<OutsideState>() }.play();
     0
 }
@@ -345,7 +348,7 @@ extern "C" fn watch(watch: *mut libc::c_void) -> libc::c_int {
     0
 }
 
-/// A process in this one's memory, with a stack of its own.
+/// A process that shares this one's memory and has its own stack.
 struct SharedMemoryChild {
     pid: Pid,
     stack: *mut libc::c_void,
@@ -353,8 +356,8 @@ struct SharedMemoryChild {
 
 impl SharedMemoryChild {
     /// # Safety
-    /// `subject` is what `life` takes it for, and lives until [`SharedMemoryChild::bury`] has returned; `life` uses neither locks
-    /// nor the heap nor thread-local state.
+    /// `subject` has the type that `life` expects, and lives until [`SharedMemoryChild::bury`] has returned; `life`
+    /// uses neither locks nor the heap nor thread-local state.
     unsafe fn start(
         life: extern "C" fn(*mut libc::c_void) -> libc::c_int,
         subject: *mut libc::c_void,
@@ -372,8 +375,8 @@ impl SharedMemoryChild {
             stack
         };
 
-        // No exit signal: nobody else who waits for children comes across these.
-        // SAFETY: the stack's end is valid and aligned (a multiple of the page size); the rest is the caller's promise.
+        // No exit signal: other code that waits for children does not see these. SAFETY: the stack's end is valid and
+        // aligned (a multiple of the page size); the rest is the caller's promise.
         let pid = unsafe { libc::clone(life, stack.byte_add(STACK_BYTES), libc::CLONE_VM, subject) };
         match Pid::from_raw(pid.max(0)) {
             Some(pid) => Ok(Self { pid, stack }),
@@ -386,7 +389,7 @@ impl SharedMemoryChild {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     fn bury(self) {
         // By rustix, which does not use `errno`. `__WALL` because the child has no exit signal (wait(2)).
         let any = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
@@ -396,11 +399,11 @@ impl SharedMemoryChild {
     }
 }
 
-/// Actor and guard at work.
+/// The running actor and guard.
 pub(super) struct Outside {
     stage: Arc<OutsideState>,
     keeper: Option<JoinHandle<()>>,
-    /// The actor, for tests that end it.
+    /// The actor, for tests that kill it.
     actor: Pid,
 }
 
@@ -429,7 +432,7 @@ impl Outside {
         self.keeper.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// The actor's process.
+    /// Returns the actor's process.
     pub(super) const fn actor(&self) -> Pid {
         self.actor
     }
@@ -437,7 +440,7 @@ impl Outside {
     pub(super) fn end(&mut self) {
         self.stage.over.store(true, Ordering::Relaxed);
         if let Some(keeper) = self.keeper.take() {
-            // It cannot panic, and there is nothing to do about it here.
+            // It cannot panic, and a panic could not be handled here.
             let _ = keeper.join();
         }
     }
@@ -449,17 +452,17 @@ impl Drop for Outside {
     }
 }
 
-/// Starts both processes and stays until they have ended: they run on its thread-local state.
+/// Starts both processes and waits until they have ended, because they use its thread-local state.
 fn keep(stage: &Arc<OutsideState>, tell: &Sender<Result<Pid, std::io::Error>>) {
-    // Both inherit CPU, priority and blocked signals from here.
+    // Both inherit CPU, priority and blocked signals from this thread.
     let InjectionPlan { target, .. } = stage.plan;
     let fifo = Some((target.priority + 1).min(98));
     settle(ThreadRequest { fifo, cpu: other_cpu(target.cpu), ..ThreadRequest::default() });
-    // SAFETY: the stage lives until both are buried below; `play` keeps to atomics and bare system calls.
+    // SAFETY: the state lives until both are buried below; `play` uses only atomics and raw system calls.
     let actor = match unsafe { SharedMemoryChild::start(act, Arc::as_ptr(stage).cast_mut().cast()) } {
         Ok(actor) => actor,
         Err(why) => {
-            // The starter waits for this.
+            // The starting thread waits for this message.
             let _ = tell.send(Err(why));
             return;
         }
@@ -485,8 +488,8 @@ fn keep(stage: &Arc<OutsideState>, tell: &Sender<Result<Pid, std::io::Error>>) {
 fn guard(stage: &Arc<OutsideState>, actor: Pid) -> Result<(Box<Guard>, SharedMemoryChild), std::io::Error> {
     let actor = pidfd_open(actor, PidfdFlags::empty())?;
     let subject = Box::new(Guard { stage: stage.clone(), actor });
-    // SAFETY: the box is handed to the caller, who keeps it until the guard is buried; `stand` keeps to atomics and
-    // bare system calls.
+    // SAFETY: the box is returned to the caller, who keeps it until the guard is buried; `stand` uses only atomics and
+    // raw system calls.
     let guard = unsafe { SharedMemoryChild::start(watch, (&raw const *subject).cast_mut().cast()) }?;
     Ok((subject, guard))
 }

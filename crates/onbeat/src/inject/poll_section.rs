@@ -1,9 +1,9 @@
 //! `kernel_section`: a system call that keeps the loop's CPU inside the kernel.
 //!
-//! `poll(2)` looks at all its descriptors in one pass without a scheduling point (`fs/select.c`, `do_poll`), at some 45 ns
-//! for each: 20 000 of them take about 0.9 ms. On kernels that preempt only where the code allows it (`preempt=none`,
-//! `voluntary`) nothing else runs on the CPU meanwhile. Tried and found unfit: reading /dev/zero and /dev/urandom,
-//! unmapping and forking large mappings, all of which offer to let go every few pages.
+//! `poll(2)` checks all its descriptors in one pass without a scheduling point (`fs/select.c`, `do_poll`), at about 45
+//! ns each: 20,000 of them take about 0.9 ms. On kernels that preempt only at scheduling points (`preempt=none`,
+//! `voluntary`) nothing else runs on the CPU during this time. Unsuitable, because they have a scheduling point every
+//! few pages: reading /dev/zero and /dev/urandom, unmapping and forking large mappings.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,11 +20,11 @@ use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;
 
-/// How long before the loop's wake-up the call begins, in nanoseconds.
+/// Time from the start of the call to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
-/// Descriptors of the calibrating calls.
+/// Number of descriptors in the calibration calls.
 const TRIAL: usize = 1000;
-/// Fewer make no section worth the name.
+/// Minimum number of descriptors.
 const LEAST: usize = 2000;
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -79,7 +79,7 @@ impl Disturb for PollSection {
         }
 
         let stretch = DisturbanceTimer::begin();
-        // The answer is known: nothing is ready.
+        // The result is known: nothing is ready.
         let _ = poll(&mut list, Some(&AT_ONCE));
         let (at, ns) = stretch.end(self.calibrated_ns);
         Some(DisturbanceRecord { at, ns, figures: [self.descriptors as u64, 0] })
@@ -94,8 +94,8 @@ fn look_at(event: &OwnedFd, descriptors: usize) {
     let _ = poll(&mut list(event, descriptors), Some(&AT_ONCE));
 }
 
-/// Whether the call keeps a real-time thread on its CPU from running. Tried out away from the loop; where that is not
-/// possible, or there is no right to real-time priorities, it is taken to.
+/// Whether the call keeps a real-time thread on its CPU from running. Tested on another CPU than the loop's; assumed if
+/// that is not possible, or without the privilege for real-time priorities.
 fn holds_the_cpu(event: &OwnedFd, descriptors: usize, loop_cpu: u32) -> bool {
     let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
     if cpu == loop_cpu {
@@ -109,7 +109,7 @@ fn holds_the_cpu(event: &OwnedFd, descriptors: usize, loop_cpu: u32) -> bool {
         let Ok(thread) = stands else { return true };
         let mut list = list(event, descriptors);
         let mut shortest_ns = u64::MAX;
-        // A busy machine takes its time to start the witness.
+        // A busy machine may take long to start the witness.
         let end = Monotonic.now().plus_ns(500_000_000);
 
         while witness.woken.load(Ordering::Relaxed) < LOOKS && !thread.is_finished() && Monotonic.now() < end {
@@ -119,15 +119,15 @@ fn holds_the_cpu(event: &OwnedFd, descriptors: usize, loop_cpu: u32) -> bool {
         }
 
         witness.over.store(true, Ordering::Relaxed);
-        // A witness without its priority cannot tell.
+        // Without its priority, the witness proves nothing.
         thread.join().ok().flatten().is_none_or(|late_ns| late_ns >= shortest_ns / 4)
     })
 }
 
-/// How often the witness sleeps.
+/// Number of sleeps of the witness.
 const LOOKS: u64 = 40;
 
-/// A real-time thread with short sleeps, which are too long when a call holds its CPU.
+/// A real-time thread with short sleeps, which are late if a call holds its CPU.
 #[derive(Default)]
 struct PreemptionWitness {
     woken: AtomicU64,
@@ -135,7 +135,8 @@ struct PreemptionWitness {
 }
 
 impl PreemptionWitness {
-    /// The longest lateness; `None` without the right to be real-time, or when there was no time.
+    /// Sleeps repeatedly and returns the longest lateness in nanoseconds; `None` without real-time priority or with too
+    /// few sleeps.
     fn stand(&self, cpu: u32) -> Option<u64> {
         let grants = ThreadRequest { fifo: Some(2), cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
         if grants.iter().any(|grant| !grant.granted) {

@@ -1,15 +1,15 @@
 //! `rt_throttling` and `fair_server`: a real-time thread below the loop that does not sleep.
 //!
 //! Both rules give ordinary threads 50 ms of a second, and both take the CPU from the loop as well as from the thread
-//! that caused it. What tells them apart, and is asked for before an injection is logged:
+//! that caused it. An injection is logged only if it shows what distinguishes them:
 //!
-//! - Throttling (`kernel/sched/rt.c`) stops real time whether anyone else wants the CPU or not: the CPU was idle for at
-//!   least half of the stop, or real time came back at the end of a period that such a stop has shown before. Short
-//!   pauses keep ordinary threads from starving meanwhile.
-//! - The fair server (`kernel/sched/deadline.c`) stops as soon as no ordinary thread wants the CPU: our own ordinary
-//!   thread ran, slept, and real time was back at once.
+//! - Throttling (`kernel/sched/rt.c`) stops real-time threads even if no other thread is runnable: the CPU was idle for
+//!   at least half of the stop, or the stop ended at the end of a period known from an earlier stop. Short pauses keep
+//!   ordinary threads from starving.
+//! - The fair server (`kernel/sched/deadline.c`) stops as soon as no ordinary thread is runnable: the injector's
+//!   ordinary thread ran, slept, and the real-time thread was back at once.
 //!
-//! A stop that shows neither is counted as missed, because it may be the other rule's.
+//! A stop that shows neither is counted as missed, because the other rule may have caused it.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -29,16 +29,17 @@ use crate::host;
 use crate::thread::ThreadRequest;
 
 const MS: u64 = 1_000_000;
-/// The period of both rules, in nanoseconds, unless set otherwise.
+/// Default period of both rules, in nanoseconds.
 const RULE_NS: u64 = 1_000 * MS;
-/// Shorter stops are none of throttling's, in nanoseconds.
+/// Shorter stops are not caused by throttling, in nanoseconds.
 const LEAST_STOP_NS: u64 = 12 * MS;
-/// Between two pauses, and their length, in nanoseconds: a good hundredth for ordinary threads.
+/// Time between two pauses in nanoseconds, and their length: slightly more than 1 % for ordinary threads.
 const PAUSE_EVERY_NS: u64 = 150 * MS;
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long the ordinary thread has the CPU before it is starved: more than a server's 50 ms, so that it starts anew.
+/// Time for which the ordinary thread has the CPU before it is starved: more than the server's 50 ms, so that the
+/// server starts a new period.
 const FEAST: Duration = Duration::from_millis(60);
-/// How soon real time must be back after the ordinary thread slept, in nanoseconds.
+/// Maximum time from the ordinary thread's sleep to the return of the real-time thread, in nanoseconds.
 const BACK_NS: u64 = MS;
 
 fn burner(plan: &InjectionPlan) -> ThreadRequest {
@@ -60,7 +61,7 @@ fn check_priority(plan: &InjectionPlan) -> Result<(), Error> {
 pub(super) struct ThrottleDisturber {
     period_ns: u64,
     watch: Option<IdleWatch>,
-    /// Where the kernel's periods end, modulo their length, in nanoseconds: known from the first stop on.
+    /// End of the kernel's periods modulo their length, in nanoseconds; known after the first stop.
     phase_ns: Option<u64>,
 }
 
@@ -91,7 +92,7 @@ impl Disturb for ThrottleDisturber {
     fn disturb(&mut self, _: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
         self.watch.as_ref()?.look(true);
         if let Some(phase_ns) = self.phase_ns {
-            // A whole period from its beginning on is the shortest way.
+            // Starting at the begin of a period takes the least time.
             let into_ns = (Monotonic.now().as_ns() + self.period_ns - phase_ns) % self.period_ns;
             thread::sleep(Duration::from_nanos(self.period_ns - into_ns));
         }
@@ -105,7 +106,7 @@ impl Disturb for ThrottleDisturber {
 }
 
 impl ThrottleDisturber {
-    /// How long the CPU was idle in a stop, when that was throttling's.
+    /// Returns the idle time of the CPU in a stop, in nanoseconds; `None` if throttling did not cause it.
     fn idle_ns(&self, at: Instant, ns: u64) -> Option<u64> {
         let end = at.plus_ns(ns);
         let idle_ns = self.watch.as_ref()?.idle_ns(at, end);
@@ -117,7 +118,8 @@ impl ThrottleDisturber {
         (idle_ns * 2 >= ns || at_a_period).then_some(idle_ns)
     }
 
-    /// Keeps the CPU until real time was stopped on it; two periods hold a whole one, whenever it began.
+    /// Keeps the CPU busy until real-time threads are stopped on it, for at most two periods, which contain a whole
+    /// one.
     fn burn(&self) -> Option<DisturbanceRecord> {
         let start = Monotonic.now();
         let (mut last, mut pause) = (start, start.plus_ns(PAUSE_EVERY_NS));
@@ -131,7 +133,7 @@ impl ThrottleDisturber {
 
             last = now;
             if let Some((at, ns)) = stop {
-                // The watch must have looked once more after the stop.
+                // The watch must have one more reading after the stop.
                 if now >= at.plus_ns(ns + 2 * WATCH_NS) {
                     if let Some(idle_ns) = self.idle_ns(at, ns) {
                         return Some(DisturbanceRecord { at, ns, figures: [at.ns_since(start), idle_ns] });
@@ -149,14 +151,14 @@ impl ThrottleDisturber {
     }
 }
 
-/// Ends of periods lie this close together, in nanoseconds.
+/// Tolerance of the end of a period, in nanoseconds.
 const SAME_PHASE_NS: u64 = 1_000_000;
-/// How often the watch looks, in nanoseconds.
+/// Interval between two readings of the watch, in nanoseconds.
 const WATCH_NS: u64 = 4 * MS;
-/// What the watch remembers: a second and a half.
+/// Number of kept readings: 1.6 s.
 const LOOKS: usize = 400;
 
-/// Reads how long a CPU was idle, from another CPU.
+/// A thread that reads the idle time of a CPU, from another CPU.
 struct IdleWatch {
     on: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
@@ -195,7 +197,7 @@ impl IdleWatch {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// How long the CPU was idle between two instants, as far as the looks around them tell.
+    /// Returns the idle time between two instants, from the readings around them, in nanoseconds.
     fn idle_ns(&self, from: Instant, to: Instant) -> u64 {
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let before = looks.iter().rev().find(|(at, _)| *at <= from);
@@ -208,13 +210,13 @@ impl Drop for IdleWatch {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It cannot panic, and there is nothing to do about it here.
+            // It cannot panic, and a panic could not be handled here.
             let _ = thread.join();
         }
     }
 }
 
-/// How long a CPU was idle since boot, in nanoseconds, in steps of a tick of `/proc/stat` (10 ms).
+/// Returns the idle time of a CPU since boot, in nanoseconds, with the resolution of `/proc/stat` (10 ms).
 fn idle_ns(cpu: u32) -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     idle_ticks(&stat, cpu).map(|ticks| ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second())
@@ -259,7 +261,7 @@ impl Disturb for FairServerDisturber {
     }
 }
 
-/// Keeps the CPU until the ordinary thread got it nevertheless.
+/// Keeps the CPU busy until the ordinary thread gets it nevertheless.
 fn burn_until_served(waiter: &StarvedThread) -> Option<DisturbanceRecord> {
     let start = Monotonic.now();
     let mut last = start;
@@ -268,7 +270,7 @@ fn burn_until_served(waiter: &StarvedThread) -> Option<DisturbanceRecord> {
         if waiter.ran_ns.load(Ordering::Acquire) > 0 {
             let ran_ns = waiter.ran_ns.load(Ordering::Relaxed);
             let slept = Instant::from_ns(waiter.slept_ns.load(Ordering::Relaxed));
-            // The stop lies between two readings of the clock, or between the later one and the look at the thread.
+            // The stop is between two clock readings, or between the later one and the check of the thread.
             let at = if now < slept { now } else { last };
             let back = Monotonic.now();
             let stopped_here = at < slept && back.ns_since(slept) <= BACK_NS;
@@ -282,10 +284,10 @@ fn burn_until_served(waiter: &StarvedThread) -> Option<DisturbanceRecord> {
     None
 }
 
-/// The ordinary thread that is starved: it wants the CPU until it was served for its time.
+/// The ordinary thread that is starved: it is runnable until it has got its time.
 struct StarvedThread {
     hungry: Arc<AtomicBool>,
-    /// CPU time it got from the server, in nanoseconds; 0 until then.
+    /// CPU time granted by the server, in nanoseconds; 0 until then.
     ran_ns: Arc<AtomicU64>,
     slept_ns: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
@@ -330,7 +332,7 @@ impl StarvedThread {
     }
 }
 
-/// Wants the CPU; `true` when it was kept from it for half a period and then got it.
+/// Stays runnable; `true` if it was kept off the CPU for half a period and then got it.
 fn wait_to_be_served(hungry: &AtomicBool) -> bool {
     let mut last = Monotonic.now();
     while hungry.load(Ordering::Acquire) {
@@ -360,7 +362,7 @@ impl Drop for StarvedThread {
         self.hungry.store(false, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It cannot panic, and there is nothing to do about it here.
+            // It cannot panic, and a panic could not be handled here.
             let _ = thread.join();
         }
     }

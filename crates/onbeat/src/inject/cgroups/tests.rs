@@ -1,4 +1,4 @@
-//! The injector's cgroups on a made-up host: made, entered, and gone again, also after the injector was killed.
+//! The injector's cgroups on a fake host: created, entered and removed, also after the injector was killed.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +17,9 @@ struct Tree {
     mounts: &'static str,
     directories: BTreeSet<String>,
     files: BTreeMap<String, String>,
-    /// Where each thread is, as a directory.
+    /// The directory of each thread's cgroup.
     threads: BTreeMap<i32, String>,
-    /// The injector still runs.
+    /// Whether the injector still runs.
     lives: bool,
 }
 
@@ -193,7 +193,7 @@ fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
     ground.take_in(LOOP).unwrap();
 
     assert!(ground.freeze(&words(CgroupVersion::V1), Instant::from_ns(u64::MAX)).is_some());
-    // Killed: nothing is taken back, and its lock is gone with it.
+    // Killed: nothing is undone, and its lock is gone with it.
     drop(ground.journal.take());
     host.0.borrow_mut().lives = false;
     let repaired = repair(journal.path(), &host).unwrap();
