@@ -521,7 +521,7 @@ fn a_load_writes_where_it_is_told_to() {
         ["measure", "timer", "--for", "300ms", "--priority", "0", "--no-causes", "--load", "disk", "--load-dir", "."];
     done(dir.path(), &words);
     let file = fs::read_to_string(dir.path().join("onbeat-runs/latest/timer.onbeat.hlog")).unwrap();
-    assert!(file.contains("over and over in ."), "{file}");
+    assert!(file.contains("repeatedly in ."), "{file}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! What this machine is: the fingerprint that stands beside every result.
+//! Describes this machine: the fingerprint that is stored with every result.
 //!
-//! Read from `/proc` and `/sys`; nothing is changed, nothing needs rights. A fact that the machine does not tell is left out.
+//! Reads `/proc` and `/sys`; changes nothing and needs no privileges. Unknown facts are omitted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use onbeat_tune::user::{Foreign, foreign, owner, user_name};
 
-/// Facts of a machine by name, in the words that people read.
+/// Facts of a machine by name, as shown to users.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Host {
@@ -18,7 +18,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// This machine, now.
+    /// Reads the facts of this machine.
     #[must_use]
     pub fn read() -> Self {
         let mut host = Self::default();
@@ -43,7 +43,7 @@ impl Host {
         host
     }
 
-    /// Another machine, as somebody tells it: what is not told is left out.
+    /// Makes a host of given facts; facts that are `None` are omitted.
     #[must_use]
     pub fn from_facts<'f>(facts: impl IntoIterator<Item = (&'f str, Option<String>)>) -> Self {
         let mut host = Self::default();
@@ -53,18 +53,18 @@ impl Host {
         host
     }
 
-    /// A fact by name.
+    /// Returns a fact by name.
     #[must_use]
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.facts.get(name).map(String::as_str)
     }
 
-    /// All facts, by name.
+    /// Returns all facts, ordered by name.
     pub fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// One line for people: processor, CPUs, kernel, preemption, virtual or not.
+    /// Returns a one-line summary: processor, CPUs, kernel, preemption, hypervisor.
     #[must_use]
     pub fn in_one_line(&self) -> String {
         let fact = |name| self.fact(name).unwrap_or("unknown");
@@ -103,23 +103,23 @@ impl Host {
     }
 }
 
-/// The CPUs that are online, from `/sys/devices/system/cpu/online`; CPU 0 alone when that cannot be read.
+/// Returns the online CPUs, from `/sys/devices/system/cpu/online`; only CPU 0 if that cannot be read.
 #[must_use]
 pub fn online_cpus() -> Vec<u32> {
     let cpus = cpu_list(&file("/sys/devices/system/cpu/online"));
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
-/// An idle state of a CPU as `/sys/devices/system/cpu/cpuN/cpuidle/stateM` describes it.
+/// An idle state of a CPU, from `/sys/devices/system/cpu/cpuN/cpuidle/stateM`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleState {
     /// Its name.
     pub name: String,
-    /// The longest that leaving it takes, as the kernel has it, in nanoseconds.
+    /// Exit latency according to the kernel, in nanoseconds.
     pub exit_ns: u64,
 }
 
-/// The idle state of a CPU that takes longest to leave; `None` where the kernel lists none.
+/// Returns the idle state of a CPU with the longest exit latency; `None` if the kernel lists none.
 #[must_use]
 pub fn deepest_idle(cpu: u32) -> Option<IdleState> {
     deepest_idle_below(Path::new("/sys/devices/system/cpu"), cpu)
@@ -136,7 +136,7 @@ fn deepest_idle_below(cpus: &Path, cpu: u32) -> Option<IdleState> {
     states.filter_map(|entry| read(entry.path())).max_by_key(|state| state.exit_ns)
 }
 
-/// The CPUs of a kernel list such as `0-2,4`.
+/// Parses a kernel list of CPUs such as `0-2,4`.
 #[must_use]
 pub fn cpu_list(text: &str) -> Vec<u32> {
     let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
@@ -154,8 +154,8 @@ pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }
 
-/// The real-time runtime and period of the root group in microseconds: RT threads of a CPU may use the first of each
-/// of the second. `None` when there is no such limit (`-1`) or it cannot be read.
+/// Returns real-time runtime and period of the root group, in microseconds: real-time threads of a CPU may run for the
+/// former in each period. `None` if there is no limit (`-1`) or it cannot be read.
 #[must_use]
 pub fn real_time_limit_us() -> Option<(u64, u64)> {
     let runtime: i64 = trimmed("/proc/sys/kernel/sched_rt_runtime_us")?.parse().ok()?;

@@ -294,7 +294,7 @@ fn each_fault_is_made_in_one_place_and_the_other_says_so() {
             }
             onbeat::inject::FaultOrigin::OutsideLoop => {
                 let said = InLoop::new(nothing, &plan).err().map(|why| why.to_string());
-                assert!(said.is_some_and(|said| said.contains("beside the loop")), "{fault}");
+                assert!(said.is_some_and(|said| said.contains("outside the loop")), "{fault}");
             }
         }
     }

@@ -81,7 +81,7 @@ fn a_part_that_ends_is_told_with_its_status_and_its_last_line() {
     let (report, _) = running.stop().unwrap();
     assert_eq!(died(&events, "run"), Some("exit status: 3: out of luck"));
     assert!(!part_of(&report, "run").alive);
-    assert!(matches!(did(&report, "run"), PartWork::Program { runs: 1, processes: 1.., .. }), "it is not run anew");
+    assert!(matches!(did(&report, "run"), PartWork::Program { runs: 1, processes: 1.., .. }), "it is not restarted");
 }
 
 #[test]
@@ -176,5 +176,5 @@ fn an_event_is_written_with_the_fields_of_the_run_file() {
     let json = r#"{"t":1.5,"load":"paper","event":"part_died","detail":{"part":"ping","status":"exit status: 2"}}"#;
     assert_eq!(serde_json::to_string(&event).unwrap(), json);
     assert_eq!(serde_json::from_str::<LoadNotice>(json).unwrap(), event);
-    assert_eq!(event.to_string(), "the load's part ping died: exit status: 2");
+    assert_eq!(event.to_string(), "load part ping died: exit status: 2");
 }

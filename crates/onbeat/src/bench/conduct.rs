@@ -17,7 +17,7 @@ use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, RunningError, RunningLoad};
 use crate::probe::{self, Interruptions};
 use crate::record::{
-    Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, LoadNotice, Note, Progress, RunWriter, WriteError,
+    Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, LoadEvent, Note, Progress, RunWriter, WriteError,
 };
 use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
 use onbeat_tune::TuneError;
@@ -441,7 +441,7 @@ impl<'c> Conductor<'c> {
         self.write_down(&stopped.1)?;
         let t = self.elapsed_s();
         let did: Vec<String> = stopped.0.parts.iter().map(ToString::to_string).collect();
-        let note = LoadNotice { t, load: load.to_string(), event: "report".to_owned(), detail: did.join("; ") };
+        let note = LoadEvent { t, load: load.to_string(), event: "report".to_owned(), detail: did.join("; ") };
         self.file.note(&Note::Load(note))?;
 
         Ok(())
@@ -449,7 +449,7 @@ impl<'c> Conductor<'c> {
 
     fn write_down(&mut self, events: &[crate::load::LoadNotice]) -> Result<(), BenchError> {
         for event in events {
-            let note = LoadNotice {
+            let note = LoadEvent {
                 t: self.elapsed_s(),
                 load: event.load.clone(),
                 event: event.word().to_owned(),

@@ -6,7 +6,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BtfError {
     /// The bytes are not BTF in this machine's byte order.
-    #[error("/sys/kernel/btf/vmlinux is no BTF; the kernel needs CONFIG_DEBUG_INFO_BTF")]
+    #[error("/sys/kernel/btf/vmlinux is not valid BTF; the kernel needs CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
     /// The description ends inside a type.
     #[error("/sys/kernel/btf/vmlinux ends inside type {0}; onbeat does not know this version of the format")]

@@ -129,7 +129,7 @@ impl Explainer {
             wanted.push_str(&format!("; this kernel lacks {}", missing.join(", ")));
         }
         if let Some(why) = self.recorder.no_path() {
-            wanted.push_str(&format!("; the loop's own by tracefs, some 2 us per wake-up ({why})"));
+            wanted.push_str(&format!("; the loop's events by tracefs, about 2 us per wake-up ({why})"));
         }
 
         let counters = "nanoseconds of steal and throttling per CPU";
@@ -138,7 +138,7 @@ impl Explainer {
             Some(why_not) => {
                 let refusal = Refusal {
                     why_not: why_not.to_owned(),
-                    costs: "steal is known in ticks of 10 ms, throttling from events alone, and no system call of a culprit",
+                    costs: "steal time is known in ticks of 10 ms only, throttling from events only, and no system calls of culprits",
                     remedy: "sudo onbeat ...    # on a kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF"
                         .to_owned(),
                 };
@@ -278,7 +278,7 @@ fn thread_cpu_ns() -> u64 {
 pub fn refused(why: &TraceError) -> Grant {
     let refusal = Refusal {
         why_not: why.to_string(),
-        costs: "spikes are counted, but their causes stay unknown",
+        costs: "spikes are counted, but their causes remain unknown",
         remedy: why.remedy().to_owned(),
     };
     Grant::refused("flight recorder", "events of all CPUs", refusal)

@@ -48,7 +48,7 @@ impl SpikeFacts {
     /// `margin_ns` is the spin margin. It is used only if the loop did not sleep; otherwise the sample gives the
     /// timer's expiry.
     #[must_use]
-    pub const fn of(sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Self {
+    pub const fn from_sample(sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Self {
         let start = sample.start();
         let woke = start.minus_ns(sample.spun_ns as u64);
         let slept = !sample.flags.has(Flags::NO_SLEEP);
@@ -75,7 +75,7 @@ impl SpikeFacts {
 
     /// Returns the parts to explain. Of two parts, the smaller is left out when it is less than a quarter of the
     /// larger.
-    fn parts(&self) -> Vec<SpikePart> {
+    pub(super) fn parts(&self) -> Vec<SpikePart> {
         let woke = self.start.minus_ns(self.spun_ns);
         let wait = if self.spun_ns > 0 && woke < self.release {
             // The loop woke up in time: the delay happened while it polled.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// A mandatory line is missing.
-    #[error("the trace format has no \"{0}\" line; this kernel's tracing differs from all that onbeat knows")]
+    #[error("the trace format has no \"{0}\" line; onbeat does not support this kernel's trace format")]
     NoLine(&'static str),
     /// A field line lacks offset, size or sign.
     #[error("the trace format's field line \"{line}\" has no offset, size and sign; onbeat cannot read this event")]
@@ -26,7 +26,9 @@ pub enum FormatError {
         field: &'static str,
     },
     /// The header does not describe a valid page.
-    #[error("the ring buffer's page has a data area of {size} bytes at offset {offset}, which no page has")]
+    #[error(
+        "the ring buffer's page has a data area of {size} bytes at offset {offset}; no ring buffer page has this layout"
+    )]
     NoPage {
         /// Offset of the data area.
         offset: usize,

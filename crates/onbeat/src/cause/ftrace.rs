@@ -19,7 +19,7 @@ use super::window::{CpuWindow, Window};
 
 /// The text is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {number} is no line of a kernel trace: \"{line}\"; was the file cut or edited?")]
+#[error("line {number} is not a line of a kernel trace: \"{line}\"; the file may be truncated or edited")]
 pub struct TextError {
     /// Line number, from 1.
     pub number: usize,
@@ -31,10 +31,10 @@ pub struct TextError {
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     /// It is not valid base64.
-    #[error("a spike's events are no base64: {0}; was the run file edited?")]
+    #[error("event data of a spike is not valid base64: {0}; the run file may have been edited")]
     Base64(#[from] base64::DecodeError),
     /// It is not deflated text, or exceeds the limit of a run file.
-    #[error("a spike's events cannot be unpacked: {0}; was the run file edited?")]
+    #[error("event data of a spike cannot be unpacked: {0}; the run file may have been edited")]
     Deflate(#[from] std::io::Error),
     /// It is not a trace.
     #[error(transparent)]
@@ -104,12 +104,12 @@ pub fn write_as_kernel(window: &Window) -> String {
     let mut losses = window.lost.clone();
     for event in events {
         losses.retain(|lost| {
-            let told = lost.cpu == event.cpu && lost.to <= event.at;
-            if told {
+            let is_due = lost.cpu == event.cpu && lost.to <= event.at;
+            if is_due {
                 let count = lost.count.map_or_else(|| "EVENTS".to_owned(), |count| format!("{count} EVENTS"));
                 let _ = writeln!(text, "CPU:{} [LOST {count}]", lost.cpu);
             }
-            !told
+            !is_due
         });
         write_line(&mut text, event, &names, window, |at| format!("{:06}", at.as_ns() % SECOND_NS / 1000));
     }

@@ -31,7 +31,7 @@ pub enum RingPageError {
         needed: usize,
     },
     /// The byte count exceeds the page.
-    #[error("a ring buffer page says that it holds {said} bytes, but has room for {room}; its events are left out")]
+    #[error("a ring buffer page claims {said} bytes but has room for {room}; its events are skipped")]
     TooLong {
         /// Byte count in the header.
         said: usize,
@@ -40,7 +40,7 @@ pub enum RingPageError {
     },
     /// A record exceeds the page.
     #[error(
-        "a record at byte {at} of a ring buffer page is {length} bytes long, but only {left} are left; the rest is left out"
+        "a record at byte {at} of a ring buffer page is {length} bytes long, but only {left} are left; the rest of the page is skipped"
     )]
     Record {
         /// Offset from the first record.

@@ -26,10 +26,10 @@ pub(super) enum PathError {
     #[error(transparent)]
     Description(#[from] BtfError),
     #[error(
-        "the kernel refuses the BPF program at {0}: {1}; it takes root (or CAP_BPF and CAP_PERFMON) and Linux 5.12"
+        "the kernel refuses the BPF program at {0}: {1}; it needs root (or CAP_BPF and CAP_PERFMON) and Linux 5.12"
     )]
     Refused(&'static str, io::Error),
-    #[error("the kernel refuses a BPF map: {0}; it takes root (or CAP_BPF) and Linux 5.5")]
+    #[error("the kernel refuses a BPF map: {0}; it needs root (or CAP_BPF) and Linux 5.5")]
     NoMap(#[from] io::Error),
 }
 

@@ -37,7 +37,7 @@ pub(super) enum Throttled {
 }
 
 impl Offsets {
-    pub(super) fn of(btf: &Btf) -> Result<Self, BtfError> {
+    pub(super) fn from_btf(btf: &Btf) -> Result<Self, BtfError> {
         let near = |structure: &str, member: &str| -> Result<i16, BtfError> {
             let offset = btf.offset(structure, member)?;
             i16::try_from(offset).map_err(|_| BtfError::NoMember(format!("{structure}.{member} within 32 KiB")))

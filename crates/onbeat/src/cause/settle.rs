@@ -277,7 +277,7 @@ struct CauseTotal<'p> {
 }
 
 impl<'p> CauseTotal<'p> {
-    fn of(kind: CauseKind, piece: &'p Piece) -> Self {
+    fn new(kind: CauseKind, piece: &'p Piece) -> Self {
         let remark = piece.remark.as_deref();
         let mut sum = Self {
             kind,

@@ -244,7 +244,7 @@ pub struct Timeline {
 impl Timeline {
     /// Returns the timeline of a window.
     #[must_use]
-    pub fn of(window: &Window) -> Self {
+    pub fn new(window: &Window) -> Self {
         Self { cpus: window.cpus.iter().map(|cpu| (cpu.cpu, slices(cpu, window))).collect() }
     }
 

@@ -28,7 +28,7 @@ pub enum TraceError {
     },
     /// The kernel has no tracefs, or refuses to mount it.
     #[error(
-        "tracefs cannot be mounted: {why}. Try \"mount -t tracefs tracefs /sys/kernel/tracing\"; a kernel without CONFIG_FTRACE has none, a locked-down one (/sys/kernel/security/lockdown) gives none"
+        "tracefs cannot be mounted: {why}. Try \"mount -t tracefs tracefs /sys/kernel/tracing\"; a kernel without CONFIG_FTRACE has none, a locked-down kernel (/sys/kernel/security/lockdown) refuses it"
     )]
     NoTracefs {
         /// The system's error.
@@ -77,7 +77,7 @@ impl TraceError {
             Self::PidNamespace => "docker run --pid=host ...    # start the container with the host's process numbers",
             Self::NoTracefs { .. } => "sudo mount -t tracefs tracefs /sys/kernel/tracing",
             Self::File { .. } | Self::NoMonotonicClock { .. } | Self::Format(_) => {
-                "# it takes a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING, Linux 4.10 or later"
+                "# needs a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING, Linux 4.10 or later"
             }
         }
     }

@@ -5,7 +5,7 @@ use onbeat_rt::Instant;
 use super::counters::CounterReading;
 use super::event::{KernelEvent, Thread};
 use super::facts::ExpectedActivity;
-use super::judge::{Attribution, Judge, Judgement, ORDINARY_STEP_NS, frozen, named, syscall_name, thread_culprit};
+use super::judge::{Judge, Judgement, ORDINARY_STEP_NS, frozen, named, syscall_name, thread_culprit};
 use super::kind::CauseKind;
 use super::timeline::{LoopSpan, Slice};
 

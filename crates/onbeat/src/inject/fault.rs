@@ -95,7 +95,7 @@ pub enum Loops {
 
 /// No fault has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no fault \"{word}\"; there are {}", words())]
+#[error("unknown fault \"{word}\"; known faults: {}", words())]
 pub struct UnknownFault {
     /// The word.
     pub word: String,

@@ -31,7 +31,7 @@ impl InjectionTarget {
     pub fn find(fault: Fault, pid: i32, cpu: Option<u32>) -> Result<Self, Error> {
         let impossible = |reason: String| Error::NotPossible { fault, reason };
         let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-            .map_err(|why| impossible(format!("process {pid} cannot be looked at ({why}); is it still running?")))?;
+            .map_err(|why| impossible(format!("process {pid} cannot be read ({why}); is it still running?")))?;
         let threads: Vec<ThreadSnapshot> = tasks.flatten().filter_map(|task| read(&task.path())).collect();
         let chosen = chosen(&threads).ok_or_else(|| {
             impossible(format!("process {pid} has no thread named {LOOP_NAME} and none with a real-time priority"))

@@ -29,7 +29,7 @@ struct IdleStateFiles {
 }
 
 impl IdleStateFiles {
-    fn of(dir: PathBuf) -> Option<Self> {
+    fn read(dir: PathBuf) -> Option<Self> {
         let number = dir.file_name()?.to_str()?.strip_prefix("state")?.parse().ok()?;
         let us = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
         let name = fs::read_to_string(dir.join("name")).ok()?.trim().to_owned();

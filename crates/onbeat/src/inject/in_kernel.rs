@@ -308,8 +308,8 @@ mod tests {
 
     #[test]
     fn what_was_not_armed_has_taken_nothing() {
-        let target = super::super::Target { pid: 0, tid: 0, cpu: 0, priority: 0 };
-        let grid = super::super::Grid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
+        let target = super::super::InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
+        let grid = super::super::ReleaseGrid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
         for fault in [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi] {
             let plan = InjectionPlan { fault, every_ns: 100_000_000, for_ns: 300_000, count: 1, target, grid };
             match KernelDelay::open(&plan) {

@@ -149,7 +149,7 @@ unsafe impl Send for FileMapping {}
 unsafe impl Sync for FileMapping {}
 
 impl FileMapping {
-    fn of(file: File, bytes: usize) -> io::Result<Self> {
+    fn new(file: File, bytes: usize) -> io::Result<Self> {
         // SAFETY: the kernel chooses a range that nothing else uses; all calls are for this range.
         unsafe {
             let start = mmap(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::SHARED, &file, 0)?;

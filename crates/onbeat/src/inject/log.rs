@@ -185,7 +185,7 @@ pub enum Detail {
 
 impl Detail {
     /// Makes the detail of the two figures in a row of the log.
-    const fn of(fault: Fault, [first, second]: [u64; 2]) -> Self {
+    const fn from_figures(fault: Fault, [first, second]: [u64; 2]) -> Self {
         match fault {
             Fault::StopSignal | Fault::PtraceStop => Self::Stopped { pid: first },
             Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::DeadlineHog | Fault::OrdinaryHog => {
@@ -241,7 +241,7 @@ impl fmt::Display for Detail {
             Self::Slept { wanted_ns } => write!(f, "slept for {:.3} ms or longer", ms(wanted_ns)),
             Self::Synced { bytes } => write!(f, "{bytes} bytes written to the disk"),
             Self::Read { pages, major } => write!(f, "{major} of {pages} pages read from the disk"),
-            Self::Searched { locks } => write!(f, "{locks} file locks looked through"),
+            Self::Searched { locks } => write!(f, "{locks} file locks searched"),
             Self::InKernel { after_ns } => {
                 write!(f, "in the kernel from {:.3} ms after the wake-up was due", ms(after_ns))
             }

@@ -104,8 +104,8 @@ pub enum Error {
 
 const fn origin_words(place: FaultOrigin) -> &'static str {
     match place {
-        FaultOrigin::OutsideLoop => "by threads beside the loop (Injector), not by the loop itself",
-        FaultOrigin::InLoop => "by the loop itself (InLoop), not by threads beside it",
+        FaultOrigin::OutsideLoop => "by threads outside the loop (Injector), not by the loop itself",
+        FaultOrigin::InLoop => "by the loop itself (InLoop), not by threads outside it",
     }
 }
 

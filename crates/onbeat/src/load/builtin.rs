@@ -1,4 +1,4 @@
-//! What a built-in part is: threads that load the machine, and count.
+//! Built-in parts of a load: threads that load the machine and count their work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,67 +7,67 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::event::PartWork;
-use super::ordinary::be_patient;
+use super::ordinary::restore_priority;
 
-/// Enough for every part, small enough for thousands of threads, in bytes.
+/// Stack size, in bytes: sufficient for every part, and small enough for thousands of threads.
 const STACK: usize = 128 * 1024;
 
-/// A part that needs no program.
+/// A part of a load that needs no external program.
 pub(super) trait BuiltIn: Send + Sync {
-    /// What it does, with its bounds.
+    /// Returns what the part does, with its limits.
     fn plan(&self) -> String;
 
-    /// How many threads it wants.
+    /// Returns the number of threads to start.
     fn threads(&self) -> usize;
 
-    /// One of them: works until [`WorkerContext::is_over`], or tells what went wrong.
+    /// Body of one thread: works until [`WorkerContext::is_over`].
     fn work(&self, thread: usize, desk: &WorkerContext) -> Result<(), std::io::Error>;
 
-    /// Its counts, `elapsed` after its start.
+    /// Returns the counts, `elapsed` after the start.
     fn did(&self, elapsed: Duration) -> PartWork;
 
-    /// Wakes threads that wait for each other, after the end was set.
+    /// Wakes threads that wait for each other, after the end was requested.
     fn unblock(&self) {}
 }
 
-/// What happened in a thread of a built-in part.
+/// A message from a thread of a built-in part.
 #[derive(Debug)]
 pub(super) enum ThreadMessage {
-    /// The thread cannot go on.
+    /// The thread failed.
     Failed(std::io::Error),
-    /// The part goes on, smaller.
+    /// The part continues with less work.
     Smaller {
-        /// What it does now.
+        /// Description of the smaller work.
         by: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Where a thread learns that it is over, and tells what happened.
+/// Context of a worker thread: shows the end of the load, and sends messages to the supervisor.
 pub(super) struct WorkerContext {
     over: Arc<AtomicBool>,
     part: usize,
-    tell: Sender<(usize, ThreadMessage)>,
+    messages: Sender<(usize, ThreadMessage)>,
 }
 
 impl WorkerContext {
-    /// Whether the load is to end.
+    /// Whether the load must end.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Tells that the part goes on smaller.
+    /// Reports that the part continues with less work.
     pub(super) fn smaller(&self, by: String, why: String) {
         self.say(ThreadMessage::Smaller { by, why });
     }
 
     fn say(&self, word: ThreadMessage) {
-        // Nobody listens any more once the load is over.
-        let _ = self.tell.send((self.part, word));
+        // There is no receiver after the end of the load.
+        let _ = self.messages.send((self.part, word));
     }
 
-    /// Sleeps in short pieces, so that the end is seen within 20 ms.
+    /// Sleeps in short pieces, so that the end of the load is noticed within 20 ms.
     pub(super) fn pause(&self, time: Duration) {
         let piece = Duration::from_millis(20);
         let mut left = time;
@@ -78,7 +78,7 @@ impl WorkerContext {
     }
 }
 
-/// A built-in part at work.
+/// The running threads of a built-in part.
 pub(super) struct RunningThreads {
     pub(super) part: Arc<dyn BuiltIn>,
     over: Arc<AtomicBool>,
@@ -86,17 +86,17 @@ pub(super) struct RunningThreads {
 }
 
 impl RunningThreads {
-    /// Starts its threads, which tell under the number `index`. A machine that has no room for more threads gets fewer,
-    /// and that is told.
-    pub(super) fn start(part: Arc<dyn BuiltIn>, index: usize, tell: &Sender<(usize, ThreadMessage)>) -> Self {
+    /// Starts the threads, which send messages with the number `index`. If the system refuses to start more threads,
+    /// the part runs with fewer and reports it.
+    pub(super) fn start(part: Arc<dyn BuiltIn>, index: usize, messages: &Sender<(usize, ThreadMessage)>) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         let wanted = part.threads();
         for thread in 0..wanted {
-            let desk = WorkerContext { over: over.clone(), part: index, tell: tell.clone() };
+            let desk = WorkerContext { over: over.clone(), part: index, messages: messages.clone() };
             let worker = part.clone();
             let body = move || {
-                be_patient();
+                restore_priority();
                 if let Err(error) = worker.work(thread, &desk)
                     && !desk.is_over()
                 {
@@ -116,7 +116,7 @@ impl RunningThreads {
                     };
 
                     // The receiver outlives the parts.
-                    let _ = tell.send((index, word));
+                    let _ = messages.send((index, word));
                     break;
                 }
             }
@@ -125,37 +125,37 @@ impl RunningThreads {
         Self { part, over, threads }
     }
 
-    /// Tells the threads that it is over, without waiting for them.
+    /// Requests the end of the threads, without waiting for them.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.part.unblock();
     }
 
-    /// Whether a thread is still at work.
+    /// Whether any thread is still running.
     pub(super) fn is_alive(&self) -> bool {
         self.threads.iter().any(|thread| !thread.is_finished())
     }
 
-    /// Waits for the threads.
+    /// Waits for the threads to end.
     pub(super) fn join(&mut self) {
         for thread in self.threads.drain(..) {
-            // A panic has been seen already: the part's counts stand still.
+            // A panic shows already: the part's counts do not move.
             let _ = thread.join();
         }
     }
 }
 
-/// One part for some time, for the parts' own tests.
+/// Runs a part for `time`, for the tests of the parts.
 #[cfg(test)]
 pub(super) fn try_out(part: Arc<dyn BuiltIn>, time: Duration) -> (PartWork, Vec<ThreadMessage>) {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (messages, received) = std::sync::mpsc::channel();
     let started = std::time::Instant::now();
-    let mut at_work = RunningThreads::start(part, 0, &tell);
+    let mut at_work = RunningThreads::start(part, 0, &messages);
     std::thread::sleep(time);
     let did = at_work.part.did(started.elapsed());
     at_work.end();
     at_work.join();
-    drop(tell);
+    drop(messages);
 
-    (did, told.into_iter().map(|(_, word)| word).collect())
+    (did, received.into_iter().map(|(_, word)| word).collect())
 }

@@ -1,7 +1,7 @@
-//! `cpu`: each CPU busy for a share of every 10 ms.
+//! `cpu`: keeps each CPU busy for a share of every 10 ms.
 //!
-//! Slices begin at absolute instants, so that the share does not drift with what a slice costs; the share that was
-//! reached comes from the threads' own CPU clocks, since a thread that is preempted is not busy.
+//! Slices begin at absolute instants, so that the share does not drift with the cost of a slice. The reached share is
+//! measured with the threads' CPU clocks, because a preempted thread is not busy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::event::PartWork;
 use super::ordinary::{allowed_cpus, pin};
 
 const SLICE_NS: u64 = 10_000_000;
-/// Rounds of arithmetic between two looks at the clock: about a microsecond.
+/// Rounds of arithmetic between two clock readings: about a microsecond.
 const ROUNDS: u64 = 500;
 
-/// The part; one thread on each CPU.
+/// The part `cpu`, with one thread on each CPU.
 pub(super) struct CpuLoad {
     percent: u8,
     cpus: Vec<usize>,
@@ -26,14 +26,14 @@ pub(super) struct CpuLoad {
 }
 
 impl CpuLoad {
-    /// For the CPUs the calling thread may run on.
+    /// Makes the part for the CPUs that the calling thread may run on.
     pub(super) fn new(percent: u8) -> Self {
         let cpus = allowed_cpus();
         let busy_ns = cpus.iter().map(|_| AtomicU64::new(0)).collect();
         Self { percent, cpus, busy_ns }
     }
 
-    /// The part of a slice that is busy, in nanoseconds.
+    /// Returns the busy time of a slice, in nanoseconds.
     fn busy_part_ns(&self) -> u64 {
         SLICE_NS / 100 * u64::from(self.percent)
     }
@@ -63,10 +63,11 @@ impl BuiltIn for CpuLoad {
             slice = slice.plus_ns(SLICE_NS);
             let now = clock.now();
             if now.as_ns() > slice.as_ns() + SLICE_NS {
-                // The machine had no time for whole slices: what is lost is lost, and seen in the share reached.
+                // The machine had no time for whole slices. Lost time is not made up for, and shows in the reached
+                // share.
                 slice = now;
             } else if now < slice {
-                // A signal ends the sleep early; the slice then begins early, once.
+                // A signal may end the sleep early; then one slice begins early.
                 let _ = clock.sleep_until(slice);
             }
         }
@@ -87,7 +88,7 @@ impl BuiltIn for CpuLoad {
     }
 }
 
-/// Integer work without memory: a step of xorshift (Marsaglia, 2003) at a time.
+/// Does integer work without memory accesses: steps of xorshift (Marsaglia, 2003).
 fn arithmetic(mut number: u64) -> u64 {
     number |= 1;
     for _ in 0..ROUNDS {
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_larger_share_keeps_the_cpu_busier() {
-        // At the same time, so that both see the same rest of the machine; again, when that had no time at all.
+        // At the same time, so that both compete with the same other work; repeated if the machine had no time at all.
         let pairs: Vec<(f64, f64)> = (0..5)
             .map(|_| {
                 let little = std::thread::spawn(|| reached(15));

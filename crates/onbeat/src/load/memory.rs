@@ -1,7 +1,7 @@
-//! `memory`: streams through more memory than the last-level cache holds, and maps, touches and unmaps pages.
+//! `memory`: streams through more memory than the last-level cache holds, and maps, writes and unmaps pages.
 //!
-//! Streaming takes the memory's bandwidth from a loop; mapping and unmapping takes the page allocator's locks and makes the
-//! other CPUs flush their TLBs, by interrupt.
+//! Streaming takes memory bandwidth from a loop. Mapping and unmapping contends for the page allocator's locks and
+//! interrupts other CPUs to flush their TLBs.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use super::builtin::{BuiltIn, WorkerContext};
 use super::event::PartWork;
 use super::ordinary::allowed_cpus;
 
-/// The share of a thread's memory that is mapped anew each round; the rest is streamed through.
+/// The share of a thread's memory that is mapped again in each round (one eighth); the rest is streamed through.
 const CHURN_SHARE: usize = 8;
-/// Streamed between two looks at the end, in bytes.
+/// Bytes streamed between two checks for the end.
 const STRETCH: usize = 1 << 20;
 
-/// The part: one thread for each CPU.
+/// The part `memory`, with one thread for each CPU.
 pub(super) struct MemoryLoad {
     threads: usize,
     each_bytes: usize,
@@ -30,7 +30,7 @@ pub(super) struct MemoryLoad {
 }
 
 impl MemoryLoad {
-    /// Bounded by the memory that is available now.
+    /// Makes the part, limited by the available memory.
     pub(super) fn new() -> Self {
         let cache_bytes = bounds::last_level_cache();
         let all = bounds::buffer_bytes(bounds::available_memory(), cache_bytes);
@@ -68,7 +68,7 @@ impl MemoryLoad {
     }
 }
 
-/// Maps `bytes` (a multiple of the page size), writes to each page, unmaps all; how many pages that were.
+/// Maps `bytes` (a multiple of the page size), writes to each page, and unmaps all. Returns the number of pages.
 fn map_touch_unmap(bytes: usize) -> Result<u64, std::io::Error> {
     // SAFETY: the kernel chooses a range that nothing else uses, since the address given is null.
     let start =

@@ -1,4 +1,4 @@
-//! `network`: a flood of small UDP packets on the loopback, each of which passes the whole stack and a softirq.
+//! `network`: a flood of small UDP packets on the loopback, each of which passes the whole network stack and a softirq.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::builtin::{BuiltIn, WorkerContext};
 use super::event::PartWork;
 
-/// Payload of a packet, in bytes: that of the paper's flood.
+/// Payload of a packet, in bytes, as in the paper's flood.
 const PAYLOAD: usize = 10;
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The part: thread 0 receives, thread 1 sends.
+/// The part `network`: thread 0 receives, thread 1 sends.
 pub(super) struct NetworkLoad {
     receiver: UdpSocket,
     sender: UdpSocket,
@@ -21,7 +21,7 @@ pub(super) struct NetworkLoad {
 }
 
 impl NetworkLoad {
-    /// Two sockets on the loopback that know each other.
+    /// Opens two connected sockets on the loopback.
     pub(super) fn new() -> Result<Self, std::io::Error> {
         let any_port = |address: SocketAddr| UdpSocket::bind(address);
         let receiver =
@@ -29,7 +29,7 @@ impl NetworkLoad {
         let address = receiver.local_addr()?;
         let sender = UdpSocket::bind((address.ip(), 0))?;
         sender.connect(address)?;
-        // Connected both ways, the receiver takes no packet from anyone else.
+        // Connected both ways, so that the receiver accepts packets from this sender only.
         receiver.connect(sender.local_addr()?)?;
         receiver.set_read_timeout(Some(PATIENCE))?;
         sender.set_write_timeout(Some(PATIENCE))?;
@@ -73,7 +73,7 @@ impl BuiltIn for NetworkLoad {
     }
 }
 
-/// Full queues and short memory are what a flood is about.
+/// Whether the error is expected in a flood: a full queue, or lack of memory.
 fn is_passing(error: &std::io::Error) -> bool {
     let no_buffers = error.raw_os_error() == Some(libc::ENOBUFS);
     no_buffers

@@ -1,4 +1,4 @@
-//! Which built-in parts and programs a load is made of, and what stands in when one of them is missing.
+//! Chooses the built-in parts and programs of a load, and the substitutes for missing ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,30 +17,31 @@ use super::sched::{SchedLoad, hackbench_groups};
 use super::spec::{Load, LoadPart};
 use super::walk::WalkLoad;
 
-/// Groups of the paper's `hackbench 20`.
+/// Number of groups in the paper's `hackbench 20`.
 const PAPER_GROUPS: u16 = 20;
-/// The paper's `killall hackbench; sleep 5`.
+/// Interval of the paper's `killall hackbench; sleep 5`.
 const PAPER_KILL: Duration = Duration::from_secs(5);
-/// The paper asks ping for 100000 packets in flight; today's ping takes at most this many.
+/// The paper uses 100000 packets in flight; today's ping accepts at most this number.
 const PAPER_PRELOAD: &str = "65536";
 
-/// One line of work: the best way to do it, and those that stand in for it.
+/// A planned part: the preferred implementation, and its substitutes.
 pub(super) struct PlannedPart {
     pub(super) name: &'static str,
     pub(super) ways: VecDeque<Implementation>,
-    /// Whether the load goes on without it: so for the paper's four, each of which says when it is missing.
+    /// Whether the load continues without it: true for the four parts of `paper`, each of which reports that it is
+    /// missing.
     pub(super) dispensable: bool,
 }
 
-/// A way to do it.
+/// An implementation of a part.
 pub(super) enum Implementation {
-    /// By threads of ours.
+    /// Threads of this process.
     BuiltIn(LoadPart),
-    /// By a program.
+    /// An external program.
     Program(Recipe),
 }
 
-/// The lines of work of a load.
+/// Returns the planned parts of a load.
 pub(super) fn lines(load: &Load, options: &Options) -> Vec<PlannedPart> {
     load.parts()
         .iter()
@@ -59,10 +60,10 @@ fn asked_for(name: &'static str, way: Implementation) -> PlannedPart {
     PlannedPart { name, ways: [way].into(), dispensable: false }
 }
 
-/// Figure 5 of Yoon, Song and Lee (2009), line by line.
+/// Returns the parts of Figure 5 of Yoon, Song and Lee (2009).
 fn paper() -> Vec<PlannedPart> {
     let groups = hackbench_groups(PAPER_GROUPS);
-    // hackbench of rt-tests takes the number of groups after -g; it passes over a bare number without a word.
+    // hackbench of rt-tests takes the number of groups after -g, and silently ignores a bare number.
     let hackbench = program("rt-tests", &["hackbench", "-g", &groups.to_string()], Repeat::KilledEvery(PAPER_KILL));
     let mut ping =
         program("iputils-ping", &["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"], Repeat::Once);
@@ -90,7 +91,7 @@ fn program(package: &'static str, words: &[&str], repeat: Repeat) -> Recipe {
     }
 }
 
-/// stress-ng leaves its files where it runs, so it runs where the disk part would write.
+/// stress-ng writes files to its working directory, so it runs where the disk part would write.
 fn stress_ng(arguments: &str, options: &Options) -> Recipe {
     let words: Vec<&str> = ["stress-ng"].into_iter().chain(arguments.split_whitespace()).collect();
     Recipe { directory: Some(options.directory.clone()), ..program("stress-ng", &words, Repeat::Once) }
@@ -100,7 +101,7 @@ fn shell(command: &str) -> Recipe {
     program("dash", &["sh", "-c", command], Repeat::Once)
 }
 
-/// The threads of a built-in part, or why they cannot start.
+/// Returns the built-in part, or the reason why it cannot start.
 pub(super) fn built_in(part: &LoadPart, options: &Options) -> Result<Arc<dyn BuiltIn>, String> {
     let words = |error: std::io::Error| error.to_string();
     Ok(match part {

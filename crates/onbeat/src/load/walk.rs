@@ -1,4 +1,4 @@
-//! `walk`: the metadata of every file of one file system, over and over, as `du -s` reads it.
+//! `walk`: reads the metadata of every file of one file system repeatedly, like `du -s`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::builtin::{BuiltIn, WorkerContext};
 use super::event::PartWork;
 
-/// Between two walks of a tree that took no time, so that an empty tree is no busy loop.
+/// Pause between two walks, so that an empty tree is not a busy loop.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The part: one thread.
+/// The part, with one thread.
 pub(super) struct WalkLoad {
     root: PathBuf,
     device: u64,
@@ -22,7 +22,7 @@ pub(super) struct WalkLoad {
 }
 
 impl WalkLoad {
-    /// From `root` downwards, without crossing to another file system.
+    /// Makes the part for the tree below `root`, without other file systems.
     pub(super) fn new(root: PathBuf) -> Result<Self, std::io::Error> {
         let device = fs::symlink_metadata(&root)?.dev();
         let count = || AtomicU64::new(0);
@@ -41,7 +41,7 @@ impl WalkLoad {
                     return;
                 }
 
-                // Files come and go meanwhile; what is gone is not counted.
+                // Files may disappear during the walk; these are not counted.
                 let Ok(metadata) = entry.metadata() else { continue };
                 self.files.fetch_add(1, Ordering::Relaxed);
                 if metadata.is_dir() && metadata.dev() == self.device && !is_kernels(&entry.path()) {
@@ -54,7 +54,7 @@ impl WalkLoad {
     }
 }
 
-/// Trees that are no files: where they are mounted in unusual ways, the device does not tell.
+/// Whether `path` is a tree of the kernel. If it is mounted in an unusual way, the device does not show it.
 fn is_kernels(path: &std::path::Path) -> bool {
     path == std::path::Path::new("/proc") || path == std::path::Path::new("/sys")
 }

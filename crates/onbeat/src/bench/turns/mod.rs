@@ -25,7 +25,7 @@ use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, Witness};
 use crate::record::{
-    Account, Bench, EndReason, Header, LoadNotice, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError,
+    Account, Bench, EndReason, Header, LoadEvent, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError,
 };
 use crate::thread::{AheadOfLoad, Grant};
 pub use begun::Begun;
@@ -335,7 +335,7 @@ impl<'c> Conductor<'c> {
                 write_down(&events, recorder, &mut *self.conditions.tell);
                 let t = recorder.seconds(Monotonic.now());
                 let did: Vec<String> = report.parts.iter().map(ToString::to_string).collect();
-                let note = LoadNotice { t, load: load.to_string(), event: "report".into(), detail: did.join("; ") };
+                let note = LoadEvent { t, load: load.to_string(), event: "report".into(), detail: did.join("; ") };
                 recorder.writer().note(&Note::Load(note))?;
             }
             Err(why) => (self.conditions.tell)(Happening::Said(format!("load {load}: {why}"))),
@@ -399,8 +399,7 @@ impl<'c> Conductor<'c> {
 fn write_down(events: &[LoadNotice], recorder: &mut Recorder, tell: &mut dyn FnMut(Happening<'_>)) {
     for event in events {
         let t = recorder.seconds(Monotonic.now());
-        let note =
-            LoadNotice { t, load: event.load.clone(), event: event.word().to_owned(), detail: event.to_string() };
+        let note = LoadEvent { t, load: event.load.clone(), event: event.word().to_owned(), detail: event.to_string() };
         if event.matters() {
             tell(Happening::Said(note.detail.clone()));
         }
