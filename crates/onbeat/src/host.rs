@@ -11,6 +11,14 @@ use serde::{Deserialize, Serialize};
 pub use onbeat_tune::user::{Foreign, foreign, owner, user_name};
 
 /// Facts of a machine by name, as shown to users.
+///
+/// ```
+/// use onbeat::host::Host;
+///
+/// let host = Host::from_facts([("kernel", Some("6.18.3".to_owned())), ("hypervisor", None)]);
+/// assert_eq!(host.fact("kernel"), Some("6.18.3"));
+/// assert_eq!(host.fact("hypervisor"), None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Host {
@@ -137,6 +145,10 @@ fn deepest_idle_below(cpus: &Path, cpu: u32) -> Option<IdleState> {
 }
 
 /// Parses a kernel list of CPUs such as `0-2,4`.
+///
+/// ```
+/// assert_eq!(onbeat::host::cpu_list("0-2,4"), [0, 1, 2, 4]);
+/// ```
 #[must_use]
 pub fn cpu_list(text: &str) -> Vec<u32> {
     let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
@@ -155,7 +167,7 @@ pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
 }
 
 /// Returns real-time runtime and period of the root group, in microseconds: real-time threads of a CPU may run for the
-/// former in each period. `None` if there is no limit (`-1`) or it cannot be read.
+/// former in each period. `None` without a limit (`-1`) or if it cannot be read.
 #[must_use]
 pub fn real_time_limit_us() -> Option<(u64, u64)> {
     let runtime: i64 = trimmed("/proc/sys/kernel/sched_rt_runtime_us")?.parse().ok()?;
@@ -257,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_its_kernel_and_its_cpus() {
+    fn this_machine_has_facts_about_kernel_and_cpus() {
         let host = Host::read();
         assert!(host.fact("kernel").is_some_and(|release| release.contains('.')));
         assert_eq!(host.fact("CPUs online").map(str::to_owned), Some(online_cpus().len().to_string()));

@@ -81,6 +81,18 @@ pub struct Refusal {
 }
 
 /// The settings requested for a loop's thread and its process.
+///
+/// ```no_run
+/// use onbeat::thread::ThreadRequest;
+///
+/// let request = ThreadRequest { fifo: Some(80), cpu: Some(1), lock_memory: true, ..ThreadRequest::default() };
+/// let process = request.prepare_process();
+/// let body = std::thread::spawn(move || request.prepare_thread());
+/// let thread = body.join().unwrap_or_default();
+/// for grant in process.grants.iter().chain(&thread).filter(|grant| !grant.granted) {
+///     println!("{} refused: {:?}", grant.what, grant.why_not);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRequest {
     /// `SCHED_FIFO` at this priority (1 to 99); `None` for an ordinary thread.

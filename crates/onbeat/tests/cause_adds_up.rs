@@ -1,4 +1,4 @@
-//! Whatever the events, every nanosecond of a spike has exactly one cause.
+//! For any events, every nanosecond of a spike has exactly one cause.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
@@ -80,7 +80,7 @@ proptest! {
         world.started(1000 + late).worked(planned, worked);
         world.facts.spun_ns = spun * 1000;
         let explanation = world.explained();
-        // What is late is known without any event.
+        // The lateness is known without any event.
         let wait = if spun > late { late } else { world.late_us() };
         let work = worked.saturating_sub(planned);
         let counts = |part: &u64| *part * 1000 >= wait.max(work) * 1000 / 4;

@@ -1,4 +1,4 @@
-//! Each cause, from the events that show it.
+//! Each cause is found from the events that show it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
@@ -28,7 +28,7 @@ fn a_cpu_that_slept_woke_up_late() {
 }
 
 #[test]
-fn a_system_call_with_interrupts_off_held_the_timer_back() {
+fn a_system_call_with_interrupts_off_delayed_the_timer() {
     let mut world = World::asleep_beside(dd());
     world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1400, 5).loop_runs(1407, dd());
@@ -38,11 +38,12 @@ fn a_system_call_with_interrupts_off_held_the_timer_back() {
 }
 
 #[test]
-fn a_relative_sleep_ends_a_little_later_than_the_loop_counts_and_its_timer_is_known_all_the_same() {
+fn the_timer_of_a_relative_sleep_is_found_although_it_ends_slightly_later() {
     let late = |relative| {
         let mut world = World::asleep_beside(idle());
         world.on(1, 103, 0, KernelEvent::IdleEntry { state: 2 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
-        // The kernel counted from 3 us after the loop had read its clock, and nothing else tells when the loop went to sleep.
+        // The kernel's sleep began 3 us after the loop had read its clock, and nothing else shows when the loop went to
+        // sleep.
         (world.facts.relative, world.facts.expiry, world.facts.release) = (relative, us(997), us(997));
         world.facts.entered_sleep = None;
         world.explained()
@@ -55,7 +56,7 @@ fn a_relative_sleep_ends_a_little_later_than_the_loop_counts_and_its_timer_is_kn
 }
 
 #[test]
-fn user_code_cannot_have_held_the_timer_back() {
+fn user_code_cannot_delay_the_timer() {
     let mut world = World::asleep_beside(dd());
     world.on(1, 150, 7, KernelEvent::SyscallExit { number: libc::SYS_write, result: 0 });
     world.timer_interrupt(1400, 5).loop_runs(1407, dd());
@@ -65,7 +66,7 @@ fn user_code_cannot_have_held_the_timer_back() {
 }
 
 #[test]
-fn a_system_call_did_not_let_go_after_the_wake_up() {
+fn a_system_call_did_not_yield_after_the_wake_up() {
     let mut world = World::asleep_beside(dd());
     world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd());
@@ -99,7 +100,7 @@ fn a_handler_of_a_device_ran_before_the_timers_interrupt_and_after_it() {
     let explanation = world.explained();
     assert_eq!(main_of(&explanation), (Kind::HardIrq, "eth0 (irq 36)".to_owned()));
     assert_eq!(us_of(&explanation, Kind::HardIrq), 300);
-    assert_eq!(us_of(&explanation, Kind::KernelSection), 0, "a switch of 3 us is no kernel section");
+    assert_eq!(us_of(&explanation, Kind::KernelSection), 0, "a switch of 3 us is not a kernel section");
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn the_fair_server_gave_an_ordinary_thread_its_share() {
 }
 
 #[test]
-fn the_kernels_own_flags_tell_throttling_and_fair_server_apart() {
+fn the_kernels_flags_distinguish_throttling_from_the_fair_server() {
     let stopped = |throttled, served| {
         let mut world = World::asleep_beside(idle());
         world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(900, 26_000);
@@ -215,7 +216,7 @@ fn work_that_took_longer_than_planned_is_the_loops_own() {
     assert_eq!((main_of(&explanation).0, explanation.lateness_ns), (Kind::OwnOverrun, 800_000));
 }
 
-/// An ordinary loop that leaves the CPU at 1050 µs though it wants to run, and gets it back 60 ms later.
+/// An ordinary loop that leaves the CPU at 1050 µs although it is runnable, and gets it back 60 ms later.
 fn held_back(by: Thread, throttled_us: Option<u64>) -> Explanation {
     let mut world = World::asleep_beside(dd());
     world.facts.prio = 120;
@@ -242,7 +243,7 @@ fn an_ordinary_loop_ran_out_of_its_cpu_quota() {
 }
 
 #[test]
-fn softirqs_do_not_hold_back_a_loop_whose_quota_is_used_up() {
+fn softirqs_do_not_delay_a_loop_whose_quota_is_used_up() {
     let mut world = World::asleep_beside(idle());
     world.facts.prio = 120;
     world.counters.throttled_ns = Some(39_000_000);
@@ -256,7 +257,7 @@ fn softirqs_do_not_hold_back_a_loop_whose_quota_is_used_up() {
 }
 
 #[test]
-fn a_wait_that_the_kernel_did_not_count_is_no_quota() {
+fn a_wait_that_the_kernel_did_not_count_is_not_blamed_on_a_quota() {
     for counted in [Some(0), Some(5_000)] {
         assert_ne!(main_of(&held_back(idle(), counted)).0, Kind::CpuQuota, "{counted:?}");
         assert_eq!(main_of(&held_back(dd(), counted)), (Kind::Preempted, "dd".to_owned()), "{counted:?}");
@@ -279,7 +280,7 @@ fn a_loop_that_woke_on_an_idle_cpu_is_held_by_its_quota_only_where_the_kernel_co
 }
 
 #[test]
-fn a_frozen_loop_sleeps_on_although_its_timer_fired() {
+fn a_frozen_loop_keeps_sleeping_although_its_timer_fired() {
     for running in [idle(), dd()] {
         let mut world = World::asleep_beside(running);
         world.counters.is_guest = true;
@@ -296,7 +297,7 @@ fn a_frozen_loop_sleeps_on_although_its_timer_fired() {
 }
 
 #[test]
-fn a_sleep_that_is_begun_again_after_the_thaw_was_frozen_all_the_same() {
+fn a_sleep_that_is_restarted_after_the_thaw_is_still_blamed_on_the_freezer() {
     let mut world = World::asleep_beside(dd());
     world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
     world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
@@ -311,13 +312,13 @@ fn a_sleep_that_is_begun_again_after_the_thaw_was_frozen_all_the_same() {
 }
 
 #[test]
-fn a_late_timer_is_no_freezer() {
+fn a_late_timer_is_not_blamed_on_a_freezer() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(31_000, 5).loop_runs(31_010, idle());
     assert_ne!(main_of(&world.explained()).0, Kind::CgroupFreezer);
 }
 
-/// The loop sleeps in a system call of its own work until `waker` wakes it.
+/// The loop sleeps in a system call of its work until `waker` wakes it.
 fn waits(call: i64, waker: u32) -> World {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(10, 900);
@@ -331,7 +332,7 @@ fn waits(call: i64, waker: u32) -> World {
 }
 
 #[test]
-fn a_lock_is_named_with_its_holder_and_who_kept_the_holder_off() {
+fn a_lock_is_named_with_its_holder_and_the_thread_that_preempted_the_holder() {
     let holder = thread(31, 120, "reader");
     let mut world = waits(libc::SYS_futex, 31);
     let named = world.explained();
@@ -358,7 +359,7 @@ fn a_lock_is_named_with_its_holder_and_who_kept_the_holder_off() {
 }
 
 #[test]
-fn a_wait_for_a_reply_is_no_work_to_be_shortened() {
+fn a_wait_for_a_reply_is_not_counted_as_work() {
     let explanation = waits(libc::SYS_ppoll, 12).explained();
     assert_eq!(explanation.main().unwrap().words(), "waited in its work in ppoll");
     assert_eq!(us_of(&explanation, Kind::OwnWait), 830);
@@ -366,7 +367,7 @@ fn a_wait_for_a_reply_is_no_work_to_be_shortened() {
 }
 
 #[test]
-fn pages_that_were_not_there_took_the_time() {
+fn missing_pages_took_the_time() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
     world.on(1, 1200, LOOP, KernelEvent::PageFault { address: 0x7000, user: true });
@@ -455,7 +456,7 @@ fn a_signal_stopped_the_process() {
 }
 
 #[test]
-fn the_hypervisor_took_the_cpu_and_its_counter_says_so() {
+fn stolen_time_is_named_from_its_counter() {
     let mut world = World::asleep_beside(dd());
     world.timer_interrupt(4660, 5).loop_runs(4668, dd());
     world.reading(101, 5000);
@@ -469,7 +470,7 @@ fn the_hypervisor_took_the_cpu_and_its_counter_says_so() {
 }
 
 #[test]
-fn steal_before_the_spike_is_not_the_spikes() {
+fn steal_before_the_spike_is_not_attributed_to_it() {
     let mut world = World::asleep_beside(dd());
     world.timer_interrupt(1100, 5).loop_runs(1108, dd());
     world.reading(101, 0);
@@ -481,10 +482,10 @@ fn steal_before_the_spike_is_not_the_spikes() {
 }
 
 #[test]
-fn a_switch_that_left_no_record_shows_in_the_next_one() {
+fn a_missing_switch_is_inferred_from_the_next_record() {
     let hog = thread(8, cause_world::PRIO, "hog");
     let mut world = World::asleep_beside(idle());
-    // Idle at 101; from 990 on the hog runs without a switch to it; the loop comes without one too.
+    // Idle at 101; from 990 on the hog runs without a recorded switch to it; the switch to the loop is missing too.
     world.on(1, 985, 0, KernelEvent::VectorEntry(Vector::LocalTimer)).on(
         1,
         990,
@@ -510,7 +511,7 @@ fn a_switch_that_left_no_record_shows_in_the_next_one() {
 }
 
 #[test]
-fn lost_events_leave_the_time_unexplained_and_are_said() {
+fn lost_events_leave_the_time_unexplained_and_are_mentioned() {
     let mut world = World::asleep_beside(dd());
     world.lost(500, 1990).loop_runs(2000, dd());
     let explanation = world.explained();

@@ -1,7 +1,7 @@
-//! What is exported as the kernel's text is what that kernel would have printed: its header, its line, its fields.
+//! An export in the kernel's text format is what the kernel would have printed: header, lines and fields.
 //!
-//! The fields are held against `print fmt` of the kernel's own format descriptions, as captured in `cause_pages/`, and the
-//! line against those that this kernel printed there.
+//! Fields are compared with `print fmt` of the kernel's format descriptions captured in `cause_pages/`, and lines with
+//! those that the kernel printed there.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
@@ -16,13 +16,13 @@ use onbeat_rt::Instant;
 const FORMATS: [&str; 2] = [include_str!("cause_pages/timers/formats"), include_str!("cause_pages/syscalls/formats")];
 const PRINTED: &str = include_str!("cause_pages/timers/cpu0.txt");
 
-/// Whether a text is what printf makes of a format: numbers where it has numbers, any text where it has text.
+/// Whether printf can produce `text` from `format`: numbers for number conversions, any text for text conversions.
 fn fits(text: &str, format: &str) -> bool {
     let Some(at) = format.find('%') else { return text == format };
     let Some(text) = text.strip_prefix(&format[..at]) else { return false };
     let conversion = format[at + 1..].trim_start_matches(|c: char| c.is_ascii_digit() || c == 'l');
     let (kind, rest) = conversion.split_at(1);
-    // %ps prints a function's name, or its address where it has none.
+    // %ps prints a function's name, or its address if it has none.
     let rest = if kind == "p" { rest.strip_prefix('s').unwrap_or(rest) } else { rest };
     let is_one = |c: char| match kind {
         "d" | "u" => c.is_ascii_digit() || c == '-',
@@ -35,7 +35,7 @@ fn fits(text: &str, format: &str) -> bool {
     ends.clone().any(|end| fits(&text[end..], rest))
 }
 
-/// Name of each event, and what it prints.
+/// Returns the print format of each event.
 fn formats() -> BTreeMap<&'static str, &'static str> {
     let all = FORMATS.iter().flat_map(|text| text.split("name: ").skip(1));
     let of = |description: &'static str| {
@@ -47,7 +47,7 @@ fn formats() -> BTreeMap<&'static str, &'static str> {
     all.map(of).collect()
 }
 
-/// `            name-pid     [cpu] flags seconds.micros: event: fields`, column by column as `trace_print_context` has it.
+/// ` name-pid [cpu] flags seconds.micros: event: fields`, column by column as in `trace_print_context`.
 fn is_kernels_line(line: &str) -> Result<(), String> {
     let (head, rest) = line.split_at(line.find(" [").ok_or("no CPU")?);
     let (name, tid) = head.rsplit_once('-').ok_or("no thread")?;
@@ -69,7 +69,7 @@ fn is_kernels_line(line: &str) -> Result<(), String> {
     if fits(fields, format) { Ok(()) } else { Err(format!("the kernel prints {format:?}")) }
 }
 
-/// Every kind of event that the recorder takes.
+/// A window with every kind of event that the recorder records.
 fn everything() -> Window {
     let dd = thread(7, 120, "d d]-1");
     let mut world = World::asleep_beside(dd);
@@ -121,7 +121,7 @@ fn every_line_is_one_that_the_kernel_could_have_printed() {
 }
 
 #[test]
-fn the_measure_is_the_kernels_own_text_and_finds_what_is_not_like_it() {
+fn the_check_accepts_the_kernels_own_text_and_rejects_deviations() {
     let own: Vec<&str> = PRINTED.lines().filter(|line| !line.starts_with('#') && !line.starts_with("CPU:")).collect();
     assert!(own.len() > 300);
     for line in &own {
@@ -136,7 +136,7 @@ fn the_measure_is_the_kernels_own_text_and_finds_what_is_not_like_it() {
 }
 
 #[test]
-fn the_header_is_the_kernels_but_for_its_counts() {
+fn the_header_is_the_kernels_except_for_its_counts() {
     let header = |text: &str| -> Vec<String> {
         let lines = text.lines().take_while(|line| line.starts_with('#'));
         lines.map(|line| line.chars().filter(|c| !c.is_ascii_digit()).collect()).collect()
@@ -145,7 +145,7 @@ fn the_header_is_the_kernels_but_for_its_counts() {
 }
 
 #[test]
-fn what_was_lost_stands_where_the_kernel_says_so() {
+fn lost_events_are_reported_where_the_kernel_does() {
     let text = ftrace::write_as_kernel(&everything());
     let lines: Vec<&str> = text.lines().collect();
     let place = lines.iter().position(|line| *line == "CPU:1 [LOST EVENTS]").unwrap();

@@ -1,4 +1,4 @@
-//! A real loop on this kernel: planted stalls get the name of what was planted.
+//! A real loop on this kernel: injected stalls are named correctly.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Plan, Sample, Slot, Wait, split};
 const MS: u64 = 1_000_000;
 const FIFO: u32 = 60;
 
-/// Why this machine cannot run the test.
+/// Returns the reason why this machine cannot run the test.
 fn skipped() -> Option<String> {
     let probe = LoopThread { tid: std::process::id(), cpu: None, fifo: None };
     match Explainer::open(probe, &FlightSetting { buffer_kib: 64, ..FlightSetting::default() }) {
@@ -40,7 +40,7 @@ struct Run {
     cost: Cost,
 }
 
-/// The loop itself: `planned_ns` of work, then what is planted.
+/// Runs the loop: `planned_ns` of work, then the injected stall.
 fn cycles(releases: u64, planned_ns: u64, plant: &mut impl FnMut(&Cycle), hot: &mut onbeat_rt::Producer<'_, Sample>) {
     let plan = Plan {
         period_ns: 2 * MS,
@@ -60,7 +60,8 @@ fn cycles(releases: u64, planned_ns: u64, plant: &mut impl FnMut(&Cycle), hot: &
     onbeat_rt::cycle::run(&Monotonic, &plan, &mut task, hot, &AtomicBool::new(false));
 }
 
-/// A FIFO loop of 2 ms on the last CPU; `plant(k)` runs as the work of cycle k. Samples later than `over_ns` are explained.
+/// Runs a FIFO loop of 2 ms on the last CPU; `plant(k)` runs as the work of cycle k. Samples later than `over_ns` are
+/// explained.
 fn run(
     releases: u64,
     over_ns: u64,
@@ -135,7 +136,7 @@ fn run(
     Run { spikes, cost: explainer.cost() }
 }
 
-/// Of the planted cycles, how many have `kind` as their main cause.
+/// Returns how many of the planted cycles have `kind` as their main cause, and how many there are.
 fn named(run: &Run, planted: impl Fn(u64) -> bool, kind: CauseKind) -> (usize, usize) {
     let of_plant: Vec<_> = run.spikes.iter().filter(|(sample, _)| planted(sample.index)).collect();
     let right = of_plant.iter().filter(|(_, explanation)| explanation.main().is_some_and(|main| main.kind == kind));
@@ -150,7 +151,7 @@ fn all_add_up(run: &Run) {
     }
 }
 
-// Whatever else runs here may add spikes of its own, so a majority of the planted ones is asked for, not all.
+// Other programs may cause spikes too, so a majority of the planted ones is required, not all.
 
 #[test]
 fn work_longer_than_planned_is_the_loops_own_overrun_live() {

@@ -1,4 +1,4 @@
-//! Pages of a real kernel's buffers hold what that kernel's own text says they hold.
+//! Pages of a real kernel's buffers decode to what the kernel prints for them.
 //!
 //! `cause_pages/` was captured on Linux 6.18 (x86-64, two CPUs): an instance with three-page buffers was stopped, its
 //! `per_cpu/cpuN/trace` read as text, then its `per_cpu/cpuN/trace_pipe_raw` as pages. `timers` ran cyclictest beside a
@@ -60,7 +60,7 @@ impl Capture {
     }
 }
 
-/// What the kernel's text does not tell: it rounds times to microseconds and hides addresses.
+/// Removes what the kernel's text lacks: it rounds times to microseconds and hides addresses.
 fn as_far_as_printed(event: &TraceEvent) -> TraceEvent {
     let at = Instant::from_ns((event.at.as_ns() + 500) / 1000 * 1000);
     let what = match event.what {
@@ -101,7 +101,7 @@ fn every_record_of_the_syscall_pages_is_what_the_kernel_prints() {
 }
 
 #[test]
-fn pages_that_overwrote_older_ones_say_that_events_are_missing() {
+fn pages_that_overwrote_older_ones_report_missing_events() {
     for name in ["timers", "syscalls"] {
         let capture = Capture::named(name);
         for cpu in 0..2 {
@@ -114,7 +114,7 @@ fn pages_that_overwrote_older_ones_say_that_events_are_missing() {
 }
 
 #[test]
-fn a_window_survives_being_written_as_text() {
+fn a_window_survives_conversion_to_text() {
     let capture = Capture::named("timers");
     let mut window = ftrace::read(&capture.text("cpu0.txt")).unwrap();
     window.cpus[0].events = capture.events(0);
@@ -128,7 +128,7 @@ fn a_window_survives_being_written_as_text() {
 }
 
 #[test]
-fn a_line_that_is_no_event_is_named_with_its_number() {
+fn an_invalid_line_is_reported_with_its_number() {
     let error = ftrace::read("# tracer: nop\n\nnonsense\n").unwrap_err();
     assert_eq!((error.number, error.line.as_str()), (3, "nonsense"));
 }

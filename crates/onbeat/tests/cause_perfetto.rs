@@ -1,4 +1,4 @@
-//! A spike's window as a Perfetto trace. What Perfetto itself makes of it: `tests/perfetto/`.
+//! A spike's window as a Perfetto trace. Tests with Perfetto itself are in `tests/perfetto/`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
@@ -18,7 +18,7 @@ fn spike() -> (World, Vec<u8>) {
     (world, trace)
 }
 
-/// The top-level fields of a message: number and content of each text or message field.
+/// Returns the top-level fields of a message: number and content of each text or message field.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     let mut found = Vec::new();
     let varint = |bytes: &mut &[u8]| {

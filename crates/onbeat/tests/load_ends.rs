@@ -1,4 +1,4 @@
-//! However a load ends, and whoever is killed, nothing of it is left.
+//! However a load ends, and whichever process is killed, nothing of it is left.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 mod load_carrier;
@@ -23,7 +23,7 @@ fn identity_in(directory: &Path) -> (i32, u64) {
 }
 
 #[test]
-fn when_only_the_starter_is_killed_nothing_is_left_without_any_cleaning_up() {
+fn when_the_starter_is_killed_nothing_is_left_without_a_cleanup() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let mut starter = starter("sched=1+run:sleep 4711 & setsid sleep 4711 & sleep 4711", directory.path())
@@ -39,11 +39,11 @@ fn when_only_the_starter_is_killed_nothing_is_left_without_any_cleaning_up() {
     starter.wait().unwrap();
     until("the session is empty", || members(sid).is_empty() && with_word("4711").is_empty());
 
-    assert_eq!(kill_session(sid, start_ticks), 0, "there is nothing to clean up");
+    assert_eq!(kill_session(sid, start_ticks), 0, "nothing is left to clean up");
 }
 
 #[test]
-fn when_the_carrier_is_killed_a_later_start_finds_and_kills_what_it_left() {
+fn when_the_carrier_is_killed_a_later_start_kills_what_it_left() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let load = "sched=1+run:sleep 4712 & sleep 4712 & sleep 4712; true";
@@ -77,7 +77,7 @@ fn a_living_session_with_the_same_number_and_another_start_is_not_touched() {
 }
 
 #[test]
-fn a_process_that_left_the_session_is_ended_all_the_same() {
+fn a_process_that_left_the_session_is_ended_too() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let running =
@@ -100,7 +100,7 @@ fn a_program_that_ignores_the_request_is_ended_by_force() {
 }
 
 #[test]
-fn a_signal_ends_a_load_in_good_order() {
+fn a_signal_ends_a_load_gracefully() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let running = RunningLoad::start(carrier("run:sleep 4716", directory.path())).unwrap();
@@ -123,7 +123,7 @@ fn dropping_a_running_load_ends_it() {
 }
 
 #[test]
-fn a_load_is_ordinary_whatever_its_starter_is_allowed() {
+fn a_load_is_ordinary_regardless_of_its_starters_privileges() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
@@ -140,7 +140,7 @@ fn a_load_is_ordinary_whatever_its_starter_is_allowed() {
         let here = rustix::thread::sched_getaffinity(Pid::from_raw(pid)).unwrap();
         let fields = processes().find(|process| process.0 == pid).unwrap().1;
 
-        // Fields 18, 19 and 41 of proc(5), counted from the state, which is field 3.
+        // Fields 18, 19 and 41 of proc(5), counted from the state (field 3).
         assert_eq!([&*fields[15], &*fields[16], &*fields[38]], ["20", "0", "0"], "priority, nice value, policy");
         running.stop().unwrap();
         (everywhere, here)
@@ -151,7 +151,7 @@ fn a_load_is_ordinary_whatever_its_starter_is_allowed() {
     assert!(here.count() >= everywhere.count(), "{} of {} CPUs", here.count(), everywhere.count());
 }
 
-/// SCHED_FIFO 1 for the calling thread, where that is permitted; what starts from here inherits it.
+/// Makes the calling thread SCHED_FIFO 1, if permitted; its children inherit it.
 #[allow(unsafe_code)]
 fn real_time() {
     let parameters = libc::sched_param { sched_priority: 1 };

@@ -1,4 +1,4 @@
-//! Every load does what it says, and tells what it could not do.
+//! Every load does its work, and reports what it could not do.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 mod load_carrier;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use load_carrier::{LARGEST_FILE, alone, carrier, did, part_of, run_for, until};
 use onbeat::load::{LoadEventKind, LoadNotice, LoadStopReason, PartWork, RunningLoad};
 
-/// Long enough for every part to have done something, also where the hypervisor takes the CPUs away for a second.
+/// Long enough for every part to do some work, even if the hypervisor steals the CPUs for a second.
 const SOME_TIME: Duration = Duration::from_millis(2_000);
 
 fn reached_share(load: &str) -> f64 {
@@ -50,11 +50,11 @@ fn each_built_in_part_counts_what_it_does() {
 }
 
 #[test]
-fn a_larger_share_of_the_cpu_is_reached_when_a_larger_one_is_asked_for() {
+fn a_larger_requested_cpu_share_is_reached() {
     let _alone = alone();
     let mut pairs = Vec::new();
     for _attempt in 0..5 {
-        // At the same time, so that both see the same rest of the machine; again, when that had no time at all.
+        // At the same time, so that both compete with the same other work; repeated if the machine had no time at all.
         let little = std::thread::spawn(|| reached_share("cpu=30%"));
         let much = reached_share("cpu=70%");
         let little = little.join().unwrap();
@@ -68,12 +68,12 @@ fn a_larger_share_of_the_cpu_is_reached_when_a_larger_one_is_asked_for() {
 }
 
 #[test]
-fn a_part_that_ends_is_told_with_its_status_and_its_last_line() {
+fn the_end_of_a_part_is_reported_with_its_status_and_its_last_line() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let mut running = RunningLoad::start(carrier("run:echo out of luck >&2; exit 3", directory.path())).unwrap();
     let mut events = Vec::new();
-    until("the end of the part is told", || {
+    until("the end of the part is reported", || {
         events.extend(running.events());
         died(&events, "run").is_some()
     });
@@ -85,7 +85,7 @@ fn a_part_that_ends_is_told_with_its_status_and_its_last_line() {
 }
 
 #[test]
-fn a_program_that_was_asked_for_and_is_not_installed_is_an_error_with_its_package() {
+fn a_requested_program_that_is_not_installed_is_an_error_with_its_package() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let mut command = carrier("disk+stress-ng:--cpu 1", directory.path());
@@ -106,11 +106,11 @@ fn the_papers_load_goes_on_without_its_programs_and_names_their_packages() {
     let (report, _) = running.stop().unwrap();
 
     for (name, package) in [("hackbench", "rt-tests"), ("ping", "iputils-ping")] {
-        let told = events.iter().any(|event| match &event.what {
+        let is_reported = events.iter().any(|event| match &event.what {
             LoadEventKind::PartSubstituted { part, package: Some(missing), .. } => part == name && missing == package,
             _ => false,
         });
-        assert!(told, "{name}: {events:?}");
+        assert!(is_reported, "{name}: {events:?}");
         assert_eq!(part_of(&report, name).by, "built in");
     }
 

@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_in_the_order_of_the_list_and_have_ids_of_their_own() {
+    fn rows_are_in_the_order_of_the_enum_and_have_unique_ids() {
         for (place, row) in ROWS.iter().enumerate() {
             assert_eq!(row.0 as usize, place, "{}", row.1);
         }

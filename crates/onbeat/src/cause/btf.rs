@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_description_are_an_error() {
+    fn invalid_bytes_are_an_error() {
         assert_eq!(Btf::parse(vec![]).unwrap_err(), BtfError::NoBtf);
         let mut cut = description();
         cut.truncate(60);
@@ -225,7 +225,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_the_bytes_nothing_panics(at in 0_usize..140, byte in proptest::prelude::any::<u8>()) {
+        fn no_bytes_make_the_parser_panic(at in 0_usize..140, byte in proptest::prelude::any::<u8>()) {
             let mut bytes = description();
             let at = at % bytes.len();
             bytes[at] = byte;

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waking_names_the_interrupted_thread_and_takes_no_part_in_the_steal() {
+    fn a_waking_has_the_interrupted_thread_and_no_steal_time() {
         let readings = vec![
             reading(100, ReadingTrigger::Switch, Some(50)),
             reading(200, ReadingTrigger::Waking, None),

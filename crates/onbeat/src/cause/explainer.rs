@@ -68,6 +68,21 @@ const ALERT_NS: u64 = 1_000_000_000;
 const READ_EVERY_NS: u64 = 100_000_000;
 
 /// Explains the spikes of one loop.
+///
+/// ```no_run
+/// use onbeat::cause::{Explainer, LoopThread};
+/// use onbeat_rt::Sample;
+///
+/// let thread = LoopThread { tid: std::process::id(), cpu: Some(1), fifo: Some(80) };
+/// let (explainer, grants) = Explainer::open_with_grants(thread);
+/// let Some(mut explainer) = explainer else { panic!("{grants:?}") };
+///
+/// // For each late sample of the loop:
+/// let explanation = explainer.explain(&Sample::default(), 0, 0);
+/// for cause in &explanation.causes {
+///     println!("{} ns {}: {}", cause.ns, cause.words(), cause.evidence);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Explainer {
     recorder: FlightRecorder,
@@ -97,7 +112,7 @@ impl Explainer {
         Ok(Self { recorder, meter, symbols, thread, cost, last, last_facts, asked_at: None, read_at })
     }
 
-    /// Opens an explainer with the default setting. The grants say what was granted, or why there is no explainer.
+    /// Opens an explainer with the default setting. The grants say what was granted, or why the explainer could not be opened.
     #[must_use]
     pub fn open_with_grants(thread: LoopThread) -> (Option<Self>, Vec<Grant>) {
         match Self::open(thread, &FlightSetting::default()) {
@@ -273,7 +288,7 @@ fn thread_cpu_ns() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Returns the grant that says why there is no flight recorder.
+/// Returns the grant that says why the flight recorder could not be opened.
 #[must_use]
 pub fn refused(why: &TraceError) -> Grant {
     let refusal = Refusal {

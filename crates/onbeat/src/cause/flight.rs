@@ -74,6 +74,18 @@ const RARE: u32 = 4;
 const RINGS: u32 = 2;
 
 /// A running flight recorder.
+///
+/// ```no_run
+/// use onbeat::cause::{FlightRecorder, FlightSetting};
+/// use onbeat_rt::Clock;
+/// use onbeat_rt::sys::Monotonic;
+///
+/// let mut recorder = FlightRecorder::open(&FlightSetting::default())?;
+/// let now = Monotonic.now();
+/// let window = recorder.window(now.minus_ns(10_000_000), now)?;
+/// println!("{} events in the last 10 ms", window.in_order().len());
+/// # Ok::<(), onbeat::cause::TraceError>(())
+/// ```
 #[derive(Debug)]
 pub struct FlightRecorder {
     // Fields are dropped in this order: readers must be closed before the instance is removed.
@@ -198,11 +210,11 @@ impl FlightRecorder {
             let mut cpu = reader.events_between(from, to, &self.layout, &self.decoder);
             window.lost.extend(reader.lost_between(from, to));
             if let Some(path) = &mut self.path {
-                let stretch = path.stretch(reader.cpu, from, to);
-                cpu.events.extend(stretch.events);
+                let extract = path.extract(reader.cpu, from, to);
+                cpu.events.extend(extract.events);
                 cpu.events.sort_by_key(|event| event.at);
-                window.readings.extend(stretch.readings);
-                window.lost.extend(stretch.lost);
+                window.readings.extend(extract.readings);
+                window.lost.extend(extract.lost);
             }
 
             window.cpus.push(cpu);
@@ -487,16 +499,16 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_reach_into_the_window_asked_for_stay_while_it_is_read() {
+    fn pages_inside_the_requested_window_are_kept_while_it_is_read() {
         let reader = reader_of([10, 20, 30, 40, 50], 25);
         assert_eq!(begins(&reader), [20, 30, 40, 50], "the page from 20 on ends at 30");
         assert_eq!(lost(&reader, 25, 60), []);
         let reader = reader_of([10, 20, 30, 40, 50], 100);
-        assert_eq!(begins(&reader), [40, 50], "nobody asked for the others");
+        assert_eq!(begins(&reader), [40, 50], "the others were not requested");
     }
 
     #[test]
-    fn pages_dropped_for_want_of_room_are_a_loss() {
+    fn pages_dropped_at_the_limit_are_a_gap() {
         let reader = reader_of([10, 20, 30, 40, 50, 60, 70], 5);
         assert_eq!(begins(&reader), [30, 40, 50, 60, 70], "never more than five");
         assert_eq!(lost(&reader, 5, 65), [(5, 30)]);

@@ -174,7 +174,7 @@ mod tests {
         print fmt: \"field:%s\", REC->prev_comm\n";
 
     #[test]
-    fn a_format_file_tells_where_each_field_is() {
+    fn a_format_file_has_the_position_of_each_field() {
         let format = EventFormat::parse(SWITCH).unwrap();
         assert_eq!((format.name.as_str(), format.id, format.fields.len()), ("sched_switch", 372, 5));
         let in_place = |offset, size, signed| Field { offset, size, signed, holds: FieldStorage::InPlace };

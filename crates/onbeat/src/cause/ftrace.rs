@@ -2,6 +2,15 @@
 //!
 //! `trace-cmd report` prints the same fields; Perfetto and other viewers open such a file directly. Run files keep
 //! windows in this form too, with nine digits of time where the kernel prints six; the reader accepts both.
+//!
+//! ```
+//! use onbeat::cause::ftrace;
+//!
+//! let line = "          dd-7       [001] .....    12.000345: irq_handler_exit: irq=36 ret=handled";
+//! let window = ftrace::read(line)?;
+//! assert_eq!(window.cpu(1).map(|cpu| cpu.events.len()), Some(1));
+//! # Ok::<(), ftrace::TextError>(())
+//! ```
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

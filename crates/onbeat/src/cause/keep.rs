@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_is_cut_to_its_budget_nearest_the_spike_and_the_cut_is_told() {
+    fn a_storm_is_cut_to_the_events_nearest_the_spike_and_the_gaps_are_recorded() {
         let kept = keep(&busy(1000, 4), &facts()).expect("the CPU has events");
         assert!(kept.packed.len() <= PACKED_MOST, "{} bytes", kept.packed.len());
         let window = unpack(&kept.packed).expect("it was just packed");
@@ -177,9 +177,9 @@ mod tests {
         }
 
         let farthest = own.iter().map(|event| distance_ns(event.at, &facts())).max();
-        let told: u64 = window.lost.iter().filter(|lost| lost.cpu == 1).filter_map(|lost| lost.count).sum();
+        let omitted: u64 = window.lost.iter().filter(|lost| lost.cpu == 1).filter_map(|lost| lost.count).sum();
         assert_eq!(
-            told + own.len() as u64,
+            omitted + own.len() as u64,
             busy(1000, 4).between(at(6_000), at(14_001)).cpu(1).map_or(0, |cpu| cpu.events.len() as u64)
         );
         for lost in window.lost.iter().filter(|lost| lost.cpu == 1) {

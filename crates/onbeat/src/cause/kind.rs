@@ -183,6 +183,15 @@ impl Culprit {
 }
 
 /// One cause of a spike.
+///
+/// ```
+/// use onbeat::cause::{Cause, CauseKind, Situation};
+///
+/// let evidence = "2 page faults in the cycle".to_owned();
+/// let cause = Cause { kind: CauseKind::PageFault, ns: 80_000, evidence, culprit: None };
+/// assert_eq!(cause.words(), "page fault");
+/// assert_eq!(cause.advice(&Situation::default())[0].id(), "lock-memory");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     /// The kind of cause.
@@ -287,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_weighed_by_all_of_its_time() {
+    fn kinds_are_compared_by_their_total_time() {
         let explanation = Explanation::from_causes(vec![
             cause(CauseKind::KernelSection, 40, Some(thread("dd", 7))),
             cause(CauseKind::Softirq, 35, Some(Culprit { name: "NET_RX".to_owned(), ..Culprit::default() })),

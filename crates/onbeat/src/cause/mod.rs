@@ -5,6 +5,20 @@
 //! with its evidence ([`explain`]).
 //!
 //! Absent on purpose: a cause that no event or counter shows. The rest is `unexplained`, with its length.
+//!
+//! ```
+//! use onbeat::cause::counters::Counters;
+//! use onbeat::cause::{CauseKind, SpikeFacts, Window, explain};
+//! use onbeat_rt::Instant;
+//!
+//! let us = |us: u64| Instant::from_ns(us * 1_000);
+//! let facts = SpikeFacts { expiry: us(1_000), start: us(1_250), end: us(1_260), ..SpikeFacts::default() };
+//!
+//! // Without events no cause can be named.
+//! let explanation = explain(&facts, &Window::default(), &Counters::default());
+//! assert_eq!(explanation.lateness_ns, 250_000);
+//! assert_eq!(explanation.main().map(|cause| cause.kind), Some(CauseKind::Unexplained));
+//! ```
 
 pub mod advice;
 pub(crate) mod assembler;

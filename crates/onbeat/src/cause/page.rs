@@ -243,13 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn times_add_up_from_the_pages_own() {
+    fn times_are_relative_to_the_page() {
         let words = [header(1, 0), 7, header(2, 10), 8, 9, header(0, 5), 12, 1, 2];
         assert_eq!(records(&page(1000, 0, &words)), [(1000, 4), (1010, 8), (1015, 8)]);
     }
 
     #[test]
-    fn long_times_and_absolute_times_are_taken_in() {
+    fn extended_and_absolute_times_are_applied() {
         let words = [header(TIME_EXTEND, 3), 2, header(1, 4), 7, header(TIME_STAMP, 1), 4, header(1, 2), 7];
         let extended = 1000 + (2 << TIME_BITS) + 3 + 4;
         assert_eq!(records(&page(1000, 0, &words)), [(extended, 4), ((4 << TIME_BITS) + 1 + 2, 4)]);
@@ -263,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn events_that_were_taken_back_keep_their_time_but_are_not_seen() {
+    fn discarded_events_keep_their_time_but_are_not_returned() {
         let words =
             [header(PADDING, 6), 8, 0, header(1, 1), 7, header(PADDING, 1), 4, header(1, 1), 7, header(PADDING, 0)];
         assert_eq!(records(&page(0, 0, &words)), [(7, 4), (8, 4)]);
     }
 
     #[test]
-    fn lost_events_are_said_with_their_number_when_it_is_stored() {
+    fn lost_events_have_their_number_if_it_is_stored() {
         let mut bytes = page(0, MISSED_EVENTS | MISSED_STORED, &[header(1, 0), 7]);
         bytes.extend(42_u64.to_ne_bytes());
         assert_eq!(RingPage::parse(&bytes, &LAYOUT).unwrap().missed, Some(MissedEvents { count: Some(42) }));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_page_are_an_error_with_its_numbers() {
+    fn bytes_that_are_not_a_page_are_an_error_with_its_numbers() {
         assert_eq!(RingPage::parse(&[0; 15], &LAYOUT), Err(RingPageError::Short { found: 15, needed: 16 }));
         let long = page(0, 4096, &[]);
         assert_eq!(RingPage::parse(&long, &LAYOUT), Err(RingPageError::TooLong { said: 4096, room: 0 }));
@@ -292,7 +292,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_the_bytes_reading_ends(words in proptest::collection::vec(proptest::prelude::any::<u32>(), 0..1030), said in 0_u64..4200) {
+        fn parsing_ends_for_any_bytes(words in proptest::collection::vec(proptest::prelude::any::<u32>(), 0..1030), said in 0_u64..4200) {
             let mut bytes = page(1 << 40, 0, &words);
             bytes[8..16].copy_from_slice(&said.to_ne_bytes());
             if let Ok(page) = RingPage::parse(&bytes, &LAYOUT) {

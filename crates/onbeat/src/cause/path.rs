@@ -134,15 +134,15 @@ impl PathRecorder {
     }
 
     /// Returns the records of `cpu` between two instants, in order of time.
-    pub(super) fn stretch(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
+    pub(super) fn extract(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
         let ring = PathRing { heads: self.heads.words(), records: self.records.words(), exponent: self.exponent };
-        let mut taken = ring.between(cpu, from, to);
-        taken.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
-        taken.events.sort_by_key(|event| event.at);
-        give_functions(&mut taken.events);
-        taken.events.iter_mut().for_each(|event| self.names.give(event));
+        let mut contents = ring.between(cpu, from, to);
+        contents.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
+        contents.events.sort_by_key(|event| event.at);
+        give_functions(&mut contents.events);
+        contents.events.iter_mut().for_each(|event| self.names.give(event));
 
-        PathExtract { events: taken.events, readings: taken.readings, lost: taken.lost }
+        PathExtract { events: contents.events, readings: contents.readings, lost: contents.lost }
     }
 }
 
@@ -192,21 +192,21 @@ impl PathRing<'_> {
     /// Reads backwards from the newest record to the first one before `from`, and collects the names of threads that
     /// have ended since.
     fn between(&self, cpu: u32, from: Instant, to: Instant) -> RingContents {
-        let mut taken = RingContents::default();
+        let mut contents = RingContents::default();
         let mut numbered: Vec<(u64, PathEntry)> = Vec::new();
         let head = self.head(cpu);
         let oldest = head.saturating_sub(1 << self.exponent);
         let mut reached = oldest == 0;
         for number in (oldest..head).rev() {
-            let Some(noted) = self.record(cpu, number) else { continue };
-            match noted.at() {
+            let Some(entry) = self.record(cpu, number) else { continue };
+            match entry.at() {
                 Some(at) if at < from => {
                     reached = true;
                     break;
                 }
                 Some(at) if at > to => {}
-                Some(_) => numbered.push((number, noted)),
-                None => taken.take(noted),
+                Some(_) => numbered.push((number, entry)),
+                None => contents.add(entry),
             }
         }
 
@@ -216,17 +216,17 @@ impl PathRing<'_> {
         numbered.retain(|(number, _)| *number >= valid);
         if !reached || overtaken {
             let to = numbered.last().and_then(|(_, oldest)| oldest.at()).unwrap_or(to);
-            taken.lost = Some(LostEvents { cpu, from, to, count: None });
+            contents.lost = Some(LostEvents { cpu, from, to, count: None });
         }
 
-        numbered.into_iter().for_each(|(_, noted)| taken.take(noted));
-        taken
+        numbered.into_iter().for_each(|(_, entry)| contents.add(entry));
+        contents
     }
 }
 
 impl RingContents {
-    fn take(&mut self, noted: PathEntry) {
-        match noted {
+    fn add(&mut self, entry: PathEntry) {
+        match entry {
             PathEntry::Event(event) => self.events.push(event),
             PathEntry::Waking(event, reading) => {
                 self.events.push(event);
@@ -243,12 +243,12 @@ mod tests {
     use super::*;
 
     /// Rings of four records for two CPUs, filled as a program does.
-    struct Written {
+    struct FakeRings {
         heads: Vec<AtomicU64>,
         records: Vec<AtomicU64>,
     }
 
-    impl Written {
+    impl FakeRings {
         fn new() -> Self {
             let zeros = |words: usize| (0..words).map(|_| AtomicU64::new(0)).collect();
             Self { heads: zeros(2 * HEAD_WORDS as usize), records: zeros(2 * 4 * WORDS) }
@@ -263,35 +263,35 @@ mod tests {
 
         fn between(&self, cpu: u32, from: u64, to: u64) -> (Vec<u64>, Option<(u64, u64)>) {
             let ring = PathRing { heads: &self.heads, records: &self.records, exponent: 2 };
-            let taken = ring.between(cpu, Instant::from_ns(from), Instant::from_ns(to));
-            let times = taken.events.iter().map(|event| event.at.as_ns()).collect();
-            (times, taken.lost.map(|lost| (lost.from.as_ns(), lost.to.as_ns())))
+            let contents = ring.between(cpu, Instant::from_ns(from), Instant::from_ns(to));
+            let times = contents.events.iter().map(|event| event.at.as_ns()).collect();
+            (times, contents.lost.map(|lost| (lost.from.as_ns(), lost.to.as_ns())))
         }
     }
 
     #[test]
-    fn records_of_a_stretch_come_from_the_cpus_own_ring() {
-        let written = Written::new();
-        [10, 20, 30].into_iter().for_each(|at| written.idle(1, at));
-        assert_eq!(written.between(1, 15, 25), (vec![20], None));
-        assert_eq!(written.between(1, 0, 99), (vec![30, 20, 10], None), "nothing was before");
-        assert_eq!(written.between(0, 0, 99), (vec![], None));
-        assert_eq!(written.between(7, 0, 99), (vec![], None), "no such CPU");
+    fn records_of_a_time_range_come_from_the_ring_of_the_cpu() {
+        let rings = FakeRings::new();
+        [10, 20, 30].into_iter().for_each(|at| rings.idle(1, at));
+        assert_eq!(rings.between(1, 15, 25), (vec![20], None));
+        assert_eq!(rings.between(1, 0, 99), (vec![30, 20, 10], None), "nothing was before");
+        assert_eq!(rings.between(0, 0, 99), (vec![], None));
+        assert_eq!(rings.between(7, 0, 99), (vec![], None), "no such CPU");
     }
 
     #[test]
-    fn what_was_written_over_is_a_loss() {
-        let written = Written::new();
-        [10, 20, 30, 40, 50, 60].into_iter().for_each(|at| written.idle(0, at));
+    fn overwritten_records_are_a_gap() {
+        let rings = FakeRings::new();
+        [10, 20, 30, 40, 50, 60].into_iter().for_each(|at| rings.idle(0, at));
         // The oldest of four records may be the next one to be overwritten.
-        assert_eq!(written.between(0, 45, 99), (vec![60, 50], None));
-        assert_eq!(written.between(0, 35, 99), (vec![60, 50, 40], None));
-        assert_eq!(written.between(0, 15, 99), (vec![60, 50, 40], Some((15, 40))));
-        assert_eq!(written.between(0, 5, 8), (vec![], Some((5, 8))), "all of it");
+        assert_eq!(rings.between(0, 45, 99), (vec![60, 50], None));
+        assert_eq!(rings.between(0, 35, 99), (vec![60, 50, 40], None));
+        assert_eq!(rings.between(0, 15, 99), (vec![60, 50, 40], Some((15, 40))));
+        assert_eq!(rings.between(0, 5, 8), (vec![], Some((5, 8))), "all of it");
     }
 
     #[test]
-    fn a_timer_that_is_set_has_the_function_that_it_calls_later() {
+    fn a_timer_start_has_the_function_of_its_expiry() {
         let at = Instant::from_ns;
         let event = |ns, what| TraceEvent { at: at(ns), cpu: 0, tid: 7, what };
         let start = |function| KernelEvent::TimerStart { timer: 5, function, expires: at(9), softexpires: at(9) };

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_laid_out() {
+    fn records_are_decoded() {
         let thread = |tid, prio| Thread { tid, prio, name: Label::default() };
         let switch = |prev_state| KernelEvent::Switch {
             prev: thread(5, 120),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_says_what_is_known_and_nothing_else() {
+    fn readings_are_decoded_according_to_their_flags() {
         let at = Instant::from_ns(77);
         let switch = CounterReading {
             at,
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_shown_as_the_kernel_shows_them() {
+    fn states_are_those_that_the_kernel_shows() {
         let shown =
             [(0, "R"), (1, "S"), (2, "D"), (0x402, "I"), (0x1002, "D"), (0x8000, "D"), (4, "T"), (0x80 | 0x20, "Z")];
         for (bits, letters) in shown {

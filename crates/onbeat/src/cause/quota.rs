@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_hierarchy_is_known_where_only_that_is_mounted() {
+    fn a_hierarchy_may_be_mounted_in_part() {
         let container = "25 24 0:21 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n";
         assert_eq!(found("0::/docker/x/app\n", container)[0], "/sys/fs/cgroup/app/cpu.stat");
     }
 
     #[test]
-    fn what_was_throttled_is_counted_from_the_last_reading_before_the_spike() {
+    fn throttled_time_is_counted_from_the_last_reading_before_the_spike() {
         let dir = tempfile::tempdir().unwrap();
         let account = dir.path().join("cpu.stat");
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cpu_controller_nothing_is_known() {
+    fn without_a_cpu_controller_the_time_is_unknown() {
         assert_eq!(found("3:cpuset:/else\n", V1), [""; 0]);
         assert_eq!(QuotaAccounts::default().throttled_ns(Instant::from_ns(1), Instant::from_ns(2)), None);
     }

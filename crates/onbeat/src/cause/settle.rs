@@ -184,7 +184,7 @@ fn smi_words(count: u64) -> String {
 const fn steal_words(counters: &Counters) -> &'static str {
     match counters.source {
         CounterSource::Bpf => "its steal counter does not account for it",
-        CounterSource::Procfs | CounterSource::None => "there is no steal counter of that resolution",
+        CounterSource::Procfs | CounterSource::None => "no steal counter has that resolution",
     }
 }
 

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_looked_up_once_and_only_where_the_spike_needs_it() {
+    fn a_function_is_looked_up_once_and_only_if_the_spike_needs_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kallsyms");
         let text = "ffffffff81000000 T _text\nffffffff81000010 t __pfx_posix_timer_fn\n\

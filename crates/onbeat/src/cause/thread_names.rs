@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_named_by_the_kernel_by_their_end_or_not_at_all() {
+    fn threads_are_named_by_the_kernel_or_by_their_exit_record() {
         let mut names = ThreadNames::default();
         let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         let comm = fs::read_to_string("/proc/thread-self/comm").unwrap();

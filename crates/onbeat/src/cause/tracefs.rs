@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_belongs_to_a_dead_owner_only_when_its_name_says_so() {
+    fn an_instance_is_a_leftover_only_if_the_owner_in_its_name_has_ended() {
         let me = std::process::id();
         let start = start_ticks(me).unwrap();
         assert!(!owner_is_dead(&format!("onbeat-{me}-{start}-0")));

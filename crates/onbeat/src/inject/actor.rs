@@ -60,17 +60,17 @@ impl Actor {
         mut disturber: Box<dyn Disturb>,
     ) -> Result<Self, Error> {
         let over = Arc::new(AtomicBool::new(false));
-        let (tell, told) = channel();
+        let (ready_sender, ready_receiver) = channel();
         let mut stage = ActorLoop { plan, board, dose, over: over.clone() };
         let body = move || {
-            if stage.get_ready(disturber.as_mut(), &tell) {
+            if stage.get_ready(disturber.as_mut(), &ready_sender) {
                 stage.play(disturber.as_mut());
             }
         };
 
         let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body).map_err(Error::Thread)?;
         let mut actor = Self { thread: Some(thread), over };
-        match told.recv() {
+        match ready_receiver.recv() {
             Ok(ready) => ready.map(|()| actor),
             Err(_) => {
                 actor.end();
@@ -109,14 +109,14 @@ struct ActorLoop {
 }
 
 impl ActorLoop {
-    fn get_ready(&self, disturber: &mut dyn Disturb, tell: &Sender<Result<(), Error>>) -> bool {
+    fn get_ready(&self, disturber: &mut dyn Disturb, ready_sender: &Sender<Result<(), Error>>) -> bool {
         // Slow preparation runs on another CPU than the loop's, before the thread moves to its CPU.
         settle(ThreadRequest { cpu: other_cpu(self.plan.target.cpu), ..ThreadRequest::default() });
         let ready = disturber.prepare(&self.plan).and_then(|()| take_place(&self.plan, disturber.wanted(&self.plan)));
         let ready = ready.and_then(|()| disturber.arrive(&self.plan));
         let is_ready = ready.is_ok();
         // The starting thread waits for this message.
-        let _ = tell.send(ready);
+        let _ = ready_sender.send(ready);
 
         is_ready
     }

@@ -84,32 +84,32 @@ impl InjectionCgroup<LiveHost> {
         let impossible = |why: String| plan.impossible(why);
         let host = LiveHost::new();
         let home = thread_cgroup(&host, controller, plan.target.tid).map_err(impossible)?;
-        Self::made(host, &journal_directory(), home, controller).map_err(|why| plan.impossible(why.to_string()))
+        Self::create(host, &journal_directory(), home, controller).map_err(|why| plan.impossible(why.to_string()))
     }
 }
 
 impl<H: HostFiles> InjectionCgroup<H> {
-    fn made(host: H, journal: &Path, home: ThreadCgroup, controller: &str) -> Result<Self, TuneError> {
+    fn create(host: H, journal: &Path, home: ThreadCgroup, controller: &str) -> Result<Self, TuneError> {
         let directory = format!("{}/{NAME}", home.directory);
         if host.directories(&directory).is_ok() {
             return Err(TuneError::CgroupExists { path: directory });
         }
 
         let purpose = Purpose::new("inject", format!("onbeat inject ({NAME})"));
-        let mut ground = Self { journal: Some(Journal::begin(journal, &host, &purpose)?), host, home, directory };
-        let ThreadCgroup { directory: above, version } = ground.home.clone();
-        let made = Key::CgroupDir { path: ground.directory.clone(), home: above.clone(), version };
-        ground.change(&Intent::new(ID, made, "absent", "present"))?;
+        let mut cgroup = Self { journal: Some(Journal::begin(journal, &host, &purpose)?), host, home, directory };
+        let ThreadCgroup { directory: above, version } = cgroup.home.clone();
+        let made = Key::CgroupDir { path: cgroup.directory.clone(), home: above.clone(), version };
+        cgroup.change(&Intent::new(ID, made, "absent", "present"))?;
         if version != CgroupVersion::V1 {
-            ground.set("cgroup.type", "threaded")?;
+            cgroup.set("cgroup.type", "threaded")?;
             let switch =
                 Key::Controller { path: format!("{above}/cgroup.subtree_control"), name: controller.to_owned() };
-            if controller != "freezer" && switch.current(&ground.host).ok().flatten().as_deref() == Some("off") {
-                ground.change(&Intent::new(ID, switch, "off", "on"))?;
+            if controller != "freezer" && switch.current(&cgroup.host).ok().flatten().as_deref() == Some("off") {
+                cgroup.change(&Intent::new(ID, switch, "off", "on"))?;
             }
         }
 
-        Ok(ground)
+        Ok(cgroup)
     }
 
     fn change(&mut self, intent: &Intent) -> Result<(), TuneError> {
@@ -140,7 +140,7 @@ impl<H: HostFiles> InjectionCgroup<H> {
     }
 
     /// Moves a thread into the cgroup. Removing the cgroup moves it back.
-    fn take_in(&self, tid: i32) -> Result<(), TuneError> {
+    fn move_in(&self, tid: i32) -> Result<(), TuneError> {
         self.set(self.home.version.members(), &tid.to_string())
     }
 }
@@ -166,7 +166,7 @@ fn journal_directory() -> PathBuf {
 /// The disturber of `cgroup_freezer`.
 #[derive(Default)]
 pub(super) struct FreezerDisturber {
-    ground: Option<InjectionCgroup<LiveHost>>,
+    cgroup: Option<InjectionCgroup<LiveHost>>,
 }
 
 /// Files and values of a freezer, depending on the cgroup version.
@@ -227,30 +227,30 @@ impl Disturb for FreezerDisturber {
     }
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
-        let mut ground = InjectionCgroup::prepare(plan, "freezer")?;
-        let FreezerFiles { file, thaw, freeze, .. } = words(ground.home.version);
-        let noted = ground.will_change(file, (thaw, freeze), &["FREEZING"]);
-        let ready = noted.and_then(|()| ground.take_in(plan.target.tid));
+        let mut cgroup = InjectionCgroup::prepare(plan, "freezer")?;
+        let FreezerFiles { file, thaw, freeze, .. } = words(cgroup.home.version);
+        let noted = cgroup.will_change(file, (thaw, freeze), &["FREEZING"]);
+        let ready = noted.and_then(|()| cgroup.move_in(plan.target.tid));
         ready.map_err(|why| plan.impossible(why.to_string()))?;
-        self.ground = Some(ground);
+        self.cgroup = Some(cgroup);
 
         Ok(())
     }
 
     fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
-        let ground = self.ground.as_ref()?;
+        let cgroup = self.cgroup.as_ref()?;
         if Monotonic.now() >= aim.wake_up {
             return None;
         }
 
-        let words = words(ground.home.version);
-        let at = ground.freeze(&words, aim.wake_up);
+        let words = words(cgroup.home.version);
+        let at = cgroup.freeze(&words, aim.wake_up);
         if at.is_some() {
             sleep_until(aim.until);
         }
 
-        let stood = ground.is_frozen(&words);
-        let is_back = ground.set(words.file, words.thaw).is_ok();
+        let stood = cgroup.is_frozen(&words);
+        let is_back = cgroup.set(words.file, words.thaw).is_ok();
         let at = at.filter(|_| stood && is_back)?;
         let tid = u64::from(plan.target.tid.unsigned_abs());
         Some(DisturbanceRecord { at, ns: Monotonic.now().ns_since(at), figures: [tid, 0] })
@@ -260,7 +260,7 @@ impl Disturb for FreezerDisturber {
 /// The disturber of `cpu_quota`.
 #[derive(Default)]
 pub(super) struct QuotaDisturber {
-    ground: Option<InjectionCgroup<LiveHost>>,
+    cgroup: Option<InjectionCgroup<LiveHost>>,
 }
 
 impl<H: HostFiles> InjectionCgroup<H> {
@@ -302,39 +302,39 @@ impl Disturb for QuotaDisturber {
             )));
         }
 
-        let ground = InjectionCgroup::prepare(plan, "cpu")?;
-        let ready = ground.take_in(plan.target.tid);
+        let cgroup = InjectionCgroup::prepare(plan, "cpu")?;
+        let ready = cgroup.move_in(plan.target.tid);
         ready.map_err(|why| plan.impossible(why.to_string()))?;
-        self.ground = Some(ground);
+        self.cgroup = Some(cgroup);
         Ok(())
     }
 
     fn arrive(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
-        let taken = self.ground.as_ref().map_or(Ok(()), |ground| ground.take_in(own));
+        let taken = self.cgroup.as_ref().map_or(Ok(()), |cgroup| cgroup.move_in(own));
         taken.map_err(|why| plan.impossible(why.to_string()))
     }
 
     fn disturb(&mut self, plan: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
-        let ground = self.ground.as_ref()?;
+        let cgroup = self.cgroup.as_ref()?;
         let period_ns = QUOTA_NS + plan.for_ns;
-        ground.limit(Some(QUOTA_NS / 1000), period_ns / 1000).ok()?;
-        let done = use_up(ground, plan.for_ns / 2, Monotonic.now().plus_ns(3 * period_ns));
-        ground.limit(None, period_ns / 1000).ok()?;
+        cgroup.limit(Some(QUOTA_NS / 1000), period_ns / 1000).ok()?;
+        let done = use_up(cgroup, plan.for_ns / 2, Monotonic.now().plus_ns(3 * period_ns));
+        cgroup.limit(None, period_ns / 1000).ok()?;
         done
     }
 }
 
 /// Keeps the CPU busy until the kernel has throttled the cgroup for at least `least_ns`, according to the clock and to
 /// the kernel's counter.
-fn use_up<H: HostFiles>(ground: &InjectionCgroup<H>, least_ns: u64, give_up: Instant) -> Option<DisturbanceRecord> {
-    let mut before_ns = ground.throttled_ns();
+fn use_up<H: HostFiles>(cgroup: &InjectionCgroup<H>, least_ns: u64, give_up: Instant) -> Option<DisturbanceRecord> {
+    let mut before_ns = cgroup.throttled_ns();
     let mut last = Monotonic.now();
     while last < give_up {
         let now = Monotonic.now();
         let ns = now.ns_since(last);
         if ns >= least_ns {
-            let after_ns = ground.throttled_ns();
+            let after_ns = cgroup.throttled_ns();
             let counted_ns = after_ns.saturating_sub(before_ns);
             if counted_ns >= ns / 4 * 3 {
                 return Some(DisturbanceRecord { at: last, ns, figures: [counted_ns, 0] });

@@ -8,6 +8,15 @@ use serde::{Deserialize, Serialize};
 use crate::cause::CauseKind;
 
 /// A fault: a cause of lateness that can be injected.
+///
+/// ```
+/// use onbeat::cause::CauseKind;
+/// use onbeat::inject::Fault;
+///
+/// let fault: Fault = "page-faults".parse()?;
+/// assert_eq!(fault.cause(), CauseKind::PageFault);
+/// # Ok::<(), onbeat::inject::UnknownFault>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {

@@ -51,14 +51,14 @@ impl FileLocks {
     }
 
     /// Returns the time of a search after other memory was accessed, in nanoseconds.
-    fn looks_anew_ns(&self, others: &mut [u8]) -> u64 {
+    fn cold_search_ns(&self, others: &mut [u8]) -> u64 {
         others.iter_mut().step_by(LINE).for_each(|byte| *byte = byte.wrapping_add(1));
-        shortest_ns(1, || self.look())
+        shortest_ns(1, || self.search())
     }
 
-    fn look(&self) {
+    fn search(&self) {
         if let Some((_, other)) = &self.files {
-            look_for(other, 2 * MOST as i64 + 1);
+            test_lock(other, 2 * MOST as i64 + 1);
         }
     }
 }
@@ -76,12 +76,12 @@ impl Disturb for FileLocks {
         let wanted_ns = plan.for_ns + AHEAD_NS;
         let end = Monotonic.now().plus_ns(PATIENCE_NS);
         let mut others = vec![0; OTHERS_BYTES];
-        // A list that is no longer in the caches takes longer for each lock, so the length is found by trial.
-        while self.locks < MOST && Monotonic.now() < end && self.looks_anew_ns(&mut others) < wanted_ns {
+        // A list that has left the caches takes longer for each lock, so the length is found by trial.
+        while self.locks < MOST && Monotonic.now() < end && self.cold_search_ns(&mut others) < wanted_ns {
             self.add(STEP).map_err(impossible)?;
         }
 
-        self.calibrated_ns = shortest_ns(5, || self.look());
+        self.calibrated_ns = shortest_ns(5, || self.search());
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl Disturb for FileLocks {
         }
 
         let stretch = DisturbanceTimer::begin();
-        self.look();
+        self.search();
         let (at, ns) = stretch.end(self.calibrated_ns);
         Some(DisturbanceRecord { at, ns, figures: [self.locks as u64, 0] })
     }
@@ -117,7 +117,7 @@ fn lock(file: &OwnedFd, at: i64) -> io::Result<()> {
 }
 
 /// Tests a byte that no owner has locked, so that the kernel searches the whole list.
-fn look_for(file: &OwnedFd, at: i64) {
+fn test_lock(file: &OwnedFd, at: i64) {
     let mut lock = byte(at, libc::F_WRLCK);
     // SAFETY: as above; the kernel writes its answer to `lock`.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };

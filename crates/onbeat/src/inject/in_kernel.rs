@@ -94,7 +94,7 @@ impl KernelDelay {
     }
 
     /// Disarms the program and returns begin and end of its delay, if it acted.
-    fn took(&self) -> Option<(Instant, Instant)> {
+    fn disarm(&self) -> Option<(Instant, Instant)> {
         let mut control = Vec::new();
         self.control.read(&mut control).ok()?;
         let word = |at: i16| Some(u64::from_ne_bytes(control.get(at as usize..at as usize + 8)?.try_into().ok()?));
@@ -185,18 +185,18 @@ enum Trigger {
 /// The disturber.
 pub(super) struct InKernel {
     fault: Fault,
-    taking: Option<KernelDelay>,
-    occasion: Trigger,
+    delay: Option<KernelDelay>,
+    trigger: Trigger,
 }
 
 impl InKernel {
     pub(super) const fn new(fault: Fault) -> Self {
-        Self { fault, taking: None, occasion: Trigger::None }
+        Self { fault, delay: None, trigger: Trigger::None }
     }
 
     /// Triggers the trace point, from the injector's thread.
-    fn occasion(&self) {
-        match &self.occasion {
+    fn trigger(&self) {
+        match &self.trigger {
             Trigger::None => {}
             Trigger::Wake { event, .. } => signal(event),
             Trigger::Packet(socket) => {
@@ -219,7 +219,7 @@ impl Disturb for InKernel {
     }
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
-        self.occasion = match self.fault {
+        self.trigger = match self.fault {
             Fault::InterruptsOff => {
                 let event = eventfd(0, EventfdFlags::CLOEXEC).map(Arc::new);
                 let event = event.map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
@@ -250,33 +250,33 @@ impl Disturb for InKernel {
             _ => Trigger::None,
         };
 
-        self.taking = Some(KernelDelay::open(plan)?);
+        self.delay = Some(KernelDelay::open(plan)?);
         Ok(())
     }
 
     fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
-        let taking = self.taking.as_ref()?;
+        let delay = self.delay.as_ref()?;
         let begin = aim.wake_up.minus_ns(AHEAD_NS);
-        if let Trigger::Interrupt(receiver) = &self.occasion {
+        if let Trigger::Interrupt(receiver) = &self.trigger {
             receiver.be_busy_until(aim.until);
         }
 
-        let key = match &self.occasion {
+        let key = match &self.trigger {
             Trigger::Wake { tid, .. } => u64::from(tid.load(Ordering::SeqCst)),
             _ => aim.wake_up.as_ns(),
         };
 
-        if !taking.arm(begin, aim.until, key) {
+        if !delay.arm(begin, aim.until, key) {
             return None;
         }
 
         if self.fault == Fault::TimerInterrupt {
             sleep_until(aim.until.plus_ns(plan.lead_ns() / 2));
         } else if busy_until(begin) < aim.wake_up {
-            self.occasion();
+            self.trigger();
         }
 
-        let (began, ended) = taking.took()?;
+        let (began, ended) = delay.disarm()?;
         let meets = self.fault == Fault::TimerInterrupt || (began < aim.wake_up && ended > aim.wake_up);
         meets.then_some(DisturbanceRecord {
             at: began,
@@ -288,7 +288,7 @@ impl Disturb for InKernel {
 
 impl Drop for InKernel {
     fn drop(&mut self) {
-        if let Trigger::Wake { event, sleeper, .. } = &self.occasion {
+        if let Trigger::Wake { event, sleeper, .. } = &self.trigger {
             sleeper.end();
             signal(event);
         }
@@ -300,20 +300,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_program_begins_where_its_trace_point_says() {
+    fn each_fault_has_its_trace_point() {
         let faults = [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi];
         let names = faults.map(|fault| program(fault, 1, 3, 24).1);
         assert_eq!(names, [c"sched_waking", c"hrtimer_expire_entry", c"softirq_entry", c"call_function_single_entry"]);
     }
 
     #[test]
-    fn what_was_not_armed_has_taken_nothing() {
+    fn a_program_that_was_not_armed_has_not_acted() {
         let target = super::super::InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
         let grid = super::super::ReleaseGrid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
         for fault in [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi] {
             let plan = InjectionPlan { fault, every_ns: 100_000_000, for_ns: 300_000, count: 1, target, grid };
             match KernelDelay::open(&plan) {
-                Ok(taking) => assert_eq!(taking.took(), None, "{fault}"),
+                Ok(delay) => assert_eq!(delay.disarm(), None, "{fault}"),
                 Err(why) => println!("skipped: {why}"),
             }
         }

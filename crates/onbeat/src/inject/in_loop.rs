@@ -34,6 +34,18 @@ pub(super) trait DisturbCycle: Send + std::fmt::Debug {
 }
 
 /// A task with injected faults: some of its cycles are disturbed.
+///
+/// ```
+/// # use onbeat::inject::{Fault, InLoop, InjectionPlan, InjectionTarget, ReleaseGrid};
+/// # use onbeat_rt::{Cycle, Flow, Instant};
+/// # let target = InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
+/// # let grid = ReleaseGrid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
+/// # let (fault, every_ns, for_ns, count) = (Fault::OwnOverrun, 50_000_000, 2_000_000, 10);
+/// let plan = InjectionPlan { fault, every_ns, for_ns, count, target, grid };
+/// let task = InLoop::new(|_: &Cycle| Flow::Continue, &plan)?;
+/// assert!(task.log().read().is_empty(), "no cycle has run yet");
+/// # Ok::<(), onbeat::inject::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct InLoop<T> {
     task: T,

@@ -40,18 +40,18 @@ const SPARE: usize = 256;
 
 /// The disturber of `interrupt_load`.
 pub(super) struct TimerBurst {
-    room: ManyDescriptors,
+    descriptors: ManyDescriptors,
     timers: Vec<OwnedFd>,
     each_ns: u64,
 }
 
 impl TimerBurst {
     pub(super) fn new() -> Self {
-        Self { room: ManyDescriptors::hold(), timers: Vec::new(), each_ns: 1 }
+        Self { descriptors: ManyDescriptors::hold(), timers: Vec::new(), each_ns: 1 }
     }
 
     fn grow_to(&mut self, timers: usize) {
-        let most = timers.min(self.room.most().saturating_sub(SPARE));
+        let most = timers.min(self.descriptors.most().saturating_sub(SPARE));
         while self.timers.len() < most {
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
             let Ok(timer) = timerfd_create(TimerfdClockId::Monotonic, flags) else { return };
@@ -127,7 +127,7 @@ impl Disturb for TimerBurst {
         let wanted = (plan.for_ns + AHEAD_NS) / self.each_ns;
         self.grow_to(usize::try_from(wanted).unwrap_or(usize::MAX).max(LEAST));
         if self.timers.len() < LEAST {
-            let most = self.room.most();
+            let most = self.descriptors.most();
             return Err(plan.impossible(format!(
                 "a process may have only {most} descriptors here (ulimit -Hn) and it takes {LEAST} timers; raise the hard \
                  limit"

@@ -21,6 +21,22 @@
 //! Absent on purpose: unrecorded effects that outlive the process. Threads, affinities, policies, BPF programs and
 //! descriptor limits end with it; changes to another process are undone by a guard process (`outside.rs`); a cgroup is
 //! created under the journal of [`onbeat_tune`] (`cgroups.rs`). Only the target's threads are affected.
+//!
+//! ```
+//! use onbeat::inject::{Fault, InjectionPlan, InjectionTarget, ReleaseGrid};
+//! use onbeat_rt::Instant;
+//!
+//! let plan = InjectionPlan {
+//!     fault: Fault::StopSignal,
+//!     every_ns: 500_000_000,
+//!     for_ns: 20_000_000,
+//!     count: 10,
+//!     target: InjectionTarget { pid: 4711, tid: 4712, cpu: 1, priority: 80 },
+//!     grid: ReleaseGrid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 },
+//! };
+//! plan.check()?;
+//! # Ok::<(), onbeat::inject::InjectionPlanError>(())
+//! ```
 
 mod actor;
 mod cgroups;
@@ -119,6 +135,22 @@ pub struct Log {
 }
 
 /// A running injector of one fault into a loop.
+///
+/// ```no_run
+/// # use onbeat::inject::InjectionPlan;
+/// use onbeat::inject::Injector;
+///
+/// # fn inject(plan: InjectionPlan) -> Result<(), onbeat::inject::Error> {
+/// let injector = Injector::start(plan)?;
+/// while !injector.is_finished() {
+///     std::thread::sleep(std::time::Duration::from_millis(100));
+/// }
+/// for injected in injector.stop().injected {
+///     println!("release {}: {}", injected.release, injected.detail);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Injector {
     board: Arc<LogBuffer>,
     work: Worker,

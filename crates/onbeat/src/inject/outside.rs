@@ -149,10 +149,10 @@ impl OutsideAction {
         }
     }
 
-    fn take_back(&self) -> bool {
+    fn undo(&self) -> bool {
         match self {
             Self::Stop { process, .. } => pidfd_send_signal(process, Signal::CONT).is_ok(),
-            Self::Trace { tid, stat, .. } => let_go(*tid, stat),
+            Self::Trace { tid, stat, .. } => detach(*tid, stat),
             Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.home).is_ok(),
         }
     }
@@ -190,7 +190,7 @@ fn trace(request: libc::c_uint, tid: i32) -> bool {
 
 /// Detaches from a traced thread. The thread must be halted for that, and halts when it gets a CPU: without waiting for
 /// it, it would stay halted forever.
-fn let_go(tid: i32, stat: &OwnedFd) -> bool {
+fn detach(tid: i32, stat: &OwnedFd) -> bool {
     while !trace(PTRACE_DETACH, tid) {
         // The kernel returns the same error for a thread that is gone and for one that is not yet halted.
         if pread(stat, &mut [0; 1], 0).is_err() {
@@ -216,7 +216,7 @@ struct OutsideState {
     plan: InjectionPlan,
     board: Arc<LogBuffer>,
     dose: Dose,
-    deed: OutsideAction,
+    action: OutsideAction,
     starter: Pid,
     guarded: AtomicBool,
     over: AtomicBool,
@@ -273,12 +273,12 @@ impl OutsideState {
         }
 
         self.held.store(true, Ordering::SeqCst);
-        if !self.deed.commit() {
+        if !self.action.commit() {
             self.held.store(false, Ordering::SeqCst);
             return None;
         }
 
-        let began = self.deed.takes_place(at, aim.until);
+        let began = self.action.takes_place(at, aim.until);
         if let Some(began) = began {
             // If the thread got no CPU to stop on, its time starts when it stops.
             let until = aim.until.max(began.plus_ns(self.plan.for_ns));
@@ -287,22 +287,22 @@ impl OutsideState {
             }
         }
 
-        let stood = self.deed.stands();
-        let taken_back = self.deed.take_back();
+        let stood = self.action.stands();
+        let undone = self.action.undo();
         self.held.store(false, Ordering::SeqCst);
-        let figures = match &self.deed {
+        let figures = match &self.action {
             OutsideAction::Stop { pid, .. } | OutsideAction::Trace { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
             OutsideAction::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
         };
 
-        let began = began.filter(|_| stood && taken_back)?;
+        let began = began.filter(|_| stood && undone)?;
         Some(DisturbanceRecord { at: began, ns: Monotonic.now().ns_since(began), figures })
     }
 }
 
 /// State of the guard.
 struct Guard {
-    stage: Arc<OutsideState>,
+    state: Arc<OutsideState>,
     actor: OwnedFd,
 }
 
@@ -316,10 +316,10 @@ impl Guard {
         }
 
         // The kernel ends tracing when the tracer ends; no other process can.
-        let is_ours = !matches!(self.stage.deed, OutsideAction::Trace { .. });
-        if is_ours && self.stage.held.load(Ordering::SeqCst) {
+        let is_ours = !matches!(self.state.action, OutsideAction::Trace { .. });
+        if is_ours && self.state.held.load(Ordering::SeqCst) {
             // If the target is gone, there is nothing to undo.
-            let _ = self.stage.deed.take_back();
+            let _ = self.state.action.undo();
         }
     }
 }
@@ -335,10 +335,10 @@ const fn timespec(instant: Instant) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
-extern "C" fn act(stage: *mut libc::c_void) -> libc::c_int {
+extern "C" fn act(state: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `SharedMemoryChild::start` was given a pointer to an `OutsideState` that the keeper holds until this
     // process has ended.
-    unsafe { &*stage.cast::<OutsideState>() }.play();
+    unsafe { &*state.cast::<OutsideState>() }.play();
     0
 }
 
@@ -401,7 +401,7 @@ impl SharedMemoryChild {
 
 /// The running actor and guard.
 pub(super) struct Outside {
-    stage: Arc<OutsideState>,
+    state: Arc<OutsideState>,
     keeper: Option<JoinHandle<()>>,
     /// The actor, for tests that kill it.
     actor: Pid,
@@ -409,23 +409,23 @@ pub(super) struct Outside {
 
 impl Outside {
     pub(super) fn start(plan: InjectionPlan, board: Arc<LogBuffer>, dose: Dose) -> Result<Self, Error> {
-        let stage = Arc::new(OutsideState {
+        let state = Arc::new(OutsideState {
             plan,
             board,
             dose,
-            deed: OutsideAction::new(&plan)?,
+            action: OutsideAction::new(&plan)?,
             starter: getpid(),
             guarded: AtomicBool::new(false),
             over: AtomicBool::new(false),
             held: AtomicBool::new(false),
         });
 
-        let (tell, told) = channel();
-        let kept = stage.clone();
-        let keeper = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(move || keep(&kept, &tell));
+        let (ready_sender, ready_receiver) = channel();
+        let kept = state.clone();
+        let keeper = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(move || keep(&kept, &ready_sender));
         let keeper = Some(keeper.map_err(Error::Thread)?);
-        let actor = told.recv().map_err(|_| Error::Panicked)?.map_err(Error::Process)?;
-        Ok(Self { stage, keeper, actor })
+        let actor = ready_receiver.recv().map_err(|_| Error::Panicked)?.map_err(Error::Process)?;
+        Ok(Self { state, keeper, actor })
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -438,7 +438,7 @@ impl Outside {
     }
 
     pub(super) fn end(&mut self) {
-        self.stage.over.store(true, Ordering::Relaxed);
+        self.state.over.store(true, Ordering::Relaxed);
         if let Some(keeper) = self.keeper.take() {
             // It cannot panic, and a panic could not be handled here.
             let _ = keeper.join();
@@ -453,41 +453,41 @@ impl Drop for Outside {
 }
 
 /// Starts both processes and waits until they have ended, because they use its thread-local state.
-fn keep(stage: &Arc<OutsideState>, tell: &Sender<Result<Pid, std::io::Error>>) {
+fn keep(state: &Arc<OutsideState>, ready_sender: &Sender<Result<Pid, std::io::Error>>) {
     // Both inherit CPU, priority and blocked signals from this thread.
-    let InjectionPlan { target, .. } = stage.plan;
+    let InjectionPlan { target, .. } = state.plan;
     let fifo = Some((target.priority + 1).min(98));
     settle(ThreadRequest { fifo, cpu: other_cpu(target.cpu), ..ThreadRequest::default() });
     // SAFETY: the state lives until both are buried below; `play` uses only atomics and raw system calls.
-    let actor = match unsafe { SharedMemoryChild::start(act, Arc::as_ptr(stage).cast_mut().cast()) } {
+    let actor = match unsafe { SharedMemoryChild::start(act, Arc::as_ptr(state).cast_mut().cast()) } {
         Ok(actor) => actor,
         Err(why) => {
             // The starting thread waits for this message.
-            let _ = tell.send(Err(why));
+            let _ = ready_sender.send(Err(why));
             return;
         }
     };
 
-    let guard = guard(stage, actor.pid);
+    let guard = guard(state, actor.pid);
     match guard {
         Ok((watch, guard)) => {
-            stage.guarded.store(true, Ordering::Release);
-            let _ = tell.send(Ok(actor.pid));
+            state.guarded.store(true, Ordering::Release);
+            let _ = ready_sender.send(Ok(actor.pid));
             actor.bury();
             guard.bury();
             drop(watch);
         }
         Err(why) => {
-            stage.over.store(true, Ordering::Relaxed);
+            state.over.store(true, Ordering::Relaxed);
             actor.bury();
-            let _ = tell.send(Err(why));
+            let _ = ready_sender.send(Err(why));
         }
     }
 }
 
-fn guard(stage: &Arc<OutsideState>, actor: Pid) -> Result<(Box<Guard>, SharedMemoryChild), std::io::Error> {
+fn guard(state: &Arc<OutsideState>, actor: Pid) -> Result<(Box<Guard>, SharedMemoryChild), std::io::Error> {
     let actor = pidfd_open(actor, PidfdFlags::empty())?;
-    let subject = Box::new(Guard { stage: stage.clone(), actor });
+    let subject = Box::new(Guard { state: state.clone(), actor });
     // SAFETY: the box is returned to the caller, who keeps it until the guard is buried; `stand` uses only atomics and
     // raw system calls.
     let guard = unsafe { SharedMemoryChild::start(watch, (&raw const *subject).cast_mut().cast()) }?;

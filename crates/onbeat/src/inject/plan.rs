@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_without_bounds_is_refused() {
+    fn an_unlimited_plan_is_refused() {
         let forever = InjectionPlan { for_ns: u64::MAX, every_ns: u64::MAX, ..plan(Fault::EqualPriorityHog) };
         assert!(matches!(forever.check(), Err(InjectionPlanError::TooLong { .. })));
         assert!(matches!(

@@ -30,7 +30,7 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The disturber.
 pub(super) struct PollSection {
-    room: ManyDescriptors,
+    limit: ManyDescriptors,
     event: Option<OwnedFd>,
     descriptors: usize,
     calibrated_ns: u64,
@@ -38,7 +38,7 @@ pub(super) struct PollSection {
 
 impl PollSection {
     pub(super) fn new() -> Self {
-        Self { room: ManyDescriptors::hold(), event: None, descriptors: 0, calibrated_ns: 0 }
+        Self { limit: ManyDescriptors::hold(), event: None, descriptors: 0, calibrated_ns: 0 }
     }
 }
 
@@ -49,18 +49,18 @@ impl Disturb for PollSection {
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let event = eventfd(0, EventfdFlags::CLOEXEC).map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
-        let trial_ns = shortest_ns(20, || look_at(&event, TRIAL)).max(1);
+        let trial_ns = shortest_ns(20, || poll_all(&event, TRIAL)).max(1);
         let wanted_ns = plan.for_ns + AHEAD_NS;
         let wanted = wanted_ns.saturating_mul(TRIAL as u64) / trial_ns;
-        self.descriptors = usize::try_from(wanted).unwrap_or(usize::MAX).max(LEAST).min(self.room.most());
+        self.descriptors = usize::try_from(wanted).unwrap_or(usize::MAX).max(LEAST).min(self.limit.most());
         if self.descriptors < LEAST {
-            let most = self.room.most();
+            let most = self.limit.most();
             return Err(plan.impossible(format!(
                 "a process may have only {most} descriptors here (ulimit -Hn) and it takes {LEAST}; raise the hard limit"
             )));
         }
 
-        self.calibrated_ns = shortest_ns(3, || look_at(&event, self.descriptors));
+        self.calibrated_ns = shortest_ns(3, || poll_all(&event, self.descriptors));
         if !holds_the_cpu(&event, self.descriptors, plan.target.cpu) {
             return Err(plan.impossible(
                 "this kernel preempts system calls (preempt=full or PREEMPT_RT), so none of them holds its CPU",
@@ -90,7 +90,7 @@ fn list(event: &OwnedFd, descriptors: usize) -> Vec<PollFd<'_>> {
     (0..descriptors).map(|_| PollFd::new(event, PollFlags::IN)).collect()
 }
 
-fn look_at(event: &OwnedFd, descriptors: usize) {
+fn poll_all(event: &OwnedFd, descriptors: usize) {
     let _ = poll(&mut list(event, descriptors), Some(&AT_ONCE));
 }
 

@@ -38,7 +38,7 @@ const PAUSE_EVERY_NS: u64 = 150 * MS;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Time for which the ordinary thread has the CPU before it is starved: more than the server's 50 ms, so that the
 /// server starts a new period.
-const FEAST: Duration = Duration::from_millis(60);
+const UNSTARVED: Duration = Duration::from_millis(60);
 /// Maximum time from the ordinary thread's sleep to the return of the real-time thread, in nanoseconds.
 const BACK_NS: u64 = MS;
 
@@ -90,7 +90,7 @@ impl Disturb for ThrottleDisturber {
     }
 
     fn disturb(&mut self, _: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
-        self.watch.as_ref()?.look(true);
+        self.watch.as_ref()?.record(true);
         if let Some(phase_ns) = self.phase_ns {
             // Starting at the begin of a period takes the least time.
             let into_ns = (Monotonic.now().as_ns() + self.period_ns - phase_ns) % self.period_ns;
@@ -98,7 +98,7 @@ impl Disturb for ThrottleDisturber {
         }
 
         let done = self.burn();
-        self.watch.as_ref()?.look(false);
+        self.watch.as_ref()?.record(false);
         let done = done?;
         self.phase_ns = Some(done.at.plus_ns(done.ns).as_ns() % self.period_ns);
         Some(done)
@@ -156,13 +156,13 @@ const SAME_PHASE_NS: u64 = 1_000_000;
 /// Interval between two readings of the watch, in nanoseconds.
 const WATCH_NS: u64 = 4 * MS;
 /// Number of kept readings: 1.6 s.
-const LOOKS: usize = 400;
+const READINGS: usize = 400;
 
 /// A thread that reads the idle time of a CPU, from another CPU.
 struct IdleWatch {
     on: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
-    looks: Arc<Mutex<VecDeque<(Instant, u64)>>>,
+    readings: Arc<Mutex<VecDeque<(Instant, u64)>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -170,19 +170,19 @@ impl IdleWatch {
     fn start(of: u32, from: u32) -> Result<Self, std::io::Error> {
         let on = Arc::new(AtomicBool::new(false));
         let over = Arc::new(AtomicBool::new(false));
-        let looks = Arc::new(Mutex::new(VecDeque::with_capacity(LOOKS)));
-        let (is_on, is_over, into) = (on.clone(), over.clone(), looks.clone());
+        let readings = Arc::new(Mutex::new(VecDeque::with_capacity(READINGS)));
+        let (is_on, is_over, into) = (on.clone(), over.clone(), readings.clone());
         let body = move || {
             settle(ThreadRequest { cpu: Some(from), ..ThreadRequest::default() });
             while !is_over.load(Ordering::Relaxed) {
                 if is_on.load(Ordering::Relaxed)
                     && let Some(idle_ns) = idle_ns(of)
                 {
-                    let mut looks = into.lock().unwrap_or_else(PoisonError::into_inner);
-                    if looks.len() == LOOKS {
-                        looks.pop_front();
+                    let mut readings = into.lock().unwrap_or_else(PoisonError::into_inner);
+                    if readings.len() == READINGS {
+                        readings.pop_front();
                     }
-                    looks.push_back((Monotonic.now(), idle_ns));
+                    readings.push_back((Monotonic.now(), idle_ns));
                 }
 
                 thread::sleep(Duration::from_nanos(WATCH_NS));
@@ -190,18 +190,18 @@ impl IdleWatch {
         };
 
         let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body)?;
-        Ok(Self { on, over, looks, thread: Some(thread) })
+        Ok(Self { on, over, readings, thread: Some(thread) })
     }
 
-    fn look(&self, on: bool) {
+    fn record(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }
 
     /// Returns the idle time between two instants, from the readings around them, in nanoseconds.
     fn idle_ns(&self, from: Instant, to: Instant) -> u64 {
-        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = looks.iter().rev().find(|(at, _)| *at <= from);
-        let after = looks.iter().find(|(at, _)| *at >= to);
+        let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = readings.iter().rev().find(|(at, _)| *at <= from);
+        let after = readings.iter().find(|(at, _)| *at >= to);
         before.zip(after).map_or(0, |(before, after)| after.1.saturating_sub(before.1))
     }
 }
@@ -253,10 +253,10 @@ impl Disturb for FairServerDisturber {
 
     fn disturb(&mut self, _: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
         let waiter = self.waiter.as_ref()?;
-        waiter.feast();
-        thread::sleep(FEAST);
+        waiter.release();
+        thread::sleep(UNSTARVED);
         let done = burn_until_served(waiter);
-        waiter.hungry.store(false, Ordering::Release);
+        waiter.is_starving.store(false, Ordering::Release);
         done
     }
 }
@@ -286,7 +286,7 @@ fn burn_until_served(waiter: &StarvedThread) -> Option<DisturbanceRecord> {
 
 /// The ordinary thread that is starved: it is runnable until it has got its time.
 struct StarvedThread {
-    hungry: Arc<AtomicBool>,
+    is_starving: Arc<AtomicBool>,
     /// CPU time granted by the server, in nanoseconds; 0 until then.
     ran_ns: Arc<AtomicU64>,
     slept_ns: Arc<AtomicU64>,
@@ -297,22 +297,22 @@ struct StarvedThread {
 impl StarvedThread {
     fn start(cpu: u32, for_ns: u64) -> Result<Self, std::io::Error> {
         let mut waiter = Self {
-            hungry: Arc::new(AtomicBool::new(false)),
+            is_starving: Arc::new(AtomicBool::new(false)),
             ran_ns: Arc::new(AtomicU64::new(0)),
             slept_ns: Arc::new(AtomicU64::new(0)),
             over: Arc::new(AtomicBool::new(false)),
             thread: None,
         };
 
-        let (hungry, ran, slept, over) =
-            (waiter.hungry.clone(), waiter.ran_ns.clone(), waiter.slept_ns.clone(), waiter.over.clone());
+        let (is_starving, ran, slept, over) =
+            (waiter.is_starving.clone(), waiter.ran_ns.clone(), waiter.slept_ns.clone(), waiter.over.clone());
         let body = move || {
             settle(ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() });
             while !over.load(Ordering::Relaxed) {
-                if wait_to_be_served(&hungry) {
-                    let ran_ns = eat(for_ns);
+                if wait_to_be_served(&is_starving) {
+                    let ran_ns = run_for(for_ns);
                     slept.store(Monotonic.now().as_ns(), Ordering::Relaxed);
-                    hungry.store(false, Ordering::Relaxed);
+                    is_starving.store(false, Ordering::Relaxed);
                     ran.store(ran_ns, Ordering::Release);
                 }
                 thread::park_timeout(Duration::from_millis(500));
@@ -323,9 +323,9 @@ impl StarvedThread {
         Ok(waiter)
     }
 
-    fn feast(&self) {
+    fn release(&self) {
         self.ran_ns.store(0, Ordering::Relaxed);
-        self.hungry.store(true, Ordering::Release);
+        self.is_starving.store(true, Ordering::Release);
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
@@ -333,9 +333,9 @@ impl StarvedThread {
 }
 
 /// Stays runnable; `true` if it was kept off the CPU for half a period and then got it.
-fn wait_to_be_served(hungry: &AtomicBool) -> bool {
+fn wait_to_be_served(is_starving: &AtomicBool) -> bool {
     let mut last = Monotonic.now();
-    while hungry.load(Ordering::Acquire) {
+    while is_starving.load(Ordering::Acquire) {
         let now = Monotonic.now();
         if now.ns_since(last) > RULE_NS / 2 {
             return true;
@@ -346,7 +346,7 @@ fn wait_to_be_served(hungry: &AtomicBool) -> bool {
     false
 }
 
-fn eat(for_ns: u64) -> u64 {
+fn run_for(for_ns: u64) -> u64 {
     let before = thread_cpu_ns();
     loop {
         let ran_ns = thread_cpu_ns() - before;
@@ -359,7 +359,7 @@ fn eat(for_ns: u64) -> u64 {
 impl Drop for StarvedThread {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        self.hungry.store(false, Ordering::Relaxed);
+        self.is_starving.store(false, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // It cannot panic, and a panic could not be handled here.

@@ -63,7 +63,7 @@ impl WorkerContext {
     }
 
     fn say(&self, word: ThreadMessage) {
-        // There is no receiver after the end of the load.
+        // The receiver is gone after the end of the load.
         let _ = self.messages.send((self.part, word));
     }
 

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fills_up_is_told_and_written_with_less() {
+    fn a_full_disk_is_reported_and_written_with_less() {
         let store = small(5 * BLOCK as u64, u64::MAX);
         let (did, words) = try_out(
             Arc::new(DiskLoad::on(store.clone(), Path::new("/small"), LARGEST).unwrap()),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_takes_nothing_any_more_is_no_crash() {
+    fn a_disk_that_accepts_nothing_does_not_crash_the_load() {
         let (did, words) = try_out(
             Arc::new(DiskLoad::on(small(0, u64::MAX), Path::new("/full"), SOME).unwrap()),
             Duration::from_millis(100),

@@ -57,7 +57,7 @@ pub(super) enum RunEnd {
     /// As intended; the program is run again.
     AsMeant,
     /// It failed: its status in words, whether it failed at once, and whether it is run again.
-    Died { status: String, at_once: bool, run_anew: bool },
+    Died { status: String, at_once: bool, restart: bool },
 }
 
 /// A running program, with the counts of its runs.
@@ -199,7 +199,7 @@ impl ExternalProgram {
         Some(RunEnd::Died {
             status: status_with_last_line(ended.status, &last_line),
             at_once: self.runs == 1 && ended.cpu < FAILED_AT_ONCE && !ended.status.success(),
-            run_anew: over_and_over && self.failures < MOST_FAILURES,
+            restart: over_and_over && self.failures < MOST_FAILURES,
         })
     }
 

@@ -26,6 +26,22 @@
 //! | `running` | [`RunningLoad`] and [`serve`]: the two ends of the pipe |
 //! | `process` | `/proc`: who descends from whom, and [`kill_session`] |
 //! | `ordinary` `bounds` | the scheduling every load runs under; how much of the machine it may take |
+//!
+//! ```no_run
+//! use std::process::Command;
+//!
+//! use onbeat::load::RunningLoad;
+//!
+//! let mut carrier = Command::new("onbeat");
+//! carrier.args(["load", "--supervised", "cpu=50%+disk"]);
+//! let load = RunningLoad::start(carrier)?;
+//! // Measure.
+//! let (report, _events) = load.stop()?;
+//! for part in &report.parts {
+//!     println!("{part}");
+//! }
+//! # Ok::<(), onbeat::load::RunningError>(())
+//! ```
 
 mod bounds;
 mod builtin;

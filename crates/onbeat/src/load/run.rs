@@ -361,11 +361,11 @@ impl Supervision<'_> {
                 let _ = self.start_next_way(index, Some((format!("{by} ended with {status}"), None)));
                 return;
             }
-            RunEnd::Died { status, run_anew, .. } => {
+            RunEnd::Died { status, restart, .. } => {
                 let part = self.members[index].line.name.to_owned();
-                let status = if run_anew { format!("{status} (restarted)") } else { status };
+                let status = if restart { format!("{status} (restarted)") } else { status };
                 self.say(LoadEventKind::PartDied { part, status });
-                run_anew
+                restart
             }
         };
 

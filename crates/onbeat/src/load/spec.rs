@@ -10,6 +10,15 @@ use serde::{Deserialize, Serialize};
 /// A load: nothing, or one or more different parts that run at the same time.
 ///
 /// Serialised as the text that users type.
+///
+/// ```
+/// use onbeat::load::{Load, LoadPart};
+///
+/// let load: Load = "cpu=50%+disk".parse()?;
+/// assert_eq!(load.parts(), [LoadPart::Cpu { percent: 50 }, LoadPart::Disk]);
+/// assert!("cpu=150%".parse::<Load>().is_err());
+/// # Ok::<(), onbeat::load::LoadError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Load {

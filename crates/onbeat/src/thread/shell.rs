@@ -32,9 +32,9 @@ mod tests {
     use super::*;
 
     fn read_back(line: &str) -> Vec<u8> {
-        let told = Command::new("sh").args(["-c", &format!("printf '%s\\0' {line}")]).output().unwrap();
-        assert!(told.status.success(), "{line}: {}", String::from_utf8_lossy(&told.stderr));
-        told.stdout
+        let output = Command::new("sh").args(["-c", &format!("printf '%s\\0' {line}")]).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
     }
 
     #[test]
@@ -42,8 +42,8 @@ mod tests {
         let words =
             ["onbeat", "run:make -j4", "it's", "$HOME `id`; rm x & #", "", "=ls", "~", "a\nb", "*", "\"\\", "µ"];
         let words = words.map(str::to_owned);
-        let told = words.iter().map(|word| format!("{word}\0")).collect::<String>();
-        assert_eq!(read_back(&shell_line(&words)), told.as_bytes());
+        let expected = words.iter().map(|word| format!("{word}\0")).collect::<String>();
+        assert_eq!(read_back(&shell_line(&words)), expected.as_bytes());
     }
 
     #[test]

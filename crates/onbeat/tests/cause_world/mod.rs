@@ -1,4 +1,4 @@
-//! Event sequences written by hand, in microseconds.
+//! Hand-written event sequences, in microseconds.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use onbeat::cause::counters::{CounterReading, CounterSource, Counters, ReadingTrigger};
@@ -33,7 +33,7 @@ pub fn thread(tid: u32, prio: i32, name: &str) -> Thread {
     Thread { tid, prio, name: Label::from(name) }
 }
 
-/// A loop of 1 ms that is to wake up at 1000 µs on CPU 1, and what happened around it.
+/// A loop with a period of 1 ms that should wake up at 1000 µs on CPU 1, with the events around it.
 pub struct World {
     pub window: Window,
     pub facts: SpikeFacts,
@@ -41,7 +41,7 @@ pub struct World {
 }
 
 impl World {
-    /// The loop set its timer at 100 µs and left the CPU to `running`.
+    /// Makes a world in which the loop set its timer at 100 µs and switched to `running`.
     pub fn asleep_beside(running: Thread) -> Self {
         let functions = [
             (WAKE_UP, "hrtimer_wakeup"),
@@ -89,7 +89,7 @@ impl World {
         self.on(1, at_us, prev.tid, KernelEvent::Switch { prev, prev_state: ThreadState(state), next })
     }
 
-    /// The timer's interrupt enters at `at_us`, wakes the loop 2 µs later and leaves after `length_us`.
+    /// Adds the timer's interrupt, which enters at `at_us`, wakes the loop 2 µs later and leaves after `length_us`.
     pub fn timer_interrupt(&mut self, at_us: u64, length_us: u64) -> &mut Self {
         self.on(1, at_us, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
         let now = us(at_us + 1);
@@ -105,7 +105,7 @@ impl World {
         self.on(cpu, at_us + 1, 0, KernelEvent::VectorExit(Vector::LocalTimer))
     }
 
-    /// The loop gets the CPU from `prev` and runs its first instruction 2 µs later.
+    /// Adds the switch from `prev` to the loop, which runs its first instruction 2 µs later.
     pub fn loop_runs(&mut self, at_us: u64, prev: Thread) -> &mut Self {
         self.switch(at_us, prev, 0, looper());
         self.started(at_us + 2)
@@ -117,7 +117,7 @@ impl World {
         self
     }
 
-    /// The cycle's work: planned, and actual.
+    /// Sets planned and actual work of the cycle.
     pub fn worked(&mut self, planned_us: u64, actual_us: u64) -> &mut Self {
         self.facts.planned_work_ns = planned_us * 1000;
         self.facts.end = self.facts.start.plus_ns(actual_us * 1000);
@@ -143,7 +143,8 @@ impl World {
         self.counters.readings.last_mut().unwrap()
     }
 
-    /// Where the loop's wake-up found `prev`: in a system call, in user code, or, with neither, in the kernel's own.
+    /// Adds a reading of where the loop's wake-up found `prev`: in a system call, in user code, or otherwise in a
+    /// kernel thread.
     pub fn wake_up_found(&mut self, at_us: u64, prev: u32, syscall: Option<i64>, in_user: bool) -> &mut Self {
         let reading = self.reading(at_us, 0);
         (reading.moment, reading.prev, reading.next) = (ReadingTrigger::Waking, prev, LOOP);
@@ -151,7 +152,7 @@ impl World {
         self
     }
 
-    /// The loop gets the CPU from `prev`, which left it in a system call.
+    /// Adds a reading of the switch from `prev`, which was in a system call, to the loop.
     pub fn left_in_call(&mut self, at_us: u64, prev: u32, syscall: i64) -> &mut Self {
         let reading = self.reading(at_us, 0);
         (reading.prev, reading.next, reading.prev_syscall) = (prev, LOOP, Some(syscall));
@@ -163,7 +164,7 @@ impl World {
         self
     }
 
-    /// The explanation; whatever the events, its parts add up.
+    /// Returns the explanation, after checking that its causes add up.
     pub fn explained(&self) -> Explanation {
         let explanation = explain(&self.facts, &self.seen(), &self.counters);
         let sum: u64 = explanation.causes.iter().map(|cause| cause.ns).sum();
@@ -173,7 +174,7 @@ impl World {
         explanation
     }
 
-    /// Interrupts are written down without the thread they interrupt; here they get it.
+    /// Returns the window with the interrupted threads filled in, which the methods above leave out.
     pub fn seen(&self) -> Window {
         let mut window = self.window.clone();
         for cpu in &mut window.cpus {
@@ -195,12 +196,12 @@ impl World {
     }
 }
 
-/// Microseconds that a kind accounts for.
+/// Returns the time that a kind accounts for, in microseconds.
 pub fn us_of(explanation: &Explanation, kind: CauseKind) -> u64 {
     explanation.causes.iter().filter(|cause| cause.kind == kind).map(|cause| cause.ns).sum::<u64>() / 1000
 }
 
-/// The main cause, and its culprit's name.
+/// Returns the main cause and the name of its culprit.
 pub fn main_of(explanation: &Explanation) -> (CauseKind, String) {
     let main = explanation.main().unwrap();
     (main.kind, main.culprit.as_ref().map(|culprit| culprit.name.clone()).unwrap_or_default())
