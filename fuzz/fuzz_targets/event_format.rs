@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use onbeat::cause::decode::{EventDecoder, TracePoint};
 use onbeat::cause::format::{EventFormat, PageLayout};
 use onbeat::cause::ftrace;
-use onbeat::cause::page::{RingPage, Record};
+use onbeat::cause::page::{Record, RingPage};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);

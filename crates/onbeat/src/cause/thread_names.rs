@@ -31,7 +31,7 @@ impl ThreadNames {
         let cpu = event.cpu;
         match &mut event.what {
             KernelEvent::Switch { prev, next, .. } => {
-                [prev, next].into_iter().for_each(|thread| self.name(thread, cpu))
+                [prev, next].into_iter().for_each(|thread| self.name(thread, cpu));
             }
             KernelEvent::Waking { thread, .. } => self.name(thread, cpu),
             _ => {}

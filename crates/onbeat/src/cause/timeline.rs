@@ -92,11 +92,11 @@ impl SliceBuilder {
                 self.base = if next.is_idle() { CpuActivity::Idle(None) } else { CpuActivity::Thread(next) };
             }
             KernelEvent::IdleEntry { state } if matches!(self.base, CpuActivity::Idle(_)) => {
-                self.base = CpuActivity::Idle(Some(state))
+                self.base = CpuActivity::Idle(Some(state));
             }
             KernelEvent::IrqEntry { irq, name } => self.enter(CpuActivity::Irq { irq, name }, event.at),
             KernelEvent::IrqExit { irq } => {
-                self.leave(|doing| matches!(doing, CpuActivity::Irq { irq: open, .. } if *open == irq))
+                self.leave(|doing| matches!(doing, CpuActivity::Irq { irq: open, .. } if *open == irq));
             }
             KernelEvent::VectorEntry(vector) => self.enter(CpuActivity::Vector(vector), event.at),
             KernelEvent::VectorExit(vector) => self.leave(|doing| *doing == CpuActivity::Vector(vector)),
