@@ -19,13 +19,13 @@ use crate::thread::{Grant, ThreadRequest};
 /// A way to disturb a loop. All methods are called in the injector's thread.
 pub(super) trait Disturb: Send {
     /// Returns CPU and priority for the thread.
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest;
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest;
 
     /// Prepares, without disturbing the loop's CPU.
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error>;
 
     /// Prepares what must be done with the requested CPU and priority.
-    fn arrive(&mut self, _: &InjectionPlan) -> Result<(), Error> {
+    fn prepare_in_place(&mut self, _: &InjectionPlan) -> Result<(), Error> {
         Ok(())
     }
 
@@ -55,16 +55,16 @@ impl Actor {
     /// Starts the thread and waits until it is ready.
     pub(super) fn start(
         plan: InjectionPlan,
-        board: Arc<LogBuffer>,
+        log: Arc<LogBuffer>,
         dose: Dose,
         mut disturber: Box<dyn Disturb>,
     ) -> Result<Self, Error> {
         let over = Arc::new(AtomicBool::new(false));
         let (ready_sender, ready_receiver) = channel();
-        let mut stage = ActorLoop { plan, board, dose, over: over.clone() };
+        let mut actor_loop = ActorLoop { plan, log, dose, over: over.clone() };
         let body = move || {
-            if stage.get_ready(disturber.as_mut(), &ready_sender) {
-                stage.play(disturber.as_mut());
+            if actor_loop.prepare(disturber.as_mut(), &ready_sender) {
+                actor_loop.run(disturber.as_mut());
             }
         };
 
@@ -103,17 +103,19 @@ impl Drop for Actor {
 
 struct ActorLoop {
     plan: InjectionPlan,
-    board: Arc<LogBuffer>,
+    log: Arc<LogBuffer>,
     dose: Dose,
     over: Arc<AtomicBool>,
 }
 
 impl ActorLoop {
-    fn get_ready(&self, disturber: &mut dyn Disturb, ready_sender: &Sender<Result<(), Error>>) -> bool {
+    fn prepare(&self, disturber: &mut dyn Disturb, ready_sender: &Sender<Result<(), Error>>) -> bool {
         // Slow preparation runs on another CPU than the loop's, before the thread moves to its CPU.
-        settle(ThreadRequest { cpu: other_cpu(self.plan.target.cpu), ..ThreadRequest::default() });
-        let ready = disturber.prepare(&self.plan).and_then(|()| take_place(&self.plan, disturber.wanted(&self.plan)));
-        let ready = ready.and_then(|()| disturber.arrive(&self.plan));
+        apply_request(ThreadRequest { cpu: other_cpu(self.plan.target.cpu), ..ThreadRequest::default() });
+        let ready = disturber
+            .prepare(&self.plan)
+            .and_then(|()| apply_needed_request(&self.plan, disturber.request(&self.plan)));
+        let ready = ready.and_then(|()| disturber.prepare_in_place(&self.plan));
         let is_ready = ready.is_ok();
         // The starting thread waits for this message.
         let _ = ready_sender.send(ready);
@@ -121,10 +123,10 @@ impl ActorLoop {
         is_ready
     }
 
-    fn play(&mut self, disturber: &mut dyn Disturb) {
+    fn run(&mut self, disturber: &mut dyn Disturb) {
         let lead_ns = disturber.lead_ns(&self.plan);
         let mut earliest = Monotonic.now().plus_ns(START_NS.max(lead_ns));
-        while !self.board.is_over() {
+        while !self.log.is_over() {
             let aim = self.plan.aim(earliest);
             earliest = aim.wake_up.plus_ns(self.plan.every_ns);
             if !self.sleep_until(aim.wake_up.minus_ns(lead_ns)) {
@@ -138,9 +140,9 @@ impl ActorLoop {
 
             match done {
                 // The scheduler's two rules act at a time of their own and affect another release.
-                Some(done) if done.at > aim.wake_up => self.board.add(self.plan.grid.next(done.at), done),
-                Some(done) => self.board.add(aim.release, done),
-                None => self.board.miss(),
+                Some(done) if done.at > aim.wake_up => self.log.add(self.plan.grid.next(done.at), done),
+                Some(done) => self.log.add(aim.release, done),
+                None => self.log.miss(),
             }
 
             // A disturbance may take longer than planned; the next one still needs its lead time.
@@ -169,12 +171,12 @@ impl ActorLoop {
 }
 
 /// Applies `request` to the calling thread as far as permitted. A refusal only makes the thread less punctual.
-pub(super) fn settle(wanted: ThreadRequest) {
-    let _ = wanted.prepare_thread();
+pub(super) fn apply_request(request: ThreadRequest) {
+    let _ = request.prepare_thread();
 }
 
-fn take_place(plan: &InjectionPlan, wanted: ThreadRequest) -> Result<(), Error> {
-    let grants = wanted.prepare_thread();
+fn apply_needed_request(plan: &InjectionPlan, request: ThreadRequest) -> Result<(), Error> {
+    let grants = request.prepare_thread();
     match grants.into_iter().find(|grant| !grant.granted && is_needed(plan.fault, grant)) {
         None => Ok(()),
         Some(grant) => {

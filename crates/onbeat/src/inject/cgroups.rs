@@ -178,7 +178,7 @@ struct FreezerFiles {
     frozen: &'static str,
 }
 
-const fn words(version: CgroupVersion) -> FreezerFiles {
+const fn freezer_files(version: CgroupVersion) -> FreezerFiles {
     match version {
         CgroupVersion::V1 => FreezerFiles {
             file: "freezer.state",
@@ -198,14 +198,14 @@ const fn words(version: CgroupVersion) -> FreezerFiles {
 }
 
 impl<H: HostFiles> InjectionCgroup<H> {
-    fn is_frozen(&self, words: &FreezerFiles) -> bool {
-        self.read(words.shown_in).is_ok_and(|text| text.lines().any(|line| line.trim() == words.frozen))
+    fn is_frozen(&self, files: &FreezerFiles) -> bool {
+        self.read(files.shown_in).is_ok_and(|text| text.lines().any(|line| line.trim() == files.frozen))
     }
 
     /// Freezes the cgroup. Returns the instant from which on all threads are frozen; `None` if they are not by `until`.
-    fn freeze(&self, words: &FreezerFiles, until: Instant) -> Option<Instant> {
-        self.set(words.file, words.freeze).ok()?;
-        while !self.is_frozen(words) {
+    fn freeze(&self, files: &FreezerFiles, until: Instant) -> Option<Instant> {
+        self.set(files.file, files.freeze).ok()?;
+        while !self.is_frozen(files) {
             let next = Monotonic.now().plus_ns(LOOK_NS);
             if next >= until {
                 return None;
@@ -218,7 +218,7 @@ impl<H: HostFiles> InjectionCgroup<H> {
 }
 
 impl Disturb for FreezerDisturber {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         ThreadRequest {
             fifo: Some((plan.target.priority + 1).min(98)),
             cpu: other_cpu(plan.target.cpu),
@@ -228,7 +228,7 @@ impl Disturb for FreezerDisturber {
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let mut cgroup = InjectionCgroup::prepare(plan, "freezer")?;
-        let FreezerFiles { file, thaw, freeze, .. } = words(cgroup.home.version);
+        let FreezerFiles { file, thaw, freeze, .. } = freezer_files(cgroup.home.version);
         let noted = cgroup.will_change(file, (thaw, freeze), &["FREEZING"]);
         let ready = noted.and_then(|()| cgroup.move_in(plan.target.tid));
         ready.map_err(|why| plan.impossible(why.to_string()))?;
@@ -243,14 +243,14 @@ impl Disturb for FreezerDisturber {
             return None;
         }
 
-        let words = words(cgroup.home.version);
-        let at = cgroup.freeze(&words, aim.wake_up);
+        let files = freezer_files(cgroup.home.version);
+        let at = cgroup.freeze(&files, aim.wake_up);
         if at.is_some() {
             sleep_until(aim.until);
         }
 
-        let stood = cgroup.is_frozen(&words);
-        let is_back = cgroup.set(words.file, words.thaw).is_ok();
+        let stood = cgroup.is_frozen(&files);
+        let is_back = cgroup.set(files.file, files.thaw).is_ok();
         let at = at.filter(|_| stood && is_back)?;
         let tid = u64::from(plan.target.tid.unsigned_abs());
         Some(DisturbanceRecord { at, ns: Monotonic.now().ns_since(at), figures: [tid, 0] })
@@ -290,7 +290,7 @@ impl<H: HostFiles> InjectionCgroup<H> {
 }
 
 impl Disturb for QuotaDisturber {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         ThreadRequest { cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
     }
 
@@ -309,7 +309,7 @@ impl Disturb for QuotaDisturber {
         Ok(())
     }
 
-    fn arrive(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
+    fn prepare_in_place(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         let taken = self.cgroup.as_ref().map_or(Ok(()), |cgroup| cgroup.move_in(own));
         taken.map_err(|why| plan.impossible(why.to_string()))

@@ -7,27 +7,27 @@ use std::sync::{Mutex, PoisonError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 struct RaisedLimit {
-    by: usize,
+    users: usize,
     before: Option<Rlimit>,
 }
 
-static RAISED: Mutex<RaisedLimit> = Mutex::new(RaisedLimit { by: 0, before: None });
+static RAISED: Mutex<RaisedLimit> = Mutex::new(RaisedLimit { users: 0, before: None });
 
 /// Raises the process's soft limit of descriptors to its hard limit until it is dropped.
 #[derive(Debug)]
-pub(super) struct ManyDescriptors {
+pub(super) struct RaisedDescriptorLimit {
     most: usize,
 }
 
-impl ManyDescriptors {
-    pub(super) fn hold() -> Self {
-        let mut held = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
+impl RaisedDescriptorLimit {
+    pub(super) fn raise() -> Self {
+        let mut raised = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = getrlimit(Resource::Nofile);
-        if held.by == 0 {
-            held.before = Some(limit);
+        if raised.users == 0 {
+            raised.before = Some(limit);
         }
 
-        held.by += 1;
+        raised.users += 1;
         // If the limit cannot be raised, fewer descriptors must do: `most` returns their number.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
         let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -40,12 +40,12 @@ impl ManyDescriptors {
     }
 }
 
-impl Drop for ManyDescriptors {
+impl Drop for RaisedDescriptorLimit {
     fn drop(&mut self) {
-        let mut held = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
-        held.by -= 1;
-        if held.by == 0
-            && let Some(before) = held.before.take()
+        let mut raised = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
+        raised.users -= 1;
+        if raised.users == 0
+            && let Some(before) = raised.before.take()
         {
             // This limit was in force before, so the kernel accepts it.
             let _ = setrlimit(Resource::Nofile, before);

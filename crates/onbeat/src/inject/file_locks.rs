@@ -64,7 +64,7 @@ impl FileLocks {
 }
 
 impl Disturb for FileLocks {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
@@ -90,9 +90,9 @@ impl Disturb for FileLocks {
             return None;
         }
 
-        let stretch = DisturbanceTimer::begin();
+        let timer = DisturbanceTimer::begin();
         self.search();
-        let (at, ns) = stretch.end(self.calibrated_ns);
+        let (at, ns) = timer.end(self.calibrated_ns);
         Some(DisturbanceRecord { at, ns, figures: [self.locks as u64, 0] })
     }
 }

@@ -13,7 +13,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use super::actor::{Disturb, below_the_loop, busy_until, settle, thread_cpu_ns};
+use super::actor::{Disturb, apply_request, below_the_loop, busy_until, thread_cpu_ns};
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
@@ -24,7 +24,7 @@ use crate::thread::{ThreadRequest, Usage, run_by_deadline};
 pub(super) struct CpuHog(pub(super) Fault);
 
 impl Disturb for CpuHog {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         let fifo = match self.0 {
             Fault::OrdinaryHog => None,
             Fault::HigherPriorityHog => Some(plan.target.priority + 1),
@@ -76,7 +76,7 @@ const SPARE_NS: u64 = 2_000_000;
 pub(super) struct DeadlineHog;
 
 impl Disturb for DeadlineHog {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         ThreadRequest { fifo: None, ..below_the_loop(plan) }
     }
 
@@ -84,7 +84,7 @@ impl Disturb for DeadlineHog {
         Ok(())
     }
 
-    fn arrive(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
+    fn prepare_in_place(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let mut all = CpuSet::new();
         online_cpus().iter().for_each(|&cpu| all.set(cpu as usize));
         let runtime_ns = plan.for_ns + plan.lead_ns() + SPARE_NS;
@@ -103,9 +103,9 @@ impl Disturb for DeadlineHog {
         let is_here = || u32::try_from(sched_getcpu()) == Ok(plan.target.cpu);
         let done = if is_here() { busy_for(aim) } else { None };
         if !is_here() {
-            settle(self.wanted(plan));
+            apply_request(self.request(plan));
             // It was granted before. If it is refused now, the next disturbance is late and counted as missed.
-            let _ = self.arrive(plan);
+            let _ = self.prepare_in_place(plan);
             return None;
         }
 

@@ -65,7 +65,7 @@ impl DeepIdle {
 }
 
 impl Disturb for DeepIdle {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() }
     }
 

@@ -24,7 +24,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::gettid;
 
 use super::actor::{Disturb, below_the_loop, busy_until, other_cpu, sleep_until};
-use super::in_loop_waits::{Companion, beside, signal, wait};
+use super::in_loop_waits::{Companion, off_the_loops_cpu, signal, wait};
 use super::interrupts::Receiver;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
@@ -209,7 +209,7 @@ impl InKernel {
 }
 
 impl Disturb for InKernel {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         match self.fault {
             Fault::TimerInterrupt | Fault::SlowIpi => {
                 ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() }
@@ -225,12 +225,12 @@ impl Disturb for InKernel {
                 let event = event.map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
                 let tid = Arc::new(AtomicU32::new(0));
                 let (awaited, own_tid) = (event.clone(), tid.clone());
-                let life = move |over: &AtomicBool| {
+                let body = move |over: &AtomicBool| {
                     own_tid.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::SeqCst);
                     while wait(&awaited) && !over.load(Ordering::SeqCst) {}
                 };
 
-                Trigger::Wake { event, tid, sleeper: Companion::start(beside(plan), life)? }
+                Trigger::Wake { event, tid, sleeper: Companion::start(off_the_loops_cpu(plan), body)? }
             }
             Fault::SlowSoftirq => {
                 let socket = UdpSocket::bind("127.0.0.1:0");

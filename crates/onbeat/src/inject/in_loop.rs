@@ -49,12 +49,12 @@ pub(super) trait DisturbCycle: Send + std::fmt::Debug {
 #[derive(Debug)]
 pub struct InLoop<T> {
     task: T,
-    within: Box<dyn DisturbCycle>,
+    disturbance: Box<dyn DisturbCycle>,
     dose: Dose,
     for_ns: u64,
     every_cycles: u64,
     next: u64,
-    board: Arc<LogBuffer>,
+    log: Arc<LogBuffer>,
 }
 
 /// The log of an [`InLoop`], readable while the loop runs.
@@ -89,7 +89,7 @@ impl<T: Task> InLoop<T> {
     /// # Errors
     /// [`Error`]; [`Error::Elsewhere`] for faults of [`super::Injector`].
     pub fn new(task: T, plan: &InjectionPlan) -> Result<Self, Error> {
-        Self::dosed(task, plan, Dose::Full)
+        Self::with_dose(task, plan, Dose::Full)
     }
 
     /// The same without any disturbance: the log names the cycles that would have been disturbed.
@@ -97,26 +97,26 @@ impl<T: Task> InLoop<T> {
     /// # Errors
     /// As [`InLoop::new`].
     pub fn placebo(task: T, plan: &InjectionPlan) -> Result<Self, Error> {
-        Self::dosed(task, plan, Dose::Placebo)
+        Self::with_dose(task, plan, Dose::Placebo)
     }
 
-    fn dosed(task: T, plan: &InjectionPlan, dose: Dose) -> Result<Self, Error> {
+    fn with_dose(task: T, plan: &InjectionPlan, dose: Dose) -> Result<Self, Error> {
         plan.check()?;
-        let within = within(plan)?;
+        let disturbance = disturbance(plan)?;
         let every_cycles = plan.every_ns.div_ceil(plan.grid.period_ns).max(1);
-        let board = Arc::new(LogBuffer::with_room_for(plan.count, plan.fault, dose));
-        Ok(Self { task, within, dose, for_ns: plan.for_ns, every_cycles, next: every_cycles, board })
+        let log = Arc::new(LogBuffer::with_room_for(plan.count, plan.fault, dose));
+        Ok(Self { task, disturbance, dose, for_ns: plan.for_ns, every_cycles, next: every_cycles, log })
     }
 
     /// Returns the log.
     #[must_use]
     pub fn log(&self) -> LoopLog {
-        LoopLog(self.board.clone())
+        LoopLog(self.log.clone())
     }
 }
 
 /// Prepares the disturbance of the cycles.
-fn within(plan: &InjectionPlan) -> Result<Box<dyn DisturbCycle>, Error> {
+fn disturbance(plan: &InjectionPlan) -> Result<Box<dyn DisturbCycle>, Error> {
     Ok(match plan.fault {
         Fault::OwnOverrun => Box::new(Overrun),
         Fault::PageFaults => Box::new(FreshPages::prepare(plan, FirstAccess::Write)?),
@@ -134,12 +134,12 @@ fn within(plan: &InjectionPlan) -> Result<Box<dyn DisturbCycle>, Error> {
 impl<T: Task> Task for InLoop<T> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let flow = self.task.cycle(cycle);
-        if cycle.index >= self.next && !self.board.is_over() {
+        if cycle.index >= self.next && !self.log.is_over() {
             self.next = cycle.index + self.every_cycles;
             let (done, waited_ns) = match self.dose {
                 Dose::Full => {
                     let before = run_delay_ns();
-                    let done = self.within.disturb(cycle, self.for_ns);
+                    let done = self.disturbance.disturb(cycle, self.for_ns);
                     (done, run_delay_ns().zip(before).map_or(0, |(after, before)| after.saturating_sub(before)))
                 }
                 // The run delay is not read either: that would take about ten microseconds.
@@ -147,8 +147,8 @@ impl<T: Task> Task for InLoop<T> {
             };
 
             match done {
-                Some(done) => self.board.add_of_loop(cycle.index, done, waited_ns),
-                None => self.board.miss(),
+                Some(done) => self.log.add_of_loop(cycle.index, done, waited_ns),
+                None => self.log.miss(),
             }
         }
 

@@ -19,7 +19,7 @@ use rustix::param::page_size;
 
 use super::Error;
 use super::in_loop::DisturbCycle;
-use super::in_loop_waits::{Companion, beside};
+use super::in_loop_waits::{Companion, off_the_loops_cpu};
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
 use crate::thread::{ThreadRequest, Usage};
@@ -65,7 +65,7 @@ impl FilePreparer {
     fn start(plan: &InjectionPlan, mut get_ready: impl FnMut() -> bool + Send + 'static) -> Result<Self, Error> {
         let is_ready = Arc::new(AtomicBool::new(false));
         let ready = is_ready.clone();
-        let life = move |over: &AtomicBool| {
+        let body = move |over: &AtomicBool| {
             while !over.load(Ordering::SeqCst) {
                 if !ready.load(Ordering::SeqCst) && get_ready() {
                     ready.store(true, Ordering::SeqCst);
@@ -75,22 +75,22 @@ impl FilePreparer {
         };
 
         // With a priority above a load, which would delay it too much otherwise.
-        let wanted = ThreadRequest { fifo: Some(1), ..beside(plan) };
-        Ok(Self { is_ready, feeder: Companion::start(wanted, life)? })
+        let wanted = ThreadRequest { fifo: Some(1), ..off_the_loops_cpu(plan) };
+        Ok(Self { is_ready, feeder: Companion::start(wanted, body)? })
     }
 
     /// Whether the file is ready; wakes the thread if it is not.
     fn is(&self) -> bool {
         let is_ready = self.is_ready.load(Ordering::SeqCst);
         if !is_ready {
-            self.feeder.call();
+            self.feeder.wake();
         }
         is_ready
     }
 
     fn used(&self) {
         self.is_ready.store(false, Ordering::SeqCst);
-        self.feeder.call();
+        self.feeder.wake();
     }
 }
 

@@ -14,7 +14,7 @@ use onbeat_rt::{Clock, Cycle, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Error;
-use super::actor::{busy_until, other_cpu, settle, sleep_until, thread_cpu_ns};
+use super::actor::{apply_request, busy_until, other_cpu, sleep_until, thread_cpu_ns};
 use super::in_loop::DisturbCycle;
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
@@ -34,12 +34,12 @@ pub(super) struct Companion {
 }
 
 impl Companion {
-    pub(super) fn start(wanted: ThreadRequest, life: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, Error> {
+    pub(super) fn start(wanted: ThreadRequest, body: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, Error> {
         let over = Arc::new(AtomicBool::new(false));
         let is_over = over.clone();
         let body = move || {
-            settle(wanted);
-            life(&is_over);
+            apply_request(wanted);
+            body(&is_over);
         };
 
         let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body).map_err(Error::Thread)?;
@@ -52,7 +52,7 @@ impl Companion {
     }
 
     /// Wakes the thread.
-    pub(super) fn call(&self) {
+    pub(super) fn wake(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
@@ -71,11 +71,11 @@ impl Drop for Companion {
 }
 
 /// Returns the request for a thread that must react quickly: a priority above the loop's, if granted.
-fn prompt(plan: &InjectionPlan) -> ThreadRequest {
-    ThreadRequest { fifo: Some((plan.target.priority + 1).min(98)), ..beside(plan) }
+fn above_the_loop(plan: &InjectionPlan) -> ThreadRequest {
+    ThreadRequest { fifo: Some((plan.target.priority + 1).min(98)), ..off_the_loops_cpu(plan) }
 }
 
-pub(super) fn beside(plan: &InjectionPlan) -> ThreadRequest {
+pub(super) fn off_the_loops_cpu(plan: &InjectionPlan) -> ThreadRequest {
     ThreadRequest { cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)), ..ThreadRequest::default() }
 }
 
@@ -138,8 +138,8 @@ impl LockWait {
     pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let shared = Arc::new(LockState::default());
         let held = shared.clone();
-        let life = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
-        let wait = Self { shared, holder: Companion::start(prompt(plan), life)?, _keeper: None };
+        let body = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
+        let wait = Self { shared, holder: Companion::start(above_the_loop(plan), body)?, _keeper: None };
         wait.until_held(plan)
     }
 
@@ -162,11 +162,11 @@ impl LockWait {
     pub(super) fn prepare_kept_off(plan: &InjectionPlan) -> Result<Self, Error> {
         let shared = Arc::new(LockState::default());
         let (held, kept) = (shared.clone(), shared.clone());
-        let wanted = prompt(plan);
+        let wanted = above_the_loop(plan);
         let wanted = ThreadRequest { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
         let keeper = Companion::start(wanted, move |over| keep_off(over, &kept))?;
         let called = keeper.thread.as_ref().map(|thread| thread.thread().clone());
-        let life = move |over: &AtomicBool| {
+        let body = move |over: &AtomicBool| {
             held.hold(over, |shared| {
                 shared.kept_off_ns.store(0, Ordering::SeqCst);
                 called.iter().for_each(thread::Thread::unpark);
@@ -177,8 +177,8 @@ impl LockWait {
             });
         };
 
-        let holder = ThreadRequest { fifo: Some(1), ..beside(plan) };
-        let wait = Self { shared, holder: Companion::start(holder, life)?, _keeper: Some(keeper) };
+        let holder = ThreadRequest { fifo: Some(1), ..off_the_loops_cpu(plan) };
+        let wait = Self { shared, holder: Companion::start(holder, body)?, _keeper: Some(keeper) };
         wait.until_held(plan)
     }
 }
@@ -207,7 +207,7 @@ impl DisturbCycle for LockWait {
         let at = Monotonic.now();
         shared.until_ns.store(at.plus_ns(for_ns).as_ns(), Ordering::SeqCst);
         shared.is_wanted.store(true, Ordering::SeqCst);
-        self.holder.call();
+        self.holder.wake();
         let guard = shared.lock();
         let ns = Monotonic.now().ns_since(at);
         shared.is_wanted.store(false, Ordering::SeqCst);
@@ -235,14 +235,14 @@ impl ReplyWait {
 
         let (question, answer, until_ns) = (event()?, event()?, Arc::new(AtomicU64::new(0)));
         let (asked, answered, until) = (question.clone(), answer.clone(), until_ns.clone());
-        let life = move |over: &AtomicBool| {
+        let body = move |over: &AtomicBool| {
             while wait(&asked) && !over.load(Ordering::SeqCst) {
                 sleep_until(Instant::from_ns(until.load(Ordering::SeqCst)));
                 signal(&answered);
             }
         };
 
-        Ok(Self { question, answer, until_ns, answerer: Companion::start(prompt(plan), life)? })
+        Ok(Self { question, answer, until_ns, answerer: Companion::start(above_the_loop(plan), body)? })
     }
 }
 

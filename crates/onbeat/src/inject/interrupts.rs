@@ -20,8 +20,8 @@ use rustix::time::{
 };
 
 use super::Error;
-use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, other_cpu, settle, sleep_until};
-use super::descriptor_limit::ManyDescriptors;
+use super::actor::{Disturb, DisturbanceTimer, apply_request, below_the_loop, busy_until, other_cpu, sleep_until};
+use super::descriptor_limit::RaisedDescriptorLimit;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;
@@ -40,14 +40,14 @@ const SPARE: usize = 256;
 
 /// The disturber of `interrupt_load`.
 pub(super) struct TimerBurst {
-    descriptors: ManyDescriptors,
+    descriptors: RaisedDescriptorLimit,
     timers: Vec<OwnedFd>,
     each_ns: u64,
 }
 
 impl TimerBurst {
     pub(super) fn new() -> Self {
-        Self { descriptors: ManyDescriptors::hold(), timers: Vec::new(), each_ns: 1 }
+        Self { descriptors: RaisedDescriptorLimit::raise(), timers: Vec::new(), each_ns: 1 }
     }
 
     fn grow_to(&mut self, timers: usize) {
@@ -76,7 +76,7 @@ impl TimerBurst {
         let end = instant.plus_ns(10_000_000);
         let mut longest = (instant, 0);
         let mut last = Monotonic.now();
-        let mut stretch = DisturbanceTimer::begin();
+        let mut timer = DisturbanceTimer::begin();
         while last < end {
             let now = Monotonic.now();
             if now.ns_since(last) > longest.1 {
@@ -85,13 +85,13 @@ impl TimerBurst {
 
             // First reading after the burst: by then all timers have expired.
             if now > instant.plus_ns(5_000) && longest.1 > least_ns / 4 {
-                let (_, without_others_ns) = stretch.end(least_ns);
+                let (_, without_others_ns) = timer.end(least_ns);
                 return (longest.0, longest.1.min(without_others_ns));
             }
 
             last = now;
             if now < instant.minus_ns(5_000) {
-                stretch = DisturbanceTimer::begin();
+                timer = DisturbanceTimer::begin();
                 last = Monotonic.now();
             }
         }
@@ -107,7 +107,7 @@ const fn timespec(instant: Instant) -> Timespec {
 }
 
 impl Disturb for TimerBurst {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
@@ -173,7 +173,7 @@ impl Receiver {
         let busy_until_ns = self.busy_until_ns.clone();
         let wanted = below_the_loop(plan);
         let body = move || {
-            settle(wanted);
+            apply_request(wanted);
             loop {
                 let until_ns = busy_until_ns.load(Ordering::Relaxed);
                 if until_ns == u64::MAX {
@@ -219,7 +219,7 @@ impl Drop for Receiver {
 pub(super) struct IpiStorm(Receiver);
 
 impl Disturb for IpiStorm {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() }
     }
 

@@ -350,12 +350,12 @@ mod tests {
 
     #[test]
     fn what_is_added_is_read_in_order_and_a_full_log_keeps_what_it_has() {
-        let board = LogBuffer::with_room_for(2, Fault::ForcedMigration, Dose::Full);
+        let log = LogBuffer::with_room_for(2, Fault::ForcedMigration, Dose::Full);
         for at in [100, 200, 300] {
-            board.add(at / 100, done(at));
+            log.add(at / 100, done(at));
         }
 
-        let read = board.read();
+        let read = log.read();
         assert_eq!(
             read.iter().map(|row| (row.index, row.release, row.at.as_ns())).collect::<Vec<_>>(),
             [(0, 1, 100), (1, 2, 200)]
@@ -366,32 +366,32 @@ mod tests {
 
     #[test]
     fn an_entry_reads_back_as_it_was_written() {
-        let board = LogBuffer::with_room_for(1, Fault::FairServer, Dose::Full);
-        board.add(7, done(100));
-        let line = serde_json::to_string(&board.read()[0]).unwrap();
+        let log = LogBuffer::with_room_for(1, Fault::FairServer, Dose::Full);
+        log.add(7, done(100));
+        let line = serde_json::to_string(&log.read()[0]).unwrap();
         assert_eq!(
             line,
             r#"{"fault":"fair_server","index":0,"release":7,"at_ns":100,"ns":5,"detail":{"off_cpu":{"after_ns":8,"evidence_ns":9}}}"#
         );
-        assert_eq!(serde_json::from_str::<Injected>(&line).unwrap(), board.read()[0]);
+        assert_eq!(serde_json::from_str::<Injected>(&line).unwrap(), log.read()[0]);
     }
 
     #[test]
     fn a_placebo_never_says_that_something_was_done() {
-        let board = LogBuffer::with_room_for(1, Fault::StopSignal, Dose::Placebo);
-        board.add(7, done(100));
-        assert_eq!(board.read()[0].detail, Detail::Placebo);
+        let log = LogBuffer::with_room_for(1, Fault::StopSignal, Dose::Placebo);
+        log.add(7, done(100));
+        assert_eq!(log.read()[0].detail, Detail::Placebo);
     }
 
     #[test]
     fn too_many_misses_end_an_injection() {
-        let board = LogBuffer::with_room_for(2, Fault::StopSignal, Dose::Full);
+        let log = LogBuffer::with_room_for(2, Fault::StopSignal, Dose::Full);
         for _ in 0..5 {
-            board.miss();
-            assert!(!board.is_over());
+            log.miss();
+            assert!(!log.is_over());
         }
 
-        board.miss();
-        assert!(board.is_over() && !board.is_full());
+        log.miss();
+        assert!(log.is_over() && !log.is_full());
     }
 }

@@ -152,8 +152,8 @@ pub struct Log {
 /// # }
 /// ```
 pub struct Injector {
-    board: Arc<LogBuffer>,
-    work: Worker,
+    log: Arc<LogBuffer>,
+    worker: Worker,
 }
 
 enum Worker {
@@ -169,17 +169,17 @@ impl Injector {
     /// # Errors
     /// [`Error`]; the loop was not disturbed then.
     pub fn start(plan: InjectionPlan) -> Result<Self, Error> {
-        Self::dosed(plan, Dose::Full)
+        Self::with_dose(plan, Dose::Full)
     }
 
-    fn dosed(plan: InjectionPlan, dose: Dose) -> Result<Self, Error> {
+    fn with_dose(plan: InjectionPlan, dose: Dose) -> Result<Self, Error> {
         plan.check()?;
         check_owner(&plan)?;
-        let board = Arc::new(LogBuffer::with_room_for(plan.count, plan.fault, dose));
+        let log = Arc::new(LogBuffer::with_room_for(plan.count, plan.fault, dose));
         let disturber: Box<dyn Disturb> = match plan.fault {
             Fault::StopSignal | Fault::PtraceStop | Fault::ForcedMigration => {
-                let work = Worker::Outside(Outside::start(plan, board.clone(), dose)?);
-                return Ok(Self { board, work });
+                let worker = Worker::Outside(Outside::start(plan, log.clone(), dose)?);
+                return Ok(Self { log, worker });
             }
             fault @ (Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::OrdinaryHog) => {
                 Box::new(hog::CpuHog(fault))
@@ -201,20 +201,20 @@ impl Injector {
             fault => return Err(Error::Elsewhere { fault }),
         };
 
-        let work = Worker::Thread(Actor::start(plan, board.clone(), dose, disturber)?);
-        Ok(Self { board, work })
+        let worker = Worker::Thread(Actor::start(plan, log.clone(), dose, disturber)?);
+        Ok(Self { log, worker })
     }
 
     /// Returns the injections so far.
     #[must_use]
     pub fn log(&self) -> Log {
-        Log { injected: self.board.read(), missed: self.board.missed() }
+        Log { injected: self.log.read(), missed: self.log.missed() }
     }
 
     /// Whether all injections are done.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        match &self.work {
+        match &self.worker {
             Worker::Thread(actor) => actor.is_finished(),
             Worker::Outside(outside) => outside.is_finished(),
         }
@@ -223,7 +223,7 @@ impl Injector {
     /// Returns the process of the actor, for faults that are injected by a separate process.
     #[must_use]
     pub const fn actor_pid(&self) -> Option<i32> {
-        match &self.work {
+        match &self.worker {
             Worker::Thread(_) => None,
             Worker::Outside(outside) => Some(outside.actor().as_raw_nonzero().get()),
         }
@@ -232,7 +232,7 @@ impl Injector {
     /// Ends the injector after the current injection, undoes its changes and returns the log.
     #[must_use]
     pub fn stop(mut self) -> Log {
-        match &mut self.work {
+        match &mut self.worker {
             Worker::Thread(actor) => actor.end(),
             Worker::Outside(outside) => outside.end(),
         }
@@ -258,5 +258,5 @@ fn check_owner(plan: &InjectionPlan) -> Result<(), Error> {
 /// # Errors
 /// As [`Injector::start`].
 pub fn placebo(plan: InjectionPlan) -> Result<Injector, Error> {
-    Injector::dosed(plan, Dose::Placebo)
+    Injector::with_dose(plan, Dose::Placebo)
 }

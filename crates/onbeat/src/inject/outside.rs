@@ -31,7 +31,7 @@ use rustix::process::{
 };
 use rustix::thread::{ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity};
 
-use super::actor::{other_cpu, settle};
+use super::actor::{apply_request, other_cpu};
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
@@ -117,7 +117,7 @@ impl OutsideAction {
 
     /// Performs the action. A thread that is stopped already is left alone, because continuing it is not up to the
     /// injector.
-    fn commit(&self) -> bool {
+    fn perform(&self) -> bool {
         match self {
             Self::Stop { stat, .. } | Self::Trace { stat, .. } if is_halted(stat) => false,
             Self::Stop { pid, tid, .. } => stop_thread(*pid, *tid),
@@ -126,10 +126,10 @@ impl OutsideAction {
         }
     }
 
-    /// Returns the instant from which on the action is in effect; `None` if it is not by `until`. `committed` is the
+    /// Returns the instant from which on the action is in effect; `None` if it is not by `until`. `performed` is the
     /// time of the action.
-    fn takes_place(&self, committed: Instant, until: Instant) -> Option<Instant> {
-        let (Self::Stop { stat, .. } | Self::Trace { stat, .. }) = self else { return Some(committed) };
+    fn wait_for_effect(&self, performed: Instant, until: Instant) -> Option<Instant> {
+        let (Self::Stop { stat, .. } | Self::Trace { stat, .. }) = self else { return Some(performed) };
         while !is_halted(stat) {
             let next = Monotonic.now().plus_ns(LOOK_EVERY_NS);
             if next >= until {
@@ -142,7 +142,7 @@ impl OutsideAction {
     }
 
     /// Whether the action is still in effect.
-    fn stands(&self) -> bool {
+    fn is_in_effect(&self) -> bool {
         match self {
             Self::Stop { stat, .. } | Self::Trace { stat, .. } => is_halted(stat),
             Self::Move { .. } => true,
@@ -214,7 +214,7 @@ fn is_halted(stat: &OwnedFd) -> bool {
 /// State shared by both processes and their starter.
 struct OutsideState {
     plan: InjectionPlan,
-    board: Arc<LogBuffer>,
+    log: Arc<LogBuffer>,
     dose: Dose,
     action: OutsideAction,
     starter: Pid,
@@ -226,11 +226,11 @@ struct OutsideState {
 
 impl OutsideState {
     fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed) || getppid() != Some(self.starter) || self.board.is_over()
+        self.over.load(Ordering::Relaxed) || getppid() != Some(self.starter) || self.log.is_over()
     }
 
     /// Body of the actor.
-    fn play(&self) {
+    fn run_actor(&self) {
         // Signals to the starter's group or terminal must not reach this process.
         let _ = setsid();
         while !self.guarded.load(Ordering::Acquire) {
@@ -253,8 +253,8 @@ impl OutsideState {
             }
 
             match self.disturb(&aim) {
-                Some(done) => self.board.add(aim.release, done),
-                None => self.board.miss(),
+                Some(done) => self.log.add(aim.release, done),
+                None => self.log.miss(),
             }
 
             if self.is_over() {
@@ -273,12 +273,12 @@ impl OutsideState {
         }
 
         self.held.store(true, Ordering::SeqCst);
-        if !self.action.commit() {
+        if !self.action.perform() {
             self.held.store(false, Ordering::SeqCst);
             return None;
         }
 
-        let began = self.action.takes_place(at, aim.until);
+        let began = self.action.wait_for_effect(at, aim.until);
         if let Some(began) = began {
             // If the thread got no CPU to stop on, its time starts when it stops.
             let until = aim.until.max(began.plus_ns(self.plan.for_ns));
@@ -287,7 +287,7 @@ impl OutsideState {
             }
         }
 
-        let stood = self.action.stands();
+        let stood = self.action.is_in_effect();
         let undone = self.action.undo();
         self.held.store(false, Ordering::SeqCst);
         let figures = match &self.action {
@@ -308,7 +308,7 @@ struct Guard {
 
 impl Guard {
     /// Body of the guard.
-    fn stand(&self) {
+    fn run(&self) {
         let _ = setsid();
         // A pidfd becomes readable when its process ends (pidfd_open(2)). A poll that a signal interrupts is repeated.
         while !matches!(poll(&mut [PollFd::new(&self.actor, PollFlags::IN)], None), Ok(1..)) {
@@ -338,13 +338,13 @@ const fn timespec(instant: Instant) -> Timespec {
 extern "C" fn act(state: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `SharedMemoryChild::start` was given a pointer to an `OutsideState` that the keeper holds until this
     // process has ended.
-    unsafe { &*state.cast::<OutsideState>() }.play();
+    unsafe { &*state.cast::<OutsideState>() }.run_actor();
     0
 }
 
 extern "C" fn watch(watch: *mut libc::c_void) -> libc::c_int {
     // SAFETY: as above, a `Guard`.
-    unsafe { &*watch.cast::<Guard>() }.stand();
+    unsafe { &*watch.cast::<Guard>() }.run();
     0
 }
 
@@ -356,10 +356,10 @@ struct SharedMemoryChild {
 
 impl SharedMemoryChild {
     /// # Safety
-    /// `subject` has the type that `life` expects, and lives until [`SharedMemoryChild::bury`] has returned; `life`
+    /// `subject` has the type that `body` expects, and lives until [`SharedMemoryChild::wait`] has returned; `body`
     /// uses neither locks nor the heap nor thread-local state.
     unsafe fn start(
-        life: extern "C" fn(*mut libc::c_void) -> libc::c_int,
+        body: extern "C" fn(*mut libc::c_void) -> libc::c_int,
         subject: *mut libc::c_void,
     ) -> Result<Self, std::io::Error> {
         // SAFETY: the kernel chooses a range that nothing else uses; its lowest page becomes a guard.
@@ -377,7 +377,7 @@ impl SharedMemoryChild {
 
         // No exit signal: other code that waits for children does not see these. SAFETY: the stack's end is valid and
         // aligned (a multiple of the page size); the rest is the caller's promise.
-        let pid = unsafe { libc::clone(life, stack.byte_add(STACK_BYTES), libc::CLONE_VM, subject) };
+        let pid = unsafe { libc::clone(body, stack.byte_add(STACK_BYTES), libc::CLONE_VM, subject) };
         match Pid::from_raw(pid.max(0)) {
             Some(pid) => Ok(Self { pid, stack }),
             None => {
@@ -390,7 +390,7 @@ impl SharedMemoryChild {
     }
 
     /// Waits for the end of the process.
-    fn bury(self) {
+    fn wait(self) {
         // By rustix, which does not use `errno`. `__WALL` because the child has no exit signal (wait(2)).
         let any = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
         while matches!(waitpid(Some(self.pid), any), Err(Errno::INTR)) {}
@@ -408,10 +408,10 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    pub(super) fn start(plan: InjectionPlan, board: Arc<LogBuffer>, dose: Dose) -> Result<Self, Error> {
+    pub(super) fn start(plan: InjectionPlan, log: Arc<LogBuffer>, dose: Dose) -> Result<Self, Error> {
         let state = Arc::new(OutsideState {
             plan,
-            board,
+            log,
             dose,
             action: OutsideAction::new(&plan)?,
             starter: getpid(),
@@ -457,8 +457,8 @@ fn keep(state: &Arc<OutsideState>, ready_sender: &Sender<Result<Pid, std::io::Er
     // Both inherit CPU, priority and blocked signals from this thread.
     let InjectionPlan { target, .. } = state.plan;
     let fifo = Some((target.priority + 1).min(98));
-    settle(ThreadRequest { fifo, cpu: other_cpu(target.cpu), ..ThreadRequest::default() });
-    // SAFETY: the state lives until both are buried below; `play` uses only atomics and raw system calls.
+    apply_request(ThreadRequest { fifo, cpu: other_cpu(target.cpu), ..ThreadRequest::default() });
+    // SAFETY: the state lives until both have ended below; `run_actor` uses only atomics and raw system calls.
     let actor = match unsafe { SharedMemoryChild::start(act, Arc::as_ptr(state).cast_mut().cast()) } {
         Ok(actor) => actor,
         Err(why) => {
@@ -473,13 +473,13 @@ fn keep(state: &Arc<OutsideState>, ready_sender: &Sender<Result<Pid, std::io::Er
         Ok((watch, guard)) => {
             state.guarded.store(true, Ordering::Release);
             let _ = ready_sender.send(Ok(actor.pid));
-            actor.bury();
-            guard.bury();
+            actor.wait();
+            guard.wait();
             drop(watch);
         }
         Err(why) => {
             state.over.store(true, Ordering::Relaxed);
-            actor.bury();
+            actor.wait();
             let _ = ready_sender.send(Err(why));
         }
     }
@@ -488,7 +488,7 @@ fn keep(state: &Arc<OutsideState>, ready_sender: &Sender<Result<Pid, std::io::Er
 fn guard(state: &Arc<OutsideState>, actor: Pid) -> Result<(Box<Guard>, SharedMemoryChild), std::io::Error> {
     let actor = pidfd_open(actor, PidfdFlags::empty())?;
     let subject = Box::new(Guard { state: state.clone(), actor });
-    // SAFETY: the box is returned to the caller, who keeps it until the guard is buried; `stand` uses only atomics and
+    // SAFETY: the box is returned to the caller, who keeps it until the guard has ended; `run` uses only atomics and
     // raw system calls.
     let guard = unsafe { SharedMemoryChild::start(watch, (&raw const *subject).cast_mut().cast()) }?;
     Ok((subject, guard))

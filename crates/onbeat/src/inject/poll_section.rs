@@ -15,7 +15,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::Error;
 use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
-use super::descriptor_limit::ManyDescriptors;
+use super::descriptor_limit::RaisedDescriptorLimit;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;
@@ -30,7 +30,7 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The disturber.
 pub(super) struct PollSection {
-    limit: ManyDescriptors,
+    limit: RaisedDescriptorLimit,
     event: Option<OwnedFd>,
     descriptors: usize,
     calibrated_ns: u64,
@@ -38,12 +38,12 @@ pub(super) struct PollSection {
 
 impl PollSection {
     pub(super) fn new() -> Self {
-        Self { limit: ManyDescriptors::hold(), event: None, descriptors: 0, calibrated_ns: 0 }
+        Self { limit: RaisedDescriptorLimit::raise(), event: None, descriptors: 0, calibrated_ns: 0 }
     }
 }
 
 impl Disturb for PollSection {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
@@ -78,10 +78,10 @@ impl Disturb for PollSection {
             return None;
         }
 
-        let stretch = DisturbanceTimer::begin();
+        let timer = DisturbanceTimer::begin();
         // The result is known: nothing is ready.
         let _ = poll(&mut list, Some(&AT_ONCE));
-        let (at, ns) = stretch.end(self.calibrated_ns);
+        let (at, ns) = timer.end(self.calibrated_ns);
         Some(DisturbanceRecord { at, ns, figures: [self.descriptors as u64, 0] })
     }
 }

@@ -74,7 +74,7 @@ impl FloodSockets {
 }
 
 impl Disturb for SoftirqFlood {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
@@ -98,9 +98,9 @@ impl Disturb for SoftirqFlood {
             return None;
         }
 
-        let stretch = DisturbanceTimer::begin();
+        let timer = DisturbanceTimer::begin();
         flood.send().ok()?;
-        let (at, ns) = stretch.end(self.calibrated_ns);
+        let (at, ns) = timer.end(self.calibrated_ns);
         Some(DisturbanceRecord { at, ns, figures: [flood.receivers.len() as u64, flood.segments as u64] })
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::actor::{Disturb, other_cpu, settle, thread_cpu_ns};
+use super::actor::{Disturb, apply_request, other_cpu, thread_cpu_ns};
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
@@ -66,7 +66,7 @@ pub(super) struct ThrottleDisturber {
 }
 
 impl Disturb for ThrottleDisturber {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         burner(plan)
     }
 
@@ -173,7 +173,7 @@ impl IdleWatch {
         let readings = Arc::new(Mutex::new(VecDeque::with_capacity(READINGS)));
         let (is_on, is_over, into) = (on.clone(), over.clone(), readings.clone());
         let body = move || {
-            settle(ThreadRequest { cpu: Some(from), ..ThreadRequest::default() });
+            apply_request(ThreadRequest { cpu: Some(from), ..ThreadRequest::default() });
             while !is_over.load(Ordering::Relaxed) {
                 if is_on.load(Ordering::Relaxed)
                     && let Some(idle_ns) = idle_ns(of)
@@ -236,7 +236,7 @@ pub(super) struct FairServerDisturber {
 }
 
 impl Disturb for FairServerDisturber {
-    fn wanted(&self, plan: &InjectionPlan) -> ThreadRequest {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         burner(plan)
     }
 
@@ -307,7 +307,7 @@ impl StarvedThread {
         let (is_starving, ran, slept, over) =
             (waiter.is_starving.clone(), waiter.ran_ns.clone(), waiter.slept_ns.clone(), waiter.over.clone());
         let body = move || {
-            settle(ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() });
+            apply_request(ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() });
             while !over.load(Ordering::Relaxed) {
                 if wait_to_be_served(&is_starving) {
                     let ran_ns = run_for(for_ns);

@@ -21,7 +21,7 @@ pub(super) trait BuiltIn: Send + Sync {
     fn threads(&self) -> usize;
 
     /// Body of one thread: works until [`WorkerContext::is_over`].
-    fn work(&self, thread: usize, desk: &WorkerContext) -> Result<(), std::io::Error>;
+    fn work(&self, thread: usize, context: &WorkerContext) -> Result<(), std::io::Error>;
 
     /// Returns the counts, `elapsed` after the start.
     fn did(&self, elapsed: Duration) -> PartWork;
@@ -93,14 +93,14 @@ impl RunningThreads {
         let mut threads = Vec::new();
         let wanted = part.threads();
         for thread in 0..wanted {
-            let desk = WorkerContext { over: over.clone(), part: index, messages: messages.clone() };
+            let context = WorkerContext { over: over.clone(), part: index, messages: messages.clone() };
             let worker = part.clone();
             let body = move || {
                 restore_priority();
-                if let Err(error) = worker.work(thread, &desk)
-                    && !desk.is_over()
+                if let Err(error) = worker.work(thread, &context)
+                    && !context.is_over()
                 {
-                    desk.say(ThreadMessage::Failed(error));
+                    context.say(ThreadMessage::Failed(error));
                 }
             };
 
@@ -150,11 +150,11 @@ impl RunningThreads {
 pub(super) fn try_out(part: Arc<dyn BuiltIn>, time: Duration) -> (PartWork, Vec<ThreadMessage>) {
     let (messages, received) = std::sync::mpsc::channel();
     let started = std::time::Instant::now();
-    let mut at_work = RunningThreads::start(part, 0, &messages);
+    let mut threads = RunningThreads::start(part, 0, &messages);
     std::thread::sleep(time);
-    let did = at_work.part.did(started.elapsed());
-    at_work.end();
-    at_work.join();
+    let did = threads.part.did(started.elapsed());
+    threads.end();
+    threads.join();
     drop(messages);
 
     (did, received.into_iter().map(|(_, word)| word).collect())

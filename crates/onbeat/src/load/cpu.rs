@@ -48,12 +48,12 @@ impl BuiltIn for CpuLoad {
         self.cpus.len()
     }
 
-    fn work(&self, thread: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
+    fn work(&self, thread: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         pin(self.cpus[thread])?;
         let clock = Monotonic;
         let mut slice = clock.now();
         let mut number = thread as u64;
-        while !desk.is_over() {
+        while !context.is_over() {
             let pause = slice.plus_ns(self.busy_part_ns());
             while clock.now() < pause {
                 number = arithmetic(number);

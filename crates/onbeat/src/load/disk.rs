@@ -149,9 +149,9 @@ impl<S: Store> DiskLoad<S> {
     }
 
     /// Writes the file from empty up to `largest` bytes. Returns the bytes written, and the error that stopped it.
-    fn write_once(&self, zeros: &[u8], largest: u64, desk: &WorkerContext) -> (u64, Option<std::io::Error>) {
+    fn write_once(&self, zeros: &[u8], largest: u64, context: &WorkerContext) -> (u64, Option<std::io::Error>) {
         let mut at = 0;
-        while at < largest && !desk.is_over() {
+        while at < largest && !context.is_over() {
             let block = zeros.len().min(usize::try_from(largest - at).unwrap_or(usize::MAX));
             match self.store.write_at(&zeros[..block], at) {
                 Ok(0) => return (at, Some(ErrorKind::StorageFull.into())),
@@ -164,7 +164,7 @@ impl<S: Store> DiskLoad<S> {
         (at, None)
     }
 
-    fn shrink(&self, to: u64, why: &std::io::Error, desk: &WorkerContext) {
+    fn shrink(&self, to: u64, why: &std::io::Error, context: &WorkerContext) {
         self.no_space.fetch_add(1, Ordering::Relaxed);
         self.largest.store(to, Ordering::Relaxed);
         if to < self.reported.fetch_min(to, Ordering::Relaxed) {
@@ -172,7 +172,7 @@ impl<S: Store> DiskLoad<S> {
                 0 => "nothing, until there is space again".to_owned(),
                 to => format!("a file of at most {} KiB", to >> 10),
             };
-            desk.smaller(by, format!("in {}: {why}", self.directory.display()));
+            context.smaller(by, format!("in {}: {why}", self.directory.display()));
         }
     }
 }
@@ -205,22 +205,22 @@ impl<S: Store> BuiltIn for DiskLoad<S> {
         1
     }
 
-    fn work(&self, _: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
+    fn work(&self, _: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         let zeros = vec![0; BLOCK];
         let mut wanted = self.wanted;
-        while !desk.is_over() {
+        while !context.is_over() {
             self.store.empty()?;
             let largest = match self.bound(wanted)? {
                 Ok(largest) => largest,
                 Err(_) => {
-                    self.shrink(0, &ErrorKind::StorageFull.into(), desk);
-                    desk.pause(PAUSE);
+                    self.shrink(0, &ErrorKind::StorageFull.into(), context);
+                    context.pause(PAUSE);
                     continue;
                 }
             };
 
             self.largest.store(largest, Ordering::Relaxed);
-            let (reached, error) = self.write_once(&zeros, largest, desk);
+            let (reached, error) = self.write_once(&zeros, largest, context);
             self.written.fetch_add(reached, Ordering::Relaxed);
             match error {
                 None if reached == largest => _ = self.files.fetch_add(1, Ordering::Relaxed),
@@ -228,10 +228,10 @@ impl<S: Store> BuiltIn for DiskLoad<S> {
                 Some(error) if is_full(&error) => {
                     // Three quarters of what fitted, so that other programs find space too.
                     wanted = reached / 4 * 3;
-                    self.shrink(wanted, &error, desk);
+                    self.shrink(wanted, &error, context);
                     if wanted == 0 {
                         wanted = BLOCK as u64;
-                        desk.pause(PAUSE);
+                        context.pause(PAUSE);
                     }
                 }
                 Some(error) => return Err(error),

@@ -43,11 +43,11 @@ impl MemoryLoad {
         Self { threads, each_bytes, cache_bytes, moved: AtomicU64::new(0), pages: AtomicU64::new(0) }
     }
 
-    fn stream(&self, words: &mut [u64], desk: &WorkerContext) {
+    fn stream(&self, words: &mut [u64], context: &WorkerContext) {
         let half = words.len() / 2;
         let (from, to) = words.split_at_mut(half);
         for (from, to) in from.chunks(STRETCH / 8).zip(to.chunks_mut(STRETCH / 8)) {
-            if desk.is_over() {
+            if context.is_over() {
                 return;
             }
 
@@ -99,11 +99,11 @@ impl BuiltIn for MemoryLoad {
         self.threads
     }
 
-    fn work(&self, _: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
+    fn work(&self, _: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         let churn_bytes = (self.each_bytes / CHURN_SHARE).max(page_size()) / page_size() * page_size();
         let mut words = vec![1_u64; (self.each_bytes - churn_bytes) / 8];
-        while !desk.is_over() {
-            self.stream(&mut words, desk);
+        while !context.is_over() {
+            self.stream(&mut words, context);
             self.churn(churn_bytes)?;
         }
 

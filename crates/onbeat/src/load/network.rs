@@ -47,9 +47,9 @@ impl BuiltIn for NetworkLoad {
         2
     }
 
-    fn work(&self, thread: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
+    fn work(&self, thread: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         let mut packet = [0x55; PAYLOAD];
-        while !desk.is_over() {
+        while !context.is_over() {
             let (outcome, count) = if thread == 0 {
                 (self.receiver.recv(&mut packet), &self.received)
             } else {

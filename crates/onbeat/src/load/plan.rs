@@ -27,7 +27,7 @@ const PAPER_PRELOAD: &str = "65536";
 /// A planned part: the preferred implementation, and its substitutes.
 pub(super) struct PlannedPart {
     pub(super) name: &'static str,
-    pub(super) ways: VecDeque<Implementation>,
+    pub(super) implementations: VecDeque<Implementation>,
     /// Whether the load continues without it: true for the four parts of `paper`, each of which reports that it is
     /// missing.
     pub(super) dispensable: bool,
@@ -42,7 +42,7 @@ pub(super) enum Implementation {
 }
 
 /// Returns the planned parts of a load.
-pub(super) fn lines(load: &Load, options: &Options) -> Vec<PlannedPart> {
+pub(super) fn planned_parts(load: &Load, options: &Options) -> Vec<PlannedPart> {
     load.parts()
         .iter()
         .flat_map(|part| match part {
@@ -56,8 +56,8 @@ pub(super) fn lines(load: &Load, options: &Options) -> Vec<PlannedPart> {
         .collect()
 }
 
-fn asked_for(name: &'static str, way: Implementation) -> PlannedPart {
-    PlannedPart { name, ways: [way].into(), dispensable: false }
+fn asked_for(name: &'static str, implementation: Implementation) -> PlannedPart {
+    PlannedPart { name, implementations: [implementation].into(), dispensable: false }
 }
 
 /// Returns the parts of Figure 5 of Yoon, Song and Lee (2009).
@@ -68,7 +68,11 @@ fn paper() -> Vec<PlannedPart> {
     let mut ping =
         program("iputils-ping", &["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"], Repeat::Once);
     (ping.ending, ping.figures) = (Signal::INT, true);
-    let line = |name, ways: Vec<Implementation>| PlannedPart { name, ways: ways.into(), dispensable: true };
+    let line = |name, implementations: Vec<Implementation>| PlannedPart {
+        name,
+        implementations: implementations.into(),
+        dispensable: true,
+    };
     vec![
         line("disk", vec![Implementation::BuiltIn(LoadPart::Disk)]),
         line(

@@ -14,7 +14,7 @@ use super::event::{LoadEventKind, LoadNotice, LoadReport, LoadStopReason, PartRe
 use super::external::{ExternalProgram, RunEnd};
 use super::leader::Leader;
 use super::ordinary::{become_ordinary, raise_priority, restore_priority};
-use super::plan::{Implementation, PlannedPart, built_in, lines};
+use super::plan::{Implementation, PlannedPart, built_in, planned_parts};
 use super::process::{KILL_TIME, descendants, mark};
 use super::reap::reap_next;
 use super::spec::Load;
@@ -130,8 +130,8 @@ pub fn supervise(
     };
 
     raise_priority();
-    for line in lines(load, options) {
-        if let Err(error) = supervision.start(line) {
+    for planned in planned_parts(load, options) {
+        if let Err(error) = supervision.start(planned) {
             supervision.end_all();
             restore_priority();
             return Err(error);
@@ -154,9 +154,9 @@ pub fn supervise(
 
 /// A planned part, and its current implementation.
 struct RunningPart {
-    line: PlannedPart,
+    planned: PlannedPart,
     by: String,
-    now: PartState,
+    state: PartState,
 }
 
 enum PartState {
@@ -167,31 +167,31 @@ enum PartState {
 
 impl RunningPart {
     fn plan(&self) -> String {
-        match &self.now {
-            PartState::BuiltIn(at_work) => at_work.part.plan(),
-            PartState::Program(program) => format!("{}: {}", self.line.name, program.plan()),
-            PartState::Nobody(_) => format!("{}: nothing", self.line.name),
+        match &self.state {
+            PartState::BuiltIn(threads) => threads.part.plan(),
+            PartState::Program(program) => format!("{}: {}", self.planned.name, program.plan()),
+            PartState::Nobody(_) => format!("{}: nothing", self.planned.name),
         }
     }
 
     fn is_alive(&self) -> bool {
-        match &self.now {
-            PartState::BuiltIn(at_work) => at_work.is_alive(),
+        match &self.state {
+            PartState::BuiltIn(threads) => threads.is_alive(),
             PartState::Program(program) => program.is_alive(),
             PartState::Nobody(_) => false,
         }
     }
 
     fn did(&self, elapsed: Duration) -> PartWork {
-        match &self.now {
-            PartState::BuiltIn(at_work) => at_work.part.did(elapsed),
+        match &self.state {
+            PartState::BuiltIn(threads) => threads.part.did(elapsed),
             PartState::Program(program) => program.did(),
             PartState::Nobody(did) => *did,
         }
     }
 
     fn report(&self, alive: bool, elapsed: Duration) -> PartReport {
-        PartReport { part: self.line.name.to_owned(), by: self.by.clone(), alive, did: self.did(elapsed) }
+        PartReport { part: self.planned.name.to_owned(), by: self.by.clone(), alive, did: self.did(elapsed) }
     }
 }
 
@@ -212,28 +212,28 @@ impl Supervision<'_> {
         (self.notify)(LoadNotice { t: self.asked.elapsed().as_secs_f64(), load: self.load.clone(), what });
     }
 
-    fn start(&mut self, line: PlannedPart) -> Result<(), Error> {
+    fn start(&mut self, planned: PlannedPart) -> Result<(), Error> {
         let index = self.members.len();
-        self.members.push(RunningPart { line, by: String::new(), now: PartState::Nobody(PartWork::Nothing) });
-        self.start_next_way(index, None)
+        self.members.push(RunningPart { planned, by: String::new(), state: PartState::Nobody(PartWork::Nothing) });
+        self.start_next(index, None)
     }
 
     /// Tries the remaining implementations until one starts. `failed` is the reason why the previous one is not
     /// possible, with the missing package.
-    fn start_next_way(&mut self, index: usize, failed: Option<(String, Option<&'static str>)>) -> Result<(), Error> {
+    fn start_next(&mut self, index: usize, failed: Option<(String, Option<&'static str>)>) -> Result<(), Error> {
         let mut failed = failed;
-        while let Some(way) = self.members[index].line.ways.pop_front() {
-            match self.start_way(index, &way) {
+        while let Some(implementation) = self.members[index].planned.implementations.pop_front() {
+            match self.start_implementation(index, &implementation) {
                 Ok(()) => {
                     if let Some((why, package)) = failed {
                         let member = &self.members[index];
-                        let (part, by) = (member.line.name.to_owned(), member.plan());
+                        let (part, by) = (member.planned.name.to_owned(), member.plan());
                         self.say(LoadEventKind::PartSubstituted { part, by, package: package.map(str::to_owned), why });
                     }
                     return Ok(());
                 }
-                Err(error) if self.members[index].line.dispensable => {
-                    let package = match (&error, &way) {
+                Err(error) if self.members[index].planned.dispensable => {
+                    let package = match (&error, &implementation) {
                         (Error::Missing { .. }, Implementation::Program(recipe)) => Some(recipe.package),
                         _ => None,
                     };
@@ -244,16 +244,16 @@ impl Supervision<'_> {
         }
 
         if let Some((status, _)) = failed {
-            let part = self.members[index].line.name.to_owned();
+            let part = self.members[index].planned.name.to_owned();
             self.say(LoadEventKind::PartDied { part, status });
         }
 
         Ok(())
     }
 
-    fn start_way(&mut self, index: usize, way: &Implementation) -> Result<(), Error> {
-        let part = || self.members[index].line.name.to_owned();
-        let (by, now) = match way {
+    fn start_implementation(&mut self, index: usize, implementation: &Implementation) -> Result<(), Error> {
+        let part = || self.members[index].planned.name.to_owned();
+        let (by, state) = match implementation {
             Implementation::BuiltIn(kind) => {
                 let threads = built_in(kind, self.options).map_err(|why| Error::Part { part: part(), why })?;
                 ("built in".to_owned(), PartState::BuiltIn(RunningThreads::start(threads, index, &self.message_sender)))
@@ -273,7 +273,8 @@ impl Supervision<'_> {
         };
 
         let member = &mut self.members[index];
-        (member.by, member.now) = (by, now);
+        member.by = by;
+        member.state = state;
         Ok(())
     }
 
@@ -297,9 +298,9 @@ impl Supervision<'_> {
 
             self.wait();
             self.reap(true);
-            self.hear_threads();
+            self.read_thread_messages();
             for member in &mut self.members {
-                if let PartState::Program(program) = &mut member.now {
+                if let PartState::Program(program) = &mut member.state {
                     program.listen();
                     program.kill_if_due();
                 }
@@ -310,7 +311,7 @@ impl Supervision<'_> {
     /// Waits for an event of a program or of the starter, at most for [`LOOK`].
     fn wait(&self) {
         let pipe = self.options.parent_pipe.as_ref().map(AsFd::as_fd);
-        let programs = self.members.iter().filter_map(|member| match &member.now {
+        let programs = self.members.iter().filter_map(|member| match &member.state {
             PartState::Program(program) => Some(program.descriptors()),
             _ => None,
         });
@@ -338,7 +339,7 @@ impl Supervision<'_> {
     fn reap(&mut self, go_on: bool) {
         let foreign: Vec<i32> = self.leader.foreign.iter().map(|stat| stat.pid).collect();
         while let Some(child) = reap_next(|pid| foreign.contains(&pid)) {
-            let owner = self.members.iter_mut().enumerate().find_map(|(index, member)| match &mut member.now {
+            let owner = self.members.iter_mut().enumerate().find_map(|(index, member)| match &mut member.state {
                 PartState::Program(program) if program.owns(&child) => Some((index, program)),
                 _ => None,
             });
@@ -355,14 +356,14 @@ impl Supervision<'_> {
     fn ended(&mut self, index: usize, ended: RunEnd) {
         let again = match ended {
             RunEnd::AsMeant => true,
-            RunEnd::Died { status, at_once: true, .. } if !self.members[index].line.ways.is_empty() => {
+            RunEnd::Died { status, at_once: true, .. } if !self.members[index].planned.implementations.is_empty() => {
                 let by = self.members[index].by.clone();
                 // Only dispensable parts have a substitute, and for them a failure is not an error.
-                let _ = self.start_next_way(index, Some((format!("{by} ended with {status}"), None)));
+                let _ = self.start_next(index, Some((format!("{by} ended with {status}"), None)));
                 return;
             }
             RunEnd::Died { status, restart, .. } => {
-                let part = self.members[index].line.name.to_owned();
+                let part = self.members[index].planned.name.to_owned();
                 let status = if restart { format!("{status} (restarted)") } else { status };
                 self.say(LoadEventKind::PartDied { part, status });
                 restart
@@ -370,17 +371,17 @@ impl Supervision<'_> {
         };
 
         if again
-            && let PartState::Program(program) = &mut self.members[index].now
+            && let PartState::Program(program) = &mut self.members[index].state
             && let Err(error) = program.run()
         {
-            let part = self.members[index].line.name.to_owned();
+            let part = self.members[index].planned.name.to_owned();
             self.say(LoadEventKind::PartDied { part, status: format!("cannot be restarted: {error}") });
         }
     }
 
-    fn hear_threads(&mut self) {
+    fn read_thread_messages(&mut self) {
         while let Ok((index, word)) = self.messages.try_recv() {
-            let part = self.members[index].line.name.to_owned();
+            let part = self.members[index].planned.name.to_owned();
             self.say(match word {
                 ThreadMessage::Failed(error) => LoadEventKind::PartDied { part, status: error.to_string() },
                 ThreadMessage::Smaller { by, why } => LoadEventKind::PartSubstituted { part, by, package: None, why },
@@ -392,8 +393,8 @@ impl Supervision<'_> {
     /// ended.
     fn end_all(&mut self) -> u32 {
         for member in &self.members {
-            match &member.now {
-                PartState::BuiltIn(at_work) => at_work.end(),
+            match &member.state {
+                PartState::BuiltIn(threads) => threads.end(),
                 PartState::Program(program) => program.request_end(),
                 PartState::Nobody(_) => {}
             }
@@ -401,7 +402,7 @@ impl Supervision<'_> {
 
         let until = Instant::now() + GRACE;
         while Instant::now() < until
-            && self.members.iter().any(|m| matches!(&m.now, PartState::Program(p) if !p.is_over()))
+            && self.members.iter().any(|m| matches!(&m.state, PartState::Program(p) if !p.is_over()))
         {
             std::thread::sleep(Duration::from_millis(2));
             self.reap(false);
@@ -409,8 +410,8 @@ impl Supervision<'_> {
 
         let survivors = self.kill_all();
         for member in &mut self.members {
-            if let PartState::BuiltIn(at_work) = &mut member.now {
-                at_work.join();
+            if let PartState::BuiltIn(threads) = &mut member.state {
+                threads.join();
             }
         }
 

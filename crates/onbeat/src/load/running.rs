@@ -42,8 +42,8 @@ pub enum LoadMessage {
 pub fn serve(load: &Load, options: Options, input: OwnedFd, output: &mut dyn Write) -> Result<LoadReport, Error> {
     let options = Options { parent_pipe: Some(input), ..options };
     // A starter that no longer reads is gone, which closes its end of the pipe.
-    let mut write = |line: &LoadMessage| {
-        if let Ok(text) = serde_json::to_string(line) {
+    let mut write = |message: &LoadMessage| {
+        if let Ok(text) = serde_json::to_string(message) {
             let _ = writeln!(output, "{text}").and_then(|()| output.flush());
         }
     };
@@ -100,7 +100,7 @@ pub enum RunningError {
 pub struct RunningLoad {
     child: Child,
     input: Option<ChildStdin>,
-    lines: Receiver<LoadMessage>,
+    messages: Receiver<LoadMessage>,
     identity: Option<(i32, u64)>,
     events: Vec<LoadNotice>,
     last: Option<LoadMessage>,
@@ -116,12 +116,12 @@ impl RunningLoad {
         let program = carrier.get_program().to_string_lossy().into_owned();
         carrier.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = carrier.spawn().map_err(|why| RunningError::Spawn { program, why })?;
-        let (send, lines) = channel();
+        let (send, messages) = channel();
         if let Some(output) = child.stdout.take() {
             let listen = move || {
                 for text in BufReader::new(output).lines().map_while(Result::ok) {
-                    if let Ok(line) = serde_json::from_str(&text)
-                        && send.send(line).is_err()
+                    if let Ok(message) = serde_json::from_str(&text)
+                        && send.send(message).is_err()
                     {
                         return;
                     }
@@ -129,13 +129,13 @@ impl RunningLoad {
             };
             if let Err(why) = std::thread::Builder::new().name("onbeat-listen".to_owned()).spawn(listen) {
                 // Without a listener it must not start; closing its input ends it, by force if necessary.
-                drop(Self::new(child, lines));
+                drop(Self::new(child, messages));
                 return Err(RunningError::Thread { why });
             }
         }
 
-        let mut running = Self::new(child, lines);
-        let is_start = |line: &LoadMessage| !matches!(line, LoadMessage::Event(event) if !matches!(event.what, LoadEventKind::Started { .. }));
+        let mut running = Self::new(child, messages);
+        let is_start = |message: &LoadMessage| !matches!(message, LoadMessage::Event(event) if !matches!(event.what, LoadEventKind::Started { .. }));
         match running.wait_for(START_TIME, is_start)? {
             LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
             _ => {
@@ -145,9 +145,9 @@ impl RunningLoad {
         }
     }
 
-    fn new(mut child: Child, lines: Receiver<LoadMessage>) -> Self {
+    fn new(mut child: Child, messages: Receiver<LoadMessage>) -> Self {
         let input = child.stdin.take();
-        Self { child, input, lines, identity: None, events: Vec::new(), last: None }
+        Self { child, input, messages, identity: None, events: Vec::new(), last: None }
     }
 
     /// Returns session and start time of the carrier, for [`kill_session`] at a later start of onbeat.
@@ -158,8 +158,8 @@ impl RunningLoad {
 
     /// Returns the events since the last call, in order, from the start of the load on.
     pub fn events(&mut self) -> Vec<LoadNotice> {
-        while let Ok(line) = self.lines.try_recv() {
-            self.keep(line);
+        while let Ok(message) = self.messages.try_recv() {
+            self.keep(message);
         }
         std::mem::take(&mut self.events)
     }
@@ -171,38 +171,38 @@ impl RunningLoad {
     /// [`RunningError`] if it does not report within 15 s; it is killed then.
     pub fn stop(mut self) -> Result<(LoadReport, Vec<LoadNotice>), RunningError> {
         drop(self.input.take());
-        let line = match self.last.take() {
-            Some(line) => line,
-            None => self.wait_for(STOP_TIME, |line| !matches!(line, LoadMessage::Event(_)))?,
+        let message = match self.last.take() {
+            Some(message) => message,
+            None => self.wait_for(STOP_TIME, |message| !matches!(message, LoadMessage::Event(_)))?,
         };
 
         // All that remains for it is to exit.
         let _ = self.child.wait();
-        match line {
+        match message {
             LoadMessage::Report(report) => Ok((report, std::mem::take(&mut self.events))),
             LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
             LoadMessage::Event(_) => Err(RunningError::Lost { killed: 0 }),
         }
     }
 
-    fn keep(&mut self, line: LoadMessage) {
-        match line {
+    fn keep(&mut self, message: LoadMessage) {
+        match message {
             LoadMessage::Event(event) => self.events.push(event),
-            line => self.last = Some(line),
+            message => self.last = Some(message),
         }
     }
 
     fn wait_for(&mut self, time: Duration, wanted: impl Fn(&LoadMessage) -> bool) -> Result<LoadMessage, RunningError> {
         let until = Instant::now() + time;
         loop {
-            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(line) => {
-                    let found = wanted(&line);
-                    if let LoadMessage::Event(event) = &line {
+            match self.messages.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(message) => {
+                    let found = wanted(&message);
+                    if let LoadMessage::Event(event) = &message {
                         self.events.push(event.clone());
                     }
                     if found {
-                        return Ok(line);
+                        return Ok(message);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {

@@ -69,9 +69,9 @@ impl SchedLoad {
         }
     }
 
-    fn send(group: &[Pair], desk: &WorkerContext) -> Result<(), std::io::Error> {
+    fn send(group: &[Pair], context: &WorkerContext) -> Result<(), std::io::Error> {
         let message = [0x55; MESSAGE];
-        while !desk.is_over() {
+        while !context.is_over() {
             for pair in group {
                 (&pair.sender).write_all(&message)?;
             }
@@ -97,15 +97,15 @@ impl BuiltIn for SchedLoad {
         self.groups.len() * 2 * SIDE
     }
 
-    fn work(&self, thread: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
+    fn work(&self, thread: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         let group = &self.groups[thread / (2 * SIDE)];
         let outcome = match thread % (2 * SIDE) {
             receiver @ 0..SIDE => self.receive(&group[receiver].receiver),
-            _ => Self::send(group, desk),
+            _ => Self::send(group, context),
         };
 
         // A blocked thread ends because its socket was shut down.
-        if desk.is_over() { Ok(()) } else { outcome }
+        if context.is_over() { Ok(()) } else { outcome }
     }
 
     fn did(&self, _: Duration) -> PartWork {

@@ -29,7 +29,7 @@ impl WalkLoad {
         Ok(Self { root, device, files: count(), walks: count(), unreadable: count() })
     }
 
-    fn walk_once(&self, desk: &WorkerContext) {
+    fn walk_once(&self, context: &WorkerContext) {
         let mut directories = vec![self.root.clone()];
         while let Some(directory) = directories.pop() {
             let Ok(entries) = fs::read_dir(&directory) else {
@@ -37,7 +37,7 @@ impl WalkLoad {
                 continue;
             };
             for entry in entries.flatten() {
-                if desk.is_over() {
+                if context.is_over() {
                     return;
                 }
 
@@ -68,10 +68,10 @@ impl BuiltIn for WalkLoad {
         1
     }
 
-    fn work(&self, _: usize, desk: &WorkerContext) -> Result<(), std::io::Error> {
-        while !desk.is_over() {
-            self.walk_once(desk);
-            desk.pause(PAUSE);
+    fn work(&self, _: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
+        while !context.is_over() {
+            self.walk_once(context);
+            context.pause(PAUSE);
         }
         Ok(())
     }

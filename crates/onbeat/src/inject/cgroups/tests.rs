@@ -177,7 +177,7 @@ fn the_loops_thread_goes_in_and_comes_back_with_the_end() {
 #[test]
 fn a_second_injector_does_not_take_the_first_ones_cgroup() {
     let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
-    let _ground = cgroup(&host, journal.path(), "freezer");
+    let _first = cgroup(&host, journal.path(), "freezer");
     let home = thread_cgroup(&host, "freezer", LOOP).unwrap();
     let again = InjectionCgroup::create(host, journal.path(), home, "freezer").err();
     assert!(matches!(again, Some(TuneError::CgroupExists { .. })), "{again:?}");
@@ -188,11 +188,11 @@ fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
     let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
     host.0.borrow_mut().files.insert("/cg/freezer/robots/onbeat-inject/freezer.state".to_owned(), "THAWED".to_owned());
     let mut cgroup = cgroup(&host, journal.path(), "freezer");
-    let FreezerFiles { file, thaw, freeze, .. } = words(cgroup.home.version);
+    let FreezerFiles { file, thaw, freeze, .. } = freezer_files(cgroup.home.version);
     cgroup.will_change(file, (thaw, freeze), &["FREEZING"]).unwrap();
     cgroup.move_in(LOOP).unwrap();
 
-    assert!(cgroup.freeze(&words(CgroupVersion::V1), Instant::from_ns(u64::MAX)).is_some());
+    assert!(cgroup.freeze(&freezer_files(CgroupVersion::V1), Instant::from_ns(u64::MAX)).is_some());
     // Killed: nothing is undone, and its lock is gone with it.
     drop(cgroup.journal.take());
     host.0.borrow_mut().lives = false;
