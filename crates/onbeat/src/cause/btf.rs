@@ -59,7 +59,9 @@ impl Btf {
         let header = || -> Option<(usize, usize, usize)> {
             let magic = u16::from_ne_bytes(bytes.get(0..2)?.try_into().ok()?);
             let base = word(4)? as usize;
-            let (types, length, strings) = (word(8)? as usize, word(12)? as usize, word(16)? as usize);
+            let types = word(8)? as usize;
+            let length = word(12)? as usize;
+            let strings = word(16)? as usize;
             let begin = base.checked_add(types)?;
             let end = begin.checked_add(length)?;
             (u32::from(magic) == MAGIC && end <= bytes.len()).then_some((begin, end, base.checked_add(strings)?))
@@ -138,7 +140,9 @@ impl Btf {
 
         (0..holder.members).find_map(|index| {
             let at = holder.at + 12 + index * 12;
-            let (text, type_id, bits) = (self.word(at)? as usize, self.word(at + 4)?, self.word(at + 8)?);
+            let text = self.word(at)? as usize;
+            let type_id = self.word(at + 4)?;
+            let bits = self.word(at + 8)?;
             let byte = (if holder.bit_fields { bits & 0xff_ffff } else { bits }) / 8;
             if self.is_named(text, name) {
                 return Some(StructMember { byte, type_id });

@@ -226,7 +226,8 @@ impl RecordFields<'_> {
 
     /// Reads name, number and priority from the fields at `first`, `first + 1` and `first + 2`.
     fn thread(&self, first: usize) -> Option<Thread> {
-        let (tid, prio) = (self.number(first + 1)? as u32, self.number(first + 2)? as i32);
+        let tid = self.number(first + 1)? as u32;
+        let prio = self.number(first + 2)? as i32;
         Some(Thread { tid, prio, name: self.label(first)? })
     }
 

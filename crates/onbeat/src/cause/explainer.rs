@@ -107,8 +107,11 @@ impl Explainer {
         let recorder = FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
         let source = if recorder.no_steal().is_none() { CounterSource::Bpf } else { CounterSource::Procfs };
         let meter = Meter::open(thread.tid, thread.cpu, source);
-        let (last, last_facts) = (Window::default(), SpikeFacts::default());
-        let (cost, read_at, symbols) = (Cost::default(), Instant::default(), Symbols::default());
+        let last = Window::default();
+        let last_facts = SpikeFacts::default();
+        let cost = Cost::default();
+        let read_at = Instant::default();
+        let symbols = Symbols::default();
         Ok(Self { recorder, meter, symbols, thread, cost, last, last_facts, asked_at: None, read_at })
     }
 
@@ -265,7 +268,8 @@ impl Explainer {
 
     fn window_of(&mut self, facts: &SpikeFacts) -> Result<Window, TraceError> {
         let span = facts.span();
-        let (from, to) = (span.start.minus_ns(LOOK_BACK_NS), span.end.plus_ns(LOOK_AHEAD_NS));
+        let from = span.start.minus_ns(LOOK_BACK_NS);
+        let to = span.end.plus_ns(LOOK_AHEAD_NS);
         let deadline = Monotonic.now().plus_ns(onbeat_rt::time::ns(WAIT_AT_MOST));
         loop {
             let window = self.recorder.window(from, to)?;

@@ -273,7 +273,8 @@ impl FlightRecorder {
             let pipe = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
             let pipe = pipe.map_err(|why| TraceError::at(&path, why))?;
             let pages = |kib: u32| (kib as usize * 1024 / self.layout.page_size()).max(2);
-            let (usual, most) = (pages(setting.kept_kib), pages(setting.kept_kib) + pages(setting.buffer_kib));
+            let usual = pages(setting.kept_kib);
+            let most = pages(setting.kept_kib) + pages(setting.buffer_kib);
             self.cpus.push(CpuReader::new(cpu, pipe, usual..=most));
             self.kernel_bytes += u64::from(setting.buffer_kib) * 1024;
         }
@@ -336,7 +337,8 @@ fn timer_functions() -> BTreeMap<u64, String> {
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let named = symbols.lines().filter_map(|line| {
         let mut words = line.split(' ');
-        let (address, name) = (words.next()?, words.nth(1)?);
+        let address = words.next()?;
+        let name = words.nth(1)?;
         let address = NAMES.contains(&name).then(|| u64::from_str_radix(address, 16).ok()).flatten()?;
         (address != 0).then(|| (address, name.to_owned()))
     });
@@ -375,7 +377,8 @@ const RECENT_NS: u64 = 1_000_000_000;
 impl CpuReader {
     fn new(cpu: u32, pipe: File, kept: RangeInclusive<usize>) -> Self {
         let newest = Instant::from_ns(0);
-        let (pages, lost) = (VecDeque::new(), VecDeque::new());
+        let pages = VecDeque::new();
+        let lost = VecDeque::new();
         Self { cpu, pipe, pages, lost, kept, newest, dropped: None, spare: Vec::new() }
     }
 

@@ -120,7 +120,9 @@ impl PageLayout {
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let fields = fields(text)?;
         let field = |name: &'static str| fields.get(name).copied().ok_or(FormatError::NoLine(name));
-        let (timestamp, commit, data) = (field("timestamp")?, field("commit")?, field("data")?);
+        let timestamp = field("timestamp")?;
+        let commit = field("commit")?;
+        let data = field("data")?;
         let fits = |field: Field| matches!(field.size, 4 | 8) && field.offset.saturating_add(field.size) <= data.offset;
         let whole = data.offset.checked_add(data.size).is_some_and(|end| end <= LARGEST_PAGE);
         if !fits(timestamp) || !fits(commit) || data.size == 0 || !whole {

@@ -105,7 +105,8 @@ pub fn write(window: &Window) -> String {
 pub fn write_as_kernel(window: &Window) -> String {
     let events = window.in_order();
     let lost: u64 = window.lost.iter().filter_map(|lost| lost.count).sum();
-    let (kept, cpus) = (events.len() as u64, window.cpus.len());
+    let kept = events.len() as u64;
+    let cpus = window.cpus.len();
     let mut text =
         format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: {kept}/{}   #P:{cpus}\n", kept + lost);
     text.push_str(KERNELS_HEADER);
@@ -164,7 +165,8 @@ fn write_line(
         (_, None) => "<...>".to_owned(),
     };
 
-    let (seconds, fraction) = (event.at.as_ns() / SECOND_NS, fraction(event.at));
+    let seconds = event.at.as_ns() / SECOND_NS;
+    let fraction = fraction(event.at);
     let _ = write!(text, "{name:>16}-{:<7} [{:03}] ..... {seconds:>5}.{fraction}: ", event.tid, event.cpu);
     write_what(text, event, window);
     text.push('\n');
@@ -226,7 +228,8 @@ fn write_what(text: &mut String, event: &TraceEvent, window: &Window) {
             softexpires.as_ns()
         ),
         KernelEvent::TimerExpireEntry { timer, function: address, now } => {
-            let (function, now) = (function(address), now.as_ns());
+            let function = function(address);
+            let now = now.as_ns();
             write!(text, "hrtimer_expire_entry: hrtimer={timer:016x} function={function} now={now}")
         }
         KernelEvent::TimerExpireExit { timer } => write!(text, "hrtimer_expire_exit: hrtimer={timer:016x}"),

@@ -110,7 +110,8 @@ impl<'w> Judge<'w> {
             is_move && event.at >= facts.expiry && event.at <= facts.end
         });
 
-        let (timeline, spans) = (Timeline::new(window), loop_spans(window, facts.tid, facts.cpu));
+        let timeline = Timeline::new(window);
+        let spans = loop_spans(window, facts.tid, facts.cpu);
         Self { facts, window, counters, events, timeline, spans, armed, fired, moved }
     }
 

@@ -75,7 +75,8 @@ fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Wi
         distances.get(most).copied().unwrap_or(u64::MAX)
     };
 
-    let (own_within, others_within) = (within(true, own), within(false, others));
+    let own_within = within(true, own);
+    let others_within = within(false, others);
     let mut kept = Window { cpus: Vec::new(), ..window.clone() };
     for cpu in &window.cpus {
         let within_ns = if is_own(cpu.cpu) { own_within } else { others_within };
@@ -101,7 +102,8 @@ fn distance_ns(at: Instant, facts: &SpikeFacts) -> u64 {
 /// Returns the gaps of a CPU: time ranges whose events are omitted.
 fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&TraceEvent) -> bool) -> Vec<LostEvents> {
     let mut gaps: Vec<LostEvents> = Vec::new();
-    let (mut last_kept, mut open) = (window.from, false);
+    let mut last_kept = window.from;
+    let mut open = false;
     for event in &cpu.events {
         if stays(event) {
             if let (true, Some(gap)) = (open, gaps.last_mut()) {

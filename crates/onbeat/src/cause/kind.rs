@@ -234,7 +234,8 @@ impl Explanation {
     #[must_use]
     pub fn from_causes(causes: Vec<Cause>) -> Self {
         let sum = |of: &dyn Fn(&&Cause) -> bool| causes.iter().filter(of).map(|cause| cause.ns).sum();
-        let (lateness_ns, accounted_ns) = (sum(&|_| true), sum(&|cause| cause.kind != CauseKind::Unexplained));
+        let lateness_ns = sum(&|_| true);
+        let accounted_ns = sum(&|cause| cause.kind != CauseKind::Unexplained);
         Self { lateness_ns, accounted_ns, causes }
     }
 

@@ -30,7 +30,8 @@ impl Meter {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let is_guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
         let has_fair_server = host::has_fair_server();
-        let (smi, quota) = (smi_counter(cpu), QuotaAccounts::for_thread(tid, Monotonic.now()));
+        let smi = smi_counter(cpu);
+        let quota = QuotaAccounts::for_thread(tid, Monotonic.now());
         let deepest_idle_ns = host::deepest_idle(cpu.unwrap_or(0)).map(|state| state.exit_ns);
         let procfs = ProcfsSteal::default();
 

@@ -85,7 +85,8 @@ impl Judge<'_> {
             return None;
         }
 
-        let (from, to) = (left.minus_ns(ORDINARY_STEP_NS), left.plus_ns(ORDINARY_STEP_NS));
+        let from = left.minus_ns(ORDINARY_STEP_NS);
+        let to = left.plus_ns(ORDINARY_STEP_NS);
         self.counters.between(cpu, from, to).find(|reading| reading.prev == thread.tid)?.prev_syscall
     }
 

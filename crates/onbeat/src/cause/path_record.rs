@@ -199,7 +199,8 @@ impl ReadingFlags {
 }
 
 const fn halves(word: u64) -> (u32, u32) {
-    let (low, high) = (word as u32, (word >> 32) as u32);
+    let low = word as u32;
+    let high = (word >> 32) as u32;
     if cfg!(target_endian = "little") { (low, high) } else { (high, low) }
 }
 

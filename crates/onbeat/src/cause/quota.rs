@@ -63,7 +63,8 @@ fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
         let mount = mounts.lines().find_map(|line| {
             let (left, right) = line.split_once(" - ")?;
             let mut right = right.split(' ');
-            let (kind, options) = (right.next()?, right.nth(1)?);
+            let kind = right.next()?;
+            let options = right.nth(1)?;
             let is_it =
                 if is_v2 { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|o| o == "cpu") };
             let mut left = left.split(' ').skip(3);

@@ -29,7 +29,8 @@ pub(super) struct SchedulerHold {
 impl Judge<'_> {
     /// Whether the throttling flag was set when the loop was woken or switched.
     fn was_throttled(&self, span: &LoopSpan) -> bool {
-        let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.to);
+        let from = span.from.minus_ns(ORDINARY_STEP_NS);
+        let to = span.to;
         let at_waking = self.counters.interrupted(self.facts.tid, from, to).into_iter();
         let at_switches = self.counters.between(span.cpu, span.from, span.to);
         at_waking.chain(at_switches).any(|reading| reading.rt_throttled == Some(true))

@@ -56,7 +56,8 @@ fn ordinary_up_to(most_ns: u64, pieces: &mut [Piece], which: impl Fn(&Piece) -> 
 /// time without events. Slices outside the spike are candidates as well.
 fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return pieces };
-    let (from, to) = (first.from, last.to);
+    let from = first.from;
+    let to = last.to;
     let mut stolen: Vec<u64> = vec![0; pieces.len()];
     for steal in counters.steal_between(from, to) {
         let overlap = |piece: &Piece| piece.to.min(steal.to).ns_since(piece.from.max(steal.from));
@@ -224,7 +225,8 @@ fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -
 
 /// Returns what stopped or slowed a CPU without an event, if a counter shows it.
 fn slowed(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> Option<(CauseKind, String)> {
-    let (from, to) = (piece.from.minus_ns(1000), piece.to.plus_ns(1000));
+    let from = piece.from.minus_ns(1000);
+    let to = piece.to.plus_ns(1000);
     if let Some(khz) = judge.frequency_change(piece.cpu, from, to) {
         return Some((CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000)));
     }

@@ -250,7 +250,8 @@ fn start_ticks(pid: u32) -> Option<u64> {
 /// to the next (`show_header` in kernel/trace/trace_events.c).
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
-    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 1 << 16];
     loop {
         let length = file.read(&mut buffer)?;
         if length == 0 {

@@ -63,7 +63,8 @@ impl Judge<'_> {
 
     /// Returns the reading of the loop when it left its CPU at the start of this span.
     fn own_leaving(&self, span: &LoopSpan) -> Option<&CounterReading> {
-        let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.from.plus_ns(ORDINARY_STEP_NS));
+        let from = span.from.minus_ns(ORDINARY_STEP_NS);
+        let to = span.from.plus_ns(ORDINARY_STEP_NS);
         self.counters.between(span.cpu, from, to).find(|reading| reading.prev == self.facts.tid)
     }
 

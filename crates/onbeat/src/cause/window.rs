@@ -89,7 +89,8 @@ impl Window {
     /// Returns the part between `from` and `to`.
     #[must_use]
     pub fn between(&self, from: Instant, to: Instant) -> Self {
-        let (from, to) = (from.max(self.from), to.min(self.to));
+        let from = from.max(self.from);
+        let to = to.min(self.to);
         let inside = |event: &&TraceEvent| event.at >= from && event.at <= to;
         let cut = |window: &CpuWindow| CpuWindow {
             cpu: window.cpu,

@@ -181,7 +181,8 @@ fn apply_needed_request(plan: &InjectionPlan, request: ThreadRequest) -> Result<
         None => Ok(()),
         Some(grant) => {
             let Grant { wanted, why_not, remedy, .. } = grant;
-            let (why, remedy) = (why_not.unwrap_or_default(), remedy.unwrap_or_default());
+            let why = why_not.unwrap_or_default();
+            let remedy = remedy.unwrap_or_default();
             Err(plan.impossible(format!("its thread needs {wanted}: {why}; try: {remedy}")))
         }
     }

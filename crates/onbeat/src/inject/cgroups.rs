@@ -45,8 +45,10 @@ fn thread_cgroup(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Thr
     let of_version = |version: CgroupVersion| {
         mounts.lines().find_map(|line| {
             let (left, right) = line.split_once(" - ")?;
-            let (mut left, mut right) = (left.split(' ').skip(3), right.split(' '));
-            let (root, mount) = (left.next()?, left.next()?);
+            let mut left = left.split(' ').skip(3);
+            let mut right = right.split(' ');
+            let root = left.next()?;
+            let mount = left.next()?;
             let kind = right.next()?;
             let is_it = match version {
                 CgroupVersion::V1 => kind == "cgroup" && right.nth(1)?.split(',').any(|option| option == controller),

@@ -98,7 +98,8 @@ impl KernelDelay {
         let mut control = Vec::new();
         self.control.read(&mut control).ok()?;
         let word = |at: i16| Some(u64::from_ne_bytes(control.get(at as usize..at as usize + 8)?.try_into().ok()?));
-        let (began, ended) = (word(BEGAN)?, word(ENDED)?);
+        let began = word(BEGAN)?;
+        let ended = word(ENDED)?;
         self.arm(Instant::from_ns(0), Instant::from_ns(0), 0);
         (began > 0 && ended > began).then_some((Instant::from_ns(began), Instant::from_ns(ended)))
     }
@@ -224,7 +225,8 @@ impl Disturb for InKernel {
                 let event = eventfd(0, EventfdFlags::CLOEXEC).map(Arc::new);
                 let event = event.map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
                 let tid = Arc::new(AtomicU32::new(0));
-                let (awaited, own_tid) = (event.clone(), tid.clone());
+                let awaited = event.clone();
+                let own_tid = tid.clone();
                 let body = move |over: &AtomicBool| {
                     own_tid.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::SeqCst);
                     while wait(&awaited) && !over.load(Ordering::SeqCst) {}

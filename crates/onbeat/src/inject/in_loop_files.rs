@@ -107,7 +107,8 @@ impl DiskWait {
         let wanted = usize::try_from(plan.for_ns).unwrap_or(MOST_BYTES);
         let bytes = wanted.next_multiple_of(page_size()).min(MOST_BYTES);
         let file = Arc::new(file_on_disk(plan, bytes)?);
-        let (written, text) = (file.clone(), vec![2; bytes]);
+        let written = file.clone();
+        let text = vec![2; bytes];
         let ready = FilePreparer::start(plan, move || written.write_all_at(&text, 0).is_ok())?;
         Ok(Self { file, bytes, ready })
     }
@@ -173,7 +174,8 @@ impl FileMapping {
 
     /// Reads one page after the other until `until`; returns the last clock reading and the number of pages.
     fn read_until(&self, until: Instant) -> (Instant, u64) {
-        let (mut now, mut pages) = (Monotonic.now(), 0);
+        let mut now = Monotonic.now();
+        let mut pages = 0;
         for offset in (0..self.bytes).step_by(page_size()) {
             if now >= until {
                 break;

@@ -161,7 +161,8 @@ impl LockWait {
     /// that keeps it off its CPU.
     pub(super) fn prepare_kept_off(plan: &InjectionPlan) -> Result<Self, Error> {
         let shared = Arc::new(LockState::default());
-        let (held, kept) = (shared.clone(), shared.clone());
+        let held = shared.clone();
+        let kept = shared.clone();
         let wanted = above_the_loop(plan);
         let wanted = ThreadRequest { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
         let keeper = Companion::start(wanted, move |over| keep_off(over, &kept))?;
@@ -233,8 +234,12 @@ impl ReplyWait {
             made.map(Arc::new).map_err(|why| plan.impossible(format!("no eventfd: {why}")))
         };
 
-        let (question, answer, until_ns) = (event()?, event()?, Arc::new(AtomicU64::new(0)));
-        let (asked, answered, until) = (question.clone(), answer.clone(), until_ns.clone());
+        let question = event()?;
+        let answer = event()?;
+        let until_ns = Arc::new(AtomicU64::new(0));
+        let asked = question.clone();
+        let answered = answer.clone();
+        let until = until_ns.clone();
         let body = move |over: &AtomicBool| {
             while wait(&asked) && !over.load(Ordering::SeqCst) {
                 sleep_until(Instant::from_ns(until.load(Ordering::SeqCst)));

@@ -332,7 +332,9 @@ impl LogBuffer {
             Dose::Placebo => Detail::Placebo,
         };
 
-        let (fault, index, at) = (self.fault, index as u64, Instant::from_ns(at));
+        let fault = self.fault;
+        let index = index as u64;
+        let at = Instant::from_ns(at);
         Injected { fault, index, release, at, ns, kept_off_ns, detail }
     }
 }

@@ -84,7 +84,8 @@ impl OutsideAction {
     }
 
     fn new_stop(plan: &InjectionPlan) -> Result<Self, Error> {
-        let (pid, tid) = (plan.target.pid, plan.target.tid);
+        let pid = plan.target.pid;
+        let tid = plan.target.tid;
         let process = Pid::from_raw(pid).ok_or(Errno::SRCH);
         let process = process.and_then(|pid| test_kill_process(pid).map(|()| pid));
         let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
@@ -97,7 +98,8 @@ impl OutsideAction {
     }
 
     fn new_move(plan: &InjectionPlan) -> Result<Self, Error> {
-        let (tid, from) = (plan.target.tid, plan.target.cpu);
+        let tid = plan.target.tid;
+        let from = plan.target.cpu;
         let thread = Pid::from_raw(tid).ok_or(Errno::SRCH);
         let thread = thread.and_then(|tid| {
             let home = sched_getaffinity(Some(tid))?;

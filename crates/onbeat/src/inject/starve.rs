@@ -122,7 +122,8 @@ impl ThrottleDisturber {
     /// one.
     fn burn(&self) -> Option<DisturbanceRecord> {
         let start = Monotonic.now();
-        let (mut last, mut pause) = (start, start.plus_ns(PAUSE_EVERY_NS));
+        let mut last = start;
+        let mut pause = start.plus_ns(PAUSE_EVERY_NS);
         let mut stop: Option<(Instant, u64)> = None;
         while last < start.plus_ns(2 * self.period_ns + 100 * MS) {
             let now = Monotonic.now();
@@ -171,7 +172,9 @@ impl IdleWatch {
         let on = Arc::new(AtomicBool::new(false));
         let over = Arc::new(AtomicBool::new(false));
         let readings = Arc::new(Mutex::new(VecDeque::with_capacity(READINGS)));
-        let (is_on, is_over, into) = (on.clone(), over.clone(), readings.clone());
+        let is_on = on.clone();
+        let is_over = over.clone();
+        let into = readings.clone();
         let body = move || {
             apply_request(ThreadRequest { cpu: Some(from), ..ThreadRequest::default() });
             while !is_over.load(Ordering::Relaxed) {
@@ -274,7 +277,8 @@ fn burn_until_served(waiter: &StarvedThread) -> Option<DisturbanceRecord> {
             let at = if now < slept { now } else { last };
             let back = Monotonic.now();
             let stopped_here = at < slept && back.ns_since(slept) <= BACK_NS;
-            let (ns, after_ns) = (back.ns_since(at), at.ns_since(start));
+            let ns = back.ns_since(at);
+            let after_ns = at.ns_since(start);
             return stopped_here.then_some(DisturbanceRecord { at, ns, figures: [after_ns, ran_ns] });
         }
 

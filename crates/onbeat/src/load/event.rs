@@ -125,7 +125,8 @@ impl fmt::Display for PartWork {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         match *self {
             Self::Cpu { cpus, wanted_share, reached_share } => {
-                let (reached, wanted) = (reached_share * 100.0, wanted_share * 100.0);
+                let reached = reached_share * 100.0;
+                let wanted = wanted_share * 100.0;
                 write!(f, "{reached:.0} % of {cpus} CPUs, requested {wanted:.0} %")
             }
             Self::Sched { groups, messages } => write!(f, "{messages} messages in {groups} groups"),

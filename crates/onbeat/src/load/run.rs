@@ -227,7 +227,8 @@ impl Supervision<'_> {
                 Ok(()) => {
                     if let Some((why, package)) = failed {
                         let member = &self.members[index];
-                        let (part, by) = (member.planned.name.to_owned(), member.plan());
+                        let part = member.planned.name.to_owned();
+                        let by = member.plan();
                         self.say(LoadEventKind::PartSubstituted { part, by, package: package.map(str::to_owned), why });
                     }
                     return Ok(());
