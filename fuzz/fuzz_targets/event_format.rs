@@ -2,23 +2,23 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::cause::decode::{Decoder, Kind};
+use onbeat::cause::decode::{EventDecoder, TracePoint};
 use onbeat::cause::format::{EventFormat, PageLayout};
 use onbeat::cause::ftrace;
-use onbeat::cause::page::{Page, Record};
+use onbeat::cause::page::{Record, RingPage};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(format) = EventFormat::parse(&text) {
-        for kind in Kind::all() {
-            let mut decoder = Decoder::new();
+        for kind in TracePoint::all() {
+            let mut decoder = EventDecoder::new();
             if decoder.learn(kind, &format).is_ok() {
                 let _ = decoder.decode(0, &Record { at_ns: 0, bytes });
             }
         }
     }
     if let Ok(layout) = PageLayout::parse(&text)
-        && let Ok(page) = Page::parse(bytes, &layout)
+        && let Ok(page) = RingPage::parse(bytes, &layout)
     {
         let _ = page.records().count();
     }

@@ -4,19 +4,19 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::cause::decode::{Decoder, Kind};
+use onbeat::cause::decode::{EventDecoder, TracePoint};
 use onbeat::cause::format::{EventFormat, PageLayout};
-use onbeat::cause::page::Page;
+use onbeat::cause::page::RingPage;
 
 const FORMATS: &str = include_str!("../../crates/onbeat/tests/cause_pages/timers/formats");
 const MORE_FORMATS: &str = include_str!("../../crates/onbeat/tests/cause_pages/syscalls/formats");
 const HEADER: &str = include_str!("../../crates/onbeat/tests/cause_pages/timers/header_page");
 
-static KERNEL: LazyLock<(PageLayout, Decoder)> = LazyLock::new(|| {
-    let mut decoder = Decoder::new();
+static KERNEL: LazyLock<(PageLayout, EventDecoder)> = LazyLock::new(|| {
+    let mut decoder = EventDecoder::new();
     for text in FORMATS.split("name: ").chain(MORE_FORMATS.split("name: ")) {
         let Ok(format) = EventFormat::parse(&format!("name: {text}")) else { continue };
-        if let Some(kind) = Kind::all().into_iter().find(|kind| kind.name() == format.name) {
+        if let Some(kind) = TracePoint::all().into_iter().find(|kind| kind.name() == format.name) {
             decoder.learn(kind, &format).expect("a format of a real kernel");
         }
     }
@@ -25,7 +25,7 @@ static KERNEL: LazyLock<(PageLayout, Decoder)> = LazyLock::new(|| {
 
 fuzz_target!(|bytes: &[u8]| {
     let (layout, decoder) = &*KERNEL;
-    if let Ok(page) = Page::parse(bytes, layout) {
+    if let Ok(page) = RingPage::parse(bytes, layout) {
         let mut seen = 0;
         for record in page.records() {
             seen += 1;

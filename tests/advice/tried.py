@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What advice is worth on this machine: spikes by cause without and with it, in turns.
+"""Measures the effect of advice on this machine: spikes by cause without and with it, in turns.
 
     tests/advice/tried.py ONBEAT [ROUNDS] [SECONDS]
 
 Each round is one bench (tunings in turns, blocks shuffled) under the paper load, then each probe without and with its
-advice. Counted are spikes over 200 us whose main cause is one that the advice is for, per 10,000 releases. The effect is the
-quotient of the counts, with and without; its 95 % interval comes from drawing rounds again (bootstrap, 10,000 draws, fixed
-seed). A pair with fewer than ten spikes without the advice says nothing and is printed as such.
+advice. Counts spikes over 200 us whose main cause is one that the advice is for, per 10,000 releases. The effect is the
+ratio of the counts with and without it; its 95 % interval is a bootstrap over rounds (10,000 draws, fixed seed). A pair with
+fewer than ten spikes without the advice is printed as inconclusive.
 
-Prints Markdown. Wants root and a quiet machine.
+Prints Markdown. Needs root and a quiet machine.
 """
 import json
 import random
@@ -73,7 +73,7 @@ def row(advice, kinds, without_with, where):
     before, after = rate(without), rate([pair[1] for pair in without_with])
     words = f"| `{advice}` | {', '.join(kinds)} | {where} | {before:.1f} | {after:.1f} |"
     if total < 10:
-        return f"{words} {total} spikes without it: says nothing |"
+        return f"{words} {total} spikes without it: inconclusive |"
     draw = random.Random(1)
     quotients = []
     for _ in range(10_000):

@@ -1,7 +1,7 @@
-//! The blind variant: what is planted, how long, when, where and beside what is drawn from a seed.
+//! The blind variant: fault, length, phase, CPU and load are drawn at random from a seed.
 //!
-//! A draw is one loop with [`EACH`] injections of one fault. The draws do not depend on the machine but for its CPUs, and
-//! are printed. They are carried out load by load, which saves starting and ending the load for each.
+//! A draw is one loop with [`EACH`] injections of one fault. The draws depend on the machine only by its CPUs, and are
+//! printed. They are executed load by load, so that each load is started once.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use onbeat::probe::disturbed::Disturbance;
 use onbeat::report::units::{Letters, time_ns};
 use onbeat_rt::cycle::Phase;
 
-use crate::condition::{Background, Class, Condition, Loaded};
+use crate::condition::{Background, BackgroundLoad, Class, Condition};
 use crate::matrix::{detail, of_sum};
-use crate::planted::{Judged, Ordinary, Planted, in_a_thread, judged, ordinary};
+use crate::planted::{Judgement, Ordinary, Planted, in_a_thread, judged, ordinary};
 use crate::seed::Random;
 use crate::tally::{Tally, percent, percent_with_interval};
-use crate::{Asked, Failure, MS, PLACEBOS};
+use crate::{Arguments, Failure, MS, PLACEBOS};
 
 /// Injections of one draw.
 const EACH: usize = 5;
-/// Doses are drawn between these, in nanoseconds, as far as the fault allows them.
+/// Lengths are drawn from this range, in nanoseconds, as far as the fault allows them.
 const LEAST_NS: u64 = 150_000;
 const MOST_NS: u64 = 5 * MS;
 
@@ -30,18 +30,18 @@ struct Draw {
     fault: Fault,
     condition: Condition,
     cpu: u32,
-    /// Where the releases lie in a millisecond, in nanoseconds.
+    /// Release phase within a millisecond, in nanoseconds.
     phase_ns: u64,
     dose_ns: u64,
     count: usize,
 }
 
-/// The draws of a seed for at least `spikes` injections.
-fn draws(seed: u64, spikes: usize, cpus: &[u32], asked: &Asked) -> Vec<Draw> {
-    let mut random = Random::of(seed);
+/// Returns the draws of a seed for `spikes` injections.
+fn draws(seed: u64, spikes: usize, cpus: &[u32], asked: &Arguments) -> Vec<Draw> {
+    let mut random = Random::new(seed);
     let mut draws = Vec::new();
     let mut left = spikes;
-    // Where nothing that was asked for fits, no draw is ever taken.
+    // If no requested combination fits, no draw is accepted.
     for _ in 0..spikes.saturating_mul(100) {
         if left == 0 {
             break;
@@ -56,8 +56,8 @@ fn draws(seed: u64, spikes: usize, cpus: &[u32], asked: &Asked) -> Vec<Draw> {
     draws
 }
 
-/// One draw; `None` when what was drawn does not fit together.
-fn one(random: &mut Random, cpus: &[u32], asked: &Asked) -> Option<Draw> {
+/// Draws once; `None` if the drawn values do not fit together.
+fn one(random: &mut Random, cpus: &[u32], asked: &Arguments) -> Option<Draw> {
     let fault = random.one_of(&asked.faults)?;
     let (class, load) = (random.one_of(&asked.classes)?, random.one_of(&asked.loads)?);
     let (cpu, phase_ns) = (random.one_of(cpus)?, random.below(MS));
@@ -73,16 +73,16 @@ fn one(random: &mut Random, cpus: &[u32], asked: &Asked) -> Option<Draw> {
 }
 
 /// Draws, plants, judges and prints.
-pub(crate) fn run(seed: u64, spikes: usize, asked: &Asked) -> Result<(), Failure> {
+pub(crate) fn run(seed: u64, spikes: usize, asked: &Arguments) -> Result<(), Failure> {
     let cpus = online_cpus();
     let draws = draws(seed, spikes, &cpus, asked);
     println!("Blind: seed {seed}, {spikes} injections in {} draws on CPUs {cpus:?}.\n", draws.len());
     println!(
         "| draw | planted | loop, load | CPU | phase | dose | planted | missed | named |\n|--:|---|---|--:|--:|--:|--:|--:|---|"
     );
-    let mut carried = Carried::default();
+    let mut carried = Results::default();
     for load in Background::ALL.into_iter().filter(|load| draws.iter().any(|draw| draw.condition.load == *load)) {
-        let _loaded = Loaded::start(load)?;
+        let _loaded = BackgroundLoad::start(load)?;
         let here = draws.iter().enumerate().filter(|(_, draw)| draw.condition.load == load);
         for (number, draw) in here {
             carried.out(number, draw)?;
@@ -93,16 +93,16 @@ pub(crate) fn run(seed: u64, spikes: usize, asked: &Asked) -> Result<(), Failure
     Ok(())
 }
 
-/// What came of the draws so far.
+/// Results of the draws so far.
 #[derive(Default)]
-struct Carried {
+struct Results {
     ordinary: BTreeMap<(Condition, u32), Ordinary>,
     by_fault: BTreeMap<&'static str, Tally>,
     sum: Tally,
     details: String,
 }
 
-impl Carried {
+impl Results {
     fn out(&mut self, number: usize, draw: &Draw) -> Result<(), Failure> {
         let Draw { fault, condition, cpu, phase_ns, dose_ns, count } = *draw;
         self.learn(condition, cpu)?;
@@ -117,7 +117,7 @@ impl Carried {
                 for felt in &done.felt {
                     let judged = judged(felt, &ordinary);
                     tally.add(judged);
-                    if !matches!(judged, Judged::First | Judged::Right) {
+                    if !matches!(judged, Judgement::First | Judgement::Right) {
                         self.details.push_str(&detail(felt, &format!("draw {number}: {judged:?}")));
                     }
                 }
@@ -134,7 +134,7 @@ impl Carried {
         Ok(())
     }
 
-    /// What a cycle has of each cause without an injection, once for each condition and CPU.
+    /// Measures the causes of a cycle without an injection, once for each condition and CPU.
     fn learn(&mut self, condition: Condition, cpu: u32) -> Result<(), Failure> {
         if self.ordinary.contains_key(&(condition, cpu)) {
             return Ok(());
@@ -186,9 +186,9 @@ fn words(tally: &Tally) -> String {
     parts.chain(wrong).collect::<Vec<_>>().join(", ")
 }
 
-/// The same seed gives the same draws, another one gives others, and all of them fit.
+/// Checks that a seed always gives the same draws, that another seed gives others, and that all of them fit.
 pub(crate) fn check() {
-    let asked = Asked {
+    let asked = Arguments {
         faults: Fault::ALL.to_vec(),
         classes: Class::ALL.to_vec(),
         loads: Background::ALL.to_vec(),
@@ -207,6 +207,6 @@ pub(crate) fn check() {
         assert!(dose_ns > 0 && dose_ns <= fault.longest_ns(), "{draw:?}");
     }
 
-    let nothing_fits = Asked { faults: vec![Fault::RtThrottling], classes: vec![Class::Ordinary], ..asked };
+    let nothing_fits = Arguments { faults: vec![Fault::RtThrottling], classes: vec![Class::Ordinary], ..asked };
     assert_eq!(draws(7, 500, &[0], &nothing_fits), []);
 }

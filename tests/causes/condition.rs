@@ -1,13 +1,13 @@
-//! Under which conditions faults are planted: the loop's class, what else the machine does, and which faults fit.
+//! Conditions under which faults are injected: the loop's class, the background load, and the faults that fit.
 
 use std::process::Command;
 use std::time::Duration;
 
 use onbeat::inject::{Fault, Loops};
-use onbeat::load::Running;
+use onbeat::load::RunningLoad;
 use onbeat::probe::Setting;
 use onbeat::record::SpikeLimit;
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::{OnOverrun, Wait};
 
@@ -22,7 +22,7 @@ pub(crate) enum Class {
     Ordinary,
 }
 
-/// What else the machine does.
+/// Background load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Background {
     Idle,
@@ -32,7 +32,7 @@ pub(crate) enum Background {
 impl Class {
     pub(crate) const ALL: [Self; 2] = [Self::RealTime, Self::Ordinary];
 
-    pub(crate) fn of(word: &str) -> Result<Self, Failure> {
+    pub(crate) fn from_word(word: &str) -> Result<Self, Failure> {
         match word {
             "rt" => Ok(Self::RealTime),
             "ordinary" => Ok(Self::Ordinary),
@@ -58,7 +58,7 @@ impl Class {
 impl Background {
     pub(crate) const ALL: [Self; 2] = [Self::Idle, Self::Paper];
 
-    pub(crate) fn of(word: &str) -> Result<Self, Failure> {
+    pub(crate) fn from_word(word: &str) -> Result<Self, Failure> {
         match word {
             "idle" => Ok(Self::Idle),
             "paper" => Ok(Self::Paper),
@@ -82,7 +82,7 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Why a fault makes no sense here; `None` when it does.
+    /// Returns the reason why a fault does not fit this condition; `None` if it fits.
     pub(crate) const fn unfit(self, fault: Fault) -> Option<&'static str> {
         match (fault.loops(), self.class) {
             (Loops::RealTime, Class::Ordinary) => return Some("it takes a real-time loop"),
@@ -110,7 +110,7 @@ impl Condition {
         format!("{}, {}", self.class.words(), self.load.words())
     }
 
-    /// The loop: that of `onbeat measure timer`, on one CPU.
+    /// Returns the loop of `onbeat measure timer`, on one CPU.
     pub(crate) fn setting(self, cpu: u32, phase: Phase) -> Setting {
         Setting {
             period_ns: MS,
@@ -120,7 +120,7 @@ impl Condition {
             wait: Wait::Sleep,
             on_overrun: OnOverrun::SkipKeepPhase,
             phase,
-            thread: Wanted { fifo: self.class.fifo(), cpu: Some(cpu), lock_memory: true, dma_latency_us: None },
+            thread: ThreadRequest { fifo: self.class.fifo(), cpu: Some(cpu), lock_memory: true, dma_latency_us: None },
             warmup: 0,
             interval_ns: 1000 * MS,
             spike_limit: SpikeLimit::TenTimesMedian,
@@ -129,7 +129,8 @@ impl Condition {
         }
     }
 
-    /// How long each injection lasts, in nanoseconds. An ordinary loop under load waits for milliseconds by itself.
+    /// Returns the length of each injection, in nanoseconds. An ordinary loop under load waits for milliseconds by
+    /// itself.
     pub(crate) fn dose_ns(self, fault: Fault) -> u64 {
         let dose_ns = match fault {
             Fault::StopSignal | Fault::PtraceStop | Fault::CgroupFreezer => 5 * MS,
@@ -150,10 +151,10 @@ impl Condition {
     }
 }
 
-/// A load beside the loop, until this is dropped.
-pub(crate) struct Loaded(Option<Running>);
+/// A background load, which ends on drop.
+pub(crate) struct BackgroundLoad(Option<RunningLoad>);
 
-impl Loaded {
+impl BackgroundLoad {
     pub(crate) fn start(load: Background) -> Result<Self, Failure> {
         if load == Background::Idle {
             return Ok(Self(None));
@@ -161,17 +162,17 @@ impl Loaded {
 
         let mut carrier = Command::new(env!("CARGO_BIN_EXE_onbeat"));
         carrier.args(["load", "--supervised", load.words()]);
-        let running = Running::start(carrier)?;
-        // Its parts take turns in beginning.
+        let running = RunningLoad::start(carrier)?;
+        // Its parts start one after the other.
         std::thread::sleep(Duration::from_secs(2));
         Ok(Self(Some(running)))
     }
 }
 
-impl Drop for Loaded {
+impl Drop for BackgroundLoad {
     fn drop(&mut self) {
         if let Some(running) = self.0.take() {
-            // What it reports is of no interest here, and its end is certain: the kernel ends it with this process.
+            // Its report is not needed, and the kernel ends it with this process in any case.
             let _ = running.stop();
         }
     }

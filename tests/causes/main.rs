@@ -1,14 +1,14 @@
-//! Plants causes of lateness and compares what they are explained as: the confusion matrix of docs/causes.md.
+//! Injects faults and compares them with the causes that onbeat names: the confusion matrix of docs/causes.md.
 //!
-//! `cargo bench -p onbeat-cli --bench causes -- [FAULT...] [--count N] [--quick] [--class rt|ordinary] [--load idle|paper]
-//! [--details]` plants each fault 30 times (8 times with `--quick`) in a loop of 1 kHz, real-time and ordinary, idle and
-//! under the load `paper`, then the same with placebos, and prints Markdown. `--details` adds the explanation of every
-//! injection that was named otherwise.
+//! `cargo bench -p onbeat-cli --bench causes -- [FAULT...] [--count N] [--quick] [--class rt|ordinary] [--load
+//! idle|paper] [--details]` injects each fault 30 times (8 times with `--quick`) into a loop of 1 kHz, real-time and
+//! ordinary, idle and under the load `paper`, then the same with placebos, and prints Markdown. `--details` adds the
+//! explanation of every injection that was named differently.
 //!
 //! `--blind SEED [--spikes N]` draws fault, dose, phase, CPU, class of the loop and load at random instead.
 //!
 //! An injection and a cycle belong together when they overlap in time.
-// What it measures is printed, and nothing is linked against it.
+// A benchmark, which prints its results.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod blind;
@@ -22,12 +22,12 @@ mod tally;
 use std::process::ExitCode;
 use std::time::{Duration, Instant as Wall};
 
-use condition::{Background, Class, Condition, Loaded};
+use condition::{Background, BackgroundLoad, Class, Condition};
 use onbeat::host::{Host, online_cpus};
 use onbeat::inject::Fault;
 use onbeat::load::RunningError;
 use onbeat::probe::disturbed::DisturbError;
-use steal::Stolen;
+use steal::StealCounter;
 
 const MS: u64 = 1_000_000;
 /// Injections of each fault in each condition, and with `--quick`.
@@ -38,8 +38,8 @@ const PLACEBOS: usize = 15;
 /// Spikes of the blind variant.
 const SPIKES: usize = 1000;
 
-/// What was asked for.
-struct Asked {
+/// The parsed arguments.
+struct Arguments {
     faults: Vec<Fault>,
     classes: Vec<Class>,
     loads: Vec<Background>,
@@ -50,7 +50,7 @@ struct Asked {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --all-targets` starts it too, and wants nobody stopped.
+    // `cargo test --all-targets` starts it too, and must not stop processes.
     if !words.iter().any(|word| word == "--bench") {
         return own_tests();
     }
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// This target has no test harness, so the checks of its own arithmetic run here.
+/// This target has no test harness, so the checks of its arithmetic run here.
 fn own_tests() -> ExitCode {
     seed::check();
     tally::check();
@@ -78,8 +78,8 @@ fn own_tests() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn asked(words: &[String]) -> Result<Asked, Failure> {
-    let mut asked = Asked {
+fn asked(words: &[String]) -> Result<Arguments, Failure> {
+    let mut asked = Arguments {
         faults: Vec::new(),
         classes: Class::ALL.to_vec(),
         loads: Background::ALL.to_vec(),
@@ -98,8 +98,8 @@ fn asked(words: &[String]) -> Result<Asked, Failure> {
             "--quick" => asked.count = QUICK,
             "--details" => asked.details = true,
             "--count" => asked.count = number(value()?)?.max(1) as usize,
-            "--class" => asked.classes = vec![Class::of(value()?)?],
-            "--load" => asked.loads = vec![Background::of(value()?)?],
+            "--class" => asked.classes = vec![Class::from_word(value()?)?],
+            "--load" => asked.loads = vec![Background::from_word(value()?)?],
             "--only" => asked.faults.push(value()?.parse().map_err(Failure::Fault)?),
             "--blind" => seed = Some(number(value()?)?),
             "--spikes" => spikes = number(value()?)?.max(1) as usize,
@@ -122,7 +122,7 @@ enum Failure {
     Fault(onbeat::inject::UnknownFault),
     #[error(transparent)]
     Disturb(#[from] DisturbError),
-    #[error("nothing can be explained here: {0}")]
+    #[error("spikes cannot be explained here: {0}")]
     NoRecorder(String),
     #[error("{0} is not a number of seconds; give it as --steal=600")]
     Seconds(String),
@@ -130,11 +130,11 @@ enum Failure {
     NoValue(String),
     #[error("{0}: {1} is not a whole number")]
     Number(String, String),
-    #[error("there is no {0} \"{1}\"; there are {2}")]
+    #[error("unknown {0} \"{1}\"; known: {2}")]
     Word(&'static str, String, &'static str),
     #[error("the load cannot start: {0}")]
     Load(#[from] RunningError),
-    #[error("this process may run on no CPU")]
+    #[error("this process may not run on any CPU")]
     NoCpu,
     #[error("a thread of the benchmark panicked")]
     Panicked,
@@ -148,7 +148,7 @@ fn side_by_side(seconds: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn all(asked: &Asked) -> Result<(), Failure> {
+fn all(asked: &Arguments) -> Result<(), Failure> {
     let begun = Wall::now();
     println!("{}.", Host::read().in_one_line());
     println!("Load average {} at the beginning.", load_average());
@@ -162,13 +162,13 @@ fn all(asked: &Asked) -> Result<(), Failure> {
     Ok(())
 }
 
-fn table(asked: &Asked) -> Result<(), Failure> {
+fn table(asked: &Arguments) -> Result<(), Failure> {
     let cpu = *online_cpus().last().ok_or(Failure::NoCpu)?;
     println!("A loop of 1 kHz on CPU {cpu}; {} injections of each fault in each condition.\n", asked.count);
-    let before = Stolen::now(cpu);
+    let before = StealCounter::now(cpu);
     let (mut rows, mut placebos) = (Vec::new(), Vec::new());
     for load in &asked.loads {
-        let _loaded = Loaded::start(*load)?;
+        let _loaded = BackgroundLoad::start(*load)?;
         for class in &asked.classes {
             let condition = Condition { class: *class, load: *load };
             for fault in &asked.faults {
@@ -182,7 +182,7 @@ fn table(asked: &Asked) -> Result<(), Failure> {
         }
     }
 
-    let stolen = Stolen::now(cpu).since(&before);
+    let stolen = StealCounter::now(cpu).since(&before);
     print!("{}", matrix::of_planted(&rows));
     print!("{}", matrix::of_placebos(&placebos));
     print!("{}", matrix::of_others(rows.iter().chain(&placebos)));

@@ -1,4 +1,4 @@
-//! What was planted against what was named, as Markdown.
+//! Injected faults against named causes, as Markdown tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,16 +8,16 @@ use onbeat::probe::disturbed::{Felt, Late};
 use onbeat::report::units::{Letters, time_ns};
 
 use crate::condition::Condition;
-use crate::planted::{Judged, Ordinary, Planted, Row, explanation, is_named, judged, main_beyond, main_of};
+use crate::planted::{Judgement, Ordinary, Planted, Row, explanation, is_named, judged, main_beyond, main_of};
 use crate::tally::{Tally, percent, percent_with_interval};
 
 impl Row {
     pub(crate) fn tally(&self) -> Tally {
-        Tally::of(self.felt().iter().map(|felt| judged(felt, &self.ordinary)))
+        Tally::new(self.felt().iter().map(|felt| judged(felt, &self.ordinary)))
     }
 }
 
-/// The table, its sums, and what was not planted.
+/// Returns the table, its sums, and the faults that were not injected.
 pub(crate) fn of_planted(rows: &[Row]) -> String {
     let mut text = String::from(
         "## Planted and named\n\n| planted | loop, load | dose | judged | first | right | wrong | unexplained | named wrongly \
@@ -58,7 +58,7 @@ fn shares(tally: &Tally) -> String {
     )
 }
 
-/// The rates with their 95 % intervals, in one sentence.
+/// Returns the rates with their 95 % intervals, as a sentence.
 pub(crate) fn of_sum(sum: &Tally) -> String {
     let all = sum.all();
     format!(
@@ -93,7 +93,7 @@ fn median_late(felt: &[Felt]) -> String {
     all.get(all.len() / 2).map_or("–".to_owned(), |ns| time_ns(*ns, Letters::Unicode))
 }
 
-/// The same machinery doing nothing.
+/// Returns the table of placebos.
 pub(crate) fn of_placebos(rows: &[Row]) -> String {
     let mut text = String::from(
         "\n## Placebo\n\n| planted nothing as | loop, load | runs of it | named the cause | named, with the number \
@@ -108,11 +108,12 @@ pub(crate) fn of_placebos(rows: &[Row]) -> String {
     text
 }
 
-/// A placebo's cycle that is later than usual by less, in nanoseconds, is no spike, and nobody reads its name: a third of the
-/// smallest dose of the blind variant.
+/// A placebo's cycle that is later than usual by less than this, in nanoseconds, is not a spike: a third of the
+/// smallest length in the blind variant.
 const LATER_THAN_USUAL_NS: u64 = 50_000;
 
-/// Whether a placebo was named as what it was not: the cause, and where that takes a thread, one of the injector.
+/// Whether a placebo's cycle was explained by the fault that was not injected, including a thread of the injector if
+/// the cause has a thread.
 fn is_taken_in(felt: &Felt, ordinary: &Ordinary) -> bool {
     let Some(explanation) = explanation(felt) else { return false };
     let usual_ns: u64 = ordinary.values().sum();
@@ -126,7 +127,7 @@ fn is_taken_in(felt: &Felt, ordinary: &Ordinary) -> bool {
         })
 }
 
-/// Spikes that no injection met.
+/// Returns the list of spikes without an injection.
 pub(crate) fn of_others<'r>(rows: impl Iterator<Item = &'r Row>) -> String {
     let mut by_condition = BTreeMap::<Condition, Vec<&Late>>::new();
     for row in rows {
@@ -149,11 +150,11 @@ fn names<'c>(named: impl Iterator<Item = Option<&'c onbeat::cause::Cause>>) -> S
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Every injection that was named otherwise, with all its causes.
+/// Returns every injection that was named differently, with all its causes.
 pub(crate) fn details(rows: &[Row]) -> String {
     let mut text = String::from("\n## Named otherwise\n\n");
     for row in rows {
-        let is_otherwise = |felt: &&Felt| !matches!(judged(felt, &row.ordinary), Judged::First | Judged::Right);
+        let is_otherwise = |felt: &&Felt| !matches!(judged(felt, &row.ordinary), Judgement::First | Judgement::Right);
         for felt in row.felt().iter().filter(is_otherwise) {
             let what = format!("{}: {:?}", row.condition.words(), judged(felt, &row.ordinary));
             text.push_str(&detail(felt, &what));
@@ -163,7 +164,7 @@ pub(crate) fn details(rows: &[Row]) -> String {
     text
 }
 
-/// One injection with all its causes, as a list.
+/// Returns one injection with all its causes, as a list.
 pub(crate) fn detail(felt: &Felt, what: &str) -> String {
     let one = &felt.injected;
     let mut text = format!("- `{}` {} ({what}): {} ns, {}\n", one.fault, one.index, one.ns, one.detail);

@@ -1,4 +1,4 @@
-//! One fault planted many times, and how each injection is judged.
+//! Injects one fault many times and judges each injection.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -12,51 +12,51 @@ use onbeat_rt::cycle::Phase;
 use crate::condition::Condition;
 use crate::{Failure, MS};
 
-/// A fault in a condition, and what came of it.
+/// A fault in a condition, with the results.
 pub(crate) struct Row {
     pub(crate) fault: Fault,
     pub(crate) condition: Condition,
-    /// How long each injection was to last, in nanoseconds.
+    /// Requested length of each injection, in nanoseconds.
     pub(crate) dose_ns: u64,
     pub(crate) planted: Planted,
-    /// What a cycle on this machine has of each cause when nothing is planted: the medians of the placebo.
+    /// Usual time of each cause in a cycle without an injection: the medians of the placebo.
     pub(crate) ordinary: Ordinary,
 }
 
 /// Nanoseconds by cause.
 pub(crate) type Ordinary = BTreeMap<CauseKind, u64>;
 
-/// What came of planting.
+/// Result of injecting.
 pub(crate) enum Planted {
     Done(Disturbed),
-    /// Not on this machine, or not in this condition: why.
+    /// Not possible on this machine or in this condition, with the reason.
     Not(String),
 }
 
-/// How an injection was named.
+/// Judgement of an injection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Judged {
-    /// The planted cause is the main one.
+pub(crate) enum Judgement {
+    /// The injected cause is the main cause.
     First,
-    /// It is, when that is set aside which was there without the injection.
+    /// It is the main cause after subtracting the usual times without an injection.
     Right,
-    /// Something else is, for certain.
+    /// Another cause is the main one.
     Wrong(CauseKind),
-    /// The report says that it does not know.
+    /// The cause is reported as unexplained.
     Unexplained,
-    /// Nothing is left when that is set aside which was there without the injection.
+    /// Nothing is left after subtracting the usual times without an injection.
     Nothing,
-    /// Less than half of the lateness comes from the injection: the main cause is another one, and nobody knows which.
+    /// Less than half of the lateness comes from the injection: the main cause is another, unknown one.
     Swamped,
 }
 
-/// Names other than the planted cause that say the same of it.
+/// Returns other names that are correct for a fault.
 ///
-/// An `ipi_storm` is interrupts of a microsecond each, whose way in and out of a guest takes longer than their handlers, so that
-/// the loop's timer is late and no event says by what.
+/// An `ipi_storm` consists of interrupts of a microsecond each. In a guest their entry and exit take longer than their
+/// handlers, so that the loop's timer is late and no event shows why.
 ///
-/// Behind a kernel section the scheduler may let the thread run on beyond it, when the loop is an ordinary one too: it is preempted, and
-/// the cause must say in which system call the wake-up found the thread.
+/// After a kernel section the scheduler may let the thread continue if the loop is an ordinary one too: then the loop
+/// is preempted, and the cause must name the system call in which the wake-up found the thread.
 const fn also(fault: Fault) -> &'static [CauseKind] {
     match fault {
         Fault::IpiStorm => &[CauseKind::LateTimer, CauseKind::InterruptsOff],
@@ -65,12 +65,12 @@ const fn also(fault: Fault) -> &'static [CauseKind] {
     }
 }
 
-/// Whether `kind` is the name of what was planted.
+/// Whether `kind` is a correct name for `fault`.
 pub(crate) fn is_named(fault: Fault, kind: CauseKind) -> bool {
     kind == fault.cause() || also(fault).contains(&kind)
 }
 
-/// Whether `cause` is what was planted: by its name and, where it names a thread, by that thread.
+/// Whether `cause` is the injected one: by its name and, if it names a thread, by that thread.
 fn is_planted(fault: Fault, cause: &Cause) -> bool {
     let by_us = |culprit: &onbeat::cause::Culprit| culprit.tid.is_none() || culprit.name.starts_with("onbeat-");
     let fits = match cause.kind {
@@ -86,10 +86,10 @@ fn is_planted(fault: Fault, cause: &Cause) -> bool {
     fits && is_named(fault, cause.kind)
 }
 
-/// Plants a fault `count` times; where that is not possible, the row says why.
+/// Injects a fault `count` times; if that is not possible, the row has the reason.
 pub(crate) fn plant(fault: Fault, condition: Condition, cpu: u32, count: usize, placebo: bool) -> Result<Row, Failure> {
     let dose_ns = condition.dose_ns(fault);
-    // The scheduler's rules take seconds each, planted or not.
+    // The scheduler's rules take seconds each, injected or not.
     let is_slow = fault.least_every_ns() > 1000 * MS;
     let count = if is_slow { count.min(if placebo { 2 } else { 10 }) } else { count };
     let row = |planted| Row { fault, condition, dose_ns, planted, ordinary: Ordinary::new() };
@@ -105,7 +105,7 @@ pub(crate) fn plant(fault: Fault, condition: Condition, cpu: u32, count: usize, 
     Ok(row)
 }
 
-/// In a thread of its own, because the caller of [`disturb`] is kept off the loop's CPU for good.
+/// Runs in a thread of its own, because the caller of [`disturb`] stays off the loop's CPU from then on.
 pub(crate) fn in_a_thread(setting: &Setting, asked: &Disturbance) -> Result<Planted, Failure> {
     let done = std::thread::scope(|threads| {
         threads.spawn(|| disturb(setting, asked, &AtomicBool::new(false), &mut |_| {})).join()
@@ -123,18 +123,18 @@ pub(crate) fn in_a_thread(setting: &Setting, asked: &Disturbance) -> Result<Plan
     }
 }
 
-/// The explanation of the cycle that an injection met.
+/// Returns the explanation of the cycle that an injection hit.
 pub(crate) fn explanation(felt: &Felt) -> Option<&Explanation> {
     felt.met.as_ref()?.explanation.as_ref()
 }
 
-/// What a spike is named; `None` when it is not late at all.
+/// Returns the main cause of a spike; `None` if it is not late at all.
 pub(crate) fn main_of(explanation: Option<&Explanation>) -> Option<&Cause> {
     explanation?.main()
 }
 
-/// The longest kind with that set aside which was there without the injection: what is ordinary on this machine, what the
-/// hypervisor's counter says that it took, and pauses of the hypervisor that are not inferred from the injection itself.
+/// Returns the longest cause after subtracting what was there without the injection: the usual times on this machine,
+/// steal time counted by the hypervisor, and hypervisor pauses outside the injection.
 pub(crate) fn main_beyond<'e>(explanation: &'e Explanation, covered_ns: u64, ordinary: &Ordinary) -> Option<&'e Cause> {
     let beyond = by_kind(explanation).into_iter().map(|(kind, ns)| {
         let aside = match kind {
@@ -157,7 +157,7 @@ fn by_kind(explanation: &Explanation) -> Ordinary {
     sums
 }
 
-/// The median of each cause over the cycles that a placebo met; a cycle that was not explained had nothing of any.
+/// Returns the median of each cause over the cycles of a placebo; an unexplained cycle counts as 0.
 pub(crate) fn ordinary(placebo: &[Felt]) -> Ordinary {
     let cycles: Vec<Ordinary> = placebo.iter().map(|felt| explanation(felt).map(by_kind).unwrap_or_default()).collect();
     let median = |kind: CauseKind| {
@@ -169,32 +169,32 @@ pub(crate) fn ordinary(placebo: &[Felt]) -> Ordinary {
     CauseKind::ALL.into_iter().map(|kind| (kind, median(kind))).filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// How an injection was named, beside what is `ordinary`.
-pub(crate) fn judged(felt: &Felt, ordinary: &Ordinary) -> Judged {
+/// Judges an injection, given the `ordinary` times.
+pub(crate) fn judged(felt: &Felt, ordinary: &Ordinary) -> Judgement {
     let fault = felt.injected.fault;
-    let Some((met, explanation)) = felt.met.as_ref().zip(explanation(felt)) else { return Judged::Nothing };
+    let Some((met, explanation)) = felt.met.as_ref().zip(explanation(felt)) else { return Judgement::Nothing };
     let main = explanation.main();
     if main.is_some_and(|cause| is_planted(fault, cause)) {
-        return Judged::First;
+        return Judgement::First;
     }
 
     let covered_ns = covered_ns(felt, met);
     if covered_ns < explanation.lateness_ns / 2 {
-        return Judged::Swamped;
+        return Judgement::Swamped;
     }
 
     match main_beyond(explanation, covered_ns, ordinary) {
-        None => Judged::Nothing,
-        Some(cause) if is_planted(fault, cause) => Judged::Right,
-        // The wake-up itself says that nothing was found beside what every wake-up takes, and sends nobody the wrong way.
-        Some(Cause { kind: CauseKind::Unexplained | CauseKind::WakeUpPath, .. }) => Judged::Unexplained,
-        Some(_) if main.is_some_and(|cause| cause.kind == CauseKind::Unexplained) => Judged::Unexplained,
-        Some(cause) => Judged::Wrong(cause.kind),
+        None => Judgement::Nothing,
+        Some(cause) if is_planted(fault, cause) => Judgement::Right,
+        // "Wake-up itself" means that nothing was found beyond the cost of every wake-up, which misleads nobody.
+        Some(Cause { kind: CauseKind::Unexplained | CauseKind::WakeUpPath, .. }) => Judgement::Unexplained,
+        Some(_) if main.is_some_and(|cause| cause.kind == CauseKind::Unexplained) => Judgement::Unexplained,
+        Some(cause) => Judgement::Wrong(cause.kind),
     }
 }
 
-/// How much of the cycle, from its release to its end, lies inside the injection, less what somebody else kept the loop off its CPU
-/// meanwhile by the kernel's own account: that part is not the injection's work.
+/// Returns the part of the cycle, from its release to its end, that is inside the injection, minus the time for which
+/// other threads kept the loop off its CPU according to the kernel, in nanoseconds.
 fn covered_ns(felt: &Felt, met: &Late) -> u64 {
     let (release, end) = (met.sample.release, met.sample.release.plus_ns(met.sample.response_time_ns()));
     let inside_ns = felt.injected.end().min(end).ns_since(felt.injected.at.max(release));

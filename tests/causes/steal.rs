@@ -1,4 +1,4 @@
-//! Steal that explanations name, beside the kernel's own account of it.
+//! Steal time in explanations, compared with the kernel's counter.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant as Wall};
 
 use onbeat::cause::counters::CounterSource;
 use onbeat::cause::{CauseKind, Explainer, LoopThread};
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
@@ -15,14 +15,14 @@ use crate::planted::{Row, explanation};
 /// `USER_HZ` is 100 on every architecture Linux runs on today.
 const TICK_NS: u64 = 10_000_000;
 
-/// What the hypervisor has taken from a CPU, by `/proc/stat`.
+/// Steal time of a CPU, from `/proc/stat`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stolen {
+pub(crate) struct StealCounter {
     cpu: u32,
     ticks: u64,
 }
 
-impl Stolen {
+impl StealCounter {
     pub(crate) fn now(cpu: u32) -> Self {
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")));
@@ -34,7 +34,8 @@ impl Stolen {
         Self { ticks: self.ticks - earlier.ticks, ..self }
     }
 
-    /// The sentence. Time stolen while the loop was not late is in no explanation, so explanations may only name less.
+    /// Returns the sentence. Steal time while the loop was not late is not in any explanation, so explanations can only
+    /// name less.
     pub(crate) fn beside<'r>(self, rows: impl Iterator<Item = &'r Row>) -> String {
         let explanations = rows.filter_map(Row::done).flat_map(|done| {
             let others = done.others.iter().filter_map(|late| late.explanation.as_ref());
@@ -53,12 +54,12 @@ impl Stolen {
     }
 }
 
-/// The readings that explanations use, summed over a stretch of time, beside the kernel's own account of the same time.
+/// Compares the readings that explanations use, summed over `whole`, with the kernel's counter for the same time.
 pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> {
     let (tid, over) = (AtomicU32::new(0), AtomicBool::new(false));
     thread::scope(|threads| {
         threads.spawn(|| {
-            let wanted = Wanted { fifo: Some(90), cpu: Some(cpu), lock_memory: false, dma_latency_us: None };
+            let wanted = ThreadRequest { fifo: Some(90), cpu: Some(cpu), lock_memory: false, dma_latency_us: None };
             let _ = wanted.prepare_thread();
             tid.store(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Release);
             while !over.load(Ordering::Relaxed) {
@@ -71,21 +72,21 @@ pub(crate) fn side_by_side(cpu: u32, whole: Duration) -> Result<String, String> 
         }
 
         let thread = LoopThread { tid: tid.load(Ordering::Acquire), cpu: Some(cpu), fifo: Some(90) };
-        let told = watched(thread, cpu, whole);
+        let result = watched(thread, cpu, whole);
         over.store(true, Ordering::Relaxed);
-        told
+        result
     })
 }
 
 fn watched(thread: LoopThread, cpu: u32, whole: Duration) -> Result<String, String> {
-    let (explainer, grants) = Explainer::open_or_say(thread);
+    let (explainer, grants) = Explainer::open_with_grants(thread);
     let mut explainer =
         explainer.ok_or_else(|| grants.iter().find_map(|grant| grant.why_not.clone()).unwrap_or_default())?;
     thread::sleep(Duration::from_millis(20));
     let begun = Wall::now();
-    let before = (reading(&mut explainer, cpu)?, Stolen::now(cpu));
+    let before = (reading(&mut explainer, cpu)?, StealCounter::now(cpu));
     thread::sleep(whole);
-    let after = (reading(&mut explainer, cpu)?, Stolen::now(cpu));
+    let after = (reading(&mut explainer, cpu)?, StealCounter::now(cpu));
     let counted_ns = after.0 - before.0;
     let accounted_ns = after.1.since(&before.1).ticks * TICK_NS;
     let apart_ns = counted_ns.abs_diff(accounted_ns);
@@ -101,7 +102,7 @@ fn watched(thread: LoopThread, cpu: u32, whole: Duration) -> Result<String, Stri
     ))
 }
 
-/// The steal counter's newest reading.
+/// Returns the newest reading of the steal counter.
 fn reading(explainer: &mut Explainer, cpu: u32) -> Result<u64, String> {
     let counters = explainer.counters(Instant::from_ns(0), Monotonic.now());
     if counters.source != CounterSource::Bpf {

@@ -1,16 +1,16 @@
-//! How often was what: counts of judgements, their shares, and how sure the shares are.
+//! Counts of judgements, their shares, and confidence intervals of the shares.
 
 use std::collections::BTreeMap;
 
 use onbeat::cause::CauseKind;
 
-use crate::planted::Judged;
+use crate::planted::Judgement;
 
 /// Judgements, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) first: usize,
-    /// Beside those that were named first.
+    /// In addition to those in `first`.
     pub(crate) right: usize,
     pub(crate) unexplained: usize,
     pub(crate) nothing: usize,
@@ -19,20 +19,20 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn of(judged: impl Iterator<Item = Judged>) -> Self {
+    pub(crate) fn new(judged: impl Iterator<Item = Judgement>) -> Self {
         let mut tally = Self::default();
         judged.for_each(|one| tally.add(one));
         tally
     }
 
-    pub(crate) fn add(&mut self, judged: Judged) {
+    pub(crate) fn add(&mut self, judged: Judgement) {
         match judged {
-            Judged::First => self.first += 1,
-            Judged::Right => self.right += 1,
-            Judged::Unexplained => self.unexplained += 1,
-            Judged::Nothing => self.nothing += 1,
-            Judged::Swamped => self.swamped += 1,
-            Judged::Wrong(kind) => *self.wrong.entry(kind).or_default() += 1,
+            Judgement::First => self.first += 1,
+            Judgement::Right => self.right += 1,
+            Judgement::Unexplained => self.unexplained += 1,
+            Judgement::Nothing => self.nothing += 1,
+            Judgement::Swamped => self.swamped += 1,
+            Judgement::Wrong(kind) => *self.wrong.entry(kind).or_default() += 1,
         }
     }
 
@@ -47,7 +47,7 @@ impl Tally {
         }
     }
 
-    /// Those that can be judged: where the planted cause is most of the lateness.
+    /// Returns the number of injections that can be judged: the injected cause is most of the lateness.
     pub(crate) fn all(&self) -> usize {
         self.first + self.right + self.unexplained + self.nothing + self.wrong_ones()
     }
@@ -63,7 +63,7 @@ impl Tally {
     }
 }
 
-/// `12 %`; a dash where nothing was counted.
+/// Returns the share as `12.0 %`; a dash if `all` is 0.
 pub(crate) fn percent(part: usize, all: usize) -> String {
     if all == 0 {
         return "–".to_owned();
@@ -71,7 +71,7 @@ pub(crate) fn percent(part: usize, all: usize) -> String {
     format!("{:.1} %", part as f64 * 100.0 / all as f64)
 }
 
-/// The same with its 95 % interval (Wilson 1927).
+/// Returns the share with its 95 % interval (Wilson 1927).
 pub(crate) fn percent_with_interval(part: usize, all: usize) -> String {
     let Some((low, high)) = interval(part, all) else { return percent(part, all) };
     format!("{} [{:.1}, {:.1}]", percent(part, all), low * 100.0, high * 100.0)
@@ -90,10 +90,10 @@ fn interval(part: usize, all: usize) -> Option<(f64, f64)> {
     Some((((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0)))
 }
 
-/// Counts add up, and the interval is the published one.
+/// Checks that counts add up, and that the interval is the published one.
 pub(crate) fn check() {
-    let wrong = Judged::Wrong(CauseKind::Preempted);
-    let tally = Tally::of([Judged::First, Judged::Right, wrong, wrong, Judged::Swamped].into_iter());
+    let wrong = Judgement::Wrong(CauseKind::Preempted);
+    let tally = Tally::new([Judgement::First, Judgement::Right, wrong, wrong, Judgement::Swamped].into_iter());
     assert_eq!((tally.all(), tally.wrong_ones(), tally.wrong_words()), (4, 2, "2 preempted".to_owned()));
     let mut twice = tally.clone();
     twice.join(&tally);

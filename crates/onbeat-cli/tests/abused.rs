@@ -534,7 +534,7 @@ fn a_load_writes_into_the_given_directory() {
         ["measure", "timer", "--for", "300ms", "--priority", "0", "--no-causes", "--load", "disk", "--load-dir", "."];
     done(dir.path(), &words);
     let file = fs::read_to_string(dir.path().join("onbeat-runs/latest/timer.onbeat.hlog")).unwrap();
-    assert!(file.contains("over and over in ."), "{file}");
+    assert!(file.contains("repeatedly in ."), "{file}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use onbeat::probe::description::Parts;
 use onbeat::probe::{self, Description, Given, Kind, Setting, Value};
 use onbeat::record::SpikeLimit;
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_robot::probe::bus::{self, Still};
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::ring::Ring;
@@ -89,7 +89,7 @@ fn setting() -> Setting {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
         phase: Phase::At(0),
-        thread: Wanted::default(),
+        thread: ThreadRequest::default(),
         warmup: 0,
         interval_ns: 1_000 * MS,
         spike_limit: SpikeLimit::TenTimesMedian,

@@ -1,6 +1,6 @@
-//! What this machine is: the fingerprint that stands beside every result.
+//! Describes this machine: the fingerprint that is stored with every result.
 //!
-//! Read from `/proc` and `/sys`; nothing is changed, nothing needs rights. A fact that the machine does not tell is left out.
+//! Reads `/proc` and `/sys`; changes nothing and needs no privileges. Unknown facts are omitted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,15 @@ use serde::{Deserialize, Serialize};
 
 pub use onbeat_tune::user::{Foreign, foreign, owner, user_name};
 
-/// Facts of a machine by name, in the words that people read.
+/// Facts of a machine by name, as shown to users.
+///
+/// ```
+/// use onbeat::host::Host;
+///
+/// let host = Host::from_facts([("kernel", Some("6.18.3".to_owned())), ("hypervisor", None)]);
+/// assert_eq!(host.fact("kernel"), Some("6.18.3"));
+/// assert_eq!(host.fact("hypervisor"), None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Host {
@@ -18,53 +26,53 @@ pub struct Host {
 }
 
 impl Host {
-    /// This machine, now.
+    /// Reads the facts of this machine.
     #[must_use]
     pub fn read() -> Self {
         let mut host = Self::default();
         let system = rustix::system::uname();
-        host.tell("kernel", Some(system.release().to_string_lossy().into_owned()));
-        host.tell("kernel build", Some(system.version().to_string_lossy().into_owned()));
-        host.tell("architecture", Some(system.machine().to_string_lossy().into_owned()));
-        host.tell("preemption", Some(preemption(&system.version().to_string_lossy())));
-        host.tell("tick", Some(format!("{} Hz", 1_000_000_000 / onbeat_rt::sys::tick().every_ns)));
-        host.tell(
+        host.add("kernel", Some(system.release().to_string_lossy().into_owned()));
+        host.add("kernel build", Some(system.version().to_string_lossy().into_owned()));
+        host.add("architecture", Some(system.machine().to_string_lossy().into_owned()));
+        host.add("preemption", Some(preemption(&system.version().to_string_lossy())));
+        host.add("tick", Some(format!("{} Hz", 1_000_000_000 / onbeat_rt::sys::tick().every_ns)));
+        host.add(
             "distribution",
             field(&file("/etc/os-release"), "PRETTY_NAME=", '\n').map(|name| name.replace('"', "")),
         );
         host.read_processor();
-        host.tell("clock source", trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
-        host.tell("kernel command line", trimmed("/proc/cmdline"));
-        host.tell("memory", memory());
-        host.tell("real-time budget", real_time_budget());
-        host.tell("hypervisor", hypervisor());
-        host.tell("cpuset", Some(cpuset_kind().to_owned()));
+        host.add("clock source", trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
+        host.add("kernel command line", trimmed("/proc/cmdline"));
+        host.add("memory", memory());
+        host.add("real-time budget", real_time_budget());
+        host.add("hypervisor", hypervisor());
+        host.add("cpuset", Some(cpuset_kind().to_owned()));
 
         host
     }
 
-    /// Another machine, as somebody tells it: what is not told is left out.
+    /// Makes a host of given facts; facts that are `None` are omitted.
     #[must_use]
-    pub fn told<'f>(facts: impl IntoIterator<Item = (&'f str, Option<String>)>) -> Self {
+    pub fn from_facts<'f>(facts: impl IntoIterator<Item = (&'f str, Option<String>)>) -> Self {
         let mut host = Self::default();
         for (name, value) in facts {
-            host.tell(name, value);
+            host.add(name, value);
         }
         host
     }
 
-    /// A fact by name.
+    /// Returns a fact by name.
     #[must_use]
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.facts.get(name).map(String::as_str)
     }
 
-    /// All facts, by name.
+    /// Returns all facts, ordered by name.
     pub fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// One line for people: processor, CPUs, kernel, preemption, virtual or not.
+    /// Returns a one-line summary: processor, CPUs, kernel, preemption, hypervisor.
     #[must_use]
     pub fn in_one_line(&self) -> String {
         let fact = |name| self.fact(name).unwrap_or("unknown");
@@ -86,40 +94,40 @@ impl Host {
             Some(line.split_once(':')?.1.trim().to_owned())
         });
 
-        self.tell("processor", model);
-        self.tell("CPUs online", Some(online_cpus().len().to_string()));
-        self.tell("CPU list", trimmed("/sys/devices/system/cpu/online"));
-        self.tell("isolated CPUs", trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()));
-        self.tell("frequency governor", trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
-        self.tell("idle driver", trimmed("/sys/devices/system/cpu/cpuidle/current_driver"));
+        self.add("processor", model);
+        self.add("CPUs online", Some(online_cpus().len().to_string()));
+        self.add("CPU list", trimmed("/sys/devices/system/cpu/online"));
+        self.add("isolated CPUs", trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()));
+        self.add("frequency governor", trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+        self.add("idle driver", trimmed("/sys/devices/system/cpu/cpuidle/current_driver"));
         let deepest = deepest_idle(online_cpus().last().copied().unwrap_or(0));
-        self.tell("deepest idle state", deepest.map(|state| format!("{}, {} ns to leave", state.name, state.exit_ns)));
+        self.add("deepest idle state", deepest.map(|state| format!("{}, {} ns to leave", state.name, state.exit_ns)));
     }
 
-    fn tell(&mut self, name: &str, value: Option<String>) {
+    fn add(&mut self, name: &str, value: Option<String>) {
         if let Some(value) = value {
             self.facts.insert(name.to_owned(), value);
         }
     }
 }
 
-/// The CPUs that are online, from `/sys/devices/system/cpu/online`; CPU 0 alone when that cannot be read.
+/// Returns the online CPUs, from `/sys/devices/system/cpu/online`; only CPU 0 if that cannot be read.
 #[must_use]
 pub fn online_cpus() -> Vec<u32> {
     let cpus = cpu_list(&file("/sys/devices/system/cpu/online"));
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
-/// An idle state of a CPU as `/sys/devices/system/cpu/cpuN/cpuidle/stateM` describes it.
+/// An idle state of a CPU, from `/sys/devices/system/cpu/cpuN/cpuidle/stateM`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleState {
     /// Its name.
     pub name: String,
-    /// The longest that leaving it takes, as the kernel has it, in nanoseconds.
+    /// Exit latency according to the kernel, in nanoseconds.
     pub exit_ns: u64,
 }
 
-/// The idle state of a CPU that takes longest to leave; `None` where the kernel lists none.
+/// Returns the idle state of a CPU with the longest exit latency; `None` if the kernel lists none.
 #[must_use]
 pub fn deepest_idle(cpu: u32) -> Option<IdleState> {
     deepest_idle_below(Path::new("/sys/devices/system/cpu"), cpu)
@@ -136,7 +144,11 @@ fn deepest_idle_below(cpus: &Path, cpu: u32) -> Option<IdleState> {
     states.filter_map(|entry| read(entry.path())).max_by_key(|state| state.exit_ns)
 }
 
-/// The CPUs of a kernel list such as `0-2,4`.
+/// Parses a kernel list of CPUs such as `0-2,4`.
+///
+/// ```
+/// assert_eq!(onbeat::host::cpu_list("0-2,4"), [0, 1, 2, 4]);
+/// ```
 #[must_use]
 pub fn cpu_list(text: &str) -> Vec<u32> {
     let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
@@ -154,13 +166,29 @@ pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }
 
-/// The real-time runtime and period of the root group in microseconds: RT threads of a CPU may use the first of each
-/// of the second. `None` when there is no such limit (`-1`) or it cannot be read.
+/// Returns real-time runtime and period of the root group, in microseconds: real-time threads of a CPU may run for the
+/// former in each period. `None` without a limit (`-1`) or if it cannot be read.
 #[must_use]
 pub fn real_time_limit_us() -> Option<(u64, u64)> {
     let runtime: i64 = trimmed("/proc/sys/kernel/sched_rt_runtime_us")?.parse().ok()?;
     let period: u64 = trimmed("/proc/sys/kernel/sched_rt_period_us")?.parse().ok()?;
     Some((u64::try_from(runtime).ok()?, period))
+}
+
+/// Whether this kernel has a fair server, which gives ordinary threads 50 ms of each second (Linux 6.12 and later).
+#[must_use]
+pub fn has_fair_server() -> bool {
+    kernel_is_at_least(6, 12)
+}
+
+/// Whether RT throttling is on. Since Linux 6.12 only kernels built with `CONFIG_RT_GROUP_SCHED` throttle; where its control
+/// files cannot be seen, they are assumed to exist.
+#[must_use]
+pub fn throttles_real_time() -> bool {
+    let limited = real_time_limit_us().is_some_and(|(runtime, period)| runtime < period);
+    let v1_cpu = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"].iter().find(|dir| Path::new(dir).exists());
+    let groups = v1_cpu.is_none_or(|dir| Path::new(dir).join("cpu.rt_runtime_us").exists());
+    limited && (groups || !has_fair_server())
 }
 
 fn real_time_budget() -> Option<String> {
@@ -241,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_its_kernel_and_its_cpus() {
+    fn this_machine_has_facts_about_kernel_and_cpus() {
         let host = Host::read();
         assert!(host.fact("kernel").is_some_and(|release| release.contains('.')));
         assert_eq!(host.fact("CPUs online").map(str::to_owned), Some(online_cpus().len().to_string()));

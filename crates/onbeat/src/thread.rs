@@ -1,15 +1,15 @@
-//! What a loop's thread asks of the system: policy and priority, a CPU, locked memory. Wanted, granted, why not.
+//! Policy, priority, CPU and locked memory for a loop's thread: what is requested, what is granted, and why not.
 //!
-//! A refusal is never an error and never silent: it becomes a [`Grant`] that says what it costs and which line would
-//! change it, and stands in the run file and in the report.
+//! A refusal is neither an error nor silent: it becomes a [`Grant`] that says what it costs and which command would
+//! change it. It is stored in the run file and shown in the report.
 //!
-//! Absent on purpose: changing the system's settings. Priority, affinity and memory locks belong to the thread and
-//! go with it; everything that stays is [`onbeat_tune`]'s, with a journal.
+//! Absent on purpose: changing the system's settings. Priority, affinity and memory locks belong to the thread and end
+//! with it; `onbeat-tune` makes permanent changes, with a journal.
 
 mod lockdown;
 mod memory;
-mod pasted;
 mod scheduling;
+mod shell;
 mod usage;
 
 use std::fs::File;
@@ -17,37 +17,37 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-pub use lockdown::{LockdownError, Ports, lockdown};
-pub use pasted::{shell_line, shell_word};
+pub use lockdown::{LockdownError, LoopPorts, lockdown};
 pub(crate) use scheduling::run_by_deadline;
 pub use scheduling::{AheadOfLoad, run_as_ordinary, stay_off_cpu};
+pub use shell::{shell_line, shell_word};
 pub use usage::{Usage, run_delay_ns};
 
-/// One thing that was asked of the system: a rung of the capability ladder.
+/// The result of a request to the system, granted or refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// What it is: `real-time priority`, `locked memory`, `CPU affinity`, `CPU shield`.
+    /// The kind of request: `real-time priority`, `locked memory`, `CPU affinity`, `CPU shield`.
     pub what: String,
-    /// What was asked for.
+    /// The refused operation.
     pub wanted: String,
-    /// Whether the system gave it.
+    /// Whether it was granted.
     pub granted: bool,
-    /// Why not.
+    /// The reason for a refusal.
     pub why_not: Option<String>,
-    /// What going without costs.
+    /// The cost of a refusal.
     pub costs: Option<String>,
-    /// The line that would grant it, as a shell takes it; what else there is to say stands behind a `#`.
+    /// The shell command that would grant it; remarks follow after a `#`.
     pub remedy: Option<String>,
 }
 
 impl Grant {
-    /// Something the system gave.
+    /// Makes a granted grant.
     #[must_use]
     pub fn given(what: &str, wanted: impl Into<String>) -> Self {
         Self { what: what.to_owned(), wanted: wanted.into(), granted: true, why_not: None, costs: None, remedy: None }
     }
 
-    /// Something it did not give.
+    /// Makes a refused grant.
     #[must_use]
     pub fn refused(what: &str, wanted: impl Into<String>, refusal: Refusal) -> Self {
         let Refusal { why_not, costs, remedy } = refusal;
@@ -62,48 +62,60 @@ impl Grant {
     }
 }
 
-/// This program as it would be typed, for remedies that work when they are pasted; quoted where a shell needs that.
+/// Returns the path of this program, quoted for a shell if necessary, for remedies that work when pasted.
 #[must_use]
 pub fn this_program() -> String {
     let path = std::fs::read_link("/proc/self/exe");
     path.map_or_else(|_| "onbeat".to_owned(), |path| shell_word(&path.display().to_string()))
 }
 
-/// Why something was not granted, what that costs, and what would change it.
+/// Reason, cost and remedy of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why not, with the numbers.
+    /// The reason, with the numbers.
     pub why_not: String,
-    /// What going without costs.
+    /// The cost of a refusal.
     pub costs: &'static str,
-    /// A line that would grant it.
+    /// The command that would grant it.
     pub remedy: String,
 }
 
-/// What a loop's thread shall have.
+/// The settings requested for a loop's thread and its process.
+///
+/// ```no_run
+/// use onbeat::thread::ThreadRequest;
+///
+/// let request = ThreadRequest { fifo: Some(80), cpu: Some(1), lock_memory: true, ..ThreadRequest::default() };
+/// let process = request.prepare_process();
+/// let body = std::thread::spawn(move || request.prepare_thread());
+/// let thread = body.join().unwrap_or_default();
+/// for grant in process.grants.iter().chain(&thread).filter(|grant| !grant.granted) {
+///     println!("{} refused: {:?}", grant.what, grant.why_not);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ThreadRequest {
     /// `SCHED_FIFO` at this priority (1 to 99); `None` for an ordinary thread.
     pub fifo: Option<u32>,
-    /// The CPU to stay on.
+    /// The CPU to bind the thread to.
     pub cpu: Option<u32>,
-    /// All memory of the process present and staying so, stack and heap touched beforehand.
+    /// Whether to lock all memory of the process, with stack and heap touched beforehand.
     pub lock_memory: bool,
-    /// Keep CPUs out of idle states whose exit takes longer than this many microseconds. Changes the whole machine while
-    /// it is held, so it is off unless asked for.
+    /// Maximum exit latency of idle states, in microseconds. Affects the whole machine while it is held, so it is off
+    /// by default.
     pub dma_latency_us: Option<i32>,
 }
 
-/// What belongs to the process, held as long as this lives.
+/// Grants for the whole process, held until this is dropped.
 #[derive(Debug)]
 pub struct ProcessGrants {
-    /// What was granted.
+    /// The grants.
     pub grants: Vec<Grant>,
     _dma_latency: Option<File>,
 }
 
-impl Wanted {
-    /// Asks for what belongs to the whole process: locked memory, the idle-state bound. Call before threads are
+impl ThreadRequest {
+    /// Requests what applies to the whole process: locked memory, the idle-state limit. Call it before threads are
     /// started, so that their stacks are locked too.
     #[must_use]
     pub fn prepare_process(&self) -> ProcessGrants {
@@ -118,7 +130,7 @@ impl Wanted {
         ProcessGrants { grants, _dma_latency: dma_latency }
     }
 
-    /// Asks for what belongs to the calling thread: affinity, policy, a touched stack. Call in the loop's thread.
+    /// Requests what applies to the calling thread: affinity, policy, a touched stack. Call it in the loop's thread.
     #[must_use]
     pub fn prepare_thread(&self) -> Vec<Grant> {
         scheduling::block_signals();

@@ -1,4 +1,5 @@
-//! Advice is for a situation: nothing that is in effect already, nothing that cannot apply here, and each with a row in docs/advice.md.
+//! Advice depends on the situation: none that is in effect already, none that cannot apply, and each with a row in
+//! docs/advice.md.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use onbeat::report::remedies::situation;
 use serde_json::{Value, json};
 
 const DOCS: &str = include_str!("../../../docs/advice.md");
-/// What each cause is answered with in each situation; the page's test reads it too.
+/// The advice against each cause in each situation; the page's test reads it too.
 const CASES: &str = include_str!("advice_cases.json");
 
 fn cause(kind: Kind, culprit: Option<Culprit>) -> Cause {
@@ -29,7 +30,7 @@ fn preempted(name: &str, prio: i32) -> Cause {
     )
 }
 
-fn so<const N: usize>(facts: [Fact; N]) -> Situation {
+fn with_facts<const N: usize>(facts: [Fact; N]) -> Situation {
     Situation { facts: facts.into(), ..Situation::default() }
 }
 
@@ -52,7 +53,7 @@ fn causes() -> Vec<Cause> {
 
 fn situations() -> Vec<Situation> {
     use Fact as F;
-    let tuned = so([F::Bound, F::MemoryLocked, F::Shielded, F::Spins]);
+    let tuned = with_facts([F::Bound, F::MemoryLocked, F::Shielded, F::Spins]);
     let guest = |mut of: Situation, idle_exit_ns, priority| {
         of.facts.insert(F::Guest);
         Situation { idle_exit_ns: Some(idle_exit_ns), priority, ..of }
@@ -77,14 +78,14 @@ fn situations() -> Vec<Situation> {
         Situation::default(),
         guest(Situation::default(), 1_000, 0),
         guest(tuned.clone(), 1_000, 98),
-        guest(so([F::EvidenceMissing]), 133_000, 40),
+        guest(with_facts([F::EvidenceMissing]), 133_000, 40),
         Situation { priority: 98, ..tuned },
-        Situation { priority: 99, ..so(all) },
-        so([F::OneCpu, F::PreemptRt]),
+        Situation { priority: 99, ..with_facts(all) },
+        with_facts([F::OneCpu, F::PreemptRt]),
     ]
 }
 
-/// Runs as their files describe them: a guest with everything granted, and bare metal with little.
+/// Headers of runs: a guest with everything granted, and bare metal with little.
 fn runs() -> Vec<Value> {
     let grant = |what: &str, granted: bool| json!({"what": what, "wanted": "", "granted": granted, "why_not": null, "costs": null, "remedy": null});
     let run = |host: Value, wait: &str, cpu: Value, grants: Vec<Value>| {
@@ -106,7 +107,7 @@ fn runs() -> Vec<Value> {
     ]
 }
 
-/// The file as it should be: a line for each cause, run and situation, so that a change is seen where it is.
+/// Returns the expected file: a line for each cause, run and situation, so that a diff shows each change.
 fn cases() -> String {
     let situations = situations();
     let mut text = String::from("{\n\"situations\": [\n");
@@ -128,8 +129,8 @@ fn cases() -> String {
 }
 
 #[test]
-fn each_cause_in_each_situation_is_answered_as_the_list_of_cases_says() {
-    // `ONBEAT_WRITE_CASES=1 cargo test -p onbeat --test advice` rewrites the list, to be reviewed with the change.
+fn the_advice_for_each_cause_and_situation_is_that_of_the_list_of_cases() {
+    // `ONBEAT_WRITE_CASES=1 cargo test -p onbeat --test advice` rewrites the list, for review with the change.
     if std::env::var_os("ONBEAT_WRITE_CASES").is_some() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/advice_cases.json"), cases()).unwrap();
         return;
@@ -183,15 +184,15 @@ fn a_priority_is_advised_only_where_it_would_precede_the_culprit() {
 
 #[test]
 fn a_halted_vcpu_is_kept_awake_below_half_a_millisecond_and_needs_its_host_above() {
-    let guest = so([Fact::Guest]);
+    let guest = with_facts([Fact::Guest]);
     let halted = |ns| Cause { ns, ..by(Kind::LateTimer, Culprit::HALTED) }.advice(&guest);
     assert_eq!(halted(200_000), [Advice::KeepAwake, Advice::Spin]);
     assert_eq!(halted(900_000), [Advice::PinVcpu, Advice::BareMetal]);
     let bare_metal = cause(Kind::HypervisorSteal, None).advice(&Situation::default());
-    assert_eq!(bare_metal, [], "no host where there is none");
+    assert_eq!(bare_metal, [], "bare metal has no host");
 }
 
-/// The rows of the table: id, text.
+/// Returns the rows of the table: id and text.
 fn rows() -> Vec<(String, String)> {
     let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let rows = DOCS.lines().filter(|line| line.starts_with("| `")).map(cells);

@@ -1,10 +1,10 @@
-//! Whatever the events, every nanosecond of a spike has exactly one cause.
+//! For any events, every nanosecond of a spike has exactly one cause.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
 
 use cause_world::{LOOP, TIMER, WAKE_UP, World, idle, looper, thread, us};
-use onbeat::cause::event::{Label, Softirq, State, Thread, Vector, What};
+use onbeat::cause::event::{KernelEvent, Label, Softirq, Thread, ThreadState, Vector};
 use onbeat::cause::kind::CauseKind;
 use proptest::prelude::*;
 
@@ -18,37 +18,37 @@ fn a_thread() -> impl Strategy<Value = Thread> {
     ]
 }
 
-fn what() -> impl Strategy<Value = What> {
+fn what() -> impl Strategy<Value = KernelEvent> {
     let vector = prop_oneof![Just(Vector::LocalTimer), Just(Vector::Reschedule)];
     let function = 0_u64..6;
     prop_oneof![
-        (a_thread(), 0_u32..0x110, a_thread()).prop_map(|(prev, state, next)| What::Switch {
+        (a_thread(), 0_u32..0x110, a_thread()).prop_map(|(prev, state, next)| KernelEvent::Switch {
             prev,
-            prev_state: State(state),
+            prev_state: ThreadState(state),
             next
         }),
-        (a_thread(), 0_u32..3).prop_map(|(thread, target_cpu)| What::Waking { thread, target_cpu }),
-        (a_thread(), 0_u32..3).prop_map(|(thread, to_cpu)| What::Migrate { thread, from_cpu: 1, to_cpu }),
-        Just(What::IrqEntry { irq: 36, name: Label::from("eth0") }),
-        Just(What::IrqExit { irq: 36 }),
-        vector.clone().prop_map(What::VectorEntry),
-        vector.prop_map(What::VectorExit),
-        (0_u8..12).prop_map(|number| What::SoftirqEntry(Softirq(number))),
-        (0_u8..12).prop_map(|number| What::SoftirqExit(Softirq(number))),
-        (0_u64..5000).prop_map(|at| What::TimerStart {
+        (a_thread(), 0_u32..3).prop_map(|(thread, target_cpu)| KernelEvent::Waking { thread, target_cpu }),
+        (a_thread(), 0_u32..3).prop_map(|(thread, to_cpu)| KernelEvent::Migrate { thread, from_cpu: 1, to_cpu }),
+        Just(KernelEvent::IrqEntry { irq: 36, name: Label::from("eth0") }),
+        Just(KernelEvent::IrqExit { irq: 36 }),
+        vector.clone().prop_map(KernelEvent::VectorEntry),
+        vector.prop_map(KernelEvent::VectorExit),
+        (0_u8..12).prop_map(|number| KernelEvent::SoftirqEntry(Softirq(number))),
+        (0_u8..12).prop_map(|number| KernelEvent::SoftirqExit(Softirq(number))),
+        (0_u64..5000).prop_map(|at| KernelEvent::TimerStart {
             timer: TIMER,
             function: WAKE_UP,
             expires: us(at),
             softexpires: us(at)
         }),
-        function.prop_map(|function| What::TimerExpireEntry { timer: TIMER, function, now: us(1) }),
-        Just(What::TimerExpireExit { timer: TIMER }),
-        Just(What::IdleEntry { state: 1 }),
-        Just(What::IdleExit),
-        Just(What::PageFault { address: 1, user: true }),
-        Just(What::Frequency { cpu: 1, khz: 1_000_000 }),
-        Just(What::SyscallEnter { number: 1 }),
-        Just(What::SignalGenerate { signal: libc::SIGSTOP, target: LOOP, name: Label::from("onbeat-loop") }),
+        function.prop_map(|function| KernelEvent::TimerExpireEntry { timer: TIMER, function, now: us(1) }),
+        Just(KernelEvent::TimerExpireExit { timer: TIMER }),
+        Just(KernelEvent::IdleEntry { state: 1 }),
+        Just(KernelEvent::IdleExit),
+        Just(KernelEvent::PageFault { address: 1, user: true }),
+        Just(KernelEvent::Frequency { cpu: 1, khz: 1_000_000 }),
+        Just(KernelEvent::SyscallEnter { number: 1 }),
+        Just(KernelEvent::SignalGenerate { signal: libc::SIGSTOP, target: LOOP, name: Label::from("onbeat-loop") }),
     ]
 }
 
@@ -80,7 +80,7 @@ proptest! {
         world.started(1000 + late).worked(planned, worked);
         world.facts.spun_ns = spun * 1000;
         let explanation = world.explained();
-        // What is late is known without any event.
+        // The lateness is known without any event.
         let wait = if spun > late { late } else { world.late_us() };
         let work = worked.saturating_sub(planned);
         let counts = |part: &u64| *part * 1000 >= wait.max(work) * 1000 / 4;

@@ -1,12 +1,12 @@
-//! Each cause, from the events that show it.
+//! Each cause is found from the events that show it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
 
 use cause_world::{DL_TASK, LOOP, RT_PERIOD, TICK, TIMER, WAKE_UP, World, idle, looper, main_of, thread, us, us_of};
-use onbeat::cause::classify::{SpikeFacts, stalls};
-use onbeat::cause::event::{Label, Softirq, State, Thread, Vector, What};
+use onbeat::cause::event::{KernelEvent, Label, Softirq, Thread, ThreadState, Vector};
 use onbeat::cause::kind::{CauseKind as Kind, Explanation};
+use onbeat::cause::{SpikeFacts, stalls};
 
 fn dd() -> Thread {
     thread(7, 120, "dd")
@@ -19,7 +19,7 @@ fn none() -> String {
 #[test]
 fn a_cpu_that_slept_woke_up_late() {
     let mut world = World::asleep_beside(idle());
-    world.on(1, 103, 0, What::IdleEntry { state: 2 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
+    world.on(1, 103, 0, KernelEvent::IdleEntry { state: 2 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
     let explanation = world.explained();
     assert_eq!(main_of(&explanation), (Kind::LateIdleExit, none()));
     assert_eq!((explanation.lateness_ns, us_of(&explanation, Kind::LateIdleExit)), (189_000, 180));
@@ -28,9 +28,9 @@ fn a_cpu_that_slept_woke_up_late() {
 }
 
 #[test]
-fn a_system_call_with_interrupts_off_held_the_timer_back() {
+fn a_system_call_with_interrupts_off_delayed_the_timer() {
     let mut world = World::asleep_beside(dd());
-    world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_write });
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1400, 5).loop_runs(1407, dd());
     let explanation = world.explained();
     assert_eq!(explanation.main().unwrap().words(), "interrupts off in dd/write");
@@ -38,11 +38,12 @@ fn a_system_call_with_interrupts_off_held_the_timer_back() {
 }
 
 #[test]
-fn a_relative_sleep_ends_a_little_later_than_the_loop_counts_and_its_timer_is_known_all_the_same() {
+fn the_timer_of_a_relative_sleep_is_found_although_it_ends_slightly_later() {
     let late = |relative| {
         let mut world = World::asleep_beside(idle());
-        world.on(1, 103, 0, What::IdleEntry { state: 2 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
-        // The kernel counted from 3 us after the loop had read its clock, and nothing else tells when the loop went to sleep.
+        world.on(1, 103, 0, KernelEvent::IdleEntry { state: 2 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
+        // The kernel's sleep began 3 us after the loop had read its clock, and nothing else shows when the loop went to
+        // sleep.
         (world.facts.relative, world.facts.expiry, world.facts.release) = (relative, us(997), us(997));
         world.facts.entered_sleep = None;
         world.explained()
@@ -55,9 +56,9 @@ fn a_relative_sleep_ends_a_little_later_than_the_loop_counts_and_its_timer_is_kn
 }
 
 #[test]
-fn user_code_cannot_have_held_the_timer_back() {
+fn user_code_cannot_delay_the_timer() {
     let mut world = World::asleep_beside(dd());
-    world.on(1, 150, 7, What::SyscallExit { number: libc::SYS_write, result: 0 });
+    world.on(1, 150, 7, KernelEvent::SyscallExit { number: libc::SYS_write, result: 0 });
     world.timer_interrupt(1400, 5).loop_runs(1407, dd());
     let explanation = world.explained();
     assert_eq!(main_of(&explanation), (Kind::LateTimer, none()), "dd did nothing that could have");
@@ -65,9 +66,9 @@ fn user_code_cannot_have_held_the_timer_back() {
 }
 
 #[test]
-fn a_system_call_did_not_let_go_after_the_wake_up() {
+fn a_system_call_did_not_yield_after_the_wake_up() {
     let mut world = World::asleep_beside(dd());
-    world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_write });
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd());
     let explanation = world.explained();
 
@@ -80,7 +81,7 @@ fn a_system_call_did_not_let_go_after_the_wake_up() {
 fn the_system_call_is_known_from_its_end_or_from_the_counters_too() {
     let mut world = World::asleep_beside(dd());
     world.timer_interrupt(1001, 5).loop_runs(1906, dd());
-    world.on(1, 2500, 7, What::SyscallExit { number: libc::SYS_read, result: 0 });
+    world.on(1, 2500, 7, KernelEvent::SyscallExit { number: libc::SYS_read, result: 0 });
     assert_eq!(world.explained().main().unwrap().words(), "kernel section in dd/read");
 
     let mut world = World::asleep_beside(dd());
@@ -99,17 +100,17 @@ fn a_handler_of_a_device_ran_before_the_timers_interrupt_and_after_it() {
     let explanation = world.explained();
     assert_eq!(main_of(&explanation), (Kind::HardIrq, "eth0 (irq 36)".to_owned()));
     assert_eq!(us_of(&explanation, Kind::HardIrq), 300);
-    assert_eq!(us_of(&explanation, Kind::KernelSection), 0, "a switch of 3 us is no kernel section");
+    assert_eq!(us_of(&explanation, Kind::KernelSection), 0, "a switch of 3 us is not a kernel section");
 }
 
 #[test]
 fn another_timer_in_the_same_interrupt_is_named_by_its_function() {
     let mut world = World::asleep_beside(idle());
-    world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, What::TimerExpireEntry { timer: 0x1002, function: TICK, now: us(1002) });
-    world.on(1, 1303, 0, What::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1303) });
-    world.on(1, 1304, 0, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1306, 0, What::VectorExit(Vector::LocalTimer));
+    world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: 0x1002, function: TICK, now: us(1002) });
+    world.on(1, 1303, 0, KernelEvent::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1303) });
+    world.on(1, 1304, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1306, 0, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1308, idle());
     let explanation = world.explained();
 
@@ -178,7 +179,7 @@ fn the_fair_server_gave_an_ordinary_thread_its_share() {
 }
 
 #[test]
-fn the_kernels_own_flags_tell_throttling_and_fair_server_apart() {
+fn the_kernels_flags_distinguish_throttling_from_the_fair_server() {
     let stopped = |throttled, served| {
         let mut world = World::asleep_beside(idle());
         world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(900, 26_000);
@@ -215,7 +216,7 @@ fn work_that_took_longer_than_planned_is_the_loops_own() {
     assert_eq!((main_of(&explanation).0, explanation.lateness_ns), (Kind::OwnOverrun, 800_000));
 }
 
-/// An ordinary loop that leaves the CPU at 1050 µs though it wants to run, and gets it back 60 ms later.
+/// An ordinary loop that leaves the CPU at 1050 µs although it is runnable, and gets it back 60 ms later.
 fn held_back(by: Thread, throttled_us: Option<u64>) -> Explanation {
     let mut world = World::asleep_beside(dd());
     world.facts.prio = 120;
@@ -242,12 +243,12 @@ fn an_ordinary_loop_ran_out_of_its_cpu_quota() {
 }
 
 #[test]
-fn softirqs_do_not_hold_back_a_loop_whose_quota_is_used_up() {
+fn softirqs_do_not_delay_a_loop_whose_quota_is_used_up() {
     let mut world = World::asleep_beside(idle());
     world.facts.prio = 120;
     world.counters.throttled_ns = Some(39_000_000);
     world.timer_interrupt(1001, 5);
-    world.on(1, 2_000, 0, What::SoftirqEntry(Softirq(3))).on(1, 30_000, 0, What::SoftirqExit(Softirq(3)));
+    world.on(1, 2_000, 0, KernelEvent::SoftirqEntry(Softirq(3))).on(1, 30_000, 0, KernelEvent::SoftirqExit(Softirq(3)));
     world.loop_runs(41_000, idle());
     let explanation = world.explained();
 
@@ -256,7 +257,7 @@ fn softirqs_do_not_hold_back_a_loop_whose_quota_is_used_up() {
 }
 
 #[test]
-fn a_wait_that_the_kernel_did_not_count_is_no_quota() {
+fn a_wait_that_the_kernel_did_not_count_is_not_blamed_on_a_quota() {
     for counted in [Some(0), Some(5_000)] {
         assert_ne!(main_of(&held_back(idle(), counted)).0, Kind::CpuQuota, "{counted:?}");
         assert_eq!(main_of(&held_back(dd(), counted)), (Kind::Preempted, "dd".to_owned()), "{counted:?}");
@@ -279,14 +280,14 @@ fn a_loop_that_woke_on_an_idle_cpu_is_held_by_its_quota_only_where_the_kernel_co
 }
 
 #[test]
-fn a_frozen_loop_sleeps_on_although_its_timer_fired() {
+fn a_frozen_loop_keeps_sleeping_although_its_timer_fired() {
     for running in [idle(), dd()] {
         let mut world = World::asleep_beside(running);
         world.counters.is_guest = true;
-        world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
-        world.on(1, 1002, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
-        world.on(1, 1005, 0, What::VectorExit(Vector::LocalTimer));
-        world.on(0, 31_000, 55, What::Waking { thread: looper(), target_cpu: 1 });
+        world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+        world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+        world.on(1, 1005, 0, KernelEvent::VectorExit(Vector::LocalTimer));
+        world.on(0, 31_000, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
         world.loop_runs(31_008, running);
         let explanation = world.explained();
 
@@ -296,12 +297,12 @@ fn a_frozen_loop_sleeps_on_although_its_timer_fired() {
 }
 
 #[test]
-fn a_sleep_that_is_begun_again_after_the_thaw_was_frozen_all_the_same() {
+fn a_sleep_that_is_restarted_after_the_thaw_is_still_blamed_on_the_freezer() {
     let mut world = World::asleep_beside(dd());
-    world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
-    world.on(1, 1005, 0, What::VectorExit(Vector::LocalTimer));
-    world.on(0, 31_000, 55, What::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+    world.on(1, 1005, 0, KernelEvent::VectorExit(Vector::LocalTimer));
+    world.on(0, 31_000, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(31_005, dd(), 0, looper());
     world.timer_set(31_010, 1000);
     world.switch(31_012, looper(), 1, dd());
@@ -311,35 +312,45 @@ fn a_sleep_that_is_begun_again_after_the_thaw_was_frozen_all_the_same() {
 }
 
 #[test]
-fn a_late_timer_is_no_freezer() {
+fn a_late_timer_is_not_blamed_on_a_freezer() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(31_000, 5).loop_runs(31_010, idle());
     assert_ne!(main_of(&world.explained()).0, Kind::CgroupFreezer);
 }
 
-/// The loop sleeps in a system call of its own work until `waker` wakes it.
+/// The loop sleeps in a system call of its work until `waker` wakes it.
 fn waits(call: i64, waker: u32) -> World {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(10, 900);
     world.switch(1020, looper(), 1, dd());
     let reading = world.reading(1020, 0);
     (reading.prev, reading.next, reading.prev_syscall) = (LOOP, 7, Some(call));
-    world.on(0, 1850, waker, What::Waking { thread: looper(), target_cpu: 1 });
+    world.on(0, 1850, waker, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(1855, dd(), 0, looper());
 
     world
 }
 
 #[test]
-fn a_lock_is_named_with_its_holder_and_who_kept_the_holder_off() {
+fn a_lock_is_named_with_its_holder_and_the_thread_that_preempted_the_holder() {
     let holder = thread(31, 120, "reader");
     let mut world = waits(libc::SYS_futex, 31);
     let named = world.explained();
     assert_eq!(main_of(&named).0, Kind::LockWait);
     assert_eq!(us_of(&named, Kind::LockWait), 830);
 
-    world.on(0, 1100, 31, What::Switch { prev: holder, prev_state: State(0), next: thread(40, 120, "hog") });
-    world.on(0, 1800, 40, What::Switch { prev: thread(40, 120, "hog"), prev_state: State(0), next: holder });
+    world.on(
+        0,
+        1100,
+        31,
+        KernelEvent::Switch { prev: holder, prev_state: ThreadState(0), next: thread(40, 120, "hog") },
+    );
+    world.on(
+        0,
+        1800,
+        40,
+        KernelEvent::Switch { prev: thread(40, 120, "hog"), prev_state: ThreadState(0), next: holder },
+    );
     let explanation = world.explained();
     let main = explanation.main().unwrap();
 
@@ -348,7 +359,7 @@ fn a_lock_is_named_with_its_holder_and_who_kept_the_holder_off() {
 }
 
 #[test]
-fn a_wait_for_a_reply_is_no_work_to_be_shortened() {
+fn a_wait_for_a_reply_is_not_counted_as_work() {
     let explanation = waits(libc::SYS_ppoll, 12).explained();
     assert_eq!(explanation.main().unwrap().words(), "waited in its work in ppoll");
     assert_eq!(us_of(&explanation, Kind::OwnWait), 830);
@@ -356,11 +367,11 @@ fn a_wait_for_a_reply_is_no_work_to_be_shortened() {
 }
 
 #[test]
-fn pages_that_were_not_there_took_the_time() {
+fn missing_pages_took_the_time() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
-    world.on(1, 1200, LOOP, What::PageFault { address: 0x7000, user: true });
-    world.on(1, 1400, LOOP, What::PageFault { address: 0x8000, user: true });
+    world.on(1, 1200, LOOP, KernelEvent::PageFault { address: 0x7000, user: true });
+    world.on(1, 1400, LOOP, KernelEvent::PageFault { address: 0x8000, user: true });
     let explanation = world.explained();
 
     assert_eq!(main_of(&explanation).0, Kind::PageFault);
@@ -372,9 +383,9 @@ fn pages_that_were_not_there_took_the_time() {
 fn a_page_that_had_to_be_read_from_a_device_took_the_time() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 9000);
-    world.on(1, 1200, LOOP, What::PageFault { address: 0x7000, user: true });
+    world.on(1, 1200, LOOP, KernelEvent::PageFault { address: 0x7000, user: true });
     world.switch(1205, looper(), 2, idle());
-    world.on(1, 9000, 0, What::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 9000, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(9003, idle(), 0, looper());
     let explanation = world.explained();
 
@@ -388,10 +399,20 @@ fn the_loop_was_moved_to_a_cpu_that_slept() {
     let stopper = thread(16, 0, "migration/1");
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 500);
     world.switch(1050, looper(), 0, stopper);
-    world.on(1, 1060, 16, What::Migrate { thread: looper(), from_cpu: 1, to_cpu: 0 });
+    world.on(1, 1060, 16, KernelEvent::Migrate { thread: looper(), from_cpu: 1, to_cpu: 0 });
     let zero = thread(0, 120, "swapper/0");
-    world.on(0, 10, 0, What::Switch { prev: dd(), prev_state: onbeat::cause::event::State(1), next: zero });
-    world.on(0, 1300, 0, What::Switch { prev: zero, prev_state: onbeat::cause::event::State(0), next: looper() });
+    world.on(
+        0,
+        10,
+        0,
+        KernelEvent::Switch { prev: dd(), prev_state: onbeat::cause::event::ThreadState(1), next: zero },
+    );
+    world.on(
+        0,
+        1300,
+        0,
+        KernelEvent::Switch { prev: zero, prev_state: onbeat::cause::event::ThreadState(0), next: looper() },
+    );
     let explanation = world.explained();
 
     assert_eq!(main_of(&explanation).0, Kind::Migration);
@@ -402,7 +423,7 @@ fn the_loop_was_moved_to_a_cpu_that_slept() {
 fn a_slower_cpu_made_the_work_longer() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 300);
-    world.on(1, 1050, 0, What::Frequency { cpu: 1, khz: 800_000 });
+    world.on(1, 1050, 0, KernelEvent::Frequency { cpu: 1, khz: 800_000 });
     let explanation = world.explained();
     assert_eq!((main_of(&explanation).0, us_of(&explanation, Kind::FrequencyChange)), (Kind::FrequencyChange, 200));
     assert!(explanation.main().unwrap().evidence.contains("800 MHz"));
@@ -411,17 +432,21 @@ fn a_slower_cpu_made_the_work_longer() {
 #[test]
 fn a_signal_stopped_the_process() {
     let mut world = World::asleep_beside(idle());
-    let stop = What::SignalGenerate { signal: libc::SIGSTOP, target: LOOP, name: Label::from("onbeat-loop") };
+    let stop = KernelEvent::SignalGenerate { signal: libc::SIGSTOP, target: LOOP, name: Label::from("onbeat-loop") };
     world.on(0, 500, 55, stop);
     world.on(
         0,
         501,
         55,
-        What::Switch { prev: thread(55, 120, "kill"), prev_state: onbeat::cause::event::State(0x10), next: dd() },
+        KernelEvent::Switch {
+            prev: thread(55, 120, "kill"),
+            prev_state: onbeat::cause::event::ThreadState(0x10),
+            next: dd(),
+        },
     );
-    world.on(1, 502, 55, What::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 502, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(510, idle(), 0, looper()).switch(515, looper(), 4, idle());
-    world.on(1, 100_000, 55, What::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 100_000, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.loop_runs(100_004, idle());
     let explanation = world.explained();
 
@@ -431,7 +456,7 @@ fn a_signal_stopped_the_process() {
 }
 
 #[test]
-fn the_hypervisor_took_the_cpu_and_its_counter_says_so() {
+fn stolen_time_is_named_from_its_counter() {
     let mut world = World::asleep_beside(dd());
     world.timer_interrupt(4660, 5).loop_runs(4668, dd());
     world.reading(101, 5000);
@@ -445,7 +470,7 @@ fn the_hypervisor_took_the_cpu_and_its_counter_says_so() {
 }
 
 #[test]
-fn steal_before_the_spike_is_not_the_spikes() {
+fn steal_before_the_spike_is_not_attributed_to_it() {
     let mut world = World::asleep_beside(dd());
     world.timer_interrupt(1100, 5).loop_runs(1108, dd());
     world.reading(101, 0);
@@ -457,15 +482,20 @@ fn steal_before_the_spike_is_not_the_spikes() {
 }
 
 #[test]
-fn a_switch_that_left_no_record_shows_in_the_next_one() {
+fn a_missing_switch_is_inferred_from_the_next_record() {
     let hog = thread(8, cause_world::PRIO, "hog");
     let mut world = World::asleep_beside(idle());
-    // Idle at 101; from 990 on the hog runs without a switch to it; the loop comes without one too.
-    world.on(1, 985, 0, What::VectorEntry(Vector::LocalTimer)).on(1, 990, 0, What::VectorExit(Vector::LocalTimer));
-    world.on(1, 1001, 8, What::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 8, What::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1002) });
-    world.on(1, 1003, 8, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1005, 8, What::VectorExit(Vector::LocalTimer));
+    // Idle at 101; from 990 on the hog runs without a recorded switch to it; the switch to the loop is missing too.
+    world.on(1, 985, 0, KernelEvent::VectorEntry(Vector::LocalTimer)).on(
+        1,
+        990,
+        0,
+        KernelEvent::VectorExit(Vector::LocalTimer),
+    );
+    world.on(1, 1001, 8, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 8, KernelEvent::TimerExpireEntry { timer: cause_world::TIMER, function: 1, now: us(1002) });
+    world.on(1, 1003, 8, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1005, 8, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(3000, hog);
     let explanation = world.explained();
 
@@ -481,7 +511,7 @@ fn a_switch_that_left_no_record_shows_in_the_next_one() {
 }
 
 #[test]
-fn lost_events_leave_the_time_unexplained_and_are_said() {
+fn lost_events_leave_the_time_unexplained_and_are_mentioned() {
     let mut world = World::asleep_beside(dd());
     world.lost(500, 1990).loop_runs(2000, dd());
     let explanation = world.explained();
@@ -507,7 +537,7 @@ fn without_any_event_everything_is_unexplained() {
 #[test]
 fn several_causes_share_one_spike() {
     let mut world = World::asleep_beside(dd());
-    world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_sendto });
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_sendto });
     world.device(1050, 1100, "eth0").timer_interrupt(1200, 10).softirq(1215, 1315, 3).loop_runs(1500, dd());
     let explanation = world.explained();
 

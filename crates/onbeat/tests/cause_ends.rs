@@ -1,4 +1,4 @@
-//! However a recorder ends, nothing of it stays in the kernel, and nothing of anybody else is touched.
+//! However a recorder ends, its instance is removed, and other instances are not touched.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::{BufRead, BufReader};
@@ -28,7 +28,7 @@ fn skipped() -> bool {
     }
 }
 
-/// In the child: holds an instance until killed.
+/// In the child: holds an instance until it is killed.
 fn hold() -> ! {
     let recorder = FlightRecorder::open(&SMALL).unwrap();
     println!("holding {}", recorder.instance_name());

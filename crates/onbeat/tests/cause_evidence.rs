@@ -1,11 +1,11 @@
-//! Names that accuse rest on evidence: what a thread was found in, what a counter said, what another CPU ran.
+//! A culprit is named only with evidence: the call that a thread was found in, a counter, the activity of another CPU.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
 
 use cause_world::{LOOP, TIMER, WAKE_UP, World, idle, looper, main_of, thread, us, us_of};
 use onbeat::cause::counters::CounterSource;
-use onbeat::cause::event::{State, Thread, Vector, What};
+use onbeat::cause::event::{KernelEvent, Thread, ThreadState, Vector};
 use onbeat::cause::kind::{CauseKind as Kind, Explanation};
 
 fn dd() -> Thread {
@@ -16,7 +16,7 @@ fn none() -> String {
     String::new()
 }
 
-/// A timer's interrupt 400 us late beside dd, and what it found there.
+/// A timer's interrupt that is 400 us late while dd runs, with the reading of its wake-up.
 fn late_beside_dd(found: impl FnOnce(&mut World)) -> Explanation {
     let mut world = World::asleep_beside(dd());
     world.timer_interrupt(1400, 5).loop_runs(1407, dd());
@@ -25,7 +25,7 @@ fn late_beside_dd(found: impl FnOnce(&mut World)) -> Explanation {
 }
 
 #[test]
-fn what_the_timers_interrupt_found_says_who_held_it_back() {
+fn the_reading_at_the_timers_interrupt_shows_who_delayed_it() {
     let found = |syscall, in_user| {
         late_beside_dd(|world| {
             world.wake_up_found(1402, 7, syscall, in_user);
@@ -40,7 +40,7 @@ fn what_the_timers_interrupt_found_says_who_held_it_back() {
 }
 
 #[test]
-fn where_nothing_says_what_the_timer_found_a_guest_blames_no_thread() {
+fn without_a_reading_a_guest_blames_no_thread() {
     let let_go_at_once = late_beside_dd(|world| {
         let reading = world.reading(1407, 0);
         (reading.prev, reading.next, reading.prev_in_user) = (7, LOOP, true);
@@ -50,14 +50,14 @@ fn where_nothing_says_what_the_timer_found_a_guest_blames_no_thread() {
     let nothing = late_beside_dd(|world| world.counters.is_guest = true);
     assert_eq!(main_of(&nothing), (Kind::LateTimer, none()));
     let bare_metal = late_beside_dd(|_| ());
-    assert_eq!(main_of(&bare_metal), (Kind::InterruptsOff, "dd".to_owned()), "there is no host that could be late");
+    assert_eq!(main_of(&bare_metal), (Kind::InterruptsOff, "dd".to_owned()), "on bare metal no host can be late");
 }
 
 #[test]
-fn a_cpu_that_took_other_interrupts_after_the_expiry_had_them_on() {
+fn a_cpu_that_took_other_interrupts_after_the_expiry_had_them_enabled() {
     let explained = |is_guest| {
         let mut world = World::asleep_beside(dd());
-        world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_sendto });
+        world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_sendto });
         world.device(1050, 1100, "eth0").timer_interrupt(1600, 5).loop_runs(1607, dd());
         world.counters.is_guest = is_guest;
         world.explained()
@@ -73,7 +73,7 @@ fn a_guest_without_deep_idle_states_waits_for_its_host() {
     let slept = |deepest_idle_ns| {
         let mut world = World::asleep_beside(idle());
         (world.counters.is_guest, world.counters.deepest_idle_ns) = (true, deepest_idle_ns);
-        world.on(1, 103, 0, What::IdleEntry { state: 1 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
+        world.on(1, 103, 0, KernelEvent::IdleEntry { state: 1 }).timer_interrupt(1180, 5).loop_runs(1187, idle());
         world.explained()
     };
 
@@ -88,34 +88,34 @@ fn a_guest_without_deep_idle_states_waits_for_its_host() {
 }
 
 #[test]
-fn an_idle_cpu_that_another_one_woke_slept_also_where_shallow_states_are_not_recorded() {
+fn an_idle_cpu_woken_by_another_one_slept_even_if_shallow_states_are_not_recorded() {
     let woken = |deepest_idle_ns| {
         let mut world = World::asleep_beside(idle());
         (world.counters.is_guest, world.counters.deepest_idle_ns) = (true, deepest_idle_ns);
-        world.on(0, 1001, 9, What::Waking { thread: looper(), target_cpu: 1 }).loop_runs(1187, idle());
+        world.on(0, 1001, 9, KernelEvent::Waking { thread: looper(), target_cpu: 1 }).loop_runs(1187, idle());
         world.explained()
     };
 
     let explanation = woken(Some(1_000));
     assert_eq!(explanation.main().unwrap().words(), "late timer interrupt on a halted vCPU");
-    // Where a state would have been recorded, the CPU was in none.
+    // With deep states, an idle state would have been recorded, so the CPU was in none.
     assert_eq!(main_of(&woken(Some(133_000))).0, Kind::Unexplained);
 }
 
-/// The interrupt of the loop's timer takes 300 us.
+/// A world in which the interrupt of the loop's timer takes 300 us.
 fn long_timer_interrupt() -> World {
     let mut world = World::asleep_beside(idle());
-    world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
-    world.on(1, 1003, 0, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1301, 0, What::VectorExit(Vector::LocalTimer));
+    world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+    world.on(1, 1003, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1301, 0, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1303, idle());
 
     world
 }
 
 #[test]
-fn a_long_interrupt_of_the_loops_timer_accuses_neither_host_nor_kernel() {
+fn a_long_interrupt_of_the_loops_timer_blames_neither_host_nor_kernel() {
     let mut world = long_timer_interrupt();
     world.reading(101, 0);
     world.reading(1303, 0);
@@ -143,19 +143,19 @@ fn a_short_interrupt_of_the_loops_timer_is_part_of_the_wake_up() {
 }
 
 #[test]
-fn a_timers_function_without_a_name_is_known_by_its_address() {
+fn a_timer_function_without_a_name_is_named_by_its_address() {
     let mut world = World::asleep_beside(idle());
-    world.on(1, 1001, 0, What::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 0, What::TimerExpireEntry { timer: 0x9, function: 0xffff_ffff_8123_4560, now: us(1002) });
-    world.on(1, 1303, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1303) });
-    world.on(1, 1304, 0, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1306, 0, What::VectorExit(Vector::LocalTimer));
+    world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 0, KernelEvent::TimerExpireEntry { timer: 0x9, function: 0xffff_ffff_8123_4560, now: us(1002) });
+    world.on(1, 1303, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1303) });
+    world.on(1, 1304, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1306, 0, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1308, idle());
 
     assert_eq!(main_of(&world.explained()), (Kind::HardIrq, "timer 0xffffffff81234560".to_owned()));
 }
 
-/// An ordinary loop waits 900 us for dd, which was found in one system call and left in another.
+/// Explains an ordinary loop that waits 900 us for dd, which was found in system call `found` and left in `left`.
 fn ordinary_loop_beside_dd(found: Option<i64>, left: i64, meanwhile: impl FnOnce(&mut World)) -> (Kind, String) {
     main_of(&explained_beside_dd(found, left, meanwhile))
 }
@@ -172,7 +172,7 @@ fn explained_beside_dd(found: Option<i64>, left: i64, meanwhile: impl FnOnce(&mu
 }
 
 #[test]
-fn a_thread_that_was_let_run_on_is_said_to_have_been_in_its_call_at_the_wake_up() {
+fn a_thread_that_kept_running_is_named_with_its_call_at_the_wake_up() {
     let explanation = explained_beside_dd(Some(libc::SYS_read), libc::SYS_futex, |_| ());
     let main = explanation.main().unwrap();
     assert_eq!(main.culprit.as_ref().unwrap().woken_in.as_deref(), Some("read"));
@@ -184,7 +184,7 @@ fn a_thread_that_was_let_run_on_is_said_to_have_been_in_its_call_at_the_wake_up(
 }
 
 #[test]
-fn an_ordinary_loop_behind_one_system_call_waited_for_a_section_of_the_kernel() {
+fn an_ordinary_loop_that_waited_for_one_system_call_waited_for_a_kernel_section() {
     let section = ordinary_loop_beside_dd(Some(libc::SYS_poll), libc::SYS_poll, |_| ());
     assert_eq!(section, (Kind::KernelSection, "dd".to_owned()));
     let preempted = (Kind::Preempted, "dd".to_owned());
@@ -193,93 +193,93 @@ fn an_ordinary_loop_behind_one_system_call_waited_for_a_section_of_the_kernel() 
     assert_eq!(another_call, preempted, "it was in user code between the two");
     assert_eq!(ordinary_loop_beside_dd(None, libc::SYS_write, |_| ()), preempted);
     let a_tick_came = ordinary_loop_beside_dd(Some(libc::SYS_poll), libc::SYS_poll, |world| {
-        world.on(1, 1500, 0, What::VectorEntry(Vector::LocalTimer)).on(
+        world.on(1, 1500, 0, KernelEvent::VectorEntry(Vector::LocalTimer)).on(
             1,
             1503,
             0,
-            What::VectorExit(Vector::LocalTimer),
+            KernelEvent::VectorExit(Vector::LocalTimer),
         );
     });
 
     assert_eq!(a_tick_came, preempted, "the scheduler may have let dd run on until the tick");
 }
 
-/// The kernel works for `dd` when the loop is woken; before, a real-time thread left the CPU though it wanted to run.
+/// The kernel works for `dd` when the loop is woken; before, a runnable real-time thread left the CPU.
 fn beside_a_second_real_time_thread(afterwards: impl FnOnce(&mut World, Thread)) -> Kind {
     let other = thread(60, 49, "other-rt");
     let mut world = World::asleep_beside(other);
     world.counters.has_fair_server = true;
     world.switch(500, other, 0, dd());
     afterwards(&mut world, other);
-    world.on(1, 950, 7, What::SyscallEnter { number: libc::SYS_write });
+    world.on(1, 950, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd());
 
     main_of(&world.explained()).0
 }
 
 #[test]
-fn a_real_time_thread_that_went_to_another_cpu_shows_no_fair_server() {
+fn a_real_time_thread_that_migrated_does_not_indicate_a_fair_server() {
     assert_eq!(beside_a_second_real_time_thread(|_, _| ()), Kind::FairServer, "it wants to run, and dd does");
     let migrated = beside_a_second_real_time_thread(|world, other| {
-        world.on(0, 520, 9, What::Migrate { thread: other, from_cpu: 1, to_cpu: 0 });
+        world.on(0, 520, 9, KernelEvent::Migrate { thread: other, from_cpu: 1, to_cpu: 0 });
     });
 
     assert_eq!(migrated, Kind::KernelSection);
     let zero = thread(0, 120, "swapper/0");
     let runs_elsewhere = beside_a_second_real_time_thread(|world, other| {
-        world.on(0, 530, 0, What::Switch { prev: zero, prev_state: State(0), next: other });
+        world.on(0, 530, 0, KernelEvent::Switch { prev: zero, prev_state: ThreadState(0), next: other });
     });
 
     assert_eq!(runs_elsewhere, Kind::KernelSection);
     let ran_elsewhere = beside_a_second_real_time_thread(|world, other| {
-        world.on(0, 600, 60, What::Switch { prev: other, prev_state: State(1), next: zero });
+        world.on(0, 600, 60, KernelEvent::Switch { prev: other, prev_state: ThreadState(1), next: zero });
     });
     assert_eq!(ran_elsewhere, Kind::KernelSection);
 }
 
 #[test]
-fn a_switch_that_left_no_record_does_not_say_that_its_thread_wanted_to_run() {
+fn an_inferred_switch_does_not_show_that_its_thread_was_runnable() {
     let other = thread(60, 49, "other-rt");
     let mut world = World::asleep_beside(other);
     world.counters.has_fair_server = true;
-    // From 900 on dd is seen where the other thread was; nothing says how that one left.
-    world.on(1, 900, 7, What::SyscallEnter { number: libc::SYS_write });
-    world.on(1, 1001, 7, What::VectorEntry(Vector::LocalTimer));
-    world.on(1, 1002, 7, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
-    world.on(1, 1003, 7, What::Waking { thread: looper(), target_cpu: 1 });
-    world.on(1, 1005, 7, What::VectorExit(Vector::LocalTimer));
+    // From 900 on dd runs instead of the other thread; no event shows how that one left.
+    world.on(1, 900, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
+    world.on(1, 1001, 7, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(1, 1002, 7, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now: us(1002) });
+    world.on(1, 1003, 7, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1005, 7, KernelEvent::VectorExit(Vector::LocalTimer));
     world.loop_runs(1906, dd());
 
     assert_eq!(main_of(&world.explained()).0, Kind::KernelSection);
 }
 
 #[test]
-fn a_page_that_is_read_on_the_way_to_the_first_instruction_is_no_freezer() {
+fn a_page_fault_before_the_first_instruction_is_not_blamed_on_a_freezer() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).switch(1008, idle(), 0, looper());
-    world.on(1, 1010, LOOP, What::PageFault { address: 0x7000, user: true });
+    world.on(1, 1010, LOOP, KernelEvent::PageFault { address: 0x7000, user: true });
     world.switch(1015, looper(), 2, idle());
-    world.on(1, 9000, 0, What::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 9000, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.loop_runs(9003, idle());
 
     assert_eq!(main_of(&world.explained()), (Kind::PageFault, none()));
 }
 
-/// The loop leaves its CPU inside its own work for 830 us, in `state`, as a reading says how.
+/// The loop leaves its CPU during its work for 830 us, in `state`, with a reading of how it left.
 fn asleep_in_its_work(state: u32, call: Option<i64>, in_user: bool) -> Explanation {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(10, 900);
     world.switch(1020, looper(), state, dd());
     let reading = world.reading(1020, 0);
     (reading.prev, reading.next, reading.prev_syscall, reading.prev_in_user) = (LOOP, 7, call, in_user);
-    world.on(0, 1850, 12, What::Waking { thread: looper(), target_cpu: 1 });
+    world.on(0, 1850, 12, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(1855, dd(), 0, looper());
 
     world.explained()
 }
 
 #[test]
-fn a_wait_inside_the_kernel_without_a_page_fault_is_its_calls_or_a_freezers_or_nobodys() {
+fn a_wait_inside_the_kernel_without_a_page_fault_is_its_calls_or_a_freezers_or_unexplained() {
     let words = |call, in_user| asleep_in_its_work(2, call, in_user).main().unwrap().words();
     assert_eq!(words(Some(libc::SYS_fsync), false), "waited in its work in fsync");
     assert_eq!(words(None, true), "cgroup freezer");
@@ -293,7 +293,7 @@ fn a_loop_that_is_put_to_sleep_in_user_code_was_frozen() {
 }
 
 #[test]
-fn a_silent_way_out_of_the_kernel_is_nobodys() {
+fn a_slow_return_from_the_kernel_without_events_is_unexplained() {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).switch(1008, idle(), 0, looper()).started(4008);
     for is_guest in [true, false] {

@@ -1,7 +1,7 @@
-//! What is exported as the kernel's text is what that kernel would have printed: its header, its line, its fields.
+//! An export in the kernel's text format is what the kernel would have printed: header, lines and fields.
 //!
-//! The fields are held against `print fmt` of the kernel's own format descriptions, as captured in `cause_pages/`, and the
-//! line against those that this kernel printed there.
+//! Fields are compared with `print fmt` of the kernel's format descriptions captured in `cause_pages/`, and lines with
+//! those that the kernel printed there.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
@@ -9,20 +9,20 @@ mod cause_world;
 use std::collections::BTreeMap;
 
 use cause_world::{World, idle, looper, thread};
-use onbeat::cause::event::{Label, Softirq, Vector, What};
+use onbeat::cause::event::{KernelEvent, Label, Softirq, Vector};
 use onbeat::cause::{Window, ftrace};
 use onbeat_rt::Instant;
 
 const FORMATS: [&str; 2] = [include_str!("cause_pages/timers/formats"), include_str!("cause_pages/syscalls/formats")];
 const PRINTED: &str = include_str!("cause_pages/timers/cpu0.txt");
 
-/// Whether a text is what printf makes of a format: numbers where it has numbers, any text where it has text.
+/// Whether printf can produce `text` from `format`: numbers for number conversions, any text for text conversions.
 fn fits(text: &str, format: &str) -> bool {
     let Some(at) = format.find('%') else { return text == format };
     let Some(text) = text.strip_prefix(&format[..at]) else { return false };
     let conversion = format[at + 1..].trim_start_matches(|c: char| c.is_ascii_digit() || c == 'l');
     let (kind, rest) = conversion.split_at(1);
-    // %ps prints a function's name, or its address where it has none.
+    // %ps prints a function's name, or its address if it has none.
     let rest = if kind == "p" { rest.strip_prefix('s').unwrap_or(rest) } else { rest };
     let is_one = |c: char| match kind {
         "d" | "u" => c.is_ascii_digit() || c == '-',
@@ -35,7 +35,7 @@ fn fits(text: &str, format: &str) -> bool {
     ends.clone().any(|end| fits(&text[end..], rest))
 }
 
-/// Name of each event, and what it prints.
+/// Returns the print format of each event.
 fn formats() -> BTreeMap<&'static str, &'static str> {
     let all = FORMATS.iter().flat_map(|text| text.split("name: ").skip(1));
     let of = |description: &'static str| {
@@ -47,7 +47,7 @@ fn formats() -> BTreeMap<&'static str, &'static str> {
     all.map(of).collect()
 }
 
-/// `            name-pid     [cpu] flags seconds.micros: event: fields`, column by column as `trace_print_context` has it.
+/// ` name-pid [cpu] flags seconds.micros: event: fields`, column by column as in `trace_print_context`.
 fn is_kernels_line(line: &str) -> Result<(), String> {
     let (head, rest) = line.split_at(line.find(" [").ok_or("no CPU")?);
     let (name, tid) = head.rsplit_once('-').ok_or("no thread")?;
@@ -69,33 +69,33 @@ fn is_kernels_line(line: &str) -> Result<(), String> {
     if fits(fields, format) { Ok(()) } else { Err(format!("the kernel prints {format:?}")) }
 }
 
-/// Every kind of event that the recorder takes.
+/// A window with every kind of event that the recorder records.
 fn everything() -> Window {
     let dd = thread(7, 120, "d d]-1");
     let mut world = World::asleep_beside(dd);
     let timer = 0xffff_8880_1234_5678;
     let at = Instant::from_ns(1_000_000_000);
     let events = [
-        What::Waking { thread: looper(), target_cpu: 1 },
-        What::Wakeup { thread: dd, target_cpu: 0 },
-        What::Migrate { thread: dd, from_cpu: 0, to_cpu: 1 },
-        What::IrqEntry { irq: 36, name: Label::from("virtio1-req.0") },
-        What::IrqExit { irq: 36 },
-        What::SoftirqEntry(Softirq(3)),
-        What::SoftirqExit(Softirq(3)),
-        What::TimerStart { timer, function: 0xffff_ffff_8123_4567, expires: at, softexpires: at },
-        What::TimerExpireEntry { timer, function: cause_world::TICK, now: at },
-        What::TimerExpireExit { timer },
-        What::TimerCancel { timer },
-        What::IdleEntry { state: 1 },
-        What::IdleExit,
-        What::PageFault { address: 0x7f00_1234, user: true },
-        What::PageFault { address: 0xffff_8880_0000_0000, user: false },
-        What::SyscallEnter { number: 1 },
-        What::SyscallExit { number: 1, result: -11 },
-        What::SignalGenerate { signal: 19, target: 100, name: Label::from("onbeat") },
-        What::SignalDeliver { signal: 19 },
-        What::TickStop { success: true },
+        KernelEvent::Waking { thread: looper(), target_cpu: 1 },
+        KernelEvent::Wakeup { thread: dd, target_cpu: 0 },
+        KernelEvent::Migrate { thread: dd, from_cpu: 0, to_cpu: 1 },
+        KernelEvent::IrqEntry { irq: 36, name: Label::from("virtio1-req.0") },
+        KernelEvent::IrqExit { irq: 36 },
+        KernelEvent::SoftirqEntry(Softirq(3)),
+        KernelEvent::SoftirqExit(Softirq(3)),
+        KernelEvent::TimerStart { timer, function: 0xffff_ffff_8123_4567, expires: at, softexpires: at },
+        KernelEvent::TimerExpireEntry { timer, function: cause_world::TICK, now: at },
+        KernelEvent::TimerExpireExit { timer },
+        KernelEvent::TimerCancel { timer },
+        KernelEvent::IdleEntry { state: 1 },
+        KernelEvent::IdleExit,
+        KernelEvent::PageFault { address: 0x7f00_1234, user: true },
+        KernelEvent::PageFault { address: 0xffff_8880_0000_0000, user: false },
+        KernelEvent::SyscallEnter { number: 1 },
+        KernelEvent::SyscallExit { number: 1, result: -11 },
+        KernelEvent::SignalGenerate { signal: 19, target: 100, name: Label::from("onbeat") },
+        KernelEvent::SignalDeliver { signal: 19 },
+        KernelEvent::TickStop { success: true },
     ];
 
     for (us, what) in (2000..).zip(events) {
@@ -103,7 +103,7 @@ fn everything() -> Window {
     }
 
     for (us, vector) in (3000..).step_by(10).zip([Vector::LocalTimer, Vector::Reschedule, Vector::CallFunctionSingle]) {
-        world.on(1, us, 0, What::VectorEntry(vector)).on(1, us + 1, 0, What::VectorExit(vector));
+        world.on(1, us, 0, KernelEvent::VectorEntry(vector)).on(1, us + 1, 0, KernelEvent::VectorExit(vector));
     }
 
     world.switch(4000, dd, 0x100, idle()).lost(1500, 1900);
@@ -121,7 +121,7 @@ fn every_line_is_one_that_the_kernel_could_have_printed() {
 }
 
 #[test]
-fn the_measure_is_the_kernels_own_text_and_finds_what_is_not_like_it() {
+fn the_check_accepts_the_kernels_own_text_and_rejects_deviations() {
     let own: Vec<&str> = PRINTED.lines().filter(|line| !line.starts_with('#') && !line.starts_with("CPU:")).collect();
     assert!(own.len() > 300);
     for line in &own {
@@ -136,7 +136,7 @@ fn the_measure_is_the_kernels_own_text_and_finds_what_is_not_like_it() {
 }
 
 #[test]
-fn the_header_is_the_kernels_but_for_its_counts() {
+fn the_header_is_the_kernels_except_for_its_counts() {
     let header = |text: &str| -> Vec<String> {
         let lines = text.lines().take_while(|line| line.starts_with('#'));
         lines.map(|line| line.chars().filter(|c| !c.is_ascii_digit()).collect()).collect()
@@ -145,7 +145,7 @@ fn the_header_is_the_kernels_but_for_its_counts() {
 }
 
 #[test]
-fn what_was_lost_stands_where_the_kernel_says_so() {
+fn lost_events_are_reported_where_the_kernel_does() {
     let text = ftrace::write_as_kernel(&everything());
     let lines: Vec<&str> = text.lines().collect();
     let place = lines.iter().position(|line| *line == "CPU:1 [LOST EVENTS]").unwrap();

@@ -1,4 +1,4 @@
-//! A real loop on this kernel: planted stalls get the name of what was planted.
+//! A real loop on this kernel: injected stalls are named correctly.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant as Wall};
 
 use onbeat::cause::{CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread};
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Plan, Sample, Slot, Wait, split};
@@ -14,13 +14,14 @@ use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Plan, Sample, Slot, Wait, split};
 const MS: u64 = 1_000_000;
 const FIFO: u32 = 60;
 
-/// Why this machine cannot run the test.
+/// Returns the reason why this machine cannot run the test.
 fn skipped() -> Option<String> {
     let probe = LoopThread { tid: std::process::id(), cpu: None, fifo: None };
     match Explainer::open(probe, &FlightSetting { buffer_kib: 64, ..FlightSetting::default() }) {
         Ok(explainer) => {
             explainer.close();
-            let granted = thread::spawn(|| Wanted { fifo: Some(FIFO), ..Wanted::default() }.prepare_thread());
+            let granted =
+                thread::spawn(|| ThreadRequest { fifo: Some(FIFO), ..ThreadRequest::default() }.prepare_thread());
             let refused = granted.join().unwrap().into_iter().find(|grant| !grant.granted);
             refused.and_then(|grant| grant.why_not)
         }
@@ -39,7 +40,7 @@ struct Run {
     cost: Cost,
 }
 
-/// The loop itself: `planned_ns` of work, then what is planted.
+/// Runs the loop: `planned_ns` of work, then the injected stall.
 fn cycles(releases: u64, planned_ns: u64, plant: &mut impl FnMut(&Cycle), hot: &mut onbeat_rt::Producer<'_, Sample>) {
     let plan = Plan {
         period_ns: 2 * MS,
@@ -59,7 +60,8 @@ fn cycles(releases: u64, planned_ns: u64, plant: &mut impl FnMut(&Cycle), hot: &
     onbeat_rt::cycle::run(&Monotonic, &plan, &mut task, hot, &AtomicBool::new(false));
 }
 
-/// A FIFO loop of 2 ms on the last CPU; `plant(k)` runs as the work of cycle k. Samples later than `over_ns` are explained.
+/// Runs a FIFO loop of 2 ms on the last CPU; `plant(k)` runs as the work of cycle k. Samples later than `over_ns` are
+/// explained.
 fn run(
     releases: u64,
     over_ns: u64,
@@ -82,7 +84,7 @@ fn run(
     let mut spikes = Vec::new();
     thread::scope(|threads| {
         let body = threads.spawn(|| {
-            let wanted = Wanted { fifo: Some(FIFO), cpu: Some(cpu), ..Wanted::default() };
+            let wanted = ThreadRequest { fifo: Some(FIFO), cpu: Some(cpu), ..ThreadRequest::default() };
             let _ = wanted.prepare_thread();
             tid.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Release);
             while !go.load(Ordering::Acquire) {
@@ -134,7 +136,7 @@ fn run(
     Run { spikes, cost: explainer.cost() }
 }
 
-/// Of the planted cycles, how many have `kind` as their main cause.
+/// Returns how many of the planted cycles have `kind` as their main cause, and how many there are.
 fn named(run: &Run, planted: impl Fn(u64) -> bool, kind: CauseKind) -> (usize, usize) {
     let of_plant: Vec<_> = run.spikes.iter().filter(|(sample, _)| planted(sample.index)).collect();
     let right = of_plant.iter().filter(|(_, explanation)| explanation.main().is_some_and(|main| main.kind == kind));
@@ -149,7 +151,7 @@ fn all_add_up(run: &Run) {
     }
 }
 
-// Whatever else runs here may add spikes of its own, so a majority of the planted ones is asked for, not all.
+// Other programs may cause spikes too, so a majority of the planted ones is required, not all.
 
 #[test]
 fn work_longer_than_planned_is_the_loops_own_overrun_live() {
@@ -211,7 +213,7 @@ fn a_thread_of_equal_priority_is_named_live() {
         let hog = thread::scope(|threads| {
             let body = thread::Builder::new().name("planted-hog".to_owned());
             body.spawn_scoped(threads, || {
-                let _ = Wanted { fifo: Some(FIFO), cpu, ..Wanted::default() }.prepare_thread();
+                let _ = ThreadRequest { fifo: Some(FIFO), cpu, ..ThreadRequest::default() }.prepare_thread();
                 while !done.load(Ordering::Acquire) {
                     thread::sleep(Duration::from_millis(29));
                     spin_until(Monotonic.now().plus_ns(5 * MS));

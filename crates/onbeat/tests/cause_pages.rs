@@ -1,4 +1,4 @@
-//! Pages of a real kernel's buffers hold what that kernel's own text says they hold.
+//! Pages of a real kernel's buffers decode to what the kernel prints for them.
 //!
 //! `cause_pages/` was captured on Linux 6.18 (x86-64, two CPUs): an instance with three-page buffers was stopped, its
 //! `per_cpu/cpuN/trace` read as text, then its `per_cpu/cpuN/trace_pipe_raw` as pages. `timers` ran cyclictest beside a
@@ -8,11 +8,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use onbeat::cause::decode::{Decoder, Kind};
-use onbeat::cause::event::{Event, What};
+use onbeat::cause::decode::{EventDecoder, TracePoint};
+use onbeat::cause::event::{KernelEvent, TraceEvent};
 use onbeat::cause::format::{EventFormat, PageLayout};
 use onbeat::cause::ftrace;
-use onbeat::cause::page::Page;
+use onbeat::cause::page::RingPage;
 use onbeat_rt::Instant;
 
 struct Capture(PathBuf);
@@ -30,12 +30,12 @@ impl Capture {
         PageLayout::parse(&self.text("header_page")).unwrap()
     }
 
-    fn decoder(&self) -> Decoder {
-        let mut decoder = Decoder::new();
+    fn decoder(&self) -> EventDecoder {
+        let mut decoder = EventDecoder::new();
         let text = self.text("formats");
         for description in text.split("name: ").skip(1) {
             let format = EventFormat::parse(&format!("name: {description}")).unwrap();
-            if let Some(kind) = Kind::all().into_iter().find(|kind| kind.name() == format.name) {
+            if let Some(kind) = TracePoint::all().into_iter().find(|kind| kind.name() == format.name) {
                 decoder.learn(kind, &format).unwrap();
             }
         }
@@ -48,11 +48,11 @@ impl Capture {
         bytes.chunks(self.layout().page_size()).map(<[u8]>::to_vec).collect()
     }
 
-    fn events(&self, cpu: u32) -> Vec<Event> {
+    fn events(&self, cpu: u32) -> Vec<TraceEvent> {
         let (layout, decoder) = (self.layout(), self.decoder());
         let mut events = Vec::new();
         for bytes in self.pages(cpu) {
-            let page = Page::parse(&bytes, &layout).unwrap();
+            let page = RingPage::parse(&bytes, &layout).unwrap();
             events.extend(page.records().map(|record| decoder.decode(cpu, &record.unwrap()).unwrap()));
         }
 
@@ -60,20 +60,20 @@ impl Capture {
     }
 }
 
-/// What the kernel's text does not tell: it rounds times to microseconds and hides addresses.
-fn as_far_as_printed(event: &Event) -> Event {
+/// Removes what the kernel's text lacks: it rounds times to microseconds and hides addresses.
+fn as_far_as_printed(event: &TraceEvent) -> TraceEvent {
     let at = Instant::from_ns((event.at.as_ns() + 500) / 1000 * 1000);
     let what = match event.what {
-        What::TimerStart { expires, softexpires, .. } => {
-            What::TimerStart { timer: 0, function: 0, expires, softexpires }
+        KernelEvent::TimerStart { expires, softexpires, .. } => {
+            KernelEvent::TimerStart { timer: 0, function: 0, expires, softexpires }
         }
-        What::TimerExpireEntry { now, .. } => What::TimerExpireEntry { timer: 0, function: 0, now },
-        What::TimerExpireExit { .. } => What::TimerExpireExit { timer: 0 },
-        What::TimerCancel { .. } => What::TimerCancel { timer: 0 },
+        KernelEvent::TimerExpireEntry { now, .. } => KernelEvent::TimerExpireEntry { timer: 0, function: 0, now },
+        KernelEvent::TimerExpireExit { .. } => KernelEvent::TimerExpireExit { timer: 0 },
+        KernelEvent::TimerCancel { .. } => KernelEvent::TimerCancel { timer: 0 },
         other => other,
     };
 
-    Event { at, what, ..*event }
+    TraceEvent { at, what, ..*event }
 }
 
 fn agree(name: &str, expected: [usize; 2]) {
@@ -101,12 +101,12 @@ fn every_record_of_the_syscall_pages_is_what_the_kernel_prints() {
 }
 
 #[test]
-fn pages_that_overwrote_older_ones_say_that_events_are_missing() {
+fn pages_that_overwrote_older_ones_report_missing_events() {
     for name in ["timers", "syscalls"] {
         let capture = Capture::named(name);
         for cpu in 0..2 {
             let pages = capture.pages(cpu);
-            let missed = |bytes: &Vec<u8>| Page::parse(bytes, &capture.layout()).unwrap().missed.is_some();
+            let missed = |bytes: &Vec<u8>| RingPage::parse(bytes, &capture.layout()).unwrap().missed.is_some();
             let missed: Vec<bool> = pages.iter().map(missed).collect();
             assert_eq!(missed, [true, false, false, false], "{name}, CPU {cpu}");
         }
@@ -114,7 +114,7 @@ fn pages_that_overwrote_older_ones_say_that_events_are_missing() {
 }
 
 #[test]
-fn a_window_survives_being_written_as_text() {
+fn a_window_survives_conversion_to_text() {
     let capture = Capture::named("timers");
     let mut window = ftrace::read(&capture.text("cpu0.txt")).unwrap();
     window.cpus[0].events = capture.events(0);
@@ -128,7 +128,7 @@ fn a_window_survives_being_written_as_text() {
 }
 
 #[test]
-fn a_line_that_is_no_event_is_named_with_its_number() {
+fn an_invalid_line_is_reported_with_its_number() {
     let error = ftrace::read("# tracer: nop\n\nnonsense\n").unwrap_err();
     assert_eq!((error.number, error.line.as_str()), (3, "nonsense"));
 }

@@ -1,16 +1,16 @@
-//! A spike's window as a Perfetto trace. What Perfetto itself makes of it: `tests/perfetto/`.
+//! A spike's window as a Perfetto trace. Tests with Perfetto itself are in `tests/perfetto/`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cause_world;
 
 use cause_world::{World, thread};
-use onbeat::cause::event::What;
+use onbeat::cause::event::KernelEvent;
 use onbeat::cause::perfetto;
 
 fn spike() -> (World, Vec<u8>) {
     let dd = thread(7, 120, "dd");
     let mut world = World::asleep_beside(dd);
-    world.on(1, 150, 7, What::SyscallEnter { number: libc::SYS_write });
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
     world.timer_interrupt(1001, 5).loop_runs(1906, dd);
     let explanation = world.explained();
     let trace = perfetto::write(&world.window, &world.facts, &explanation, "6.18.3");
@@ -18,7 +18,7 @@ fn spike() -> (World, Vec<u8>) {
     (world, trace)
 }
 
-/// The top-level fields of a message: number and content of each text or message field.
+/// Returns the top-level fields of a message: number and content of each text or message field.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     let mut found = Vec::new();
     let varint = |bytes: &mut &[u8]| {

@@ -1,4 +1,4 @@
-//! What the programs in the kernel note of a loop, on this kernel.
+//! Records of the BPF programs on this kernel.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fs::File;
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use onbeat::cause::counters::{CounterSource, Moment, Reading};
-use onbeat::cause::event::{Event, Lost, State, Vector, What};
+use onbeat::cause::counters::{CounterReading, CounterSource, ReadingTrigger};
+use onbeat::cause::event::{KernelEvent, LostEvents, ThreadState, TraceEvent, Vector};
 use onbeat::cause::flight::all_idle_states_are_shallow;
 use onbeat::cause::{Explainer, FlightRecorder, FlightSetting, LoopThread, PathSource, Window};
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
@@ -26,7 +26,7 @@ fn own_tid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// A recorder with its BPF programs, or the reason why this machine has none.
+/// Opens an explainer with BPF programs, or returns the reason why that is not possible.
 fn watching() -> Result<Explainer, String> {
     let nobody = LoopThread { tid: std::process::id(), cpu: None, fifo: None };
     let explainer = Explainer::open(nobody, &SMALL).map_err(|why| why.to_string())?;
@@ -34,8 +34,9 @@ fn watching() -> Result<Explainer, String> {
     refused.map_or(Ok(explainer), |grant| Err(grant.why_not.unwrap_or_default()))
 }
 
-/// Follows a thread that sleeps a hundred times a millisecond on the CPU that `beside` keeps busy; what interrupted whom.
-fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
+/// Follows a thread that sleeps a hundred times for a millisecond on a CPU that `beside` keeps busy. Returns the CPU
+/// and the readings at its wake-ups that interrupted the busy thread.
+fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<CounterReading>)> {
     let mut explainer = match watching() {
         Ok(explainer) => explainer,
         Err(why) => {
@@ -48,7 +49,7 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
     let (busy, done) = (AtomicU32::new(0), AtomicBool::new(false));
     let readings = thread::scope(|threads| {
         threads.spawn(|| {
-            let _ = Wanted { cpu: Some(cpu), ..Wanted::default() }.prepare_thread();
+            let _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
             busy.store(own_tid(), Ordering::Release);
             while !done.load(Ordering::Acquire) {
                 beside();
@@ -61,7 +62,7 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
 
         let explainer = &mut explainer;
         let readings = threads.spawn(move || {
-            let _ = Wanted { cpu: Some(cpu), ..Wanted::default() }.prepare_thread();
+            let _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
             explainer.follow(LoopThread { tid: own_tid(), cpu: Some(cpu), fifo: None }).unwrap();
             let from = Monotonic.now();
             (0..100).for_each(|_| thread::sleep(Duration::from_millis(1)));
@@ -77,7 +78,8 @@ fn wakings_beside(beside: impl Fn() + Sync) -> Option<(u32, Vec<Reading>)> {
     });
 
     let busy = busy.load(Ordering::Acquire);
-    let of_busy = readings.into_iter().filter(|reading| reading.moment == Moment::Waking && reading.prev == busy);
+    let of_busy =
+        readings.into_iter().filter(|reading| reading.moment == ReadingTrigger::Waking && reading.prev == busy);
     Some((cpu, of_busy.collect()))
 }
 
@@ -94,7 +96,7 @@ fn a_wake_up_that_interrupts_user_code_says_so() {
 #[test]
 fn a_wake_up_that_interrupts_a_system_call_names_it() {
     let zero = File::open("/dev/zero").unwrap();
-    // The pages are there before: a fault is no system call.
+    // The pages are present before, because a fault is not a system call.
     let bytes = Mutex::new(vec![1; 4 << 20]);
     let read = || (&zero).read_exact(&mut bytes.lock().unwrap()).unwrap();
     let Some((_, wakings)) = wakings_beside(read) else { return };
@@ -104,7 +106,7 @@ fn a_wake_up_that_interrupts_a_system_call_names_it() {
     assert!(named * 2 > wakings.len(), "{named} of {}", wakings.len());
 }
 
-/// Both sources at once, following this test's thread; `None` with a printed reason where one is not there.
+/// Opens both sources for this test's thread; `None` with a printed reason if one is not available.
 fn both_sources() -> Option<[FlightRecorder; 2]> {
     let own = FlightSetting { tid: Some(own_tid()), ..FlightSetting::default() };
     let opened = FlightRecorder::open(&own)
@@ -121,62 +123,63 @@ fn both_sources() -> Option<[FlightRecorder; 2]> {
     None
 }
 
-/// What both sources must agree on: everything but names, the end of an idle state, the instant an expiry was measured against, and times of a function
-/// that was set and has not been called yet.
-fn comparable(event: &Event) -> Option<(u32, What)> {
+/// Returns the part of an event on which both sources must agree: everything except names, the end of an idle state,
+/// the instant that an expiry was compared with, and functions of timers that have not expired.
+fn comparable(event: &TraceEvent) -> Option<(u32, KernelEvent)> {
     let nameless = |thread: onbeat::cause::event::Thread| onbeat::cause::event::Thread { name: "".into(), ..thread };
     let what = match event.what {
-        What::Switch { prev, prev_state, next } => {
-            // A thread that has ended may be reaped between the two records.
-            let prev_state = if prev_state.0 & ENDED != 0 { State(ENDED) } else { prev_state };
-            What::Switch { prev: nameless(prev), prev_state, next: nameless(next) }
+        KernelEvent::Switch { prev, prev_state, next } => {
+            // An ended thread may be reaped between the two records.
+            let prev_state = if prev_state.0 & ENDED != 0 { ThreadState(ENDED) } else { prev_state };
+            KernelEvent::Switch { prev: nameless(prev), prev_state, next: nameless(next) }
         }
-        What::Waking { thread, target_cpu } => What::Waking { thread: nameless(thread), target_cpu },
-        What::TimerStart { timer, expires, softexpires, .. } => {
-            What::TimerStart { timer, function: 0, expires, softexpires }
+        KernelEvent::Waking { thread, target_cpu } => KernelEvent::Waking { thread: nameless(thread), target_cpu },
+        KernelEvent::TimerStart { timer, expires, softexpires, .. } => {
+            KernelEvent::TimerStart { timer, function: 0, expires, softexpires }
         }
-        What::TimerExpireEntry { timer, function, .. } => {
-            What::TimerExpireEntry { timer, function, now: onbeat_rt::Instant::default() }
+        KernelEvent::TimerExpireEntry { timer, function, .. } => {
+            KernelEvent::TimerExpireEntry { timer, function, now: onbeat_rt::Instant::default() }
         }
-        // Where all are shallow, idle states are left off.
-        What::IdleEntry { .. } if !all_idle_states_are_shallow() => event.what,
-        What::VectorEntry(Vector::LocalTimer) | What::VectorExit(Vector::LocalTimer) => event.what,
+        // If all idle states are shallow, they are not recorded.
+        KernelEvent::IdleEntry { .. } if !all_idle_states_are_shallow() => event.what,
+        KernelEvent::VectorEntry(Vector::LocalTimer) | KernelEvent::VectorExit(Vector::LocalTimer) => event.what,
         _ => return None,
     };
 
     Some((event.tid, what))
 }
 
-/// Threads of process 1: on the virtual machine that this was written on it is the host's agent, and trace points are silent
-/// while it runs, now for one source and now for the other.
+/// Returns the threads of process 1. On some virtual machines it is the host's agent, and while it runs trace points
+/// sometimes do not fire for one of the sources.
 fn silent_threads() -> Vec<u32> {
     let tasks = std::fs::read_dir("/proc/1/task").into_iter().flatten().flatten();
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn path_of(window: &Window, cpu: u32, silent: &[u32]) -> Vec<(u32, What)> {
+fn path_of(window: &Window, cpu: u32, silent: &[u32]) -> Vec<(u32, KernelEvent)> {
     let is_heard = |tid: &u32| !silent.contains(tid);
     let path = window.cpu(cpu).unwrap().events.iter().filter_map(comparable);
     path.filter(|(tid, what)| match what {
-        What::Switch { prev, next, .. } => is_heard(&prev.tid) && is_heard(&next.tid),
+        KernelEvent::Switch { prev, next, .. } => is_heard(&prev.tid) && is_heard(&next.tid),
         _ => is_heard(tid),
     })
     .collect()
 }
 
-/// The first event of `other` that `all` does not have in the same order; it may have more.
-fn missing_in(all: &[(u32, What)], other: &[(u32, What)]) -> Option<(u32, What)> {
+/// Returns the first event of `other` that is missing in `all`, which must have the same order and may have more
+/// events.
+fn missing_in(all: &[(u32, KernelEvent)], other: &[(u32, KernelEvent)]) -> Option<(u32, KernelEvent)> {
     let mut all = all.iter();
     other.iter().copied().find(|wanted| !all.any(|event| event == wanted))
 }
 
 #[test]
-fn bpf_records_all_that_tracefs_does() {
+fn bpf_records_everything_that_tracefs_does() {
     let Some([mut bpf, mut tracefs]) = both_sources() else { return };
     let from = Monotonic.now();
     (0..500).for_each(|_| thread::sleep(Duration::from_millis(1)));
     let to = Monotonic.now();
-    // Events that end the window are readable when one after them is.
+    // The last events of the window are readable when a later event exists.
     thread::sleep(Duration::from_millis(10));
     let (ours, theirs) = (bpf.window(from, to).unwrap(), tracefs.window(from, to).unwrap());
 
@@ -185,18 +188,18 @@ fn bpf_records_all_that_tracefs_does() {
     let silent = silent_threads();
     for cpu in onbeat::host::online_cpus() {
         let [ours, theirs] = [&ours, &theirs].map(|window| path_of(window, cpu, &silent));
-        // An event at the edge of the window may have its two times on its two sides.
+        // An event at the edge of the window may be inside it for only one of the sources.
         let Some(inner) = theirs.get(1..theirs.len().saturating_sub(1)) else { continue };
         assert_eq!(missing_in(&ours, inner), None, "CPU {cpu}: {} and {} events", ours.len(), theirs.len());
     }
 }
 
 #[test]
-fn threads_are_named_although_only_their_numbers_were_recorded() {
+fn recorded_thread_numbers_get_names() {
     let Some([mut bpf, _]) = both_sources() else { return };
     let from = Monotonic.now();
     let named = |name: &str| thread::Builder::new().name(name.to_owned());
-    // One that is gone when it is asked about, one that still lives.
+    // One thread has ended before its name is looked up, one is still running.
     named("early-ended").spawn(|| thread::sleep(Duration::from_millis(2))).unwrap().join().unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|threads| {
@@ -211,14 +214,14 @@ fn threads_are_named_although_only_their_numbers_were_recorded() {
         let window = bpf.window(from, Monotonic.now()).unwrap();
         done.store(true, Ordering::Release);
         for name in ["early-ended", "still-there"] {
-            let is_named = |event: &&Event| matches!(event.what, What::Switch { next, .. } if next.name.text() == name);
+            let is_named = |event: &&TraceEvent| matches!(event.what, KernelEvent::Switch { next, .. } if next.name.text() == name);
             assert!(window.in_order().into_iter().any(|event| is_named(&event)), "{name}");
         }
     });
 }
 
 #[test]
-fn a_ring_that_was_written_over_says_so() {
+fn an_overwritten_ring_reports_a_gap() {
     let small = FlightSetting { tid: Some(own_tid()), ..SMALL };
     let mut recorder = match FlightRecorder::open(&FlightSetting { buffer_kib: 16, ..small }) {
         Ok(recorder) => recorder,
@@ -230,11 +233,11 @@ fn a_ring_that_was_written_over_says_so() {
     }
 
     let from = Monotonic.now();
-    // A ring of 8 KiB holds 256 records; each sleep leaves some ten.
+    // A ring of 8 KiB holds 256 records; each sleep writes about ten.
     (0..200).for_each(|_| thread::sleep(Duration::from_micros(500)));
     let window = recorder.window(from, Monotonic.now()).unwrap();
-    // Small buffers of tracefs may have lost events as well.
-    let is_of_ring = |lost: &Lost| {
+    // Small tracefs buffers may have lost events as well.
+    let is_of_ring = |lost: &LostEvents| {
         let events = &window.cpu(lost.cpu).unwrap().events;
         let on_path = events.iter().find(|event| comparable(event).is_some());
         lost.from == from && on_path.is_none_or(|first| first.at >= lost.to)

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
 use onbeat::probe::ports::{Output, Place};
-use onbeat::thread::{Ports, Wanted, lockdown};
+use onbeat::thread::{LoopPorts, ThreadRequest, lockdown};
 use onbeat_control::{BusSide, Client, Image, Owner, Sharing, Snapshot};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::BusCycle;
@@ -43,7 +43,7 @@ fn run_loop_waiting(
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|threads| {
         let body = threads.spawn(|| {
-            let _ = Wanted::default().prepare_thread();
+            let _ = ThreadRequest::default().prepare_thread();
             let period_ns = 500_000;
             let first_release =
                 cycle::Phase::AvoidTick.first_release(Monotonic.now().plus_ns(5_000_000), period_ns, tick());
@@ -134,8 +134,8 @@ fn child(word: &str) -> ExitStatus {
 
 #[test]
 fn in_a_child_with_the_filter() {
-    let arm = || lockdown(Ports::None).expect("the filter can be installed");
-    let with_ports = || lockdown(Ports::Open).expect("the filter can be installed");
+    let arm = || lockdown(LoopPorts::None).expect("the filter can be installed");
+    let with_ports = || lockdown(LoopPorts::Open).expect("the filter can be installed");
     let output = Output::open(&Place::File("/dev/null".into())).unwrap().expect("no pipe");
     let mut writes = |cycle: &Cycle| {
         assert!(output.set(cycle.index as u8));

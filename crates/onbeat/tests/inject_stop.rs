@@ -1,4 +1,4 @@
-//! A stop is logged when the loop's thread stood still, and only then.
+//! A stop is logged if and only if the loop's thread stood still.
 #![allow(clippy::print_stdout, clippy::exit, unsafe_code, clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as WallInstant};
 
-use onbeat::inject::{Fault, Grid, Injected, Injector, Log, Plan, Target};
+use onbeat::inject::{Fault, Injected, InjectionPlan, InjectionTarget, Injector, Log, ReleaseGrid};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,26 +18,27 @@ const FOR_NS: u64 = 100 * MS;
 const ROLE: &str = "ONBEAT_TEST_ROBOT";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Lets the first thread wait for a child that never ends: it can do nothing until the process is killed, not even stop.
+/// Blocks the first thread, which waits for a child that never ends: it cannot even stop until the process is killed.
 extern "C" fn hold_this_thread(_: libc::c_int) {
     static mut STACK: [u8; 65_536] = [0; 65_536];
     extern "C" fn sleep_on(_: *mut libc::c_void) -> libc::c_int {
         loop {
-            // SAFETY: numbers only; the child ends with the thread that made it.
+            // SAFETY: numbers only; the child ends with the thread that created it.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
                 libc::pause();
             }
         }
     }
-    // SAFETY: the stack is used by this one child; `sleep_on` makes system calls only.
+    // SAFETY: only this child uses the stack; `sleep_on` makes system calls only.
     unsafe {
         let end = (&raw mut STACK).cast::<u8>().add(65_536).cast();
         libc::clone(sleep_on, end, libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD, std::ptr::null_mut());
     }
 }
 
-/// A loop of 1 kHz; the times between two of its cycles that were longer than half of a stop, as instants in nanoseconds.
+/// Runs a loop of 1 kHz. Returns begin and end in nanoseconds of the gaps between two cycles that were longer than half
+/// of a stop.
 fn gaps(is_over: &AtomicBool) -> Vec<(u64, u64)> {
     println!("\n> {}", rustix::thread::gettid().as_raw_nonzero());
     let (mut gaps, mut last) = (Vec::new(), Monotonic.now());
@@ -60,7 +61,7 @@ fn in_a_process_that_is_stopped() {
     let body = std::thread::spawn(|| gaps(&IS_OVER));
     if role == "held" {
         let pid = std::process::id().cast_signed();
-        // SAFETY: the handler makes one system call; the first thread has the process's number.
+        // SAFETY: the handler makes one system call; the first thread's number is that of the process.
         unsafe {
             libc::signal(libc::SIGUSR1, hold_this_thread as *const () as libc::sighandler_t);
             libc::syscall(libc::SYS_tgkill, pid, pid, libc::SIGUSR1);
@@ -75,11 +76,11 @@ fn in_a_process_that_is_stopped() {
 
     println!("> end");
     std::io::stdout().flush().unwrap();
-    // The harness waits in the first thread, which may be held.
+    // The harness waits in the first thread, which may be blocked.
     std::process::exit(0);
 }
 
-/// A process with a loop; killed with the test.
+/// A process with a loop; killed on drop.
 struct Robot {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -90,7 +91,8 @@ impl Robot {
     fn new(role: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "in_a_process_that_is_stopped", "--nocapture"]).env(ROLE, role);
-        // The kernel continues what is stopped in a group whose last parent outside it ends: that of the test may lose its shell.
+        // In a group of its own: the kernel continues the stopped members of a process group when its last parent
+        // outside the group ends, and the test's group may lose its shell.
         let mut child = command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut robot = Self { child, lines, tid: 0 };
@@ -107,13 +109,13 @@ impl Robot {
         loop {
             let mut line = String::new();
             assert!(self.lines.read_line(&mut line).unwrap() > 0, "the robot has ended");
-            if let Some(told) = line.strip_prefix("> ") {
-                return told.trim_end().to_owned();
+            if let Some(message) = line.strip_prefix("> ") {
+                return message.trim_end().to_owned();
             }
         }
     }
 
-    /// State of a thread.
+    /// Returns the state of a thread.
     fn state(&self, tid: i32) -> char {
         let stat = fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid())).unwrap();
         stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
@@ -123,18 +125,18 @@ impl Robot {
         kill_process(Pid::from_raw(self.pid()).unwrap(), signal).unwrap();
     }
 
-    fn plan(&self) -> Plan {
-        Plan {
+    fn plan(&self) -> InjectionPlan {
+        InjectionPlan {
             fault: Fault::StopSignal,
             every_ns: 2 * FOR_NS,
             for_ns: FOR_NS,
             count: 3,
-            target: Target { pid: self.pid(), tid: self.tid, cpu: 0, priority: 0 },
-            grid: Grid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
+            target: InjectionTarget { pid: self.pid(), tid: self.tid, cpu: 0, priority: 0 },
+            grid: ReleaseGrid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
         }
     }
 
-    /// Ends the loop in good order; what it went through.
+    /// Ends the loop gracefully and returns its gaps.
     fn gaps(&mut self) -> Vec<(u64, u64)> {
         self.child.stdin.as_mut().unwrap().write_all(b"over\n").unwrap();
         let lines = std::iter::from_fn(|| Some(self.hear()).filter(|line| line != "end"));
@@ -164,7 +166,8 @@ fn one_injector(robot: &Robot) -> Log {
     injector.stop()
 }
 
-/// Three stops at least, by as many injectors as that takes: one gives up where a busy machine lets it come too late too often.
+/// Injects at least three stops, with several injectors if necessary: an injector gives up if it is too late too often
+/// on a busy machine.
 fn three_stops(robot: &Robot) -> Vec<Injected> {
     let mut injected = Vec::new();
     comes_true("three stops", || {
@@ -197,7 +200,7 @@ fn a_process_whose_first_thread_cannot_stop_is_stopped_by_its_loop() {
 }
 
 #[test]
-fn what_somebody_else_has_stopped_is_neither_logged_nor_continued() {
+fn a_process_stopped_by_others_is_neither_logged_nor_continued() {
     let mut robot = Robot::new("free");
     robot.signal(Signal::STOP);
     comes_true("stopped", || robot.state(robot.tid) == 'T');
@@ -209,10 +212,10 @@ fn what_somebody_else_has_stopped_is_neither_logged_nor_continued() {
 }
 
 #[test]
-fn a_stop_that_somebody_else_ends_is_not_logged() {
+fn a_stop_that_others_end_is_not_logged() {
     let mut robot = Robot::new("free");
-    let injector = Injector::start(Plan { count: 20, ..robot.plan() }).unwrap();
-    // Each is ended here, at once; a busy machine may let some pass.
+    let injector = Injector::start(InjectionPlan { count: 20, ..robot.plan() }).unwrap();
+    // Each stop is ended here at once; on a busy machine some may be missed.
     comes_true("one is missed", || {
         if robot.state(robot.tid) == 'T' {
             robot.signal(Signal::CONT);

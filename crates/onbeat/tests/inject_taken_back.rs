@@ -1,6 +1,6 @@
-//! What an injector did to another process is taken back, whoever dies meanwhile.
+//! The changes of an injector to another process are undone, regardless of which process dies.
 //!
-//! The injector that is killed as a whole runs in a child: this file's own executable, called again for one test with the
+//! An injector that is killed as a whole runs in a child: this test executable, started again for one test with the
 //! target's number in the environment.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant as WallInstant};
 
-use onbeat::inject::{Detail, Error, Fault, Grid, InLoop, Injector, Plan, Target};
+use onbeat::inject::{Detail, Error, Fault, InLoop, InjectionPlan, InjectionTarget, Injector, ReleaseGrid};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow};
 use onbeat_tune::{LiveHost, repair};
@@ -21,15 +21,15 @@ use rustix::thread::sched_getaffinity;
 const MS: u64 = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The tests watch limits and processes of this whole process.
+/// The tests check limits and children of the whole process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A process that sleeps, ended with the test.
+/// A process that sleeps; killed on drop.
 struct Sleeper(Child);
 
 impl Sleeper {
     fn new() -> Self {
-        // In a group of its own: the kernel hangs up a stopped member of a group that has lost its shell.
+        // In a group of its own: the kernel sends SIGHUP to stopped members of a group that has lost its shell.
         Self(Command::new("sleep").arg("1000").process_group(0).stdin(Stdio::null()).spawn().unwrap())
     }
 
@@ -55,14 +55,14 @@ impl Drop for Sleeper {
     }
 }
 
-fn plan(fault: Fault, pid: i32) -> Plan {
-    Plan {
+fn plan(fault: Fault, pid: i32) -> InjectionPlan {
+    InjectionPlan {
         fault,
         every_ns: 400 * MS,
         for_ns: 300 * MS,
         count: 1000,
-        target: Target { pid, tid: pid, cpu: 0, priority: 0 },
-        grid: Grid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
+        target: InjectionTarget { pid, tid: pid, cpu: 0, priority: 0 },
+        grid: ReleaseGrid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
     }
 }
 
@@ -74,7 +74,7 @@ fn comes_true(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Longer than one injection and the pause after it.
+/// Asserts a condition for longer than one injection and the pause after it.
 fn stays_true(what: &str, condition: impl Fn() -> bool) {
     let end = WallInstant::now() + Duration::from_millis(900);
     while WallInstant::now() < end {
@@ -91,7 +91,7 @@ fn kill(pid: i32) {
 fn a_stopped_process_is_in_state_t_and_runs_again_after_the_time_live() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Sleeper::new();
-    let injector = Injector::start(Plan { count: 2, ..plan(Fault::StopSignal, target.pid()) }).unwrap();
+    let injector = Injector::start(InjectionPlan { count: 2, ..plan(Fault::StopSignal, target.pid()) }).unwrap();
     comes_true("stopped", || target.state() == 'T');
     comes_true("continued", || target.state() == 'S');
     comes_true("finished", || injector.is_finished());
@@ -117,7 +117,7 @@ fn a_process_runs_again_when_the_actor_is_killed_while_it_holds_it_live() {
     comes_true("finished", || injector.is_finished());
     stays_true("running", || target.state() == 'S');
 
-    assert_eq!(injector.stop().injected.len(), 0, "what was not taken back as planned is not logged");
+    assert_eq!(injector.stop().injected.len(), 0, "an injection that was not undone as planned is not logged");
 }
 
 #[test]
@@ -138,16 +138,16 @@ fn an_affinity_is_back_when_the_actor_is_killed_while_it_holds_it_live() {
     comes_true("moved", || target.cpus() != home);
     assert!(!target.cpus().contains(&0), "away from its CPU: {:?}", target.cpus());
     kill(injector.actor_pid().unwrap());
-    comes_true("taken back by the guard", || target.cpus() == home);
+    comes_true("undone by the guard", || target.cpus() == home);
     drop(injector);
     stays_true("at home", || target.cpus() == home);
 }
 
 #[test]
-fn a_traced_thread_stands_still_for_its_time_and_goes_on_live() {
+fn a_traced_thread_is_halted_for_its_time_and_continues_live() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Sleeper::new();
-    let injector = Injector::start(Plan { count: 2, ..plan(Fault::PtraceStop, target.pid()) }).unwrap();
+    let injector = Injector::start(InjectionPlan { count: 2, ..plan(Fault::PtraceStop, target.pid()) }).unwrap();
     comes_true("finished", || injector.is_finished());
     let log = injector.stop();
     if log.injected.is_empty() {
@@ -163,7 +163,7 @@ fn a_traced_thread_stands_still_for_its_time_and_goes_on_live() {
 }
 
 #[test]
-fn a_traced_thread_goes_on_when_its_tracer_is_killed_live() {
+fn a_traced_thread_continues_when_its_tracer_is_killed_live() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Sleeper::new();
     let injector = Injector::start(plan(Fault::PtraceStop, target.pid())).unwrap();
@@ -178,12 +178,12 @@ fn a_traced_thread_goes_on_when_its_tracer_is_killed_live() {
     }
 
     kill(injector.actor_pid().unwrap());
-    comes_true("let go by the kernel", || target.state() == 'S');
+    comes_true("continued by the kernel", || target.state() == 'S');
     stays_true("running", || target.state() == 'S');
-    assert_eq!(injector.stop().injected.len(), 0, "what was not taken back as planned is not logged");
+    assert_eq!(injector.stop().injected.len(), 0, "an injection that was not undone as planned is not logged");
 }
 
-/// What is to be done in the child, and to whom.
+/// Environment variables of the child: fault and target.
 const IN_A_CHILD: [&str; 2] = ["ONBEAT_TEST_FAULT", "ONBEAT_TEST_TARGET"];
 
 #[test]
@@ -195,7 +195,7 @@ fn in_a_child_that_is_killed() {
     }
 }
 
-/// An injector in a process of its own, with a journal of its own.
+/// Starts an injector in a child process with its own journal.
 fn injector_in_a_child(fault: Fault, target: &Sleeper, state: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "in_a_child_that_is_killed", "--nocapture"]).env("ONBEAT_STATE_DIR", state);
@@ -248,7 +248,7 @@ fn a_process_runs_again_when_the_whole_injector_is_killed_live() {
 }
 
 #[test]
-fn a_stopped_injector_has_let_go_and_left_no_process_and_no_limit_live() {
+fn a_stopped_injector_leaves_no_process_and_no_limit_live() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Sleeper::new();
     let before = getrlimit(Resource::Nofile);
@@ -260,7 +260,7 @@ fn a_stopped_injector_has_let_go_and_left_no_process_and_no_limit_live() {
     comes_true("sleeps again", || target.state() == 'S');
     assert!(!fs::exists(format!("/proc/{actor}")).unwrap(), "the actor is gone");
 
-    let section = Injector::start(Plan { for_ns: MS / 2, ..plan(Fault::KernelSection, target.pid()) });
+    let section = Injector::start(InjectionPlan { for_ns: MS / 2, ..plan(Fault::KernelSection, target.pid()) });
     if let Err(why) = &section {
         println!("skipped: {why}");
     }
@@ -270,7 +270,7 @@ fn a_stopped_injector_has_let_go_and_left_no_process_and_no_limit_live() {
 }
 
 #[test]
-fn a_target_that_is_not_there_is_refused_with_its_number() {
+fn a_missing_target_is_refused_with_its_number() {
     let gone = {
         let target = Sleeper::new();
         target.pid()
@@ -282,25 +282,26 @@ fn a_target_that_is_not_there_is_refused_with_its_number() {
 }
 
 #[test]
-fn each_fault_is_made_in_one_place_and_the_other_says_so() {
+fn each_fault_has_one_origin_and_is_refused_elsewhere() {
     let nothing = |_: &Cycle| Flow::Continue;
     for fault in Fault::ALL {
-        let plan = Plan { every_ns: fault.least_every_ns().max(400 * MS), for_ns: MS, count: 1, ..plan(fault, 1) };
-        match fault.place() {
-            onbeat::inject::Place::InLoop => {
+        let plan =
+            InjectionPlan { every_ns: fault.least_every_ns().max(400 * MS), for_ns: MS, count: 1, ..plan(fault, 1) };
+        match fault.origin() {
+            onbeat::inject::FaultOrigin::InLoop => {
                 assert!(matches!(Injector::start(plan), Err(Error::Elsewhere { .. })), "{fault}");
                 assert!(InLoop::new(nothing, &plan).is_ok(), "{fault}");
             }
-            onbeat::inject::Place::Beside => {
+            onbeat::inject::FaultOrigin::OutsideLoop => {
                 let said = InLoop::new(nothing, &plan).err().map(|why| why.to_string());
-                assert!(said.is_some_and(|said| said.contains("beside the loop")), "{fault}");
+                assert!(said.is_some_and(|said| said.contains("outside the loop")), "{fault}");
             }
         }
     }
 }
 
 #[test]
-fn every_fault_has_a_word_that_is_read_back_and_a_sentence() {
+fn every_fault_has_a_word_that_parses_and_a_sentence() {
     for fault in Fault::ALL {
         assert_eq!(fault.to_string().parse(), Ok(fault));
         assert_eq!(fault.to_string().replace('_', "-").parse(), Ok(fault));

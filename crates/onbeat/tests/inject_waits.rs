@@ -1,11 +1,11 @@
-//! Waits in a cycle's own work: each entry of the log is a cycle that took as long as the wait, by the loop's own samples.
+//! Waits in a cycle's work: for each log entry, the cycle took as long as the wait according to the loop's samples.
 //!
-//! An ordinary loop on whatever CPU it gets: nothing is said about when a wait ends, only that the cycle did not end before.
+//! An ordinary loop on any CPU: the end of a wait is not asserted, only that the cycle did not end before it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::sync::atomic::AtomicBool;
 
-use onbeat::inject::{Detail, Error, Fault, Grid, InLoop, Injected, Plan, Target};
+use onbeat::inject::{Detail, Error, Fault, InLoop, Injected, InjectionPlan, InjectionTarget, ReleaseGrid};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, OnOverrun, Sample, Slot, Task, Wait, cycle, split};
@@ -18,7 +18,7 @@ fn nothing(_: &Cycle) -> Flow {
     Flow::Continue
 }
 
-/// Ends the loop when nothing more will come.
+/// A task that ends the loop after the last injection.
 struct UntilOver<'s> {
     within: InLoop<fn(&Cycle) -> Flow>,
     stop: &'s AtomicBool,
@@ -32,13 +32,14 @@ impl Task for UntilOver<'_> {
     }
 }
 
-/// What a loop with `fault` in it logged, and its samples; `None`, with the reason printed, where that is not possible.
+/// Runs a loop with `fault` and returns its log and its samples; `None`, with the reason printed, if that is not
+/// possible.
 fn run(fault: Fault, placebo: bool) -> Option<(Vec<Injected>, Vec<Sample>)> {
     let first_release = Monotonic.now().plus_ns(20 * MS);
-    let grid = Grid { first_release, period_ns: MS, spin_ns: 0 };
-    let target = Target { pid: 0, tid: 0, cpu: 0, priority: 0 };
+    let grid = ReleaseGrid { first_release, period_ns: MS, spin_ns: 0 };
+    let target = InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
     let every_ns = fault.least_every_ns().max(DOSE_NS + 15 * MS);
-    let plan = Plan { fault, every_ns, for_ns: DOSE_NS, count: COUNT, target, grid };
+    let plan = InjectionPlan { fault, every_ns, for_ns: DOSE_NS, count: COUNT, target, grid };
     let task: fn(&Cycle) -> Flow = nothing;
     let within = if placebo { InLoop::placebo(task, &plan) } else { InLoop::new(task, &plan) };
     let within = match within {
@@ -74,7 +75,7 @@ fn worked_ns(samples: &[Sample], entry: &Injected) -> u64 {
     samples.iter().find(|sample| sample.index == entry.release).unwrap().execution_time_ns
 }
 
-/// Waits end at a time of their own choosing: what they take is what the cycle took, and no less than was asked for.
+/// Asserts that each wait is at least as long as requested, and that its cycle took at least as long.
 fn lasts_for_its_time(fault: Fault) -> Option<Vec<Injected>> {
     let (injected, samples) = run(fault, false)?;
     assert!(!injected.is_empty(), "{fault}");
@@ -117,7 +118,7 @@ fn a_cycle_sleeps_in_its_work() {
 }
 
 #[test]
-fn pages_of_a_file_come_from_the_disk_by_the_kernels_count() {
+fn pages_of_a_file_are_read_from_the_disk_according_to_the_kernel() {
     let Some((injected, samples)) = run(Fault::MajorFaults, false) else { return };
     for entry in &injected {
         let Detail::Read { pages, major } = entry.detail else { panic!("{entry:?}") };
@@ -127,7 +128,7 @@ fn pages_of_a_file_come_from_the_disk_by_the_kernels_count() {
 }
 
 #[test]
-fn a_file_is_on_the_disk_when_the_cycle_goes_on() {
+fn a_file_is_on_the_disk_when_the_cycle_continues() {
     let Some((injected, samples)) = run(Fault::DiskWait, false) else { return };
     for entry in &injected {
         let Detail::Synced { bytes } = entry.detail else { panic!("{entry:?}") };

@@ -1,4 +1,4 @@
-//! However a load ends, and whoever is killed, nothing of it is left.
+//! However a load ends, and whichever process is killed, nothing of it is left.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 mod load_carrier;
@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use load_carrier::{alone, carrier, members, processes, run_for, starter, until, with_word};
-use onbeat::load::{Running, StopReason, kill_session, session_identity};
+use onbeat::load::{LoadStopReason, RunningLoad, kill_session, session_identity};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn signal(pid: i32, signal: Signal) {
@@ -23,7 +23,7 @@ fn identity_in(directory: &Path) -> (i32, u64) {
 }
 
 #[test]
-fn when_only_the_starter_is_killed_nothing_is_left_without_any_cleaning_up() {
+fn when_the_starter_is_killed_nothing_is_left_without_a_cleanup() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let mut starter = starter("sched=1+run:sleep 4711 & setsid sleep 4711 & sleep 4711", directory.path())
@@ -39,15 +39,15 @@ fn when_only_the_starter_is_killed_nothing_is_left_without_any_cleaning_up() {
     starter.wait().unwrap();
     until("the session is empty", || members(sid).is_empty() && with_word("4711").is_empty());
 
-    assert_eq!(kill_session(sid, start_ticks), 0, "there is nothing to clean up");
+    assert_eq!(kill_session(sid, start_ticks), 0, "nothing is left to clean up");
 }
 
 #[test]
-fn when_the_carrier_is_killed_a_later_start_finds_and_kills_what_it_left() {
+fn when_the_carrier_is_killed_a_later_start_kills_what_it_left() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let load = "sched=1+run:sleep 4712 & sleep 4712 & sleep 4712; true";
-    let running = Running::start(carrier(load, directory.path())).unwrap();
+    let running = RunningLoad::start(carrier(load, directory.path())).unwrap();
     let (sid, start_ticks) = running.identity().unwrap();
     until("the programs run", || with_word("4712").len() == 3);
     signal(sid, Signal::KILL);
@@ -65,7 +65,7 @@ fn when_the_carrier_is_killed_a_later_start_finds_and_kills_what_it_left() {
 fn a_living_session_with_the_same_number_and_another_start_is_not_touched() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = Running::start(carrier("run:sleep 4713", directory.path())).unwrap();
+    let running = RunningLoad::start(carrier("run:sleep 4713", directory.path())).unwrap();
     let (sid, start_ticks) = running.identity().unwrap();
     until("the program runs", || !with_word("4713").is_empty());
 
@@ -77,11 +77,11 @@ fn a_living_session_with_the_same_number_and_another_start_is_not_touched() {
 }
 
 #[test]
-fn a_process_that_left_the_session_is_ended_all_the_same() {
+fn a_process_that_left_the_session_is_ended_too() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let running =
-        Running::start(carrier("run:setsid sh -c 'sleep 4714 & sleep 4714' & true", directory.path())).unwrap();
+        RunningLoad::start(carrier("run:setsid sh -c 'sleep 4714 & sleep 4714' & true", directory.path())).unwrap();
     until("the programs run", || with_word("4714").len() >= 2);
     running.stop().unwrap();
 
@@ -92,37 +92,38 @@ fn a_process_that_left_the_session_is_ended_all_the_same() {
 fn a_program_that_ignores_the_request_is_ended_by_force() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = Running::start(carrier("run:trap '' TERM INT; sleep 4715; sleep 4715", directory.path())).unwrap();
+    let running =
+        RunningLoad::start(carrier("run:trap '' TERM INT; sleep 4715; sleep 4715", directory.path())).unwrap();
     until("the program runs", || !with_word("4715").is_empty());
     let (report, _) = running.stop().unwrap();
     assert!(report.parts[0].alive && report.survivors == 0 && with_word("4715").is_empty(), "{report:?}");
 }
 
 #[test]
-fn a_signal_ends_a_load_in_good_order() {
+fn a_signal_ends_a_load_gracefully() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = Running::start(carrier("run:sleep 4716", directory.path())).unwrap();
+    let running = RunningLoad::start(carrier("run:sleep 4716", directory.path())).unwrap();
     signal(running.identity().unwrap().0, Signal::TERM);
     until("the program is gone", || with_word("4716").is_empty());
     std::thread::sleep(Duration::from_millis(100));
     let (report, _) = running.stop().unwrap();
 
-    assert_eq!(report.why, StopReason::Signal);
+    assert_eq!(report.why, LoadStopReason::Signal);
 }
 
 #[test]
 fn dropping_a_running_load_ends_it() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = Running::start(carrier("run:sleep 4717", directory.path())).unwrap();
+    let running = RunningLoad::start(carrier("run:sleep 4717", directory.path())).unwrap();
     until("the program runs", || !with_word("4717").is_empty());
     drop(running);
     assert!(with_word("4717").is_empty());
 }
 
 #[test]
-fn a_load_is_ordinary_whatever_its_starter_is_allowed() {
+fn a_load_is_ordinary_regardless_of_its_starters_privileges() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
@@ -133,13 +134,13 @@ fn a_load_is_ordinary_whatever_its_starter_is_allowed() {
         one.set(first);
         rustix::thread::sched_setaffinity(None, &one).unwrap();
         real_time();
-        let running = Running::start(carrier("run:sleep 4718", &path)).unwrap();
+        let running = RunningLoad::start(carrier("run:sleep 4718", &path)).unwrap();
         until("the program runs", || !with_word("4718").is_empty());
         let pid = with_word("4718")[0];
         let here = rustix::thread::sched_getaffinity(Pid::from_raw(pid)).unwrap();
         let fields = processes().find(|process| process.0 == pid).unwrap().1;
 
-        // Fields 18, 19 and 41 of proc(5), counted from the state, which is field 3.
+        // Fields 18, 19 and 41 of proc(5), counted from the state (field 3).
         assert_eq!([&*fields[15], &*fields[16], &*fields[38]], ["20", "0", "0"], "priority, nice value, policy");
         running.stop().unwrap();
         (everywhere, here)
@@ -150,7 +151,7 @@ fn a_load_is_ordinary_whatever_its_starter_is_allowed() {
     assert!(here.count() >= everywhere.count(), "{} of {} CPUs", here.count(), everywhere.count());
 }
 
-/// SCHED_FIFO 1 for the calling thread, where that is permitted; what starts from here inherits it.
+/// Makes the calling thread SCHED_FIFO 1, if permitted; its children inherit it.
 #[allow(unsafe_code)]
 fn real_time() {
     let parameters = libc::sched_param { sched_priority: 1 };
@@ -172,6 +173,6 @@ fn hackbench_is_run_by_the_papers_load_and_all_of_it_is_ended() {
     let (report, _) = run_for("paper", directory.path(), Duration::from_millis(300));
     let hackbench = report.parts.iter().find(|part| part.part == "hackbench").unwrap();
     assert!(hackbench.by.starts_with("hackbench -g"), "{hackbench:?}");
-    assert!(matches!(hackbench.did, onbeat::load::Work::Program { processes: 1.., .. }), "{hackbench:?}");
+    assert!(matches!(hackbench.did, onbeat::load::PartWork::Program { processes: 1.., .. }), "{hackbench:?}");
     assert_eq!(report.survivors, 0);
 }

@@ -1,4 +1,4 @@
-//! Every load does what it says, and tells what it could not do.
+//! Every load does its work, and reports what it could not do.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 mod load_carrier;
@@ -6,23 +6,23 @@ mod load_carrier;
 use std::time::Duration;
 
 use load_carrier::{LARGEST_FILE, alone, carrier, did, part_of, run_for, until};
-use onbeat::load::{Event, Happening, Running, StopReason, Work};
+use onbeat::load::{LoadEventKind, LoadNotice, LoadStopReason, PartWork, RunningLoad};
 
-/// Long enough for every part to have done something, also where the hypervisor takes the CPUs away for a second.
+/// Long enough for every part to do some work, even if the hypervisor steals the CPUs for a second.
 const SOME_TIME: Duration = Duration::from_millis(2_000);
 
 fn reached_share(load: &str) -> f64 {
     let directory = tempfile::tempdir().unwrap();
     let (report, _) = run_for(load, directory.path(), SOME_TIME);
     match did(&report, "cpu") {
-        Work::Cpu { cpus: 1.., reached_share, .. } => reached_share,
+        PartWork::Cpu { cpus: 1.., reached_share, .. } => reached_share,
         other => panic!("{other:?}"),
     }
 }
 
-fn died<'e>(events: &'e [Event], name: &str) -> Option<&'e str> {
+fn died<'e>(events: &'e [LoadNotice], name: &str) -> Option<&'e str> {
     events.iter().find_map(|event| match &event.what {
-        Happening::PartDied { part, status } if part == name => Some(&**status),
+        LoadEventKind::PartDied { part, status } if part == name => Some(&**status),
         _ => None,
     })
 }
@@ -34,11 +34,14 @@ fn each_built_in_part_counts_what_it_does() {
     std::fs::write(directory.path().join("a file"), "x").unwrap();
     let (report, events) = run_for("disk+network+walk", directory.path(), SOME_TIME);
 
-    assert!(matches!(did(&report, "disk"), Work::Disk { bytes_written: 1.., largest_file_bytes: LARGEST_FILE, .. }));
-    assert!(matches!(did(&report, "network"), Work::Network { packets_sent: 1.., packets_received: 1.. }));
-    assert!(matches!(did(&report, "walk"), Work::Walk { files: 1.., walks: 1.., unreadable: 0 }));
+    assert!(matches!(
+        did(&report, "disk"),
+        PartWork::Disk { bytes_written: 1.., largest_file_bytes: LARGEST_FILE, .. }
+    ));
+    assert!(matches!(did(&report, "network"), PartWork::Network { packets_sent: 1.., packets_received: 1.. }));
+    assert!(matches!(did(&report, "walk"), PartWork::Walk { files: 1.., walks: 1.., unreadable: 0 }));
     let (report, more) = run_for("sched=1", directory.path(), SOME_TIME);
-    assert!(matches!(did(&report, "sched"), Work::Sched { groups: 1, messages: 1.. }));
+    assert!(matches!(did(&report, "sched"), PartWork::Sched { groups: 1, messages: 1.. }));
     assert!(report.parts.iter().all(|part| part.alive && part.by == "built in"));
     assert_eq!(events.len() + more.len(), 4, "a start and a stop each: {events:?} {more:?}");
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
@@ -47,11 +50,11 @@ fn each_built_in_part_counts_what_it_does() {
 }
 
 #[test]
-fn a_larger_share_of_the_cpu_is_reached_when_a_larger_one_is_asked_for() {
+fn a_larger_requested_cpu_share_is_reached() {
     let _alone = alone();
     let mut pairs = Vec::new();
     for _attempt in 0..5 {
-        // At the same time, so that both see the same rest of the machine; again, when that had no time at all.
+        // At the same time, so that both compete with the same other work; repeated if the machine had no time at all.
         let little = std::thread::spawn(|| reached_share("cpu=30%"));
         let much = reached_share("cpu=70%");
         let little = little.join().unwrap();
@@ -65,12 +68,12 @@ fn a_larger_share_of_the_cpu_is_reached_when_a_larger_one_is_asked_for() {
 }
 
 #[test]
-fn a_part_that_ends_is_told_with_its_status_and_its_last_line() {
+fn the_end_of_a_part_is_reported_with_its_status_and_its_last_line() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let mut running = Running::start(carrier("run:echo out of luck >&2; exit 3", directory.path())).unwrap();
+    let mut running = RunningLoad::start(carrier("run:echo out of luck >&2; exit 3", directory.path())).unwrap();
     let mut events = Vec::new();
-    until("the end of the part is told", || {
+    until("the end of the part is reported", || {
         events.extend(running.events());
         died(&events, "run").is_some()
     });
@@ -78,16 +81,16 @@ fn a_part_that_ends_is_told_with_its_status_and_its_last_line() {
     let (report, _) = running.stop().unwrap();
     assert_eq!(died(&events, "run"), Some("exit status: 3: out of luck"));
     assert!(!part_of(&report, "run").alive);
-    assert!(matches!(did(&report, "run"), Work::Program { runs: 1, processes: 1.., .. }), "it is not run anew");
+    assert!(matches!(did(&report, "run"), PartWork::Program { runs: 1, processes: 1.., .. }), "it is not restarted");
 }
 
 #[test]
-fn a_program_that_was_asked_for_and_is_not_installed_is_an_error_with_its_package() {
+fn a_requested_program_that_is_not_installed_is_an_error_with_its_package() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let mut command = carrier("disk+stress-ng:--cpu 1", directory.path());
     command.env("PATH", "/nowhere");
-    let message = Running::start(command).unwrap_err().to_string();
+    let message = RunningLoad::start(command).unwrap_err().to_string();
     assert!(message.contains("stress-ng is not installed; install the package stress-ng"), "{message}");
 }
 
@@ -97,22 +100,22 @@ fn the_papers_load_goes_on_without_its_programs_and_names_their_packages() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = carrier("paper", directory.path());
     command.env("PATH", "/nowhere");
-    let mut running = Running::start(command).unwrap();
+    let mut running = RunningLoad::start(command).unwrap();
     std::thread::sleep(SOME_TIME);
     let events = running.events();
     let (report, _) = running.stop().unwrap();
 
     for (name, package) in [("hackbench", "rt-tests"), ("ping", "iputils-ping")] {
-        let told = events.iter().any(|event| match &event.what {
-            Happening::PartSubstituted { part, package: Some(missing), .. } => part == name && missing == package,
+        let is_reported = events.iter().any(|event| match &event.what {
+            LoadEventKind::PartSubstituted { part, package: Some(missing), .. } => part == name && missing == package,
             _ => false,
         });
-        assert!(told, "{name}: {events:?}");
+        assert!(is_reported, "{name}: {events:?}");
         assert_eq!(part_of(&report, name).by, "built in");
     }
 
-    assert!(matches!(did(&report, "hackbench"), Work::Sched { groups: 1.., messages: 1.. }));
-    assert!(matches!(did(&report, "ping"), Work::Network { packets_sent: 1.., .. }));
+    assert!(matches!(did(&report, "hackbench"), PartWork::Sched { groups: 1.., messages: 1.. }));
+    assert!(matches!(did(&report, "ping"), PartWork::Network { packets_sent: 1.., .. }));
     assert_eq!(report.parts.iter().map(|part| &*part.part).collect::<Vec<_>>(), ["disk", "hackbench", "ping", "walk"]);
 }
 
@@ -129,13 +132,13 @@ fn a_program_that_gives_up_at_once_is_stood_in_for() {
 
     let mut command = carrier("paper", directory.path());
     command.env("PATH", programs.path());
-    let mut running = Running::start(command).unwrap();
+    let mut running = RunningLoad::start(command).unwrap();
     let mut whys = Vec::new();
     let end = std::time::Instant::now() + Duration::from_secs(10);
     while whys.len() < 2 && std::time::Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
         whys.extend(running.events().into_iter().filter_map(|event| match event.what {
-            Happening::PartSubstituted { why, .. } => Some(why),
+            LoadEventKind::PartSubstituted { why, .. } => Some(why),
             _ => None,
         }));
     }
@@ -148,7 +151,7 @@ fn a_program_that_gives_up_at_once_is_stood_in_for() {
 #[test]
 fn a_directory_that_cannot_be_written_in_is_an_error_with_its_name() {
     let _alone = alone();
-    let message = Running::start(carrier("disk", "/nowhere/at/all".as_ref())).unwrap_err().to_string();
+    let message = RunningLoad::start(carrier("disk", "/nowhere/at/all".as_ref())).unwrap_err().to_string();
     assert!(message.contains("/nowhere/at/all") && message.contains("another directory"), "{message}");
 }
 
@@ -157,21 +160,21 @@ fn idle_starts_nothing_and_ends_when_asked() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let (report, events) = run_for("idle", directory.path(), Duration::ZERO);
-    assert!(report.parts.is_empty() && report.why == StopReason::Asked, "{report:?}");
+    assert!(report.parts.is_empty() && report.why == LoadStopReason::Asked, "{report:?}");
     assert_eq!(events.len(), 2);
 }
 
 #[test]
 fn an_event_is_written_with_the_fields_of_the_run_file() {
     let _alone = alone();
-    let event = Event {
+    let event = LoadNotice {
         t: 1.5,
         load: "paper".to_owned(),
-        what: Happening::PartDied { part: "ping".to_owned(), status: "exit status: 2".to_owned() },
+        what: LoadEventKind::PartDied { part: "ping".to_owned(), status: "exit status: 2".to_owned() },
     };
 
     let json = r#"{"t":1.5,"load":"paper","event":"part_died","detail":{"part":"ping","status":"exit status: 2"}}"#;
     assert_eq!(serde_json::to_string(&event).unwrap(), json);
-    assert_eq!(serde_json::from_str::<Event>(json).unwrap(), event);
-    assert_eq!(event.to_string(), "the load's part ping died: exit status: 2");
+    assert_eq!(serde_json::from_str::<LoadNotice>(json).unwrap(), event);
+    assert_eq!(event.to_string(), "load part ping died: exit status: 2");
 }

@@ -5,7 +5,7 @@ use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, Setting};
 use onbeat::record::{EndReason, Figures, RunFile, Series, SpikeLimit, interval_ns_for};
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, OnOverrun, Sample, Wait};
@@ -36,7 +36,7 @@ fn setting() -> Setting {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
         phase: Phase::At(0),
-        thread: Wanted { fifo: None, cpu: None, lock_memory: false, dma_latency_us: None },
+        thread: ThreadRequest { fifo: None, cpu: None, lock_memory: false, dma_latency_us: None },
         warmup: WARM_UP,
         interval_ns: interval_ns_for(0),
         spike_limit: SpikeLimit::TenTimesMedian,

@@ -48,7 +48,7 @@ fn run(tuning: &str) -> (RunFile, u64) {
             explained += 1;
             let kind = if index % 2 == 0 { CauseKind::HypervisorSteal } else { CauseKind::Softirq };
             let cause = Cause { kind, ns: sample.wakeup_latency_ns, evidence: "counted".to_owned(), culprit: None };
-            Explanation::of_causes(vec![cause])
+            Explanation::from_causes(vec![cause])
         });
 
         recorder.sample_with(&sample, Why { explanation, ..Why::default() }).unwrap();

@@ -5,12 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use onbeat::cause::CauseKind;
-use onbeat::inject::{Error as InjectError, Fault, Grid, Injected, Injector, Loops, Place, Plan, Target, placebo};
+use onbeat::inject::{
+    Error as InjectError, Fault, FaultOrigin, Injected, InjectionPlan, InjectionTarget, Injector, Loops, ReleaseGrid,
+    placebo,
+};
 use onbeat::probe::Setting;
 use onbeat::probe::disturbed::{Disturbance, Disturbed, Felt, disturb};
 use onbeat::record::SpikeLimit;
 use onbeat::report::units::time_ns;
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant, OnOverrun, Wait};
@@ -52,18 +55,18 @@ fn again() -> Result<Verdict, Failure> {
 
 /// The loop of a running program.
 fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
-    if options.fault.place() == Place::InLoop {
+    if options.fault.origin() == FaultOrigin::InLoop {
         return Err(InjectError::Elsewhere { fault: options.fault }.into());
     }
 
-    let target = Target::find(options.fault, pid, options.cpu)?;
+    let target = InjectionTarget::find(options.fault, pid, options.cpu)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let now = Monotonic.now().as_ns();
     let first = now - now % options.period.max(1) + options.phase;
-    let grid = Grid { first_release: Instant::from_ns(first), period_ns: options.period, spin_ns: 0 };
-    let Target { tid, cpu, priority, .. } = target;
+    let grid = ReleaseGrid { first_release: Instant::from_ns(first), period_ns: options.period, spin_ns: 0 };
+    let InjectionTarget { tid, cpu, priority, .. } = target;
     let (fault, every_ns) = (options.fault, every_ns(options));
-    let plan = Plan { fault, every_ns, for_ns: options.length, count: options.count, target, grid };
+    let plan = InjectionPlan { fault, every_ns, for_ns: options.length, count: options.count, target, grid };
     let injector = if options.placebo { placebo(plan) } else { Injector::start(plan) }?;
 
     if !options.json {
@@ -137,7 +140,7 @@ fn setting(options: &InjectOptions, cpu: Option<u32>) -> Setting {
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
         phase: Phase::AvoidTick,
-        thread: Wanted { fifo: priority(options.fault), cpu, lock_memory: true, dma_latency_us: None },
+        thread: ThreadRequest { fifo: priority(options.fault), cpu, lock_memory: true, dma_latency_us: None },
         warmup: 0,
         interval_ns: 1_000_000_000,
         spike_limit: SpikeLimit::TenTimesMedian,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use onbeat::load::{Load, Options, Running, check_directory, misses_the_disk, serve};
+use onbeat::load::{Load, Options, RunningLoad, check_directory, misses_the_disk, serve};
 
 use super::{Failure, Verdict, measure, repair_first};
 use crate::cli::LoadOptions;
@@ -55,7 +55,7 @@ fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
     let failed = |source| Failure::Load { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
     let carrier = measure::carrier(&options.load, options.dir.as_deref())?;
-    let mut running = Running::start(carrier).map_err(failed)?;
+    let mut running = RunningLoad::start(carrier).map_err(failed)?;
     let ends = (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));
 
     while !interruptions.stop.load(Ordering::Relaxed) && ends.is_none_or(|end| Instant::now() < end) {

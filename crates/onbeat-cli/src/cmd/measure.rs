@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use onbeat::load::{Load, Running};
+use onbeat::load::{Load, RunningLoad};
 use onbeat::probe::description::Parts;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, RunError, Setting};
 use onbeat::record::{Account, LoadEvent, Note, Past, Recorder};
@@ -218,7 +218,7 @@ impl Life {
 /// A load that runs beside a measurement.
 struct Beside {
     load: Load,
-    running: Option<Running>,
+    running: Option<RunningLoad>,
 }
 
 impl Beside {
@@ -227,7 +227,7 @@ impl Beside {
             return Ok(Self { load: load.clone(), running: None });
         }
         let running =
-            Running::start(carrier(load, dir)?).map_err(|source| Failure::Load { load: load.clone(), source })?;
+            RunningLoad::start(carrier(load, dir)?).map_err(|source| Failure::Load { load: load.clone(), source })?;
         Ok(Self { load: load.clone(), running: Some(running) })
     }
 

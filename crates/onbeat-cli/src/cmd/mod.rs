@@ -41,7 +41,7 @@ use onbeat::probe::{RunError, Setting};
 use onbeat::record::{LimitNote, RunFileError, Series, SpikeLimit, interval_ns_for};
 use onbeat::report::Outcome;
 use onbeat::report::page::PageError;
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
 
@@ -260,7 +260,7 @@ pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: 
         wait: thread.wait,
         on_overrun: options.on_overrun,
         phase: options.phase,
-        thread: Wanted {
+        thread: ThreadRequest {
             fifo: (thread.priority > 0).then_some(thread.priority),
             cpu: thread.cpu,
             lock_memory: thread.lock_memory,

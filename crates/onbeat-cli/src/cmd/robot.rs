@@ -371,7 +371,7 @@ fn latest_spikes(path: &Path) -> Vec<SpikeView> {
     let latest = file.spikes.iter().rev().take(SPIKES);
     latest
         .map(|spike| {
-            let explanation = Explanation::of_causes(spike.causes.clone());
+            let explanation = Explanation::from_causes(spike.causes.clone());
             let cause = explanation.main().map_or_else(|| "cause not looked for".to_owned(), Cause::words);
             SpikeView { t: spike.t, late_ns: spike.wakeup_latency_ns, cause }
         })

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onbeat::probe::Interruptions;
-use onbeat::thread::Wanted;
+use onbeat::thread::ThreadRequest;
 use onbeat_ethercat::carrier::{CarrierError, Interface, Role};
 use onbeat_ethercat::input;
 use onbeat_segment::serving::{Beside, LOG_QUEUE, Pcap, serve};
@@ -148,7 +148,7 @@ impl Told {
 /// Asks for the devices' priority, and says what going without costs.
 fn be_prompt(priority: u32) {
     let fifo = (priority > 0).then_some(priority);
-    let wanted = Wanted { fifo, cpu: None, lock_memory: false, dma_latency_us: None };
+    let wanted = ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None };
     for grant in wanted.prepare_thread().iter().filter(|grant| !grant.granted) {
         let why = grant.why_not.as_deref().unwrap_or_default();
         let sentence = format!("the devices have no real-time priority: {why}. On a busy machine they answer late");

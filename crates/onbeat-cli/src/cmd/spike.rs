@@ -144,7 +144,7 @@ impl Found<'_> {
     pub(crate) fn written(&self, form: Form) -> Result<Vec<u8>, NoSpike> {
         let edited = |source| NoSpike::Edited { what: self.listed.words(), source };
         let window = self.window.unpacked().map_err(edited)?;
-        let explanation = Explanation::of_causes(self.listed.spike.causes.clone());
+        let explanation = Explanation::from_causes(self.listed.spike.causes.clone());
         Ok(match form {
             Form::Perfetto => perfetto::write(&window, &self.window.facts(), &explanation, self.kernel),
             Form::Ftrace => write_as_kernel(&window).into_bytes(),
@@ -153,7 +153,7 @@ impl Found<'_> {
 
     /// What was written, in words.
     pub(crate) fn words(&self, form: Form, to: &Path) -> String {
-        let explanation = Explanation::of_causes(self.listed.spike.causes.clone());
+        let explanation = Explanation::from_causes(self.listed.spike.causes.clone());
         let why = explanation.main().map_or_else(String::new, |main| format!(": {}", main.words()));
         let late = time_ns(explanation.lateness_ns, show::letters());
         let left_out = match self.window.left_out {

@@ -12,7 +12,7 @@ use onbeat_rt::{Clock, Instant};
 
 use crate::bus::BusError;
 use onbeat::probe::description::ProbeError;
-use onbeat::thread::{Wanted, stay_off_cpu};
+use onbeat::thread::{ThreadRequest, stay_off_cpu};
 use onbeat_ethercat::carrier::{CarrierError, Interface, private_cable};
 use onbeat_segment::{Link, Nic};
 
@@ -81,8 +81,8 @@ impl Devices {
         let frames = Arc::new(AtomicU64::new(0));
         let (over, count) = (stop.clone(), frames.clone());
         let body = move || {
-            let _ =
-                Wanted { fifo: Some(PRIORITY), cpu: None, lock_memory: false, dma_latency_us: None }.prepare_thread();
+            let _ = ThreadRequest { fifo: Some(PRIORITY), cpu: None, lock_memory: false, dma_latency_us: None }
+                .prepare_thread();
             if let Some(cpu) = cpu_of_loop {
                 stay_off_cpu(cpu);
             }

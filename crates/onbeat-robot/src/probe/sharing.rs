@@ -18,7 +18,7 @@ use onbeat::probe::description::{Beside, Choice, Defaults, Description, Kind, On
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
-use onbeat::thread::{Wanted, run_as_ordinary};
+use onbeat::thread::{ThreadRequest, run_as_ordinary};
 use onbeat_control::{BusSide, Client, ControlError, Image, Sharing, Snapshot};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::BusCycle;
@@ -168,7 +168,7 @@ struct Readings {
 impl Readers {
     fn run(&self, place: u32, readings: &Readings, stop: &AtomicBool) {
         match self.cpu.filter(|_| place == 0) {
-            Some(cpu) => _ = Wanted { cpu: Some(cpu), ..Wanted::default() }.prepare_thread(),
+            Some(cpu) => _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread(),
             None => run_as_ordinary(),
         }
 
@@ -214,7 +214,7 @@ impl Hog {
     }
 
     fn run(self, refused: &AtomicBool, stop: &AtomicBool) {
-        let wanted = Wanted { cpu: Some(self.cpu), fifo: self.fifo, ..Wanted::default() };
+        let wanted = ThreadRequest { cpu: Some(self.cpu), fifo: self.fifo, ..ThreadRequest::default() };
         let all_granted = wanted.prepare_thread().iter().all(|grant| grant.granted);
         refused.store(self.fifo.is_none() || !all_granted, Ordering::Relaxed);
         while !stop.load(Ordering::Relaxed) {

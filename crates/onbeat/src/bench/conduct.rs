@@ -14,12 +14,12 @@ use super::cell::{Answer, CellError, CellProcess};
 use super::schedule::{self, Order, Pace, RAMP, Schedule, TooShort, Turn};
 use super::shielding::Shielding;
 use crate::cause::{Cost, Explainer, LoopThread};
-use crate::load::{Load, Running, RunningError};
+use crate::load::{Load, RunningError, RunningLoad};
 use crate::probe::{self, Interruptions};
 use crate::record::{
     Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, LoadEvent, Note, Progress, RunWriter, WriteError,
 };
-use crate::thread::{AheadOfLoad, Grant, Wanted};
+use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
 use onbeat_tune::TuneError;
 
 /// How often the bench looks up from waiting for a block.
@@ -244,7 +244,8 @@ impl<'c> Conductor<'c> {
         let origin = Monotonic.now();
         let header = probe::header(&plan.command, "bench", &[], started_unix_s);
         let file = RunWriter::create(&dir.join(BENCH_FILE), &header)?;
-        let (explainer, ladder) = if plan.causes { Explainer::open_or_say(NO_LOOP_YET) } else { (None, Vec::new()) };
+        let (explainer, ladder) =
+            if plan.causes { Explainer::open_with_grants(NO_LOOP_YET) } else { (None, Vec::new()) };
         Ok(Self {
             plan,
             dir,
@@ -421,9 +422,9 @@ impl<'c> Conductor<'c> {
         played
     }
 
-    fn start_load(&mut self, load: &Load) -> Result<Running, BenchError> {
+    fn start_load(&mut self, load: &Load) -> Result<RunningLoad, BenchError> {
         let failed = |source| BenchError::Load { load: load.to_string(), source };
-        let mut running = Running::start(self.processes.load(load)).map_err(failed)?;
+        let mut running = RunningLoad::start(self.processes.load(load)).map_err(failed)?;
         if let Some((session, start_ticks)) = running.identity() {
             self.shielding.remember_session(session, start_ticks)?;
         }
@@ -434,7 +435,7 @@ impl<'c> Conductor<'c> {
         Ok(running)
     }
 
-    fn stop_load(&mut self, load: &Load, running: Running) -> Result<(), BenchError> {
+    fn stop_load(&mut self, load: &Load, running: RunningLoad) -> Result<(), BenchError> {
         let stopped = running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
         self.shielding.forget_session()?;
         self.write_down(&stopped.1)?;
@@ -446,7 +447,7 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    fn write_down(&mut self, events: &[crate::load::Event]) -> Result<(), BenchError> {
+    fn write_down(&mut self, events: &[crate::load::LoadNotice]) -> Result<(), BenchError> {
         for event in events {
             let note = LoadEvent {
                 t: self.elapsed_s(),
@@ -468,7 +469,7 @@ impl<'c> Conductor<'c> {
         self.shielding.set(self.seats[seat].tuning.shield)?;
         // The loop may run on any CPU, so only a real-time loop has nothing to fear.
         let fifo = self.seats[seat].tuning.priority.then_some(self.plan.priority);
-        let beside = Wanted { fifo, ..Wanted::default() };
+        let beside = ThreadRequest { fifo, ..ThreadRequest::default() };
         let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&beside).0);
         let Seat { cell, process, blocks, .. } = &mut self.seats[seat];
         let Some(process) = process else { return Ok(()) };

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use crate::load::{Load, Part};
+use crate::load::{Load, LoadPart};
 
 /// What rises in a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +31,11 @@ impl Rising {
     fn load(self, value: u16) -> Load {
         let part = match self {
             _ if value == 0 => return Load::IDLE,
-            Self::Cpu => Part::Cpu { percent: u8::try_from(value).unwrap_or(100) },
-            Self::Sched => Part::Sched { groups: value },
+            Self::Cpu => LoadPart::Cpu { percent: u8::try_from(value).unwrap_or(100) },
+            Self::Sched => LoadPart::Sched { groups: value },
         };
         // Steps hold nothing beyond `most`, which every load of its kind can be.
-        Load::of(vec![part]).unwrap_or_default()
+        Load::from_parts(vec![part]).unwrap_or_default()
     }
 }
 

@@ -1,7 +1,7 @@
-//! What would remove a cause: a closed list, and which of it applies to a run.
+//! Advice against a cause: a closed list, and the part of it that applies to a run.
 //!
-//! `docs/advice.md` has a row for each, with what is known of its effect; a test holds that the two agree, and the page
-//! mirrors this file (`viewer/src/advice.ts`).
+//! `docs/advice.md` has a row for each advice, with its known effect; a test checks that both agree. The page mirrors
+//! this file (`viewer/src/advice.ts`).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::{Cause, CauseKind, Culprit};
 
-/// What is so on a machine or in a run, and decides whether an advice applies.
+/// A fact about a machine or a run that decides whether an advice applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
@@ -17,13 +17,13 @@ pub enum Fact {
     Guest,
     /// The machine has one CPU: nothing can be moved to another.
     OneCpu,
-    /// The kernel is a PREEMPT_RT one.
+    /// The kernel is built with PREEMPT_RT.
     PreemptRt,
     /// The kernel was booted with `preempt=full`.
     PreemptFull,
     /// The kernel was booted with `idle=poll`.
     IdlePolls,
-    /// RCU callbacks of the loop's CPU run elsewhere (`rcu_nocbs`).
+    /// RCU callbacks of the loop's CPU run on other CPUs (`rcu_nocbs`).
     RcuElsewhere,
     /// The loop's CPU runs without a tick (`nohz_full`).
     NoTick,
@@ -47,14 +47,14 @@ pub enum Fact {
     EvidenceMissing,
 }
 
-/// The situation of a run: what is in effect already, and what its machine is.
+/// The situation of a run: the properties of its machine and the tunings in effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Situation {
-    /// What is so.
+    /// The facts that hold.
     pub facts: BTreeSet<Fact>,
     /// The loop's `SCHED_FIFO` priority; 0 for an ordinary thread.
     pub priority: u32,
-    /// How long the CPU's deepest idle state takes to leave, in nanoseconds; `None` where that is not known.
+    /// Exit latency of the CPU's deepest idle state, in nanoseconds; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_exit_ns: Option<u64>,
 }
@@ -113,87 +113,88 @@ pub enum Advice {
     LookAtEvents,
 }
 
-/// An advice: its id, its text, the facts that it needs, and those with which it is in effect already or can do nothing.
-struct Row(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact]);
+/// An advice: its id, its text, the facts it needs, and the facts that exclude it (it is in effect already, or has no
+/// effect).
+struct AdviceRow(Advice, &'static str, &'static str, &'static [Fact], &'static [Fact]);
 
 /// In the order of [`Advice`].
 #[rustfmt::skip] // A row is a line.
-const ROWS: [Row; 42] = [
-    Row(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[]),
-    Row(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[]),
-    Row(Advice::KeepAwake, "keep-awake", "keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)", &[Fact::Guest], &[Fact::IdlePolls]),
-    Row(Advice::LeaveTenth, "leave-tenth", "leave a tenth of the CPU to others", &[], &[]),
-    Row(Advice::NoRtLimit, "no-rt-limit", "kernel.sched_rt_runtime_us=-1 removes the limit", &[], &[Fact::NoRtLimit]),
-    Row(Advice::FairServerOff, "fair-server-off", "debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off", &[], &[]),
-    Row(Advice::PriorityOverQuota, "priority-over-quota", "give the loop a real-time priority (tuning P), which no quota holds back", &[], &[]),
-    Row(Advice::RaiseQuota, "raise-quota", "raise cpu.max of the loop's cgroup", &[], &[]),
-    Row(Advice::Frozen, "frozen", "nothing to tune: somebody froze the loop's cgroup", &[], &[]),
-    Row(Advice::MoveInterrupt, "move-interrupt", "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::ManagedInterrupt, "managed-interrupt", "boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU", &[Fact::Shielded], &[Fact::OneCpu, Fact::ManagedIrqsElsewhere]),
-    Row(Advice::OthersTimers, "others-timers", "keep the threads that set this timer off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::StopTick, "stop-tick", "boot with nohz_full=CPU: the tick stops while one thread runs", &[], &[Fact::OneCpu, Fact::NoTick]),
-    Row(Advice::OwnInterrupts, "own-interrupts", "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::SoftirqTimers, "softirq-timers", "timers of other threads expire on this CPU: keep those threads off it (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::RcuElsewhere, "rcu-elsewhere", "boot with rcu_nocbs=CPU to run RCU callbacks elsewhere", &[], &[Fact::OneCpu, Fact::RcuElsewhere]),
-    Row(Advice::NoBalancing, "no-balancing", "the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::MoveSoftirq, "move-softirq", "move the device's interrupt, and threads that use loopback, to another CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::ThreadedSoftirqs, "threaded-softirqs", "a PREEMPT_RT kernel runs softirqs in threads", &[], &[Fact::PreemptRt]),
-    Row(Advice::OthersOff, "others-off", "keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::PreemptRt, "preempt-rt", "a PREEMPT_RT kernel lets go much earlier", &[], &[Fact::PreemptRt]),
-    Row(Advice::PreemptFull, "preempt-full", "preempt=full on the kernel command line lets go earlier", &[], &[Fact::PreemptRt, Fact::PreemptFull]),
-    Row(Advice::Priority, "priority", "give the loop a priority above that thread's (tuning P)", &[], &[]),
-    Row(Advice::PriorityOutsideCalls, "priority-outside-calls", "give the loop a priority above that thread's (tuning P): this helps only if the thread soon leaves its system call", &[], &[]),
-    Row(Advice::MoveThread, "move-thread", "move that thread to another CPU (tuning C)", &[], &[Fact::OneCpu]),
-    Row(Advice::PerCpuThread, "per-cpu-thread", "a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
-    Row(Advice::DeadlineElsewhere, "deadline-elsewhere", "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)", &[], &[Fact::OneCpu]),
-    Row(Advice::BoundIdle, "bound-idle", "bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)", &[], &[Fact::IdleBound, Fact::IdlePolls]),
-    Row(Advice::IdlePoll, "idle-poll", "boot with idle=poll: no CPU sleeps", &[], &[Fact::Guest, Fact::IdlePolls]),
-    Row(Advice::Spin, "spin", "spin for the last part before the release (tuning S, --wait spin=50us)", &[], &[Fact::Spins]),
-    Row(Advice::ShorterWork, "shorter-work", "shorten the work of a cycle or lengthen the period", &[], &[]),
-    Row(Advice::NoLock, "no-lock", "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)", &[], &[]),
-    Row(Advice::AskFirst, "ask-first", "do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)", &[], &[]),
-    Row(Advice::LockMemory, "lock-memory", "lock and touch all memory beforehand (tuning M: mlockall)", &[], &[Fact::MemoryLocked]),
-    Row(Advice::TouchFirst, "touch-first", "touch new memory before the loop begins, and do not fork: memory is locked, but these pages were new or shared", &[Fact::MemoryLocked], &[]),
-    Row(Advice::Bind, "bind", "bind the loop to one CPU (--cpu, tuning C)", &[], &[Fact::OneCpu, Fact::Bound]),
-    Row(Advice::WhoMoves, "who-moves", "somebody changed the CPUs of a bound loop: look for sched_setaffinity, taskset and changes of its cpuset", &[Fact::Bound], &[Fact::OneCpu]),
-    Row(Advice::FixFrequency, "fix-frequency", "fix the frequency: governor performance", &[], &[Fact::Guest, Fact::FrequencyFixed]),
-    Row(Advice::SomebodyStopped, "somebody-stopped", "nothing to tune: somebody stopped the process", &[], &[]),
-    Row(Advice::Firmware, "firmware", "firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI", &[], &[Fact::Guest]),
-    Row(Advice::GrantEvidence, "grant-evidence", "record again with the missing evidence granted (see what was not permitted)", &[Fact::EvidenceMissing], &[]),
-    Row(Advice::LookAtEvents, "look-at-events", "look at the events around it: onbeat export --spike N --perfetto FILE", &[], &[]),
+const ROWS: [AdviceRow; 42] = [
+    AdviceRow(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[]),
+    AdviceRow(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[]),
+    AdviceRow(Advice::KeepAwake, "keep-awake", "keep the vCPU from halting: boot with idle=poll, or a longer guest_halt_poll_ns (module haltpoll)", &[Fact::Guest], &[Fact::IdlePolls]),
+    AdviceRow(Advice::LeaveTenth, "leave-tenth", "leave a tenth of the CPU to others", &[], &[]),
+    AdviceRow(Advice::NoRtLimit, "no-rt-limit", "kernel.sched_rt_runtime_us=-1 removes the limit", &[], &[Fact::NoRtLimit]),
+    AdviceRow(Advice::FairServerOff, "fair-server-off", "debugfs sched/fair_server/cpuN/runtime=0 switches the fair server off", &[], &[]),
+    AdviceRow(Advice::PriorityOverQuota, "priority-over-quota", "give the loop a real-time priority (tuning P), which no quota holds back", &[], &[]),
+    AdviceRow(Advice::RaiseQuota, "raise-quota", "raise cpu.max of the loop's cgroup", &[], &[]),
+    AdviceRow(Advice::Frozen, "frozen", "nothing to tune: somebody froze the loop's cgroup", &[], &[]),
+    AdviceRow(Advice::MoveInterrupt, "move-interrupt", "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::ManagedInterrupt, "managed-interrupt", "boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU", &[Fact::Shielded], &[Fact::OneCpu, Fact::ManagedIrqsElsewhere]),
+    AdviceRow(Advice::OthersTimers, "others-timers", "keep the threads that set this timer off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::StopTick, "stop-tick", "boot with nohz_full=CPU: the tick stops while one thread runs", &[], &[Fact::OneCpu, Fact::NoTick]),
+    AdviceRow(Advice::OwnInterrupts, "own-interrupts", "an interrupt of the CPU's own, which cannot be moved: keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::SoftirqTimers, "softirq-timers", "timers of other threads expire on this CPU: keep those threads off it (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::RcuElsewhere, "rcu-elsewhere", "boot with rcu_nocbs=CPU to run RCU callbacks elsewhere", &[], &[Fact::OneCpu, Fact::RcuElsewhere]),
+    AdviceRow(Advice::NoBalancing, "no-balancing", "the scheduler balances load on this CPU: take it out of balancing (tuning C, or boot with isolcpus=CPU)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::MoveSoftirq, "move-softirq", "move the device's interrupt, and threads that use loopback, to another CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::ThreadedSoftirqs, "threaded-softirqs", "a PREEMPT_RT kernel runs softirqs in threads", &[], &[Fact::PreemptRt]),
+    AdviceRow(Advice::OthersOff, "others-off", "keep other threads off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::PreemptRt, "preempt-rt", "a PREEMPT_RT kernel lets go much earlier", &[], &[Fact::PreemptRt]),
+    AdviceRow(Advice::PreemptFull, "preempt-full", "preempt=full on the kernel command line lets go earlier", &[], &[Fact::PreemptRt, Fact::PreemptFull]),
+    AdviceRow(Advice::Priority, "priority", "give the loop a priority above that thread's (tuning P)", &[], &[]),
+    AdviceRow(Advice::PriorityOutsideCalls, "priority-outside-calls", "give the loop a priority above that thread's (tuning P): this helps only if the thread soon leaves its system call", &[], &[]),
+    AdviceRow(Advice::MoveThread, "move-thread", "move that thread to another CPU (tuning C)", &[], &[Fact::OneCpu]),
+    AdviceRow(Advice::PerCpuThread, "per-cpu-thread", "a thread of the kernel for this CPU, which stays here: keep other threads, which give it work, off (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded]),
+    AdviceRow(Advice::DeadlineElsewhere, "deadline-elsewhere", "a SCHED_DEADLINE thread precedes every priority: move it to another CPU (tuning C)", &[], &[Fact::OneCpu]),
+    AdviceRow(Advice::BoundIdle, "bound-idle", "bound the idle states: /dev/cpu_dma_latency 0 (--dma-latency 0us)", &[], &[Fact::IdleBound, Fact::IdlePolls]),
+    AdviceRow(Advice::IdlePoll, "idle-poll", "boot with idle=poll: no CPU sleeps", &[], &[Fact::Guest, Fact::IdlePolls]),
+    AdviceRow(Advice::Spin, "spin", "spin for the last part before the release (tuning S, --wait spin=50us)", &[], &[Fact::Spins]),
+    AdviceRow(Advice::ShorterWork, "shorter-work", "shorten the work of a cycle or lengthen the period", &[], &[]),
+    AdviceRow(Advice::NoLock, "no-lock", "share without a lock, or by a mutex with priority inheritance, and keep its holder short (--sharing wait-free, pi)", &[], &[]),
+    AdviceRow(Advice::AskFirst, "ask-first", "do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)", &[], &[]),
+    AdviceRow(Advice::LockMemory, "lock-memory", "lock and touch all memory beforehand (tuning M: mlockall)", &[], &[Fact::MemoryLocked]),
+    AdviceRow(Advice::TouchFirst, "touch-first", "touch new memory before the loop begins, and do not fork: memory is locked, but these pages were new or shared", &[Fact::MemoryLocked], &[]),
+    AdviceRow(Advice::Bind, "bind", "bind the loop to one CPU (--cpu, tuning C)", &[], &[Fact::OneCpu, Fact::Bound]),
+    AdviceRow(Advice::WhoMoves, "who-moves", "somebody changed the CPUs of a bound loop: look for sched_setaffinity, taskset and changes of its cpuset", &[Fact::Bound], &[Fact::OneCpu]),
+    AdviceRow(Advice::FixFrequency, "fix-frequency", "fix the frequency: governor performance", &[], &[Fact::Guest, Fact::FrequencyFixed]),
+    AdviceRow(Advice::SomebodyStopped, "somebody-stopped", "nothing to tune: somebody stopped the process", &[], &[]),
+    AdviceRow(Advice::Firmware, "firmware", "firmware settings: switch off USB legacy emulation, thermal and ECC polling by SMI", &[], &[Fact::Guest]),
+    AdviceRow(Advice::GrantEvidence, "grant-evidence", "record again with the missing evidence granted (see what was not permitted)", &[Fact::EvidenceMissing], &[]),
+    AdviceRow(Advice::LookAtEvents, "look-at-events", "look at the events around it: onbeat export --spike N --perfetto FILE", &[], &[]),
 ];
 
 impl Advice {
-    /// All of them, in the order of `docs/advice.md`.
+    /// Returns every advice, in the order of `docs/advice.md`.
     pub fn all() -> impl Iterator<Item = Self> {
         ROWS.iter().map(|row| row.0)
     }
 
-    /// Its name in JSON and in `docs/advice.md`: `pin-vcpu`.
+    /// Returns the name used in JSON and in `docs/advice.md`, such as `pin-vcpu`.
     #[must_use]
     pub const fn id(self) -> &'static str {
         self.row().1
     }
 
-    /// What to do.
+    /// Returns what to do, as a sentence fragment.
     #[must_use]
     pub const fn text(self) -> &'static str {
         self.row().2
     }
 
-    /// Facts without which it can do nothing.
+    /// Returns the facts that must hold for the advice to have an effect.
     #[must_use]
     pub const fn needs(self) -> &'static [Fact] {
         self.row().3
     }
 
-    /// Facts with which it is in effect already, or can do nothing.
+    /// Returns the facts that exclude the advice: it is in effect already, or has no effect.
     #[must_use]
     pub const fn not_with(self) -> &'static [Fact] {
         self.row().4
     }
 
-    const fn row(self) -> &'static Row {
+    const fn row(self) -> &'static AdviceRow {
         &ROWS[self as usize]
     }
 
@@ -202,13 +203,14 @@ impl Advice {
     }
 }
 
-/// A halted vCPU that is later than this is not late for having to be woken, in nanoseconds: its host was busy.
+/// A wake-up of a halted vCPU takes less than this, in nanoseconds. A longer delay means that the host was busy.
 const HALTED_AT_MOST_NS: u64 = 500_000;
 /// The highest `SCHED_FIFO` priority.
 const HIGHEST: i32 = 99;
 
 impl Cause {
-    /// What would remove it in this situation, the best first: nothing that is in effect already, and nothing that cannot apply.
+    /// Returns the advice against this cause in `situation`, best first. Leaves out what is in effect already and what
+    /// cannot apply.
     #[must_use]
     pub fn advice(&self, situation: &Situation) -> Vec<Advice> {
         let candidates = self.candidates(situation);
@@ -245,7 +247,8 @@ impl Cause {
         }
     }
 
-    /// A halted CPU is kept awake; one that is late by more, or ran, lacks a CPU of the host.
+    /// A halted vCPU should be kept awake. A longer delay, or one of a running vCPU, means that the host had no CPU for
+    /// it.
     fn against_late_timer(&self, situation: &Situation) -> Vec<Advice> {
         let is_halted = self.culprit.as_ref().is_some_and(|culprit| culprit.name == Culprit::HALTED);
         match (situation.has(Fact::Guest), is_halted) {
@@ -279,24 +282,24 @@ fn against_thread(culprit: Option<&Culprit>, situation: &Situation) -> Vec<Advic
     let elsewhere = if stays { Advice::PerCpuThread } else { Advice::MoveThread };
     match culprit.and_then(|culprit| culprit.prio).map(|prio| HIGHEST - prio) {
         Some(priority) if priority > HIGHEST => vec![Advice::DeadlineElsewhere],
-        // No priority is above the highest, and one that is higher already does not help.
+        // No priority is above the highest, and raising a priority that is higher already does not help.
         Some(priority) if priority == HIGHEST || i64::from(situation.priority) > i64::from(priority.max(0)) => {
             vec![elsewhere]
         }
-        // What the kernel does for it keeps a real-time loop waiting as well.
+        // Kernel work for that thread delays a real-time loop as well.
         _ if culprit.is_some_and(|culprit| culprit.woken_in.is_some()) => vec![elsewhere, Advice::PriorityOutsideCalls],
         _ => vec![Advice::Priority, elsewhere],
     }
 }
 
-/// A thread of the kernel that every CPU has one of, as in `ksoftirqd/1`; a `kworker/u8:3` is not bound to one.
+/// Whether the culprit is a per-CPU kernel thread such as `ksoftirqd/1`; `kworker/u8:3` is not bound to a CPU.
 fn is_bound_to_its_cpu(culprit: &Culprit) -> bool {
     const NAMES: [&str; 7] = ["migration", "ksoftirqd", "cpuhp", "rcuc", "ktimers", "irq_work", "kworker"];
     let parts = culprit.tid.and(culprit.name.split_once('/'));
     parts.is_some_and(|(name, cpu)| NAMES.contains(&name) && cpu.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Of a guest without deep idle states its host's are meant, which it cannot bound.
+/// A guest without deep idle states sleeps in those of its host, which it cannot limit.
 fn against_sleep(situation: &Situation) -> Vec<Advice> {
     match situation.has(Fact::Guest) {
         true if situation.idle_exit_ns.unwrap_or(0) < SHALLOW_NS => vec![Advice::KeepAwake, Advice::Spin],
@@ -305,10 +308,10 @@ fn against_sleep(situation: &Situation) -> Vec<Advice> {
     }
 }
 
-/// Idle states that take less to leave are not deep, in nanoseconds.
+/// Idle states with a lower exit latency are not deep, in nanoseconds.
 const SHALLOW_NS: u64 = 10_000;
 
-/// Advices as a sentence's end; `None` where there are none.
+/// Joins the texts of `advices`; `None` if the list is empty.
 #[must_use]
 pub fn in_words(advices: &[Advice]) -> Option<String> {
     let texts: Vec<&str> = advices.iter().map(|advice| advice.text()).collect();
@@ -320,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_in_the_order_of_the_list_and_have_ids_of_their_own() {
+    fn rows_are_in_the_order_of_the_enum_and_have_unique_ids() {
         for (place, row) in ROWS.iter().enumerate() {
             assert_eq!(row.0 as usize, place, "{}", row.1);
         }

@@ -1,4 +1,4 @@
-//! Instructions of the kernel's BPF machine, put together by hand (`Documentation/bpf/standardization/instruction-set.rst`).
+//! An assembler for BPF instructions (`Documentation/bpf/standardization/instruction-set.rst`).
 
 /// One of the ten registers; `R10` is the read-only frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +40,15 @@ impl Width {
     }
 }
 
-/// A place to jump to, filled in when it is reached.
+/// The target of a jump; [`Assembler::bind`] fills in its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(usize);
+pub(crate) struct JumpTarget(usize);
 
 /// A program under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     code: Vec<u64>,
-    jumps: Vec<(usize, Place)>,
+    jumps: Vec<(usize, JumpTarget)>,
     places: Vec<Option<usize>>,
 }
 
@@ -89,7 +89,7 @@ impl Assembler {
         self.emit(0x67, (to, R0), 0, immediate);
     }
 
-    /// Adds `register` to the double word at `at` in one step; `register` becomes what was there before.
+    /// Atomically adds `register` to the double word at `at`; `register` receives the previous value.
     pub(super) fn fetch_add(&mut self, at: Register, register: Register) {
         self.emit(0xdb, (at, register), 0, 0x01);
     }
@@ -110,56 +110,56 @@ impl Assembler {
         self.emit(0x85, (R0, R0), 0, helper as i32);
     }
 
-    /// Loads the address of a map by its descriptor; takes two instructions.
+    /// Loads the address of a map by its descriptor (two instructions).
     pub(crate) fn map(&mut self, to: Register, descriptor: i32) {
         self.emit(0x18, (to, Register(1)), 0, descriptor);
         self.emit(0, (R0, R0), 0, 0);
     }
 
-    pub(crate) fn place(&mut self) -> Place {
+    pub(crate) fn new_target(&mut self) -> JumpTarget {
         self.places.push(None);
-        Place(self.places.len() - 1)
+        JumpTarget(self.places.len() - 1)
     }
 
-    pub(crate) fn here(&mut self, place: Place) {
+    pub(crate) fn bind(&mut self, place: JumpTarget) {
         self.places[place.0] = Some(self.code.len());
     }
 
-    pub(crate) fn jump_if_zero(&mut self, register: Register, place: Place) {
+    pub(crate) fn jump_if_zero(&mut self, register: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x15, (register, R0), 0, 0);
     }
 
-    pub(crate) fn jump_if_not(&mut self, register: Register, immediate: i32, place: Place) {
+    pub(crate) fn jump_if_not(&mut self, register: Register, immediate: i32, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x55, (register, R0), 0, immediate);
     }
 
-    /// Compares all 64 bits, without a sign.
-    pub(crate) fn jump_if_less(&mut self, a: Register, b: Register, place: Place) {
+    /// Compares all 64 bits as unsigned numbers.
+    pub(crate) fn jump_if_less(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0xad, (a, b), 0, 0);
     }
 
-    /// Compares all 64 bits, without a sign.
-    pub(super) fn jump_if_at_most(&mut self, register: Register, immediate: i32, place: Place) {
+    /// Compares all 64 bits as unsigned numbers.
+    pub(super) fn jump_if_at_most(&mut self, register: Register, immediate: i32, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0xb5, (register, R0), 0, immediate);
     }
 
     /// Compares all 64 bits.
-    pub(super) fn jump_if_different(&mut self, a: Register, b: Register, place: Place) {
+    pub(super) fn jump_if_different(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x5d, (a, b), 0, 0);
     }
 
     /// Compares the low 32 bits.
-    pub(crate) fn jump_if_equal(&mut self, a: Register, b: Register, place: Place) {
+    pub(crate) fn jump_if_equal(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x1e, (a, b), 0, 0);
     }
 
-    pub(crate) fn jump(&mut self, place: Place) {
+    pub(crate) fn jump(&mut self, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x05, (R0, R0), 0, 0);
     }
@@ -169,7 +169,7 @@ impl Assembler {
         self.emit(0x95, (R0, R0), 0, 0);
     }
 
-    /// The instructions, with all jumps filled in; a jump to a place that was never reached goes on with the next
+    /// Returns the instructions with all jumps resolved. A jump to an unbound target falls through to the next
     /// instruction.
     pub(crate) fn finish(mut self) -> Vec<u64> {
         for (at, place) in &self.jumps {
@@ -190,11 +190,11 @@ mod tests {
     #[test]
     fn instructions_have_the_documented_form() {
         let mut assembler = Assembler::default();
-        let end = assembler.place();
+        let end = assembler.new_target();
         assembler.load(Width::Double, R7, R1, 8);
         assembler.jump_if_zero(R7, end);
         assembler.store(Width::Word, FRAME, -4, R7);
-        assembler.here(end);
+        assembler.bind(end);
         assembler.exit();
         assembler.fetch_add(R0, R1);
         assembler.jump_if_at_most(R1, 9, end);

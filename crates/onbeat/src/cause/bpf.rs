@@ -1,4 +1,4 @@
-//! bpf(2): maps, programs and their attachment. The only file of this room that calls the kernel without a wrapper.
+//! bpf(2): maps, programs and their attachment. The only file of this room that makes raw system calls.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -22,12 +22,12 @@ const TYPED_TRACEPOINT: u32 = 23;
 /// `BPF_F_MMAPABLE`.
 const MAPPABLE: u32 = 1 << 10;
 
-/// The command's attributes: a union of which the kernel reads what the command needs. Larger than any used here, zero
-/// beyond.
+/// Attributes of a bpf(2) command: a union of which the kernel reads the part that the command needs. Larger than any
+/// command used here needs, and zero-filled.
 #[repr(C, align(8))]
-struct Attributes([u64; 16]);
+struct BpfAttributes([u64; 16]);
 
-impl Attributes {
+impl BpfAttributes {
     const fn new() -> Self {
         Self([0; 16])
     }
@@ -48,15 +48,15 @@ impl Attributes {
 
 /// # Safety
 /// Addresses inside `attributes` must point to memory as large as the command reads and writes, for the call's duration.
-unsafe fn bpf(command: libc::c_int, attributes: &mut Attributes) -> io::Result<libc::c_int> {
-    let size = size_of::<Attributes>();
-    // SAFETY: the attributes are valid for `size` bytes, and the caller vouches for the addresses in them.
+unsafe fn bpf(command: libc::c_int, attributes: &mut BpfAttributes) -> io::Result<libc::c_int> {
+    let size = size_of::<BpfAttributes>();
+    // SAFETY: the attributes are valid for `size` bytes; the caller guarantees the addresses in them.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as libc::c_int) }
 }
 
 fn descriptor(number: libc::c_int) -> OwnedFd {
-    // SAFETY: the kernel has just handed this descriptor out, and nobody else knows it.
+    // SAFETY: the kernel has just created this descriptor, and no other code owns it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
@@ -66,7 +66,7 @@ fn update(array: &OwnedFd, key: u32, value: &[u8], value_size: usize) -> io::Res
         return Err(io::ErrorKind::InvalidInput.into());
     }
 
-    let attributes = Attributes::new()
+    let attributes = BpfAttributes::new()
         .word(0, array.as_raw_fd() as u32)
         .double(8, std::ptr::from_ref(&key) as u64)
         .double(16, value.as_ptr() as u64);
@@ -76,15 +76,15 @@ fn update(array: &OwnedFd, key: u32, value: &[u8], value_size: usize) -> io::Res
 
 /// An array of `entries` values.
 #[derive(Debug)]
-pub(crate) struct Array {
+pub(crate) struct BpfArray {
     descriptor: OwnedFd,
     value_size: usize,
     entries: u32,
 }
 
-impl Array {
+impl BpfArray {
     pub(crate) fn create(value_size: usize, entries: u32) -> io::Result<Self> {
-        let attributes = Attributes::new().word(0, ARRAY).word(4, 4).word(8, value_size as u32).word(12, entries);
+        let attributes = BpfAttributes::new().word(0, ARRAY).word(4, 4).word(8, value_size as u32).word(12, entries);
         // SAFETY: no addresses in these attributes.
         let number = unsafe { bpf(MAP_CREATE, &mut { attributes }) }?;
         Ok(Self { descriptor: descriptor(number), value_size, entries })
@@ -99,29 +99,29 @@ impl Array {
         update(&self.descriptor, key, value, self.value_size)
     }
 
-    /// Reads all values into `values`, one after the other.
+    /// Reads all values into `values`, concatenated.
     pub(crate) fn read(&self, values: &mut Vec<u8>) -> io::Result<()> {
         values.resize(self.value_size * self.entries as usize, 0);
         let mut keys = vec![0_u32; self.entries as usize];
         let mut next = 0_u32;
-        let attributes = Attributes::new()
+        let attributes = BpfAttributes::new()
             .double(8, std::ptr::from_mut(&mut next) as u64)
             .double(16, keys.as_mut_ptr() as u64)
             .double(24, values.as_mut_ptr() as u64)
             .word(32, self.entries)
             .word(36, self.number() as u32);
 
-        // SAFETY: keys and values have room for the `entries` that are asked for, and `next` for a key; all live across
-        // the call.
+        // SAFETY: keys and values have room for the requested `entries`, and `next` for a key; all live across the
+        // call.
         match unsafe { bpf(MAP_LOOKUP_BATCH, &mut { attributes }) } {
-            // The end of the map is where the batch ends.
+            // The batch ended at the end of the map.
             Err(why) if why.raw_os_error() == Some(libc::ENOENT) => Ok(()),
             other => other.map(|_| ()),
         }
     }
 }
 
-/// An array that is read without asking the kernel: the same memory that programs write to.
+/// A BPF array mapped into this process, so that reading it needs no system call.
 #[derive(Debug)]
 pub(super) struct SharedArray {
     descriptor: OwnedFd,
@@ -130,14 +130,18 @@ pub(super) struct SharedArray {
     value_words: usize,
 }
 
-// SAFETY: the memory belongs to this value until it is dropped, and is read atomically only.
+// SAFETY: the memory belongs to this value until it is dropped, and all reads are atomic.
 unsafe impl Send for SharedArray {}
 
 impl SharedArray {
-    /// `entries` values of `value_words` 64-bit words each.
+    /// Creates an array of `entries` values of `value_words` 64-bit words each.
     pub(super) fn create(value_words: u32, entries: u32) -> io::Result<Self> {
-        let attributes =
-            Attributes::new().word(0, ARRAY).word(4, 4).word(8, value_words * 8).word(12, entries).word(16, MAPPABLE);
+        let attributes = BpfAttributes::new()
+            .word(0, ARRAY)
+            .word(4, 4)
+            .word(8, value_words * 8)
+            .word(12, entries)
+            .word(16, MAPPABLE);
         // SAFETY: no addresses in these attributes.
         let descriptor = descriptor(unsafe { bpf(MAP_CREATE, &mut { attributes }) }?);
         let words = value_words as usize * entries as usize;
@@ -157,13 +161,13 @@ impl SharedArray {
         self.words as u64 * 8
     }
 
-    /// Writes the value at `key`, of as many words as a value has.
+    /// Writes the value at `key`; `value` must have the array's word count.
     pub(super) fn write(&self, key: u32, value: &[u64]) -> io::Result<()> {
         let bytes: Vec<u8> = value.iter().flat_map(|word| word.to_ne_bytes()).collect();
         update(&self.descriptor, key, &bytes, self.value_words * 8)
     }
 
-    /// All values, one after the other.
+    /// Returns all values, concatenated.
     pub(super) const fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is `words` words long, aligned to a page, and lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.words) }
@@ -179,40 +183,40 @@ impl Drop for SharedArray {
 
 /// Where a program is attached.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum At<'n> {
+pub(crate) enum AttachPoint<'n> {
     /// A raw trace point, by name.
     Raw(&'n CStr),
     /// A trace point with the kernel's types, by the number of its type ([`super::btf::Btf::trace_point`]).
     Typed(u32),
 }
 
-/// A program that runs at a trace point until this is dropped.
+/// A program attached to a trace point; dropping it detaches the program.
 #[derive(Debug)]
-pub(crate) struct Attached {
+pub(crate) struct AttachedProgram {
     _program: OwnedFd,
     _link: OwnedFd,
 }
 
-impl Attached {
+impl AttachedProgram {
     /// Loads `code` and attaches it.
     ///
-    /// The kernel lends the functions that read its memory only to programs that declare a licence compatible with its
-    /// own; the programs of this room are offered under both licences that the string names.
-    pub(crate) fn load(code: &[u64], at: At<'_>) -> io::Result<Self> {
+    /// The kernel allows the helpers that read its memory only to programs with a compatible licence. The programs of
+    /// this room are available under both licences named here.
+    pub(crate) fn load(code: &[u64], at: AttachPoint<'_>) -> io::Result<Self> {
         const LICENSE: &CStr = c"Dual MIT/GPL";
-        let attributes = Attributes::new()
+        let attributes = BpfAttributes::new()
             .word(4, code.len() as u32)
             .double(8, code.as_ptr() as u64)
             .double(16, LICENSE.as_ptr() as u64);
         let (attributes, name) = match at {
-            At::Raw(name) => (attributes.word(0, RAW_TRACEPOINT), name.as_ptr() as u64),
-            At::Typed(number) => (attributes.word(0, TRACING).word(68, TYPED_TRACEPOINT).word(108, number), 0),
+            AttachPoint::Raw(name) => (attributes.word(0, RAW_TRACEPOINT), name.as_ptr() as u64),
+            AttachPoint::Typed(number) => (attributes.word(0, TRACING).word(68, TYPED_TRACEPOINT).word(108, number), 0),
         };
 
-        // SAFETY: `code` has as many instructions as are announced, and the licence ends with a NUL; both live across the
-        // call.
+        // SAFETY: `code` has the announced number of instructions, and the licence ends with a NUL; both live across
+        // the call.
         let program = descriptor(unsafe { bpf(PROG_LOAD, &mut { attributes }) }?);
-        let attributes = Attributes::new().double(0, name).word(8, program.as_raw_fd() as u32);
+        let attributes = BpfAttributes::new().double(0, name).word(8, program.as_raw_fd() as u32);
         // SAFETY: the name, where there is one, ends with a NUL and lives across the call.
         let link = descriptor(unsafe { bpf(RAW_TRACEPOINT_OPEN, &mut { attributes }) }?);
         Ok(Self { _program: program, _link: link })

@@ -1,17 +1,17 @@
-//! Where the running kernel keeps things: `/sys/kernel/btf/vmlinux` (`Documentation/bpf/btf.rst`).
+//! Offsets of structure members in the running kernel, from `/sys/kernel/btf/vmlinux` (`Documentation/bpf/btf.rst`).
 //!
-//! Reads just enough of the format to find a member of a structure. Every index is checked.
+//! Parses as much of the format as it takes to find a structure member. Every index is checked.
 
-/// The kernel's description cannot be used.
+/// The kernel's type description (BTF) cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BtfError {
-    /// The bytes are no BTF of this machine's byte order.
-    #[error("/sys/kernel/btf/vmlinux is no BTF; the kernel needs CONFIG_DEBUG_INFO_BTF")]
+    /// The bytes are not BTF in this machine's byte order.
+    #[error("/sys/kernel/btf/vmlinux is not valid BTF; the kernel needs CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
     /// The description ends inside a type.
     #[error("/sys/kernel/btf/vmlinux ends inside type {0}; onbeat does not know this version of the format")]
     Cut(u32),
-    /// A member is not there.
+    /// The kernel has no such member.
     #[error("this kernel has no {0}")]
     NoMember(String),
 }
@@ -32,7 +32,7 @@ const UNION: u32 = 5;
 const TYPEDEF: u32 = 8;
 
 #[derive(Clone, Copy)]
-struct Type {
+struct BtfType {
     name: usize,
     kind: u32,
     members: usize,
@@ -42,9 +42,9 @@ struct Type {
     at: usize,
 }
 
-/// A member's place.
+/// Offset and type of a structure member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Member {
+struct StructMember {
     byte: u32,
     type_id: u32,
 }
@@ -59,7 +59,9 @@ impl Btf {
         let header = || -> Option<(usize, usize, usize)> {
             let magic = u16::from_ne_bytes(bytes.get(0..2)?.try_into().ok()?);
             let base = word(4)? as usize;
-            let (types, length, strings) = (word(8)? as usize, word(12)? as usize, word(16)? as usize);
+            let types = word(8)? as usize;
+            let length = word(12)? as usize;
+            let strings = word(16)? as usize;
             let begin = base.checked_add(types)?;
             let end = begin.checked_add(length)?;
             (u32::from(magic) == MAGIC && end <= bytes.len()).then_some((begin, end, base.checked_add(strings)?))
@@ -77,22 +79,22 @@ impl Btf {
         Ok(Self { bytes, strings, types })
     }
 
-    /// The offset in bytes of member `path` (names joined by `.`, through structures inside it) of structure `name`.
+    /// Returns the byte offset of member `path` in structure `name`. Names of nested members are joined by `.`.
     ///
     /// # Errors
     /// [`BtfError::NoMember`].
     pub fn offset(&self, name: &str, path: &str) -> Result<u32, BtfError> {
         let found = self.find(STRUCT, name).and_then(|id| {
-            let start = Member { byte: 0, type_id: id };
+            let start = StructMember { byte: 0, type_id: id };
             path.split('.').try_fold(start, |so_far, step| {
                 let member = self.member(so_far.type_id, step, 8)?;
-                Some(Member { byte: so_far.byte.checked_add(member.byte)?, ..member })
+                Some(StructMember { byte: so_far.byte.checked_add(member.byte)?, ..member })
             })
         });
         found.map(|member| member.byte).ok_or_else(|| BtfError::NoMember(format!("{name}.{path}")))
     }
 
-    /// The type that programs are attached to trace point `name` by.
+    /// Returns the BTF type id by which programs are attached to trace point `name`.
     ///
     /// # Errors
     /// [`BtfError::NoMember`].
@@ -105,10 +107,10 @@ impl Btf {
         Some(u32::from_ne_bytes(self.bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
     }
 
-    fn type_of(&self, id: u32) -> Option<Type> {
+    fn type_of(&self, id: u32) -> Option<BtfType> {
         let at = *self.types.get(id as usize).filter(|_| id != 0)?;
         let info = self.word(at + 4)?;
-        Some(Type {
+        Some(BtfType {
             name: self.word(at)? as usize,
             kind: info >> 24 & 0x1f,
             members: (info & 0xffff) as usize,
@@ -129,8 +131,8 @@ impl Btf {
             .find(|id| self.type_of(*id).is_some_and(|found| found.kind == kind && self.is_named(found.name, name)))
     }
 
-    /// A member by name, also in unnamed structures inside; `depth` bounds a description that contains itself.
-    fn member(&self, type_id: u32, name: &str, depth: u32) -> Option<Member> {
+    /// Finds a member by name, also inside unnamed structures; `depth` limits the recursion.
+    fn member(&self, type_id: u32, name: &str, depth: u32) -> Option<StructMember> {
         let holder = self.resolved(type_id)?;
         if !matches!(holder.kind, STRUCT | UNION) || depth == 0 {
             return None;
@@ -138,19 +140,21 @@ impl Btf {
 
         (0..holder.members).find_map(|index| {
             let at = holder.at + 12 + index * 12;
-            let (text, type_id, bits) = (self.word(at)? as usize, self.word(at + 4)?, self.word(at + 8)?);
+            let text = self.word(at)? as usize;
+            let type_id = self.word(at + 4)?;
+            let bits = self.word(at + 8)?;
             let byte = (if holder.bit_fields { bits & 0xff_ffff } else { bits }) / 8;
             if self.is_named(text, name) {
-                return Some(Member { byte, type_id });
+                return Some(StructMember { byte, type_id });
             }
 
             let inner = if self.is_named(text, "") { self.member(type_id, name, depth - 1)? } else { return None };
-            Some(Member { byte: byte.checked_add(inner.byte)?, ..inner })
+            Some(StructMember { byte: byte.checked_add(inner.byte)?, ..inner })
         })
     }
 
-    /// The type behind names and qualifiers.
-    fn resolved(&self, mut id: u32) -> Option<Type> {
+    /// Follows typedefs and qualifiers to the underlying type.
+    fn resolved(&self, mut id: u32) -> Option<BtfType> {
         for _ in 0..16 {
             let found = self.type_of(id)?;
             match found.kind {
@@ -164,7 +168,7 @@ impl Btf {
     }
 }
 
-/// Bytes that follow a type of `kind` with `count` members.
+/// Returns the number of bytes after the header of a type of `kind` with `count` members.
 const fn trailer(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         1 | 14 | 17 => 4,
@@ -216,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_description_are_an_error() {
+    fn invalid_bytes_are_an_error() {
         assert_eq!(Btf::parse(vec![]).unwrap_err(), BtfError::NoBtf);
         let mut cut = description();
         cut.truncate(60);
@@ -225,7 +229,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_the_bytes_nothing_panics(at in 0_usize..140, byte in proptest::prelude::any::<u8>()) {
+        fn no_bytes_make_the_parser_panic(at in 0_usize..140, byte in proptest::prelude::any::<u8>()) {
             let mut bytes = description();
             let at = at % bytes.len();
             bytes[at] = byte;

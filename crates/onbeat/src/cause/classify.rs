@@ -1,4 +1,4 @@
-//! Divides a spike's lateness among its causes. A pure function: facts, events and counters in, explanation out.
+//! Divides a spike's lateness among its causes: a pure function from facts, events and counters to an explanation.
 //!
 //! ```text
 //!   programmed expiry                                     s_k           e_k
@@ -6,160 +6,21 @@
 //!     |<----------------- explained --------------------->|  <- unplanned ->
 //! ```
 //!
-//! Every nanosecond between the programmed expiry and the first instruction gets one cause, so causes and unexplained
-//! time add up to the lateness. Work beyond the plan is explained when it is a good part of the spike.
+//! Every nanosecond between the programmed expiry and the first instruction gets exactly one cause, so causes and
+//! unexplained time add up to the lateness. Work beyond the plan is explained when it is a large part of the spike.
 
 use std::ops::Range;
 
-use onbeat_rt::{Flags, Instant, Sample};
-use serde::{Deserialize, Serialize};
+use onbeat_rt::Instant;
 
 use super::counters::Counters;
+use super::facts::SpikeFacts;
 use super::judge::Judge;
-use super::kind::{Cause, CauseKind, Culprit, Explanation};
+use super::kind::{Cause, CauseKind, Explanation};
 use super::settle::{add_up, settle};
 use super::window::Window;
 
-/// What is known of a late cycle without any event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpikeFacts {
-    /// `r_k`.
-    #[serde(with = "in_ns")]
-    pub release: Instant,
-    /// The instant the loop's timer was set to: the release minus the margin to spin.
-    #[serde(with = "in_ns")]
-    pub expiry: Instant,
-    /// The timer was set for a length of time; the kernel's `expiry` is then later by what setting it took.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub relative: bool,
-    /// When the loop was done with the cycle before, if known.
-    #[serde(skip)]
-    pub entered_sleep: Option<Instant>,
-    /// `s_k`, the first instant after the wait.
-    #[serde(with = "in_ns")]
-    pub start: Instant,
-    /// `e_k`.
-    #[serde(with = "in_ns")]
-    pub end: Instant,
-    /// Time spent polling before the release, in nanoseconds.
-    pub spun_ns: u64,
-    /// Planned work of a cycle, in nanoseconds.
-    pub planned_work_ns: u64,
-    /// The loop's thread.
-    pub tid: u32,
-    /// The CPU it is bound to or was last seen on.
-    pub cpu: Option<u32>,
-    /// The kernel's priority of it: 99 − p for `SCHED_FIFO` p, 120 for an ordinary thread.
-    pub prio: i32,
-}
-
-impl SpikeFacts {
-    /// The facts in a sample; thread, CPU and priority are left at nothing.
-    ///
-    /// `margin_ns` is used only when the loop did not sleep; otherwise the sample itself tells what the timer was set to.
-    #[must_use]
-    pub const fn of(sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Self {
-        let start = sample.start();
-        let woke = start.minus_ns(sample.spun_ns as u64);
-        let slept = !sample.flags.has(Flags::NO_SLEEP);
-        let expiry = if slept { woke.minus_ns(sample.sleep_latency_ns) } else { sample.release.minus_ns(margin_ns) };
-        Self {
-            release: sample.release,
-            expiry,
-            relative: sample.flags.has(Flags::RELATIVE),
-            entered_sleep: None,
-            start,
-            end: start.plus_ns(sample.execution_time_ns),
-            spun_ns: sample.spun_ns as u64,
-            planned_work_ns,
-            tid: 0,
-            cpu: None,
-            prio: 120,
-        }
-    }
-
-    /// Whether a timer that expires at `expires` is the loop's: a relative one expires before the loop starts.
-    pub(super) fn is_the_loops_timer(&self, expires: Instant) -> bool {
-        if self.relative { expires >= self.expiry && expires <= self.start } else { expires == self.expiry }
-    }
-
-    /// The stretches to explain. Of two, the smaller is left out when it is less than a quarter of the larger.
-    fn parts(&self) -> Vec<Part> {
-        let woke = self.start.minus_ns(self.spun_ns);
-        let wait = if self.spun_ns > 0 && woke < self.release {
-            // The loop was up in time: what was late happened while it polled.
-            let planned_ns = self.release.ns_since(woke);
-            Part { from: woke, to: self.start, planned_ns, kind: PartKind::Polling }
-        } else {
-            Part { from: self.expiry.min(self.start), to: self.start, planned_ns: 0, kind: PartKind::WakeUp }
-        };
-
-        let work = Part { from: self.start, to: self.end, planned_ns: self.planned_work_ns, kind: PartKind::Running };
-        let larger = wait.late_ns().max(work.late_ns());
-        let counts = |part: &Part| part.late_ns() > 0 && part.late_ns() >= larger / 4;
-        [wait, work].into_iter().filter(counts).collect()
-    }
-
-    /// The explanation of a spike that nobody looked at.
-    #[must_use]
-    pub fn not_analysed(&self, because: &str) -> Explanation {
-        let ns = self.parts().iter().map(Part::late_ns).sum();
-        let culprit = Some(Culprit { name: because.to_owned(), ..Culprit::default() });
-        let evidence = format!("not analysed: {because}");
-        Explanation::of_causes(vec![Cause { kind: CauseKind::Unexplained, ns, evidence, culprit }])
-    }
-
-    /// From where to where events are needed.
-    #[must_use]
-    pub fn span(&self) -> Range<Instant> {
-        let from = self.entered_sleep.map_or(self.expiry, |entered| entered.min(self.expiry));
-        from..self.end
-    }
-}
-
-/// Instants as nanoseconds of their clock: the hot crate knows no serde.
-mod in_ns {
-    use onbeat_rt::Instant;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    // serde hands a reference over.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
-    pub(super) fn serialize<S: Serializer>(instant: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(instant.as_ns())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Instant, D::Error> {
-        u64::deserialize(deserializer).map(Instant::from_ns)
-    }
-}
-
-/// A stretch to explain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) from: Instant,
-    pub(super) to: Instant,
-    /// How much of it was to be.
-    pub(super) planned_ns: u64,
-    pub(super) kind: PartKind,
-}
-
-/// What the loop should have been doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PartKind {
-    WakeUp,
-    /// Reading the clock until its release.
-    Polling,
-    /// Working.
-    Running,
-}
-
-impl Part {
-    const fn late_ns(&self) -> u64 {
-        self.to.ns_since(self.from).saturating_sub(self.planned_ns)
-    }
-}
-
-/// Divides the lateness of a spike among its causes.
+/// Returns the explanation of a spike: its lateness, divided among its causes.
 #[must_use]
 pub fn explain(facts: &SpikeFacts, window: &Window, counters: &Counters) -> Explanation {
     let window = &window.completed();
@@ -174,7 +35,7 @@ pub fn explain(facts: &SpikeFacts, window: &Window, counters: &Counters) -> Expl
     Explanation { lateness_ns, accounted_ns, causes }
 }
 
-fn say_what_was_lost(causes: &mut [super::kind::Cause], facts: &SpikeFacts, window: &Window) {
+fn say_what_was_lost(causes: &mut [Cause], facts: &SpikeFacts, window: &Window) {
     let span = facts.span();
     if let Some(lost) = window.lost_between(span.start, span.end)
         && let Some(unexplained) = causes.iter_mut().find(|cause| cause.kind == CauseKind::Unexplained)
@@ -184,8 +45,8 @@ fn say_what_was_lost(causes: &mut [super::kind::Cause], facts: &SpikeFacts, wind
     }
 }
 
-/// Spikes of one stall are one event: a cycle whose release passed before the one before it had ended is late because
-/// that one was. Returns index ranges, in order; `spikes` are in order of release.
+/// Groups spikes into stalls: a cycle whose release passed before the previous cycle ended is late because of that
+/// cycle. `spikes` must be in order of release. Returns index ranges, in order.
 #[must_use]
 pub fn stalls(spikes: &[SpikeFacts]) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();

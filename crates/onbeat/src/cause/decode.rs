@@ -1,16 +1,16 @@
-//! From a record's bytes to an [`Event`], by the format files of the kernel that wrote them.
+//! Decodes records into [`TraceEvent`]s, using the format files of the kernel that wrote them.
 
 use std::collections::HashMap;
 
 use onbeat_rt::Instant;
 
-use super::event::{Event, Label, Softirq, State, Thread, Vector, What};
-use super::format::{EventFormat, Field, FormatError, Holds};
+use super::event::{KernelEvent, Label, Softirq, Thread, ThreadState, TraceEvent, Vector};
+use super::format::{EventFormat, Field, FieldStorage, FormatError};
 use super::page::{Record, number};
 
-/// The trace points that are understood.
+/// A trace point that onbeat decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TracePoint {
     /// `sched:sched_switch`.
     Switch,
     /// `sched:sched_waking`.
@@ -25,7 +25,7 @@ pub enum Kind {
     IrqExit,
     /// The entry of a [`Vector`].
     VectorEntry(Vector),
-    /// Its exit.
+    /// Exit of such an interrupt.
     VectorExit(Vector),
     /// `irq:softirq_entry`.
     SoftirqEntry,
@@ -59,11 +59,11 @@ pub enum Kind {
     TickStop,
 }
 
-impl Kind {
+impl TracePoint {
     /// All of them.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        use Kind as K;
+        use TracePoint as K;
         let mut all = vec![K::Switch, K::Waking, K::Wakeup, K::Migrate, K::IrqEntry, K::IrqExit];
         all.extend(Vector::ALL.iter().flat_map(|vector| [K::VectorEntry(*vector), K::VectorExit(*vector)]));
         all.extend([K::SoftirqEntry, K::SoftirqExit, K::TimerStart, K::TimerExpireEntry, K::TimerExpireExit]);
@@ -73,7 +73,7 @@ impl Kind {
         all
     }
 
-    /// Directory below `events/`.
+    /// Returns the directory below `events/`.
     #[must_use]
     pub const fn system(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Kind {
         }
     }
 
-    /// The event's name.
+    /// The name of the event.
     #[must_use]
     pub fn name(self) -> String {
         let name = match self {
@@ -122,7 +122,7 @@ impl Kind {
         name.to_owned()
     }
 
-    /// The fields that are read, in the order in which [`Fields`] hands them out.
+    /// The decoded fields, in the order of the indices of [`RecordFields`].
     const fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Switch => &["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"],
@@ -146,37 +146,37 @@ impl Kind {
     }
 }
 
-/// `cpu_idle`'s state when the CPU is awake again (`PWR_EVENT_EXIT`).
+/// State in `cpu_idle` when the CPU leaves idle (`PWR_EVENT_EXIT`).
 const IDLE_EXIT: u64 = u32::MAX as u64;
-/// The most fields that are read of one event.
+/// Maximum number of decoded fields of an event.
 const MOST_FIELDS: usize = 7;
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    kind: Kind,
+struct KnownFormat {
+    kind: TracePoint,
     fields: [Option<Field>; MOST_FIELDS],
 }
 
-/// Reads the records of one kernel.
+/// A decoder for the records of one kernel.
 #[derive(Clone, Debug, Default)]
-pub struct Decoder {
+pub struct EventDecoder {
     id: Option<Field>,
     tid: Option<Field>,
-    known: HashMap<u16, Known>,
+    known: HashMap<u16, KnownFormat>,
 }
 
-impl Decoder {
-    /// A decoder that knows nothing yet.
+impl EventDecoder {
+    /// Returns a decoder without any trace point.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes up an event by its description.
+    /// Registers the format of a trace point.
     ///
     /// # Errors
-    /// [`FormatError::NoField`] when the event lacks a field that is read here.
-    pub fn learn(&mut self, kind: Kind, format: &EventFormat) -> Result<(), FormatError> {
+    /// [`FormatError::NoField`] if the event lacks a decoded field.
+    pub fn learn(&mut self, kind: TracePoint, format: &EventFormat) -> Result<(), FormatError> {
         let mut fields = [None; MOST_FIELDS];
         for (place, name) in fields.iter_mut().zip(kind.fields()) {
             *place = Some(format.field(name)?);
@@ -184,27 +184,27 @@ impl Decoder {
 
         self.id = Some(format.field("common_type")?);
         self.tid = Some(format.field("common_pid")?);
-        self.known.insert(format.id, Known { kind, fields });
+        self.known.insert(format.id, KnownFormat { kind, fields });
         Ok(())
     }
 
-    /// The event in `record`; `None` when it is of no known kind or too short for it.
+    /// Decodes `record`; `None` if its type is unknown or it is too short.
     #[must_use]
-    pub fn decode(&self, cpu: u32, record: &Record<'_>) -> Option<Event> {
+    pub fn decode(&self, cpu: u32, record: &Record<'_>) -> Option<TraceEvent> {
         let id = number(record.bytes, self.id?)?;
         let tid = number(record.bytes, self.tid?)? as u32;
         let known = self.known.get(&u16::try_from(id).ok()?)?;
-        let what = what(known.kind, &Fields { bytes: record.bytes, places: &known.fields })?;
-        Some(Event { at: Instant::from_ns(record.at_ns), cpu, tid, what })
+        let what = what(known.kind, &RecordFields { bytes: record.bytes, places: &known.fields })?;
+        Some(TraceEvent { at: Instant::from_ns(record.at_ns), cpu, tid, what })
     }
 }
 
-struct Fields<'r> {
+struct RecordFields<'r> {
     bytes: &'r [u8],
     places: &'r [Option<Field>; MOST_FIELDS],
 }
 
-impl Fields<'_> {
+impl RecordFields<'_> {
     fn number(&self, index: usize) -> Option<u64> {
         number(self.bytes, (*self.places.get(index)?)?)
     }
@@ -213,10 +213,10 @@ impl Fields<'_> {
         let field = (*self.places.get(index)?)?;
         let end = field.offset.checked_add(field.size)?;
         let (from, length) = match field.holds {
-            Holds::InPlace => (field.offset, field.size),
-            Holds::Location | Holds::RelativeLocation => {
+            FieldStorage::InPlace => (field.offset, field.size),
+            FieldStorage::Location | FieldStorage::RelativeLocation => {
                 let place = number(self.bytes, Field { signed: false, ..field })?;
-                let base = if field.holds == Holds::RelativeLocation { end } else { 0 };
+                let base = if field.holds == FieldStorage::RelativeLocation { end } else { 0 };
                 (base.checked_add((place & 0xffff) as usize)?, (place >> 16 & 0xffff) as usize)
             }
         };
@@ -224,9 +224,10 @@ impl Fields<'_> {
         Some(Label::new(self.bytes.get(from..from.checked_add(length)?)?))
     }
 
-    /// Name, number and priority, which stand in this order from `first` on.
+    /// Reads name, number and priority from the fields at `first`, `first + 1` and `first + 2`.
     fn thread(&self, first: usize) -> Option<Thread> {
-        let (tid, prio) = (self.number(first + 1)? as u32, self.number(first + 2)? as i32);
+        let tid = self.number(first + 1)? as u32;
+        let prio = self.number(first + 2)? as i32;
         Some(Thread { tid, prio, name: self.label(first)? })
     }
 
@@ -235,45 +236,47 @@ impl Fields<'_> {
     }
 }
 
-fn what(kind: Kind, fields: &Fields<'_>) -> Option<What> {
+fn what(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
     let number = |index| fields.number(index);
     Some(match kind {
-        Kind::Switch => {
-            What::Switch { prev: fields.thread(0)?, prev_state: State(number(3)? as u32), next: fields.thread(4)? }
+        TracePoint::Switch => KernelEvent::Switch {
+            prev: fields.thread(0)?,
+            prev_state: ThreadState(number(3)? as u32),
+            next: fields.thread(4)?,
+        },
+        TracePoint::Waking => KernelEvent::Waking { thread: fields.thread(0)?, target_cpu: number(3)? as u32 },
+        TracePoint::Wakeup => KernelEvent::Wakeup { thread: fields.thread(0)?, target_cpu: number(3)? as u32 },
+        TracePoint::Migrate => {
+            KernelEvent::Migrate { thread: fields.thread(0)?, from_cpu: number(3)? as u32, to_cpu: number(4)? as u32 }
         }
-        Kind::Waking => What::Waking { thread: fields.thread(0)?, target_cpu: number(3)? as u32 },
-        Kind::Wakeup => What::Wakeup { thread: fields.thread(0)?, target_cpu: number(3)? as u32 },
-        Kind::Migrate => {
-            What::Migrate { thread: fields.thread(0)?, from_cpu: number(3)? as u32, to_cpu: number(4)? as u32 }
-        }
-        Kind::IrqEntry => What::IrqEntry { irq: number(0)? as u32, name: fields.label(1)? },
-        Kind::IrqExit => What::IrqExit { irq: number(0)? as u32 },
-        Kind::VectorEntry(vector) => What::VectorEntry(vector),
-        Kind::VectorExit(vector) => What::VectorExit(vector),
-        Kind::SoftirqEntry => What::SoftirqEntry(Softirq(number(0)? as u8)),
-        Kind::SoftirqExit => What::SoftirqExit(Softirq(number(0)? as u8)),
-        Kind::TimerStart => What::TimerStart {
+        TracePoint::IrqEntry => KernelEvent::IrqEntry { irq: number(0)? as u32, name: fields.label(1)? },
+        TracePoint::IrqExit => KernelEvent::IrqExit { irq: number(0)? as u32 },
+        TracePoint::VectorEntry(vector) => KernelEvent::VectorEntry(vector),
+        TracePoint::VectorExit(vector) => KernelEvent::VectorExit(vector),
+        TracePoint::SoftirqEntry => KernelEvent::SoftirqEntry(Softirq(number(0)? as u8)),
+        TracePoint::SoftirqExit => KernelEvent::SoftirqExit(Softirq(number(0)? as u8)),
+        TracePoint::TimerStart => KernelEvent::TimerStart {
             timer: number(0)?,
             function: number(1)?,
             expires: fields.instant(2)?,
             softexpires: fields.instant(3)?,
         },
-        Kind::TimerExpireEntry => {
-            What::TimerExpireEntry { timer: number(0)?, function: number(1)?, now: fields.instant(2)? }
+        TracePoint::TimerExpireEntry => {
+            KernelEvent::TimerExpireEntry { timer: number(0)?, function: number(1)?, now: fields.instant(2)? }
         }
-        Kind::TimerExpireExit => What::TimerExpireExit { timer: number(0)? },
-        Kind::TimerCancel => What::TimerCancel { timer: number(0)? },
-        Kind::Idle if number(0)? & IDLE_EXIT == IDLE_EXIT => What::IdleExit,
-        Kind::Idle => What::IdleEntry { state: number(0)? as u32 },
-        Kind::Frequency => What::Frequency { cpu: number(1)? as u32, khz: number(0)? as u32 },
-        Kind::PageFaultUser => What::PageFault { address: number(0)?, user: true },
-        Kind::PageFaultKernel => What::PageFault { address: number(0)?, user: false },
-        Kind::SyscallEnter => What::SyscallEnter { number: number(0)? as i64 },
-        Kind::SyscallExit => What::SyscallExit { number: number(0)? as i64, result: number(1)? as i64 },
-        Kind::SignalGenerate => {
-            What::SignalGenerate { signal: number(0)? as i32, target: number(1)? as u32, name: fields.label(2)? }
+        TracePoint::TimerExpireExit => KernelEvent::TimerExpireExit { timer: number(0)? },
+        TracePoint::TimerCancel => KernelEvent::TimerCancel { timer: number(0)? },
+        TracePoint::Idle if number(0)? & IDLE_EXIT == IDLE_EXIT => KernelEvent::IdleExit,
+        TracePoint::Idle => KernelEvent::IdleEntry { state: number(0)? as u32 },
+        TracePoint::Frequency => KernelEvent::Frequency { cpu: number(1)? as u32, khz: number(0)? as u32 },
+        TracePoint::PageFaultUser => KernelEvent::PageFault { address: number(0)?, user: true },
+        TracePoint::PageFaultKernel => KernelEvent::PageFault { address: number(0)?, user: false },
+        TracePoint::SyscallEnter => KernelEvent::SyscallEnter { number: number(0)? as i64 },
+        TracePoint::SyscallExit => KernelEvent::SyscallExit { number: number(0)? as i64, result: number(1)? as i64 },
+        TracePoint::SignalGenerate => {
+            KernelEvent::SignalGenerate { signal: number(0)? as i32, target: number(1)? as u32, name: fields.label(2)? }
         }
-        Kind::SignalDeliver => What::SignalDeliver { signal: number(0)? as i32 },
-        Kind::TickStop => What::TickStop { success: number(0)? != 0 },
+        TracePoint::SignalDeliver => KernelEvent::SignalDeliver { signal: number(0)? as i32 },
+        TracePoint::TickStop => KernelEvent::TickStop { success: number(0)? != 0 },
     })
 }

@@ -1,4 +1,4 @@
-//! What the kernel's trace points tell, in types: one [`Event`] per record, on `CLOCK_MONOTONIC`.
+//! Events of the kernel's trace points: one [`TraceEvent`] per record, on `CLOCK_MONOTONIC`.
 //!
 //! Names and numbers are the kernel's own (`include/trace/events/*.h`); nothing is interpreted here.
 
@@ -6,7 +6,7 @@ use std::fmt;
 
 use onbeat_rt::Instant;
 
-/// A short name as the kernel has it: a thread's (15 bytes at most) or an interrupt's, cut after 24 bytes.
+/// A short kernel name: of a thread (at most 15 bytes) or of an interrupt, truncated to 24 bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label {
     bytes: [u8; 24],
@@ -14,7 +14,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// The bytes up to the first NUL.
+    /// Returns the label of the bytes up to the first NUL.
     #[must_use]
     pub fn new(name: &[u8]) -> Self {
         let mut label = Self::default();
@@ -25,7 +25,7 @@ impl Label {
         label
     }
 
-    /// The name; bytes that are no UTF-8 become `�`.
+    /// Returns the name; bytes that are not UTF-8 become `�`.
     #[must_use]
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes[..usize::from(self.length)])
@@ -50,14 +50,14 @@ impl fmt::Debug for Label {
     }
 }
 
-/// A thread as an event names it.
+/// A thread as recorded in an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Thread {
-    /// Its number; 0 is the idle thread of a CPU.
+    /// Thread number; 0 is the idle thread of a CPU.
     pub tid: u32,
-    /// The kernel's priority: −1 for `SCHED_DEADLINE`, 99 − p for `SCHED_FIFO` p, 120 + nice for an ordinary thread.
+    /// Kernel priority: −1 for `SCHED_DEADLINE`, 99 − p for `SCHED_FIFO` p, 120 + nice for an ordinary thread.
     pub prio: i32,
-    /// Its name at that moment.
+    /// Name at the time of the event.
     pub name: Label,
 }
 
@@ -68,7 +68,7 @@ impl Thread {
         self.tid == 0
     }
 
-    /// Whether a real-time or deadline policy rules it.
+    /// Whether the thread has a real-time or deadline policy.
     #[must_use]
     pub const fn is_real_time(&self) -> bool {
         self.tid != 0 && self.prio < 100
@@ -87,49 +87,49 @@ impl fmt::Display for Thread {
     }
 }
 
-/// The state in which a thread left its CPU: the bits of `prev_state` in `sched_switch`, as of Linux 4.14.
+/// State of a thread that leaves its CPU: the bits of `prev_state` in `sched_switch`, as of Linux 4.14.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State(pub u32);
+pub struct ThreadState(pub u32);
 
-impl State {
+impl ThreadState {
     const LETTERS: [(u32, char); 8] =
         [(1, 'S'), (2, 'D'), (4, 'T'), (8, 't'), (0x10, 'X'), (0x20, 'Z'), (0x40, 'P'), (0x80, 'I')];
-    /// It was taken off inside the kernel, not on the way back to user space.
+    /// Preempted inside the kernel, not on the way back to user space.
     const PREEMPTED: u32 = 0x100;
-    /// Of a switch that left no record, and is known from what came after it: the kernel's own bits end below.
+    /// State of a switch without a record, inferred from later events. Above the kernel's own bits.
     pub(super) const NOT_SEEN: Self = Self(0x8000_0000);
 
-    /// Whether a record tells it.
+    /// Whether the state was recorded, not inferred.
     #[must_use]
     pub const fn was_seen(self) -> bool {
         self.0 != Self::NOT_SEEN.0
     }
 
-    /// It would have run on.
+    /// Whether the thread was runnable.
     #[must_use]
     pub const fn is_runnable(self) -> bool {
         self.0 & 0xff == 0
     }
 
-    /// A signal or a debugger stopped it.
+    /// Whether a signal or a debugger stopped the thread.
     #[must_use]
     pub const fn is_stopped(self) -> bool {
         self.0 & 0xc != 0
     }
 
-    /// It waits for a device or a lock, and no signal ends that.
+    /// Whether the thread waits for a device or a lock and cannot be interrupted by a signal.
     #[must_use]
     pub const fn is_uninterruptible(self) -> bool {
         self.0 & 2 != 0
     }
 
-    /// It was taken off inside the kernel.
+    /// Whether the thread was preempted inside the kernel.
     #[must_use]
     pub const fn was_preempted(self) -> bool {
         self.0 & Self::PREEMPTED != 0
     }
 
-    /// From the kernel's letters, such as `S`, `R+` or `D|K`; letters unknown here are passed over.
+    /// Parses the kernel's letters, such as `S`, `R+` or `D|K`; unknown letters are ignored.
     #[must_use]
     pub fn from_letters(text: &str) -> Self {
         let bit = |letter| Self::LETTERS.iter().find(|(_, known)| *known == letter).map_or(0, |(bit, _)| *bit);
@@ -138,7 +138,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ThreadState {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         for (_, letter) in Self::LETTERS.iter().filter(|(bit, _)| self.0 & bit != 0) {
@@ -157,20 +157,21 @@ impl fmt::Display for State {
     }
 }
 
-/// An interrupt that is no device's: the vectors of `irq_vectors` (x86) and the inter-processor interrupts of others.
+/// An interrupt that does not belong to a device: the vectors of `irq_vectors` (x86) and inter-processor interrupts of
+/// other architectures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Vector {
-    /// The CPU's own timer.
+    /// Local timer of the CPU.
     LocalTimer,
-    /// Another CPU asks for a look at the run queue.
+    /// Another CPU requests a reschedule.
     Reschedule,
-    /// Another CPU asks for a function to be run.
+    /// Another CPU requests a function call.
     CallFunction,
-    /// As above, for this CPU only.
+    /// The same, for this CPU only.
     CallFunctionSingle,
-    /// Work that could not be done where it arose.
+    /// Deferred interrupt work (`irq_work`).
     IrqWork,
-    /// The CPU is too hot, or no longer.
+    /// Thermal event of the CPU.
     Thermal,
     /// An inter-processor interrupt of another architecture.
     Ipi,
@@ -188,7 +189,7 @@ impl Vector {
         Self::Ipi,
     ];
 
-    /// The kernel's name, without `_entry` and `_exit`.
+    /// Returns the kernel's name, without `_entry` and `_exit`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -202,7 +203,7 @@ impl Vector {
         }
     }
 
-    /// Its number on x86 (`arch/x86/include/asm/irq_vectors.h`), 0 where there is none.
+    /// Returns the number on x86 (`arch/x86/include/asm/irq_vectors.h`); 0 if it has no vector there.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -217,7 +218,7 @@ impl Vector {
     }
 }
 
-/// A softirq by its number.
+/// A softirq, identified by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Softirq(pub u8);
 
@@ -225,13 +226,13 @@ impl Softirq {
     const NAMES: [&'static str; 10] =
         ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-    /// The kernel's name (`include/linux/interrupt.h`).
+    /// Returns the kernel's name (`include/linux/interrupt.h`).
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.get(usize::from(self.0)).copied().unwrap_or("unknown")
     }
 
-    /// The softirq of that name.
+    /// Returns the softirq with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().position(|known| *known == name).map(|number| Self(number as u8))
@@ -240,37 +241,37 @@ impl Softirq {
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum KernelEvent {
     /// `sched_switch`: the CPU went from one thread to another.
     Switch {
-        /// Who left.
+        /// The thread that left.
         prev: Thread,
-        /// In which state.
-        prev_state: State,
-        /// Who runs now.
+        /// The state in which it left.
+        prev_state: ThreadState,
+        /// The thread that runs now.
         next: Thread,
     },
-    /// `sched_waking`: somebody wakes a thread; from here on it wants to run.
+    /// `sched_waking`: a thread is being woken; from here on it is runnable.
     Waking {
-        /// Who is woken.
+        /// The thread.
         thread: Thread,
-        /// The CPU it will run on, as far as known yet.
+        /// The CPU on which it will be queued, as known at this point.
         target_cpu: u32,
     },
-    /// `sched_wakeup`: the thread stands in the queue of its CPU.
+    /// `sched_wakeup`: the thread is queued on its CPU.
     Wakeup {
-        /// Who was woken.
+        /// The thread.
         thread: Thread,
-        /// The CPU in whose queue it stands.
+        /// The CPU on which it is queued.
         target_cpu: u32,
     },
-    /// `sched_migrate_task`: the thread goes to another CPU.
+    /// `sched_migrate_task`: the thread moves to another CPU.
     Migrate {
-        /// Who moves.
+        /// The thread.
         thread: Thread,
-        /// From this CPU.
+        /// The old CPU.
         from_cpu: u32,
-        /// To this one.
+        /// The new CPU.
         to_cpu: u32,
     },
     /// `irq_handler_entry`: a device's handler begins.
@@ -285,9 +286,9 @@ pub enum What {
         /// Line number.
         irq: u32,
     },
-    /// Entry of an interrupt that is no device's.
+    /// Entry of an interrupt that does not belong to a device.
     VectorEntry(Vector),
-    /// Its exit.
+    /// Exit of such an interrupt.
     VectorExit(Vector),
     /// `softirq_entry`.
     SoftirqEntry(Softirq),
@@ -297,11 +298,11 @@ pub enum What {
     TimerStart {
         /// The timer's address.
         timer: u64,
-        /// Address of the function it will call.
+        /// Address of its function.
         function: u64,
-        /// When it must have expired: the instant asked for plus the thread's slack.
+        /// Latest expiry: the requested instant plus the thread's timer slack.
         expires: Instant,
-        /// The instant asked for.
+        /// The requested instant.
         softexpires: Instant,
     },
     /// `hrtimer_expire_entry`: a timer's function begins.
@@ -310,7 +311,7 @@ pub enum What {
         timer: u64,
         /// Address of the function.
         function: u64,
-        /// The instant that the expiry was measured against.
+        /// The instant that the expiry was compared with.
         now: Instant,
     },
     /// `hrtimer_expire_exit`.
@@ -323,25 +324,25 @@ pub enum What {
         /// The timer's address.
         timer: u64,
     },
-    /// `cpu_idle` with a state: the CPU goes to sleep.
+    /// `cpu_idle` with a state: the CPU enters idle.
     IdleEntry {
-        /// Number of the idle state, the driver's own.
+        /// Driver-specific number of the idle state.
         state: u32,
     },
-    /// `cpu_idle` with no state: the CPU is awake.
+    /// `cpu_idle` without a state: the CPU leaves idle.
     IdleExit,
     /// `cpu_frequency`.
     Frequency {
-        /// The CPU it is about.
+        /// The CPU whose frequency changes.
         cpu: u32,
-        /// The frequency to come, in kHz.
+        /// The new frequency, in kHz.
         khz: u32,
     },
     /// `page_fault_user` and `page_fault_kernel`.
     PageFault {
-        /// The address touched.
+        /// The accessed address.
         address: u64,
-        /// Whether user code touched it.
+        /// Whether user code accessed it.
         user: bool,
     },
     /// `sys_enter`.
@@ -353,53 +354,53 @@ pub enum What {
     SyscallExit {
         /// The call's number.
         number: i64,
-        /// What it returned.
+        /// Return value.
         result: i64,
     },
-    /// `signal_generate`: the thread in [`Event::tid`] sent a signal.
+    /// `signal_generate`: the thread in [`TraceEvent::tid`] sent a signal.
     SignalGenerate {
         /// Signal number.
         signal: i32,
-        /// Thread it is for.
+        /// Target thread.
         target: u32,
         /// Its name.
         name: Label,
     },
-    /// `signal_deliver`: the thread in [`Event::tid`] takes a signal.
+    /// `signal_deliver`: the thread in [`TraceEvent::tid`] takes a signal.
     SignalDeliver {
         /// Signal number.
         signal: i32,
     },
     /// `tick_stop`: whether the CPU's tick could be stopped.
     TickStop {
-        /// It was.
+        /// Whether it was stopped.
         success: bool,
     },
 }
 
 /// One record of one CPU's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// When, on `CLOCK_MONOTONIC`.
+pub struct TraceEvent {
+    /// Time, on `CLOCK_MONOTONIC`.
     pub at: Instant,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: u32,
-    /// The thread that the CPU was running then.
+    /// The thread that ran on the CPU at that time.
     pub tid: u32,
     /// What happened.
-    pub what: What,
+    pub what: KernelEvent,
 }
 
-/// Events that the buffer could not hold, with the time they cover.
+/// Events that were lost, with the time they cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// On which CPU.
+pub struct LostEvents {
+    /// The CPU.
     pub cpu: u32,
-    /// The last event before.
+    /// Time of the last event before the gap.
     pub from: Instant,
-    /// The first event after.
+    /// Time of the first event after the gap.
     pub to: Instant,
-    /// How many, when the kernel counted them.
+    /// Number of lost events, if counted.
     pub count: Option<u64>,
 }
 
@@ -419,10 +420,10 @@ mod tests {
     #[test]
     fn states_are_shown_as_the_kernel_shows_them_and_read_back() {
         for (bits, letters) in [(0, "R"), (0x100, "R+"), (1, "S"), (2, "D"), (4, "T"), (0x41, "S|P")] {
-            assert_eq!(State(bits).to_string(), letters);
-            assert_eq!(State::from_letters(letters), State(bits));
+            assert_eq!(ThreadState(bits).to_string(), letters);
+            assert_eq!(ThreadState::from_letters(letters), ThreadState(bits));
         }
-        assert!(State(4).is_stopped() && !State(4).is_runnable() && State(0x100).is_runnable());
+        assert!(ThreadState(4).is_stopped() && !ThreadState(4).is_runnable() && ThreadState(0x100).is_runnable());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The cold side's partner of a loop: asked after a late sample, answers why.
+//! Explains late samples of a loop, outside the loop's thread.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use onbeat_rt::{Clock, Instant, Sample};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::classify::{SpikeFacts, explain};
+use super::classify::explain;
 use super::counters::{CounterSource, Counters};
+use super::facts::SpikeFacts;
 use super::flight::{FlightRecorder, FlightSetting};
 use super::keep::{KeptWindow, keep};
 use super::kind::{Cause, CauseKind, Explanation};
@@ -21,51 +22,67 @@ use crate::thread::{Grant, Refusal};
 /// The loop whose spikes are explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopThread {
-    /// Its thread's number.
+    /// Thread number.
     pub tid: u32,
-    /// The CPU it is bound to.
+    /// The CPU that it is bound to.
     pub cpu: Option<u32>,
-    /// Its `SCHED_FIFO` priority, 1 to 99; `None` for an ordinary thread.
+    /// `SCHED_FIFO` priority, 1 to 99; `None` for an ordinary thread.
     pub fifo: Option<u32>,
 }
 
 impl LoopThread {
-    /// The kernel's priority: 99 − p, or 120.
+    /// Returns the kernel priority: 99 − p, or 120.
     #[must_use]
     pub fn prio(&self) -> i32 {
         self.fifo.map_or(120, |priority| 99 - i32::try_from(priority).unwrap_or(99))
     }
 }
 
-/// What explaining has cost so far.
+/// The accumulated cost of explaining.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Spikes explained.
     pub explained: u64,
-    /// Of these, spikes around which events were missing.
+    /// Spikes with missing events, included in `explained`.
     pub incomplete: u64,
-    /// The longest that a cycle's end and its explanation were apart, in nanoseconds.
+    /// Longest time from the end of a cycle to its explanation, in nanoseconds.
     pub slowest_ns: u64,
     /// CPU time of the explaining thread, in nanoseconds.
     pub cpu_ns: u64,
-    /// Memory held, in bytes: the kernel's buffers, pages and readings kept here.
+    /// Memory in use, in bytes: kernel buffers, and the pages kept in this process.
     pub bytes_held: u64,
 }
 
-/// How far back before a spike events are looked at, in nanoseconds: who ran, and in which system call.
+/// Events are analysed from this time before a spike, in nanoseconds: they show which threads ran, and in which system
+/// calls.
 const LOOK_BACK_NS: u64 = 60_000_000;
-/// How far behind it, in nanoseconds: a system call is known by its end as well.
+/// Events are analysed until this time after it, in nanoseconds: the end of a system call identifies it too.
 const LOOK_AHEAD_NS: u64 = 2_000_000;
-/// How long events of the spike's end are waited for.
+/// Maximum time to wait for events after the end of the spike.
 const WAIT_AT_MOST: Duration = Duration::from_millis(20);
-/// How often it is looked whether they have come.
+/// Interval at which their arrival is checked.
 const WAIT_STEP: Duration = Duration::from_millis(1);
-/// The kernel's buffers are read for this long after a spike, in nanoseconds: where one is, more may come.
+/// After a spike the kernel's buffers are read for this time, in nanoseconds, because more spikes may follow.
 const ALERT_NS: u64 = 1_000_000_000;
-/// How often they are read then, in nanoseconds.
+/// Interval of these reads, in nanoseconds.
 const READ_EVERY_NS: u64 = 100_000_000;
 
 /// Explains the spikes of one loop.
+///
+/// ```no_run
+/// use onbeat::cause::{Explainer, LoopThread};
+/// use onbeat_rt::Sample;
+///
+/// let thread = LoopThread { tid: std::process::id(), cpu: Some(1), fifo: Some(80) };
+/// let (explainer, grants) = Explainer::open_with_grants(thread);
+/// let Some(mut explainer) = explainer else { panic!("{grants:?}") };
+///
+/// // For each late sample of the loop:
+/// let explanation = explainer.explain(&Sample::default(), 0, 0);
+/// for cause in &explanation.causes {
+///     println!("{} ns {}: {}", cause.ns, cause.words(), cause.evidence);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Explainer {
     recorder: FlightRecorder,
@@ -75,29 +92,32 @@ pub struct Explainer {
     cost: Cost,
     last: Window,
     last_facts: SpikeFacts,
-    /// When a spike was explained last, and when the buffers were read last.
+    /// Time of the last explanation.
     asked_at: Option<Instant>,
     read_at: Instant,
 }
 
 impl Explainer {
-    /// Starts recording. Takes some 100 ms, most of them the kernel's: open it before the loop is armed, and
-    /// [`Self::follow`] the loop's thread when it is there.
+    /// Starts recording. Takes about 100 ms, most of it in the kernel: open it before the loop starts, then
+    /// [`Self::follow`] the loop's thread.
     ///
     /// # Errors
-    /// [`TraceError`]; [`refused`] makes a rung of the ladder of it.
+    /// [`TraceError`]; [`refused`] turns it into a [`Grant`].
     pub fn open(thread: LoopThread, setting: &FlightSetting) -> Result<Self, TraceError> {
         let recorder = FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
         let source = if recorder.no_steal().is_none() { CounterSource::Bpf } else { CounterSource::Procfs };
         let meter = Meter::open(thread.tid, thread.cpu, source);
-        let (last, last_facts) = (Window::default(), SpikeFacts::default());
-        let (cost, read_at, symbols) = (Cost::default(), Instant::default(), Symbols::default());
+        let last = Window::default();
+        let last_facts = SpikeFacts::default();
+        let cost = Cost::default();
+        let read_at = Instant::default();
+        let symbols = Symbols::default();
         Ok(Self { recorder, meter, symbols, thread, cost, last, last_facts, asked_at: None, read_at })
     }
 
-    /// As [`Self::open`] with the usual setting: the rungs of the ladder say what was granted, or why nothing was.
+    /// Opens an explainer with the default setting. The grants say what was granted, or why the explainer could not be opened.
     #[must_use]
-    pub fn open_or_say(thread: LoopThread) -> (Option<Self>, Vec<Grant>) {
+    pub fn open_with_grants(thread: LoopThread) -> (Option<Self>, Vec<Grant>) {
         match Self::open(thread, &FlightSetting::default()) {
             Ok(explainer) => {
                 let grants = explainer.grants();
@@ -107,10 +127,10 @@ impl Explainer {
         }
     }
 
-    /// Turns to another thread.
+    /// Follows another thread.
     ///
     /// # Errors
-    /// [`TraceError::File`] when the kernel refuses a filter.
+    /// [`TraceError::File`] if the kernel refuses a filter.
     pub fn follow(&mut self, thread: LoopThread) -> Result<(), TraceError> {
         self.recorder.follow(thread.tid)?;
         self.meter.follow(thread.tid);
@@ -118,7 +138,7 @@ impl Explainer {
         Ok(())
     }
 
-    /// What was granted, and what was not: rungs of the capability ladder.
+    /// Returns what was granted and what was refused.
     #[must_use]
     pub fn grants(&self) -> Vec<Grant> {
         let missing = self.recorder.missing();
@@ -127,7 +147,7 @@ impl Explainer {
             wanted.push_str(&format!("; this kernel lacks {}", missing.join(", ")));
         }
         if let Some(why) = self.recorder.no_path() {
-            wanted.push_str(&format!("; the loop's own by tracefs, some 2 us per wake-up ({why})"));
+            wanted.push_str(&format!("; the loop's events by tracefs, about 2 us per wake-up ({why})"));
         }
 
         let counters = "nanoseconds of steal and throttling per CPU";
@@ -136,7 +156,7 @@ impl Explainer {
             Some(why_not) => {
                 let refusal = Refusal {
                     why_not: why_not.to_owned(),
-                    costs: "steal is known in ticks of 10 ms, throttling from events alone, and no system call of a culprit",
+                    costs: "steal time is known in ticks of 10 ms only, throttling from events only, and no system calls of culprits",
                     remedy: "sudo onbeat ...    # on a kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF"
                         .to_owned(),
                 };
@@ -147,7 +167,7 @@ impl Explainer {
         vec![Grant::given("flight recorder", wanted), counters]
     }
 
-    /// Reads what must be read now and then; call it at least ten times a second. While nothing is late it reads no events.
+    /// Reads what must be read regularly; call it at least ten times a second. Without late cycles it reads no events.
     pub fn keep_watch(&mut self) {
         let now = Monotonic.now();
         let is_alert = self.asked_at.is_some_and(|asked| now.ns_since(asked) < ALERT_NS);
@@ -159,7 +179,7 @@ impl Explainer {
         let before = thread_cpu_ns();
         self.meter.keep_watch(now);
         if reads {
-            // What cannot be read now cannot be read for the next spike either, whose explanation says so.
+            // If reading fails now, it fails for the next spike too, and its explanation says so.
             let _ = self.recorder.keep_watch();
             self.read_at = now;
         }
@@ -167,19 +187,19 @@ impl Explainer {
         self.cost.cpu_ns += thread_cpu_ns() - before;
     }
 
-    /// Why `sample` was late.
+    /// Returns the explanation of a late `sample`.
     ///
-    /// `margin_ns` is the spin's margin and only used when the loop did not sleep; `planned_work_ns` is a cycle's planned
-    /// work. Waits up to 20 ms for the last events. When the recorder cannot be read, everything is unexplained, and the
-    /// evidence says why.
+    /// `margin_ns` is the spin margin, used only if the loop did not sleep; `planned_work_ns` is the planned work of a
+    /// cycle. Waits up to 20 ms for the last events. If the recorder cannot be read, the whole lateness is unexplained
+    /// and the evidence gives the reason.
     pub fn explain(&mut self, sample: &Sample, margin_ns: u64, planned_work_ns: u64) -> Explanation {
         let LoopThread { tid, cpu, .. } = self.thread;
         let prio = self.thread.prio();
-        let facts = SpikeFacts { tid, cpu, prio, ..SpikeFacts::of(sample, margin_ns, planned_work_ns) };
+        let facts = SpikeFacts { tid, cpu, prio, ..SpikeFacts::from_sample(sample, margin_ns, planned_work_ns) };
         self.explain_facts(&facts)
     }
 
-    /// As [`Self::explain`], of facts put together elsewhere.
+    /// The same as [`Self::explain`], for given facts.
     pub fn explain_facts(&mut self, facts: &SpikeFacts) -> Explanation {
         let before = thread_cpu_ns();
         let span = facts.span();
@@ -213,21 +233,21 @@ impl Explainer {
         explanation
     }
 
-    /// The kernel's own accounts between two instants: of the last third of a second, while the loop runs.
+    /// Returns the kernel's counters between two instants. While the loop runs, they reach back a third of a second.
     pub fn counters(&mut self, from: Instant, to: Instant) -> Counters {
-        // What cannot be read is not there.
+        // Without readings there is nothing to return.
         let readings = self.recorder.window(from, to).map_or_else(|_| Vec::new(), |window| window.readings);
         self.meter.counters(readings, from, to)
     }
 
-    /// The events that the last explanation was made from, with 60 ms before it; for export keep the part
-    /// around the spike ([`Window::between`]).
+    /// Returns the events of the last explanation, from 60 ms before the spike. For an export, cut it with
+    /// [`Window::between`].
     #[must_use]
     pub const fn last_window(&self) -> &Window {
         &self.last
     }
 
-    /// The events around the spike explained last, cut down for a run file; `None` when there are none.
+    /// Returns the events around the spike explained last, cut to fit a run file; `None` if there are none.
     pub fn keep(&mut self) -> Option<KeptWindow> {
         let before = thread_cpu_ns();
         let kept = keep(&self.last, &self.last_facts);
@@ -235,20 +255,21 @@ impl Explainer {
         kept
     }
 
-    /// What explaining has cost so far. The recording's own cost falls on the threads that are recorded and is not in it.
+    /// Returns the accumulated cost of explaining. Excludes the cost of recording, which the recorded threads bear.
     #[must_use]
     pub fn cost(&self) -> Cost {
         Cost { bytes_held: self.recorder.bytes_held(), ..self.cost }
     }
 
-    /// Ends recording and removes the instance. Dropping does the same.
+    /// Stops recording and removes the instance, as dropping does.
     pub fn close(self) {
         drop(self);
     }
 
     fn window_of(&mut self, facts: &SpikeFacts) -> Result<Window, TraceError> {
         let span = facts.span();
-        let (from, to) = (span.start.minus_ns(LOOK_BACK_NS), span.end.plus_ns(LOOK_AHEAD_NS));
+        let from = span.start.minus_ns(LOOK_BACK_NS);
+        let to = span.end.plus_ns(LOOK_AHEAD_NS);
         let deadline = Monotonic.now().plus_ns(onbeat_rt::time::ns(WAIT_AT_MOST));
         loop {
             let window = self.recorder.window(from, to)?;
@@ -260,7 +281,7 @@ impl Explainer {
     }
 }
 
-/// Whether the loop's own CPU has said anything after `end`: then all before it is readable.
+/// Whether the loop's CPU has an event after `end`; then all earlier events are readable.
 fn has_event_after(window: &Window, facts: &SpikeFacts, end: Instant) -> bool {
     let mut cpus = window.cpus.iter().filter(|cpu| facts.cpu.is_none_or(|own| own == cpu.cpu));
     cpus.any(|cpu| cpu.events.last().is_some_and(|event| event.at > end))
@@ -271,12 +292,12 @@ fn thread_cpu_ns() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// The rung of the ladder when there is no recorder at all.
+/// Returns the grant that says why the flight recorder could not be opened.
 #[must_use]
 pub fn refused(why: &TraceError) -> Grant {
     let refusal = Refusal {
         why_not: why.to_string(),
-        costs: "spikes are counted, but their causes stay unknown",
+        costs: "spikes are counted, but their causes remain unknown",
         remedy: why.remedy().to_owned(),
     };
     Grant::refused("flight recorder", "events of all CPUs", refusal)

@@ -1,9 +1,10 @@
-//! The flight recorder: a tracefs instance that overwrites its oldest events, read only when something happened.
+//! The flight recorder: a tracefs instance that overwrites its oldest events and is read only after a spike.
 //!
-//! Between two questions nothing is read and nothing is copied: the kernel's buffers hold the last seconds, and a
-//! question reads what has come since the one before. Reading does not stop the recording (`trace_pipe_raw`).
+//! Between spikes nothing is read or copied: the kernel's buffers hold the last seconds. Each call of
+//! [`FlightRecorder::window`] reads the events since the previous call. Reading does not stop the recording
+//! (`trace_pipe_raw`).
 //!
-//! Absent on purpose: interpretation. What the events mean for a loop is [`super::classify`].
+//! Absent on purpose: interpretation of events ([`super::classify`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -15,40 +16,41 @@ use std::path::Path;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::decode::{Decoder, Kind};
-use super::event::{Event, Lost};
+use super::decode::{EventDecoder, TracePoint};
+use super::event::{LostEvents, TraceEvent};
 use super::format::{EventFormat, PageLayout};
-use super::page::Page;
+use super::page::RingPage;
 use super::path::PathRecorder;
 use super::path_record::PathKind;
 use super::tracefs::{Instance, TraceError, Tracefs};
 use super::window::{CpuWindow, Window};
 use crate::host;
 
-/// How the recorder is set up.
+/// Settings of the flight recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlightSetting {
-    /// Kernel buffer per CPU, in KiB. 4 MiB hold some 2.6 s of a busy CPU.
+    /// Kernel buffer per CPU, in KiB. 4 MiB hold about 2.6 s of a busy CPU.
     pub buffer_kib: u32,
-    /// Pages read and kept in this process, per CPU, in KiB. Those of the window asked for and of the last second are kept
-    /// beyond it, up to `buffer_kib` more: what one reading can bring.
+    /// Pages kept in this process per CPU, in KiB. Pages of the requested window and of the last second are kept beyond
+    /// this limit, up to `buffer_kib` more, the most that one read can return.
     pub kept_kib: u32,
-    /// The thread to record wake-ups, timers and page faults of; those of other threads are left out. `None` records all.
+    /// The thread whose wake-ups, timers and page faults are recorded; `None` for all threads.
     pub tid: Option<u32>,
-    /// Whether system calls of all threads are recorded. Names what a kernel section was doing where BPF cannot, but a
-    /// busy machine makes millions of them per second: each costs, and the buffers hold some 50 ms.
+    /// Whether system calls of all threads are recorded. This identifies kernel sections where BPF is not available,
+    /// but a busy machine makes millions of calls per second: each one costs time, and the buffers then hold about 50
+    /// ms.
     pub syscalls: bool,
-    /// Who records switches, wake-ups, timers and idle states.
+    /// Source of switches, wake-ups, timers and idle states.
     pub path: PathSource,
 }
 
-/// Who records the events that every wake-up of the loop passes.
+/// Source of the events on the loop's wake-up path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathSource {
-    /// BPF programs where the kernel allows them and a thread is followed, tracefs elsewhere.
+    /// BPF programs if the kernel allows them and a thread is followed, otherwise tracefs.
     #[default]
     BpfIfAllowed,
-    /// Tracefs: each of these events costs the loop a fifth to half a microsecond.
+    /// Tracefs: each of these events costs the loop 0.2 to 0.5 µs.
     Tracefs,
 }
 
@@ -58,48 +60,61 @@ impl Default for FlightSetting {
     }
 }
 
-/// Events without which nothing can be explained.
-const NEEDED: [Kind; 2] = [Kind::Switch, Kind::Waking];
+/// Events that every explanation needs.
+const NEEDED: [TracePoint; 2] = [TracePoint::Switch, TracePoint::Waking];
 
-/// Events left off, for each costs the loop time and says nothing that the others do not: a timer that expires is cancelled first,
-/// and its function ends where the next one or the interrupt around it does.
-const LEFT_OFF: [Kind; 4] = [Kind::Wakeup, Kind::TickStop, Kind::TimerCancel, Kind::TimerExpireExit];
-/// An idle state that takes no longer to leave is no cause of a spike, in nanoseconds.
+/// Events that are not recorded, because each costs the loop time and adds nothing: a timer that expires is cancelled
+/// first, and its function ends with the next timer function or with the interrupt around it.
+const LEFT_OFF: [TracePoint; 4] =
+    [TracePoint::Wakeup, TracePoint::TickStop, TracePoint::TimerCancel, TracePoint::TimerExpireExit];
+/// An idle state with at most this exit latency does not cause a spike, in nanoseconds.
 pub(super) const SHALLOW_NS: u64 = 10_000;
-/// The part of the kernel's buffers that rare events need, and the rings of the path, of `buffer_kib`.
+/// Divisors of `buffer_kib`: for the kernel's buffers when they hold rare events only, and for the rings of the path.
 const RARE: u32 = 4;
 const RINGS: u32 = 2;
 
-/// A recorder that runs.
+/// A running flight recorder.
+///
+/// ```no_run
+/// use onbeat::cause::{FlightRecorder, FlightSetting};
+/// use onbeat_rt::Clock;
+/// use onbeat_rt::sys::Monotonic;
+///
+/// let mut recorder = FlightRecorder::open(&FlightSetting::default())?;
+/// let now = Monotonic.now();
+/// let window = recorder.window(now.minus_ns(10_000_000), now)?;
+/// println!("{} events in the last 10 ms", window.in_order().len());
+/// # Ok::<(), onbeat::cause::TraceError>(())
+/// ```
 #[derive(Debug)]
 pub struct FlightRecorder {
-    // Readers are closed before the instance is removed: fields are dropped in this order.
+    // Fields are dropped in this order: readers must be closed before the instance is removed.
     cpus: Vec<CpuReader>,
     instance: Instance,
     _tracefs: Tracefs,
     layout: PageLayout,
-    decoder: Decoder,
+    decoder: EventDecoder,
     functions: BTreeMap<u64, String>,
     missing: Vec<String>,
-    recorded: Vec<Kind>,
+    recorded: Vec<TracePoint>,
     kernel_bytes: u64,
     path: Option<PathRecorder>,
-    /// Why BPF does not record the path.
+    /// Reason why BPF does not record the path.
     no_path: Option<String>,
 }
 
 impl FlightRecorder {
-    /// Removes what killed processes left, sets an instance up and starts it.
+    /// Removes instances of killed processes, creates an instance and starts recording.
     ///
     /// # Errors
-    /// [`TraceError`], with the line that would give what is missing.
+    /// [`TraceError`]; its remedy is the command that grants what is missing.
     pub fn open(setting: &FlightSetting) -> Result<Self, TraceError> {
         let tracefs = Tracefs::open()?;
         tracefs.remove_leftovers()?;
         let layout = PageLayout::parse(&tracefs.read("events/header_page")?)?;
         let instance = tracefs.create_instance()?;
         let (path, no_path) = open_path(setting);
-        // What the path's events would take is not needed then.
+        // With BPF the tracefs buffers do not hold the events of the path.
         let parts = if path.is_some() { RARE } else { 1 };
         let setting = &FlightSetting { buffer_kib: (setting.buffer_kib / parts).max(16), ..setting.clone() };
         prepare(&instance, setting)?;
@@ -108,7 +123,7 @@ impl FlightRecorder {
             instance,
             _tracefs: tracefs,
             layout,
-            decoder: Decoder::new(),
+            decoder: EventDecoder::new(),
             functions: timer_functions(),
             missing: Vec::new(),
             recorded: Vec::new(),
@@ -134,7 +149,7 @@ impl FlightRecorder {
     /// Records wake-ups, timers and page faults of thread `tid` from now on.
     ///
     /// # Errors
-    /// [`TraceError::File`] when the kernel refuses a filter.
+    /// [`TraceError::File`] if the kernel refuses a filter.
     pub fn follow(&self, tid: u32) -> Result<(), TraceError> {
         if let Some(path) = &self.path {
             path.follow(tid).map_err(|why| TraceError::at(Path::new("bpf"), why))?;
@@ -148,19 +163,20 @@ impl FlightRecorder {
         Ok(())
     }
 
-    /// Events that this kernel does not have or that could not be read, by name.
+    /// Returns the names of events that this kernel lacks or that could not be read.
     #[must_use]
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// Why tracefs records switches, wake-ups and timers, which costs the loop more; `None` where BPF does.
+    /// Returns the reason why tracefs records switches, wake-ups and timers, which costs the loop more; `None` if BPF
+    /// records them.
     #[must_use]
     pub fn no_path(&self) -> Option<&str> {
         self.no_path.as_deref()
     }
 
-    /// Why what the hypervisor takes is known in ticks of `/proc/stat` only; `None` where BPF reads it in nanoseconds.
+    /// Returns the reason why steal time is known only in ticks of `/proc/stat`; `None` if BPF reads it in nanoseconds.
     #[must_use]
     pub fn no_steal(&self) -> Option<&str> {
         match &self.path {
@@ -170,23 +186,23 @@ impl FlightRecorder {
         }
     }
 
-    /// The name of the recorder's instance below `instances/`.
+    /// Returns the name of the recorder's instance below `instances/`.
     #[must_use]
     pub fn instance_name(&self) -> String {
         self.instance.name()
     }
 
-    /// Bytes held: the kernel's buffers and the pages kept here.
+    /// Returns the memory in use, in bytes: kernel buffers, and pages kept in this process.
     #[must_use]
     pub fn bytes_held(&self) -> u64 {
         let kept: usize = self.cpus.iter().map(CpuReader::bytes_held).sum();
         self.kernel_bytes + kept as u64 + self.path.as_ref().map_or(0, PathRecorder::bytes_held)
     }
 
-    /// Everything between `from` and `to` that is still there. Reads what came since the question before.
+    /// Returns the events between `from` and `to` that are still available. Reads the events since the previous call.
     ///
     /// # Errors
-    /// [`TraceError::File`] when a buffer cannot be read.
+    /// [`TraceError::File`] if a buffer cannot be read.
     pub fn window(&mut self, from: Instant, to: Instant) -> Result<Window, TraceError> {
         let mut window = Window { from, to, functions: self.functions.clone(), ..Window::default() };
         self.drain(from)?;
@@ -194,11 +210,11 @@ impl FlightRecorder {
             let mut cpu = reader.events_between(from, to, &self.layout, &self.decoder);
             window.lost.extend(reader.lost_between(from, to));
             if let Some(path) = &mut self.path {
-                let stretch = path.stretch(reader.cpu, from, to);
-                cpu.events.extend(stretch.events);
+                let extract = path.extract(reader.cpu, from, to);
+                cpu.events.extend(extract.events);
                 cpu.events.sort_by_key(|event| event.at);
-                window.readings.extend(stretch.readings);
-                window.lost.extend(stretch.lost);
+                window.readings.extend(extract.readings);
+                window.lost.extend(extract.lost);
             }
 
             window.cpus.push(cpu);
@@ -208,16 +224,16 @@ impl FlightRecorder {
         Ok(window)
     }
 
-    /// Takes what the kernel's buffers hold before they overwrite it. For a storm of late cycles, in which events wait longer
-    /// for their explanation than the buffers hold them.
+    /// Reads the kernel's buffers before they are overwritten. Needed when many cycles are late in a row and events
+    /// would otherwise be overwritten before their explanation.
     ///
     /// # Errors
-    /// [`TraceError::File`] when a buffer cannot be read.
+    /// [`TraceError::File`] if a buffer cannot be read.
     pub fn keep_watch(&mut self) -> Result<(), TraceError> {
         self.drain(Monotonic.now())
     }
 
-    /// Reads all CPUs; pages from `needed` on and of the last second stay.
+    /// Reads all CPUs; keeps the pages from `needed` on and those of the last second.
     fn drain(&mut self, needed: Instant) -> Result<(), TraceError> {
         let needed = needed.min(Monotonic.now().minus_ns(RECENT_NS));
         self.cpus.iter_mut().try_for_each(|reader| reader.drain(&self.layout, needed))
@@ -229,8 +245,8 @@ impl FlightRecorder {
     }
 
     fn choose_events(&mut self, setting: &FlightSetting) -> Result<(), TraceError> {
-        for kind in Kind::all() {
-            let is_syscall = matches!(kind, Kind::SyscallEnter | Kind::SyscallExit);
+        for kind in TracePoint::all() {
+            let is_syscall = matches!(kind, TracePoint::SyscallEnter | TracePoint::SyscallExit);
             let is_on_path = self.path.as_ref().is_some_and(|path| path.kinds().iter().any(|one| one.is(kind)));
             if LEFT_OFF.contains(&kind) || is_syscall && !setting.syscalls || is_on_path {
                 continue;
@@ -246,7 +262,7 @@ impl FlightRecorder {
         Ok(())
     }
 
-    fn learn(&mut self, kind: Kind) -> Result<(), TraceError> {
+    fn learn(&mut self, kind: TracePoint) -> Result<(), TraceError> {
         let text = self.instance.read(&format!("events/{}/{}/format", kind.system(), kind.name()))?;
         Ok(self.decoder.learn(kind, &EventFormat::parse(&text)?)?)
     }
@@ -257,7 +273,8 @@ impl FlightRecorder {
             let pipe = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
             let pipe = pipe.map_err(|why| TraceError::at(&path, why))?;
             let pages = |kib: u32| (kib as usize * 1024 / self.layout.page_size()).max(2);
-            let (usual, most) = (pages(setting.kept_kib), pages(setting.kept_kib) + pages(setting.buffer_kib));
+            let usual = pages(setting.kept_kib);
+            let most = pages(setting.kept_kib) + pages(setting.buffer_kib);
             self.cpus.push(CpuReader::new(cpu, pipe, usual..=most));
             self.kernel_bytes += u64::from(setting.buffer_kib) * 1024;
         }
@@ -265,28 +282,28 @@ impl FlightRecorder {
     }
 }
 
-/// What is recorded of an event when thread `tid` is the loop; `None` for events of all threads.
-fn filter_of(kind: Kind, tid: u32) -> Option<String> {
+/// Returns the filter of an event when thread `tid` is the loop; `None` for events of all threads.
+fn filter_of(kind: TracePoint, tid: u32) -> Option<String> {
     match kind {
-        Kind::Waking => Some(format!("pid == {tid}")),
-        // A real-time thread that went to another CPU no longer waits for this one.
-        Kind::Migrate => Some(format!("pid == {tid} || prio < 100")),
-        Kind::TimerStart | Kind::TimerCancel | Kind::PageFaultUser | Kind::PageFaultKernel => {
+        TracePoint::Waking => Some(format!("pid == {tid}")),
+        // A real-time thread that moved to another CPU no longer waits for this one.
+        TracePoint::Migrate => Some(format!("pid == {tid} || prio < 100")),
+        TracePoint::TimerStart | TracePoint::TimerCancel | TracePoint::PageFaultUser | TracePoint::PageFaultKernel => {
             Some(format!("common_pid == {tid}"))
         }
         _ => None,
     }
 }
 
-/// Whether no CPU has an idle state that takes long to leave: then it says nothing which one a CPU was in, and recording it on every way
-/// in and out costs the loop a tenth of a microsecond.
+/// Whether all idle states of all CPUs have a short exit latency. Then the idle state explains nothing, and recording
+/// every entry and exit would cost the loop 0.1 µs.
 #[must_use]
 pub fn all_idle_states_are_shallow() -> bool {
     let is_shallow = |cpu: &u32| host::deepest_idle(*cpu).is_some_and(|state| state.exit_ns <= SHALLOW_NS);
     host::online_cpus().iter().all(is_shallow)
 }
 
-/// The recorder of the path, or why there is none.
+/// Opens the recorder of the path, or returns the reason why there is none.
 fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) {
     let Some(tid) = setting.tid.filter(|_| setting.path == PathSource::BpfIfAllowed) else { return (None, None) };
     let cpus = host::online_cpus().last().map_or(1, |last| last + 1);
@@ -306,7 +323,7 @@ fn prepare(instance: &Instance, setting: &FlightSetting) -> Result<(), TraceErro
     instance.write("options/overwrite", "1")
 }
 
-/// Addresses of the timer functions that tell one cause from another.
+/// Returns the addresses of the timer functions that distinguish causes.
 fn timer_functions() -> BTreeMap<u64, String> {
     const NAMES: [&str; 6] = [
         "hrtimer_wakeup",
@@ -316,11 +333,12 @@ fn timer_functions() -> BTreeMap<u64, String> {
         "dl_task_timer",
         "watchdog_timer_fn",
     ];
-    // Without the right to see addresses they all read 0.
+    // Without the privilege to see addresses, all of them read as 0.
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let named = symbols.lines().filter_map(|line| {
         let mut words = line.split(' ');
-        let (address, name) = (words.next()?, words.nth(1)?);
+        let address = words.next()?;
+        let name = words.nth(1)?;
         let address = NAMES.contains(&name).then(|| u64::from_str_radix(address, 16).ok()).flatten()?;
         (address != 0).then(|| (address, name.to_owned()))
     });
@@ -333,33 +351,34 @@ fn timer_functions() -> BTreeMap<u64, String> {
 struct CpuReader {
     cpu: u32,
     pipe: File,
-    pages: VecDeque<Kept>,
-    lost: VecDeque<Lost>,
-    /// How many pages are kept usually, and at most.
+    pages: VecDeque<KeptPage>,
+    lost: VecDeque<LostEvents>,
+    /// Usual and maximum number of kept pages.
     kept: RangeInclusive<usize>,
-    /// Beginning of the newest page read.
+    /// Start of the newest page.
     newest: Instant,
-    /// End of the newest page dropped.
+    /// End of the newest dropped page.
     dropped: Option<Instant>,
-    /// Memory of a page that is no longer kept.
+    /// Buffer of a dropped page, for reuse.
     spare: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptPage {
     begins: Instant,
     bytes: Vec<u8>,
 }
 
-/// Stretches of loss that are remembered per CPU.
+/// Number of gaps kept per CPU.
 const LOST_KEPT: usize = 64;
-/// Pages of this last time, in nanoseconds, are not dropped for newer ones: the next spike may begin in them.
+/// Pages younger than this, in nanoseconds, are kept: the next spike may begin in them.
 const RECENT_NS: u64 = 1_000_000_000;
 
 impl CpuReader {
     fn new(cpu: u32, pipe: File, kept: RangeInclusive<usize>) -> Self {
         let newest = Instant::from_ns(0);
-        let (pages, lost) = (VecDeque::new(), VecDeque::new());
+        let pages = VecDeque::new();
+        let lost = VecDeque::new();
         Self { cpu, pipe, pages, lost, kept, newest, dropped: None, spare: Vec::new() }
     }
 
@@ -367,8 +386,8 @@ impl CpuReader {
         self.pages.iter().map(|page| page.bytes.capacity()).sum()
     }
 
-    /// Reads what was recorded up to now; pages that reach beyond `needed` stay. What comes while reading is left for the next
-    /// time: the reading itself leaves events, and would never end.
+    /// Reads the events recorded up to now and keeps the pages that reach beyond `needed`. Events that arrive during
+    /// the call are left for the next one: reading itself causes events, so the call would not end otherwise.
     fn drain(&mut self, layout: &PageLayout, needed: Instant) -> Result<(), TraceError> {
         let now = Monotonic.now();
         while self.newest <= now {
@@ -392,18 +411,18 @@ impl CpuReader {
     }
 
     fn keep(&mut self, bytes: Vec<u8>, layout: &PageLayout, needed: Instant) {
-        // A page that cannot be read is a loss like any other; the next page ends it.
-        let Ok(page) = Page::parse(&bytes, layout) else { return };
+        // A page that cannot be parsed is a gap, which ends at the next page.
+        let Ok(page) = RingPage::parse(&bytes, layout) else { return };
         let begins = Instant::from_ns(page.timestamp_ns);
         if let Some(missed) = page.missed {
             let from = self.last_instant(layout).unwrap_or_default();
-            self.lost.push_back(Lost { cpu: self.cpu, from, to: begins, count: missed.count });
+            self.lost.push_back(LostEvents { cpu: self.cpu, from, to: begins, count: missed.count });
             if self.lost.len() > LOST_KEPT {
                 self.lost.pop_front();
             }
         }
 
-        self.pages.push_back(Kept { begins, bytes });
+        self.pages.push_back(KeptPage { begins, bytes });
         self.newest = begins;
         // A page ends where the next one begins.
         let first_ends = self.pages.get(1).map_or(begins, |page| page.begins);
@@ -414,25 +433,26 @@ impl CpuReader {
         }
     }
 
-    /// Stretches between `from` and `to` whose events were overwritten, or dropped here for want of room.
-    fn lost_between(&self, from: Instant, to: Instant) -> impl Iterator<Item = Lost> {
+    /// Returns the gaps between `from` and `to`: events overwritten by the kernel, or dropped here because the page
+    /// limit was reached.
+    fn lost_between(&self, from: Instant, to: Instant) -> impl Iterator<Item = LostEvents> {
         let dropped = self.dropped.filter(|until| *until > from);
-        let dropped = dropped.map(|until| Lost { cpu: self.cpu, from, to: until.min(to), count: None });
+        let dropped = dropped.map(|until| LostEvents { cpu: self.cpu, from, to: until.min(to), count: None });
         let overwritten = self.lost.iter().filter(move |lost| lost.from < to && lost.to > from);
         dropped.into_iter().chain(overwritten.copied())
     }
 
     fn last_instant(&self, layout: &PageLayout) -> Option<Instant> {
-        let page = Page::parse(&self.pages.back()?.bytes, layout).ok()?;
+        let page = RingPage::parse(&self.pages.back()?.bytes, layout).ok()?;
         let last = page.records().filter_map(Result::ok).last();
         Some(Instant::from_ns(last.map_or(page.timestamp_ns, |record| record.at_ns)))
     }
 
-    fn events_between(&self, from: Instant, to: Instant, layout: &PageLayout, decoder: &Decoder) -> CpuWindow {
+    fn events_between(&self, from: Instant, to: Instant, layout: &PageLayout, decoder: &EventDecoder) -> CpuWindow {
         let after = self.pages.partition_point(|page| page.begins <= from);
-        let mut events: Vec<Event> = Vec::new();
+        let mut events: Vec<TraceEvent> = Vec::new();
         for kept in self.pages.iter().skip(after.saturating_sub(1)).take_while(|page| page.begins <= to) {
-            let Ok(page) = Page::parse(&kept.bytes, layout) else { continue };
+            let Ok(page) = RingPage::parse(&kept.bytes, layout) else { continue };
             let records = page.records().filter_map(Result::ok);
             let decoded = records.filter_map(|record| decoder.decode(self.cpu, &record));
             events.extend(decoded.filter(|event| event.at >= from && event.at <= to));
@@ -448,9 +468,9 @@ mod tests {
 
     #[test]
     fn migrations_of_all_real_time_threads_are_recorded_and_wake_ups_of_the_loop_only() {
-        assert_eq!(filter_of(Kind::Migrate, 7).as_deref(), Some("pid == 7 || prio < 100"));
-        assert_eq!(filter_of(Kind::Waking, 7).as_deref(), Some("pid == 7"));
-        assert_eq!(filter_of(Kind::Switch, 7), None);
+        assert_eq!(filter_of(TracePoint::Migrate, 7).as_deref(), Some("pid == 7 || prio < 100"));
+        assert_eq!(filter_of(TracePoint::Waking, 7).as_deref(), Some("pid == 7"));
+        assert_eq!(filter_of(TracePoint::Switch, 7), None);
     }
 
     const LAYOUT: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
@@ -458,7 +478,7 @@ mod tests {
                           \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
                           \tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n";
 
-    /// An empty page that begins at `at`.
+    /// Returns an empty page that begins at `at`.
     fn page(at: u64) -> Vec<u8> {
         let mut bytes = vec![0; 4096];
         bytes[..8].copy_from_slice(&at.to_ne_bytes());
@@ -482,16 +502,16 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_reach_into_the_window_asked_for_stay_while_it_is_read() {
+    fn pages_inside_the_requested_window_are_kept_while_it_is_read() {
         let reader = reader_of([10, 20, 30, 40, 50], 25);
         assert_eq!(begins(&reader), [20, 30, 40, 50], "the page from 20 on ends at 30");
         assert_eq!(lost(&reader, 25, 60), []);
         let reader = reader_of([10, 20, 30, 40, 50], 100);
-        assert_eq!(begins(&reader), [40, 50], "nobody asked for the others");
+        assert_eq!(begins(&reader), [40, 50], "the others were not requested");
     }
 
     #[test]
-    fn pages_dropped_for_want_of_room_are_a_loss() {
+    fn pages_dropped_at_the_limit_are_a_gap() {
         let reader = reader_of([10, 20, 30, 40, 50, 60, 70], 5);
         assert_eq!(begins(&reader), [30, 40, 50, 60, 70], "never more than five");
         assert_eq!(lost(&reader, 5, 65), [(5, 30)]);

@@ -1,23 +1,23 @@
-//! The kernel's description of its own records: `events/*/*/format` and `events/header_page`.
+//! The kernel's description of its records: `events/*/*/format` and `events/header_page`.
 //!
-//! Offsets and sizes differ between kernels and architectures, so nothing is assumed that these files tell.
-//! The text is part of the kernel's stable interface (`Documentation/trace/events.rst`).
+//! Offsets and sizes differ between kernels and architectures, so they are always read from these files. The text is
+//! part of the kernel's stable interface (`Documentation/trace/events.rst`).
 
 use std::collections::BTreeMap;
 
-/// A description that cannot be used.
+/// The description cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// A line that every description has is missing.
-    #[error("the trace format has no \"{0}\" line; this kernel's tracing differs from all that onbeat knows")]
+    /// A mandatory line is missing.
+    #[error("the trace format has no \"{0}\" line; onbeat does not support this kernel's trace format")]
     NoLine(&'static str),
-    /// A field line does not have offset, size and sign.
+    /// A field line lacks offset, size or sign.
     #[error("the trace format's field line \"{line}\" has no offset, size and sign; onbeat cannot read this event")]
     Field {
         /// The line.
         line: String,
     },
-    /// A field that the classifier needs is not in the event.
+    /// The event lacks a field that the classifier needs.
     #[error("event {event} has no field {field} on this kernel; causes that need it will not be named")]
     NoField {
         /// The event.
@@ -25,8 +25,10 @@ pub enum FormatError {
         /// The field.
         field: &'static str,
     },
-    /// A page's header describes no page.
-    #[error("the ring buffer's page has a data area of {size} bytes at offset {offset}, which no page has")]
+    /// The header does not describe a valid page.
+    #[error(
+        "the ring buffer's page has a data area of {size} bytes at offset {offset}; no ring buffer page has this layout"
+    )]
     NoPage {
         /// Offset of the data area.
         offset: usize,
@@ -35,46 +37,46 @@ pub enum FormatError {
     },
 }
 
-/// How a field's bytes are to be taken.
+/// The storage of a field's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum FieldStorage {
     /// A number or a fixed array, in place.
     InPlace,
-    /// `__data_loc`: where in the record the bytes are (low half) and how many (high half).
+    /// `__data_loc`: offset of the bytes in the record (low half) and their count (high half).
     Location,
-    /// `__rel_loc`: the same, counted from the end of this field.
+    /// `__rel_loc`: the same, with the offset relative to the end of this field.
     RelativeLocation,
 }
 
-/// Place of a field in a record.
+/// Position and type of a field in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: usize,
-    /// Bytes.
+    /// Size in bytes.
     pub size: usize,
-    /// Whether the number has a sign.
+    /// Whether the number is signed.
     pub signed: bool,
-    /// What is there.
-    pub holds: Holds,
+    /// The storage of the bytes.
+    pub holds: FieldStorage,
 }
 
-/// One event's description.
+/// The format of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFormat {
-    /// The event's name.
+    /// The name of the event.
     pub name: String,
-    /// Its number, in `common_type` of each record.
+    /// Event id: `common_type` of each record.
     pub id: u16,
-    /// Its fields by name, the common ones included.
+    /// Fields by name, including the common ones.
     pub fields: BTreeMap<String, Field>,
 }
 
 impl EventFormat {
-    /// Reads an `events/*/*/format` file.
+    /// Parses an `events/*/*/format` file.
     ///
     /// # Errors
-    /// [`FormatError`], with the line that is missing or cannot be read.
+    /// [`FormatError`], with the missing or malformed line.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let after = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         let name = after("name:").ok_or(FormatError::NoLine("name:"))?.to_owned();
@@ -84,7 +86,7 @@ impl EventFormat {
         Ok(Self { name, id, fields })
     }
 
-    /// The field of that name.
+    /// Returns the field with this name.
     ///
     /// # Errors
     /// [`FormatError::NoField`].
@@ -97,28 +99,30 @@ impl EventFormat {
 /// The layout of a ring buffer page, from `events/header_page`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
-    /// The time stamp of the first record.
+    /// Time stamp of the first record.
     pub timestamp: Field,
-    /// How many bytes are written, and flags.
+    /// Number of bytes written, with flags.
     pub commit: Field,
-    /// Where records begin.
+    /// Offset of the first record.
     pub data_offset: usize,
-    /// How many bytes of records there can be.
+    /// Maximum size of all records, in bytes.
     pub data_size: usize,
 }
 
-/// Larger pages than the largest order the kernel offers (`buffer_subbuf_size_kb`) are none.
+/// Maximum size of a page, in bytes: the largest order that the kernel offers (`buffer_subbuf_size_kb`).
 const LARGEST_PAGE: usize = 1 << 26;
 
 impl PageLayout {
-    /// Reads `events/header_page`.
+    /// Parses `events/header_page`.
     ///
     /// # Errors
     /// [`FormatError`].
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let fields = fields(text)?;
         let field = |name: &'static str| fields.get(name).copied().ok_or(FormatError::NoLine(name));
-        let (timestamp, commit, data) = (field("timestamp")?, field("commit")?, field("data")?);
+        let timestamp = field("timestamp")?;
+        let commit = field("commit")?;
+        let data = field("data")?;
         let fits = |field: Field| matches!(field.size, 4 | 8) && field.offset.saturating_add(field.size) <= data.offset;
         let whole = data.offset.checked_add(data.size).is_some_and(|end| end <= LARGEST_PAGE);
         if !fits(timestamp) || !fits(commit) || data.size == 0 || !whole {
@@ -128,7 +132,7 @@ impl PageLayout {
         Ok(Self { timestamp, commit, data_offset: data.offset, data_size: data.size })
     }
 
-    /// Bytes of a whole page.
+    /// Returns the size of a whole page, in bytes.
     #[must_use]
     pub const fn page_size(&self) -> usize {
         self.data_offset + self.data_size
@@ -140,19 +144,19 @@ fn fields(text: &str) -> Result<BTreeMap<String, Field>, FormatError> {
     lines.map(|line| field(line).ok_or_else(|| FormatError::Field { line: line.to_owned() })).collect()
 }
 
-/// `field:char prev_comm[16]; offset:8; size:16; signed:0;`, with tabs between.
+/// `field:char prev_comm[16]; offset:8; size:16; signed:0;`, separated by tabs.
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.split_once(':')?.1.trim();
     let mut number = |key: &str| -> Option<usize> { parts.next()?.strip_prefix(key)?.trim().parse().ok() };
     let offset = number("offset:")?;
     let size = number("size:")?;
-    // Kernels before 2.6.31 do not tell the sign.
+    // Kernels before 2.6.31 have no sign.
     let signed = number("signed:").is_some_and(|signed| signed != 0);
     let holds = match declaration {
-        located if located.starts_with("__data_loc") => Holds::Location,
-        located if located.starts_with("__rel_loc") => Holds::RelativeLocation,
-        _ => Holds::InPlace,
+        located if located.starts_with("__data_loc") => FieldStorage::Location,
+        located if located.starts_with("__rel_loc") => FieldStorage::RelativeLocation,
+        _ => FieldStorage::InPlace,
     };
 
     let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
@@ -172,14 +176,14 @@ mod tests {
         print fmt: \"field:%s\", REC->prev_comm\n";
 
     #[test]
-    fn a_format_file_tells_where_each_field_is() {
+    fn a_format_file_has_the_position_of_each_field() {
         let format = EventFormat::parse(SWITCH).unwrap();
         assert_eq!((format.name.as_str(), format.id, format.fields.len()), ("sched_switch", 372, 5));
-        let in_place = |offset, size, signed| Field { offset, size, signed, holds: Holds::InPlace };
+        let in_place = |offset, size, signed| Field { offset, size, signed, holds: FieldStorage::InPlace };
         assert_eq!(format.field("prev_comm"), Ok(in_place(8, 16, false)));
         assert_eq!(format.field("common_pid"), Ok(in_place(4, 4, true)));
         assert_eq!(format.field("function"), Ok(in_place(24, 8, false)));
-        assert_eq!(format.field("name").unwrap().holds, Holds::Location);
+        assert_eq!(format.field("name").unwrap().holds, FieldStorage::Location);
         assert!(matches!(format.field("missing"), Err(FormatError::NoField { .. })));
     }
 

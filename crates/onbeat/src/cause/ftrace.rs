@@ -1,7 +1,16 @@
-//! A window as text, in the form of the kernel's own `trace` file, and back.
+//! Conversion of a window to the text of the kernel's `trace` file, and back.
 //!
-//! `trace-cmd report` prints the same fields; Perfetto and other viewers open such a file as it is. Run files keep
-//! windows in this form too, with nine digits of time where the kernel prints six; the reader takes either.
+//! `trace-cmd report` prints the same fields; Perfetto and other viewers open such a file directly. Run files keep
+//! windows in this form too, with nine digits of time where the kernel prints six; the reader accepts both.
+//!
+//! ```
+//! use onbeat::cause::ftrace;
+//!
+//! let line = "          dd-7       [001] .....    12.000345: irq_handler_exit: irq=36 ret=handled";
+//! let window = ftrace::read(line)?;
+//! assert_eq!(window.cpu(1).map(|cpu| cpu.events.len()), Some(1));
+//! # Ok::<(), ftrace::TextError>(())
+//! ```
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,37 +23,37 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use onbeat_rt::Instant;
 
-use super::event::{Event, Label, Lost, Softirq, State, Thread, Vector, What};
+use super::event::{KernelEvent, Label, LostEvents, Softirq, Thread, ThreadState, TraceEvent, Vector};
 use super::window::{CpuWindow, Window};
 
-/// Text that is no trace.
+/// The text is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {number} is no line of a kernel trace: \"{line}\"; was the file cut or edited?")]
+#[error("line {number} is not a line of a kernel trace: \"{line}\"; the file may be truncated or edited")]
 pub struct TextError {
-    /// Which line, from 1.
+    /// Line number, from 1.
     pub number: usize,
     /// The line.
     pub line: String,
 }
 
-/// Text that was packed and cannot be unpacked.
+/// Packed text cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// It is no base64.
-    #[error("a spike's events are no base64: {0}; was the run file edited?")]
+    /// It is not valid base64.
+    #[error("event data of a spike is not valid base64: {0}; the run file may have been edited")]
     Base64(#[from] base64::DecodeError),
-    /// It is not deflated text, or more than a run file holds.
-    #[error("a spike's events cannot be unpacked: {0}; was the run file edited?")]
+    /// It is not deflated text, or exceeds the limit of a run file.
+    #[error("event data of a spike cannot be unpacked: {0}; the run file may have been edited")]
     Deflate(#[from] std::io::Error),
-    /// It is no trace.
+    /// It is not a trace.
     #[error(transparent)]
     Text(#[from] TextError),
 }
 
-/// More than this, in bytes of text, no spike's window has.
+/// Maximum size of an unpacked window, in bytes.
 const LONGEST_TEXT: u64 = 64 << 20;
 
-/// The window's text, deflated and in base64: for a run file's note. About 6 bytes per event.
+/// Returns the window's text, deflated and base64-encoded, for a note of a run file. Takes about 6 bytes per event.
 #[must_use]
 pub fn pack(window: &Window) -> String {
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::default());
@@ -53,7 +62,7 @@ pub fn pack(window: &Window) -> String {
     BASE64.encode(packed.finish().unwrap_or_default())
 }
 
-/// The window that [`pack`] packed.
+/// Unpacks a window packed by [`pack`].
 ///
 /// # Errors
 /// [`UnpackError`].
@@ -64,7 +73,8 @@ pub fn unpack(packed: &str) -> Result<Window, UnpackError> {
     Ok(read(&text)?)
 }
 
-/// The window as text with all that [`read`] needs to give it back: nanoseconds, losses, addresses of functions.
+/// Returns the window as text that [`read`] converts back without loss: with nanoseconds, gaps and addresses of
+/// functions.
 #[must_use]
 pub fn write(window: &Window) -> String {
     let mut text = String::from("# tracer: nop\n#\n");
@@ -90,12 +100,13 @@ pub fn write(window: &Window) -> String {
     text
 }
 
-/// The window as the kernel's own `trace` file has it: its header, its six digits, its lines where events were lost.
+/// Returns the window in the form of the kernel's `trace` file: its header, six digits of time, a line for each gap.
 #[must_use]
 pub fn write_as_kernel(window: &Window) -> String {
     let events = window.in_order();
     let lost: u64 = window.lost.iter().filter_map(|lost| lost.count).sum();
-    let (kept, cpus) = (events.len() as u64, window.cpus.len());
+    let kept = events.len() as u64;
+    let cpus = window.cpus.len();
     let mut text =
         format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: {kept}/{}   #P:{cpus}\n", kept + lost);
     text.push_str(KERNELS_HEADER);
@@ -103,12 +114,12 @@ pub fn write_as_kernel(window: &Window) -> String {
     let mut losses = window.lost.clone();
     for event in events {
         losses.retain(|lost| {
-            let told = lost.cpu == event.cpu && lost.to <= event.at;
-            if told {
+            let is_due = lost.cpu == event.cpu && lost.to <= event.at;
+            if is_due {
                 let count = lost.count.map_or_else(|| "EVENTS".to_owned(), |count| format!("{count} EVENTS"));
                 let _ = writeln!(text, "CPU:{} [LOST {count}]", lost.cpu);
             }
-            !told
+            !is_due
         });
         write_line(&mut text, event, &names, window, |at| format!("{:06}", at.as_ns() % SECOND_NS / 1000));
     }
@@ -116,7 +127,7 @@ pub fn write_as_kernel(window: &Window) -> String {
     text
 }
 
-/// As `kernel/trace/trace.c` prints it.
+/// The header printed by `kernel/trace/trace.c`.
 const KERNELS_HEADER: &str = "#
 #                                _-----=> irqs-off/BH-disabled
 #                               / _----=> need-resched
@@ -140,10 +151,10 @@ fn names(window: &Window) -> BTreeMap<u32, Label> {
     names
 }
 
-/// The flags of context are not recorded; points say that none is set.
+/// Context flags are not recorded; dots mean that none is set.
 fn write_line(
     text: &mut String,
-    event: &Event,
+    event: &TraceEvent,
     names: &BTreeMap<u32, Label>,
     window: &Window,
     fraction: impl Fn(Instant) -> String,
@@ -154,30 +165,33 @@ fn write_line(
         (_, None) => "<...>".to_owned(),
     };
 
-    let (seconds, fraction) = (event.at.as_ns() / SECOND_NS, fraction(event.at));
+    let seconds = event.at.as_ns() / SECOND_NS;
+    let fraction = fraction(event.at);
     let _ = write!(text, "{name:>16}-{:<7} [{:03}] ..... {seconds:>5}.{fraction}: ", event.tid, event.cpu);
     write_what(text, event, window);
     text.push('\n');
 }
 
-/// A name on one line, whatever its owner put into it.
+/// Returns the name with control characters replaced, so that it stays on one line.
 fn shown(name: &Label) -> String {
     name.text().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-fn threads(what: &What) -> Vec<Thread> {
+fn threads(what: &KernelEvent) -> Vec<Thread> {
     match what {
-        What::Switch { prev, next, .. } => vec![*prev, *next],
-        What::Waking { thread, .. } | What::Wakeup { thread, .. } | What::Migrate { thread, .. } => vec![*thread],
+        KernelEvent::Switch { prev, next, .. } => vec![*prev, *next],
+        KernelEvent::Waking { thread, .. }
+        | KernelEvent::Wakeup { thread, .. }
+        | KernelEvent::Migrate { thread, .. } => vec![*thread],
         _ => Vec::new(),
     }
 }
 
-fn write_what(text: &mut String, event: &Event, window: &Window) {
+fn write_what(text: &mut String, event: &TraceEvent, window: &Window) {
     let function = |address: u64| window.function(address).map_or_else(|| format!("0x{address:x}"), str::to_owned);
     // Writing to a string cannot fail.
     let _ = match event.what {
-        What::Switch { prev, prev_state, next } => write!(
+        KernelEvent::Switch { prev, prev_state, next } => write!(
             text,
             "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state={prev_state} ==> next_comm={} next_pid={} next_prio={}",
             shown(&prev.name),
@@ -187,51 +201,56 @@ fn write_what(text: &mut String, event: &Event, window: &Window) {
             next.tid,
             next.prio
         ),
-        What::Waking { thread, target_cpu } => write_thread(text, "sched_waking", &thread, target_cpu),
-        What::Wakeup { thread, target_cpu } => write_thread(text, "sched_wakeup", &thread, target_cpu),
-        What::Migrate { thread, from_cpu, to_cpu } => write!(
+        KernelEvent::Waking { thread, target_cpu } => write_thread(text, "sched_waking", &thread, target_cpu),
+        KernelEvent::Wakeup { thread, target_cpu } => write_thread(text, "sched_wakeup", &thread, target_cpu),
+        KernelEvent::Migrate { thread, from_cpu, to_cpu } => write!(
             text,
             "sched_migrate_task: comm={} pid={} prio={} orig_cpu={from_cpu} dest_cpu={to_cpu}",
             shown(&thread.name),
             thread.tid,
             thread.prio
         ),
-        What::IrqEntry { irq, name } => write!(text, "irq_handler_entry: irq={irq} name={}", shown(&name)),
-        What::IrqExit { irq } => write!(text, "irq_handler_exit: irq={irq} ret=handled"),
-        What::VectorEntry(vector) => write!(text, "{}_entry: vector={}", vector.name(), vector.number()),
-        What::VectorExit(vector) => write!(text, "{}_exit: vector={}", vector.name(), vector.number()),
-        What::SoftirqEntry(softirq) => write!(text, "softirq_entry: vec={} [action={}]", softirq.0, softirq.name()),
-        What::SoftirqExit(softirq) => write!(text, "softirq_exit: vec={} [action={}]", softirq.0, softirq.name()),
-        What::TimerStart { timer, function: address, expires, softexpires } => write!(
+        KernelEvent::IrqEntry { irq, name } => write!(text, "irq_handler_entry: irq={irq} name={}", shown(&name)),
+        KernelEvent::IrqExit { irq } => write!(text, "irq_handler_exit: irq={irq} ret=handled"),
+        KernelEvent::VectorEntry(vector) => write!(text, "{}_entry: vector={}", vector.name(), vector.number()),
+        KernelEvent::VectorExit(vector) => write!(text, "{}_exit: vector={}", vector.name(), vector.number()),
+        KernelEvent::SoftirqEntry(softirq) => {
+            write!(text, "softirq_entry: vec={} [action={}]", softirq.0, softirq.name())
+        }
+        KernelEvent::SoftirqExit(softirq) => {
+            write!(text, "softirq_exit: vec={} [action={}]", softirq.0, softirq.name())
+        }
+        KernelEvent::TimerStart { timer, function: address, expires, softexpires } => write!(
             text,
             "hrtimer_start: hrtimer={timer:016x} function={} expires={} softexpires={} mode=ABS was_armed=0",
             function(address),
             expires.as_ns(),
             softexpires.as_ns()
         ),
-        What::TimerExpireEntry { timer, function: address, now } => {
-            let (function, now) = (function(address), now.as_ns());
+        KernelEvent::TimerExpireEntry { timer, function: address, now } => {
+            let function = function(address);
+            let now = now.as_ns();
             write!(text, "hrtimer_expire_entry: hrtimer={timer:016x} function={function} now={now}")
         }
-        What::TimerExpireExit { timer } => write!(text, "hrtimer_expire_exit: hrtimer={timer:016x}"),
-        What::TimerCancel { timer } => write!(text, "hrtimer_cancel: hrtimer={timer:016x}"),
-        What::IdleEntry { state } => write!(text, "cpu_idle: state={state} cpu_id={}", event.cpu),
-        What::IdleExit => write!(text, "cpu_idle: state={} cpu_id={}", u32::MAX, event.cpu),
-        What::Frequency { cpu, khz } => write!(text, "cpu_frequency: state={khz} cpu_id={cpu}"),
-        What::PageFault { address, user } => {
+        KernelEvent::TimerExpireExit { timer } => write!(text, "hrtimer_expire_exit: hrtimer={timer:016x}"),
+        KernelEvent::TimerCancel { timer } => write!(text, "hrtimer_cancel: hrtimer={timer:016x}"),
+        KernelEvent::IdleEntry { state } => write!(text, "cpu_idle: state={state} cpu_id={}", event.cpu),
+        KernelEvent::IdleExit => write!(text, "cpu_idle: state={} cpu_id={}", u32::MAX, event.cpu),
+        KernelEvent::Frequency { cpu, khz } => write!(text, "cpu_frequency: state={khz} cpu_id={cpu}"),
+        KernelEvent::PageFault { address, user } => {
             let (name, code) = if user { ("page_fault_user", 4) } else { ("page_fault_kernel", 0) };
             write!(text, "{name}: address=0x{address:x} ip=0x0 error_code=0x{code:x}")
         }
-        What::SyscallEnter { number } => write!(text, "sys_enter: NR {number} (0, 0, 0, 0, 0, 0)"),
-        What::SyscallExit { number, result } => write!(text, "sys_exit: NR {number} = {result}"),
-        What::SignalGenerate { signal, target, name } => {
+        KernelEvent::SyscallEnter { number } => write!(text, "sys_enter: NR {number} (0, 0, 0, 0, 0, 0)"),
+        KernelEvent::SyscallExit { number, result } => write!(text, "sys_exit: NR {number} = {result}"),
+        KernelEvent::SignalGenerate { signal, target, name } => {
             let name = shown(&name);
             write!(text, "signal_generate: sig={signal} errno=0 code=0 comm={name} pid={target} grp=0 res=0")
         }
-        What::SignalDeliver { signal } => {
+        KernelEvent::SignalDeliver { signal } => {
             write!(text, "signal_deliver: sig={signal} errno=0 code=0 sa_handler=0 sa_flags=0")
         }
-        What::TickStop { success } => write!(text, "tick_stop: success={} dependency=NONE", i32::from(success)),
+        KernelEvent::TickStop { success } => write!(text, "tick_stop: success={} dependency=NONE", i32::from(success)),
     };
 }
 
@@ -240,12 +259,12 @@ fn write_thread(text: &mut String, event: &str, thread: &Thread, target_cpu: u32
     write!(text, "{event}: comm={name} pid={tid} prio={prio} target_cpu={target_cpu:03}")
 }
 
-/// Reads a text back. Lines of events that are not known here are passed over.
+/// Parses a trace. Lines of unknown events are ignored.
 ///
 /// # Errors
 /// [`TextError`] at the first line that is neither a comment nor an event.
 pub fn read(text: &str) -> Result<Window, TextError> {
-    let mut reader = Reader::default();
+    let mut reader = TextReader::default();
     for (index, line) in text.lines().enumerate() {
         let fault = || TextError { number: index + 1, line: line.to_owned() };
         match line.strip_prefix('#') {
@@ -259,14 +278,14 @@ pub fn read(text: &str) -> Result<Window, TextError> {
 }
 
 #[derive(Default)]
-struct Reader {
-    cpus: BTreeMap<u32, Vec<Event>>,
+struct TextReader {
+    cpus: BTreeMap<u32, Vec<TraceEvent>>,
     functions: BTreeMap<String, u64>,
-    lost: Vec<Lost>,
+    lost: Vec<LostEvents>,
     span: Option<(Instant, Instant)>,
 }
 
-impl Reader {
+impl TextReader {
     fn comment(&mut self, comment: &str) {
         let mut words = comment.split(' ');
         let key = words.next();
@@ -280,7 +299,7 @@ impl Reader {
             }
             Some("lost:") => {
                 if let (Some(cpu), Some(from), Some(to)) = (number(), number(), number()) {
-                    self.lost.push(Lost { cpu: cpu as u32, from: at(from), to: at(to), count: number() });
+                    self.lost.push(LostEvents { cpu: cpu as u32, from: at(from), to: at(to), count: number() });
                 }
             }
             Some("function:") => {
@@ -295,7 +314,7 @@ impl Reader {
 
     /// `comm-pid [cpu] flags seconds.fraction: event: fields`; the flags may be missing.
     fn event(&mut self, line: &str) -> Option<()> {
-        // A thread's name may hold blanks and brackets itself.
+        // A thread's name may contain blanks and brackets.
         let (tid, cpu, rest) = line.match_indices(" [").find_map(|(at, _)| head(&line[..at], &line[at + 2..]))?;
         let (head, rest) = rest.split_once(": ")?;
         let at = instant(head.split_ascii_whitespace().last()?)?;
@@ -303,7 +322,7 @@ impl Reader {
         let events = self.cpus.entry(cpu).or_default();
 
         if let Some(what) = read_what(name, fields, &mut self.functions) {
-            events.push(Event { at, cpu, tid, what });
+            events.push(TraceEvent { at, cpu, tid, what });
         }
 
         Some(())
@@ -318,7 +337,7 @@ impl Reader {
     }
 }
 
-/// The thread's number before a bracket, the CPU's in it, and what follows.
+/// Returns the thread number before a bracket, the CPU in it, and the rest of the line.
 fn head<'l>(before: &str, after: &'l str) -> Option<(u32, u32, &'l str)> {
     let tid = before.trim_end().rsplit_once('-')?.1.trim().parse().ok()?;
     let (cpu, rest) = after.split_once(']')?;
@@ -336,7 +355,7 @@ fn instant(text: &str) -> Option<Instant> {
     Some(at(seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)?))
 }
 
-/// The value between `key=` and the next of `until`, or the end.
+/// Returns the value between `key=` and the next `until`, or the end.
 fn value<'t>(fields: &'t str, key: &str, until: &str) -> Option<&'t str> {
     let start = if fields.starts_with(key) { key.len() } else { fields.find(&format!(" {key}"))? + 1 + key.len() };
     let rest = &fields[start..];
@@ -358,7 +377,7 @@ fn thread(fields: &str, prefix: &str) -> Option<Thread> {
     Some(Thread { tid: number(fields, &key("pid"))?, prio: number(fields, &key("prio"))?, name: Label::from(name) })
 }
 
-/// The address of a function; names get one of their own when none is known.
+/// Returns the address of a function; a name without a known address gets a made-up one.
 fn function(fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<u64> {
     let word = value(fields, "function=", " ")?;
     if word.starts_with("0x") {
@@ -368,63 +387,69 @@ fn function(fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<u64> 
     Some(*functions.entry(word.to_owned()).or_insert(next))
 }
 
-fn read_what(name: &str, fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<What> {
+fn read_what(name: &str, fields: &str, functions: &mut BTreeMap<String, u64>) -> Option<KernelEvent> {
     let instant = |key| number::<u64>(fields, key).map(at);
     let timer = || address(fields, "hrtimer=");
     Some(match name {
         "sched_switch" => {
-            let prev_state = State::from_letters(value(fields, "prev_state=", " ")?);
-            What::Switch { prev: thread(fields, "prev_")?, prev_state, next: thread(fields, "next_")? }
+            let prev_state = ThreadState::from_letters(value(fields, "prev_state=", " ")?);
+            KernelEvent::Switch { prev: thread(fields, "prev_")?, prev_state, next: thread(fields, "next_")? }
         }
-        "sched_waking" => What::Waking { thread: thread(fields, "")?, target_cpu: number(fields, "target_cpu=")? },
-        "sched_wakeup" => What::Wakeup { thread: thread(fields, "")?, target_cpu: number(fields, "target_cpu=")? },
-        "sched_migrate_task" => What::Migrate {
+        "sched_waking" => {
+            KernelEvent::Waking { thread: thread(fields, "")?, target_cpu: number(fields, "target_cpu=")? }
+        }
+        "sched_wakeup" => {
+            KernelEvent::Wakeup { thread: thread(fields, "")?, target_cpu: number(fields, "target_cpu=")? }
+        }
+        "sched_migrate_task" => KernelEvent::Migrate {
             thread: thread(fields, "")?,
             from_cpu: number(fields, "orig_cpu=")?,
             to_cpu: number(fields, "dest_cpu=")?,
         },
         "irq_handler_entry" => {
-            What::IrqEntry { irq: number(fields, "irq=")?, name: Label::from(value(fields, "name=", "")?) }
+            KernelEvent::IrqEntry { irq: number(fields, "irq=")?, name: Label::from(value(fields, "name=", "")?) }
         }
-        "irq_handler_exit" => What::IrqExit { irq: number(fields, "irq=")? },
-        "softirq_entry" => What::SoftirqEntry(Softirq(number(fields, "vec=")?)),
-        "softirq_exit" => What::SoftirqExit(Softirq(number(fields, "vec=")?)),
-        "hrtimer_start" => What::TimerStart {
+        "irq_handler_exit" => KernelEvent::IrqExit { irq: number(fields, "irq=")? },
+        "softirq_entry" => KernelEvent::SoftirqEntry(Softirq(number(fields, "vec=")?)),
+        "softirq_exit" => KernelEvent::SoftirqExit(Softirq(number(fields, "vec=")?)),
+        "hrtimer_start" => KernelEvent::TimerStart {
             timer: timer()?,
             function: function(fields, functions)?,
             expires: instant("expires=")?,
             softexpires: instant("softexpires=")?,
         },
-        "hrtimer_expire_entry" => {
-            What::TimerExpireEntry { timer: timer()?, function: function(fields, functions)?, now: instant("now=")? }
-        }
-        "hrtimer_expire_exit" => What::TimerExpireExit { timer: timer()? },
-        "hrtimer_cancel" => What::TimerCancel { timer: timer()? },
-        "cpu_idle" if number::<u32>(fields, "state=")? == u32::MAX => What::IdleExit,
-        "cpu_idle" => What::IdleEntry { state: number(fields, "state=")? },
-        "cpu_frequency" => What::Frequency { cpu: number(fields, "cpu_id=")?, khz: number(fields, "state=")? },
-        "page_fault_user" => What::PageFault { address: address(fields, "address=")?, user: true },
-        "page_fault_kernel" => What::PageFault { address: address(fields, "address=")?, user: false },
-        "sys_enter" => What::SyscallEnter { number: fields.split(' ').nth(1)?.parse().ok()? },
+        "hrtimer_expire_entry" => KernelEvent::TimerExpireEntry {
+            timer: timer()?,
+            function: function(fields, functions)?,
+            now: instant("now=")?,
+        },
+        "hrtimer_expire_exit" => KernelEvent::TimerExpireExit { timer: timer()? },
+        "hrtimer_cancel" => KernelEvent::TimerCancel { timer: timer()? },
+        "cpu_idle" if number::<u32>(fields, "state=")? == u32::MAX => KernelEvent::IdleExit,
+        "cpu_idle" => KernelEvent::IdleEntry { state: number(fields, "state=")? },
+        "cpu_frequency" => KernelEvent::Frequency { cpu: number(fields, "cpu_id=")?, khz: number(fields, "state=")? },
+        "page_fault_user" => KernelEvent::PageFault { address: address(fields, "address=")?, user: true },
+        "page_fault_kernel" => KernelEvent::PageFault { address: address(fields, "address=")?, user: false },
+        "sys_enter" => KernelEvent::SyscallEnter { number: fields.split(' ').nth(1)?.parse().ok()? },
         "sys_exit" => {
             let mut words = fields.split(' ').skip(1);
-            What::SyscallExit { number: words.next()?.parse().ok()?, result: words.nth(1)?.parse().ok()? }
+            KernelEvent::SyscallExit { number: words.next()?.parse().ok()?, result: words.nth(1)?.parse().ok()? }
         }
-        "signal_generate" => What::SignalGenerate {
+        "signal_generate" => KernelEvent::SignalGenerate {
             signal: number(fields, "sig=")?,
             target: number(fields, "pid=")?,
             name: Label::from(value(fields, "comm=", " pid=")?),
         },
-        "signal_deliver" => What::SignalDeliver { signal: number(fields, "sig=")? },
-        "tick_stop" => What::TickStop { success: number::<u32>(fields, "success=")? != 0 },
+        "signal_deliver" => KernelEvent::SignalDeliver { signal: number(fields, "sig=")? },
+        "tick_stop" => KernelEvent::TickStop { success: number::<u32>(fields, "success=")? != 0 },
         other => vector(other)?,
     })
 }
 
-fn vector(name: &str) -> Option<What> {
+fn vector(name: &str) -> Option<KernelEvent> {
     let of = |name: &str| Vector::ALL.into_iter().find(|vector| vector.name() == name);
     match name.strip_suffix("_entry") {
-        Some(entered) => of(entered).map(What::VectorEntry),
-        None => of(name.strip_suffix("_exit")?).map(What::VectorExit),
+        Some(entered) => of(entered).map(KernelEvent::VectorEntry),
+        None => of(name.strip_suffix("_exit")?).map(KernelEvent::VectorExit),
     }
 }

@@ -1,37 +1,37 @@
-//! Which cause each stretch of a spike belongs to.
+//! Finds the cause of each slice of a spike.
 //!
-//! The spike is cut at every event of the loop's CPU, and each stretch is judged by two things: what state the loop was
-//! in, and what the CPU did meanwhile.
+//! The spike is cut at every event of the loop's CPU. Each slice is judged by the state of the loop and the activity of
+//! the CPU.
 
 use onbeat_rt::Instant;
 
-use super::classify::{Part, PartKind, SpikeFacts};
 use super::counters::Counters;
-use super::event::{Event, Thread, What};
+use super::event::{KernelEvent, Thread, TraceEvent};
+use super::facts::{ExpectedActivity, SpikeFacts, SpikePart};
 use super::flight::SHALLOW_NS;
 use super::kind::{CauseKind, Culprit};
-use super::mode::Mode;
-use super::refusal::Refusal;
+use super::mode::ThreadMode;
+use super::scheduler_rules::SchedulerHold;
 use super::syscalls;
-use super::timeline::{Doing, Own, OwnSpan, Slice, Timeline, own_spans};
+use super::timeline::{CpuActivity, LoopSpan, LoopState, Slice, Timeline, loop_spans};
 use super::window::Window;
 
-/// A stretch without an event inside, with its cause.
+/// A slice of time without an event inside, with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) from: Instant,
     pub(super) to: Instant,
     pub(super) cpu: Option<u32>,
-    pub(super) verdict: Verdict,
+    pub(super) attribution: Attribution,
     pub(super) culprit: Option<Culprit>,
-    /// What else is to be said of it.
+    /// Remark for the evidence.
     pub(super) remark: Option<String>,
 }
 
-/// A cause, or a kind of time that is none yet.
+/// A cause, or time whose cause is determined later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// This cause.
+pub(super) enum Attribution {
+    /// A cause.
     Cause(CauseKind),
     /// The loop's own work in a cycle.
     OwnWork,
@@ -43,24 +43,38 @@ impl Piece {
     }
 }
 
-/// A thread on the CPU that the loop was sent to makes room within this time of its interrupt, in nanoseconds; on the
-/// virtual machines measured it takes 15 to 25 µs.
+/// Maximum length of an undisturbed step of the wake-up, in nanoseconds: interrupt entry, switch, return to user space.
+/// On virtual machines 1 to 12 µs were measured.
+pub(super) const ORDINARY_STEP_NS: u64 = 25_000;
+/// After a migration, a thread on the new CPU yields to the loop within this time, in nanoseconds; 15 to 25 µs were
+/// measured on virtual machines.
 const SENT_NS: u64 = 50_000;
-/// An idle state that takes this many times the kernel's exit latency to leave was not left by the guest alone.
+/// If leaving an idle state takes more than this multiple of its exit latency, the host delayed the guest.
 const FAR_BEYOND: u64 = 4;
-/// An idle CPU in front of a waiting real-time thread for this long is no ordinary switch.
-const IDLE_REFUSAL_NS: u64 = 20_000;
+/// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable, is not just
+/// switching threads.
+const IDLE_HOLD_NS: u64 = 20_000;
+
+/// The loop's timer when it was set.
+#[derive(Clone, Copy)]
+struct ArmedTimer {
+    at: Instant,
+    /// The timer's address.
+    timer: u64,
+    /// The CPU on which it was set.
+    cpu: u32,
+}
 
 pub(super) struct Judge<'w> {
     pub(super) facts: &'w SpikeFacts,
     pub(super) window: &'w Window,
     pub(super) counters: &'w Counters,
-    pub(super) events: Vec<&'w Event>,
+    pub(super) events: Vec<&'w TraceEvent>,
     pub(super) timeline: Timeline,
-    spans: Vec<OwnSpan>,
-    /// When the loop's timer was set, and which it is.
-    armed: Option<(Instant, u64, u32)>,
-    /// When that timer's function began, and on which CPU.
+    spans: Vec<LoopSpan>,
+    /// The loop's timer when it was set.
+    armed: Option<ArmedTimer>,
+    /// Time and CPU at which that timer's function began.
     pub(super) fired: Option<(Instant, u32)>,
     moved: bool,
 }
@@ -68,23 +82,23 @@ pub(super) struct Judge<'w> {
 impl<'w> Judge<'w> {
     pub(super) fn new(facts: &'w SpikeFacts, window: &'w Window, counters: &'w Counters) -> Self {
         let events = window.in_order();
-        let armed = |event: &&Event| match event.what {
-            What::TimerStart { timer, softexpires, .. } if event.tid == facts.tid && event.at <= facts.start => {
-                facts.is_the_loops_timer(softexpires).then_some((event.at, timer, event.cpu))
+        let armed = |event: &&TraceEvent| match event.what {
+            KernelEvent::TimerStart { timer, softexpires, .. } if event.tid == facts.tid && event.at <= facts.start => {
+                facts.is_the_loops_timer(softexpires).then_some(ArmedTimer { at: event.at, timer, cpu: event.cpu })
             }
             _ => None,
         };
 
-        // A sleep that a freezer or a signal interrupts sets its timer again, to the same instant: the first one counts. Of relative
-        // timers only the last is known to be the sleep's.
+        // A sleep interrupted by a freezer or a signal sets its timer again to the same instant: the first setting
+        // counts. Of relative timers, only the last one certainly belongs to the sleep.
         let armed = match facts.relative {
             false => events.iter().find_map(armed),
             true => events.iter().rev().find_map(armed),
         };
 
-        let fired = armed.and_then(|(set, timer, _)| {
+        let fired = armed.and_then(|armed| {
             events.iter().find_map(|event| match event.what {
-                What::TimerExpireEntry { timer: fired, .. } if fired == timer && event.at >= set => {
+                KernelEvent::TimerExpireEntry { timer: fired, .. } if fired == armed.timer && event.at >= armed.at => {
                     (event.at <= facts.start).then_some((event.at, event.cpu))
                 }
                 _ => None,
@@ -92,45 +106,48 @@ impl<'w> Judge<'w> {
         });
 
         let moved = events.iter().any(|event| {
-            let is_move = matches!(event.what, What::Migrate { thread, .. } if thread.tid == facts.tid);
+            let is_move = matches!(event.what, KernelEvent::Migrate { thread, .. } if thread.tid == facts.tid);
             is_move && event.at >= facts.expiry && event.at <= facts.end
         });
 
-        let (timeline, spans) = (Timeline::of(window), own_spans(window, facts.tid, facts.cpu));
+        let timeline = Timeline::new(window);
+        let spans = loop_spans(window, facts.tid, facts.cpu);
         Self { facts, window, counters, events, timeline, spans, armed, fired, moved }
     }
 
-    /// Whether the loop changed its CPU in the spike.
+    /// Whether the loop migrated during the spike.
     pub(super) const fn moved(&self) -> bool {
         self.moved
     }
 
-    /// Events of the loop's own thread between two instants.
-    pub(super) fn own_events(&self, from: Instant, to: Instant) -> impl Iterator<Item = &&'w Event> {
+    /// Returns the events of the loop's thread between two instants.
+    pub(super) fn own_events(&self, from: Instant, to: Instant) -> impl Iterator<Item = &&'w TraceEvent> {
         let tid = self.facts.tid;
         self.events.iter().filter(move |event| event.tid == tid && event.at >= from && event.at <= to)
     }
 
-    /// Frequency changes of `cpu` between two instants.
+    /// Returns the first new frequency of `cpu` between two instants, in kHz.
     pub(super) fn frequency_change(&self, cpu: Option<u32>, from: Instant, to: Instant) -> Option<u32> {
         self.events.iter().find_map(|event| match event.what {
-            What::Frequency { cpu: of, khz } if cpu == Some(of) && event.at >= from && event.at <= to => Some(khz),
+            KernelEvent::Frequency { cpu: of, khz } if cpu == Some(of) && event.at >= from && event.at <= to => {
+                Some(khz)
+            }
             _ => None,
         })
     }
 
-    /// Stretches of `cpu` in which something ran, between two instants.
+    /// Returns the slices between two instants in which `cpu` was busy.
     pub(super) fn busy(&self, cpu: u32, from: Instant, to: Instant) -> Vec<Slice> {
         let slices = self.timeline.between(Some(cpu), from, to).into_iter();
-        slices.filter(|slice| !matches!(slice.doing, Doing::Idle(_) | Doing::Unknown)).collect()
+        slices.filter(|slice| !matches!(slice.doing, CpuActivity::Idle(_) | CpuActivity::Unknown)).collect()
     }
 
-    /// The pieces of one part, in order, without gaps.
-    pub(super) fn pieces(&self, part: &Part) -> Vec<Piece> {
+    /// Returns the pieces of one part, in order and without gaps.
+    pub(super) fn pieces(&self, part: &SpikePart) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut at = part.from;
         for span in &self.spans {
-            let inside = Part { from: span.from.max(part.from), to: span.to.min(part.to), ..*part };
+            let inside = SpikePart { from: span.from.max(part.from), to: span.to.min(part.to), ..*part };
             if inside.from < inside.to {
                 self.unknown_until(&mut pieces, at, inside.from);
                 pieces.extend(self.judge_span(span, &inside));
@@ -145,182 +162,183 @@ impl<'w> Judge<'w> {
     fn unknown_until(&self, pieces: &mut Vec<Piece>, from: Instant, to: Instant) {
         if from < to {
             let remark = Some("no event of the loop's thread is there".to_owned());
-            let verdict = Verdict::Cause(CauseKind::Unexplained);
-            pieces.push(Piece { from, to, cpu: self.facts.cpu, verdict, culprit: None, remark });
+            let attribution = Attribution::Cause(CauseKind::Unexplained);
+            pieces.push(Piece { from, to, cpu: self.facts.cpu, attribution, culprit: None, remark });
         }
     }
 
-    /// Judges what lies inside `part` of a span.
-    fn judge_span(&self, span: &OwnSpan, part: &Part) -> Vec<Piece> {
+    /// Judges the slices of a span inside `part`.
+    fn judge_span(&self, span: &LoopSpan, part: &SpikePart) -> Vec<Piece> {
         // A sleeping loop waits for its timer, which may run on another CPU.
-        let timer_cpu = self.fired.map(|(_, cpu)| cpu).or(self.armed.map(|(_, _, cpu)| cpu));
-        let cpu = if span.own == Own::Asleep { timer_cpu.or(span.cpu) } else { span.cpu };
-        let refusal = if span.own == Own::Ready { self.refusal(span) } else { None };
+        let timer_cpu = self.fired.map(|(_, cpu)| cpu).or(self.armed.map(|armed| armed.cpu));
+        let cpu = if span.state == LoopState::Asleep { timer_cpu.or(span.cpu) } else { span.cpu };
+        let hold = if span.state == LoopState::Ready { self.scheduler_hold(span) } else { None };
         let mut idle_ns = 0;
         let mut pieces = Vec::new();
         for slice in self.timeline.between(cpu, part.from, part.to) {
-            let (kind, culprit, remark) = match span.own {
-                Own::Running => self.while_running(&slice, part.kind),
-                Own::Asleep if part.kind != PartKind::WakeUp => self.while_waiting(span),
-                Own::Asleep if self.is_frozen(&slice, span) => frozen("its timer had fired, and nothing woke it"),
-                Own::Asleep => self.while_asleep(&slice, cpu),
-                Own::Ready => {
-                    idle_ns += if matches!(slice.doing, Doing::Idle(_)) { slice.to.ns_since(slice.from) } else { 0 };
-                    self.while_ready(&slice, span, refusal.as_ref(), idle_ns)
+            let judgement = match span.state {
+                LoopState::Running => self.while_running(&slice, part.kind),
+                LoopState::Asleep if part.kind != ExpectedActivity::WakeUp => self.while_waiting(span),
+                LoopState::Asleep if self.is_frozen(&slice, span) => frozen("its timer had fired, and nothing woke it"),
+                LoopState::Asleep => self.while_asleep(&slice, cpu),
+                LoopState::Ready => {
+                    idle_ns +=
+                        if matches!(slice.doing, CpuActivity::Idle(_)) { slice.to.ns_since(slice.from) } else { 0 };
+                    self.while_ready(&slice, span, hold.as_ref(), idle_ns)
                 }
-                Own::Blocked => self.while_blocked(&slice, span, part.kind),
-                Own::Stopped => self.while_stopped(span),
-                Own::Unknown => (
-                    Verdict::Cause(CauseKind::Unexplained),
-                    None,
-                    Some("events before it are no longer there".to_owned()),
-                ),
+                LoopState::Blocked => self.while_blocked(&slice, span, part.kind),
+                LoopState::Stopped => self.while_stopped(span),
+                LoopState::Unknown => {
+                    Judgement::new(CauseKind::Unexplained).because("events before it are no longer there")
+                }
             };
-            pieces.push(Piece { from: slice.from, to: slice.to, cpu, verdict: kind, culprit, remark });
+            let Judgement { attribution, culprit, remark } = judgement;
+            pieces.push(Piece { from: slice.from, to: slice.to, cpu, attribution, culprit, remark });
         }
 
         pieces
     }
 
-    fn while_running(&self, slice: &Slice, part: PartKind) -> Judged {
+    fn while_running(&self, slice: &Slice, part: ExpectedActivity) -> Judgement {
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
         }
 
-        // The loop's own time: before it set its timer it was not done, afterwards it is on its way out of the kernel.
-        let sleeping_since = self.armed.map(|(set, _, _)| set).or(self.facts.entered_sleep);
+        // The loop ran. Before it set its timer it was still working; afterwards it is returning from the kernel.
+        let sleeping_since = self.armed.map(|armed| armed.at).or(self.facts.entered_sleep);
         match slice.doing {
-            Doing::Unknown => cause(CauseKind::Unexplained),
-            _ if part != PartKind::WakeUp => (Verdict::OwnWork, None, None),
-            _ if sleeping_since.is_none_or(|since| slice.from < since) => cause(CauseKind::OwnOverrun),
-            _ => cause(CauseKind::WakeUpPath),
+            CpuActivity::Unknown => Judgement::new(CauseKind::Unexplained),
+            _ if part != ExpectedActivity::WakeUp => Judgement::own_work(),
+            _ if sleeping_since.is_none_or(|since| slice.from < since) => Judgement::new(CauseKind::OwnOverrun),
+            _ => Judgement::new(CauseKind::WakeUpPath),
         }
     }
 
-    fn while_asleep(&self, slice: &Slice, cpu: Option<u32>) -> Judged {
+    fn while_asleep(&self, slice: &Slice, cpu: Option<u32>) -> Judgement {
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
         }
         match slice.doing {
-            Doing::Idle(state) => self.slept(slice, state),
-            Doing::Thread(thread) => self.held_up_beside(slice, &thread, cpu),
-            _ => cause(CauseKind::Unexplained),
+            CpuActivity::Idle(state) => self.slept(slice, state),
+            CpuActivity::Thread(thread) => self.held_up_beside(slice, &thread, cpu),
+            _ => Judgement::new(CauseKind::Unexplained),
         }
     }
 
-    /// The CPU slept while it was wanted. A guest's own idle states take as long as the kernel says; what takes far longer is
-    /// the host's way to run a halted CPU again.
-    fn slept(&self, slice: &Slice, state: Option<u32>) -> Judged {
+    /// The CPU was idle although the loop was due. Leaving a guest's idle state takes as long as the kernel says; a
+    /// much longer time means that the host resumed the halted vCPU late.
+    fn slept(&self, slice: &Slice, state: Option<u32>) -> Judgement {
         let exit_ns = self.counters.deepest_idle_ns.unwrap_or(0);
         let late_ns = slice.to.ns_since(self.facts.expiry);
         if self.counters.is_guest && late_ns > FAR_BEYOND * exit_ns {
             let us = exit_ns as f64 / 1000.0;
             let remark =
                 format!("the guest's deepest idle state takes {us:.1} us to leave: the host ran the halted CPU late");
-            return (Verdict::Cause(CauseKind::LateTimer), Some(named(Culprit::HALTED)), Some(remark));
+            return Judgement::new(CauseKind::LateTimer).by(named(Culprit::HALTED)).because(remark);
         }
 
-        (Verdict::Cause(CauseKind::LateIdleExit), None, state.map(|state| format!("idle state {state}")))
+        Judgement::new(CauseKind::LateIdleExit).with_remark(state.map(|state| format!("idle state {state}")))
     }
 
-    /// A thread ran while the timer's interrupt was due. Only code that can switch interrupts off is held responsible.
-    fn held_up_beside(&self, slice: &Slice, thread: &Thread, cpu: Option<u32>) -> Judged {
-        let late = |why: String| (Verdict::Cause(CauseKind::LateTimer), None, Some(why));
-        let off = |call| (Verdict::Cause(CauseKind::InterruptsOff), Some(thread_culprit(thread, call)), None);
+    /// A thread ran while the timer's interrupt was due. Only code that can disable interrupts is blamed.
+    fn held_up_beside(&self, slice: &Slice, thread: &Thread, cpu: Option<u32>) -> Judgement {
+        let late = |why: String| Judgement::new(CauseKind::LateTimer).because(why);
+        let off = |call| Judgement::new(CauseKind::InterruptsOff).by(thread_culprit(thread, call));
         if self.counters.is_guest && self.was_open_after_expiry(cpu) {
             return late("the CPU took interrupts or changed threads meanwhile, so they were not off".to_owned());
         }
 
         match self.mode(thread, cpu, slice.to) {
-            Mode::User => late(format!("{thread} was in user code, which cannot switch interrupts off")),
-            Mode::Syscall(number) => off(Some(number)),
-            Mode::Unknown if self.counters.is_guest => {
+            ThreadMode::User => late(format!("{thread} was in user code, which cannot switch interrupts off")),
+            ThreadMode::Syscall(number) => off(Some(number)),
+            ThreadMode::Unknown if self.counters.is_guest => {
                 late(format!("{thread} ran; whether in the kernel is not known"))
             }
-            Mode::Kernel | Mode::Unknown => off(None),
+            ThreadMode::Kernel | ThreadMode::Unknown => off(None),
         }
     }
 
-    fn while_ready(&self, slice: &Slice, span: &OwnSpan, refusal: Option<&Refusal>, idle_ns: u64) -> Judged {
-        let refused = refusal.filter(|refusal| slice.to > refusal.from);
-        // A loop whose cgroup is throttled would not run, whatever the CPU does meanwhile.
-        if let Some(quota) = refused.filter(|refusal| refusal.kind == CauseKind::CpuQuota) {
-            return (Verdict::Cause(quota.kind), None, Some(quota.evidence.clone()));
+    fn while_ready(&self, slice: &Slice, span: &LoopSpan, hold: Option<&SchedulerHold>, idle_ns: u64) -> Judgement {
+        let active_hold = hold.filter(|hold| slice.to > hold.from);
+        // A loop in a throttled cgroup does not run, regardless of what the CPU does.
+        if let Some(quota) = active_hold.filter(|hold| hold.kind == CauseKind::CpuQuota) {
+            return Judgement::new(quota.kind).because(quota.evidence.clone());
         }
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
         }
 
-        let refused_by =
-            |culprit| refused.map(|refusal| (Verdict::Cause(refusal.kind), culprit, Some(refusal.evidence.clone())));
+        let held_by = |culprit: Option<Culprit>| {
+            active_hold.map(|hold| Judgement::new(hold.kind).by(culprit).because(hold.evidence.clone()))
+        };
         match slice.doing {
-            Doing::Thread(thread) if thread.tid == self.facts.tid => cause(CauseKind::WakeUpPath),
-            Doing::Thread(thread) if span.moved && thread.name.text().starts_with("migration/") => {
-                (Verdict::Cause(CauseKind::Migration), Some(thread_culprit(&thread, None)), None)
+            CpuActivity::Thread(thread) if thread.tid == self.facts.tid => Judgement::new(CauseKind::WakeUpPath),
+            CpuActivity::Thread(thread) if span.moved && thread.name.text().starts_with("migration/") => {
+                Judgement::new(CauseKind::Migration).by(thread_culprit(&thread, None))
             }
-            Doing::Thread(thread)
+            CpuActivity::Thread(thread)
                 if span.moved && thread.prio > self.facts.prio && span.to.ns_since(span.from) <= SENT_NS =>
             {
-                let remark = "its new CPU had to be interrupted first".to_owned();
-                (Verdict::Cause(CauseKind::Migration), Some(thread_culprit(&thread, None)), Some(remark))
+                let remark = "its new CPU had to be interrupted first";
+                Judgement::new(CauseKind::Migration).by(thread_culprit(&thread, None)).because(remark)
             }
-            Doing::Thread(thread) if thread.prio <= self.facts.prio || !self.is_real_time() => refused_by(None)
+            CpuActivity::Thread(thread) if thread.prio <= self.facts.prio || !self.is_real_time() => held_by(None)
                 .unwrap_or_else(|| match self.held_in_one_call(&thread, span) {
-                    Some(number) => {
-                        (Verdict::Cause(CauseKind::KernelSection), Some(thread_culprit(&thread, Some(number))), None)
-                    }
+                    Some(number) => Judgement::new(CauseKind::KernelSection).by(thread_culprit(&thread, Some(number))),
                     None => self.let_run_on(&thread),
                 }),
-            Doing::Thread(thread) => {
-                refused_by(Some(thread_culprit(&thread, None))).unwrap_or_else(|| self.not_let_go(slice, &thread, span))
+            CpuActivity::Thread(thread) => {
+                held_by(Some(thread_culprit(&thread, None))).unwrap_or_else(|| self.not_let_go(slice, &thread, span))
             }
-            Doing::Idle(state) => refused_by(None).unwrap_or_else(|| {
+            CpuActivity::Idle(state) => held_by(None).unwrap_or_else(|| {
                 let remote = self.fired.is_some_and(|(_, cpu)| Some(cpu) != span.cpu);
                 match (span.moved, remote) {
-                    (true, _) => (Verdict::Cause(CauseKind::Migration), None, Some("its new CPU slept".to_owned())),
+                    (true, _) => Judgement::new(CauseKind::Migration).because("its new CPU slept"),
                     (false, true) => self.slept(slice, state),
-                    (false, false) if idle_ns > IDLE_REFUSAL_NS && self.may_sleep(state) && self.fired.is_none() => {
+                    (false, false) if idle_ns > IDLE_HOLD_NS && self.may_sleep(state) && self.fired.is_none() => {
                         self.slept(slice, state)
                     }
-                    (false, false) => cause(CauseKind::WakeUpPath),
+                    (false, false) => Judgement::new(CauseKind::WakeUpPath),
                 }
             }),
-            _ => cause(CauseKind::Unexplained),
+            _ => Judgement::new(CauseKind::Unexplained),
         }
     }
 
-    /// Whether an idle CPU slept: in a known state, or in one of shallow ones, which are not recorded.
+    /// Whether an idle CPU was asleep: in a recorded state, or in a shallow one, which is not recorded.
     fn may_sleep(&self, state: Option<u32>) -> bool {
         state.is_some() || self.counters.deepest_idle_ns.is_some_and(|exit_ns| exit_ns <= SHALLOW_NS)
     }
 
-    /// The scheduler let a thread have the CPU. Of one that an ordinary loop's wake-up found in a system call it is said, since what the
-    /// kernel does for it would keep a real-time loop waiting too.
-    fn let_run_on(&self, thread: &Thread) -> Judged {
+    /// The scheduler chose another thread. If the wake-up of an ordinary loop found that thread in a system call, the
+    /// remark names the call, because it would delay a real-time loop as well.
+    fn let_run_on(&self, thread: &Thread) -> Judgement {
         let call = match self.mode_when_interrupted(thread) {
-            Some(Mode::Syscall(number)) if !self.is_real_time() => Some(syscall_name(number)),
+            Some(ThreadMode::Syscall(number)) if !self.is_real_time() => Some(syscall_name(number)),
             _ => None,
         };
 
         let remark = call.as_ref().map(|call| format!("the loop's wake-up found it in {call}"));
         let culprit = Culprit { woken_in: call, ..thread_culprit(thread, None) };
-        (Verdict::Cause(CauseKind::Preempted), Some(culprit), remark)
+        Judgement::new(CauseKind::Preempted).by(culprit).with_remark(remark)
     }
 
-    /// A thread of lower priority kept the CPU after the wake-up. From user code it is taken off at once, so that time is none
-    /// of its own.
-    fn not_let_go(&self, slice: &Slice, thread: &Thread, span: &OwnSpan) -> Judged {
-        let section = |call| (Verdict::Cause(CauseKind::KernelSection), Some(thread_culprit(thread, call)), None);
+    /// A thread of lower priority kept the CPU after the wake-up. A thread in user code is preempted at once, so that
+    /// time is not attributed to it.
+    fn not_let_go(&self, slice: &Slice, thread: &Thread, span: &LoopSpan) -> Judgement {
+        let section = |call| Judgement::new(CauseKind::KernelSection).by(thread_culprit(thread, call));
         match self.mode(thread, span.cpu, slice.to) {
-            Mode::User if self.was_in_user_code(thread) => cause(CauseKind::WakeUpPath),
-            Mode::Syscall(number) => section(Some(number)),
-            Mode::User | Mode::Kernel | Mode::Unknown => section(None),
+            ThreadMode::User if self.was_in_user_code(thread) => Judgement::new(CauseKind::WakeUpPath),
+            ThreadMode::Syscall(number) => section(Some(number)),
+            ThreadMode::User | ThreadMode::Kernel | ThreadMode::Unknown => section(None),
         }
     }
 
-    fn while_stopped(&self, span: &OwnSpan) -> Judged {
+    fn while_stopped(&self, span: &LoopSpan) -> Judgement {
         let sender = self.events.iter().rev().find_map(|event| match event.what {
-            What::SignalGenerate { signal, .. } if is_stop(signal) && event.at <= span.from => Some((event, signal)),
+            KernelEvent::SignalGenerate { signal, .. } if is_stop(signal) && event.at <= span.from => {
+                Some((event, signal))
+            }
             _ => None,
         });
 
@@ -329,56 +347,56 @@ impl<'w> Judge<'w> {
             format!("signal {signal} from {by}")
         });
 
-        (Verdict::Cause(CauseKind::Stopped), None, remark)
+        Judgement::new(CauseKind::Stopped).with_remark(remark)
     }
 
-    /// The cause when an interrupt, a timer's function or a softirq had the CPU.
-    fn interrupted(&self, slice: &Slice) -> Option<Judged> {
+    /// Returns the cause if an interrupt, a timer's function or a softirq had the CPU.
+    fn interrupted(&self, slice: &Slice) -> Option<Judgement> {
         let own_interrupt = self.fired.is_some_and(|(fired, _)| {
-            // The interrupt that brought the loop's timer is part of the wake-up itself.
+            // The interrupt of the loop's timer is part of the wake-up itself.
             slice.interrupt.is_some_and(|entered| entered <= fired && self.interrupt_at(fired) == Some(entered))
         });
         match slice.doing {
-            Doing::Irq { irq, name } => {
-                Some((Verdict::Cause(CauseKind::HardIrq), Some(named(&format!("{name} (irq {irq})"))), None))
+            CpuActivity::Irq { irq, name } => {
+                Some(Judgement::new(CauseKind::HardIrq).by(named(&format!("{name} (irq {irq})"))))
             }
-            Doing::TimerFunction { timer, .. } if self.armed.is_some_and(|(_, own, _)| own == timer) => {
-                Some(cause(CauseKind::TimerInterrupt))
+            CpuActivity::TimerFunction { timer, .. } if self.armed.is_some_and(|armed| armed.timer == timer) => {
+                Some(Judgement::new(CauseKind::TimerInterrupt))
             }
-            Doing::TimerFunction { function, .. } => Some(self.others_timer(function)),
-            Doing::Vector(_) if own_interrupt => match self.between_others_timers(slice) {
+            CpuActivity::TimerFunction { function, .. } => Some(self.others_timer(function)),
+            CpuActivity::Vector(_) if own_interrupt => match self.between_others_timers(slice) {
                 Some(function) => Some(self.others_timer(function)),
-                None => Some(cause(CauseKind::TimerInterrupt)),
+                None => Some(Judgement::new(CauseKind::TimerInterrupt)),
             },
-            Doing::Vector(vector) => Some((Verdict::Cause(CauseKind::HardIrq), Some(named(vector.name())), None)),
-            Doing::Softirq(softirq) => Some((Verdict::Cause(CauseKind::Softirq), Some(named(softirq.name())), None)),
-            Doing::Idle(_) | Doing::Thread(_) | Doing::Unknown => None,
+            CpuActivity::Vector(vector) => Some(Judgement::new(CauseKind::HardIrq).by(named(vector.name()))),
+            CpuActivity::Softirq(softirq) => Some(Judgement::new(CauseKind::Softirq).by(named(softirq.name()))),
+            CpuActivity::Idle(_) | CpuActivity::Thread(_) | CpuActivity::Unknown => None,
         }
     }
 
-    /// The function of another's timer that ran just before this slice of an interrupt, when one more timer's function
-    /// follows: going from one to the next is part of their load.
+    /// Returns the function of another thread's timer that ran just before this slice of an interrupt, if another timer
+    /// function follows: the time between the two belongs to those timers.
     fn between_others_timers(&self, slice: &Slice) -> Option<u64> {
         let cpu = self.fired.map(|(_, cpu)| cpu)?;
-        let here = |event: &&&'w Event| event.cpu == cpu;
+        let here = |event: &&&'w TraceEvent| event.cpu == cpu;
         let split = self.events.partition_point(|event| event.at <= slice.from);
         let (before, after) = self.events.split_at(split);
         let follows = after.iter().find(here).map(|event| event.what);
         let mut before = before.iter().rev().filter(here);
-        let What::TimerExpireExit { timer: ended } = before.next()?.what else { return None };
-        let Some(What::TimerExpireEntry { .. }) = follows else { return None };
-        let What::TimerExpireEntry { timer, function, .. } = before.next()?.what else { return None };
-        let is_another = timer == ended && self.armed.is_some_and(|(_, own, _)| own != timer);
+        let KernelEvent::TimerExpireExit { timer: ended } = before.next()?.what else { return None };
+        let Some(KernelEvent::TimerExpireEntry { .. }) = follows else { return None };
+        let KernelEvent::TimerExpireEntry { timer, function, .. } = before.next()?.what else { return None };
+        let is_another = timer == ended && self.armed.is_some_and(|armed| armed.timer != timer);
 
         is_another.then_some(function)
     }
 
-    fn others_timer(&self, function: u64) -> Judged {
+    fn others_timer(&self, function: u64) -> Judgement {
         let name = self.window.function(function).map_or_else(|| format!("{function:#x}"), str::to_owned);
-        (Verdict::Cause(CauseKind::HardIrq), Some(named(&format!("timer {name}"))), None)
+        Judgement::new(CauseKind::HardIrq).by(named(&format!("timer {name}")))
     }
 
-    /// When the interrupt around `at` on the timer's CPU was entered.
+    /// Returns the entry time of the interrupt around `at` on the timer's CPU.
     pub(super) fn interrupt_at(&self, at: Instant) -> Option<Instant> {
         let cpu = self.fired.map(|(_, cpu)| cpu);
         self.timeline.between(cpu, at, at.plus_ns(1)).first()?.interrupt
@@ -390,21 +408,47 @@ impl<'w> Judge<'w> {
 
     pub(super) fn thread_named(&self, tid: u32) -> Option<Thread> {
         self.events.iter().find_map(|event| match event.what {
-            What::Switch { prev, .. } if prev.tid == tid => Some(prev),
-            What::Switch { next, .. } if next.tid == tid => Some(next),
+            KernelEvent::Switch { prev, .. } if prev.tid == tid => Some(prev),
+            KernelEvent::Switch { next, .. } if next.tid == tid => Some(next),
             _ => None,
         })
     }
 }
 
-pub(super) type Judged = (Verdict, Option<Culprit>, Option<String>);
-
-const fn cause(kind: CauseKind) -> Judged {
-    (Verdict::Cause(kind), None, None)
+/// The cause of a slice of time, with the culprit and a remark for the evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Judgement {
+    attribution: Attribution,
+    culprit: Option<Culprit>,
+    remark: Option<String>,
 }
 
-pub(super) fn frozen(why: &str) -> Judged {
-    (Verdict::Cause(CauseKind::CgroupFreezer), None, Some(why.to_owned()))
+impl Judgement {
+    /// A cause without a culprit and without a remark.
+    pub(super) const fn new(kind: CauseKind) -> Self {
+        Self { attribution: Attribution::Cause(kind), culprit: None, remark: None }
+    }
+
+    /// The loop's own work, which gets its cause later ([`super::settle`]).
+    const fn own_work() -> Self {
+        Self { attribution: Attribution::OwnWork, culprit: None, remark: None }
+    }
+
+    pub(super) fn by(self, culprit: impl Into<Option<Culprit>>) -> Self {
+        Self { culprit: culprit.into(), ..self }
+    }
+
+    pub(super) fn because(self, remark: impl Into<String>) -> Self {
+        self.with_remark(Some(remark.into()))
+    }
+
+    pub(super) fn with_remark(self, remark: Option<String>) -> Self {
+        Self { remark, ..self }
+    }
+}
+
+pub(super) fn frozen(why: &str) -> Judgement {
+    Judgement::new(CauseKind::CgroupFreezer).because(why)
 }
 
 pub(super) fn named(name: &str) -> Culprit {

@@ -1,41 +1,42 @@
-//! What of a spike's window goes into a run file: the events nearest the spike, in a fixed number of bytes.
+//! Selects the events of a spike for the run file: those nearest to the spike, within a fixed number of bytes.
 //!
-//! Nearest to either of the spike's two ends, the programmed expiry and the first instruction; the loop's own CPU comes
-//! first. What is cut is told as lost events are, by a stretch and a count, so that no reader takes a gap for silence.
+//! The distance is measured to the nearer of the programmed expiry and the first instruction; the loop's CPU has
+//! precedence. Omitted events are recorded as gaps with a count, so that a reader can distinguish a gap from
+//! inactivity.
 
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
 
-use super::classify::SpikeFacts;
-use super::event::{Event, Lost, What};
+use super::event::{KernelEvent, LostEvents, TraceEvent};
+use super::facts::SpikeFacts;
 use super::ftrace::pack;
 use super::window::{CpuWindow, Window};
 
-/// How far before the programmed expiry events are kept, in nanoseconds.
+/// Events are kept from this time before the programmed expiry, in nanoseconds.
 pub const BEFORE_NS: u64 = 4_000_000;
-/// How far behind the end of the cycle, in nanoseconds.
+/// Events are kept until this time after the end of the cycle, in nanoseconds.
 pub const AFTER_NS: u64 = 1_000_000;
-/// Events kept of the loop's CPU, and of all others together, at most.
+/// Maximum number of events of the loop's CPU, and of all other CPUs together.
 const EVENTS: (usize, usize) = (1200, 400);
-/// With fewer events than this, other CPUs are left out altogether.
+/// With fewer events of the loop's CPU than this, other CPUs are omitted.
 const LEAST_EVENTS: usize = 32;
-/// Bytes of packed text of one window, at most.
+/// Maximum size of a packed window, in bytes.
 pub const PACKED_MOST: usize = 12 * 1024;
 
-/// A window as a run file keeps it.
+/// A window as stored in a run file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptWindow {
-    /// The cycle it is about; its CPU is filled in where the events tell it.
+    /// Facts of the cycle; the CPU is filled in if the events show it.
     pub facts: SpikeFacts,
-    /// Events kept.
+    /// Number of kept events.
     pub events: u64,
-    /// Events that the flight recorder had and that found no room.
+    /// Number of omitted events.
     pub left_out: u64,
-    /// The events, see [`pack`].
+    /// The events, packed by [`pack`].
     pub packed: String,
 }
 
-/// Cuts the window around a spike down and packs it; `None` when the loop's CPU has no event in it.
+/// Cuts a window to the size limit and packs it; `None` if it has no event of the loop's CPU.
 #[must_use]
 pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
     let facts = SpikeFacts { cpu: facts.cpu.or_else(|| cpu_of_loop(window, facts)), ..*facts };
@@ -57,14 +58,14 @@ pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
     }
 }
 
-/// The CPU on which the loop ran last before its cycle ended.
+/// Returns the CPU on which the loop last ran before its cycle ended.
 fn cpu_of_loop(window: &Window, facts: &SpikeFacts) -> Option<u32> {
     let events = window.in_order().into_iter().take_while(|event| event.at <= facts.end);
-    let runs = |event: &&Event| matches!(event.what, What::Switch { next, .. } if next.tid == facts.tid);
+    let runs = |event: &&TraceEvent| matches!(event.what, KernelEvent::Switch { next, .. } if next.tid == facts.tid);
     events.filter(runs).last().map(|event| event.cpu)
 }
 
-/// At most `own` events of the loop's CPU and `others` of the rest. CPUs of which none is left are left out.
+/// Returns at most `own` events of the loop's CPU and `others` of the other CPUs. CPUs without events are omitted.
 fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Window {
     let is_own = |cpu: u32| Some(cpu) == facts.cpu;
     let within = |own_ones: bool, most: usize| {
@@ -74,19 +75,20 @@ fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Wi
         distances.get(most).copied().unwrap_or(u64::MAX)
     };
 
-    let (own_within, others_within) = (within(true, own), within(false, others));
+    let own_within = within(true, own);
+    let others_within = within(false, others);
     let mut kept = Window { cpus: Vec::new(), ..window.clone() };
     for cpu in &window.cpus {
         let within_ns = if is_own(cpu.cpu) { own_within } else { others_within };
-        let stays = |event: &Event| distance_ns(event.at, facts) < within_ns;
-        let events: Vec<Event> = cpu.events.iter().filter(|event| stays(event)).copied().collect();
+        let stays = |event: &TraceEvent| distance_ns(event.at, facts) < within_ns;
+        let events: Vec<TraceEvent> = cpu.events.iter().filter(|event| stays(event)).copied().collect();
         if !events.is_empty() {
             kept.lost.extend(gaps(cpu, window, stays));
             kept.cpus.push(CpuWindow { cpu: cpu.cpu, events });
         }
     }
 
-    let left = |lost: &Lost| kept.cpus.iter().any(|cpu| cpu.cpu == lost.cpu);
+    let left = |lost: &LostEvents| kept.cpus.iter().any(|cpu| cpu.cpu == lost.cpu);
     kept.lost = kept.lost.iter().filter(|lost| left(lost)).copied().collect();
     kept.lost.sort_by_key(|lost| (lost.cpu, lost.from));
     kept
@@ -97,10 +99,11 @@ fn distance_ns(at: Instant, facts: &SpikeFacts) -> u64 {
     from(facts.expiry).min(from(facts.start))
 }
 
-/// The stretches of a CPU in which events do not stay.
-fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&Event) -> bool) -> Vec<Lost> {
-    let mut gaps: Vec<Lost> = Vec::new();
-    let (mut last_kept, mut open) = (window.from, false);
+/// Returns the gaps of a CPU: time ranges whose events are omitted.
+fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&TraceEvent) -> bool) -> Vec<LostEvents> {
+    let mut gaps: Vec<LostEvents> = Vec::new();
+    let mut last_kept = window.from;
+    let mut open = false;
     for event in &cpu.events {
         if stays(event) {
             if let (true, Some(gap)) = (open, gaps.last_mut()) {
@@ -110,7 +113,7 @@ fn gaps(cpu: &CpuWindow, window: &Window, stays: impl Fn(&Event) -> bool) -> Vec
         } else if let (true, Some(gap)) = (open, gaps.last_mut()) {
             gap.count = gap.count.map(|count| count + 1);
         } else {
-            gaps.push(Lost { cpu: cpu.cpu, from: last_kept, to: window.to, count: Some(1) });
+            gaps.push(LostEvents { cpu: cpu.cpu, from: last_kept, to: window.to, count: Some(1) });
             open = true;
         }
     }
@@ -138,16 +141,20 @@ mod tests {
     fn busy(per_ms: u64, cpus: u32) -> Window {
         let ticks = |cpu| (0..20 * per_ms).map(move |i| (cpu, i * 1000 / per_ms));
         let tick = |(cpu, us): (u32, u64)| {
-            let what = if us % 2 == 0 { What::VectorEntry(Vector::IrqWork) } else { What::VectorExit(Vector::IrqWork) };
-            Event { at: at(us), cpu, tid: us as u32 % 5000, what }
+            let what = if us % 2 == 0 {
+                KernelEvent::VectorEntry(Vector::IrqWork)
+            } else {
+                KernelEvent::VectorExit(Vector::IrqWork)
+            };
+            TraceEvent { at: at(us), cpu, tid: us as u32 % 5000, what }
         };
 
         let mut cpus: Vec<CpuWindow> =
             (0..cpus).map(|cpu| CpuWindow { cpu, events: ticks(cpu).map(tick).collect() }).collect();
         let next = Thread { tid: LOOP, prio: 9, name: Label::from("onbeat-loop") };
-        let what = What::Switch { prev: Thread::default(), prev_state: Default::default(), next };
+        let what = KernelEvent::Switch { prev: Thread::default(), prev_state: Default::default(), next };
         let place = cpus[1].events.partition_point(|event| event.at < at(12_998));
-        cpus[1].events.insert(place, Event { at: at(12_998), cpu: 1, tid: 0, what });
+        cpus[1].events.insert(place, TraceEvent { at: at(12_998), cpu: 1, tid: 0, what });
         Window { from: at(0), to: at(20_000), cpus, ..Window::default() }
     }
 
@@ -162,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_is_cut_to_its_budget_nearest_the_spike_and_the_cut_is_told() {
+    fn a_storm_is_cut_to_the_events_nearest_the_spike_and_the_gaps_are_recorded() {
         let kept = keep(&busy(1000, 4), &facts()).expect("the CPU has events");
         assert!(kept.packed.len() <= PACKED_MOST, "{} bytes", kept.packed.len());
         let window = unpack(&kept.packed).expect("it was just packed");
@@ -172,9 +179,9 @@ mod tests {
         }
 
         let farthest = own.iter().map(|event| distance_ns(event.at, &facts())).max();
-        let told: u64 = window.lost.iter().filter(|lost| lost.cpu == 1).filter_map(|lost| lost.count).sum();
+        let omitted: u64 = window.lost.iter().filter(|lost| lost.cpu == 1).filter_map(|lost| lost.count).sum();
         assert_eq!(
-            told + own.len() as u64,
+            omitted + own.len() as u64,
             busy(1000, 4).between(at(6_000), at(14_001)).cpu(1).map_or(0, |cpu| cpu.events.len() as u64)
         );
         for lost in window.lost.iter().filter(|lost| lost.cpu == 1) {

@@ -1,21 +1,21 @@
-//! The causes, their words, and what would remove them.
+//! The causes of lateness and their names.
 
 use serde::{Deserialize, Serialize};
 
-/// What made a cycle late.
+/// A cause of lateness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseKind {
     /// The hypervisor ran something else on the CPU.
     HypervisorSteal,
-    /// The CPU of a guest stood still while the loop read the clock in user code, and its steal counter did not move or does
-    /// not exist: the host handled an exit or an interrupt, or was held itself.
+    /// A guest's CPU stood still while the loop read the clock in user code, and the steal counter did not move or does
+    /// not exist: the host handled an exit or an interrupt, or was delayed itself.
     HypervisorPause,
-    /// The scheduler held all real-time threads back: their runtime of this second was used up.
+    /// The scheduler throttled all real-time threads: their runtime of this second was used up.
     RtThrottling,
-    /// A CPU quota of the loop's cgroup was used up (`cpu.max`); only ordinary threads are held back by it.
+    /// The CPU quota of the loop's cgroup was used up (`cpu.max`). Affects ordinary threads only.
     CpuQuota,
-    /// The cgroup freezer held the loop: its timer fired and nothing woke it.
+    /// The cgroup freezer stopped the loop: its timer fired and nothing woke it.
     CgroupFreezer,
     /// The scheduler gave ordinary threads their 5 % of the CPU (Linux 6.12 and later).
     FairServer,
@@ -23,28 +23,28 @@ pub enum CauseKind {
     HardIrq,
     /// A softirq ran.
     Softirq,
-    /// The timer's interrupt had to wait while kernel code ran with interrupts off.
+    /// The timer's interrupt was delayed by kernel code that ran with interrupts off.
     InterruptsOff,
-    /// The kernel worked for another thread and did not let go after the wake-up.
+    /// The kernel worked for another thread and did not yield the CPU after the wake-up.
     KernelSection,
     /// A thread of equal or higher priority ran.
     Preempted,
-    /// The CPU slept and woke up late.
+    /// The CPU left its idle state late.
     LateIdleExit,
-    /// The timer's interrupt came late, though nothing on the CPU held it back: user code ran, or the CPU of a guest was
+    /// The timer's interrupt came late although nothing on the CPU delayed it: user code ran, or a guest's CPU was
     /// halted ([`Culprit::HALTED`]).
     LateTimer,
-    /// The interrupt of the loop's timer took long, by the host's doing or the kernel's.
+    /// The interrupt of the loop's timer took long, because of the host or the kernel.
     TimerInterrupt,
-    /// The loop itself was not done: it went to sleep after the instant to wake up at, or its work took longer than planned.
+    /// The loop itself was late: it went to sleep after its programmed expiry, or its work took longer than planned.
     OwnOverrun,
-    /// The loop waited for a lock in its own work.
+    /// The loop waited for a lock during its work.
     LockWait,
-    /// The loop waited in its own work for something else: a reply, a device, another thread.
+    /// The loop waited for something else during its work: a reply, a device, another thread.
     OwnWait,
-    /// Memory that was not present was touched.
+    /// The loop accessed memory that was not present.
     PageFault,
-    /// The loop was moved to another CPU.
+    /// The loop migrated to another CPU.
     Migration,
     /// The CPU changed its frequency.
     FrequencyChange,
@@ -52,14 +52,14 @@ pub enum CauseKind {
     Stopped,
     /// The firmware took the CPU (system management interrupt).
     Smi,
-    /// What every wake-up costs: the timer's interrupt, the wake-up, the switch.
+    /// The cost of every wake-up: timer interrupt, wake-up, context switch.
     WakeUpPath,
-    /// No event and no counter shows what it was.
+    /// No event and no counter shows the cause.
     Unexplained,
 }
 
 impl CauseKind {
-    /// All of them, [`Self::Unexplained`] last.
+    /// All causes, [`Self::Unexplained`] last.
     pub const ALL: [Self; 24] = [
         Self::HypervisorSteal,
         Self::HypervisorPause,
@@ -87,7 +87,7 @@ impl CauseKind {
         Self::Unexplained,
     ];
 
-    /// In words, for a list: "3 steal, 5 kernel section".
+    /// Returns the name for lists: "3 steal, 5 kernel section".
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -118,7 +118,8 @@ impl CauseKind {
         }
     }
 
-    /// What stands between the kind and who did it: "kernel section **in** dd/write", "preempted **by** stress-ng".
+    /// Returns the preposition between kind and culprit: "kernel section **in** dd/write", "preempted **by**
+    /// stress-ng".
     #[must_use]
     pub const fn link(self) -> &'static str {
         match self {
@@ -131,31 +132,31 @@ impl CauseKind {
     }
 }
 
-/// Who did it.
+/// The thread, interrupt, softirq or timer that caused a delay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Culprit {
-    /// Name of the thread, interrupt, softirq or timer, as the kernel has it.
+    /// The kernel's name of the thread, interrupt, softirq or timer.
     pub name: String,
-    /// The thread's number.
+    /// Thread number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tid: Option<u32>,
-    /// The kernel's priority of the thread: −1 deadline, 99 − p for FIFO p, 120 + nice otherwise.
+    /// Kernel priority of the thread: −1 deadline, 99 − p for FIFO p, 120 + nice otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prio: Option<i32>,
-    /// The system call the thread was in.
+    /// The system call that the thread was in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_call: Option<String>,
-    /// The system call that an ordinary loop's wake-up found the thread in; how long it stayed in it is not known.
+    /// The system call that the thread was in when an ordinary loop was woken; its duration is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_in: Option<String>,
 }
 
 impl Culprit {
-    /// The name under which a timer is late whose CPU the host had halted.
+    /// Name of the culprit if the host had halted the timer's CPU.
     pub const HALTED: &'static str = "a halted vCPU";
 
-    /// The program that a thread belongs to: its name without the number that distinguishes its threads (`kdamond.0`,
-    /// `ksoftirqd/1`, `kworker/u8:3`). What is no thread (an interrupt, a softirq) is its own.
+    /// Returns the program of a thread: its name without the number that distinguishes the program's threads
+    /// (`kdamond.0`, `ksoftirqd/1`, `kworker/u8:3`). For other culprits (an interrupt, a softirq), returns the name.
     #[must_use]
     pub fn program(&self) -> &str {
         if self.tid.is_none() {
@@ -173,7 +174,7 @@ impl Culprit {
         }
     }
 
-    /// The program and the system call it was in: `dd/write`.
+    /// Returns program and system call: `dd/write`.
     #[must_use]
     pub fn words(&self) -> String {
         let call = self.system_call.as_ref().map(|call| format!("/{call}")).unwrap_or_default();
@@ -182,21 +183,30 @@ impl Culprit {
 }
 
 /// One cause of a spike.
+///
+/// ```
+/// use onbeat::cause::{Cause, CauseKind, Situation};
+///
+/// let evidence = "2 page faults in the cycle".to_owned();
+/// let cause = Cause { kind: CauseKind::PageFault, ns: 80_000, evidence, culprit: None };
+/// assert_eq!(cause.words(), "page fault");
+/// assert_eq!(cause.advice(&Situation::default())[0].id(), "lock-memory");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Which.
+    /// The kind of cause.
     pub kind: CauseKind,
-    /// How many nanoseconds of the lateness it accounts for.
+    /// Part of the lateness that it accounts for, in nanoseconds.
     pub ns: u64,
-    /// What shows it.
+    /// The evidence, in a sentence.
     pub evidence: String,
-    /// Who did it.
+    /// The thread, interrupt, softirq or timer that caused a delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Culprit>,
 }
 
 impl Cause {
-    /// In words: `kernel section in dd/write`, `softirq NET_RX`.
+    /// Returns kind and culprit: `kernel section in dd/write`, `softirq NET_RX`.
     #[must_use]
     pub fn words(&self) -> String {
         let kind = self.kind.words();
@@ -210,27 +220,28 @@ impl Cause {
 /// A spike's lateness, divided among its causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// What is explained: from the programmed expiry to the first instruction, and work beyond the plan when that is the
-    /// spike. The sum of all causes.
+    /// The explained time, in nanoseconds: from the programmed expiry to the first instruction, and work beyond the
+    /// plan if that is the spike. The sum of all causes.
     pub lateness_ns: u64,
-    /// How much of it has a name.
+    /// The part that is not unexplained, in nanoseconds.
     pub accounted_ns: u64,
     /// The causes, longest first, unexplained time last.
     pub causes: Vec<Cause>,
 }
 
 impl Explanation {
-    /// From causes that add up to the lateness, as a run file has them.
+    /// Makes an explanation of causes that add up to the lateness, such as those of a run file.
     #[must_use]
-    pub fn of_causes(causes: Vec<Cause>) -> Self {
+    pub fn from_causes(causes: Vec<Cause>) -> Self {
         let sum = |of: &dyn Fn(&&Cause) -> bool| causes.iter().filter(of).map(|cause| cause.ns).sum();
-        let (lateness_ns, accounted_ns) = (sum(&|_| true), sum(&|cause| cause.kind != CauseKind::Unexplained));
+        let lateness_ns = sum(&|_| true);
+        let accounted_ns = sum(&|cause| cause.kind != CauseKind::Unexplained);
         Self { lateness_ns, accounted_ns, causes }
     }
 
-    /// The cause that gives the spike its name. Kinds are compared by all of their time, and within the kind programs by all
-    /// of theirs: the longest kind with a name; [`CauseKind::Unexplained`] only when most of the lateness is. What every
-    /// wake-up costs gives it only when no other kind has a quarter of the lateness.
+    /// Returns the main cause, which names the spike: the kind with the longest total time, and within it the program
+    /// with the longest total time. [`CauseKind::Unexplained`] is the main cause only if most of the lateness is
+    /// unexplained, [`CauseKind::WakeUpPath`] only if no other kind has a quarter of the lateness.
     #[must_use]
     pub fn main(&self) -> Option<&Cause> {
         let kinds = totals(self.causes.iter().map(|cause| (cause.kind, cause.ns)));
@@ -251,7 +262,7 @@ impl Explanation {
     }
 }
 
-/// Times added up by key, longest first; equal ones in their order.
+/// Returns the sum of times for each key, longest first; equal sums keep their order.
 fn totals<K: PartialEq>(times: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64)> {
     let mut sums: Vec<(K, u64)> = Vec::new();
     for (key, ns) in times {
@@ -281,13 +292,13 @@ mod tests {
     fn a_program_of_many_threads_weighs_more_than_the_longest_single_thread() {
         let many = (0..656).map(|n| cause(CauseKind::Preempted, 165_000, Some(thread("hackbench", 1_000 + n))));
         let one = cause(CauseKind::Preempted, 12_000_000, Some(thread("kdamond.0", 80)));
-        let explanation = Explanation::of_causes(std::iter::once(one).chain(many).collect());
+        let explanation = Explanation::from_causes(std::iter::once(one).chain(many).collect());
         assert_eq!(explanation.main().unwrap().words(), "preempted by hackbench");
     }
 
     #[test]
-    fn a_kind_is_weighed_by_all_of_its_time() {
-        let explanation = Explanation::of_causes(vec![
+    fn kinds_are_compared_by_their_total_time() {
+        let explanation = Explanation::from_causes(vec![
             cause(CauseKind::KernelSection, 40, Some(thread("dd", 7))),
             cause(CauseKind::Softirq, 35, Some(Culprit { name: "NET_RX".to_owned(), ..Culprit::default() })),
             cause(CauseKind::Softirq, 25, Some(Culprit { name: "TIMER".to_owned(), ..Culprit::default() })),

@@ -1,4 +1,4 @@
-//! The counters that go with a flight recorder: what BPF read, and `/proc/stat` where that says nothing of steal.
+//! Counters that complement the flight recorder: readings by BPF, or of `/proc/stat` if BPF does not read steal time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::counters::{CounterSource, Counters, ProcfsSteal, Reading};
-use super::quota::Quota;
+use super::counters::{CounterReading, CounterSource, Counters, ProcfsSteal};
+use super::quota::QuotaAccounts;
 use crate::host;
 
 /// `MSR_SMI_COUNT` of Intel processors (Software Developer's Manual, volume 4): since reset, in the low 32 bits.
@@ -18,19 +18,20 @@ pub(super) struct Meter {
     source: CounterSource,
     procfs: ProcfsSteal,
     smi: Option<(File, u64)>,
-    quota: Quota,
+    quota: QuotaAccounts,
     is_guest: bool,
     deepest_idle_ns: Option<u64>,
     has_fair_server: bool,
 }
 
 impl Meter {
-    /// `source` is where steal comes from.
+    /// Opens the counters; `source` is the source of steal time.
     pub(super) fn open(tid: u32, cpu: Option<u32>, source: CounterSource) -> Self {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let is_guest = cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
-        let has_fair_server = host::kernel_is_at_least(6, 12);
-        let (smi, quota) = (smi_counter(cpu), Quota::of_thread(tid, Monotonic.now()));
+        let has_fair_server = host::has_fair_server();
+        let smi = smi_counter(cpu);
+        let quota = QuotaAccounts::for_thread(tid, Monotonic.now());
         let deepest_idle_ns = host::deepest_idle(cpu.unwrap_or(0)).map(|state| state.exit_ns);
         let procfs = ProcfsSteal::default();
 
@@ -38,7 +39,7 @@ impl Meter {
     }
 
     pub(super) fn follow(&mut self, tid: u32) {
-        self.quota = Quota::of_thread(tid, Monotonic.now());
+        self.quota = QuotaAccounts::for_thread(tid, Monotonic.now());
     }
 
     pub(super) const fn source(&self) -> CounterSource {
@@ -51,8 +52,8 @@ impl Meter {
         }
     }
 
-    /// The counters between two instants, with what BPF read meanwhile.
-    pub(super) fn counters(&mut self, mut readings: Vec<Reading>, from: Instant, to: Instant) -> Counters {
+    /// Returns the counters between two instants; `readings` are those of BPF.
+    pub(super) fn counters(&mut self, mut readings: Vec<CounterReading>, from: Instant, to: Instant) -> Counters {
         if self.source == CounterSource::Procfs {
             readings.extend(self.procfs.around(from, to));
             readings.sort_by_key(|reading| reading.at);
@@ -67,14 +68,15 @@ impl Meter {
         Counters { source, readings, is_guest, deepest_idle_ns, smi, has_fair_server, throttled_ns: None }
     }
 
-    /// How long a CPU quota has held the loop's cgroups back since `from`; `None` where the kernel does not tell.
+    /// Returns the time for which a CPU quota has throttled the loop's cgroups since `from`, in nanoseconds; `None` if
+    /// the kernel does not report it.
     pub(super) fn throttled_ns(&mut self, from: Instant) -> Option<u64> {
         self.quota.throttled_ns(from, Monotonic.now())
     }
 }
 
-/// The counter of system management interrupts, where the processor has one and the kernel shows it (`/dev/cpu/N/msr`).
-/// Reading interrupts that CPU for a moment, so it is read only when there is a spike to explain.
+/// Opens the counter of system management interrupts, if the processor has one and the kernel exposes it
+/// (`/dev/cpu/N/msr`). Reading it interrupts that CPU, so it is read only for a spike.
 fn smi_counter(cpu: Option<u32>) -> Option<(File, u64)> {
     let file = File::open(format!("/dev/cpu/{}/msr", cpu?)).ok()?;
     let count = read_smi(&file)?;

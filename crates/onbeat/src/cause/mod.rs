@@ -1,10 +1,24 @@
-//! Why was the loop late?
+//! Finds out why a loop was late.
 //!
-//! A private tracefs instance records what the CPUs do ([`flight`]); when a sample is late, the events around it are read
-//! from raw ring-buffer pages ([`page`], [`decode`]) and the lateness is divided among its causes, each with its
-//! evidence.
+//! A private tracefs instance records the activity of all CPUs ([`flight`]). When a sample is late, the events around
+//! it are read from raw ring-buffer pages ([`page`], [`decode`]), and the lateness is divided among its causes, each
+//! with its evidence ([`explain`]).
 //!
-//! Absent on purpose: a cause that no event or counter shows. What is left over is `unexplained`, and says how much it is.
+//! Absent on purpose: a cause that no event or counter shows. The rest is `unexplained`, with its length.
+//!
+//! ```
+//! use onbeat::cause::counters::Counters;
+//! use onbeat::cause::{CauseKind, SpikeFacts, Window, explain};
+//! use onbeat_rt::Instant;
+//!
+//! let us = |us: u64| Instant::from_ns(us * 1_000);
+//! let facts = SpikeFacts { expiry: us(1_000), start: us(1_250), end: us(1_260), ..SpikeFacts::default() };
+//!
+//! // Without events no cause can be named.
+//! let explanation = explain(&facts, &Window::default(), &Counters::default());
+//! assert_eq!(explanation.lateness_ns, 250_000);
+//! assert_eq!(explanation.main().map(|cause| cause.kind), Some(CauseKind::Unexplained));
+//! ```
 
 pub mod advice;
 pub(crate) mod assembler;
@@ -15,6 +29,7 @@ pub mod counters;
 pub mod decode;
 pub mod event;
 mod explainer;
+pub mod facts;
 pub mod flight;
 pub mod format;
 pub mod ftrace;
@@ -22,8 +37,8 @@ mod judge;
 pub mod keep;
 pub mod kind;
 mod meter;
+mod missing_switches;
 mod mode;
-mod names;
 pub mod page;
 mod path;
 mod path_offsets;
@@ -33,26 +48,27 @@ mod path_record;
 pub mod perfetto;
 mod protobuf;
 mod quota;
-mod refusal;
+mod scheduler_rules;
 mod settle;
 mod symbols;
 pub mod syscalls;
+mod thread_names;
 pub mod timeline;
 pub mod tracefs;
-mod unseen;
 mod waits;
 pub mod window;
 
 pub use advice::{Advice, Fact, Situation};
-pub use classify::{SpikeFacts, explain, stalls};
+pub use classify::{explain, stalls};
 pub use explainer::{Cost, Explainer, LoopThread, refused};
+pub use facts::SpikeFacts;
 pub use flight::{FlightRecorder, FlightSetting, PathSource};
 pub use keep::KeptWindow;
 pub use kind::{Cause, CauseKind, Culprit, Explanation};
 pub use tracefs::{TraceError, Tracefs};
 pub use window::Window;
 
-/// Removes the flight recorders that a killed onbeat has left; says how many. Where tracing is closed to us there are none.
+/// Removes flight recorders left by killed onbeat processes and returns their number; 0 if tracing is not permitted.
 #[must_use]
 pub fn remove_leftovers() -> usize {
     Tracefs::open().and_then(|tracefs| tracefs.remove_leftovers()).map_or(0, |names| names.len())

@@ -1,42 +1,43 @@
-//! Where a thread was while the loop waited: in a system call, in user code, or in the kernel on its own account.
+//! Determines where a thread was while the loop waited: in a system call, in user code, or in the kernel as a kernel
+//! thread.
 
-use super::event::{Event, Thread, Vector, What};
-use super::judge::Judge;
-use super::settle::ORDINARY_STEP_NS;
-use super::timeline::{Doing, OwnSpan};
+use super::event::{KernelEvent, Thread, TraceEvent, Vector};
+use super::judge::{Judge, ORDINARY_STEP_NS};
+use super::timeline::{CpuActivity, LoopSpan};
 use onbeat_rt::Instant;
 
-/// How the kernel was being used by a thread.
+/// Where a thread was executing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// In this system call.
+pub(super) enum ThreadMode {
+    /// In a system call.
     Syscall(i64),
-    /// In user code, which can switch neither interrupts nor preemption off.
+    /// In user code, which can disable neither interrupts nor preemption.
     User,
-    /// A thread of the kernel's own.
+    /// In the kernel, as a kernel thread.
     Kernel,
     Unknown,
 }
 
-/// A CPU that takes interrupts delivers one that is pending within this time, in nanoseconds.
+/// A CPU with interrupts enabled delivers a pending interrupt within this time, in nanoseconds.
 const DELIVERED_WITHIN_NS: u64 = 10_000;
-/// No ordinary thread keeps its CPU from another one for longer, in nanoseconds; a turn is some 3 ms, and ended by a tick.
+/// No ordinary thread keeps the CPU from another one for longer, in nanoseconds; a time slice is about 3 ms and ends at
+/// a tick.
 const LONGEST_TURN_NS: u64 = 20_000_000;
 
 impl Judge<'_> {
-    /// Where a thread was at `at`: by the last system call event before, the next one after, what the loop's wake-up
-    /// interrupted, or what the thread was in when it made room for the loop.
-    pub(super) fn mode(&self, thread: &Thread, cpu: Option<u32>, at: Instant) -> Mode {
-        let of_thread = |event: &&&&Event| event.tid == thread.tid;
-        let mode_before = |event: &&Event| match event.what {
-            What::SyscallEnter { number } => Some(Mode::Syscall(number)),
-            What::SyscallExit { .. } => Some(Mode::User),
+    /// Returns where a thread was at `at`. Sources, in this order: the last system call event before, the next one
+    /// after, the reading at the loop's wake-up, the reading when the thread yielded to the loop.
+    pub(super) fn mode(&self, thread: &Thread, cpu: Option<u32>, at: Instant) -> ThreadMode {
+        let of_thread = |event: &&&&TraceEvent| event.tid == thread.tid;
+        let mode_before = |event: &&TraceEvent| match event.what {
+            KernelEvent::SyscallEnter { number } => Some(ThreadMode::Syscall(number)),
+            KernelEvent::SyscallExit { .. } => Some(ThreadMode::User),
             _ => None,
         };
 
-        let mode_after = |event: &&Event| match event.what {
-            What::SyscallEnter { .. } => Some(Mode::User),
-            What::SyscallExit { number, .. } => Some(Mode::Syscall(number)),
+        let mode_after = |event: &&TraceEvent| match event.what {
+            KernelEvent::SyscallEnter { .. } => Some(ThreadMode::User),
+            KernelEvent::SyscallExit { number, .. } => Some(ThreadMode::Syscall(number)),
             _ => None,
         };
 
@@ -44,36 +45,37 @@ impl Judge<'_> {
         let (before, after) = self.events.split_at(split);
         let before = before.iter().rev().filter(|event| of_thread(&event)).find_map(mode_before);
         let after = || after.iter().filter(|event| of_thread(&event)).find_map(mode_after);
-        let when_leaving = || self.call_when_leaving(thread, cpu, at).map(Mode::Syscall);
+        let when_leaving = || self.call_when_leaving(thread, cpu, at).map(ThreadMode::Syscall);
         let mode = before.or_else(after).or_else(|| self.mode_when_interrupted(thread)).or_else(when_leaving);
-        mode.unwrap_or(Mode::Unknown)
+        mode.unwrap_or(ThreadMode::Unknown)
     }
 
-    /// Where the thread was that the loop's wake-up interrupted, when it is this one.
-    pub(super) fn mode_when_interrupted(&self, thread: &Thread) -> Option<Mode> {
+    /// Returns where `thread` was when the loop's wake-up interrupted it; `None` if another thread was interrupted.
+    pub(super) fn mode_when_interrupted(&self, thread: &Thread) -> Option<ThreadMode> {
         let reading = self.counters.interrupted(self.facts.tid, self.facts.expiry, self.facts.start)?;
         if reading.prev != thread.tid {
             return None;
         }
 
         Some(match reading.prev_syscall {
-            Some(number) => Mode::Syscall(number),
-            None if reading.prev_in_user => Mode::User,
-            // Threads of the kernel have no user registers, where those can be read at all.
-            None if cfg!(target_arch = "x86_64") => Mode::Kernel,
-            None => Mode::Unknown,
+            Some(number) => ThreadMode::Syscall(number),
+            None if reading.prev_in_user => ThreadMode::User,
+            // On architectures where user registers can be read, kernel threads have none.
+            None if cfg!(target_arch = "x86_64") => ThreadMode::Kernel,
+            None => ThreadMode::Unknown,
         })
     }
 
     /// Whether the loop's wake-up found this thread in user code.
     pub(super) fn was_in_user_code(&self, thread: &Thread) -> bool {
-        self.mode_when_interrupted(thread) == Some(Mode::User)
+        self.mode_when_interrupted(thread) == Some(ThreadMode::User)
     }
 
-    /// The system call in which the thread made room for the loop. Having been in user code then says nothing of before.
+    /// Returns the system call in which the thread yielded to the loop. A thread in user code at that time may have
+    /// been in a call before.
     fn call_when_leaving(&self, thread: &Thread, cpu: Option<u32>, at: Instant) -> Option<i64> {
         let (left, runnable, next) = self.events.iter().find_map(|event| match event.what {
-            What::Switch { prev, prev_state, next } if prev.tid == thread.tid && event.at >= at => {
+            KernelEvent::Switch { prev, prev_state, next } if prev.tid == thread.tid && event.at >= at => {
                 Some((event.at, prev_state.is_runnable(), next.tid))
             }
             _ => None,
@@ -83,27 +85,28 @@ impl Judge<'_> {
             return None;
         }
 
-        let (from, to) = (left.minus_ns(ORDINARY_STEP_NS), left.plus_ns(ORDINARY_STEP_NS));
+        let from = left.minus_ns(ORDINARY_STEP_NS);
+        let to = left.plus_ns(ORDINARY_STEP_NS);
         self.counters.between(cpu, from, to).find(|reading| reading.prev == thread.tid)?.prev_syscall
     }
 
-    /// Whether the CPU came out of an interrupt or changed threads after the timer was due and well before its interrupt: its
-    /// interrupts were on then, and the timer's was not pending.
+    /// Whether the CPU left an interrupt or switched threads after the timer was due and well before its interrupt.
+    /// Then interrupts were enabled and the timer's was not pending.
     pub(super) fn was_open_after_expiry(&self, cpu: Option<u32>) -> bool {
         let Some(came) = self.fired.and_then(|(fired, _)| self.interrupt_at(fired)) else { return false };
         let slices = self.timeline.between(cpu, self.facts.expiry, came);
         let Some([before, last]) = slices.last_chunk() else { return false };
-        let was_seen = !matches!(before.doing, Doing::Unknown | Doing::Idle(_));
-        let is_open = matches!(last.doing, Doing::Thread(_) | Doing::Idle(_));
+        let was_seen = !matches!(before.doing, CpuActivity::Unknown | CpuActivity::Idle(_));
+        let is_open = matches!(last.doing, CpuActivity::Thread(_) | CpuActivity::Idle(_));
         let is_after = last.from.ns_since(self.facts.expiry) > DELIVERED_WITHIN_NS;
 
         was_seen && is_open && is_after && last.to.ns_since(last.from) > DELIVERED_WITHIN_NS
     }
 
-    /// The system call that kept an ordinary loop waiting from its wake-up to its switch, as a section of the kernel does: one
-    /// thread ran all the time, it was in the same call at both ends, and no tick came in which the scheduler could choose.
-    /// A thread that left its call would have been taken off on the way to user code.
-    pub(super) fn held_in_one_call(&self, thread: &Thread, span: &OwnSpan) -> Option<i64> {
+    /// Returns the system call that delayed an ordinary loop from its wake-up to its switch, as a kernel section does:
+    /// one thread ran all the time, it was in the same call at both ends, and the scheduler had no tick at which it
+    /// could switch. A thread that left its call would have been preempted on the way to user code.
+    pub(super) fn held_in_one_call(&self, thread: &Thread, span: &LoopSpan) -> Option<i64> {
         if self.is_real_time() || thread.is_real_time() {
             return None;
         }
@@ -116,10 +119,10 @@ impl Judge<'_> {
         let when_leaving =
             self.counters.between(span.cpu, from, to).find(|reading| left(reading.next, reading.prev))?.prev_syscall?;
         let is_same = at_wakeup.prev == thread.tid && at_wakeup.prev_syscall == Some(when_leaving);
-        let within = |event: &&&Event| Some(event.cpu) == span.cpu && event.at > span.from && event.at < span.to;
-        let chose = |event: &&Event| match event.what {
-            What::Switch { .. } => true,
-            What::VectorEntry(Vector::LocalTimer) => span.to.ns_since(span.from) < LONGEST_TURN_NS,
+        let within = |event: &&&TraceEvent| Some(event.cpu) == span.cpu && event.at > span.from && event.at < span.to;
+        let chose = |event: &&TraceEvent| match event.what {
+            KernelEvent::Switch { .. } => true,
+            KernelEvent::VectorEntry(Vector::LocalTimer) => span.to.ns_since(span.from) < LONGEST_TURN_NS,
             _ => false,
         };
 

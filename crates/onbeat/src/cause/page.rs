@@ -1,90 +1,90 @@
-//! Records of a raw ring buffer page, as `per_cpu/cpuN/trace_pipe_raw` gives them.
+//! Parser of raw ring buffer pages, as read from `per_cpu/cpuN/trace_pipe_raw`.
 //!
-//! A page is a time stamp, a byte count with flags, and records packed at 4-byte steps, each with a header of 5 bits of
-//! type and 27 bits of time since the record before (`include/linux/ring_buffer.h`). Every index is checked: whatever the
-//! bytes, reading ends, with an error at worst.
+//! A page is a time stamp, a byte count with flags, and records aligned to 4 bytes, each with a header of 5 bits of
+//! type and 27 bits of time since the previous record (`include/linux/ring_buffer.h`). Every index is checked: parsing
+//! terminates for any bytes, with an error at worst.
 
 use super::format::{Field, PageLayout};
 
-/// Types above the lengths: `events/header_event`.
+/// Record types above the lengths: `events/header_event`.
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// Bits of time in a record's header.
+/// Number of time bits in a record's header.
 const TIME_BITS: u32 = 27;
-/// An absolute time stamp has 59 bits; the rest is taken from the time so far.
+/// Number of bits in an absolute time stamp; the higher bits come from the current time.
 const STAMP_BITS: u32 = 59;
 
 /// Flags in the byte count.
 const MISSED_EVENTS: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 
-/// Bytes that are no page.
+/// The bytes are not a valid page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PageError {
-    /// Fewer bytes than a header.
+pub enum RingPageError {
+    /// The page is shorter than its header.
     #[error("a ring buffer page of {found} bytes is shorter than its header of {needed}; the read was cut short")]
     Short {
-        /// Bytes there are.
+        /// Available bytes.
         found: usize,
-        /// Bytes a header has.
+        /// Size of the header.
         needed: usize,
     },
     /// The byte count exceeds the page.
-    #[error("a ring buffer page says that it holds {said} bytes, but has room for {room}; its events are left out")]
+    #[error("a ring buffer page claims {said} bytes but has room for {room}; its events are skipped")]
     TooLong {
-        /// Bytes said to be written.
+        /// Byte count in the header.
         said: usize,
-        /// Bytes there can be.
+        /// Capacity in bytes.
         room: usize,
     },
     /// A record exceeds the page.
     #[error(
-        "a record at byte {at} of a ring buffer page is {length} bytes long, but only {left} are left; the rest is left out"
+        "a record at byte {at} of a ring buffer page is {length} bytes long, but only {left} are left; the rest of the page is skipped"
     )]
     Record {
-        /// Where it begins, counted from the first record.
+        /// Offset from the first record.
         at: usize,
-        /// How long it says it is.
+        /// Length in its header.
         length: usize,
-        /// How much is left.
+        /// Bytes left in the page.
         left: usize,
     },
 }
 
-/// Events lost before a page.
+/// Events that were lost before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missed {
-    /// How many, when there was room to say so.
+pub struct MissedEvents {
+    /// Their number, if the kernel stored it.
     pub count: Option<u64>,
 }
 
-/// One page.
+/// A ring buffer page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page<'b> {
-    /// Time of its beginning, in nanoseconds on the trace clock.
+pub struct RingPage<'b> {
+    /// Time of the first record, in nanoseconds on the trace clock.
     pub timestamp_ns: u64,
-    /// Whether events were lost between the page before and this one.
-    pub missed: Option<Missed>,
+    /// Events lost between the previous page and this one, if any.
+    pub missed: Option<MissedEvents>,
     records: &'b [u8],
 }
 
-/// One record.
+/// A record of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'b> {
-    /// In nanoseconds on the trace clock.
+    /// Time, in nanoseconds on the trace clock.
     pub at_ns: u64,
-    /// The event's bytes, at least as long as the event.
+    /// Bytes of the event, possibly with padding.
     pub bytes: &'b [u8],
 }
 
-impl<'b> Page<'b> {
-    /// Reads a page's header.
+impl<'b> RingPage<'b> {
+    /// Parses a page's header.
     ///
     /// # Errors
-    /// [`PageError::Short`], [`PageError::TooLong`].
-    pub fn parse(bytes: &'b [u8], layout: &PageLayout) -> Result<Self, PageError> {
-        let short = PageError::Short { found: bytes.len(), needed: layout.data_offset };
+    /// [`RingPageError::Short`], [`RingPageError::TooLong`].
+    pub fn parse(bytes: &'b [u8], layout: &PageLayout) -> Result<Self, RingPageError> {
+        let short = RingPageError::Short { found: bytes.len(), needed: layout.data_offset };
         let records = bytes.get(layout.data_offset..).ok_or(short)?;
         let room = records.len().min(layout.data_size);
         let timestamp_ns = number(bytes, layout.timestamp).ok_or(short)?;
@@ -93,20 +93,20 @@ impl<'b> Page<'b> {
         let stored = Field { offset: said, ..layout.commit };
         let records = records.get(..room).unwrap_or(records);
         let missed = (commit & MISSED_EVENTS != 0)
-            .then(|| Missed { count: if commit & MISSED_STORED == 0 { None } else { number(records, stored) } });
-        let written = records.get(..said).ok_or(PageError::TooLong { said, room })?;
+            .then(|| MissedEvents { count: if commit & MISSED_STORED == 0 { None } else { number(records, stored) } });
+        let written = records.get(..said).ok_or(RingPageError::TooLong { said, room })?;
 
         Ok(Self { timestamp_ns, missed, records: written })
     }
 
-    /// Its records, in order. An error ends the sequence.
+    /// Returns the records, in order. An error ends the sequence.
     #[must_use]
     pub const fn records(&self) -> Records<'b> {
         Records { bytes: self.records, at: 0, now_ns: self.timestamp_ns }
     }
 }
 
-/// The records of a page.
+/// An iterator over the records of a page.
 #[derive(Clone, Debug)]
 pub struct Records<'b> {
     bytes: &'b [u8],
@@ -115,8 +115,9 @@ pub struct Records<'b> {
 }
 
 impl<'b> Records<'b> {
-    /// `None` at the end of the page; `Some(None)` for a step that carries no event.
-    fn step(&mut self) -> Option<Result<Option<Record<'b>>, PageError>> {
+    /// Advances by one record. Returns `None` at the end of the page, and `Some(Ok(None))` for a record without an
+    /// event.
+    fn step(&mut self) -> Option<Result<Option<Record<'b>>, RingPageError>> {
         let header = self.word(self.at)?;
         let (kind, delta) = split(header);
         let second = self.word(self.at + 4);
@@ -130,7 +131,7 @@ impl<'b> Records<'b> {
             words => (4, words as usize * 4),
         };
 
-        // Records begin at 4-byte steps; a length of 0 still takes its own word, so that reading always moves on.
+        // Records are aligned to 4 bytes; a length of 0 still takes one word, so that parsing always advances.
         let next = self.at.saturating_add(skip).saturating_add(length.max(4).saturating_add(3) & !3);
         if next > self.bytes.len() {
             return Some(Err(self.too_long(next - self.at)));
@@ -142,7 +143,7 @@ impl<'b> Records<'b> {
         match kind {
             TIME_EXTEND => self.now_ns = self.now_ns.wrapping_add(long),
             TIME_STAMP => self.now_ns = with_high_bits(long, self.now_ns),
-            // An event that was taken back keeps its place and its time; a time of 1 stands for "none" (ring_buffer.c,
+            // A discarded event keeps its place and its time; a time of 1 means "none" (ring_buffer.c,
             // `rb_event_discard`).
             PADDING if delta == 1 => {}
             _ => self.now_ns = self.now_ns.wrapping_add(u64::from(delta)),
@@ -157,13 +158,13 @@ impl<'b> Records<'b> {
         Some(u32::from_ne_bytes(bytes.try_into().ok()?))
     }
 
-    const fn too_long(&self, length: usize) -> PageError {
-        PageError::Record { at: self.at, length, left: self.bytes.len() - self.at }
+    const fn too_long(&self, length: usize) -> RingPageError {
+        RingPageError::Record { at: self.at, length, left: self.bytes.len() - self.at }
     }
 }
 
 impl<'b> Iterator for Records<'b> {
-    type Item = Result<Record<'b>, PageError>;
+    type Item = Result<Record<'b>, RingPageError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -180,7 +181,7 @@ impl<'b> Iterator for Records<'b> {
     }
 }
 
-/// Bit fields lie from the low end on little-endian machines and from the high end on the others.
+/// Bit fields start at the low end on little-endian machines and at the high end on others.
 const fn split(header: u32) -> (u32, u32) {
     if cfg!(target_endian = "little") {
         (header & 31, header >> 5)
@@ -189,14 +190,14 @@ const fn split(header: u32) -> (u32, u32) {
     }
 }
 
-/// An absolute stamp with the bits it has no room for, as `rb_fix_abs_ts` in ring_buffer.c does.
+/// Adds the high bits to an absolute time stamp, as `rb_fix_abs_ts` in ring_buffer.c does.
 const fn with_high_bits(stamp: u64, so_far: u64) -> u64 {
     let low = stamp & ((1 << STAMP_BITS) - 1);
     let full = low | (so_far >> STAMP_BITS << STAMP_BITS);
     if full < so_far && so_far >> STAMP_BITS != 0 { full.wrapping_add(1 << STAMP_BITS) } else { full }
 }
 
-/// A number of 1, 2, 4 or 8 bytes; signed ones are extended.
+/// Reads a number of 1, 2, 4 or 8 bytes; signed numbers are sign-extended.
 pub(super) fn number(bytes: &[u8], field: Field) -> Option<u64> {
     let bytes = bytes.get(field.offset..field.offset.checked_add(field.size)?)?;
     let extend = |value: u64| {
@@ -217,11 +218,11 @@ pub(super) fn number(bytes: &[u8], field: Field) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::Holds;
+    use super::super::format::FieldStorage;
     use super::*;
 
     const fn field(offset: usize) -> Field {
-        Field { offset, size: 8, signed: false, holds: Holds::InPlace }
+        Field { offset, size: 8, signed: false, holds: FieldStorage::InPlace }
     }
     const LAYOUT: PageLayout = PageLayout { timestamp: field(0), commit: field(8), data_offset: 16, data_size: 4080 };
 
@@ -237,18 +238,18 @@ mod tests {
     }
 
     fn records(bytes: &[u8]) -> Vec<(u64, usize)> {
-        let page = Page::parse(bytes, &LAYOUT).unwrap();
+        let page = RingPage::parse(bytes, &LAYOUT).unwrap();
         page.records().map(|record| record.map(|record| (record.at_ns, record.bytes.len())).unwrap()).collect()
     }
 
     #[test]
-    fn times_add_up_from_the_pages_own() {
+    fn times_are_relative_to_the_page() {
         let words = [header(1, 0), 7, header(2, 10), 8, 9, header(0, 5), 12, 1, 2];
         assert_eq!(records(&page(1000, 0, &words)), [(1000, 4), (1010, 8), (1015, 8)]);
     }
 
     #[test]
-    fn long_times_and_absolute_times_are_taken_in() {
+    fn extended_and_absolute_times_are_applied() {
         let words = [header(TIME_EXTEND, 3), 2, header(1, 4), 7, header(TIME_STAMP, 1), 4, header(1, 2), 7];
         let extended = 1000 + (2 << TIME_BITS) + 3 + 4;
         assert_eq!(records(&page(1000, 0, &words)), [(extended, 4), ((4 << TIME_BITS) + 1 + 2, 4)]);
@@ -262,39 +263,39 @@ mod tests {
     }
 
     #[test]
-    fn events_that_were_taken_back_keep_their_time_but_are_not_seen() {
+    fn discarded_events_keep_their_time_but_are_not_returned() {
         let words =
             [header(PADDING, 6), 8, 0, header(1, 1), 7, header(PADDING, 1), 4, header(1, 1), 7, header(PADDING, 0)];
         assert_eq!(records(&page(0, 0, &words)), [(7, 4), (8, 4)]);
     }
 
     #[test]
-    fn lost_events_are_said_with_their_number_when_it_is_stored() {
+    fn lost_events_have_their_number_if_it_is_stored() {
         let mut bytes = page(0, MISSED_EVENTS | MISSED_STORED, &[header(1, 0), 7]);
         bytes.extend(42_u64.to_ne_bytes());
-        assert_eq!(Page::parse(&bytes, &LAYOUT).unwrap().missed, Some(Missed { count: Some(42) }));
+        assert_eq!(RingPage::parse(&bytes, &LAYOUT).unwrap().missed, Some(MissedEvents { count: Some(42) }));
         let bytes = page(0, MISSED_EVENTS, &[header(1, 0), 7]);
-        assert_eq!(Page::parse(&bytes, &LAYOUT).unwrap().missed, Some(Missed { count: None }));
+        assert_eq!(RingPage::parse(&bytes, &LAYOUT).unwrap().missed, Some(MissedEvents { count: None }));
     }
 
     #[test]
-    fn bytes_that_are_no_page_are_an_error_with_its_numbers() {
-        assert_eq!(Page::parse(&[0; 15], &LAYOUT), Err(PageError::Short { found: 15, needed: 16 }));
+    fn bytes_that_are_not_a_page_are_an_error_with_its_numbers() {
+        assert_eq!(RingPage::parse(&[0; 15], &LAYOUT), Err(RingPageError::Short { found: 15, needed: 16 }));
         let long = page(0, 4096, &[]);
-        assert_eq!(Page::parse(&long, &LAYOUT), Err(PageError::TooLong { said: 4096, room: 0 }));
+        assert_eq!(RingPage::parse(&long, &LAYOUT), Err(RingPageError::TooLong { said: 4096, room: 0 }));
         let cut = page(0, 0, &[header(2, 0), 1]);
-        let mut records = Page::parse(&cut, &LAYOUT).unwrap().records();
+        let mut records = RingPage::parse(&cut, &LAYOUT).unwrap().records();
 
-        assert_eq!(records.next(), Some(Err(PageError::Record { at: 0, length: 12, left: 8 })));
+        assert_eq!(records.next(), Some(Err(RingPageError::Record { at: 0, length: 12, left: 8 })));
         assert_eq!(records.next(), None);
     }
 
     proptest::proptest! {
         #[test]
-        fn whatever_the_bytes_reading_ends(words in proptest::collection::vec(proptest::prelude::any::<u32>(), 0..1030), said in 0_u64..4200) {
+        fn parsing_ends_for_any_bytes(words in proptest::collection::vec(proptest::prelude::any::<u32>(), 0..1030), said in 0_u64..4200) {
             let mut bytes = page(1 << 40, 0, &words);
             bytes[8..16].copy_from_slice(&said.to_ne_bytes());
-            if let Ok(page) = Page::parse(&bytes, &LAYOUT) {
+            if let Ok(page) = RingPage::parse(&bytes, &LAYOUT) {
                 let seen = page.records().count();
                 proptest::prop_assert!(seen <= bytes.len() / 4);
             }

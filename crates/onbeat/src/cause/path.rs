@@ -1,22 +1,22 @@
-//! The loop's path through the kernel, recorded by BPF: switches, wake-ups, timers, idle states.
+//! Records the loop's path through the kernel with BPF: switches, wake-ups, timers, idle states.
 //!
-//! Every wake-up of the loop passes these trace points, so what recording costs falls on its latency; a program that writes
-//! 32 bytes costs a fraction of an event in tracefs. Records go to a ring per CPU in memory that is shared with this
-//! process: nothing is copied, and nothing is read until somebody asks. Names of threads are found out then.
+//! Every wake-up of the loop passes these trace points, so the cost of recording adds to its latency; a program that
+//! writes 32 bytes costs a fraction of a tracefs event. Records go to a ring per CPU in memory shared with this
+//! process: nothing is copied, and nothing is read until an explanation needs it. Names of threads are looked up then.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat_rt::Instant;
 
-use super::bpf::{At, Attached, SharedArray};
+use super::bpf::{AttachPoint, AttachedProgram, SharedArray};
 use super::btf::{Btf, BtfError};
-use super::counters::Reading;
-use super::event::{Event, Lost, What};
-use super::names::Names;
+use super::counters::CounterReading;
+use super::event::{KernelEvent, LostEvents, TraceEvent};
 use super::path_offsets::Offsets;
 use super::path_program::{LeavingState, Maps, program};
-use super::path_record::{LENGTH, Noted, PathKind, WORDS, read};
+use super::path_record::{LENGTH, PathEntry, PathKind, WORDS, read};
+use super::thread_names::ThreadNames;
 
 /// The path cannot be recorded.
 #[derive(Debug, thiserror::Error)]
@@ -26,17 +26,17 @@ pub(super) enum PathError {
     #[error(transparent)]
     Description(#[from] BtfError),
     #[error(
-        "the kernel refuses the BPF program at {0}: {1}; it takes root (or CAP_BPF and CAP_PERFMON) and Linux 5.12"
+        "the kernel refuses the BPF program at {0}: {1}; it needs root (or CAP_BPF and CAP_PERFMON) and Linux 5.12"
     )]
     Refused(&'static str, io::Error),
-    #[error("the kernel refuses a BPF map: {0}; it takes root (or CAP_BPF) and Linux 5.5")]
+    #[error("the kernel refuses a BPF map: {0}; it needs root (or CAP_BPF) and Linux 5.5")]
     NoMap(#[from] io::Error),
 }
 
-/// Words between the counts of two CPUs: each has a cache line of its own.
+/// Words between the counters of two CPUs, so that each has its own cache line.
 const HEAD_WORDS: u32 = 8;
 
-/// The recorder of the path.
+/// Recorder of the loop's path.
 #[derive(Debug)]
 pub(super) struct PathRecorder {
     heads: SharedArray,
@@ -44,28 +44,28 @@ pub(super) struct PathRecorder {
     records: SharedArray,
     exponent: u32,
     kinds: Vec<PathKind>,
-    names: Names,
+    names: ThreadNames,
     reads_steal: bool,
-    _programs: Vec<Attached>,
+    _programs: Vec<AttachedProgram>,
 }
 
-/// What one CPU's ring holds of a stretch of time.
+/// The records of one CPU within a time range.
 #[derive(Debug, Default)]
-pub(super) struct Stretch {
-    pub(super) events: Vec<Event>,
-    pub(super) readings: Vec<Reading>,
-    pub(super) lost: Option<Lost>,
+pub(super) struct PathExtract {
+    pub(super) events: Vec<TraceEvent>,
+    pub(super) readings: Vec<CounterReading>,
+    pub(super) lost: Option<LostEvents>,
 }
 
 impl PathRecorder {
-    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs, without the kinds in `left_off`. Trace points
-    /// that the kernel lacks are left out too, except those without which nothing can be explained.
+    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs, without the kinds in `left_off`.
+    /// Trace points that the kernel lacks are skipped, except those that every explanation needs.
     pub(super) fn open(tid: u32, cpus: u32, kib: u32, left_off: &[PathKind]) -> Result<Self, PathError> {
         let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(PathError::NoDescription)?;
         let btf = Btf::parse(bytes)?;
-        let offsets = Offsets::of(&btf)?;
+        let offsets = Offsets::from_btf(&btf)?;
         let exponent = (kib * 1024 / LENGTH).max(2).ilog2();
-        // One more than CPUs: the number of the loop's thread, in the page that every program touches anyway.
+        // One entry more than CPUs: the number of the loop's thread, in the page that every program accesses anyway.
         let heads = SharedArray::create(HEAD_WORDS, cpus + 1)?;
         let records = SharedArray::create(WORDS as u32, cpus << exponent)?;
         let maps = Maps {
@@ -81,7 +81,7 @@ impl PathRecorder {
             records,
             exponent,
             kinds: left_off.to_vec(),
-            names: Names::default(),
+            names: ThreadNames::default(),
             reads_steal: offsets.steal.is_some(),
             _programs: Vec::new(),
         };
@@ -99,7 +99,8 @@ impl PathRecorder {
                 Err(_) => continue,
             };
 
-            let load = |leaving| Attached::load(&program(kind, offsets, maps, leaving), At::Typed(point));
+            let load =
+                |leaving| AttachedProgram::load(&program(kind, offsets, maps, leaving), AttachPoint::Typed(point));
             let mut attached = load(LeavingState::Given);
             if kind == PathKind::Switch && attached.is_err() {
                 attached = load(LeavingState::OfThread);
@@ -111,19 +112,19 @@ impl PathRecorder {
         Ok(self)
     }
 
-    /// Records the wake-ups and timers of another thread from now on.
+    /// Follows another thread: records its wake-ups and timers from now on.
     pub(super) fn follow(&self, tid: u32) -> io::Result<()> {
         let mut value = [0; HEAD_WORDS as usize];
         value[0] = u64::from(tid);
         self.heads.write(self.loop_key, &value)
     }
 
-    /// Trace points that are recorded here, or left off.
+    /// Returns the kinds that are recorded by BPF or deliberately not recorded.
     pub(super) fn kinds(&self) -> &[PathKind] {
         &self.kinds
     }
 
-    /// Whether readings say what the hypervisor took.
+    /// Whether readings include steal time.
     pub(super) const fn reads_steal(&self) -> bool {
         self.reads_steal
     }
@@ -132,26 +133,26 @@ impl PathRecorder {
         self.records.bytes_held() + self.heads.bytes_held()
     }
 
-    /// What `cpu` did between two instants, in order of time.
-    pub(super) fn stretch(&mut self, cpu: u32, from: Instant, to: Instant) -> Stretch {
-        let ring = Ring { heads: self.heads.words(), records: self.records.words(), exponent: self.exponent };
-        let mut taken = ring.between(cpu, from, to);
-        taken.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
-        taken.events.sort_by_key(|event| event.at);
-        give_functions(&mut taken.events);
-        taken.events.iter_mut().for_each(|event| self.names.give(event));
+    /// Returns the records of `cpu` between two instants, in order of time.
+    pub(super) fn extract(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
+        let ring = PathRing { heads: self.heads.words(), records: self.records.words(), exponent: self.exponent };
+        let mut contents = ring.between(cpu, from, to);
+        contents.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
+        contents.events.sort_by_key(|event| event.at);
+        give_functions(&mut contents.events);
+        contents.events.iter_mut().for_each(|event| self.names.give(event));
 
-        Stretch { events: taken.events, readings: taken.readings, lost: taken.lost }
+        PathExtract { events: contents.events, readings: contents.readings, lost: contents.lost }
     }
 }
 
-/// A timer's function is recorded when it expires, not when it is set.
-fn give_functions(events: &mut [Event]) {
+/// Fills in the functions of timer starts, which are recorded only at expiry.
+fn give_functions(events: &mut [TraceEvent]) {
     let mut known = None;
     for event in events.iter_mut().rev() {
         match &mut event.what {
-            What::TimerExpireEntry { timer, function, .. } => known = Some((*timer, *function)),
-            What::TimerStart { timer, function, .. } => {
+            KernelEvent::TimerExpireEntry { timer, function, .. } => known = Some((*timer, *function)),
+            KernelEvent::TimerStart { timer, function, .. } => {
                 *function = known.filter(|(of, _)| of == timer).map_or(0, |(_, function)| function);
             }
             _ => {}
@@ -159,27 +160,27 @@ fn give_functions(events: &mut [Event]) {
     }
 }
 
-/// The shared memory as programs leave it.
-struct Ring<'r> {
+/// The rings in the shared memory.
+struct PathRing<'r> {
     heads: &'r [AtomicU64],
     records: &'r [AtomicU64],
     exponent: u32,
 }
 
 #[derive(Default)]
-struct Taken {
-    events: Vec<Event>,
-    readings: Vec<Reading>,
+struct RingContents {
+    events: Vec<TraceEvent>,
+    readings: Vec<CounterReading>,
     ended: Vec<(u32, super::event::Label)>,
-    lost: Option<Lost>,
+    lost: Option<LostEvents>,
 }
 
-impl Ring<'_> {
+impl PathRing<'_> {
     fn head(&self, cpu: u32) -> u64 {
         self.heads.get(cpu as usize * HEAD_WORDS as usize).map_or(0, |head| head.load(Ordering::Acquire))
     }
 
-    fn record(&self, cpu: u32, number: u64) -> Option<Noted> {
+    fn record(&self, cpu: u32, number: u64) -> Option<PathEntry> {
         let place = (u64::from(cpu) << self.exponent) | number & ((1 << self.exponent) - 1);
         let first = usize::try_from(place).ok()? * WORDS;
         let words = self.records.get(first..first + WORDS)?;
@@ -188,50 +189,51 @@ impl Ring<'_> {
         read(cpu, copy)
     }
 
-    /// Goes back from the newest record to the first before `from`. Names of threads that have ended since are found on the way.
-    fn between(&self, cpu: u32, from: Instant, to: Instant) -> Taken {
-        let mut taken = Taken::default();
-        let mut numbered: Vec<(u64, Noted)> = Vec::new();
+    /// Reads backwards from the newest record to the first one before `from`, and collects the names of threads that
+    /// have ended since.
+    fn between(&self, cpu: u32, from: Instant, to: Instant) -> RingContents {
+        let mut contents = RingContents::default();
+        let mut numbered: Vec<(u64, PathEntry)> = Vec::new();
         let head = self.head(cpu);
         let oldest = head.saturating_sub(1 << self.exponent);
         let mut reached = oldest == 0;
         for number in (oldest..head).rev() {
-            let Some(noted) = self.record(cpu, number) else { continue };
-            match noted.at() {
+            let Some(entry) = self.record(cpu, number) else { continue };
+            match entry.at() {
                 Some(at) if at < from => {
                     reached = true;
                     break;
                 }
                 Some(at) if at > to => {}
-                Some(_) => numbered.push((number, noted)),
-                None => taken.take(noted),
+                Some(_) => numbered.push((number, entry)),
+                None => contents.add(entry),
             }
         }
 
-        // Meanwhile programs went on writing over the oldest ones, and are about to write over one more.
+        // In the meantime programs may have overwritten the oldest records, and may be about to overwrite one more.
         let valid = (self.head(cpu) + 1).saturating_sub(1 << self.exponent);
         let overtaken = numbered.last().is_some_and(|(number, _)| *number < valid);
         numbered.retain(|(number, _)| *number >= valid);
         if !reached || overtaken {
             let to = numbered.last().and_then(|(_, oldest)| oldest.at()).unwrap_or(to);
-            taken.lost = Some(Lost { cpu, from, to, count: None });
+            contents.lost = Some(LostEvents { cpu, from, to, count: None });
         }
 
-        numbered.into_iter().for_each(|(_, noted)| taken.take(noted));
-        taken
+        numbered.into_iter().for_each(|(_, entry)| contents.add(entry));
+        contents
     }
 }
 
-impl Taken {
-    fn take(&mut self, noted: Noted) {
-        match noted {
-            Noted::Event(event) => self.events.push(event),
-            Noted::Waking(event, reading) => {
+impl RingContents {
+    fn add(&mut self, entry: PathEntry) {
+        match entry {
+            PathEntry::Event(event) => self.events.push(event),
+            PathEntry::Waking(event, reading) => {
                 self.events.push(event);
                 self.readings.push(reading);
             }
-            Noted::Reading(reading) => self.readings.push(reading),
-            Noted::Ended(tid, name) => self.ended.push((tid, name)),
+            PathEntry::Reading(reading) => self.readings.push(reading),
+            PathEntry::Ended(tid, name) => self.ended.push((tid, name)),
         }
     }
 }
@@ -240,13 +242,13 @@ impl Taken {
 mod tests {
     use super::*;
 
-    /// Rings of four records for two CPUs; what a program would write.
-    struct Written {
+    /// Rings of four records for two CPUs, filled as a program does.
+    struct FakeRings {
         heads: Vec<AtomicU64>,
         records: Vec<AtomicU64>,
     }
 
-    impl Written {
+    impl FakeRings {
         fn new() -> Self {
             let zeros = |words: usize| (0..words).map(|_| AtomicU64::new(0)).collect();
             Self { heads: zeros(2 * HEAD_WORDS as usize), records: zeros(2 * 4 * WORDS) }
@@ -260,40 +262,40 @@ mod tests {
         }
 
         fn between(&self, cpu: u32, from: u64, to: u64) -> (Vec<u64>, Option<(u64, u64)>) {
-            let ring = Ring { heads: &self.heads, records: &self.records, exponent: 2 };
-            let taken = ring.between(cpu, Instant::from_ns(from), Instant::from_ns(to));
-            let times = taken.events.iter().map(|event| event.at.as_ns()).collect();
-            (times, taken.lost.map(|lost| (lost.from.as_ns(), lost.to.as_ns())))
+            let ring = PathRing { heads: &self.heads, records: &self.records, exponent: 2 };
+            let contents = ring.between(cpu, Instant::from_ns(from), Instant::from_ns(to));
+            let times = contents.events.iter().map(|event| event.at.as_ns()).collect();
+            (times, contents.lost.map(|lost| (lost.from.as_ns(), lost.to.as_ns())))
         }
     }
 
     #[test]
-    fn records_of_a_stretch_come_from_the_cpus_own_ring() {
-        let written = Written::new();
-        [10, 20, 30].into_iter().for_each(|at| written.idle(1, at));
-        assert_eq!(written.between(1, 15, 25), (vec![20], None));
-        assert_eq!(written.between(1, 0, 99), (vec![30, 20, 10], None), "nothing was before");
-        assert_eq!(written.between(0, 0, 99), (vec![], None));
-        assert_eq!(written.between(7, 0, 99), (vec![], None), "no such CPU");
+    fn records_of_a_time_range_come_from_the_ring_of_the_cpu() {
+        let rings = FakeRings::new();
+        [10, 20, 30].into_iter().for_each(|at| rings.idle(1, at));
+        assert_eq!(rings.between(1, 15, 25), (vec![20], None));
+        assert_eq!(rings.between(1, 0, 99), (vec![30, 20, 10], None), "nothing was before");
+        assert_eq!(rings.between(0, 0, 99), (vec![], None));
+        assert_eq!(rings.between(7, 0, 99), (vec![], None), "no such CPU");
     }
 
     #[test]
-    fn what_was_written_over_is_a_loss() {
-        let written = Written::new();
-        [10, 20, 30, 40, 50, 60].into_iter().for_each(|at| written.idle(0, at));
-        // Of four records the oldest may be the next one to be written over.
-        assert_eq!(written.between(0, 45, 99), (vec![60, 50], None));
-        assert_eq!(written.between(0, 35, 99), (vec![60, 50, 40], None));
-        assert_eq!(written.between(0, 15, 99), (vec![60, 50, 40], Some((15, 40))));
-        assert_eq!(written.between(0, 5, 8), (vec![], Some((5, 8))), "all of it");
+    fn overwritten_records_are_a_gap() {
+        let rings = FakeRings::new();
+        [10, 20, 30, 40, 50, 60].into_iter().for_each(|at| rings.idle(0, at));
+        // The oldest of four records may be the next one to be overwritten.
+        assert_eq!(rings.between(0, 45, 99), (vec![60, 50], None));
+        assert_eq!(rings.between(0, 35, 99), (vec![60, 50, 40], None));
+        assert_eq!(rings.between(0, 15, 99), (vec![60, 50, 40], Some((15, 40))));
+        assert_eq!(rings.between(0, 5, 8), (vec![], Some((5, 8))), "all of it");
     }
 
     #[test]
-    fn a_timer_that_is_set_has_the_function_that_it_calls_later() {
+    fn a_timer_start_has_the_function_of_its_expiry() {
         let at = Instant::from_ns;
-        let event = |ns, what| Event { at: at(ns), cpu: 0, tid: 7, what };
-        let start = |function| What::TimerStart { timer: 5, function, expires: at(9), softexpires: at(9) };
-        let expiry = What::TimerExpireEntry { timer: 5, function: 77, now: at(9) };
+        let event = |ns, what| TraceEvent { at: at(ns), cpu: 0, tid: 7, what };
+        let start = |function| KernelEvent::TimerStart { timer: 5, function, expires: at(9), softexpires: at(9) };
+        let expiry = KernelEvent::TimerExpireEntry { timer: 5, function: 77, now: at(9) };
         let mut events = [event(1, start(0)), event(9, expiry), event(10, start(0))];
         give_functions(&mut events);
 

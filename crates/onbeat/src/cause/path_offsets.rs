@@ -1,4 +1,4 @@
-//! Where the running kernel keeps what the programs of the loop's path read.
+//! Offsets of the kernel's members that the programs of the loop's path read.
 
 use super::btf::{Btf, BtfError};
 
@@ -12,31 +12,32 @@ pub(super) struct Offsets {
     pub(super) exit_state: i16,
     pub(super) cpu: i16,
     pub(super) comm: i32,
-    /// The thread's kernel stack.
+    /// Kernel stack of the thread.
     pub(super) stack: i32,
     pub(super) timer_expires: i16,
     pub(super) timer_softexpires: i16,
     pub(super) timer_function: i16,
-    /// From a thread to the run queue of its CPU.
+    /// Offsets that lead from a thread to the run queue of its CPU.
     pub(super) queue: [i32; 2],
-    /// What the hypervisor has taken from a run queue's CPU: `rq.prev_steal_time_rq`, with CONFIG_PARAVIRT_TIME_ACCOUNTING.
+    /// Steal time of a run queue's CPU: `rq.prev_steal_time_rq`, with CONFIG_PARAVIRT_TIME_ACCOUNTING.
     pub(super) steal: Option<i32>,
     pub(super) throttled: Option<Throttled>,
     /// The deadline server that chose the thread: `task_struct.dl_server`, from Linux 6.8 on.
     pub(super) server: Option<i32>,
 }
 
-/// Where the scheduler notes that real-time threads are held back (`rt_rq.rt_throttled`).
+/// Location of the scheduler's flag for throttled real-time threads (`rt_rq.rt_throttled`).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Throttled {
-    /// With CONFIG_RT_GROUP_SCHED every group is throttled by itself: from the thread to its group's queue, then there.
+    /// With CONFIG_RT_GROUP_SCHED each group is throttled separately: offset of the group's queue in the thread, then
+    /// of the flag.
     OfGroup(i32, i32),
-    /// In the CPU's run queue.
+    /// Offset in the CPU's run queue.
     OfCpu(i32),
 }
 
 impl Offsets {
-    pub(super) fn of(btf: &Btf) -> Result<Self, BtfError> {
+    pub(super) fn from_btf(btf: &Btf) -> Result<Self, BtfError> {
         let near = |structure: &str, member: &str| -> Result<i16, BtfError> {
             let offset = btf.offset(structure, member)?;
             i16::try_from(offset).map_err(|_| BtfError::NoMember(format!("{structure}.{member} within 32 KiB")))

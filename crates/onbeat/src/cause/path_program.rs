@@ -1,53 +1,53 @@
-//! The programs that record the loop's path: one per trace point, each some forty instructions long.
+//! The BPF programs that record the loop's path: one per trace point, each about forty instructions long.
 //!
-//! They are attached with the kernel's own types (`tp_btf`), so that members of its structures are loaded directly, without
-//! a function that reads memory safely; that is most of what they save.
+//! They are attached with the kernel's types (`tp_btf`), so that they load members of its structures directly, without
+//! a helper that reads memory safely. This is most of what they save compared with tracefs.
 
-use super::assembler::{Assembler, FRAME, KernelCall, Place, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width};
+use super::assembler::{Assembler, FRAME, JumpTarget, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Register, Width};
 use super::path_offsets::Offsets;
 use super::path_record::{AT, KIND, PathKind, REST, TID};
 
-/// The maps that programs write to, by descriptor.
+/// Descriptors of the maps that programs write to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Maps {
-    /// Per CPU: how many records there were; behind them, at [`Self::loop_key`], the number of the loop's thread.
+    /// Number of records written, per CPU; the entry at [`Self::loop_key`] is the number of the loop's thread.
     pub(super) heads: i32,
     pub(super) loop_key: i32,
-    /// Per CPU, one after the other: records.
+    /// The records of all CPUs, one CPU after the other.
     pub(super) records: i32,
-    /// Records of one CPU, a power of two, as its exponent.
+    /// Base-2 logarithm of the number of records per CPU.
     pub(super) exponent: i32,
 }
 
-/// Where the state of the thread that leaves a CPU comes from.
+/// Source of the state of a thread that leaves a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeavingState {
-    /// An argument of `sched_switch`, from Linux 5.18 on.
+    /// An argument of `sched_switch`, since Linux 5.18.
     Given,
-    /// The thread itself. By then another CPU may have woken it, which makes it look preempted.
+    /// The thread's own state. Another CPU may have woken it in the meantime, so that it looks preempted.
     OfThread,
 }
 
-/// Whether an interrupt, whose programs reserve records too, can come between two instructions of a program.
+/// Whether an interrupt, whose programs reserve records too, can occur between two instructions of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interrupts {
-    /// The kernel has switched them off around this trace point.
+enum InterruptState {
+    /// The kernel disables interrupts around this trace point.
     AreOff,
     MayCome,
 }
 
-/// Which thread of a switch the loop is.
+/// The side of a switch on which the loop is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Prev,
     Next,
 }
 
-/// The instructions for the trace point of `kind`.
+/// Returns the instructions for the trace point of `kind`.
 pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: LeavingState) -> Vec<u64> {
     let mut code = Assembler::default();
-    let end = code.place();
-    let mut program = Program { offsets, maps, code, end };
+    let end = code.new_target();
+    let mut program = ProgramBuilder { offsets, maps, code, end };
     program.code.copy(R6, R1);
     match kind {
         PathKind::Switch => program.at_switch(leaving),
@@ -55,7 +55,7 @@ pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: Le
         PathKind::TimerStart => program.at_timer_start(),
         PathKind::TimerExpireEntry => program.at_expiry(),
         PathKind::Idle => program.at_idle(),
-        PathKind::LocalTimerEntry | PathKind::LocalTimerExit => program.begin(kind, Interrupts::AreOff),
+        PathKind::LocalTimerEntry | PathKind::LocalTimerExit => program.begin(kind, InterruptState::AreOff),
         PathKind::Exit => program.at_exit(),
         PathKind::Reading => {}
     }
@@ -63,31 +63,31 @@ pub(super) fn program(kind: PathKind, offsets: &Offsets, maps: Maps, leaving: Le
     program.finish()
 }
 
-/// R6 is the trace point's arguments, R7 the record.
-pub(super) struct Program<'o> {
+/// R6 points to the trace point's arguments, R7 to the record.
+pub(super) struct ProgramBuilder<'o> {
     pub(super) offsets: &'o Offsets,
     maps: Maps,
     pub(super) code: Assembler,
-    end: Place,
+    end: JumpTarget,
 }
 
-/// Arguments of `sched_switch`, as the program finds them.
+/// Offsets of the arguments of `sched_switch`.
 const PREEMPTED: i16 = 0;
 const PREV: i16 = 8;
 const NEXT: i16 = 16;
 const PREV_STATE: i16 = 24;
-/// Places in the program's own frame.
+/// Offsets in the program's stack frame.
 const KEY: i16 = -4;
 const NOW: i16 = -16;
 const FIRST: i16 = -24;
 /// `cpu_idle`'s states are smaller, and all ones when the CPU is awake again (`PWR_EVENT_EXIT`).
 const DEEPEST: i32 = 1000;
 
-impl Program<'_> {
+impl ProgramBuilder<'_> {
     /// `sched_switch(preempt, prev, next, prev_state)`.
     fn at_switch(&mut self, leaving: LeavingState) {
         let Offsets { pid, .. } = *self.offsets;
-        let [is_prev, is_next, others] = [self.code.place(), self.code.place(), self.code.place()];
+        let [is_prev, is_next, others] = [self.code.new_target(), self.code.new_target(), self.code.new_target()];
         self.load_the_loops_number(R8);
         self.code.load(Width::Double, R9, R6, PREV);
         self.code.load(Width::Word, R2, R9, pid);
@@ -97,22 +97,22 @@ impl Program<'_> {
         self.code.jump_if_equal(R8, R2, is_next);
         self.code.jump(others);
 
-        self.code.here(is_prev);
+        self.code.bind(is_prev);
         self.at_the_loops_switch(leaving, Side::Prev);
-        self.code.here(is_next);
+        self.code.bind(is_next);
         self.at_the_loops_switch(leaving, Side::Next);
 
-        self.code.here(others);
-        self.reserve(Interrupts::AreOff);
+        self.code.bind(others);
+        self.reserve(InterruptState::AreOff);
         self.fill_switch(leaving);
     }
 
-    /// Two records with one time: the switch, and what is around the loop in R9. Both are reserved before one is written: a record's
-    /// memory is most often not in the cache.
+    /// Writes two records with the same time: the switch, and the reading for the loop's thread in R9. Both are
+    /// reserved before one is written, because the memory of a record is usually not in the cache.
     fn at_the_loops_switch(&mut self, leaving: LeavingState, side: Side) {
-        self.reserve(Interrupts::AreOff);
+        self.reserve(InterruptState::AreOff);
         self.code.store(Width::Double, FRAME, FIRST, R7);
-        self.reserve(Interrupts::AreOff);
+        self.reserve(InterruptState::AreOff);
         self.code.call(KernelCall::KtimeNs);
         self.code.store(Width::Double, FRAME, NOW, R0);
 
@@ -123,7 +123,7 @@ impl Program<'_> {
         self.copy_word(R8, self.offsets.pid, REST + 12);
         match side {
             Side::Prev => self.read_flags(PathKind::Reading, Some(R8)),
-            // No rule of the scheduler holds back a thread that gets the CPU, and this is on its way.
+            // A thread that gets the CPU is not held back by a rule of the scheduler, and this code delays its wake-up.
             Side::Next => self.note_kind(PathKind::Reading),
         }
         self.read_steal();
@@ -137,7 +137,7 @@ impl Program<'_> {
         self.code.jump(self.end);
     }
 
-    /// The record of a switch, without its time.
+    /// Fills in the record of a switch, without its time.
     fn fill_switch(&mut self, leaving: LeavingState) {
         let Offsets { pid, prio, state, exit_state, .. } = *self.offsets;
         self.code.load(Width::Double, R2, R6, PREV);
@@ -164,14 +164,14 @@ impl Program<'_> {
         self.code.store(Width::Word, R7, KIND, R1);
     }
 
-    /// `sched_waking(thread)`, of the loop only, on the CPU of the waker: in an interrupt, the current thread is the one that
-    /// was interrupted. The steal is not read: it is brought up to date when the loop enters its queue.
+    /// `sched_waking(thread)` of the loop, on the CPU of the waker: in an interrupt, the current thread is the
+    /// interrupted one. The steal time is not read: the kernel updates it when the loop is queued.
     fn at_waking(&mut self) {
         let Offsets { pid, prio, cpu, .. } = *self.offsets;
         self.code.load(Width::Double, R9, R6, 0);
         self.code.load(Width::Word, R8, R9, pid);
         self.only_the_loops(R8);
-        self.reserve(Interrupts::MayCome);
+        self.reserve(InterruptState::MayCome);
         self.copy_word(R9, pid, REST);
         self.copy_word(R9, prio, REST + 4);
         self.copy_word(R9, cpu, REST + 8);
@@ -189,17 +189,17 @@ impl Program<'_> {
         self.code.call(KernelCall::CurrentTypedTask);
         self.code.load(Width::Word, R8, R0, self.offsets.pid);
         self.only_the_loops(R8);
-        self.begin(PathKind::TimerStart, Interrupts::MayCome);
+        self.begin(PathKind::TimerStart, InterruptState::MayCome);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
         self.code.load(Width::Double, R1, R2, self.offsets.timer_expires);
         self.code.load(Width::Double, R3, R2, self.offsets.timer_softexpires);
         self.code.store(Width::Double, R7, REST + 8, R3);
         self.code.subtract(R1, R3);
-        let fits = self.code.place();
+        let fits = self.code.new_target();
         self.code.jump_if_at_most(R1, MOST_SLACK, fits);
         self.code.set(R1, MOST_SLACK);
-        self.code.here(fits);
+        self.code.bind(fits);
         self.code.shift_left(R1, 8);
         self.code.set(R2, PathKind::TimerStart as i32);
         self.code.or(R1, R2);
@@ -208,28 +208,28 @@ impl Program<'_> {
 
     /// `hrtimer_expire_entry(timer, now)`.
     fn at_expiry(&mut self) {
-        self.begin(PathKind::TimerExpireEntry, Interrupts::MayCome);
+        self.begin(PathKind::TimerExpireEntry, InterruptState::MayCome);
         self.code.load(Width::Double, R2, R6, 0);
         self.code.store(Width::Double, R7, REST, R2);
         self.code.load(Width::Double, R1, R2, self.offsets.timer_function);
         self.code.store(Width::Double, R7, REST + 8, R1);
     }
 
-    /// `cpu_idle(state, cpu)`, on the way in only: the next event of the CPU says when it was awake again.
+    /// `cpu_idle(state, cpu)`, on entry only: the next event of the CPU shows when it was awake again.
     fn at_idle(&mut self) {
-        let enters = self.code.place();
+        let enters = self.code.new_target();
         self.code.load(Width::Double, R1, R6, 0);
         self.code.jump_if_at_most(R1, DEEPEST, enters);
         self.code.jump(self.end);
-        self.code.here(enters);
-        self.begin(PathKind::Idle, Interrupts::MayCome);
+        self.code.bind(enters);
+        self.begin(PathKind::Idle, InterruptState::MayCome);
         self.code.load(Width::Double, R1, R6, 0);
         self.code.store(Width::Word, R7, REST, R1);
     }
 
     /// `sched_process_exit(thread, ...)`.
     fn at_exit(&mut self) {
-        self.begin(PathKind::Exit, Interrupts::MayCome);
+        self.begin(PathKind::Exit, InterruptState::MayCome);
         self.code.load(Width::Double, R3, R6, 0);
         self.code.add(R3, self.offsets.comm);
         self.code.copy(R1, R7);
@@ -238,8 +238,8 @@ impl Program<'_> {
         self.code.call(KernelCall::ProbeReadKernel);
     }
 
-    /// A record of `kind` by the current thread.
-    fn begin(&mut self, kind: PathKind, interrupts: Interrupts) {
+    /// Begins a record of `kind` for the current thread.
+    fn begin(&mut self, kind: PathKind, interrupts: InterruptState) {
         self.reserve(interrupts);
         self.code.call(KernelCall::CurrentTypedTask);
         self.copy_word(R0, self.offsets.pid, TID);
@@ -247,19 +247,20 @@ impl Program<'_> {
         self.code.store(Width::Word, R7, KIND, R1);
     }
 
-    /// R7 becomes the CPU's next record, without a time yet. An interrupt in between takes the one after: where one may come, the
-    /// count is raised in one instruction, which costs more than two.
-    fn reserve(&mut self, interrupts: Interrupts) {
+    /// Points R7 to the CPU's next record, with a time of 0. An interrupt in between reserves the following record:
+    /// where interrupts may occur, the counter is incremented atomically, which costs more than the two plain
+    /// instructions.
+    fn reserve(&mut self, interrupts: InterruptState) {
         self.code.call(KernelCall::ProcessorId);
         self.code.copy(R8, R0);
         self.code.store(Width::Word, FRAME, KEY, R8);
         self.look_up(self.maps.heads);
         match interrupts {
-            Interrupts::MayCome => {
+            InterruptState::MayCome => {
                 self.code.set(R1, 1);
                 self.code.fetch_add(R0, R1);
             }
-            Interrupts::AreOff => {
+            InterruptState::AreOff => {
                 self.code.load(Width::Double, R1, R0, 0);
                 self.code.copy(R2, R1);
                 self.code.add(R2, 1);
@@ -275,16 +276,16 @@ impl Program<'_> {
         self.code.store_zero(Width::Double, R7, AT);
     }
 
-    /// Ends the program unless `tid` is the loop's thread. Destroys R0 to R5.
+    /// Ends the program unless `tid` is the loop's thread. Clobbers R0 to R5.
     fn only_the_loops(&mut self, tid: Register) {
-        let take = self.code.place();
+        let take = self.code.new_target();
         self.load_the_loops_number(R1);
         self.code.jump_if_equal(R1, tid, take);
         self.code.jump(self.end);
-        self.code.here(take);
+        self.code.bind(take);
     }
 
-    /// `to` becomes the number of the loop's thread. Destroys R0 to R5.
+    /// Loads the number of the loop's thread into `to`. Clobbers R0 to R5.
     fn load_the_loops_number(&mut self, to: Register) {
         self.code.set(R1, self.maps.loop_key);
         self.code.store(Width::Word, FRAME, KEY, R1);
@@ -292,7 +293,7 @@ impl Program<'_> {
         self.code.load(Width::Word, to, R0, 0);
     }
 
-    /// R0 becomes the value at the key in the frame; ends the program when there is none.
+    /// Points R0 to the map's value at the key in the frame; ends the program if there is none.
     fn look_up(&mut self, map: i32) {
         self.code.map(R1, map);
         self.code.copy(R2, FRAME);
@@ -301,7 +302,7 @@ impl Program<'_> {
         self.code.jump_if_zero(R0, self.end);
     }
 
-    /// Copies a word of the kernel's structure into the record.
+    /// Copies a word from a kernel structure into the record.
     fn copy_word(&mut self, from: Register, offset: i16, place: i16) {
         self.code.load(Width::Word, R1, from, offset);
         self.code.store(Width::Word, R7, place, R1);
@@ -310,7 +311,7 @@ impl Program<'_> {
     fn finish(mut self) -> Vec<u64> {
         self.code.call(KernelCall::KtimeNs);
         self.code.store(Width::Double, R7, AT, R0);
-        self.code.here(self.end);
+        self.code.bind(self.end);
         self.code.exit();
         self.code.finish()
     }

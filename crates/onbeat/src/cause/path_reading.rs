@@ -1,14 +1,14 @@
-//! What the programs read when the loop gets or leaves a CPU or is woken: time that the hypervisor has taken, rules of the
-//! scheduler at work, and the system call of the other thread.
+//! The readings that programs take when the loop is woken, gets a CPU or leaves it: steal time, rules of the scheduler,
+//! and the system call of the other thread.
 
 use super::assembler::{FRAME, KernelCall, R1, R2, R3, R7, R9, Register, Width};
 use super::path_offsets::Throttled;
-use super::path_program::Program;
+use super::path_program::ProgramBuilder;
 use super::path_record::{
     BY_SERVER, FROM_USER, KIND, KNOWS_SERVER, KNOWS_STEAL, KNOWS_THROTTLING, NO_CALL, PathKind, REST, THROTTLED,
 };
 
-/// `struct pt_regs` of x86-64 from `r11` to `eflags`: its place in the structure, its length, and what is where in it.
+/// `struct pt_regs` of x86-64 from `r11` to `eflags`: its offset, its length, and the offsets of its members.
 const REGISTERS_FROM: i32 = 48;
 const REGISTERS_LENGTH: i32 = 104;
 const R11: i16 = 0;
@@ -19,16 +19,16 @@ const CS: i16 = 88;
 const EFLAGS: i16 = 96;
 /// Where `struct pt_regs` begins, counted from the start of a kernel stack: 16 KiB less its own 168 bytes.
 const REGISTERS_ON_STACK: i32 = (16 << 10) - 168;
-/// Where the program's own frame holds the registers.
+/// Offset of the copied registers in the program's stack frame.
 const COPY: i16 = -128;
-/// Numbers of system calls are smaller.
+/// System call numbers are below this.
 const CALLS: i32 = 1024;
-/// A selector of this privilege is user code's.
+/// Privilege level of user code in a code segment selector.
 const USER: i32 = 3;
 
-impl Program<'_> {
-    /// Fills the record in R7: kind and flags of a reading, with the loop's thread in R9; at a switch `next` is the thread that
-    /// comes. Destroys R1 to R3.
+impl ProgramBuilder<'_> {
+    /// Stores kind and flags of a reading in the record in R7. R9 is the loop's thread; at a switch `next` is the
+    /// thread that gets the CPU. Clobbers R1 to R3.
     pub(super) fn read_flags(&mut self, kind: PathKind, next: Option<Register>) {
         let offsets = self.offsets;
         let server = next.zip(offsets.server);
@@ -60,7 +60,7 @@ impl Program<'_> {
         self.code.store(Width::Word, R7, KIND, R2);
     }
 
-    /// Fills the record in R7: kind of a reading that says nothing of the scheduler's rules. Destroys R1.
+    /// Stores the kind of a reading without the scheduler's flags in the record in R7. Clobbers R1.
     pub(super) fn note_kind(&mut self, kind: PathKind) {
         self.code.set(R1, kind as i32 | self.knows_steal() << 8);
         self.code.store(Width::Word, R7, KIND, R1);
@@ -70,7 +70,7 @@ impl Program<'_> {
         self.offsets.steal.map_or(0, |_| KNOWS_STEAL)
     }
 
-    /// Stores what the hypervisor has taken from the CPU of the loop in R9. Destroys R1.
+    /// Stores the steal time of the CPU of the loop in R9. Clobbers R1.
     pub(super) fn read_steal(&mut self) {
         let Some(steal) = self.offsets.steal else { return };
         self.load_queue(R1);
@@ -78,11 +78,11 @@ impl Program<'_> {
         self.code.store(Width::Double, R7, REST, R1);
     }
 
-    /// Stores at `place` how `thread` came into the kernel, from its user registers at the top of its kernel stack: the
-    /// instruction `syscall` leaves the return address in `rcx` and the flags in `r11`, which nothing else does at once.
-    /// Destroys R1 to R5.
+    /// Stores at `place` how `thread` entered the kernel. Uses the user registers at the top of its kernel stack: the
+    /// instruction `syscall` leaves the return address in `rcx` and the flags in `r11`, and no other entry does both.
+    /// Clobbers R1 to R5.
     pub(super) fn read_call(&mut self, thread: Register, place: i16) {
-        let [done, from_user, in_call] = [self.code.place(), self.code.place(), self.code.place()];
+        let [done, from_user, in_call] = [self.code.new_target(), self.code.new_target(), self.code.new_target()];
         self.code.copy(R3, thread);
         self.code.set(R1, NO_CALL);
         self.code.store(Width::Word, R7, place, R1);
@@ -90,7 +90,7 @@ impl Program<'_> {
             return;
         }
 
-        // An idle CPU has no user registers, and is what most wake-ups find: its stack is not read.
+        // Most wake-ups find an idle CPU, which has no user registers, so its stack is not read.
         self.code.load(Width::Word, R1, R3, self.offsets.pid);
         self.code.jump_if_zero(R1, done);
 
@@ -113,14 +113,14 @@ impl Program<'_> {
         self.code.load(Width::Double, R1, FRAME, COPY + ORIG_RAX);
         self.code.jump_if_at_most(R1, CALLS - 1, in_call);
         self.code.jump(done);
-        self.code.here(from_user);
+        self.code.bind(from_user);
         self.code.set(R1, FROM_USER);
-        self.code.here(in_call);
+        self.code.bind(in_call);
         self.code.store(Width::Word, R7, place, R1);
-        self.code.here(done);
+        self.code.bind(done);
     }
 
-    /// `to` becomes the run queue of the CPU of the loop in R9.
+    /// Loads the run queue of the CPU of the loop in R9 into `to`.
     fn load_queue(&mut self, to: Register) {
         let [fair, queue] = self.offsets.queue;
         self.code.copy(to, R9);
@@ -128,18 +128,18 @@ impl Program<'_> {
         self.load_far(Width::Double, to, queue);
     }
 
-    /// `register` becomes what lies `offset` behind the structure that it points to.
+    /// Loads the member at `offset` of the structure in `register` into `register`.
     fn load_far(&mut self, width: Width, register: Register, offset: i32) {
         self.code.add(register, offset);
         self.code.load(width, register, register, 0);
     }
 
-    /// Sets `flag` in R2 unless R1 is 0. Destroys R3.
+    /// Sets `flag` in R2 unless R1 is 0. Clobbers R3.
     fn set_flag_unless_zero(&mut self, flag: i32) {
-        let is_zero = self.code.place();
+        let is_zero = self.code.new_target();
         self.code.jump_if_zero(R1, is_zero);
         self.code.set(R3, flag << 8);
         self.code.or(R2, R3);
-        self.code.here(is_zero);
+        self.code.bind(is_zero);
     }
 }

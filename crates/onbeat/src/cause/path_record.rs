@@ -1,4 +1,4 @@
-//! One record of the loop's path through the kernel, 32 bytes as a program in the kernel wrote them.
+//! One record of the loop's path through the kernel: 32 bytes written by a BPF program.
 //!
 //! ```text
 //!   0        8     12            16                                32
@@ -7,41 +7,41 @@
 
 use onbeat_rt::Instant;
 
-use super::counters::{Moment, Reading};
-use super::decode::Kind;
-use super::event::{Event, Label, State, Thread, Vector, What};
+use super::counters::{CounterReading, ReadingTrigger};
+use super::decode::TracePoint;
+use super::event::{KernelEvent, Label, Thread, ThreadState, TraceEvent, Vector};
 
-/// Bytes of a record.
+/// Size of a record, in bytes.
 pub(super) const LENGTH: u32 = 32;
-/// 64-bit words of it.
+/// Size of a record, in 64-bit words.
 pub(super) const WORDS: usize = 4;
 
-/// Places in a record.
+/// Offsets in a record.
 pub(super) const AT: i16 = 0;
 pub(super) const TID: i16 = 8;
 pub(super) const KIND: i16 = 12;
 pub(super) const REST: i16 = 16;
 
-/// Flags of a reading, as its extra.
+/// Flags of a reading, stored as its extra.
 pub(super) const THROTTLED: i32 = 1;
 pub(super) const BY_SERVER: i32 = 2;
 pub(super) const KNOWS_STEAL: i32 = 4;
 pub(super) const KNOWS_THROTTLING: i32 = 8;
 pub(super) const KNOWS_SERVER: i32 = 16;
 
-/// A thread in no system call, in place of the call's number: how it came into the kernel is not known.
+/// Instead of a system call's number: the thread is not in a call, and how it entered the kernel is unknown.
 pub(super) const NO_CALL: i32 = -1;
-/// An interrupt or a fault brought it from user code.
+/// Instead of a system call's number: an interrupt or a fault brought the thread from user code.
 pub(super) const FROM_USER: i32 = -2;
 
-/// What a record is about: the low byte of the word at [`KIND`].
+/// Kind of a record: the low byte of the word at [`KIND`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathKind {
     /// Extra: whether `prev` was preempted. Then `next`, its priority, the priority of `prev`, the state of `prev`.
     Switch = 1,
     /// Extra: flags of a reading. Thread, priority, CPU, system call of the current thread.
     Waking = 2,
-    /// Extra: how much later than asked for it may expire, in nanoseconds, at most 2²⁴ − 1. Then timer, instant asked for.
+    /// Extra: timer slack in nanoseconds, at most 2²⁴ − 1. Then timer, requested instant.
     TimerStart = 3,
     /// Timer, function.
     TimerExpireEntry = 4,
@@ -49,9 +49,10 @@ pub(super) enum PathKind {
     Idle = 5,
     LocalTimerEntry = 6,
     LocalTimerExit = 7,
-    /// The thread ends; its name.
+    /// The thread ends. Its name.
     Exit = 8,
-    /// At a switch to or from the loop, extra: flags. Steal, system call of the thread that left, the thread that came.
+    /// At a switch to or from the loop. Extra: flags. Steal time, system call of the thread that left, the thread that
+    /// got the CPU.
     Reading = 9,
 }
 
@@ -69,21 +70,21 @@ impl PathKind {
         Self::Reading,
     ];
 
-    /// Whether tracefs calls it `kind`.
-    pub(super) const fn is(self, kind: Kind) -> bool {
+    /// Whether this is the tracefs trace point `kind`.
+    pub(super) const fn is(self, kind: TracePoint) -> bool {
         matches!(
             (self, kind),
-            (Self::Switch, Kind::Switch)
-                | (Self::Waking, Kind::Waking)
-                | (Self::TimerStart, Kind::TimerStart)
-                | (Self::TimerExpireEntry, Kind::TimerExpireEntry)
-                | (Self::Idle, Kind::Idle)
-                | (Self::LocalTimerEntry, Kind::VectorEntry(Vector::LocalTimer))
-                | (Self::LocalTimerExit, Kind::VectorExit(Vector::LocalTimer))
+            (Self::Switch, TracePoint::Switch)
+                | (Self::Waking, TracePoint::Waking)
+                | (Self::TimerStart, TracePoint::TimerStart)
+                | (Self::TimerExpireEntry, TracePoint::TimerExpireEntry)
+                | (Self::Idle, TracePoint::Idle)
+                | (Self::LocalTimerEntry, TracePoint::VectorEntry(Vector::LocalTimer))
+                | (Self::LocalTimerExit, TracePoint::VectorExit(Vector::LocalTimer))
         )
     }
 
-    /// The kernel's trace point; readings are taken by the program of another one.
+    /// Returns the kernel's trace point; `None` for readings, which the program of another trace point takes.
     pub(super) const fn trace_point(self) -> Option<&'static str> {
         Some(match self {
             Self::Switch => "sched_switch",
@@ -99,21 +100,21 @@ impl PathKind {
     }
 }
 
-/// A record, or what it says beside events.
+/// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Noted {
-    /// An event; threads in it have no names yet.
-    Event(Event),
-    /// The loop's waking, and what it interrupted.
-    Waking(Event, Reading),
-    /// What was around the loop at a switch.
-    Reading(Reading),
-    /// This thread has ended under this name.
+pub(super) enum PathEntry {
+    /// An event, without the names of its threads.
+    Event(TraceEvent),
+    /// The loop's waking, with the reading of the interrupted thread.
+    Waking(TraceEvent, CounterReading),
+    /// A reading at a switch to or from the loop.
+    Reading(CounterReading),
+    /// Number and name of a thread that has ended.
     Ended(u32, Label),
 }
 
-impl Noted {
-    /// When; the end of a thread has no time.
+impl PathEntry {
+    /// Returns the time; the end of a thread has none.
     pub(super) const fn at(&self) -> Option<Instant> {
         match self {
             Self::Event(event) | Self::Waking(event, _) => Some(event.at),
@@ -123,83 +124,94 @@ impl Noted {
     }
 }
 
-/// Reads a record of `cpu`; `None` when it is still being written, or of no known kind.
-pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<Noted> {
+/// Decodes a record of `cpu`; `None` if it is still being written or its kind is unknown.
+pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
     let [at, head, first, second] = words;
     let at = Instant::from_ns(Some(at).filter(|at| *at != 0)?);
     let (tid, kind) = halves(head);
     let (extra, (a, b), (c, d)) = (kind >> 8, halves(first), halves(second));
     let thread = |tid, prio: u32| Thread { tid, prio: prio.cast_signed(), name: Label::default() };
     let kind = PathKind::ALL.into_iter().find(|known| *known as u32 == kind & 0xff)?;
-    let flags = Flags(extra.cast_signed());
+    let flags = ReadingFlags(extra.cast_signed());
     let what = match kind {
         PathKind::Switch => {
-            What::Switch { prev: thread(tid, c), prev_state: state_shown(d, extra != 0), next: thread(a, b) }
+            KernelEvent::Switch { prev: thread(tid, c), prev_state: state_shown(d, extra != 0), next: thread(a, b) }
         }
-        PathKind::Waking => What::Waking { thread: thread(a, b), target_cpu: c },
+        PathKind::Waking => KernelEvent::Waking { thread: thread(a, b), target_cpu: c },
         PathKind::TimerStart => {
             let softexpires = Instant::from_ns(second);
-            What::TimerStart { timer: first, function: 0, expires: softexpires.plus_ns(extra.into()), softexpires }
+            KernelEvent::TimerStart {
+                timer: first,
+                function: 0,
+                expires: softexpires.plus_ns(extra.into()),
+                softexpires,
+            }
         }
-        // What the kernel took for now is not recorded: the time of the record is a little later.
-        PathKind::TimerExpireEntry => What::TimerExpireEntry { timer: first, function: second, now: at },
-        PathKind::Idle => What::IdleEntry { state: a },
-        PathKind::LocalTimerEntry => What::VectorEntry(Vector::LocalTimer),
-        PathKind::LocalTimerExit => What::VectorExit(Vector::LocalTimer),
+        // The kernel's `now` is not recorded; the time of the record is slightly later.
+        PathKind::TimerExpireEntry => KernelEvent::TimerExpireEntry { timer: first, function: second, now: at },
+        PathKind::Idle => KernelEvent::IdleEntry { state: a },
+        PathKind::LocalTimerEntry => KernelEvent::VectorEntry(Vector::LocalTimer),
+        PathKind::LocalTimerExit => KernelEvent::VectorExit(Vector::LocalTimer),
         PathKind::Exit => {
             let name = [first.to_ne_bytes(), second.to_ne_bytes()].concat();
-            return Some(Noted::Ended(tid, Label::new(&name)));
+            return Some(PathEntry::Ended(tid, Label::new(&name)));
         }
         PathKind::Reading => {
-            let reading = Reading { at, moment: Moment::Switch, cpu, prev: tid, next: d, ..flags.reading(c) };
-            return Some(Noted::Reading(Reading { steal_ns: flags.has(KNOWS_STEAL).then_some(first), ..reading }));
+            let reading =
+                CounterReading { at, moment: ReadingTrigger::Switch, cpu, prev: tid, next: d, ..flags.reading(c) };
+            return Some(PathEntry::Reading(CounterReading {
+                steal_ns: flags.has(KNOWS_STEAL).then_some(first),
+                ..reading
+            }));
         }
     };
 
-    let event = Event { at, cpu, tid, what };
+    let event = TraceEvent { at, cpu, tid, what };
     if kind == PathKind::Waking {
-        let reading = Reading { at, moment: Moment::Waking, cpu, prev: tid, next: a, ..flags.reading(d) };
-        return Some(Noted::Waking(event, reading));
+        let reading =
+            CounterReading { at, moment: ReadingTrigger::Waking, cpu, prev: tid, next: a, ..flags.reading(d) };
+        return Some(PathEntry::Waking(event, reading));
     }
 
-    Some(Noted::Event(event))
+    Some(PathEntry::Event(event))
 }
 
 /// The flags of a reading.
 #[derive(Clone, Copy, Debug)]
-struct Flags(i32);
+struct ReadingFlags(i32);
 
-impl Flags {
+impl ReadingFlags {
     const fn has(self, flag: i32) -> bool {
         self.0 & flag != 0
     }
 
-    /// What they say, and where the other thread was.
-    fn reading(self, entered: u32) -> Reading {
+    /// Returns the reading of these flags and of `entered`, which says how the other thread entered the kernel.
+    fn reading(self, entered: u32) -> CounterReading {
         let entered = entered.cast_signed();
-        Reading {
+        CounterReading {
             prev_syscall: (entered >= 0).then_some(entered.into()),
             prev_in_user: entered == FROM_USER,
             rt_throttled: self.has(KNOWS_THROTTLING).then_some(self.has(THROTTLED)),
             by_fair_server: self.has(KNOWS_SERVER).then_some(self.has(BY_SERVER)),
-            ..Reading::default()
+            ..CounterReading::default()
         }
     }
 }
 
 const fn halves(word: u64) -> (u32, u32) {
-    let (low, high) = (word as u32, (word >> 32) as u32);
+    let low = word as u32;
+    let high = (word >> 32) as u32;
     if cfg!(target_endian = "little") { (low, high) } else { (high, low) }
 }
 
 /// The state as `sched_switch` shows it, from the bits of `task_struct` (`__task_state_index` in include/linux/sched.h).
-const fn state_shown(bits: u32, preempted: bool) -> State {
+const fn state_shown(bits: u32, preempted: bool) -> ThreadState {
     const REPORTED: u32 = 0x7f;
     const IDLE: u32 = 0x402;
     /// Waiting for a sleeping lock of PREEMPT_RT, and frozen: both shown as uninterruptible.
     const AS_BLOCKED: u32 = 0x1000 | 0x8000;
     if preempted {
-        return State(0x100);
+        return ThreadState(0x100);
     }
 
     let reported = if bits & IDLE == IDLE {
@@ -210,8 +222,8 @@ const fn state_shown(bits: u32, preempted: bool) -> State {
         bits & REPORTED
     };
 
-    // Only the highest one is shown.
-    State(if reported == 0 { 0 } else { 1 << reported.ilog2() })
+    // Only the highest bit is shown.
+    ThreadState(if reported == 0 { 0 } else { 1 << reported.ilog2() })
 }
 
 #[cfg(test)]
@@ -223,54 +235,64 @@ mod tests {
         u64::from_ne_bytes([low, high].concat().try_into().unwrap())
     }
 
-    fn what(kind: u32, tid: u32, rest: [u64; 2]) -> Option<What> {
+    fn what(kind: u32, tid: u32, rest: [u64; 2]) -> Option<KernelEvent> {
         match read(1, [77, word(tid, kind), rest[0], rest[1]])? {
-            Noted::Event(event) | Noted::Waking(event, _) => {
+            PathEntry::Event(event) | PathEntry::Waking(event, _) => {
                 assert_eq!((event.at.as_ns(), event.cpu, event.tid), (77, 1, tid));
                 Some(event.what)
             }
-            Noted::Ended(..) | Noted::Reading(_) => None,
+            PathEntry::Ended(..) | PathEntry::Reading(_) => None,
         }
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_laid_out() {
+    fn records_are_decoded() {
         let thread = |tid, prio| Thread { tid, prio, name: Label::default() };
-        let switch =
-            |prev_state| What::Switch { prev: thread(5, 120), prev_state: State(prev_state), next: thread(9, 9) };
+        let switch = |prev_state| KernelEvent::Switch {
+            prev: thread(5, 120),
+            prev_state: ThreadState(prev_state),
+            next: thread(9, 9),
+        };
         assert_eq!(what(1, 5, [word(9, 9), word(120, 1)]), Some(switch(1)));
         assert_eq!(what(1 | 1 << 8, 5, [word(9, 9), word(120, 0)]), Some(switch(0x100)));
-        let deadline = What::Waking { thread: thread(9, -1), target_cpu: 3 };
+        let deadline = KernelEvent::Waking { thread: thread(9, -1), target_cpu: 3 };
 
         assert_eq!(what(2, 5, [word(9, u32::MAX), word(3, 0)]), Some(deadline));
         let (softexpires, expires) = (Instant::from_ns(1_000_000), Instant::from_ns(1_050_000));
-        let start = What::TimerStart { timer: 0xffff_8000, function: 0, expires, softexpires };
+        let start = KernelEvent::TimerStart { timer: 0xffff_8000, function: 0, expires, softexpires };
         assert_eq!(what(3 | 50_000 << 8, 9, [0xffff_8000, 1_000_000]), Some(start));
         let now = Instant::from_ns(77);
-        let entry = What::TimerExpireEntry { timer: 0xffff_8000, function: u64::MAX, now };
+        let entry = KernelEvent::TimerExpireEntry { timer: 0xffff_8000, function: u64::MAX, now };
 
         assert_eq!(what(4, 0, [0xffff_8000, u64::MAX]), Some(entry));
-        assert_eq!(what(5, 0, [word(1, 0), 0]), Some(What::IdleEntry { state: 1 }));
-        assert_eq!(what(6, 0, [0, 0]), Some(What::VectorEntry(Vector::LocalTimer)));
-        assert_eq!(what(7, 0, [0, 0]), Some(What::VectorExit(Vector::LocalTimer)));
+        assert_eq!(what(5, 0, [word(1, 0), 0]), Some(KernelEvent::IdleEntry { state: 1 }));
+        assert_eq!(what(6, 0, [0, 0]), Some(KernelEvent::VectorEntry(Vector::LocalTimer)));
+        assert_eq!(what(7, 0, [0, 0]), Some(KernelEvent::VectorExit(Vector::LocalTimer)));
         let name = u64::from_ne_bytes(*b"rustc\0\0\0");
 
-        assert_eq!(read(1, [77, word(31, 8), name, 0]), Some(Noted::Ended(31, Label::from("rustc"))));
+        assert_eq!(read(1, [77, word(31, 8), name, 0]), Some(PathEntry::Ended(31, Label::from("rustc"))));
         assert_eq!(what(10, 0, [0, 0]), None);
         assert_eq!(read(1, [0, word(5, 1), 0, 0]), None, "still being written");
     }
 
-    fn reading(kind: i32, flags: i32, rest: [u64; 2]) -> Option<Reading> {
+    fn reading(kind: i32, flags: i32, rest: [u64; 2]) -> Option<CounterReading> {
         match read(1, [77, word(5, (kind | flags << 8).cast_unsigned()), rest[0], rest[1]])? {
-            Noted::Waking(_, reading) | Noted::Reading(reading) => Some(reading),
-            Noted::Event(_) | Noted::Ended(..) => None,
+            PathEntry::Waking(_, reading) | PathEntry::Reading(reading) => Some(reading),
+            PathEntry::Event(_) | PathEntry::Ended(..) => None,
         }
     }
 
     #[test]
-    fn a_reading_says_what_is_known_and_nothing_else() {
+    fn readings_are_decoded_according_to_their_flags() {
         let at = Instant::from_ns(77);
-        let switch = Reading { at, moment: Moment::Switch, cpu: 1, prev: 5, next: 9, ..Reading::default() };
+        let switch = CounterReading {
+            at,
+            moment: ReadingTrigger::Switch,
+            cpu: 1,
+            prev: 5,
+            next: 9,
+            ..CounterReading::default()
+        };
         let nothing = reading(9, 0, [0, word(NO_CALL.cast_unsigned(), 9)]);
         assert_eq!(nothing, Some(switch), "a kernel that knows of nothing");
         let knows = KNOWS_STEAL | KNOWS_THROTTLING | KNOWS_SERVER;
@@ -278,15 +300,16 @@ mod tests {
         let (steal_ns, prev_syscall) = (Some(4_000), Some(libc::SYS_read));
         let (rt_throttled, by_fair_server) = (Some(false), Some(true));
 
-        assert_eq!(all, Some(Reading { steal_ns, prev_syscall, rt_throttled, by_fair_server, ..switch }));
+        assert_eq!(all, Some(CounterReading { steal_ns, prev_syscall, rt_throttled, by_fair_server, ..switch }));
 
         let waking = reading(2, KNOWS_THROTTLING | THROTTLED, [word(9, 9), word(0, FROM_USER.cast_unsigned())]);
-        let interrupted = Reading { moment: Moment::Waking, prev_in_user: true, rt_throttled: Some(true), ..switch };
+        let interrupted =
+            CounterReading { moment: ReadingTrigger::Waking, prev_in_user: true, rt_throttled: Some(true), ..switch };
         assert_eq!(waking, Some(interrupted));
     }
 
     #[test]
-    fn states_are_shown_as_the_kernel_shows_them() {
+    fn states_are_those_that_the_kernel_shows() {
         let shown =
             [(0, "R"), (1, "S"), (2, "D"), (0x402, "I"), (0x1002, "D"), (0x8000, "D"), (4, "T"), (0x80 | 0x20, "Z")];
         for (bits, letters) in shown {

@@ -1,16 +1,17 @@
-//! A spike's window as a Perfetto trace: who ran on which CPU, interrupts, and the loop's own view of it.
+//! Writes a spike's window as a Perfetto trace: threads on each CPU, interrupts, and the loop's cycle.
 //!
-//! Scheduler events go in as the kernel's own (`FtraceEventBundle`), so that the viewer draws its usual thread tracks;
-//! interrupts, softirqs and timer functions become slices on one track per CPU; release, wake-up and work of the loop, and
-//! the culprit, stand on tracks of their own. Field numbers are those of `perfetto_trace.proto`, which never change.
+//! Scheduler events are written as kernel events (`FtraceEventBundle`), so that the viewer draws its usual thread
+//! tracks. Interrupts, softirqs and timer functions become slices on one track per CPU. Release, wake-up and work of
+//! the loop, and the culprit, have tracks of their own. Field numbers are those of `perfetto_trace.proto`, which never
+//! change.
 
 use onbeat_rt::Instant;
 
-use super::classify::SpikeFacts;
-use super::event::{Event, What};
+use super::event::{KernelEvent, TraceEvent};
+use super::facts::SpikeFacts;
 use super::kind::{Cause, Explanation};
 use super::protobuf::Message;
-use super::timeline::{Doing, Timeline};
+use super::timeline::{CpuActivity, Timeline};
 use super::window::Window;
 
 // TracePacket
@@ -34,11 +35,11 @@ const INSTANT: u64 = 3;
 const LOOP: u64 = 1;
 const WHY: u64 = 2;
 const CULPRIT: u64 = 3;
-/// The first CPU's track of interrupts.
+/// Interrupt track of CPU 0.
 const CPUS: u64 = 0x100;
 
-/// The trace, ready for a file that ui.perfetto.dev opens. `kernel` is the release of the kernel that ran, `6.18.3`: the
-/// states in which threads leave a CPU are read by it.
+/// Returns the bytes of a trace file that ui.perfetto.dev opens. `kernel` is the kernel release of the run, such as
+/// `6.18.3`: it determines how thread states are decoded.
 #[must_use]
 pub fn write(window: &Window, facts: &SpikeFacts, explanation: &Explanation, kernel: &str) -> Vec<u8> {
     let mut trace = Trace::default();
@@ -94,7 +95,7 @@ impl Trace {
         self.event(at, &Message::new().number(TYPE, END).number(TRACK, track));
     }
 
-    fn scheduler(&mut self, cpu: u32, events: &[Event]) {
+    fn scheduler(&mut self, cpu: u32, events: &[TraceEvent]) {
         let mut bundle = Message::new().number(1, u64::from(cpu));
         for event in events {
             if let Some((field, content)) = kernel_event(&event.what) {
@@ -106,13 +107,13 @@ impl Trace {
         self.packet(Message::new().message(FTRACE_EVENTS, &bundle));
     }
 
-    fn interrupts(&mut self, cpu: u32, events: &[Event], window: &Window) {
+    fn interrupts(&mut self, cpu: u32, events: &[TraceEvent], window: &Window) {
         let track = CPUS + u64::from(cpu);
         self.track(track, &format!("CPU {cpu}: interrupts"));
-        // Only what begins and ends in the window makes a slice; the innermost one ends first.
-        let mut open: Vec<What> = Vec::new();
+        // Only activities that begin in the window make a slice; the innermost one ends first.
+        let mut open: Vec<KernelEvent> = Vec::new();
         for event in events {
-            let is_timer = |what: &What| matches!(what, What::TimerExpireEntry { .. });
+            let is_timer = |what: &KernelEvent| matches!(what, KernelEvent::TimerExpireEntry { .. });
             if is_timer(&event.what) && open.pop_if(|begun| is_timer(begun)).is_some() {
                 self.end(track, event.at);
             }
@@ -156,13 +157,13 @@ impl Trace {
         self.end(WHY, to);
     }
 
-    /// When the culprit had the CPU.
+    /// Adds the slices in which the culprit had a CPU.
     fn culprit(&mut self, main: &Cause, facts: &SpikeFacts, window: &Window) {
         let Some(tid) = main.culprit.as_ref().and_then(|culprit| culprit.tid) else { return };
-        let timeline = Timeline::of(window);
+        let timeline = Timeline::new(window);
         for cpu in &window.cpus {
             let slices = timeline.between(Some(cpu.cpu), facts.expiry.min(facts.start), facts.end);
-            let its = |doing: &Doing| matches!(doing, Doing::Thread(thread) if thread.tid == tid);
+            let its = |doing: &CpuActivity| matches!(doing, CpuActivity::Thread(thread) if thread.tid == tid);
             for slice in slices.iter().filter(|slice| its(&slice.doing)) {
                 self.begin(CULPRIT, slice.from, ("culprit", &main.words()), &[("evidence", &main.evidence)]);
                 self.end(CULPRIT, slice.to);
@@ -171,11 +172,11 @@ impl Trace {
     }
 }
 
-/// Field number and content of a `FtraceEvent`.
-fn kernel_event(what: &What) -> Option<(u32, Message)> {
+/// Returns field number and content of a `FtraceEvent`.
+fn kernel_event(what: &KernelEvent) -> Option<(u32, Message)> {
     let name = |label: &super::event::Label| label.text().into_owned();
     Some(match what {
-        What::Switch { prev, prev_state, next } => {
+        KernelEvent::Switch { prev, prev_state, next } => {
             let prev = Message::new()
                 .text(1, &name(&prev.name))
                 .signed(2, i64::from(prev.tid))
@@ -183,37 +184,39 @@ fn kernel_event(what: &What) -> Option<(u32, Message)> {
                 .signed(4, i64::from(prev_state.0));
             (4, prev.text(5, &name(&next.name)).signed(6, i64::from(next.tid)).signed(7, i64::from(next.prio)))
         }
-        What::Waking { thread, target_cpu } => {
+        KernelEvent::Waking { thread, target_cpu } => {
             let thread = Message::new()
                 .text(1, &name(&thread.name))
                 .signed(2, i64::from(thread.tid))
                 .signed(3, i64::from(thread.prio));
             (20, thread.signed(4, 1).signed(5, i64::from(*target_cpu)))
         }
-        What::Frequency { cpu, khz } => (11, Message::new().number(1, u64::from(*khz)).number(2, u64::from(*cpu))),
+        KernelEvent::Frequency { cpu, khz } => {
+            (11, Message::new().number(1, u64::from(*khz)).number(2, u64::from(*cpu)))
+        }
         _ => return None,
     })
 }
 
-/// Category and name of the slice that an event begins.
-fn interrupt(what: &What, window: &Window) -> Option<(&'static str, String)> {
+/// Returns category and name of the slice that an event begins.
+fn interrupt(what: &KernelEvent, window: &Window) -> Option<(&'static str, String)> {
     match what {
-        What::IrqEntry { irq, name } => Some(("irq", format!("{name} (irq {irq})"))),
-        What::VectorEntry(vector) => Some(("irq", vector.name().to_owned())),
-        What::SoftirqEntry(softirq) => Some(("softirq", format!("softirq {}", softirq.name()))),
-        What::TimerExpireEntry { function, .. } => {
+        KernelEvent::IrqEntry { irq, name } => Some(("irq", format!("{name} (irq {irq})"))),
+        KernelEvent::VectorEntry(vector) => Some(("irq", vector.name().to_owned())),
+        KernelEvent::SoftirqEntry(softirq) => Some(("softirq", format!("softirq {}", softirq.name()))),
+        KernelEvent::TimerExpireEntry { function, .. } => {
             Some(("timer", window.function(*function).unwrap_or("timer function").to_owned()))
         }
         _ => None,
     }
 }
 
-fn ends(begun: &What, event: &What) -> bool {
+fn ends(begun: &KernelEvent, event: &KernelEvent) -> bool {
     match (begun, event) {
-        (What::IrqEntry { irq, .. }, What::IrqExit { irq: ended }) => irq == ended,
-        (What::VectorEntry(vector), What::VectorExit(ended)) => vector == ended,
-        (What::SoftirqEntry(softirq), What::SoftirqExit(ended)) => softirq == ended,
-        (What::TimerExpireEntry { timer, .. }, What::TimerExpireExit { timer: ended }) => timer == ended,
+        (KernelEvent::IrqEntry { irq, .. }, KernelEvent::IrqExit { irq: ended }) => irq == ended,
+        (KernelEvent::VectorEntry(vector), KernelEvent::VectorExit(ended)) => vector == ended,
+        (KernelEvent::SoftirqEntry(softirq), KernelEvent::SoftirqExit(ended)) => softirq == ended,
+        (KernelEvent::TimerExpireEntry { timer, .. }, KernelEvent::TimerExpireExit { timer: ended }) => timer == ended,
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Protocol buffers, the writing half: numbers, texts and messages in messages (encoding of protobuf.dev, wire types 0 and 2).
+//! Encoder for protocol buffers: numbers, strings and nested messages (protobuf.dev, wire types 0 and 2).
 
 /// A message under construction.
 #[derive(Clone, Debug, Default)]
@@ -9,14 +9,14 @@ impl Message {
         Self::default()
     }
 
-    /// A number that is never negative.
+    /// Adds an unsigned number.
     pub(super) fn number(mut self, field: u32, value: u64) -> Self {
         self.varint(u64::from(field) << 3);
         self.varint(value);
         self
     }
 
-    /// A number of type `int32` or `int64`: negative ones take ten bytes.
+    /// Adds an `int32` or `int64`; negative numbers take ten bytes.
     pub(super) fn signed(self, field: u32, value: i64) -> Self {
         self.number(field, value as u64)
     }

@@ -1,5 +1,5 @@
-//! How long a CPU quota of the loop's cgroups held it back: the kernel adds that up (`throttled_usec` or `throttled_time` of
-//! `cpu.stat`; kernel, Documentation/scheduler/sched-bwc.rst).
+//! Time for which CPU quotas throttled the loop's cgroups, as counted by the kernel (`throttled_usec` or
+//! `throttled_time` of `cpu.stat`; kernel, Documentation/scheduler/sched-bwc.rst).
 
 use std::collections::VecDeque;
 use std::fs;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use onbeat_rt::Instant;
 
-/// Readings that are kept: more spikes than these do not end within one.
+/// Number of kept readings: fewer spikes than this end within one wait.
 const KEPT: usize = 64;
 
-/// The accounts of the cgroups that a thread is in, from its own up to the root.
+/// The `cpu.stat` files of a thread's cgroups, from its own up to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Quota {
+pub(super) struct QuotaAccounts {
     accounts: Vec<PathBuf>,
-    /// When they were read, and what each said, in nanoseconds; oldest first.
+    /// Time of each reading, and the throttled time of each cgroup in nanoseconds; oldest first.
     readings: VecDeque<(Instant, Vec<u64>)>,
 }
 
-impl Quota {
-    /// Those of a thread, as they are at `now`. Empty where the kernel has no CPU controller, or shows none.
-    pub(super) fn of_thread(tid: u32, now: Instant) -> Self {
+impl QuotaAccounts {
+    /// Opens the accounts of a thread and reads them at `now`. Empty if the kernel has no CPU controller or hides it.
+    pub(super) fn for_thread(tid: u32, now: Instant) -> Self {
         let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let paths = accounts(&file(&format!("/proc/{tid}/cgroup")), &file("/proc/self/mountinfo"));
         let accounts = paths.into_iter().filter(|path| throttled_ns(path).is_some()).collect();
@@ -38,8 +38,8 @@ impl Quota {
         said
     }
 
-    /// How long the thread was held back between `from` and `now`, in nanoseconds: the longest of its cgroups, since the last reading
-    /// before `from`. `None` where no account can be read.
+    /// Returns the time for which the thread was throttled between `from` and `now`, in nanoseconds: the maximum over
+    /// its cgroups, since the last reading before `from`. `None` if no account can be read.
     pub(super) fn throttled_ns(&mut self, from: Instant, now: Instant) -> Option<u64> {
         let older = self.readings.iter().rev().find(|(at, _)| *at <= from).or_else(|| self.readings.front());
         let before = older.map(|(_, said)| said.clone()).unwrap_or_default();
@@ -57,13 +57,14 @@ fn throttled_ns(account: &Path) -> Option<u64> {
     })
 }
 
-/// Paths of `cpu.stat`, from the lines of `/proc/PID/cgroup` and of `/proc/self/mountinfo`.
+/// Returns the paths of `cpu.stat`, given `/proc/PID/cgroup` and `/proc/self/mountinfo`.
 fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
     let hierarchy = |is_v2: bool| {
         let mount = mounts.lines().find_map(|line| {
             let (left, right) = line.split_once(" - ")?;
             let mut right = right.split(' ');
-            let (kind, options) = (right.next()?, right.nth(1)?);
+            let kind = right.next()?;
+            let options = right.nth(1)?;
             let is_it =
                 if is_v2 { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|o| o == "cpu") };
             let mut left = left.split(' ').skip(3);
@@ -83,7 +84,7 @@ fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
 
     let Some(((root, mount), path)) = hierarchy(false).or_else(|| hierarchy(true)) else { return Vec::new() };
 
-    // What stands above the mounted root is not shown.
+    // Cgroups above the mounted root are not visible.
     let below =
         Path::new(path).strip_prefix(root).or_else(|_| Path::new(path).strip_prefix("/")).unwrap_or(Path::new(""));
     below.ancestors().map(|cgroup| Path::new(mount).join(cgroup).join("cpu.stat")).collect()
@@ -111,32 +112,32 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_hierarchy_is_known_where_only_that_is_mounted() {
+    fn a_hierarchy_may_be_mounted_in_part() {
         let container = "25 24 0:21 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n";
         assert_eq!(found("0::/docker/x/app\n", container)[0], "/sys/fs/cgroup/app/cpu.stat");
     }
 
     #[test]
-    fn what_was_throttled_is_counted_from_the_last_reading_before_the_spike() {
+    fn throttled_time_is_counted_from_the_last_reading_before_the_spike() {
         let dir = tempfile::tempdir().unwrap();
         let account = dir.path().join("cpu.stat");
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
-        let mut quota = Quota { accounts: vec![account.clone()], readings: VecDeque::new() };
+        let mut quota = QuotaAccounts { accounts: vec![account.clone()], readings: VecDeque::new() };
         let says = |us: u64| fs::write(&account, format!("nr_throttled 3\nthrottled_usec {us}\n")).unwrap();
         says(1_000);
         quota.read(at(0));
         says(41_000);
 
         assert_eq!(quota.throttled_ns(at(10), at(60)), Some(40_000_000));
-        // A second spike of the same wait is counted from before the first one was explained.
+        // A second spike of the same wait is counted from the reading before the first one.
         assert_eq!(quota.throttled_ns(at(20), at(61)), Some(40_000_000));
         says(46_000);
         assert_eq!(quota.throttled_ns(at(70), at(80)), Some(5_000_000));
     }
 
     #[test]
-    fn without_a_cpu_controller_nothing_is_known() {
+    fn without_a_cpu_controller_the_time_is_unknown() {
         assert_eq!(found("3:cpuset:/else\n", V1), [""; 0]);
-        assert_eq!(Quota::default().throttled_ns(Instant::from_ns(1), Instant::from_ns(2)), None);
+        assert_eq!(QuotaAccounts::default().throttled_ns(Instant::from_ns(1), Instant::from_ns(2)), None);
     }
 }

@@ -1,30 +1,27 @@
-//! From judged stretches to causes that add up to the lateness.
+//! Turns judged pieces into causes that add up to the lateness.
 //!
-//! In this order: time that the hypervisor took is taken out of the stretches it fell into; the planned work is taken out;
-//! what is left of the loop's own time gets a cause; steps of the wake-up that took longer than such a step can are no
-//! longer ordinary; and stretches of one cause are added up.
+//! The steps, in this order: steal time is carved out of the pieces it fell into; the planned work is removed; the rest
+//! of the loop's own time gets a cause; steps of the wake-up that took longer than such a step can are named; the
+//! pieces of each cause are added up.
 
 use onbeat_rt::Instant;
 
-use super::classify::{Part, PartKind};
 use super::counters::{CounterSource, Counters};
-use super::event::What;
-use super::judge::{Judge, Piece, Verdict};
+use super::event::KernelEvent;
+use super::facts::{ExpectedActivity, SpikePart};
+use super::judge::{Attribution, Judge, ORDINARY_STEP_NS, Piece};
 use super::kind::{Cause, CauseKind, Culprit};
 
-/// The longest that a step of the wake-up takes by itself, in nanoseconds: entry of an interrupt, a switch, a return to
-/// user space. On the virtual machines measured these take 1 to 12 µs.
-pub(super) const ORDINARY_STEP_NS: u64 = 25_000;
-/// The longest that leaving another thread takes, in nanoseconds.
+/// Maximum time to switch away from another thread, in nanoseconds.
 const SWITCH_NS: u64 = 10_000;
-/// Shorter stretches are not searched for stolen time.
+/// Shorter pieces are not considered for steal time, in nanoseconds.
 const LEAST_STOLEN_NS: u64 = 5_000;
-/// The longest time one page fault is believed to take without the thread leaving its CPU, in nanoseconds; a huge page
-/// takes that long to be cleared.
+/// Maximum time of a page fault during which the thread keeps its CPU, in nanoseconds; clearing a huge page takes this
+/// long.
 const LONGEST_FAULT_NS: u64 = 500_000;
 
-/// The causes of one part.
-pub(super) fn settle(part: &Part, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
+/// Returns the pieces of one part, each with its final cause.
+pub(super) fn settle(part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let pieces = judge.pieces(part);
     let mut pieces = take_out_steal(pieces, judge, counters);
     take_out_plan(&mut pieces, part.planned_ns);
@@ -33,11 +30,11 @@ pub(super) fn settle(part: &Part, judge: &Judge<'_>, counters: &Counters) -> Vec
     name_long_steps(pieces, judge, counters)
 }
 
-/// A thread that is left for the loop always runs a few microseconds more: that is the switch, no section of the kernel.
-/// A timer's interrupt takes its time to arrive as well: where no system call and no sleep is known, that is nobody's doing.
-/// And the interrupt of the loop's timer takes its time to run.
+/// Attributes unavoidable times to the wake-up itself. A thread that the loop preempts runs for a few microseconds
+/// more: this is the switch, not a kernel section. A timer's interrupt takes time to arrive and to run: without a known
+/// system call or sleep, no thread is to blame.
 fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
-    let is = |piece: &Piece, kind| piece.verdict == Verdict::Cause(kind);
+    let is = |piece: &Piece, kind| piece.attribution == Attribution::Cause(kind);
     let of_known_call = |piece: &Piece| piece.culprit.as_ref().is_some_and(|culprit| culprit.system_call.is_some());
     ordinary_up_to(SWITCH_NS, pieces, |piece| is(piece, CauseKind::KernelSection));
     ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::InterruptsOff) && !of_known_call(piece));
@@ -45,21 +42,22 @@ fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
     ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| is(piece, CauseKind::TimerInterrupt));
 }
 
-/// Makes these pieces part of the wake-up itself when they take no longer together.
+/// Attributes the selected pieces to the wake-up itself if together they take at most `most_ns`.
 fn ordinary_up_to(most_ns: u64, pieces: &mut [Piece], which: impl Fn(&Piece) -> bool) {
     let total: u64 = pieces.iter().filter(|piece| which(piece)).map(Piece::ns).sum();
     if total <= most_ns {
         for piece in pieces.iter_mut().filter(|piece| which(piece)) {
-            (piece.verdict, piece.culprit, piece.remark) = (Verdict::Cause(CauseKind::WakeUpPath), None, None);
+            (piece.attribution, piece.culprit, piece.remark) = (Attribution::Cause(CauseKind::WakeUpPath), None, None);
         }
     }
 }
 
-/// Puts what the hypervisor took into the longest stretches between the two readings that show it: a CPU that is taken
-/// away leaves a long silence. Stretches outside the spike can have been it as well.
+/// Assigns steal time to the longest pieces between the two readings that show it, because a stolen CPU leaves a long
+/// time without events. Slices outside the spike are candidates as well.
 fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return pieces };
-    let (from, to) = (first.from, last.to);
+    let from = first.from;
+    let to = last.to;
     let mut stolen: Vec<u64> = vec![0; pieces.len()];
     for steal in counters.steal_between(from, to) {
         let overlap = |piece: &Piece| piece.to.min(steal.to).ns_since(piece.from.max(steal.from));
@@ -93,10 +91,10 @@ fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) ->
 }
 
 const fn may_hide_steal(piece: &Piece) -> bool {
-    !matches!(piece.verdict, Verdict::Cause(CauseKind::Stopped))
+    !matches!(piece.attribution, Attribution::Cause(CauseKind::Stopped))
 }
 
-/// Gives the first `ns` of a piece to another cause.
+/// Attributes the first `ns` of a piece to another cause.
 fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
     let ns = ns.min(piece.ns());
     if ns == 0 {
@@ -104,27 +102,27 @@ fn carve(piece: Piece, ns: u64, kind: CauseKind, remark: &str) -> Vec<Piece> {
     }
 
     let middle = piece.from.plus_ns(ns);
-    let verdict = Verdict::Cause(kind);
-    let taken = Piece { to: middle, verdict, culprit: None, remark: Some(remark.to_owned()), ..piece.clone() };
+    let attribution = Attribution::Cause(kind);
+    let taken = Piece { to: middle, attribution, culprit: None, remark: Some(remark.to_owned()), ..piece.clone() };
     let rest = Piece { from: middle, ..piece };
     [taken, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
 
-/// Leaves the first `ns` of a piece to the wake-up itself.
+/// Attributes the first `ns` of a piece to the wake-up itself.
 fn carve_ordinary(piece: Piece, ns: u64) -> Vec<Piece> {
     let middle = piece.from.plus_ns(ns.min(piece.ns()));
-    let verdict = Verdict::Cause(CauseKind::WakeUpPath);
-    let ordinary = Piece { to: middle, verdict, culprit: None, remark: None, ..piece.clone() };
+    let attribution = Attribution::Cause(CauseKind::WakeUpPath);
+    let ordinary = Piece { to: middle, attribution, culprit: None, remark: None, ..piece.clone() };
     let rest = Piece { from: middle, ..piece };
     [ordinary, rest].into_iter().filter(|piece| piece.ns() > 0).collect()
 }
 
-/// Takes the planned work out: of the loop's own time first; what the plan has left over was spent otherwise while the
-/// work waited for the clock, and the earliest stretches were within it.
+/// Removes the planned work: first from the loop's own time, then from the earliest other pieces, which passed while
+/// the work waited for the clock.
 fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
     let mut left = planned_ns;
     for own_only in [true, false] {
-        for piece in pieces.iter_mut().filter(|piece| !own_only || piece.verdict == Verdict::OwnWork) {
+        for piece in pieces.iter_mut().filter(|piece| !own_only || piece.attribution == Attribution::OwnWork) {
             let taken = piece.ns().min(left);
             piece.from = piece.from.plus_ns(taken);
             left -= taken;
@@ -134,21 +132,21 @@ fn take_out_plan(pieces: &mut Vec<Piece>, planned_ns: u64) {
     pieces.retain(|piece| piece.ns() > 0);
 }
 
-/// What is left of the loop's own time in a cycle: page faults, a slower CPU, cold caches, or simply more work.
-fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
-    let is_fault = |event: &&&super::event::Event| matches!(event.what, What::PageFault { .. });
+/// Names the rest of the loop's own time in a cycle: page faults, a slower CPU, cold caches, or more work than planned.
+fn name_own_time(pieces: Vec<Piece>, part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
+    let is_fault = |event: &&&super::event::TraceEvent| matches!(event.what, KernelEvent::PageFault { .. });
     let faults = judge.own_events(part.from, part.to).filter(is_fault).count() as u64;
     let mut by_faults = faults * LONGEST_FAULT_NS;
     let fault_remark = format!("{faults} page {} in the cycle", if faults == 1 { "fault" } else { "faults" });
     let name = |piece: Piece| {
-        if piece.verdict != Verdict::OwnWork {
+        if piece.attribution != Attribution::OwnWork {
             return vec![piece];
         }
 
         let rest = match judge.frequency_change(piece.cpu, part.from, part.to) {
             Some(khz) => (CauseKind::FrequencyChange, Some(format!("to {} MHz", khz / 1000))),
             None if judge.moved() => (CauseKind::Migration, Some("cold caches on the new CPU".to_owned())),
-            None if part.kind == PartKind::Polling => stood_still_polling(&piece, counters),
+            None if part.kind == ExpectedActivity::Polling => stood_still_polling(&piece, counters),
             None => {
                 let plain = "the thread had its CPU and nothing interrupted it".to_owned();
                 (CauseKind::OwnOverrun, piece.remark.clone().or(Some(plain)))
@@ -157,14 +155,15 @@ fn name_own_time(pieces: Vec<Piece>, part: &Part, judge: &Judge<'_>, counters: &
 
         let faulted = piece.ns().min(by_faults);
         by_faults -= faulted;
-        let named = Piece { verdict: Verdict::Cause(rest.0), remark: rest.1, ..piece };
+        let named = Piece { attribution: Attribution::Cause(rest.0), remark: rest.1, ..piece };
         carve(named, faulted, CauseKind::PageFault, &fault_remark)
     };
 
     pieces.into_iter().flat_map(name).collect()
 }
 
-/// A loop that reads the clock in user code lost time there, and no event of this kernel shows what took its CPU.
+/// Names time that a loop lost while it polled the clock in user code, where no event of this kernel shows what took
+/// its CPU.
 fn stood_still_polling(piece: &Piece, counters: &Counters) -> (CauseKind, Option<String>) {
     let polled = "the loop read the clock in user code, and nothing of this kernel ran";
     match counters.smi {
@@ -186,7 +185,7 @@ fn smi_words(count: u64) -> String {
 const fn steal_words(counters: &Counters) -> &'static str {
     match counters.source {
         CounterSource::Bpf => "its steal counter does not account for it",
-        CounterSource::Procfs | CounterSource::None => "there is no steal counter of that resolution",
+        CounterSource::Procfs | CounterSource::None => "no steal counter has that resolution",
     }
 }
 
@@ -197,23 +196,23 @@ fn host_or_kernel(counters: &Counters) -> String {
     }
 }
 
-/// Steps of the wake-up that took longer than such a step can: something stopped the CPU without leaving an event.
+/// Names the excess of wake-up steps that took longer than such a step can: something stopped the CPU without an event.
 fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
-    let in_interrupt = |piece: &Piece| piece.verdict == Verdict::Cause(CauseKind::TimerInterrupt);
+    let in_interrupt = |piece: &Piece| piece.attribution == Attribution::Cause(CauseKind::TimerInterrupt);
     let interrupt_ns: u64 = pieces.iter().filter(|piece| in_interrupt(piece)).map(Piece::ns).sum();
     let mut ordinary_ns = ORDINARY_STEP_NS;
     let mut name = |piece: Piece| {
         if in_interrupt(&piece) {
-            // Its first part is what it always takes.
+            // The first part is its usual length.
             let ordinary = piece.ns().min(ordinary_ns);
             ordinary_ns -= ordinary;
             let (kind, remark) = long_interrupt(&piece, interrupt_ns, judge, counters);
-            let named = Piece { verdict: Verdict::Cause(kind), remark: Some(remark), ..piece };
+            let named = Piece { attribution: Attribution::Cause(kind), remark: Some(remark), ..piece };
             return carve_ordinary(named, ordinary);
         }
 
         let excess = piece.ns().saturating_sub(ORDINARY_STEP_NS);
-        if piece.verdict != Verdict::Cause(CauseKind::WakeUpPath) || excess == 0 {
+        if piece.attribution != Attribution::Cause(CauseKind::WakeUpPath) || excess == 0 {
             return vec![piece];
         }
 
@@ -224,16 +223,17 @@ fn name_long_steps(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) -
     pieces.into_iter().flat_map(&mut name).collect()
 }
 
-/// What stopped or slowed a CPU without an event, where something shows it.
+/// Returns what stopped or slowed a CPU without an event, if a counter shows it.
 fn slowed(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> Option<(CauseKind, String)> {
-    let (from, to) = (piece.from.minus_ns(1000), piece.to.plus_ns(1000));
+    let from = piece.from.minus_ns(1000);
+    let to = piece.to.plus_ns(1000);
     if let Some(khz) = judge.frequency_change(piece.cpu, from, to) {
         return Some((CauseKind::FrequencyChange, format!("to {} MHz", khz / 1000)));
     }
     counters.smi.filter(|count| *count > 0).map(|count| (CauseKind::Smi, smi_words(count)))
 }
 
-/// The interrupt of the loop's own timer took long. By whose doing no event shows, and neither host nor kernel is accused.
+/// Names a long interrupt of the loop's timer. No event shows whether the host or the kernel caused it.
 fn long_interrupt(piece: &Piece, all_ns: u64, judge: &Judge<'_>, counters: &Counters) -> (CauseKind, String) {
     slowed(piece, judge, counters).unwrap_or_else(|| {
         let who = host_or_kernel(counters);
@@ -249,25 +249,25 @@ fn silence(piece: &Piece, judge: &Judge<'_>, counters: &Counters) -> (CauseKind,
     })
 }
 
-/// Adds up stretches of one cause and culprit, longest cause first, unexplained time last.
+/// Adds up the pieces of each cause and culprit: longest cause first, unexplained time last.
 pub(super) fn add_up(pieces: &[Piece]) -> Vec<Cause> {
-    let mut sums: Vec<Sum<'_>> = Vec::new();
+    let mut sums: Vec<CauseTotal<'_>> = Vec::new();
     for piece in pieces {
-        let kind = match piece.verdict {
-            Verdict::Cause(kind) => kind,
-            Verdict::OwnWork => CauseKind::OwnOverrun,
+        let kind = match piece.attribution {
+            Attribution::Cause(kind) => kind,
+            Attribution::OwnWork => CauseKind::OwnOverrun,
         };
         match sums.iter_mut().find(|sum| sum.kind == kind && sum.culprit == piece.culprit.as_ref()) {
             Some(sum) => sum.add(piece),
-            None => sums.push(Sum::of(kind, piece)),
+            None => sums.push(CauseTotal::new(kind, piece)),
         }
     }
 
     sums.sort_by_key(|sum| (sum.kind == CauseKind::Unexplained, std::cmp::Reverse(sum.ns)));
-    sums.iter().map(Sum::cause).collect()
+    sums.iter().map(CauseTotal::cause).collect()
 }
 
-struct Sum<'p> {
+struct CauseTotal<'p> {
     kind: CauseKind,
     culprit: Option<&'p Culprit>,
     ns: u64,
@@ -278,8 +278,8 @@ struct Sum<'p> {
     remark: Option<&'p str>,
 }
 
-impl<'p> Sum<'p> {
-    fn of(kind: CauseKind, piece: &'p Piece) -> Self {
+impl<'p> CauseTotal<'p> {
+    fn new(kind: CauseKind, piece: &'p Piece) -> Self {
         let remark = piece.remark.as_deref();
         let mut sum = Self {
             kind,

@@ -1,4 +1,4 @@
-//! Names of kernel functions by their addresses, from `/proc/kallsyms`: looked up when a spike needs one.
+//! Names of kernel functions by address, looked up in `/proc/kallsyms` when a spike needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use onbeat_rt::Instant;
 
-use super::event::What;
+use super::event::KernelEvent;
 use super::window::Window;
 
-/// Reading all symbols takes some 70 ms, so that an address is looked up once, whether it has a name or not.
+/// Names that were looked up. Reading all symbols takes about 70 ms, so each address is looked up once, even if it has
+/// no name.
 #[derive(Debug)]
 pub(super) struct Symbols {
     path: PathBuf,
@@ -23,10 +24,10 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// Gives names to the timer functions that ran between two instants of a window.
+    /// Adds the names of the timer functions that ran between two instants to the window.
     pub(super) fn name(&mut self, window: &mut Window, from: Instant, to: Instant) {
         let ran = window.cpus.iter().flat_map(|cpu| &cpu.events).filter_map(|event| match event.what {
-            What::TimerExpireEntry { function, .. } if event.at >= from && event.at <= to => Some(function),
+            KernelEvent::TimerExpireEntry { function, .. } if event.at >= from && event.at <= to => Some(function),
             _ => None,
         });
 
@@ -42,7 +43,7 @@ impl Symbols {
 
     fn look_up(&mut self, addresses: &BTreeSet<u64>) {
         self.known.extend(addresses.iter().map(|address| (*address, None)));
-        // Without the right to see addresses they all read 0.
+        // Without the privilege to see addresses, all of them read as 0.
         let symbols = fs::read_to_string(&self.path).unwrap_or_default();
         for line in symbols.lines() {
             let mut words = line.split_ascii_whitespace();
@@ -50,7 +51,7 @@ impl Symbols {
             let Some((address, name)) = address.filter(|address| addresses.contains(address)).zip(words.nth(1)) else {
                 continue;
             };
-            // An address may have several names; a padding's is of no use.
+            // An address may have several names; the name of a padding is useless.
             if !name.starts_with("__pfx_") {
                 self.known.entry(address).or_default().get_or_insert_with(|| name.to_owned());
             }
@@ -61,15 +62,15 @@ impl Symbols {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::event::Event;
+    use crate::cause::event::TraceEvent;
     use crate::cause::window::CpuWindow;
 
     fn ran(functions: &[(u64, u64)]) -> Window {
-        let event = |(at, function): &(u64, u64)| Event {
+        let event = |(at, function): &(u64, u64)| TraceEvent {
             at: Instant::from_ns(*at),
             cpu: 0,
             tid: 0,
-            what: What::TimerExpireEntry { timer: 1, function: *function, now: Instant::from_ns(*at) },
+            what: KernelEvent::TimerExpireEntry { timer: 1, function: *function, now: Instant::from_ns(*at) },
         };
 
         let cpus = vec![CpuWindow { cpu: 0, events: functions.iter().map(event).collect() }];
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_looked_up_once_and_only_where_the_spike_needs_it() {
+    fn a_function_is_looked_up_once_and_only_if_the_spike_needs_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kallsyms");
         let text = "ffffffff81000000 T _text\nffffffff81000010 t __pfx_posix_timer_fn\n\

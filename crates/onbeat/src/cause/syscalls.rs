@@ -1,6 +1,6 @@
 //! Names of system calls.
 
-/// The name of system call `number` on this architecture, without `sys_`; `None` for rare ones.
+/// Returns the name of system call `number` on this architecture, without `sys_`; `None` for rare calls.
 #[must_use]
 pub fn name(number: i64) -> Option<&'static str> {
     let by_number = |(known, _): &&(libc::c_long, &str)| number == { *known };
@@ -46,7 +46,7 @@ const CALLS: &[(libc::c_long, &str)] = calls![
     SYS_fadvise64 "fadvise64", SYS_preadv "preadv", SYS_pwritev "pwritev", SYS_ptrace "ptrace", SYS_reboot "reboot",
 ];
 
-/// Calls that newer architectures left out.
+/// Calls that newer architectures omit.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[(libc::c_long, &str)] = calls![
     SYS_open "open", SYS_stat "stat", SYS_lstat "lstat", SYS_poll "poll", SYS_access "access", SYS_pipe "pipe",

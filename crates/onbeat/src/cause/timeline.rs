@@ -1,16 +1,16 @@
-//! What a CPU was doing at every instant of a window, and what state the loop was in.
+//! Activity of each CPU and state of the loop at every instant of a window.
 
 use std::collections::BTreeMap;
 
 use onbeat_rt::Instant;
 
-use super::event::{Event, Label, Softirq, Thread, Vector, What};
+use super::event::{KernelEvent, Label, Softirq, Thread, TraceEvent, Vector};
 use super::window::{CpuWindow, Window};
 
-/// What a CPU does.
+/// Activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
-    /// Its idle thread runs, asleep or about to be; with the idle state's number when one was entered.
+pub enum CpuActivity {
+    /// The idle thread runs. Has the number of the idle state if one was entered.
     Idle(Option<u32>),
     /// A thread runs, in user space or in the kernel.
     Thread(Thread),
@@ -21,112 +21,116 @@ pub enum Doing {
         /// Its name.
         name: Label,
     },
-    /// An interrupt that is no device's.
+    /// An interrupt that does not belong to a device.
     Vector(Vector),
     /// A timer's function runs.
     TimerFunction {
-        /// The timer.
+        /// Address of the timer.
         timer: u64,
-        /// The function's address.
+        /// Address of the function.
         function: u64,
     },
     /// A softirq runs.
     Softirq(Softirq),
-    /// No event tells.
+    /// Unknown: no event shows it.
     Unknown,
 }
 
-/// A stretch between two events of a CPU: nothing is known to have begun or ended in it.
+/// The time between two events of a CPU, in which no activity is known to begin or end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Its beginning.
+    /// Start.
     pub from: Instant,
-    /// Its end.
+    /// End.
     pub to: Instant,
-    /// What the CPU did.
-    pub doing: Doing,
-    /// When the outermost interrupt around it was entered.
+    /// The activity of the CPU.
+    pub doing: CpuActivity,
+    /// Entry time of the outermost interrupt around it.
     pub interrupt: Option<Instant>,
 }
 
 #[derive(Clone, Copy)]
 struct Frame {
-    doing: Doing,
+    doing: CpuActivity,
     entered: Instant,
 }
 
-struct Walk {
-    base: Doing,
+struct SliceBuilder {
+    base: CpuActivity,
     frames: Vec<Frame>,
     at: Instant,
     slices: Vec<Slice>,
 }
 
-impl Walk {
+impl SliceBuilder {
     fn until(&mut self, to: Instant) {
         if to > self.at {
             let doing = self.frames.last().map_or(self.base, |frame| frame.doing);
-            let is_interrupt = |frame: &&Frame| matches!(frame.doing, Doing::Vector(_) | Doing::Irq { .. });
+            let is_interrupt = |frame: &&Frame| matches!(frame.doing, CpuActivity::Vector(_) | CpuActivity::Irq { .. });
             let interrupt = self.frames.iter().find(is_interrupt).map(|frame| frame.entered);
             self.slices.push(Slice { from: self.at, to, doing, interrupt });
             self.at = to;
         }
     }
 
-    fn enter(&mut self, doing: Doing, entered: Instant) {
+    fn enter(&mut self, doing: CpuActivity, entered: Instant) {
         self.frames.push(Frame { doing, entered });
     }
 
-    /// Leaves the innermost frame that matches; those inside it have ended without a record.
-    fn leave(&mut self, matches: impl Fn(&Doing) -> bool) {
+    /// Leaves the innermost matching frame; frames inside it have ended without a record.
+    fn leave(&mut self, matches: impl Fn(&CpuActivity) -> bool) {
         if let Some(place) = self.frames.iter().rposition(|frame| matches(&frame.doing)) {
             self.frames.truncate(place);
         }
     }
 
-    fn take(&mut self, event: &Event) {
+    fn take(&mut self, event: &TraceEvent) {
         match event.what {
-            What::Switch { next, .. } => {
-                // No thread is switched inside an interrupt; frames still open have lost their exit.
+            KernelEvent::Switch { next, .. } => {
+                // Threads are not switched inside an interrupt; frames that are still open have lost their exit event.
                 self.frames.clear();
-                self.base = if next.is_idle() { Doing::Idle(None) } else { Doing::Thread(next) };
+                self.base = if next.is_idle() { CpuActivity::Idle(None) } else { CpuActivity::Thread(next) };
             }
-            What::IdleEntry { state } if matches!(self.base, Doing::Idle(_)) => self.base = Doing::Idle(Some(state)),
-            What::IrqEntry { irq, name } => self.enter(Doing::Irq { irq, name }, event.at),
-            What::IrqExit { irq } => self.leave(|doing| matches!(doing, Doing::Irq { irq: open, .. } if *open == irq)),
-            What::VectorEntry(vector) => self.enter(Doing::Vector(vector), event.at),
-            What::VectorExit(vector) => self.leave(|doing| *doing == Doing::Vector(vector)),
-            What::SoftirqEntry(softirq) => self.enter(Doing::Softirq(softirq), event.at),
-            What::SoftirqExit(softirq) => self.leave(|doing| *doing == Doing::Softirq(softirq)),
-            What::TimerExpireEntry { timer, function, .. } => {
-                // Functions of timers follow each other; the end of one is recorded by few.
-                self.frames.pop_if(|frame| matches!(frame.doing, Doing::TimerFunction { .. }));
-                self.enter(Doing::TimerFunction { timer, function }, event.at);
+            KernelEvent::IdleEntry { state } if matches!(self.base, CpuActivity::Idle(_)) => {
+                self.base = CpuActivity::Idle(Some(state));
             }
-            What::TimerExpireExit { timer } => {
-                self.leave(|doing| matches!(doing, Doing::TimerFunction { timer: open, .. } if *open == timer));
+            KernelEvent::IrqEntry { irq, name } => self.enter(CpuActivity::Irq { irq, name }, event.at),
+            KernelEvent::IrqExit { irq } => {
+                self.leave(|doing| matches!(doing, CpuActivity::Irq { irq: open, .. } if *open == irq));
+            }
+            KernelEvent::VectorEntry(vector) => self.enter(CpuActivity::Vector(vector), event.at),
+            KernelEvent::VectorExit(vector) => self.leave(|doing| *doing == CpuActivity::Vector(vector)),
+            KernelEvent::SoftirqEntry(softirq) => self.enter(CpuActivity::Softirq(softirq), event.at),
+            KernelEvent::SoftirqExit(softirq) => self.leave(|doing| *doing == CpuActivity::Softirq(softirq)),
+            KernelEvent::TimerExpireEntry { timer, function, .. } => {
+                // Timer functions run one after the other; the end of a function is rarely recorded.
+                self.frames.pop_if(|frame| matches!(frame.doing, CpuActivity::TimerFunction { .. }));
+                self.enter(CpuActivity::TimerFunction { timer, function }, event.at);
+            }
+            KernelEvent::TimerExpireExit { timer } => {
+                self.leave(|doing| matches!(doing, CpuActivity::TimerFunction { timer: open, .. } if *open == timer));
             }
             _ => {}
         }
     }
 }
 
-/// The slices of one CPU, without gaps, from the window's beginning to its end.
+/// Returns the slices of one CPU from the window's start to its end, without gaps.
 #[must_use]
 pub fn slices(cpu: &CpuWindow, window: &Window) -> Vec<Slice> {
     let base = match cpu.running_at_first() {
-        Some(thread) if thread.is_idle() => Doing::Idle(None),
-        Some(thread) => Doing::Thread(thread),
-        None => Doing::Unknown,
+        Some(thread) if thread.is_idle() => CpuActivity::Idle(None),
+        Some(thread) => CpuActivity::Thread(thread),
+        None => CpuActivity::Unknown,
     };
 
-    let mut walk = Walk { base, frames: Vec::new(), at: window.from, slices: Vec::new() };
+    let mut walk = SliceBuilder { base, frames: Vec::new(), at: window.from, slices: Vec::new() };
     let mut lost = window.lost.iter().filter(|lost| lost.cpu == cpu.cpu).peekable();
     for event in &cpu.events {
         if let Some(gap) = lost.next_if(|gap| gap.to <= event.at) {
             walk.until(gap.from);
             walk.frames.clear();
-            let known = std::mem::replace(&mut walk.base, Doing::Unknown);
+            let known = std::mem::replace(&mut walk.base, CpuActivity::Unknown);
             walk.until(gap.to);
             walk.base = known;
         }
@@ -139,12 +143,12 @@ pub fn slices(cpu: &CpuWindow, window: &Window) -> Vec<Slice> {
     walk.slices
 }
 
-/// What the loop's thread was doing.
+/// State of the loop's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
-    /// It had a CPU.
+pub enum LoopState {
+    /// It ran on a CPU.
     Running,
-    /// It wanted one.
+    /// It was runnable and waited for a CPU.
     Ready,
     /// It slept, waiting for its timer or an event.
     Asleep,
@@ -152,39 +156,39 @@ pub enum Own {
     Blocked,
     /// A signal had stopped it.
     Stopped,
-    /// No event tells.
+    /// Unknown: no event shows it.
     Unknown,
 }
 
-/// A stretch of the loop's thread in one state.
+/// A span of time in which the loop's thread was in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnSpan {
-    /// Its beginning.
+pub struct LoopSpan {
+    /// Start.
     pub from: Instant,
-    /// Its end.
+    /// End.
     pub to: Instant,
     /// The state.
-    pub own: Own,
-    /// The CPU it ran on, was queued on, or had last run on.
+    pub state: LoopState,
+    /// The CPU that it ran on, was queued on, or had last run on.
     pub cpu: Option<u32>,
-    /// It got here by being moved from another CPU.
+    /// It was migrated here from another CPU.
     pub moved: bool,
 }
 
-/// The states of thread `tid`, without gaps, from the window's beginning to its end.
+/// Returns the states of thread `tid` from the window's start to its end, without gaps.
 #[must_use]
-pub fn own_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<OwnSpan> {
+pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> {
     let mut spans = Vec::new();
-    let mut now = OwnSpan { from: window.from, to: window.from, own: Own::Unknown, cpu, moved: false };
+    let mut now = LoopSpan { from: window.from, to: window.from, state: LoopState::Unknown, cpu, moved: false };
     for event in window.in_order() {
         let Some(next) = after(&now, event, tid) else { continue };
-        if now.own == Own::Unknown && spans.is_empty() {
-            (now.own, now.cpu) = before(event, tid, cpu);
+        if now.state == LoopState::Unknown && spans.is_empty() {
+            (now.state, now.cpu) = before(event, tid, cpu);
         }
 
         now.to = event.at;
         spans.push(now);
-        now = OwnSpan { from: event.at, ..next };
+        now = LoopSpan { from: event.at, ..next };
     }
 
     now.to = window.to.max(now.from);
@@ -192,62 +196,63 @@ pub fn own_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<OwnSpan> {
     spans
 }
 
-/// The state that `event` leads to, when it is about the thread.
-fn after(now: &OwnSpan, event: &Event, tid: u32) -> Option<OwnSpan> {
-    let to = |own, cpu, moved| Some(OwnSpan { own, cpu: Some(cpu), moved, ..*now });
+/// Returns the state after `event`; `None` if it does not concern the thread.
+fn after(now: &LoopSpan, event: &TraceEvent, tid: u32) -> Option<LoopSpan> {
+    let to = |state, cpu, moved| Some(LoopSpan { state, cpu: Some(cpu), moved, ..*now });
     match event.what {
-        What::Switch { next, .. } if next.tid == tid => to(Own::Running, event.cpu, now.moved),
-        What::Switch { prev, prev_state, .. } if prev.tid == tid => {
-            let own = if prev_state.is_runnable() {
-                Own::Ready
+        KernelEvent::Switch { next, .. } if next.tid == tid => to(LoopState::Running, event.cpu, now.moved),
+        KernelEvent::Switch { prev, prev_state, .. } if prev.tid == tid => {
+            let state = if prev_state.is_runnable() {
+                LoopState::Ready
             } else if prev_state.is_stopped() {
-                Own::Stopped
+                LoopState::Stopped
             } else if prev_state.is_uninterruptible() {
-                Own::Blocked
+                LoopState::Blocked
             } else {
-                Own::Asleep
+                LoopState::Asleep
             };
-            to(own, event.cpu, false)
+            to(state, event.cpu, false)
         }
-        What::Waking { thread, target_cpu }
-            if thread.tid == tid && now.own != Own::Running && now.own != Own::Ready =>
+        KernelEvent::Waking { thread, target_cpu }
+            if thread.tid == tid && now.state != LoopState::Running && now.state != LoopState::Ready =>
         {
-            to(Own::Ready, target_cpu, false)
+            to(LoopState::Ready, target_cpu, false)
         }
-        What::Migrate { thread, to_cpu, .. } if thread.tid == tid && now.own != Own::Unknown => {
-            to(now.own, to_cpu, true)
+        KernelEvent::Migrate { thread, to_cpu, .. } if thread.tid == tid && now.state != LoopState::Unknown => {
+            to(now.state, to_cpu, true)
         }
         _ => None,
     }
 }
 
-/// The state before the first event about the thread.
-fn before(event: &Event, tid: u32, cpu: Option<u32>) -> (Own, Option<u32>) {
+/// Returns state and CPU before the first event that concerns the thread.
+fn before(event: &TraceEvent, tid: u32, cpu: Option<u32>) -> (LoopState, Option<u32>) {
     match event.what {
-        What::Switch { next, .. } if next.tid == tid => (Own::Ready, Some(event.cpu)),
-        What::Switch { .. } => (Own::Running, Some(event.cpu)),
-        What::Waking { target_cpu, .. } => (Own::Asleep, cpu.or(Some(target_cpu))),
-        _ => (Own::Unknown, cpu),
+        KernelEvent::Switch { next, .. } if next.tid == tid => (LoopState::Ready, Some(event.cpu)),
+        KernelEvent::Switch { .. } => (LoopState::Running, Some(event.cpu)),
+        KernelEvent::Waking { target_cpu, .. } => (LoopState::Asleep, cpu.or(Some(target_cpu))),
+        _ => (LoopState::Unknown, cpu),
     }
 }
 
-/// All CPUs of a window at once.
+/// The slices of all CPUs of a window.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     cpus: BTreeMap<u32, Vec<Slice>>,
 }
 
 impl Timeline {
-    /// The timeline of a window.
+    /// Returns the timeline of a window.
     #[must_use]
-    pub fn of(window: &Window) -> Self {
+    pub fn new(window: &Window) -> Self {
         Self { cpus: window.cpus.iter().map(|cpu| (cpu.cpu, slices(cpu, window))).collect() }
     }
 
-    /// The slices of `cpu` between `from` and `to`, cut at both ends; one of [`Doing::Unknown`] for an unknown CPU.
+    /// Returns the slices of `cpu` between `from` and `to`, cut at both ends; for an unknown CPU, one slice of
+    /// [`CpuActivity::Unknown`].
     #[must_use]
     pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> Vec<Slice> {
-        let unknown = Slice { from, to, doing: Doing::Unknown, interrupt: None };
+        let unknown = Slice { from, to, doing: CpuActivity::Unknown, interrupt: None };
         let Some(slices) = cpu.and_then(|cpu| self.cpus.get(&cpu)) else { return vec![unknown] };
         let first = slices.partition_point(|slice| slice.to <= from);
         let inside = slices[first..].iter().take_while(|slice| slice.from < to);

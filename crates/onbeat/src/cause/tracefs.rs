@@ -1,9 +1,9 @@
-//! Where the kernel's tracing is reached, and instances of our own in it.
+//! Access to the kernel's tracing, with private instances.
 //!
-//! When no tracefs is mounted, one is mounted for this process alone: a mount that is attached nowhere, seen through
-//! its descriptor, gone with it (fsopen(2), fsmount(2), Linux 5.2). An instance has buffers, events and filters of its
-//! own; the user's tracing is not touched. Its name tells its owner, process number and start time, so that the next
-//! start can remove what a killed process left.
+//! If no tracefs is mounted, one is mounted for this process alone: a detached mount, accessed through its descriptor
+//! and gone with it (fsopen(2), fsmount(2), Linux 5.2). An instance has its own buffers, events and filters; the user's
+//! tracing is not touched. Its name contains process number and start time of its owner, so that the next start can
+//! remove instances of killed processes.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,23 +15,23 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use super::format::FormatError;
 
-/// Why there is no flight recorder.
+/// The flight recorder cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The process may not.
+    /// The process lacks the privilege.
     #[error("kernel tracing is not permitted: {path}: {why}. Run onbeat as root (sudo onbeat ...)")]
     NotPermitted {
-        /// What was tried.
+        /// The path that was accessed.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         why: io::Error,
     },
-    /// The kernel has no tracefs, or does not let it be mounted.
+    /// The kernel has no tracefs, or refuses to mount it.
     #[error(
-        "tracefs cannot be mounted: {why}. Try \"mount -t tracefs tracefs /sys/kernel/tracing\"; a kernel without CONFIG_FTRACE has none, a locked-down one (/sys/kernel/security/lockdown) gives none"
+        "tracefs cannot be mounted: {why}. Try \"mount -t tracefs tracefs /sys/kernel/tracing\"; a kernel without CONFIG_FTRACE has none, a locked-down kernel (/sys/kernel/security/lockdown) refuses it"
     )]
     NoTracefs {
-        /// The system's answer.
+        /// The system's error.
         why: io::Error,
     },
     /// A file of tracefs could not be read or written.
@@ -39,23 +39,23 @@ pub enum TraceError {
     File {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         why: io::Error,
     },
-    /// Events cannot be put on `CLOCK_MONOTONIC`.
+    /// Events cannot be time-stamped with `CLOCK_MONOTONIC`.
     #[error(
         "this kernel has no trace clock \"mono\" (it has: {clocks}), so its events cannot be joined to the loop's; Linux 4.10 or later has it"
     )]
     NoMonotonicClock {
-        /// What there is.
+        /// The available clocks.
         clocks: String,
     },
-    /// This process cannot know the thread numbers that events carry.
+    /// This process cannot know the thread numbers in events.
     #[error(
         "this process is in a PID namespace of its own (a container), and events name threads by the host's numbers, which cannot be known in here"
     )]
     PidNamespace,
-    /// A description cannot be used.
+    /// A format description cannot be used.
     #[error(transparent)]
     Format(#[from] FormatError),
 }
@@ -69,7 +69,7 @@ impl TraceError {
         }
     }
 
-    /// The line that would give what is missing.
+    /// Returns the command that grants what is missing, or a comment that says what it takes.
     #[must_use]
     pub const fn remedy(&self) -> &'static str {
         match self {
@@ -77,27 +77,27 @@ impl TraceError {
             Self::PidNamespace => "docker run --pid=host ...    # start the container with the host's process numbers",
             Self::NoTracefs { .. } => "sudo mount -t tracefs tracefs /sys/kernel/tracing",
             Self::File { .. } | Self::NoMonotonicClock { .. } | Self::Format(_) => {
-                "# it takes a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING, Linux 4.10 or later"
+                "# needs a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING, Linux 4.10 or later"
             }
         }
     }
 }
 
-/// A way into the kernel's tracing.
+/// A mounted tracefs.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
     _mount: Option<OwnedFd>,
 }
 
-/// What instances of ours are called.
+/// Prefix of the names of onbeat's instances.
 const PREFIX: &str = "onbeat-";
 
-/// The namespace of the kernel's own numbers (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+/// The initial PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 impl Tracefs {
-    /// The tracefs that is mounted, or one mounted for this process alone.
+    /// Opens the mounted tracefs, or mounts one for this process alone.
     ///
     /// # Errors
     /// [`TraceError::NotPermitted`], [`TraceError::NoTracefs`], [`TraceError::PidNamespace`].
@@ -123,7 +123,7 @@ impl Tracefs {
         Ok(Self { root, _mount: Some(mount) })
     }
 
-    /// The path of a file below the root.
+    /// Returns the path of a file below the root.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
@@ -138,7 +138,7 @@ impl Tracefs {
         read_whole(&path).map_err(|why| TraceError::at(&path, why))
     }
 
-    /// Creates an instance of our own.
+    /// Creates an instance.
     ///
     /// # Errors
     /// [`TraceError::NotPermitted`], [`TraceError::File`].
@@ -153,7 +153,7 @@ impl Tracefs {
         Ok(Instance { path })
     }
 
-    /// Names of all instances, the user's own included.
+    /// Returns the names of all instances, including the user's.
     ///
     /// # Errors
     /// [`TraceError::NotPermitted`], [`TraceError::File`].
@@ -163,11 +163,11 @@ impl Tracefs {
         Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
     }
 
-    /// Removes instances whose owner is dead and returns their names. One that a process still reads is kept by the
-    /// kernel itself, whatever its name says.
+    /// Removes instances of onbeat whose owner has ended, and returns their names. The kernel keeps an instance that is
+    /// still being read.
     ///
     /// # Errors
-    /// [`TraceError::NotPermitted`], [`TraceError::File`] when instances cannot be listed.
+    /// [`TraceError::NotPermitted`], [`TraceError::File`] if instances cannot be listed.
     pub fn remove_leftovers(&self) -> Result<Vec<String>, TraceError> {
         let path = self.path("instances");
         let dead = self.instances()?.into_iter().filter(|name| owner_is_dead(name));
@@ -175,20 +175,20 @@ impl Tracefs {
     }
 }
 
-/// One instance, removed when this is dropped. Readers of its files must be closed first.
+/// A tracefs instance, removed on drop. Readers of its files must be closed first.
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
 }
 
 impl Instance {
-    /// Its name, `onbeat-PID-START-COUNT`.
+    /// Returns the name, `onbeat-PID-START-COUNT`.
     #[must_use]
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The path of a file of the instance.
+    /// Returns the path of a file of the instance.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
@@ -214,7 +214,7 @@ impl Instance {
     }
 
     fn remove(&self) -> io::Result<()> {
-        // Tracing stops first: freeing a buffer that is written to takes the kernel longer.
+        // Tracing is stopped first, because the kernel takes longer to free a buffer in use.
         let _ = self.write("tracing_on", "0");
         fs::remove_dir(&self.path)
     }
@@ -222,12 +222,12 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next start.
+        // If it cannot be removed now, the next start removes it.
         let _ = self.remove();
     }
 }
 
-/// `onbeat-PID-START-COUNT`, and no such process any more.
+/// Whether `name` is `onbeat-PID-START-COUNT` and this process no longer exists.
 fn owner_is_dead(name: &str) -> bool {
     let numbers = || -> Option<(u32, u64)> {
         let mut parts = name.strip_prefix(PREFIX)?.split('-');
@@ -236,21 +236,22 @@ fn owner_is_dead(name: &str) -> bool {
     numbers().is_some_and(|(pid, start)| start_ticks(pid) != Some(start))
 }
 
-/// When a process started, in clock ticks since boot; `None` when it is gone or only waits for its parent.
+/// Returns the start time of a process, in clock ticks since boot; `None` if it is gone or a zombie.
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may hold anything.
+    // The name in brackets may contain any character.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?.parse().ok()?;
     (!matches!(state, "Z" | "X" | "x")).then_some(start)
 }
 
-/// Reads a file with buffers larger than it: some of tracefs give all they have to the first read and nothing to the next
-/// (`show_header` in kernel/trace/trace_events.c).
+/// Reads a file into a buffer larger than the file: some tracefs files return everything to the first read and nothing
+/// to the next (`show_header` in kernel/trace/trace_events.c).
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
-    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 1 << 16];
     loop {
         let length = file.read(&mut buffer)?;
         if length == 0 {
@@ -260,7 +261,7 @@ fn read_whole(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Where a tracefs is mounted already.
+/// Returns the mount point of tracefs.
 fn mounted() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let of_kind = |kind: &str| {
@@ -270,7 +271,7 @@ fn mounted() -> Option<PathBuf> {
         line.split(' ').nth(4).map(PathBuf::from)
     };
 
-    // A debugfs shows the same tree, mounted when it is first looked at.
+    // A debugfs contains the same tree, mounted on first access.
     let below_debugfs =
         || of_kind("debugfs").map(|root| root.join("tracing")).filter(|root| root.join("events").exists());
     of_kind("tracefs").or_else(below_debugfs)
@@ -287,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_belongs_to_a_dead_owner_only_when_its_name_says_so() {
+    fn an_instance_is_a_leftover_only_if_the_owner_in_its_name_has_ended() {
         let me = std::process::id();
         let start = start_ticks(me).unwrap();
         assert!(!owner_is_dead(&format!("onbeat-{me}-{start}-0")));

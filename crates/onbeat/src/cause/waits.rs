@@ -1,42 +1,44 @@
-//! A loop that sleeps where it should not: in its own work, for a page of memory, or because it was frozen.
+//! Finds the cause when a loop sleeps unexpectedly: in its own work, for a page of memory, or because it was frozen.
 
 use onbeat_rt::Instant;
 
-use super::classify::PartKind;
-use super::counters::Reading;
-use super::event::{Thread, What};
-use super::judge::{Judge, Judged, Verdict, frozen, named, syscall_name, thread_culprit};
+use super::counters::CounterReading;
+use super::event::{KernelEvent, Thread};
+use super::facts::ExpectedActivity;
+use super::judge::{Judge, Judgement, ORDINARY_STEP_NS, frozen, named, syscall_name, thread_culprit};
 use super::kind::CauseKind;
-use super::settle::ORDINARY_STEP_NS;
-use super::timeline::{OwnSpan, Slice};
+use super::timeline::{LoopSpan, Slice};
 
-/// A page fault comes this shortly before the sleep for its page, in nanoseconds.
+/// A page fault precedes the sleep for its page by at most this time, in nanoseconds.
 const FAULTED_WITHIN_NS: u64 = 300_000;
-/// A wake-up follows its timer's function within this time, in nanoseconds, unless the CPU itself was taken away.
+/// A wake-up follows its timer's function within this time, in nanoseconds, unless the CPU itself was stolen.
 const FROZEN_NS: u64 = 200_000;
 
 impl Judge<'_> {
-    /// Whether the loop slept on although its own timer's function ran: only a freezer takes a thread's wake-up away.
-    pub(super) fn is_frozen(&self, slice: &Slice, span: &OwnSpan) -> bool {
+    /// Whether the loop kept sleeping although its timer's function ran: only a freezer suppresses a wake-up.
+    pub(super) fn is_frozen(&self, slice: &Slice, span: &LoopSpan) -> bool {
         self.fired.is_some_and(|(fired, _)| {
             slice.from >= fired && span.to.ns_since(fired) > FROZEN_NS && !self.is_on_its_way(fired, span)
         })
     }
 
-    /// Whether the timer's interrupt was still under way when the span ended: the wake-up comes a little after its function began.
-    fn is_on_its_way(&self, fired: Instant, span: &OwnSpan) -> bool {
+    /// Whether the timer's interrupt was still running when the span ended: the wake-up comes shortly after the begin
+    /// of its function.
+    fn is_on_its_way(&self, fired: Instant, span: &LoopSpan) -> bool {
         self.interrupt_at(fired).is_some_and(|entered| self.interrupt_at(span.to.minus_ns(1)) == Some(entered))
     }
 
-    /// The loop sleeps in its own work: for a lock, or for whatever else the system call waits for.
-    pub(super) fn while_waiting(&self, span: &OwnSpan) -> Judged {
+    /// Judges a sleep in the loop's own work: for a lock, or for whatever the system call waits for.
+    pub(super) fn while_waiting(&self, span: &LoopSpan) -> Judgement {
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
         if self.was_taken_from_user_code(span) {
             return frozen("it was put to sleep in user code, where it had called nothing");
         }
 
         let waker = self.events.iter().rev().find_map(|event| match event.what {
-            What::Waking { thread, .. } if thread.tid == self.facts.tid && event.at <= span.to => Some(event.tid),
+            KernelEvent::Waking { thread, .. } if thread.tid == self.facts.tid && event.at <= span.to => {
+                Some(event.tid)
+            }
             _ => None,
         });
 
@@ -49,36 +51,38 @@ impl Judge<'_> {
                 |other| format!("the loop slept in futex, and {other} kept the holder off its CPU"),
             );
             let holder = waker.map(|holder| thread_culprit(&holder, None));
-            return (Verdict::Cause(CauseKind::LockWait), holder, Some(remark));
+            return Judgement::new(CauseKind::LockWait).by(holder).because(remark);
         }
 
         let by = waker.map_or_else(|| "an interrupt".to_owned(), |waker| waker.to_string());
         let call = call.map(|number| named(&syscall_name(number)));
-        (Verdict::Cause(CauseKind::OwnWait), call, Some(format!("the loop slept in its own work until {by} woke it")))
+        Judgement::new(CauseKind::OwnWait)
+            .by(call)
+            .because(format!("the loop slept in its own work until {by} woke it"))
     }
 
-    /// What the loop was in when it left its CPU at the beginning of this span.
-    fn own_leaving(&self, span: &OwnSpan) -> Option<&Reading> {
-        let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.from.plus_ns(ORDINARY_STEP_NS));
+    /// Returns the reading of the loop when it left its CPU at the start of this span.
+    fn own_leaving(&self, span: &LoopSpan) -> Option<&CounterReading> {
+        let from = span.from.minus_ns(ORDINARY_STEP_NS);
+        let to = span.from.plus_ns(ORDINARY_STEP_NS);
         self.counters.between(span.cpu, from, to).find(|reading| reading.prev == self.facts.tid)
     }
 
-    /// Whether the loop had to leave its CPU although its own code ran, and neither called the kernel nor touched a page that
-    /// was not there: what a freezer does.
-    fn was_taken_from_user_code(&self, span: &OwnSpan) -> bool {
+    /// Whether the loop was taken off its CPU in user code, without a system call or a page fault, as a freezer does.
+    fn was_taken_from_user_code(&self, span: &LoopSpan) -> bool {
         let in_user = self.own_leaving(span).is_some_and(|reading| reading.prev_in_user);
         in_user && !self.had_faulted(span) && span.to.ns_since(span.from) > FROZEN_NS
     }
 
-    fn had_faulted(&self, span: &OwnSpan) -> bool {
+    fn had_faulted(&self, span: &LoopSpan) -> bool {
         let before = self.own_events(span.from.minus_ns(FAULTED_WITHIN_NS), span.from);
-        before.filter(|event| matches!(event.what, What::PageFault { .. })).count() > 0
+        before.filter(|event| matches!(event.what, KernelEvent::PageFault { .. })).count() > 0
     }
 
-    /// Who took the CPU from a thread that wanted to run on, in this span.
-    fn kept_off(&self, tid: u32, span: &OwnSpan) -> Option<Thread> {
+    /// Returns the thread that preempted thread `tid` in this span.
+    fn kept_off(&self, tid: u32, span: &LoopSpan) -> Option<Thread> {
         self.events.iter().find_map(|event| match event.what {
-            What::Switch { prev, prev_state, next }
+            KernelEvent::Switch { prev, prev_state, next }
                 if prev.tid == tid && event.at >= span.from && event.at < span.to =>
             {
                 prev_state.is_runnable().then_some(next)
@@ -87,17 +91,14 @@ impl Judge<'_> {
         })
     }
 
-    /// The loop waits inside the kernel, and no signal ends that (state D): for a page, in a call of its own work, or frozen.
-    pub(super) fn while_blocked(&self, slice: &Slice, span: &OwnSpan, part: PartKind) -> Judged {
+    /// Judges an uninterruptible wait inside the kernel (state D): for a page, in a system call of the loop's work, or
+    /// frozen.
+    pub(super) fn while_blocked(&self, slice: &Slice, span: &LoopSpan, part: ExpectedActivity) -> Judgement {
         if self.had_faulted(span) {
-            return (
-                Verdict::Cause(CauseKind::PageFault),
-                None,
-                Some("the page had to be read from a device".to_owned()),
-            );
+            return Judgement::new(CauseKind::PageFault).because("the page had to be read from a device");
         }
 
-        if part == PartKind::WakeUp && self.is_frozen(slice, span) {
+        if part == ExpectedActivity::WakeUp && self.is_frozen(slice, span) {
             return frozen("its timer had fired, and nothing woke it");
         }
         if self.was_taken_from_user_code(span) {
@@ -105,14 +106,14 @@ impl Judge<'_> {
         }
 
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
-        match call.filter(|_| part != PartKind::WakeUp) {
+        match call.filter(|_| part != ExpectedActivity::WakeUp) {
             Some(number) => {
                 let remark = "the loop waited inside the kernel (state D)".to_owned();
-                (Verdict::Cause(CauseKind::OwnWait), Some(named(&syscall_name(number))), Some(remark))
+                Judgement::new(CauseKind::OwnWait).by(named(&syscall_name(number))).because(remark)
             }
             None => {
                 let remark = "the loop waited inside the kernel (state D); neither a page fault nor a call shows why";
-                (Verdict::Cause(CauseKind::Unexplained), None, Some(remark.to_owned()))
+                Judgement::new(CauseKind::Unexplained).because(remark.to_owned())
             }
         }
     }

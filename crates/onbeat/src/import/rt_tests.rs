@@ -115,7 +115,7 @@ impl<T> File<T> {
     fn host(&self) -> Host {
         let text = |key: &str| self.sysinfo.get(key).and_then(|value| value.as_str()).map(str::to_owned);
         let real_time = self.sysinfo.get("realtime").and_then(serde_json::Value::as_u64) == Some(1);
-        Host::told([
+        Host::from_facts([
             ("kernel", text("release")),
             ("kernel build", text("version")),
             ("architecture", text("machine")),

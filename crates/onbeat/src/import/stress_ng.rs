@@ -134,7 +134,7 @@ impl Stressor {
 
         Stream {
             label: number.map_or(String::new(), |n| format!("stressor {n}")),
-            host: Host::told([("scheduling", Some(self.policy.clone()).filter(|policy| !policy.is_empty()))]),
+            host: Host::from_facts([("scheduling", Some(self.policy.clone()).filter(|policy| !policy.is_empty()))]),
             period_ns: self.delay_ns,
             resolution: [(part.series, resolution)].into(),
             parts: vec![part],

@@ -1,4 +1,4 @@
-//! A thread that disturbs: it waits for its aim, does one thing, writes it down.
+//! The injector's thread: it waits for an aimed release, disturbs the loop once and logs it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,65 +11,66 @@ use onbeat_rt::{Clock, Instant};
 use rustix::thread::sched_getaffinity;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::log::{Board, Done, Dose};
-use super::plan::{Aim, Plan};
+use super::log::{DisturbanceRecord, Dose, LogBuffer};
+use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
-use crate::thread::{Grant, Wanted};
+use crate::thread::{Grant, ThreadRequest};
 
-/// One way to disturb a loop. All methods are called in the thread that disturbs.
+/// A way to disturb a loop. All methods are called in the injector's thread.
 pub(super) trait Disturb: Send {
-    /// Where and how the thread runs.
-    fn wanted(&self, plan: &Plan) -> Wanted;
+    /// Returns CPU and priority for the thread.
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest;
 
-    /// Gets ready, without disturbing the loop's CPU.
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error>;
+    /// Prepares, without disturbing the loop's CPU.
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error>;
 
-    /// What else the thread needs once it runs where it was wanted.
-    fn arrive(&mut self, _: &Plan) -> Result<(), Error> {
+    /// Prepares what must be done with the requested CPU and priority.
+    fn prepare_in_place(&mut self, _: &InjectionPlan) -> Result<(), Error> {
         Ok(())
     }
 
-    /// How long before the loop's wake-up [`Disturb::disturb`] is called, in nanoseconds.
-    fn lead_ns(&self, plan: &Plan) -> u64 {
+    /// Returns how long before the loop's wake-up [`Disturb::disturb`] is called, in nanoseconds.
+    fn lead_ns(&self, plan: &InjectionPlan) -> u64 {
         plan.lead_ns()
     }
 
-    /// Disturbs the loop's wake-up of `aim`; `None` when it was too late for that.
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done>;
+    /// Disturbs the wake-up of `aim`; `None` if it was too late.
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord>;
 }
 
-/// The thread's handle, and the way to end it.
+/// A handle of the injector's thread, which ends it on drop.
 #[derive(Debug)]
 pub(super) struct Actor {
     thread: Option<JoinHandle<()>>,
     over: Arc<AtomicBool>,
 }
 
-/// Between setting up and the first injection, in nanoseconds.
+/// Time from set-up to the first injection, in nanoseconds.
 const START_NS: u64 = 30_000_000;
-/// From here on before its aim the thread sleeps on the clock, not on what can end its sleep, in nanoseconds.
+/// The last part of a wait, in nanoseconds, is an uninterruptible sleep on the clock; before that the thread can be
+/// ended.
 const LAST_SLEEP_NS: u64 = 2_000_000;
 
 impl Actor {
     /// Starts the thread and waits until it is ready.
     pub(super) fn start(
-        plan: Plan,
-        board: Arc<Board>,
+        plan: InjectionPlan,
+        log: Arc<LogBuffer>,
         dose: Dose,
         mut disturber: Box<dyn Disturb>,
     ) -> Result<Self, Error> {
         let over = Arc::new(AtomicBool::new(false));
-        let (tell, told) = channel();
-        let mut stage = Stage { plan, board, dose, over: over.clone() };
+        let (ready_sender, ready_receiver) = channel();
+        let mut actor_loop = ActorLoop { plan, log, dose, over: over.clone() };
         let body = move || {
-            if stage.get_ready(disturber.as_mut(), &tell) {
-                stage.play(disturber.as_mut());
+            if actor_loop.prepare(disturber.as_mut(), &ready_sender) {
+                actor_loop.run(disturber.as_mut());
             }
         };
 
         let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body).map_err(Error::Thread)?;
         let mut actor = Self { thread: Some(thread), over };
-        match told.recv() {
+        match ready_receiver.recv() {
             Ok(ready) => ready.map(|()| actor),
             Err(_) => {
                 actor.end();
@@ -78,17 +79,17 @@ impl Actor {
         }
     }
 
-    /// Whether nothing more will come.
+    /// Whether all injections are done.
     pub(super) fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends the thread after what it is doing.
+    /// Ends the thread after the current injection.
     pub(super) fn end(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic is a bug, and the log up to it is still true.
+            // A panic is a bug; the log up to it is still valid.
             let _ = thread.join();
         }
     }
@@ -100,30 +101,32 @@ impl Drop for Actor {
     }
 }
 
-struct Stage {
-    plan: Plan,
-    board: Arc<Board>,
+struct ActorLoop {
+    plan: InjectionPlan,
+    log: Arc<LogBuffer>,
     dose: Dose,
     over: Arc<AtomicBool>,
 }
 
-impl Stage {
-    fn get_ready(&self, disturber: &mut dyn Disturb, tell: &Sender<Result<(), Error>>) -> bool {
-        // What costs time to prepare is prepared away from the loop, before the thread goes to its CPU.
-        settle(Wanted { cpu: other_cpu(self.plan.target.cpu), ..Wanted::default() });
-        let ready = disturber.prepare(&self.plan).and_then(|()| take_place(&self.plan, disturber.wanted(&self.plan)));
-        let ready = ready.and_then(|()| disturber.arrive(&self.plan));
+impl ActorLoop {
+    fn prepare(&self, disturber: &mut dyn Disturb, ready_sender: &Sender<Result<(), Error>>) -> bool {
+        // Slow preparation runs on another CPU than the loop's, before the thread moves to its CPU.
+        apply_request(ThreadRequest { cpu: other_cpu(self.plan.target.cpu), ..ThreadRequest::default() });
+        let ready = disturber
+            .prepare(&self.plan)
+            .and_then(|()| apply_needed_request(&self.plan, disturber.request(&self.plan)));
+        let ready = ready.and_then(|()| disturber.prepare_in_place(&self.plan));
         let is_ready = ready.is_ok();
-        // The starter waits for this.
-        let _ = tell.send(ready);
+        // The starting thread waits for this message.
+        let _ = ready_sender.send(ready);
 
         is_ready
     }
 
-    fn play(&mut self, disturber: &mut dyn Disturb) {
+    fn run(&mut self, disturber: &mut dyn Disturb) {
         let lead_ns = disturber.lead_ns(&self.plan);
         let mut earliest = Monotonic.now().plus_ns(START_NS.max(lead_ns));
-        while !self.board.is_over() {
+        while !self.log.is_over() {
             let aim = self.plan.aim(earliest);
             earliest = aim.wake_up.plus_ns(self.plan.every_ns);
             if !self.sleep_until(aim.wake_up.minus_ns(lead_ns)) {
@@ -132,22 +135,22 @@ impl Stage {
 
             let done = match self.dose {
                 Dose::Full => disturber.disturb(&self.plan, &aim),
-                Dose::Placebo => Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }),
+                Dose::Placebo => Some(DisturbanceRecord { at: Monotonic.now(), ns: 0, figures: [0; 2] }),
             };
 
             match done {
-                // The scheduler's two rules act when they do, and then meet another release.
-                Some(done) if done.at > aim.wake_up => self.board.add(self.plan.grid.next(done.at), done),
-                Some(done) => self.board.add(aim.release, done),
-                None => self.board.miss(),
+                // The scheduler's two rules act at a time of their own and affect another release.
+                Some(done) if done.at > aim.wake_up => self.log.add(self.plan.grid.next(done.at), done),
+                Some(done) => self.log.add(aim.release, done),
+                None => self.log.miss(),
             }
 
-            // A disturbance may take longer than planned; the next one must still find its lead.
+            // A disturbance may take longer than planned; the next one still needs its lead time.
             earliest = earliest.max(Monotonic.now().plus_ns(lead_ns + LAST_SLEEP_NS));
         }
     }
 
-    /// Sleeps until `wake_up`; `false` when it is over before.
+    /// Sleeps until `wake_up`; `false` if the injector ended before.
     fn sleep_until(&self, wake_up: Instant) -> bool {
         loop {
             if self.over.load(Ordering::Relaxed) {
@@ -167,37 +170,39 @@ impl Stage {
     }
 }
 
-/// Gives the calling thread what it can have. What is refused makes it less punctual, no more.
-pub(super) fn settle(wanted: Wanted) {
-    let _ = wanted.prepare_thread();
+/// Applies `request` to the calling thread as far as permitted. A refusal only makes the thread less punctual.
+pub(super) fn apply_request(request: ThreadRequest) {
+    let _ = request.prepare_thread();
 }
 
-fn take_place(plan: &Plan, wanted: Wanted) -> Result<(), Error> {
-    let grants = wanted.prepare_thread();
+fn apply_needed_request(plan: &InjectionPlan, request: ThreadRequest) -> Result<(), Error> {
+    let grants = request.prepare_thread();
     match grants.into_iter().find(|grant| !grant.granted && is_needed(plan.fault, grant)) {
         None => Ok(()),
         Some(grant) => {
             let Grant { wanted, why_not, remedy, .. } = grant;
-            let (why, remedy) = (why_not.unwrap_or_default(), remedy.unwrap_or_default());
+            let why = why_not.unwrap_or_default();
+            let remedy = remedy.unwrap_or_default();
             Err(plan.impossible(format!("its thread needs {wanted}: {why}; try: {remedy}")))
         }
     }
 }
 
-/// All need their CPU; a real-time priority only those that must keep it from others.
+/// Whether a fault needs this grant: every fault needs its CPU; only those that must keep the CPU from others need a
+/// real-time priority.
 fn is_needed(fault: Fault, grant: &Grant) -> bool {
     let keeps_the_cpu =
         matches!(fault, Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::RtThrottling | Fault::FairServer);
     grant.what != "real-time priority" || keeps_the_cpu
 }
 
-/// How a thread beside the loop runs on the loop's CPU: below the loop, above ordinary threads where that is possible.
-pub(super) fn below_the_loop(plan: &Plan) -> Wanted {
+/// Returns the request for a thread on the loop's CPU: below the loop's priority, above ordinary threads if possible.
+pub(super) fn below_the_loop(plan: &InjectionPlan) -> ThreadRequest {
     let fifo = (plan.target.priority > 1).then_some(1);
-    Wanted { fifo, cpu: Some(plan.target.cpu), ..Wanted::default() }
+    ThreadRequest { fifo, cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
 }
 
-/// Another CPU that this process may use.
+/// Returns another CPU that this process may use.
 pub(super) fn other_cpu(cpu: u32) -> Option<u32> {
     let cpus = sched_getaffinity(None).ok()?;
     let mut all = 0..u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(0);
@@ -205,12 +210,12 @@ pub(super) fn other_cpu(cpu: u32) -> Option<u32> {
 }
 
 pub(super) fn sleep_until(instant: Instant) {
-    // Signals are blocked in these threads; one that came through only makes the polling after it longer.
+    // Signals are blocked in these threads. If one ended the sleep, the polling would take longer.
     let _ = Monotonic.sleep_until(instant);
     busy_until(instant);
 }
 
-/// Polls the clock until `instant`; the instant seen last.
+/// Polls the clock until `instant` and returns the last reading.
 pub(super) fn busy_until(instant: Instant) -> Instant {
     loop {
         let now = Monotonic.now();
@@ -221,28 +226,28 @@ pub(super) fn busy_until(instant: Instant) -> Instant {
     }
 }
 
-/// CPU time of the calling thread, in nanoseconds.
+/// Returns the CPU time of the calling thread, in nanoseconds.
 #[allow(clippy::cast_sign_loss)]
 pub(super) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Time between two instants of a thread that may be preempted at the end of what it measures: there the loop runs
-/// first, and its cycle is no part of the disturbance.
-pub(super) struct Stretch {
+/// Measures the length of a disturbance. The loop may preempt the thread at the end; its cycle is not part of the
+/// disturbance.
+pub(super) struct DisturbanceTimer {
     from: Instant,
     cpu_ns: u64,
 }
 
-impl Stretch {
+impl DisturbanceTimer {
     pub(super) fn begin() -> Self {
         let cpu_ns = thread_cpu_ns();
         Self { from: Monotonic.now(), cpu_ns }
     }
 
-    /// The time since, without that of others at its end. `least_ns` is what it takes at least by calibration: CPU
-    /// clocks leave out interrupts (`CONFIG_IRQ_TIME_ACCOUNTING`) and steal on some kernels.
+    /// Returns the start and the length, without the time of other threads at the end. `least_ns` is the calibrated
+    /// minimum: on some kernels the CPU clock excludes interrupts (`CONFIG_IRQ_TIME_ACCOUNTING`) and steal time.
     pub(super) fn end(self, least_ns: u64) -> (Instant, u64) {
         let wall_ns = Monotonic.now().ns_since(self.from);
         let cpu_ns = thread_cpu_ns() - self.cpu_ns;
@@ -250,7 +255,7 @@ impl Stretch {
     }
 }
 
-/// The shortest of several runs of `work`, in nanoseconds.
+/// Returns the shortest of `runs` runs of `work`, in nanoseconds.
 pub(super) fn shortest_ns(runs: u32, mut work: impl FnMut()) -> u64 {
     let one = |_| {
         let from = Monotonic.now();

@@ -1,10 +1,11 @@
-//! `cpu_quota` and `cgroup_freezer`: a cgroup of the injector's own that holds the loop back.
+//! `cpu_quota` and `cgroup_freezer`: a cgroup of the injector that throttles or freezes the loop.
 //!
-//! The cgroup is below the one that the loop's thread is in, and is made under the journal of [`onbeat_tune`]: when the injector
-//! ends, or `onbeat repair` runs after it was killed, the threads go back and the cgroup is removed.
+//! The cgroup is a child of the one that the loop's thread is in, and is created under the journal of [`onbeat_tune`].
+//! When the injector ends, or when `onbeat repair` runs after it was killed, the threads move back and the cgroup is
+//! removed.
 //!
-//! A quota counts for all threads of a cgroup, so one of the injector's uses it up on the loop's CPU; when the kernel has
-//! throttled the cgroup, neither of them runs until the period is over.
+//! A quota applies to all threads of a cgroup, so a thread of the injector uses it up on the loop's CPU. When the
+//! kernel has throttled the cgroup, neither thread runs until the period ends.
 
 use std::env;
 use std::io;
@@ -15,36 +16,39 @@ use onbeat_rt::{Clock, Instant};
 
 use super::Error;
 use super::actor::{Disturb, other_cpu, sleep_until};
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 use onbeat_tune::change::{CgroupVersion, Kind};
 use onbeat_tune::journal::default_directory;
 use onbeat_tune::{HostFiles, Intent, Journal, Key, LiveHost, Purpose, TuneError, UndoMode, tasks};
 
 const ID: &str = "inject.cgroup";
 const NAME: &str = "onbeat-inject";
-/// What the quota leaves in each period, in nanoseconds: one slice of the kernel's (`sched_cfs_bandwidth_slice_us`).
+/// CPU time that the quota leaves in each period, in nanoseconds: one slice of the kernel
+/// (`sched_cfs_bandwidth_slice_us`).
 const QUOTA_NS: u64 = 5_000_000;
-/// How soon the state of a freezer is looked at again, in nanoseconds.
+/// Interval between two reads of a freezer's state, in nanoseconds.
 const LOOK_NS: u64 = 20_000;
 
-/// Where a thread is in a hierarchy of cgroups.
+/// The cgroup of a thread in one hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Home {
+struct ThreadCgroup {
     /// The directory of its cgroup.
     directory: String,
     version: CgroupVersion,
 }
 
-/// The cgroup of a thread in the hierarchy that has `controller`: its own (v1), or the unified one.
-fn home_of(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Home, String> {
+/// Returns the cgroup of a thread in the hierarchy of `controller`: the controller's own (v1), or the unified one (v2).
+fn thread_cgroup(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<ThreadCgroup, String> {
     let mounts = host.read("/proc/self/mountinfo").map_err(|why| format!("/proc/self/mountinfo: {why}"))?;
     let of_version = |version: CgroupVersion| {
         mounts.lines().find_map(|line| {
             let (left, right) = line.split_once(" - ")?;
-            let (mut left, mut right) = (left.split(' ').skip(3), right.split(' '));
-            let (root, mount) = (left.next()?, left.next()?);
+            let mut left = left.split(' ').skip(3);
+            let mut right = right.split(' ');
+            let root = left.next()?;
+            let mount = left.next()?;
             let kind = right.next()?;
             let is_it = match version {
                 CgroupVersion::V1 => kind == "cgroup" && right.nth(1)?.split(',').any(|option| option == controller),
@@ -54,11 +58,11 @@ fn home_of(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Home, Str
             let name = if version == CgroupVersion::V1 { controller } else { "" };
             let path = is_it.then(|| tasks::cgroup_of(host, tid, name)).flatten()?;
             let below = path.strip_prefix(root.trim_end_matches('/'))?.trim_end_matches('/');
-            Some(Home { directory: format!("{mount}{below}"), version })
+            Some(ThreadCgroup { directory: format!("{mount}{below}"), version })
         })
     };
 
-    let has_controller = |home: &Home| {
+    let has_controller = |home: &ThreadCgroup| {
         let file = format!("{}/cgroup.controllers", home.directory);
         controller == "freezer"
             || host.read(&file).is_ok_and(|text| text.split_whitespace().any(|one| one == controller))
@@ -69,45 +73,45 @@ fn home_of(host: &dyn HostFiles, controller: &str, tid: i32) -> Result<Home, Str
         .ok_or_else(|| format!("no cgroup controller \"{controller}\" is mounted here (cgroups(7))"))
 }
 
-/// A cgroup with the loop's thread in it.
-struct Ground<H: HostFiles> {
+/// The injector's cgroup, which contains the loop's thread.
+struct InjectionCgroup<H: HostFiles> {
     host: H,
     journal: Option<Journal>,
-    home: Home,
+    home: ThreadCgroup,
     directory: String,
 }
 
-impl Ground<LiveHost> {
-    fn prepare(plan: &Plan, controller: &str) -> Result<Self, Error> {
+impl InjectionCgroup<LiveHost> {
+    fn prepare(plan: &InjectionPlan, controller: &str) -> Result<Self, Error> {
         let impossible = |why: String| plan.impossible(why);
         let host = LiveHost::new();
-        let home = home_of(&host, controller, plan.target.tid).map_err(impossible)?;
-        Self::made(host, &journal_directory(), home, controller).map_err(|why| plan.impossible(why.to_string()))
+        let home = thread_cgroup(&host, controller, plan.target.tid).map_err(impossible)?;
+        Self::create(host, &journal_directory(), home, controller).map_err(|why| plan.impossible(why.to_string()))
     }
 }
 
-impl<H: HostFiles> Ground<H> {
-    fn made(host: H, journal: &Path, home: Home, controller: &str) -> Result<Self, TuneError> {
+impl<H: HostFiles> InjectionCgroup<H> {
+    fn create(host: H, journal: &Path, home: ThreadCgroup, controller: &str) -> Result<Self, TuneError> {
         let directory = format!("{}/{NAME}", home.directory);
         if host.directories(&directory).is_ok() {
             return Err(TuneError::CgroupExists { path: directory });
         }
 
         let purpose = Purpose::new("inject", format!("onbeat inject ({NAME})"));
-        let mut ground = Self { journal: Some(Journal::begin(journal, &host, &purpose)?), host, home, directory };
-        let Home { directory: above, version } = ground.home.clone();
-        let made = Key::CgroupDir { path: ground.directory.clone(), home: above.clone(), version };
-        ground.change(&Intent::new(ID, made, "absent", "present"))?;
+        let mut cgroup = Self { journal: Some(Journal::begin(journal, &host, &purpose)?), host, home, directory };
+        let ThreadCgroup { directory: above, version } = cgroup.home.clone();
+        let made = Key::CgroupDir { path: cgroup.directory.clone(), home: above.clone(), version };
+        cgroup.change(&Intent::new(ID, made, "absent", "present"))?;
         if version != CgroupVersion::V1 {
-            ground.set("cgroup.type", "threaded")?;
+            cgroup.set("cgroup.type", "threaded")?;
             let switch =
                 Key::Controller { path: format!("{above}/cgroup.subtree_control"), name: controller.to_owned() };
-            if controller != "freezer" && switch.current(&ground.host).ok().flatten().as_deref() == Some("off") {
-                ground.change(&Intent::new(ID, switch, "off", "on"))?;
+            if controller != "freezer" && switch.current(&cgroup.host).ok().flatten().as_deref() == Some("off") {
+                cgroup.change(&Intent::new(ID, switch, "off", "on"))?;
             }
         }
 
-        Ok(ground)
+        Ok(cgroup)
     }
 
     fn change(&mut self, intent: &Intent) -> Result<(), TuneError> {
@@ -115,7 +119,7 @@ impl<H: HostFiles> Ground<H> {
         journal.change(&self.host, intent).map(|_| ())
     }
 
-    /// Notes that a file of the cgroup will change now and then.
+    /// Records in the journal that a file of the cgroup will change repeatedly.
     fn will_change(&mut self, file: &str, (old, new): (&str, &str), also: &[&str]) -> Result<(), TuneError> {
         let key = Key::File { path: self.path(file), kind: Kind::Text, shown_in: None };
         let intent = Intent::new(ID, key, old, new).also(also.iter().map(|&text| text.to_owned()));
@@ -137,22 +141,22 @@ impl<H: HostFiles> Ground<H> {
         self.host.read(&self.path(file))
     }
 
-    /// Moves a thread in. The removal of the cgroup sends it back.
-    fn take_in(&self, tid: i32) -> Result<(), TuneError> {
+    /// Moves a thread into the cgroup. Removing the cgroup moves it back.
+    fn move_in(&self, tid: i32) -> Result<(), TuneError> {
         self.set(self.home.version.members(), &tid.to_string())
     }
 }
 
-impl<H: HostFiles> Drop for Ground<H> {
+impl<H: HostFiles> Drop for InjectionCgroup<H> {
     fn drop(&mut self) {
         let Some(mut journal) = self.journal.take() else { return };
-        // What could not be taken back stays on record for `onbeat repair`.
+        // What could not be undone stays in the journal for `onbeat repair`.
         let _ = journal.undo_all(&self.host, UndoMode::Careful);
         let _ = journal.close();
     }
 }
 
-/// Where the command line keeps its journal too.
+/// Returns the directory of the journal, the same as that of the command line.
 fn journal_directory() -> PathBuf {
     if let Some(state) = env::var_os("ONBEAT_STATE_DIR") {
         return Path::new(&state).join("journal");
@@ -163,12 +167,12 @@ fn journal_directory() -> PathBuf {
 
 /// The disturber of `cgroup_freezer`.
 #[derive(Default)]
-pub(super) struct Freezer {
-    ground: Option<Ground<LiveHost>>,
+pub(super) struct FreezerDisturber {
+    cgroup: Option<InjectionCgroup<LiveHost>>,
 }
 
-/// A freezer's file, what is written to it, and where its state is seen, by version.
-struct Words {
+/// Files and values of a freezer, depending on the cgroup version.
+struct FreezerFiles {
     file: &'static str,
     thaw: &'static str,
     freeze: &'static str,
@@ -176,28 +180,34 @@ struct Words {
     frozen: &'static str,
 }
 
-const fn words(version: CgroupVersion) -> Words {
+const fn freezer_files(version: CgroupVersion) -> FreezerFiles {
     match version {
-        CgroupVersion::V1 => Words {
+        CgroupVersion::V1 => FreezerFiles {
             file: "freezer.state",
             thaw: "THAWED",
             freeze: "FROZEN",
             shown_in: "freezer.state",
             frozen: "FROZEN",
         },
-        _ => Words { file: "cgroup.freeze", thaw: "0", freeze: "1", shown_in: "cgroup.events", frozen: "frozen 1" },
+        _ => FreezerFiles {
+            file: "cgroup.freeze",
+            thaw: "0",
+            freeze: "1",
+            shown_in: "cgroup.events",
+            frozen: "frozen 1",
+        },
     }
 }
 
-impl<H: HostFiles> Ground<H> {
-    fn is_frozen(&self, words: &Words) -> bool {
-        self.read(words.shown_in).is_ok_and(|text| text.lines().any(|line| line.trim() == words.frozen))
+impl<H: HostFiles> InjectionCgroup<H> {
+    fn is_frozen(&self, files: &FreezerFiles) -> bool {
+        self.read(files.shown_in).is_ok_and(|text| text.lines().any(|line| line.trim() == files.frozen))
     }
 
-    /// From when on all threads are frozen for certain; `None` when they are not until `until`.
-    fn freeze(&self, words: &Words, until: Instant) -> Option<Instant> {
-        self.set(words.file, words.freeze).ok()?;
-        while !self.is_frozen(words) {
+    /// Freezes the cgroup. Returns the instant from which on all threads are frozen; `None` if they are not by `until`.
+    fn freeze(&self, files: &FreezerFiles, until: Instant) -> Option<Instant> {
+        self.set(files.file, files.freeze).ok()?;
+        while !self.is_frozen(files) {
             let next = Monotonic.now().plus_ns(LOOK_NS);
             if next >= until {
                 return None;
@@ -209,50 +219,54 @@ impl<H: HostFiles> Ground<H> {
     }
 }
 
-impl Disturb for Freezer {
-    fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { fifo: Some((plan.target.priority + 1).min(98)), cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
+impl Disturb for FreezerDisturber {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
+        ThreadRequest {
+            fifo: Some((plan.target.priority + 1).min(98)),
+            cpu: other_cpu(plan.target.cpu),
+            ..ThreadRequest::default()
+        }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
-        let mut ground = Ground::prepare(plan, "freezer")?;
-        let Words { file, thaw, freeze, .. } = words(ground.home.version);
-        let noted = ground.will_change(file, (thaw, freeze), &["FREEZING"]);
-        let ready = noted.and_then(|()| ground.take_in(plan.target.tid));
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
+        let mut cgroup = InjectionCgroup::prepare(plan, "freezer")?;
+        let FreezerFiles { file, thaw, freeze, .. } = freezer_files(cgroup.home.version);
+        let noted = cgroup.will_change(file, (thaw, freeze), &["FREEZING"]);
+        let ready = noted.and_then(|()| cgroup.move_in(plan.target.tid));
         ready.map_err(|why| plan.impossible(why.to_string()))?;
-        self.ground = Some(ground);
+        self.cgroup = Some(cgroup);
 
         Ok(())
     }
 
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
-        let ground = self.ground.as_ref()?;
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
+        let cgroup = self.cgroup.as_ref()?;
         if Monotonic.now() >= aim.wake_up {
             return None;
         }
 
-        let words = words(ground.home.version);
-        let at = ground.freeze(&words, aim.wake_up);
+        let files = freezer_files(cgroup.home.version);
+        let at = cgroup.freeze(&files, aim.wake_up);
         if at.is_some() {
             sleep_until(aim.until);
         }
 
-        let stood = ground.is_frozen(&words);
-        let is_back = ground.set(words.file, words.thaw).is_ok();
+        let stood = cgroup.is_frozen(&files);
+        let is_back = cgroup.set(files.file, files.thaw).is_ok();
         let at = at.filter(|_| stood && is_back)?;
         let tid = u64::from(plan.target.tid.unsigned_abs());
-        Some(Done { at, ns: Monotonic.now().ns_since(at), figures: [tid, 0] })
+        Some(DisturbanceRecord { at, ns: Monotonic.now().ns_since(at), figures: [tid, 0] })
     }
 }
 
 /// The disturber of `cpu_quota`.
 #[derive(Default)]
-pub(super) struct Quota {
-    ground: Option<Ground<LiveHost>>,
+pub(super) struct QuotaDisturber {
+    cgroup: Option<InjectionCgroup<LiveHost>>,
 }
 
-impl<H: HostFiles> Ground<H> {
-    /// Sets the quota, in microseconds of each period; none when there is no quota.
+impl<H: HostFiles> InjectionCgroup<H> {
+    /// Sets the quota, in microseconds of each period; `None` removes the quota.
     fn limit(&self, quota_us: Option<u64>, period_us: u64) -> Result<(), TuneError> {
         if self.home.version == CgroupVersion::V1 {
             self.set("cpu.cfs_period_us", &period_us.to_string())?;
@@ -264,7 +278,7 @@ impl<H: HostFiles> Ground<H> {
         }
     }
 
-    /// How long the kernel has held the cgroup back so far, in nanoseconds.
+    /// Returns the accumulated throttled time of the cgroup, in nanoseconds.
     fn throttled_ns(&self) -> u64 {
         let text = self.read("cpu.stat").unwrap_or_default();
         let found = text.lines().find_map(|line| match line.split_once(' ')? {
@@ -277,12 +291,12 @@ impl<H: HostFiles> Ground<H> {
     }
 }
 
-impl Disturb for Quota {
-    fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { cpu: Some(plan.target.cpu), ..Wanted::default() }
+impl Disturb for QuotaDisturber {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
+        ThreadRequest { cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         if plan.target.priority > 0 {
             return Err(plan.impossible(format!(
                 "the loop has the real-time priority {}, which no CPU quota holds back",
@@ -290,41 +304,42 @@ impl Disturb for Quota {
             )));
         }
 
-        let ground = Ground::prepare(plan, "cpu")?;
-        let ready = ground.take_in(plan.target.tid);
+        let cgroup = InjectionCgroup::prepare(plan, "cpu")?;
+        let ready = cgroup.move_in(plan.target.tid);
         ready.map_err(|why| plan.impossible(why.to_string()))?;
-        self.ground = Some(ground);
+        self.cgroup = Some(cgroup);
         Ok(())
     }
 
-    fn arrive(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare_in_place(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
-        let taken = self.ground.as_ref().map_or(Ok(()), |ground| ground.take_in(own));
+        let taken = self.cgroup.as_ref().map_or(Ok(()), |cgroup| cgroup.move_in(own));
         taken.map_err(|why| plan.impossible(why.to_string()))
     }
 
-    fn disturb(&mut self, plan: &Plan, _: &Aim) -> Option<Done> {
-        let ground = self.ground.as_ref()?;
+    fn disturb(&mut self, plan: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
+        let cgroup = self.cgroup.as_ref()?;
         let period_ns = QUOTA_NS + plan.for_ns;
-        ground.limit(Some(QUOTA_NS / 1000), period_ns / 1000).ok()?;
-        let done = use_up(ground, plan.for_ns / 2, Monotonic.now().plus_ns(3 * period_ns));
-        ground.limit(None, period_ns / 1000).ok()?;
+        cgroup.limit(Some(QUOTA_NS / 1000), period_ns / 1000).ok()?;
+        let done = use_up(cgroup, plan.for_ns / 2, Monotonic.now().plus_ns(3 * period_ns));
+        cgroup.limit(None, period_ns / 1000).ok()?;
         done
     }
 }
 
-/// Keeps the CPU until the kernel has taken it away for at least `least_ns`, by its own count too.
-fn use_up<H: HostFiles>(ground: &Ground<H>, least_ns: u64, give_up: Instant) -> Option<Done> {
-    let mut before_ns = ground.throttled_ns();
+/// Keeps the CPU busy until the kernel has throttled the cgroup for at least `least_ns`, according to the clock and to
+/// the kernel's counter.
+fn use_up<H: HostFiles>(cgroup: &InjectionCgroup<H>, least_ns: u64, give_up: Instant) -> Option<DisturbanceRecord> {
+    let mut before_ns = cgroup.throttled_ns();
     let mut last = Monotonic.now();
     while last < give_up {
         let now = Monotonic.now();
         let ns = now.ns_since(last);
         if ns >= least_ns {
-            let after_ns = ground.throttled_ns();
+            let after_ns = cgroup.throttled_ns();
             let counted_ns = after_ns.saturating_sub(before_ns);
             if counted_ns >= ns / 4 * 3 {
-                return Some(Done { at: last, ns, figures: [counted_ns, 0] });
+                return Some(DisturbanceRecord { at: last, ns, figures: [counted_ns, 0] });
             }
             before_ns = after_ns;
         }

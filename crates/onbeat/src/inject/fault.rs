@@ -1,4 +1,4 @@
-//! The names of what can be done to a loop.
+//! The faults that can be injected into a loop.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,47 +7,56 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::CauseKind;
 
-/// A cause of lateness that can be made on purpose.
+/// A fault: a cause of lateness that can be injected.
+///
+/// ```
+/// use onbeat::cause::CauseKind;
+/// use onbeat::inject::Fault;
+///
+/// let fault: Fault = "page-faults".parse()?;
+/// assert_eq!(fault.cause(), CauseKind::PageFault);
+/// # Ok::<(), onbeat::inject::UnknownFault>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// The loop's process is stopped by a signal and continued.
+    /// A signal stops the loop's process, another one continues it.
     StopSignal,
     /// A thread of the same priority holds the loop's CPU.
     EqualPriorityHog,
-    /// Received packets are worked through on the loop's CPU.
+    /// Received packets are processed on the loop's CPU.
     SoftirqFlood,
     /// Thousands of timers expire in one interrupt on the loop's CPU.
     InterruptLoad,
     /// Another CPU sends interrupts to the loop's CPU without a pause.
     IpiStorm,
-    /// A cycle touches memory that is not there yet.
+    /// A cycle accesses memory that is not present yet.
     PageFaults,
     /// Real-time threads use up the CPU's share for real time.
     RtThrottling,
-    /// An ordinary thread that was starved gets its minimum.
+    /// A starved ordinary thread gets its minimum share of the CPU.
     FairServer,
-    /// The loop's thread is sent to another CPU and back.
+    /// The loop's thread is moved to another CPU and back.
     ForcedMigration,
     /// The CPU sleeps deeply before a release.
     DeepIdle,
     /// A cycle works beyond the next release.
     OwnOverrun,
-    /// A system call on the loop's CPU does not let go.
+    /// A system call on the loop's CPU does not yield.
     KernelSection,
     /// A cycle waits for a lock that another thread holds.
     LockWait,
-    /// A cycle waits for a lock whose holder does not get its CPU.
+    /// A cycle waits for a lock whose holder is kept off its CPU.
     LockHolderKeptOff,
     /// A cycle waits for the answer of another thread.
     ReplyWait,
-    /// A cycle sleeps in its work.
+    /// A cycle sleeps during its work.
     SleepInWork,
     /// A cycle waits until a file is on the disk.
     DiskWait,
     /// A cycle reads a mapped file whose pages are not in memory.
     MajorFaults,
-    /// A cycle writes to memory that is shared until it is written.
+    /// A cycle writes to copy-on-write memory.
     CopyOnWrite,
     /// A thread of higher priority holds the loop's CPU.
     HigherPriorityHog,
@@ -73,36 +82,36 @@ pub enum Fault {
     PtraceStop,
 }
 
-/// Who makes a fault.
+/// Where a fault comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Threads or processes beside the loop: [`crate::inject::Injector`].
-    Beside,
+pub enum FaultOrigin {
+    /// Threads or processes outside the loop: [`crate::inject::Injector`].
+    OutsideLoop,
     /// A cycle of the loop itself: [`crate::inject::InLoop`].
     InLoop,
 }
 
-/// Which loops a fault can be made for.
+/// The loops that a fault can be injected into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loops {
     /// Every loop.
     Any,
     /// Loops with a real-time priority.
     RealTime,
-    /// Loops without one.
+    /// Loops without a real-time priority.
     Ordinary,
 }
 
-/// A word that names no fault.
+/// No fault has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no fault \"{word}\"; there are {}", words())]
+#[error("unknown fault \"{word}\"; known faults: {}", words())]
 pub struct UnknownFault {
     /// The word.
     pub word: String,
 }
 
 impl Fault {
-    /// All of them, in the order of the help.
+    /// All faults, in the order of the help.
     pub const ALL: [Self; 30] = [
         Self::StopSignal,
         Self::EqualPriorityHog,
@@ -136,7 +145,7 @@ impl Fault {
         Self::PtraceStop,
     ];
 
-    /// The word as typed and as it stands in files.
+    /// Returns the word used on the command line and in files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -173,7 +182,7 @@ impl Fault {
         }
     }
 
-    /// One sentence on what it does, for the help.
+    /// Returns a sentence for the help that says what the fault does.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -220,7 +229,7 @@ impl Fault {
         }
     }
 
-    /// The cause that a report should name when this was done.
+    /// Returns the cause that a report should name for this fault.
     #[must_use]
     pub const fn cause(self) -> CauseKind {
         match self {
@@ -246,7 +255,7 @@ impl Fault {
         }
     }
 
-    /// The loops that it can be made for.
+    /// Returns the loops that the fault can be injected into.
     #[must_use]
     pub const fn loops(self) -> Loops {
         match self {
@@ -256,9 +265,9 @@ impl Fault {
         }
     }
 
-    /// Who makes it.
+    /// Returns where the fault comes from.
     #[must_use]
-    pub const fn place(self) -> Place {
+    pub const fn origin(self) -> FaultOrigin {
         match self {
             Self::PageFaults
             | Self::OwnOverrun
@@ -268,13 +277,13 @@ impl Fault {
             | Self::SleepInWork
             | Self::DiskWait
             | Self::MajorFaults
-            | Self::CopyOnWrite => Place::InLoop,
-            _ => Place::Beside,
+            | Self::CopyOnWrite => FaultOrigin::InLoop,
+            _ => FaultOrigin::OutsideLoop,
         }
     }
 
-    /// The longest time one injection may last, in nanoseconds: what a robot's operator can bear, and what the
-    /// machine's other users can.
+    /// Returns the maximum length of one injection, in nanoseconds: limited to what is acceptable for a robot's
+    /// operator and for other users of the machine.
     #[must_use]
     pub const fn longest_ns(self) -> u64 {
         const MS: u64 = 1_000_000;
@@ -289,7 +298,7 @@ impl Fault {
             | Self::ReplyWait
             | Self::SleepInWork => 500 * MS,
             Self::IpiStorm | Self::LockHolderKeptOff | Self::MajorFaults | Self::CpuQuota => 100 * MS,
-            // One period of the kernel's rule, less its share for ordinary threads.
+            // At most the share of ordinary threads in one period of the kernel's rule.
             Self::RtThrottling | Self::FairServer | Self::DeadlineHog => 50 * MS,
             Self::KernelSection => 20 * MS,
             Self::SoftirqFlood
@@ -298,21 +307,21 @@ impl Fault {
             | Self::CopyOnWrite
             | Self::SpinLockSection
             | Self::DiskWait => 5 * MS,
-            // What the kernel's verifier lets a loop in a BPF program take.
+            // The most that the kernel's verifier allows for a loop in a BPF program.
             Self::InterruptsOff | Self::TimerInterrupt | Self::SlowSoftirq | Self::SlowIpi => 2 * MS,
             // Within the slice that the scheduler protects.
             Self::OrdinaryHog => MS,
         }
     }
 
-    /// The least time from one injection to the next, in nanoseconds. Single spikes must be separate; the scheduler's
-    /// two rules need their second to act.
+    /// Returns the minimum time from one injection to the next, in nanoseconds. Spikes must be separate, and the
+    /// scheduler's two rules take a second to act.
     #[must_use]
     pub const fn least_every_ns(self) -> u64 {
         match self {
             Self::RtThrottling => 2_500_000_000,
             Self::FairServer => 1_300_000_000,
-            // The disk must have time for what is written in between.
+            // The disk needs time for the data written in between.
             Self::DiskWait | Self::MajorFaults => 50_000_000,
             _ => 20_000_000,
         }
@@ -332,7 +341,7 @@ impl fmt::Display for Fault {
 impl FromStr for Fault {
     type Err = UnknownFault;
 
-    /// Takes the words with `-` as well as with `_`.
+    /// Parses the words with `-` or with `_`.
     fn from_str(word: &str) -> Result<Self, UnknownFault> {
         let plain = word.replace('-', "_");
         Self::ALL.into_iter().find(|fault| fault.word() == plain).ok_or_else(|| UnknownFault { word: word.to_owned() })

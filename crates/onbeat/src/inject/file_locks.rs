@@ -1,8 +1,8 @@
-//! `spin_lock_section`: a system call that looks through thousands of file locks under a spin lock.
+//! `spin_lock_section`: a system call that searches thousands of file locks under a spin lock.
 //!
-//! Whether a byte of a file is locked is found out by going through the list of its locks with a spin lock held
-//! (`fs/locks.c`, `posix_test_lock`), some nanoseconds for each. No kernel but PREEMPT_RT gives the CPU to another thread
-//! meanwhile, however preemptible it is.
+//! To test whether a byte of a file is locked, the kernel walks the list of locks with a spin lock held (`fs/locks.c`,
+//! `posix_test_lock`), which takes a few nanoseconds for each lock. Except with PREEMPT_RT, the kernel does not switch
+//! threads during this time.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,26 +13,26 @@ use onbeat_rt::sys::Monotonic;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::Error;
-use super::actor::{Disturb, Stretch, below_the_loop, busy_until, shortest_ns};
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 
-/// How long before the loop's wake-up the call begins, in nanoseconds.
+/// Time from the start of the call to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
-/// The most locks, and how many are added at a time. Each new one looks through all before it.
+/// Maximum number of locks, and number of locks added at a time. Adding a lock searches all previous ones.
 const MOST: usize = 40_000;
 const STEP: usize = 1_000;
-/// Memory that is used before a trial, and the size of a line of the cache, in bytes.
+/// Memory that is written before a trial, and the size of a cache line, in bytes.
 const OTHERS_BYTES: usize = 16 << 20;
 const LINE: usize = 64;
-/// How long locks may be added, in nanoseconds.
+/// Time limit for adding locks, in nanoseconds.
 const PATIENCE_NS: u64 = 3_000_000_000;
 
 /// The disturber.
 #[derive(Default)]
 pub(super) struct FileLocks {
-    /// The file with the locks, and the same file opened a second time, which has another owner.
+    /// The file with the locks, and a second open file description of it, which is another lock owner.
     files: Option<(OwnedFd, OwnedFd)>,
     locks: usize,
     calibrated_ns: u64,
@@ -42,7 +42,7 @@ impl FileLocks {
     fn add(&mut self, locks: usize) -> io::Result<()> {
         let Some((file, _)) = &self.files else { return Ok(()) };
         for _ in 0..locks {
-            // Every other byte: neighbours would become one lock.
+            // Every other byte: adjacent locks would be merged.
             lock(file, 2 * self.locks as i64)?;
             self.locks += 1;
         }
@@ -50,25 +50,25 @@ impl FileLocks {
         Ok(())
     }
 
-    /// How long a look takes after other memory was in use, in nanoseconds.
-    fn looks_anew_ns(&self, others: &mut [u8]) -> u64 {
+    /// Returns the time of a search after other memory was accessed, in nanoseconds.
+    fn cold_search_ns(&self, others: &mut [u8]) -> u64 {
         others.iter_mut().step_by(LINE).for_each(|byte| *byte = byte.wrapping_add(1));
-        shortest_ns(1, || self.look())
+        shortest_ns(1, || self.search())
     }
 
-    fn look(&self) {
+    fn search(&self) {
         if let Some((_, other)) = &self.files {
-            look_for(other, 2 * MOST as i64 + 1);
+            test_lock(other, 2 * MOST as i64 + 1);
         }
     }
 }
 
 impl Disturb for FileLocks {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let impossible = |why: io::Error| plan.impossible(format!("file locks (F_OFD_SETLK): {why}"));
         let file = memfd_create("onbeat-inject", MemfdFlags::CLOEXEC).map_err(|why| impossible(why.into()))?;
         let again = std::fs::File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -76,24 +76,24 @@ impl Disturb for FileLocks {
         let wanted_ns = plan.for_ns + AHEAD_NS;
         let end = Monotonic.now().plus_ns(PATIENCE_NS);
         let mut others = vec![0; OTHERS_BYTES];
-        // A list that others have driven out of the caches takes longer for each lock, so its length is found by trying.
-        while self.locks < MOST && Monotonic.now() < end && self.looks_anew_ns(&mut others) < wanted_ns {
+        // A list that has left the caches takes longer for each lock, so the length is found by trial.
+        while self.locks < MOST && Monotonic.now() < end && self.cold_search_ns(&mut others) < wanted_ns {
             self.add(STEP).map_err(impossible)?;
         }
 
-        self.calibrated_ns = shortest_ns(5, || self.look());
+        self.calibrated_ns = shortest_ns(5, || self.search());
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }
 
-        let stretch = Stretch::begin();
-        self.look();
-        let (at, ns) = stretch.end(self.calibrated_ns);
-        Some(Done { at, ns, figures: [self.locks as u64, 0] })
+        let timer = DisturbanceTimer::begin();
+        self.search();
+        let (at, ns) = timer.end(self.calibrated_ns);
+        Some(DisturbanceRecord { at, ns, figures: [self.locks as u64, 0] })
     }
 }
 
@@ -116,8 +116,8 @@ fn lock(file: &OwnedFd, at: i64) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks whether another owner has locked a byte that nobody has.
-fn look_for(file: &OwnedFd, at: i64) {
+/// Tests a byte that no owner has locked, so that the kernel searches the whole list.
+fn test_lock(file: &OwnedFd, at: i64) {
     let mut lock = byte(at, libc::F_WRLCK);
     // SAFETY: as above; the kernel writes its answer to `lock`.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };

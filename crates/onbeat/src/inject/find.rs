@@ -1,38 +1,38 @@
-//! The loop's thread in a running process.
+//! Finds the loop's thread in a running process.
 
 use std::fs;
 use std::path::Path;
 
-use super::{Error, Fault, Target};
+use super::{Error, Fault, InjectionTarget};
 use crate::host::cpu_list;
 
-/// The name that onbeat gives to its loop's thread.
+/// Name of the loop's thread in onbeat.
 const LOOP_NAME: &str = "onbeat-loop";
 
-/// One thread as /proc shows it.
+/// State of a thread, from `/proc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct ThreadSnapshot {
     tid: i32,
     name: String,
-    /// Its `SCHED_FIFO` priority; 0 for others.
+    /// `SCHED_FIFO` priority; 0 for other policies.
     fifo: u32,
-    /// The CPU it was last seen on.
+    /// The CPU that it last ran on.
     cpu: u32,
-    /// The CPUs it may run on.
+    /// The CPUs that it may run on.
     allowed: Vec<u32>,
 }
 
-impl Target {
-    /// The loop of a running process: its thread named `onbeat-loop`, or else the one with the highest `SCHED_FIFO`
-    /// priority; on the CPU it is bound to, or was last seen on. `cpu` says where, whatever /proc shows.
+impl InjectionTarget {
+    /// Finds the loop of a running process: the thread named `onbeat-loop`, or else the one with the highest
+    /// `SCHED_FIFO` priority. Its CPU is `cpu` if given, or else the one that it is bound to or last ran on.
     ///
     /// # Errors
-    /// [`Error::NotPossible`] when there is no such process, or no thread that could be its loop.
+    /// [`Error::NotPossible`] if the process does not exist, or has no thread that could be its loop.
     pub fn find(fault: Fault, pid: i32, cpu: Option<u32>) -> Result<Self, Error> {
         let impossible = |reason: String| Error::NotPossible { fault, reason };
         let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-            .map_err(|why| impossible(format!("process {pid} cannot be looked at ({why}); is it still running?")))?;
-        let threads: Vec<Seen> = tasks.flatten().filter_map(|task| read(&task.path())).collect();
+            .map_err(|why| impossible(format!("process {pid} cannot be read ({why}); is it still running?")))?;
+        let threads: Vec<ThreadSnapshot> = tasks.flatten().filter_map(|task| read(&task.path())).collect();
         let chosen = chosen(&threads).ok_or_else(|| {
             impossible(format!("process {pid} has no thread named {LOOP_NAME} and none with a real-time priority"))
         })?;
@@ -42,26 +42,26 @@ impl Target {
     }
 }
 
-fn chosen(threads: &[Seen]) -> Option<&Seen> {
+fn chosen(threads: &[ThreadSnapshot]) -> Option<&ThreadSnapshot> {
     let named = threads.iter().find(|thread| thread.name == LOOP_NAME);
     named.or_else(|| threads.iter().filter(|thread| thread.fifo > 0).max_by_key(|thread| thread.fifo))
 }
 
-fn read(task: &Path) -> Option<Seen> {
+fn read(task: &Path) -> Option<ThreadSnapshot> {
     let stat = fs::read_to_string(task.join("stat")).ok()?;
     let status = fs::read_to_string(task.join("status")).unwrap_or_default();
     parsed(&stat, &status)
 }
 
 /// Fields as in proc(5): processor is 39, rt_priority 40, policy 41.
-fn parsed(stat: &str, status: &str) -> Option<Seen> {
-    // A name may hold blanks and parentheses.
+fn parsed(stat: &str, status: &str) -> Option<ThreadSnapshot> {
+    // A name may contain blanks and parentheses.
     let (tid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse::<u32>().ok();
     let is_fifo = field(41)? == libc::SCHED_FIFO.unsigned_abs();
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
-    Some(Seen {
+    Some(ThreadSnapshot {
         tid: tid.parse().ok()?,
         name: name.to_owned(),
         fifo: if is_fifo { field(40)? } else { 0 },
@@ -74,8 +74,8 @@ fn parsed(stat: &str, status: &str) -> Option<Seen> {
 mod tests {
     use super::*;
 
-    fn seen(tid: i32, name: &str, fifo: u32) -> Seen {
-        Seen { tid, name: name.to_owned(), fifo, cpu: 0, allowed: vec![0, 1] }
+    fn seen(tid: i32, name: &str, fifo: u32) -> ThreadSnapshot {
+        ThreadSnapshot { tid, name: name.to_owned(), fifo, cpu: 0, allowed: vec![0, 1] }
     }
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
         let zeros = "0 ".repeat(35);
         let stat = format!("77 (a) (b) S {zeros}1 80 1 0 0");
         let thread = parsed(&stat, "Name:\tx\nCpus_allowed_list:\t1\n");
-        let expected = Seen { cpu: 1, allowed: vec![1], ..seen(77, "a) (b", 80) };
+        let expected = ThreadSnapshot { cpu: 1, allowed: vec![1], ..seen(77, "a) (b", 80) };
         assert_eq!(thread, Some(expected));
     }
 

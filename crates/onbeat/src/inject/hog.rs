@@ -1,37 +1,39 @@
-//! Threads that are already running when the loop wakes.
+//! `equal_priority_hog`, `higher_priority_hog`, `ordinary_hog`, `deadline_hog`: threads that are already running when
+//! the loop wakes.
 //!
-//! - `equal_priority_hog`: among threads of one priority `SCHED_FIFO` never preempts (sched(7)), so the loop waits until
-//!   the other one sleeps; `higher_priority_hog` has one more than the loop.
+//! - `equal_priority_hog`: threads of equal `SCHED_FIFO` priority do not preempt each other (sched(7)), so the loop
+//!   waits until the hog sleeps. `higher_priority_hog` has a priority one above the loop's.
 //! - `ordinary_hog`: the scheduler lets an ordinary thread finish a part of its slice before another one gets the CPU
-//!   (`kernel/sched/fair.c`, `protect_slice`). Where it did not, the thread was made to leave its CPU, and nothing is logged.
-//! - `deadline_hog`: `SCHED_DEADLINE` precedes every priority. Its affinity must span the root domain, so the thread comes to
-//!   the loop's CPU first and is allowed all CPUs afterwards; it stays where it is unless it is pushed away.
+//!   (`kernel/sched/fair.c`, `protect_slice`). If the hog was preempted, nothing is logged.
+//! - `deadline_hog`: `SCHED_DEADLINE` precedes every priority. Its affinity must span the root domain, so the thread
+//!   moves to the loop's CPU first and is allowed all CPUs afterwards; it stays there unless the scheduler pushes it
+//!   away.
 
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use super::actor::{Disturb, below_the_loop, busy_until, settle, thread_cpu_ns};
-use super::log::Done;
-use super::plan::{Aim, Plan};
+use super::actor::{Disturb, apply_request, below_the_loop, busy_until, thread_cpu_ns};
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
 use crate::host::online_cpus;
-use crate::thread::{Usage, Wanted, run_by_deadline};
+use crate::thread::{ThreadRequest, Usage, run_by_deadline};
 
-/// The disturber of the first three.
-pub(super) struct Hog(pub(super) Fault);
+/// The disturber of the first three faults.
+pub(super) struct CpuHog(pub(super) Fault);
 
-impl Disturb for Hog {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for CpuHog {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         let fifo = match self.0 {
             Fault::OrdinaryHog => None,
             Fault::HigherPriorityHog => Some(plan.target.priority + 1),
             _ => Some(plan.target.priority.max(1)),
         };
-        Wanted { fifo, cpu: Some(plan.target.cpu), ..Wanted::default() }
+        ThreadRequest { fifo, cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         match (self.0, plan.target.priority) {
             (Fault::EqualPriorityHog, 0) => {
                 Err(plan.impossible("the loop has no real-time priority; ordinary_hog disturbs an ordinary loop"))
@@ -46,7 +48,7 @@ impl Disturb for Hog {
         }
     }
 
-    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let before = Usage::of_this_thread();
         let done = busy_for(aim)?;
         let left = Usage::of_this_thread().since(before).involuntary_switches;
@@ -54,8 +56,8 @@ impl Disturb for Hog {
     }
 }
 
-/// Busy until the loop may have its CPU; `None` when it was too late.
-fn busy_for(aim: &Aim) -> Option<Done> {
+/// Polls the clock until the injection ends; `None` if it was too late.
+fn busy_for(aim: &AimedRelease) -> Option<DisturbanceRecord> {
     let cpu_ns = thread_cpu_ns();
     let at = Monotonic.now();
     if at >= aim.wake_up {
@@ -63,10 +65,10 @@ fn busy_for(aim: &Aim) -> Option<Done> {
     }
 
     let end = busy_until(aim.until);
-    Some(Done { at, ns: end.ns_since(at), figures: [thread_cpu_ns() - cpu_ns, 0] })
+    Some(DisturbanceRecord { at, ns: end.ns_since(at), figures: [thread_cpu_ns() - cpu_ns, 0] })
 }
 
-/// What a deadline thread may run for beside its dose, in nanoseconds.
+/// Runtime of a deadline thread beyond the length of the injection, in nanoseconds.
 const SPARE_NS: u64 = 2_000_000;
 
 /// The disturber of `deadline_hog`.
@@ -74,15 +76,15 @@ const SPARE_NS: u64 = 2_000_000;
 pub(super) struct DeadlineHog;
 
 impl Disturb for DeadlineHog {
-    fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { fifo: None, ..below_the_loop(plan) }
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
+        ThreadRequest { fifo: None, ..below_the_loop(plan) }
     }
 
-    fn prepare(&mut self, _: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, _: &InjectionPlan) -> Result<(), Error> {
         Ok(())
     }
 
-    fn arrive(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare_in_place(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let mut all = CpuSet::new();
         online_cpus().iter().for_each(|&cpu| all.set(cpu as usize));
         let runtime_ns = plan.for_ns + plan.lead_ns() + SPARE_NS;
@@ -97,13 +99,13 @@ impl Disturb for DeadlineHog {
         })
     }
 
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let is_here = || u32::try_from(sched_getcpu()) == Ok(plan.target.cpu);
         let done = if is_here() { busy_for(aim) } else { None };
         if !is_here() {
-            settle(self.wanted(plan));
-            // Refused now, it was granted before: the next disturbance is late and counted as missed.
-            let _ = self.arrive(plan);
+            apply_request(self.request(plan));
+            // It was granted before. If it is refused now, the next disturbance is late and counted as missed.
+            let _ = self.prepare_in_place(plan);
             return None;
         }
 

@@ -1,7 +1,7 @@
 //! `deep_idle`: releases that wake the CPU from a deep idle state.
 //!
-//! Nothing needs to be done for it, only left undone: a loop with a long period on a CPU without other work sleeps
-//! deeply by itself. So this is a witness more than a disturber; it logs the releases for which it saw that happen.
+//! No disturbance is needed: the CPU of a loop with a long period enters deep idle states by itself when it has no
+//! other work. So this disturber only observes, and logs the releases at which a deep state was left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use onbeat_rt::sys::Monotonic;
 
 use super::Error;
 use super::actor::{Disturb, other_cpu, sleep_until};
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 
-/// States that take less to leave are not deep, in nanoseconds.
+/// States with a lower exit latency are not deep, in nanoseconds.
 const DEEP_NS: u64 = 10_000;
 
-/// An idle state as `/sys/devices/system/cpu/cpuN/cpuidle/stateM` tells of it.
+/// An idle state, read from `/sys/devices/system/cpu/cpuN/cpuidle/stateM`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct State {
+struct IdleStateFiles {
     number: u64,
     name: String,
     exit_ns: u64,
@@ -28,8 +28,8 @@ struct State {
     dir: PathBuf,
 }
 
-impl State {
-    fn of(dir: PathBuf) -> Option<Self> {
+impl IdleStateFiles {
+    fn read(dir: PathBuf) -> Option<Self> {
         let number = dir.file_name()?.to_str()?.strip_prefix("state")?.parse().ok()?;
         let us = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
         let name = fs::read_to_string(dir.join("name")).ok()?.trim().to_owned();
@@ -41,9 +41,9 @@ impl State {
     }
 }
 
-fn states(cpu_dir: &Path) -> Vec<State> {
+fn states(cpu_dir: &Path) -> Vec<IdleStateFiles> {
     let entries = fs::read_dir(cpu_dir.join("cpuidle")).into_iter().flatten().flatten();
-    let mut states: Vec<State> = entries.filter_map(|entry| State::of(entry.path())).collect();
+    let mut states: Vec<IdleStateFiles> = entries.filter_map(|entry| IdleStateFiles::read(entry.path())).collect();
     states.sort_by_key(|state| state.number);
     states
 }
@@ -51,11 +51,11 @@ fn states(cpu_dir: &Path) -> Vec<State> {
 /// The disturber.
 pub(super) struct DeepIdle {
     cpu_dir: PathBuf,
-    deep: Vec<State>,
+    deep: Vec<IdleStateFiles>,
 }
 
 impl DeepIdle {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &InjectionPlan) -> Self {
         Self::under(Path::new("/sys/devices/system/cpu"), plan.target.cpu)
     }
 
@@ -65,15 +65,15 @@ impl DeepIdle {
 }
 
 impl Disturb for DeepIdle {
-    fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
+        ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let all = states(&self.cpu_dir);
         let words: Vec<String> = all.iter().map(|state| format!("{} {} ns", state.name, state.exit_ns)).collect();
         let deep = all.into_iter().filter(|state| state.exit_ns >= DEEP_NS);
-        let (fit, long): (Vec<State>, Vec<State>) =
+        let (fit, long): (Vec<IdleStateFiles>, Vec<IdleStateFiles>) =
             deep.partition(|state| state.residency_ns + state.exit_ns < plan.grid.period_ns);
         if let ([], [first, ..]) = (fit.as_slice(), long.as_slice()) {
             return Err(plan.impossible(format!(
@@ -95,22 +95,22 @@ impl Disturb for DeepIdle {
         Ok(())
     }
 
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
-        let before: Vec<u64> = self.deep.iter().map(State::entries).collect();
-        // A state's counter moves when it is left.
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
+        let before: Vec<u64> = self.deep.iter().map(IdleStateFiles::entries).collect();
+        // A state's counter is incremented when the state is left.
         sleep_until(aim.wake_up.plus_ns(plan.lead_ns()));
         let left = self.deep.iter().zip(before).filter(|(state, before)| state.entries() > *before);
         let deepest = left.map(|(state, _)| state).max_by_key(|state| state.exit_ns)?;
         debug_assert!(Monotonic.now() >= aim.wake_up);
 
-        Some(Done { at: aim.wake_up, ns: deepest.exit_ns, figures: [deepest.number, deepest.exit_ns] })
+        Some(DisturbanceRecord { at: aim.wake_up, ns: deepest.exit_ns, figures: [deepest.number, deepest.exit_ns] })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inject::{Fault, Grid, Target};
+    use crate::inject::{Fault, InjectionTarget, ReleaseGrid};
     use onbeat_rt::Instant;
 
     fn machine(states: &[(&str, u64, u64)]) -> tempfile::TempDir {
@@ -130,14 +130,14 @@ mod tests {
         dir
     }
 
-    fn plan(period_ns: u64) -> Plan {
-        Plan {
+    fn plan(period_ns: u64) -> InjectionPlan {
+        InjectionPlan {
             fault: Fault::DeepIdle,
             every_ns: 100_000_000,
             for_ns: 1,
             count: 5,
-            target: Target { pid: 1, tid: 1, cpu: 3, priority: 0 },
-            grid: Grid { first_release: Instant::from_ns(0), period_ns, spin_ns: 0 },
+            target: InjectionTarget { pid: 1, tid: 1, cpu: 3, priority: 0 },
+            grid: ReleaseGrid { first_release: Instant::from_ns(0), period_ns, spin_ns: 0 },
         }
     }
 

@@ -1,7 +1,7 @@
-//! `interrupts_off`, `timer_interrupt`, `slow_softirq`, `slow_ipi`: kernel code that takes its time on the loop's CPU.
+//! `interrupts_off`, `timer_interrupt`, `slow_softirq`, `slow_ipi`: kernel code that delays the loop's CPU.
 //!
-//! A BPF program at a trace point polls the clock until the loop may go on, and notes when it began and ended. The trace point
-//! says what the CPU can do meanwhile:
+//! A BPF program at a trace point polls the clock until the injection ends, and records when it began and ended. The
+//! trace point determines the context in which it runs:
 //!
 //! | fault | trace point | the program runs |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | `slow_softirq` | `softirq_entry` of `NET_RX` | in the softirq of a packet that the injector sends |
 //! | `slow_ipi` | `call_function_single_entry` | in the handler of an interrupt that another CPU sends |
 //!
-//! The program acts once each time it is armed, on the loop's CPU only, and is gone when its descriptor is closed. An entry of
-//! the log is what the program noted.
+//! The program acts once each time it is armed, on the loop's CPU only, and is detached when its descriptor is closed.
+//! The log has the times that the program recorded.
 
 use std::ffi::CStr;
 use std::net::UdpSocket;
@@ -24,25 +24,25 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::gettid;
 
 use super::actor::{Disturb, below_the_loop, busy_until, other_cpu, sleep_until};
-use super::in_loop_waits::{Companion, beside, signal, wait};
+use super::in_loop_waits::{Companion, off_the_loops_cpu, signal, wait};
 use super::interrupts::Receiver;
-use super::log::Done;
-use super::plan::{Aim, Plan};
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
 use crate::cause::assembler::{Assembler, FRAME, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Width};
-use crate::cause::bpf::{Array, At, Attached};
+use crate::cause::bpf::{AttachPoint, AttachedProgram, BpfArray};
 use crate::cause::btf::Btf;
-use crate::thread::Wanted;
+use crate::thread::ThreadRequest;
 
-/// How long before the loop's wake-up it begins, in nanoseconds.
+/// Time from the start of the delay to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
-/// Readings of the clock at most: the kernel's verifier goes through each of them, and takes a million instructions.
+/// Maximum number of clock readings: the kernel's verifier follows each of them, and accepts a million instructions.
 const READINGS: i32 = 60_000;
 /// The softirq of received packets (`include/linux/interrupt.h`).
 const NET_RX: i32 = 3;
 
-/// What the program and the injector share: from when on it may act (0: not at all), until when it is to take, which timer or thread
-/// is meant, when it began and ended.
+/// Record shared by program and injector: start of the time in which it may act (0: disarmed), end of the delay, timer
+/// or thread concerned, actual begin and end.
 const CONTROL: usize = 40;
 const FROM: i16 = 0;
 const UNTIL: i16 = 8;
@@ -50,21 +50,21 @@ const KEY: i16 = 16;
 const BEGAN: i16 = 24;
 const ENDED: i16 = 32;
 
-/// The program at its trace point.
-struct Taking {
-    control: Array,
-    _program: Attached,
+/// The BPF program that delays its trace point.
+struct KernelDelay {
+    control: BpfArray,
+    _program: AttachedProgram,
 }
 
-impl Taking {
-    fn open(plan: &Plan) -> Result<Self, Error> {
+impl KernelDelay {
+    fn open(plan: &InjectionPlan) -> Result<Self, Error> {
         let refused = |why: String| {
             plan.impossible(format!(
                 "{why}; it takes root (or CAP_BPF and CAP_PERFMON), Linux 5.6 and CONFIG_DEBUG_INFO_BTF"
             ))
         };
 
-        let control = Array::create(CONTROL, 1).map_err(|why| refused(format!("no BPF map: {why}")))?;
+        let control = BpfArray::create(CONTROL, 1).map_err(|why| refused(format!("no BPF map: {why}")))?;
         let key = match plan.fault {
             Fault::TimerInterrupt => Some(("hrtimer", "_softexpires")),
             Fault::InterruptsOff => Some(("task_struct", "pid")),
@@ -79,12 +79,12 @@ impl Taking {
 
         let key = key.transpose()?;
         let (code, name) = program(plan.fault, plan.target.cpu, control.number(), key.unwrap_or(0));
-        let attached = Attached::load(&code, At::Raw(name));
+        let attached = AttachedProgram::load(&code, AttachPoint::Raw(name));
         let program = attached.map_err(|why| refused(format!("the kernel refuses the BPF program: {why}")))?;
         Ok(Self { control, _program: program })
     }
 
-    /// Lets it act once, from `from` on and until `until`.
+    /// Arms the program to act once, at `from` or later, and to delay until `until`.
     fn arm(&self, from: Instant, until: Instant, key: u64) -> bool {
         let mut control = [0; CONTROL];
         for (at, value) in [(FROM, from.as_ns()), (UNTIL, until.as_ns()), (KEY, key)] {
@@ -93,21 +93,24 @@ impl Taking {
         self.control.write(0, &control).is_ok()
     }
 
-    /// When it acted; from here on it does no more.
-    fn took(&self) -> Option<(Instant, Instant)> {
+    /// Disarms the program and returns begin and end of its delay, if it acted.
+    fn disarm(&self) -> Option<(Instant, Instant)> {
         let mut control = Vec::new();
         self.control.read(&mut control).ok()?;
         let word = |at: i16| Some(u64::from_ne_bytes(control.get(at as usize..at as usize + 8)?.try_into().ok()?));
-        let (began, ended) = (word(BEGAN)?, word(ENDED)?);
+        let began = word(BEGAN)?;
+        let ended = word(ENDED)?;
         self.arm(Instant::from_ns(0), Instant::from_ns(0), 0);
         (began > 0 && ended > began).then_some((Instant::from_ns(began), Instant::from_ns(ended)))
     }
 }
 
-/// The program's instructions and its trace point. `key`: where a timer has the instant it was set to, a thread its number.
+/// Returns the program's instructions and its trace point. `key` is the offset of a timer's expiry, or of a thread's
+/// number.
 fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CStr) {
     let mut code = Assembler::default();
-    let (end, mine, out, again, turn) = (code.place(), code.place(), code.place(), code.place(), code.place());
+    let (end, mine, out, again, turn) =
+        (code.new_target(), code.new_target(), code.new_target(), code.new_target(), code.new_target());
     code.copy(R6, R1);
     code.call(KernelCall::ProcessorId);
     code.jump_if_not(R0, cpu.cast_signed(), end);
@@ -144,7 +147,7 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
         _ => c"call_function_single_entry",
     };
 
-    code.here(mine);
+    code.bind(mine);
     code.call(KernelCall::KtimeNs);
     code.jump_if_less(R0, R8, end);
     code.load(Width::Double, R9, R7, UNTIL);
@@ -152,81 +155,84 @@ fn program(fault: Fault, cpu: u32, map: i32, key: u32) -> (Vec<u64>, &'static CS
     code.store_zero(Width::Double, R7, FROM);
     code.store(Width::Double, R7, BEGAN, R0);
     code.set(R8, READINGS);
-    code.here(turn);
+    code.bind(turn);
     code.call(KernelCall::KtimeNs);
-    // In this order the verifier follows the way out first, and needs to remember no more than one other.
+    // In this order the verifier follows the exit first and needs to remember only one other branch.
     code.jump_if_less(R0, R9, again);
     code.jump(out);
-    code.here(again);
+    code.bind(again);
     code.add(R8, -1);
     code.jump_if_not(R8, 0, turn);
-    code.here(out);
+    code.bind(out);
     code.store(Width::Double, R7, ENDED, R0);
-    code.here(end);
+    code.bind(end);
     code.exit();
 
     (code.finish(), name)
 }
 
-/// What makes the kernel come to the trace point on the loop's CPU.
-enum Occasion {
+/// What makes the kernel reach the trace point on the loop's CPU.
+enum Trigger {
     /// The loop's own timer.
     None,
-    /// A thread beside the loop that waits for an event.
+    /// Waking a thread that waits for an event.
     Wake { event: Arc<OwnedFd>, tid: Arc<AtomicU32>, sleeper: Companion },
-    /// A packet to itself.
+    /// A packet sent to its own socket.
     Packet(UdpSocket),
-    /// A thread on the loop's CPU that another CPU interrupts.
+    /// An interrupt from another CPU to a thread on the loop's CPU.
     Interrupt(Receiver),
 }
 
 /// The disturber.
 pub(super) struct InKernel {
     fault: Fault,
-    taking: Option<Taking>,
-    occasion: Occasion,
+    delay: Option<KernelDelay>,
+    trigger: Trigger,
 }
 
 impl InKernel {
     pub(super) const fn new(fault: Fault) -> Self {
-        Self { fault, taking: None, occasion: Occasion::None }
+        Self { fault, delay: None, trigger: Trigger::None }
     }
 
-    /// Begins it, from the injector's thread.
-    fn occasion(&self) {
-        match &self.occasion {
-            Occasion::None => {}
-            Occasion::Wake { event, .. } => signal(event),
-            Occasion::Packet(socket) => {
+    /// Triggers the trace point, from the injector's thread.
+    fn trigger(&self) {
+        match &self.trigger {
+            Trigger::None => {}
+            Trigger::Wake { event, .. } => signal(event),
+            Trigger::Packet(socket) => {
                 let _ = socket.send(&[0]);
                 let _ = socket.recv(&mut [0; 1]);
             }
-            Occasion::Interrupt(_) => Receiver::interrupt(),
+            Trigger::Interrupt(_) => Receiver::interrupt(),
         }
     }
 }
 
 impl Disturb for InKernel {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         match self.fault {
-            Fault::TimerInterrupt | Fault::SlowIpi => Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() },
+            Fault::TimerInterrupt | Fault::SlowIpi => {
+                ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() }
+            }
             _ => below_the_loop(plan),
         }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
-        self.occasion = match self.fault {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
+        self.trigger = match self.fault {
             Fault::InterruptsOff => {
                 let event = eventfd(0, EventfdFlags::CLOEXEC).map(Arc::new);
                 let event = event.map_err(|why| plan.impossible(format!("no eventfd: {why}")))?;
                 let tid = Arc::new(AtomicU32::new(0));
-                let (awaited, own_tid) = (event.clone(), tid.clone());
-                let life = move |over: &AtomicBool| {
+                let awaited = event.clone();
+                let own_tid = tid.clone();
+                let body = move |over: &AtomicBool| {
                     own_tid.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::SeqCst);
                     while wait(&awaited) && !over.load(Ordering::SeqCst) {}
                 };
 
-                Occasion::Wake { event, tid, sleeper: Companion::start(beside(plan), life)? }
+                Trigger::Wake { event, tid, sleeper: Companion::start(off_the_loops_cpu(plan), body)? }
             }
             Fault::SlowSoftirq => {
                 let socket = UdpSocket::bind("127.0.0.1:0");
@@ -236,51 +242,55 @@ impl Disturb for InKernel {
                     Ok(socket)
                 });
 
-                Occasion::Packet(socket.map_err(|why| plan.impossible(format!("no socket on the loopback: {why}")))?)
+                Trigger::Packet(socket.map_err(|why| plan.impossible(format!("no socket on the loopback: {why}")))?)
             }
             Fault::SlowIpi => {
                 let mut receiver = Receiver::default();
                 receiver.prepare(plan)?;
-                Occasion::Interrupt(receiver)
+                Trigger::Interrupt(receiver)
             }
-            _ => Occasion::None,
+            _ => Trigger::None,
         };
 
-        self.taking = Some(Taking::open(plan)?);
+        self.delay = Some(KernelDelay::open(plan)?);
         Ok(())
     }
 
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
-        let taking = self.taking.as_ref()?;
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
+        let delay = self.delay.as_ref()?;
         let begin = aim.wake_up.minus_ns(AHEAD_NS);
-        if let Occasion::Interrupt(receiver) = &self.occasion {
+        if let Trigger::Interrupt(receiver) = &self.trigger {
             receiver.be_busy_until(aim.until);
         }
 
-        let key = match &self.occasion {
-            Occasion::Wake { tid, .. } => u64::from(tid.load(Ordering::SeqCst)),
+        let key = match &self.trigger {
+            Trigger::Wake { tid, .. } => u64::from(tid.load(Ordering::SeqCst)),
             _ => aim.wake_up.as_ns(),
         };
 
-        if !taking.arm(begin, aim.until, key) {
+        if !delay.arm(begin, aim.until, key) {
             return None;
         }
 
         if self.fault == Fault::TimerInterrupt {
             sleep_until(aim.until.plus_ns(plan.lead_ns() / 2));
         } else if busy_until(begin) < aim.wake_up {
-            self.occasion();
+            self.trigger();
         }
 
-        let (began, ended) = taking.took()?;
+        let (began, ended) = delay.disarm()?;
         let meets = self.fault == Fault::TimerInterrupt || (began < aim.wake_up && ended > aim.wake_up);
-        meets.then_some(Done { at: began, ns: ended.ns_since(began), figures: [began.ns_since(aim.wake_up), 0] })
+        meets.then_some(DisturbanceRecord {
+            at: began,
+            ns: ended.ns_since(began),
+            figures: [began.ns_since(aim.wake_up), 0],
+        })
     }
 }
 
 impl Drop for InKernel {
     fn drop(&mut self) {
-        if let Occasion::Wake { event, sleeper, .. } = &self.occasion {
+        if let Trigger::Wake { event, sleeper, .. } = &self.trigger {
             sleeper.end();
             signal(event);
         }
@@ -292,20 +302,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_program_begins_where_its_trace_point_says() {
+    fn each_fault_has_its_trace_point() {
         let faults = [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi];
         let names = faults.map(|fault| program(fault, 1, 3, 24).1);
         assert_eq!(names, [c"sched_waking", c"hrtimer_expire_entry", c"softirq_entry", c"call_function_single_entry"]);
     }
 
     #[test]
-    fn what_was_not_armed_has_taken_nothing() {
-        let target = super::super::Target { pid: 0, tid: 0, cpu: 0, priority: 0 };
-        let grid = super::super::Grid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
+    fn a_program_that_was_not_armed_has_not_acted() {
+        let target = super::super::InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
+        let grid = super::super::ReleaseGrid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
         for fault in [Fault::InterruptsOff, Fault::TimerInterrupt, Fault::SlowSoftirq, Fault::SlowIpi] {
-            let plan = Plan { fault, every_ns: 100_000_000, for_ns: 300_000, count: 1, target, grid };
-            match Taking::open(&plan) {
-                Ok(taking) => assert_eq!(taking.took(), None, "{fault}"),
+            let plan = InjectionPlan { fault, every_ns: 100_000_000, for_ns: 300_000, count: 1, target, grid };
+            match KernelDelay::open(&plan) {
+                Ok(delay) => assert_eq!(delay.disarm(), None, "{fault}"),
                 Err(why) => println!("skipped: {why}"),
             }
         }

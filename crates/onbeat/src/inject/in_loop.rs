@@ -1,7 +1,7 @@
-//! Faults that a loop makes itself: a task around a task.
+//! Faults that a loop causes itself: a task that wraps a task.
 //!
-//! What is added to a cycle that is not disturbed is one comparison. A disturbed one reads the clock and touches memory;
-//! it asks the kernel for nothing that is not the fault itself.
+//! An undisturbed cycle costs one comparison. A disturbed cycle reads the clock and accesses memory; it makes no system
+//! call beyond the fault itself.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -14,55 +14,67 @@ use rustix::param::page_size;
 use super::actor::busy_until;
 use super::in_loop_files::{DiskWait, MappedFile};
 use super::in_loop_waits::{LockWait, ReplyWait, SleepInWork};
-use super::log::{Board, Done, Dose, Injected};
-use super::plan::Plan;
+use super::log::{DisturbanceRecord, Dose, Injected, LogBuffer};
+use super::plan::InjectionPlan;
 use super::{Error, Fault};
 use crate::thread::run_delay_ns;
 
-/// The most memory that page faults bring in, in bytes.
+/// Maximum memory for page faults, in bytes.
 const MOST_BYTES: usize = 256 << 20;
-/// The shortest page fault, in nanoseconds; real ones take two to five times as long.
+/// Lower bound for the time of a page fault, in nanoseconds; real ones take two to five times as long.
 const FAULT_NS: u64 = 250;
-/// Fewer pages to an injection are no injection.
+/// Minimum number of pages for an injection.
 const LEAST_PAGES: usize = 16;
 
-/// One way to disturb a cycle from inside.
-pub(super) trait Within: Send + std::fmt::Debug {
-    /// Does it, for `for_ns` nanoseconds; `None` when it did not take place. Called in the loop's thread: it asks the kernel for
-    /// nothing that is not the fault itself.
-    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<Done>;
+/// A way to disturb a cycle from inside the loop.
+pub(super) trait DisturbCycle: Send + std::fmt::Debug {
+    /// Disturbs the cycle for `for_ns` nanoseconds; `None` if it was not possible. Called in the loop's thread: makes
+    /// no system call beyond the fault itself.
+    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<DisturbanceRecord>;
 }
 
-/// A task whose cycles are disturbed now and then.
+/// A task with injected faults: some of its cycles are disturbed.
+///
+/// ```
+/// # use onbeat::inject::{Fault, InLoop, InjectionPlan, InjectionTarget, ReleaseGrid};
+/// # use onbeat_rt::{Cycle, Flow, Instant};
+/// # let target = InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
+/// # let grid = ReleaseGrid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 };
+/// # let (fault, every_ns, for_ns, count) = (Fault::OwnOverrun, 50_000_000, 2_000_000, 10);
+/// let plan = InjectionPlan { fault, every_ns, for_ns, count, target, grid };
+/// let task = InLoop::new(|_: &Cycle| Flow::Continue, &plan)?;
+/// assert!(task.log().read().is_empty(), "no cycle has run yet");
+/// # Ok::<(), onbeat::inject::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct InLoop<T> {
     task: T,
-    within: Box<dyn Within>,
+    disturbance: Box<dyn DisturbCycle>,
     dose: Dose,
     for_ns: u64,
     every_cycles: u64,
     next: u64,
-    board: Arc<Board>,
+    log: Arc<LogBuffer>,
 }
 
-/// The log of an [`InLoop`], readable while its loop runs.
+/// The log of an [`InLoop`], readable while the loop runs.
 #[derive(Clone, Debug)]
-pub struct LoopLog(Arc<Board>);
+pub struct LoopLog(Arc<LogBuffer>);
 
 impl LoopLog {
-    /// What was done so far.
+    /// Returns the injections so far.
     #[must_use]
     pub fn read(&self) -> Vec<Injected> {
         self.0.read()
     }
 
-    /// Cycles that were to be disturbed and were not.
+    /// Returns the number of cycles that should have been disturbed and were not.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.0.missed()
     }
 
-    /// Whether nothing more will come.
+    /// Whether all injections are done.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.0.is_over()
@@ -70,45 +82,45 @@ impl LoopLog {
 }
 
 impl<T: Task> InLoop<T> {
-    /// Puts `plan.fault` around `task`. Of the plan's grid only the period counts, and of its target the CPU and the priority,
-    /// for threads that work beside the loop. Call it when the process has locked its memory, not before: locking brings in the
-    /// pages that are to be missed.
+    /// Wraps `task` with `plan.fault`. Uses only the period of the plan's grid, and only CPU and priority of its
+    /// target, for helper threads. Call it after the process has locked its memory: locking would make the pages
+    /// present that must be missing.
     ///
     /// # Errors
-    /// [`Error`]; [`Error::Elsewhere`] for faults that [`super::Injector`] makes.
-    pub fn new(task: T, plan: &Plan) -> Result<Self, Error> {
-        Self::dosed(task, plan, Dose::Full)
+    /// [`Error`]; [`Error::Elsewhere`] for faults of [`super::Injector`].
+    pub fn new(task: T, plan: &InjectionPlan) -> Result<Self, Error> {
+        Self::with_dose(task, plan, Dose::Full)
     }
 
-    /// The same, doing nothing: its log names the cycles that would have been disturbed.
+    /// The same without any disturbance: the log names the cycles that would have been disturbed.
     ///
     /// # Errors
     /// As [`InLoop::new`].
-    pub fn placebo(task: T, plan: &Plan) -> Result<Self, Error> {
-        Self::dosed(task, plan, Dose::Placebo)
+    pub fn placebo(task: T, plan: &InjectionPlan) -> Result<Self, Error> {
+        Self::with_dose(task, plan, Dose::Placebo)
     }
 
-    fn dosed(task: T, plan: &Plan, dose: Dose) -> Result<Self, Error> {
+    fn with_dose(task: T, plan: &InjectionPlan, dose: Dose) -> Result<Self, Error> {
         plan.check()?;
-        let within = within(plan)?;
+        let disturbance = disturbance(plan)?;
         let every_cycles = plan.every_ns.div_ceil(plan.grid.period_ns).max(1);
-        let board = Arc::new(Board::with_room_for(plan.count, plan.fault, dose));
-        Ok(Self { task, within, dose, for_ns: plan.for_ns, every_cycles, next: every_cycles, board })
+        let log = Arc::new(LogBuffer::with_room_for(plan.count, plan.fault, dose));
+        Ok(Self { task, disturbance, dose, for_ns: plan.for_ns, every_cycles, next: every_cycles, log })
     }
 
-    /// The log.
+    /// Returns the log.
     #[must_use]
     pub fn log(&self) -> LoopLog {
-        LoopLog(self.board.clone())
+        LoopLog(self.log.clone())
     }
 }
 
-/// What is done in the cycle, ready to be done.
-fn within(plan: &Plan) -> Result<Box<dyn Within>, Error> {
+/// Prepares the disturbance of the cycles.
+fn disturbance(plan: &InjectionPlan) -> Result<Box<dyn DisturbCycle>, Error> {
     Ok(match plan.fault {
         Fault::OwnOverrun => Box::new(Overrun),
-        Fault::PageFaults => Box::new(Pages::prepare(plan, First::Write)?),
-        Fault::CopyOnWrite => Box::new(Pages::prepare(plan, First::Read)?),
+        Fault::PageFaults => Box::new(FreshPages::prepare(plan, FirstAccess::Write)?),
+        Fault::CopyOnWrite => Box::new(FreshPages::prepare(plan, FirstAccess::Read)?),
         Fault::LockWait => Box::new(LockWait::prepare(plan)?),
         Fault::LockHolderKeptOff => Box::new(LockWait::prepare_kept_off(plan)?),
         Fault::ReplyWait => Box::new(ReplyWait::prepare(plan)?),
@@ -122,21 +134,21 @@ fn within(plan: &Plan) -> Result<Box<dyn Within>, Error> {
 impl<T: Task> Task for InLoop<T> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let flow = self.task.cycle(cycle);
-        if cycle.index >= self.next && !self.board.is_over() {
+        if cycle.index >= self.next && !self.log.is_over() {
             self.next = cycle.index + self.every_cycles;
             let (done, waited_ns) = match self.dose {
                 Dose::Full => {
                     let before = run_delay_ns();
-                    let done = self.within.disturb(cycle, self.for_ns);
+                    let done = self.disturbance.disturb(cycle, self.for_ns);
                     (done, run_delay_ns().zip(before).map_or(0, |(after, before)| after.saturating_sub(before)))
                 }
-                // Not even the account is read: that would be work of some ten microseconds.
-                Dose::Placebo => (Some(Done { at: Monotonic.now(), ns: 0, figures: [0; 2] }), 0),
+                // The run delay is not read either: that would take about ten microseconds.
+                Dose::Placebo => (Some(DisturbanceRecord { at: Monotonic.now(), ns: 0, figures: [0; 2] }), 0),
             };
 
             match done {
-                Some(done) => self.board.add_of_loop(cycle.index, done, waited_ns),
-                None => self.board.miss(),
+                Some(done) => self.log.add_of_loop(cycle.index, done, waited_ns),
+                None => self.log.miss(),
             }
         }
 
@@ -148,37 +160,41 @@ impl<T: Task> Task for InLoop<T> {
 #[derive(Debug)]
 struct Overrun;
 
-impl Within for Overrun {
-    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for Overrun {
+    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         let end = busy_until(cycle.release.plus_ns(cycle.period_ns + for_ns));
-        Some(Done { at, ns: end.ns_since(at), figures: [end.ns_since(cycle.release) / cycle.period_ns, 0] })
+        Some(DisturbanceRecord {
+            at,
+            ns: end.ns_since(at),
+            figures: [end.ns_since(cycle.release) / cycle.period_ns, 0],
+        })
     }
 }
 
-/// What happens first to the pages of a [`Pages`].
+/// The first access to the pages of a [`FreshPages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum First {
-    /// The loop writes to them: they are not there.
+enum FirstAccess {
+    /// The loop writes to them: they are not present.
     Write,
-    /// They are read before, so that the loop's write finds the kernel's page of zeros.
+    /// They are read in advance, so that the loop's write finds the kernel's zero page.
     Read,
 }
 
-/// Memory that is mapped and not there, or not its own yet.
+/// Mapped memory whose pages are not present or not copied yet.
 #[derive(Debug)]
-struct Pages {
+struct FreshPages {
     start: *mut u8,
     bytes: usize,
     each_bytes: usize,
     next: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and may be touched from any thread.
-unsafe impl Send for Pages {}
+// SAFETY: the mapping belongs to this value alone and may be accessed from any thread.
+unsafe impl Send for FreshPages {}
 
-impl Pages {
-    fn prepare(plan: &Plan, first: First) -> Result<Self, Error> {
+impl FreshPages {
+    fn prepare(plan: &InjectionPlan, first: FirstAccess) -> Result<Self, Error> {
         let page = page_size();
         let wanted = usize::try_from(plan.for_ns / FAULT_NS).unwrap_or(usize::MAX).max(LEAST_PAGES);
         let each = wanted.min(MOST_BYTES / page / plan.count);
@@ -195,23 +211,23 @@ impl Pages {
             plan.impossible(format!("{bytes} bytes of memory that is not there: {why}; see ulimit -l and ulimit -v"))
         })?;
         let pages = Self { start, bytes, each_bytes: each * page, next: 0 };
-        if first == First::Read {
+        if first == FirstAccess::Read {
             pages.read_all();
         }
 
         Ok(pages)
     }
 
-    /// Reading memory that was never written maps the kernel's one page of zeros; the first write copies it (`mm/memory.c`,
+    /// Reading memory that was never written maps the kernel's zero page; the first write copies it (`mm/memory.c`,
     /// `do_wp_page`).
     fn read_all(&self) {
         for offset in (0..self.bytes).step_by(page_size()) {
-            // SAFETY: `offset` is below `bytes`, so the byte lies in the mapping, which only this value knows.
+            // SAFETY: `offset` is below `bytes`, so the byte is in the mapping, which only this value knows.
             unsafe { self.start.add(offset).read_volatile() };
         }
     }
 
-    /// Touches one page after the other; the instant seen last, and how many.
+    /// Writes to one page after the other until `until`; returns the last clock reading and the number of pages.
     fn touch_until(&mut self, until: Instant) -> (Instant, u64) {
         let end = (self.next + self.each_bytes).min(self.bytes);
         let mut touched = 0;
@@ -221,7 +237,7 @@ impl Pages {
                 break;
             }
 
-            // SAFETY: `offset` is below `bytes`, so the byte lies in the mapping, which only this value knows.
+            // SAFETY: `offset` is below `bytes`, so the byte is in the mapping, which only this value knows.
             unsafe { self.start.add(offset).write_volatile(1) };
             touched += 1;
             now = Monotonic.now();
@@ -232,16 +248,16 @@ impl Pages {
     }
 }
 
-impl Within for Pages {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for FreshPages {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         let (end, touched) = self.touch_until(at.plus_ns(for_ns));
-        Some(Done { at, ns: end.ns_since(at), figures: [touched, 0] })
+        Some(DisturbanceRecord { at, ns: end.ns_since(at), figures: [touched, 0] })
     }
 }
 
-/// A mapping whose pages come in one by one when they are touched, also where the process has locked all its memory: while
-/// no access is allowed there is nothing to lock.
+/// Maps memory whose pages become present one by one on access, even if the process has locked all its memory: as long
+/// as no access is allowed, nothing can be locked.
 fn missing(bytes: usize) -> Result<*mut u8, rustix::io::Errno> {
     // SAFETY: the kernel chooses a range that nothing else uses, and all calls are for this range.
     unsafe {
@@ -249,7 +265,7 @@ fn missing(bytes: usize) -> Result<*mut u8, rustix::io::Errno> {
             mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)?;
         let unlocked = munlock(start, bytes).and_then(|()| {
             mprotect(start, bytes, MprotectFlags::READ | MprotectFlags::WRITE)?;
-            // Kernels without huge pages refuse this, and have no need of it.
+            // Kernels without huge pages refuse this and do not need it.
             let _ = madvise(start, bytes, Advice::LinuxNoHugepage);
             Ok(())
         });
@@ -263,7 +279,7 @@ fn missing(bytes: usize) -> Result<*mut u8, rustix::io::Errno> {
     }
 }
 
-impl Drop for Pages {
+impl Drop for FreshPages {
     fn drop(&mut self) {
         // SAFETY: the whole mapping, to which no reference was made.
         let _ = unsafe { munmap(self.start.cast(), self.bytes) };

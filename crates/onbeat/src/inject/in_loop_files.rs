@@ -1,7 +1,7 @@
-//! Cycles that wait for a disk: writing a file through to it, and reading a mapped file that is not in memory.
+//! Cycles that wait for a disk: they sync a file, or read a mapped file that is not in memory.
 //!
-//! A thread beside the loop gets the file ready after each injection: it writes to it, or has the kernel forget its pages. The
-//! file has no name and is gone with the process.
+//! Another thread prepares the file after each injection: it writes to the file, or drops its cached pages. The file
+//! has no name and is gone with the process.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,22 +18,22 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mpro
 use rustix::param::page_size;
 
 use super::Error;
-use super::in_loop::Within;
-use super::in_loop_waits::{Companion, beside};
-use super::log::Done;
-use super::plan::Plan;
-use crate::thread::{Usage, Wanted};
+use super::in_loop::DisturbCycle;
+use super::in_loop_waits::{Companion, off_the_loops_cpu};
+use super::log::DisturbanceRecord;
+use super::plan::InjectionPlan;
+use crate::thread::{ThreadRequest, Usage};
 
-/// The most that one injection writes, in bytes, and the pages of a mapped file.
+/// Maximum number of bytes written by one injection, and number of pages of a mapped file.
 const MOST_BYTES: usize = 8 << 20;
 const PAGES: usize = 512;
-/// A write that took less was none, in nanoseconds: nothing had to go to the disk.
+/// A sync that took less, in nanoseconds, did not write to the disk.
 const LEAST_NS: u64 = 20_000;
 /// File systems in memory, by their magic numbers (statfs(2)): tmpfs, ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// A file of `bytes` bytes on a disk, without a name.
-fn file_on_disk(plan: &Plan, bytes: usize) -> Result<File, Error> {
+/// Creates a nameless file of `bytes` bytes on a disk.
+fn file_on_disk(plan: &InjectionPlan, bytes: usize) -> Result<File, Error> {
     let directory = std::env::temp_dir();
     let opened = open(&directory, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
     let made = opened.map_err(io::Error::from).and_then(|descriptor| {
@@ -54,18 +54,18 @@ fn file_on_disk(plan: &Plan, bytes: usize) -> Result<File, Error> {
     }
 }
 
-/// Gets the file ready whenever it was used.
+/// A thread that prepares the file again after each use.
 #[derive(Debug)]
-struct Ready {
+struct FilePreparer {
     is_ready: Arc<AtomicBool>,
     feeder: Companion,
 }
 
-impl Ready {
-    fn start(plan: &Plan, mut get_ready: impl FnMut() -> bool + Send + 'static) -> Result<Self, Error> {
+impl FilePreparer {
+    fn start(plan: &InjectionPlan, mut get_ready: impl FnMut() -> bool + Send + 'static) -> Result<Self, Error> {
         let is_ready = Arc::new(AtomicBool::new(false));
         let ready = is_ready.clone();
-        let life = move |over: &AtomicBool| {
+        let body = move |over: &AtomicBool| {
             while !over.load(Ordering::SeqCst) {
                 if !ready.load(Ordering::SeqCst) && get_ready() {
                     ready.store(true, Ordering::SeqCst);
@@ -74,23 +74,23 @@ impl Ready {
             }
         };
 
-        // Ahead of a load, which would keep it from being ready in time.
-        let wanted = Wanted { fifo: Some(1), ..beside(plan) };
-        Ok(Self { is_ready, feeder: Companion::start(wanted, life)? })
+        // With a priority above a load, which would delay it too much otherwise.
+        let wanted = ThreadRequest { fifo: Some(1), ..off_the_loops_cpu(plan) };
+        Ok(Self { is_ready, feeder: Companion::start(wanted, body)? })
     }
 
-    /// Whether it is ready; asks for it when it is not.
+    /// Whether the file is ready; wakes the thread if it is not.
     fn is(&self) -> bool {
         let is_ready = self.is_ready.load(Ordering::SeqCst);
         if !is_ready {
-            self.feeder.call();
+            self.feeder.wake();
         }
         is_ready
     }
 
     fn used(&self) {
         self.is_ready.store(false, Ordering::SeqCst);
-        self.feeder.call();
+        self.feeder.wake();
     }
 }
 
@@ -99,22 +99,23 @@ impl Ready {
 pub(super) struct DiskWait {
     file: Arc<File>,
     bytes: usize,
-    ready: Ready,
+    ready: FilePreparer,
 }
 
 impl DiskWait {
-    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+    pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let wanted = usize::try_from(plan.for_ns).unwrap_or(MOST_BYTES);
         let bytes = wanted.next_multiple_of(page_size()).min(MOST_BYTES);
         let file = Arc::new(file_on_disk(plan, bytes)?);
-        let (written, text) = (file.clone(), vec![2; bytes]);
-        let ready = Ready::start(plan, move || written.write_all_at(&text, 0).is_ok())?;
+        let written = file.clone();
+        let text = vec![2; bytes];
+        let ready = FilePreparer::start(plan, move || written.write_all_at(&text, 0).is_ok())?;
         Ok(Self { file, bytes, ready })
     }
 }
 
-impl Within for DiskWait {
-    fn disturb(&mut self, _: &Cycle, _: u64) -> Option<Done> {
+impl DisturbCycle for DiskWait {
+    fn disturb(&mut self, _: &Cycle, _: u64) -> Option<DisturbanceRecord> {
         if !self.ready.is() {
             return None;
         }
@@ -123,56 +124,58 @@ impl Within for DiskWait {
         let synced = self.file.sync_data();
         let ns = Monotonic.now().ns_since(at);
         self.ready.used();
-        (synced.is_ok() && ns >= LEAST_NS).then_some(Done { at, ns, figures: [self.bytes as u64, 0] })
+        (synced.is_ok() && ns >= LEAST_NS).then_some(DisturbanceRecord { at, ns, figures: [self.bytes as u64, 0] })
     }
 }
 
 /// `major_faults`.
 #[derive(Debug)]
 pub(super) struct MappedFile {
-    mapping: Arc<Mapping>,
-    ready: Ready,
+    mapping: Arc<FileMapping>,
+    ready: FilePreparer,
 }
 
-/// A mapping of the file, for reading.
+/// A read-only mapping of the file.
 #[derive(Debug)]
-struct Mapping {
+struct FileMapping {
     start: *mut u8,
     bytes: usize,
     file: File,
 }
 
-// SAFETY: the mapping is only read, and any thread may do that; `is_ready` keeps the two threads from using it at once.
-unsafe impl Send for Mapping {}
+// SAFETY: the mapping is only read, which any thread may do; `is_ready` keeps the two threads from using it at the same
+// time.
+unsafe impl Send for FileMapping {}
 // SAFETY: as above.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for FileMapping {}
 
-impl Mapping {
-    fn of(file: File, bytes: usize) -> io::Result<Self> {
+impl FileMapping {
+    fn new(file: File, bytes: usize) -> io::Result<Self> {
         // SAFETY: the kernel chooses a range that nothing else uses; all calls are for this range.
         unsafe {
             let start = mmap(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::SHARED, &file, 0)?;
             let mapping = Self { start: start.cast(), bytes, file };
-            // While no access is allowed there is nothing to lock in memory.
+            // As long as no access is allowed, nothing can be locked in memory.
             munlock(start, bytes)?;
             mprotect(start, bytes, MprotectFlags::READ)?;
-            // One page at a time: no reading ahead.
+            // One page at a time, without readahead.
             madvise(start, bytes, Advice::Random)?;
 
             Ok(mapping)
         }
     }
 
-    /// Has the kernel forget the pages, which are clean.
+    /// Drops the cached pages, which are clean.
     fn forget(&self) -> bool {
-        // SAFETY: the whole mapping of a file; what is read again is read from the file.
+        // SAFETY: the whole mapping of a file; dropped pages are read from the file again.
         let dropped = unsafe { madvise(self.start.cast(), self.bytes, Advice::LinuxDontNeed) };
         dropped.is_ok() && fadvise(self.file.as_fd(), 0, None, FileAdvice::DontNeed).is_ok()
     }
 
-    /// Reads one page after the other; the instant seen last, and how many.
+    /// Reads one page after the other until `until`; returns the last clock reading and the number of pages.
     fn read_until(&self, until: Instant) -> (Instant, u64) {
-        let (mut now, mut pages) = (Monotonic.now(), 0);
+        let mut now = Monotonic.now();
+        let mut pages = 0;
         for offset in (0..self.bytes).step_by(page_size()) {
             if now >= until {
                 break;
@@ -188,7 +191,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for FileMapping {
     fn drop(&mut self) {
         // SAFETY: the whole mapping, to which no reference was made.
         let _ = unsafe { munmap(self.start.cast(), self.bytes) };
@@ -196,18 +199,18 @@ impl Drop for Mapping {
 }
 
 impl MappedFile {
-    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+    pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let bytes = PAGES * page_size();
-        let mapping = Mapping::of(file_on_disk(plan, bytes)?, bytes);
+        let mapping = FileMapping::new(file_on_disk(plan, bytes)?, bytes);
         let mapping = Arc::new(mapping.map_err(|why| plan.impossible(format!("a mapping of {bytes} bytes: {why}")))?);
         let forgotten = mapping.clone();
-        let ready = Ready::start(plan, move || forgotten.forget())?;
+        let ready = FilePreparer::start(plan, move || forgotten.forget())?;
         Ok(Self { mapping, ready })
     }
 }
 
-impl Within for MappedFile {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for MappedFile {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         if !self.ready.is() {
             return None;
         }
@@ -217,6 +220,6 @@ impl Within for MappedFile {
         let (end, pages) = self.mapping.read_until(at.plus_ns(for_ns));
         let major = Usage::of_this_thread().since(before).major_faults;
         self.ready.used();
-        (major > 0).then_some(Done { at, ns: end.ns_since(at), figures: [pages, major] })
+        (major > 0).then_some(DisturbanceRecord { at, ns: end.ns_since(at), figures: [pages, major] })
     }
 }

@@ -1,7 +1,7 @@
-//! Waits that a cycle runs into: a lock, a lock whose holder does not get on, an answer, a sleep.
+//! Waits in a cycle: for a lock, for a lock whose holder is kept off its CPU, for a reply, in a sleep.
 //!
-//! The other side is a thread that has done its part before the cycle asks: the lock is held, the answerer listens. Where it
-//! has not, nothing is done and the cycle is counted as missed.
+//! The peer is a thread that is ready before the cycle waits: it holds the lock, or listens for requests. If it is not
+//! ready, nothing is injected and the cycle is counted as missed.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,19 +14,19 @@ use onbeat_rt::{Clock, Cycle, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Error;
-use super::actor::{busy_until, other_cpu, settle, sleep_until, thread_cpu_ns};
-use super::in_loop::Within;
-use super::log::Done;
-use super::plan::Plan;
-use crate::thread::Wanted;
+use super::actor::{apply_request, busy_until, other_cpu, sleep_until, thread_cpu_ns};
+use super::in_loop::DisturbCycle;
+use super::log::DisturbanceRecord;
+use super::plan::InjectionPlan;
+use crate::thread::ThreadRequest;
 
-/// How often a companion looks whether the loop has got what it waited for.
+/// Interval at which a companion checks whether the loop has got the lock.
 const LOOK: Duration = Duration::from_micros(200);
-/// How long a companion is waited for before the loop starts. Even beside a busy real-time thread an ordinary one gets its turns in this
-/// time.
+/// Maximum time to wait for a companion before the loop starts. In this time an ordinary thread gets the CPU even
+/// beside a busy real-time thread.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
-/// A thread beside the loop, on another CPU where there is one, that ends with its owner.
+/// A thread on another CPU than the loop's, if there is one, that ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Companion {
     over: Arc<AtomicBool>,
@@ -34,25 +34,25 @@ pub(super) struct Companion {
 }
 
 impl Companion {
-    pub(super) fn start(wanted: Wanted, life: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, Error> {
+    pub(super) fn start(wanted: ThreadRequest, body: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self, Error> {
         let over = Arc::new(AtomicBool::new(false));
         let is_over = over.clone();
         let body = move || {
-            settle(wanted);
-            life(&is_over);
+            apply_request(wanted);
+            body(&is_over);
         };
 
         let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body).map_err(Error::Thread)?;
         Ok(Self { over, thread: Some(thread) })
     }
 
-    /// Lets its life be over when it looks next.
+    /// Asks the thread to end at its next check.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
     }
 
-    /// Wakes it.
-    pub(super) fn call(&self) {
+    /// Wakes the thread.
+    pub(super) fn wake(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
@@ -64,34 +64,34 @@ impl Drop for Companion {
         self.over.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic is a bug, and what it did before is still true.
+            // A panic is a bug; what was logged before is still valid.
             let _ = thread.join();
         }
     }
 }
 
-/// Prompt beside the loop: above it in priority where that is granted.
-fn prompt(plan: &Plan) -> Wanted {
-    Wanted { fifo: Some((plan.target.priority + 1).min(98)), ..beside(plan) }
+/// Returns the request for a thread that must react quickly: a priority above the loop's, if granted.
+fn above_the_loop(plan: &InjectionPlan) -> ThreadRequest {
+    ThreadRequest { fifo: Some((plan.target.priority + 1).min(98)), ..off_the_loops_cpu(plan) }
 }
 
-pub(super) fn beside(plan: &Plan) -> Wanted {
-    Wanted { cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)), ..Wanted::default() }
+pub(super) fn off_the_loops_cpu(plan: &InjectionPlan) -> ThreadRequest {
+    ThreadRequest { cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)), ..ThreadRequest::default() }
 }
 
-/// What the loop and the lock's holder share.
+/// State shared by the loop and the lock's holder.
 #[derive(Debug, Default)]
-struct Shared {
+struct LockState {
     lock: Mutex<()>,
-    /// The holder has the lock and waits to be called.
+    /// The holder has the lock and waits to be woken.
     is_held: AtomicBool,
-    /// The loop wants it, and has not got it yet.
+    /// The loop waits for the lock.
     is_wanted: AtomicBool,
     until_ns: AtomicU64,
     kept_off_ns: AtomicU64,
 }
 
-impl Shared {
+impl LockState {
     fn lock(&self) -> MutexGuard<'_, ()> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,7 +100,8 @@ impl Shared {
         Instant::from_ns(self.until_ns.load(Ordering::SeqCst))
     }
 
-    /// The holder's life: it has the lock whenever nobody wants it, and for the dose when the loop does.
+    /// Body of the holder: it holds the lock while the loop does not want it, and for the length of the injection when
+    /// the loop does.
     fn hold(&self, over: &AtomicBool, mut keep: impl FnMut(&Self)) {
         let is_over = || over.load(Ordering::SeqCst);
         while !is_over() {
@@ -116,7 +117,7 @@ impl Shared {
             }
 
             drop(guard);
-            // Not before the loop had it.
+            // The loop must have had the lock before the holder takes it again.
             while self.is_wanted.load(Ordering::SeqCst) && !is_over() {
                 thread::park_timeout(LOOK);
             }
@@ -127,23 +128,23 @@ impl Shared {
 /// `lock_wait` and `lock_holder_kept_off`.
 #[derive(Debug)]
 pub(super) struct LockWait {
-    shared: Arc<Shared>,
+    shared: Arc<LockState>,
     holder: Companion,
     _keeper: Option<Companion>,
 }
 
 impl LockWait {
-    /// A holder that sleeps with the lock.
-    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::default());
+    /// Prepares a holder that sleeps with the lock.
+    pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
+        let shared = Arc::new(LockState::default());
         let held = shared.clone();
-        let life = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
-        let wait = Self { shared, holder: Companion::start(prompt(plan), life)?, _keeper: None };
+        let body = move |over: &AtomicBool| held.hold(over, |shared| sleep_until(shared.until()));
+        let wait = Self { shared, holder: Companion::start(above_the_loop(plan), body)?, _keeper: None };
         wait.until_held(plan)
     }
 
-    /// The first cycle finds the lock held: how soon a thread gets a CPU is not left to chance.
-    fn until_held(self, plan: &Plan) -> Result<Self, Error> {
+    /// Waits until the lock is held, so that the first cycle finds it held.
+    fn until_held(self, plan: &InjectionPlan) -> Result<Self, Error> {
         let end = Monotonic.now().plus_ns(onbeat_rt::time::ns(READY_WITHIN));
         while !self.shared.is_held.load(Ordering::SeqCst) {
             if Monotonic.now() > end {
@@ -156,33 +157,35 @@ impl LockWait {
         Ok(self)
     }
 
-    /// A holder of the lowest real-time priority, which no load keeps off, and a thread of a higher one that does.
-    pub(super) fn prepare_kept_off(plan: &Plan) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::default());
-        let (held, kept) = (shared.clone(), shared.clone());
-        let wanted = prompt(plan);
-        let wanted = Wanted { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
+    /// Prepares a holder with the lowest real-time priority, which no load delays, and a thread with a higher priority
+    /// that keeps it off its CPU.
+    pub(super) fn prepare_kept_off(plan: &InjectionPlan) -> Result<Self, Error> {
+        let shared = Arc::new(LockState::default());
+        let held = shared.clone();
+        let kept = shared.clone();
+        let wanted = above_the_loop(plan);
+        let wanted = ThreadRequest { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
         let keeper = Companion::start(wanted, move |over| keep_off(over, &kept))?;
         let called = keeper.thread.as_ref().map(|thread| thread.thread().clone());
-        let life = move |over: &AtomicBool| {
+        let body = move |over: &AtomicBool| {
             held.hold(over, |shared| {
                 shared.kept_off_ns.store(0, Ordering::SeqCst);
                 called.iter().for_each(thread::Thread::unpark);
-                // Wants to let go all the time, and gets no CPU to do so.
+                // The holder is runnable all the time, but gets no CPU to release the lock.
                 while shared.kept_off_ns.load(Ordering::SeqCst) == 0 && !over.load(Ordering::SeqCst) {
                     std::hint::spin_loop();
                 }
             });
         };
 
-        let holder = Wanted { fifo: Some(1), ..beside(plan) };
-        let wait = Self { shared, holder: Companion::start(holder, life)?, _keeper: Some(keeper) };
+        let holder = ThreadRequest { fifo: Some(1), ..off_the_loops_cpu(plan) };
+        let wait = Self { shared, holder: Companion::start(holder, body)?, _keeper: Some(keeper) };
         wait.until_held(plan)
     }
 }
 
-/// The keeper's life: busy whenever it is called, until the loop may have the lock.
-fn keep_off(over: &AtomicBool, shared: &Shared) {
+/// Body of the keeper: when woken, it is busy until the loop may have the lock.
+fn keep_off(over: &AtomicBool, shared: &LockState) {
     loop {
         thread::park();
         if over.load(Ordering::SeqCst) {
@@ -195,8 +198,8 @@ fn keep_off(over: &AtomicBool, shared: &Shared) {
     }
 }
 
-impl Within for LockWait {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for LockWait {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let shared = &self.shared;
         if !shared.is_held.load(Ordering::SeqCst) {
             return None;
@@ -205,13 +208,13 @@ impl Within for LockWait {
         let at = Monotonic.now();
         shared.until_ns.store(at.plus_ns(for_ns).as_ns(), Ordering::SeqCst);
         shared.is_wanted.store(true, Ordering::SeqCst);
-        self.holder.call();
+        self.holder.wake();
         let guard = shared.lock();
         let ns = Monotonic.now().ns_since(at);
         shared.is_wanted.store(false, Ordering::SeqCst);
         drop(guard);
 
-        Some(Done { at, ns, figures: [ns, shared.kept_off_ns.load(Ordering::SeqCst)] })
+        Some(DisturbanceRecord { at, ns, figures: [ns, shared.kept_off_ns.load(Ordering::SeqCst)] })
     }
 }
 
@@ -225,22 +228,26 @@ pub(super) struct ReplyWait {
 }
 
 impl ReplyWait {
-    pub(super) fn prepare(plan: &Plan) -> Result<Self, Error> {
+    pub(super) fn prepare(plan: &InjectionPlan) -> Result<Self, Error> {
         let event = || {
             let made = eventfd(0, EventfdFlags::CLOEXEC);
             made.map(Arc::new).map_err(|why| plan.impossible(format!("no eventfd: {why}")))
         };
 
-        let (question, answer, until_ns) = (event()?, event()?, Arc::new(AtomicU64::new(0)));
-        let (asked, answered, until) = (question.clone(), answer.clone(), until_ns.clone());
-        let life = move |over: &AtomicBool| {
+        let question = event()?;
+        let answer = event()?;
+        let until_ns = Arc::new(AtomicU64::new(0));
+        let asked = question.clone();
+        let answered = answer.clone();
+        let until = until_ns.clone();
+        let body = move |over: &AtomicBool| {
             while wait(&asked) && !over.load(Ordering::SeqCst) {
                 sleep_until(Instant::from_ns(until.load(Ordering::SeqCst)));
                 signal(&answered);
             }
         };
 
-        Ok(Self { question, answer, until_ns, answerer: Companion::start(prompt(plan), life)? })
+        Ok(Self { question, answer, until_ns, answerer: Companion::start(above_the_loop(plan), body)? })
     }
 }
 
@@ -249,18 +256,18 @@ pub(super) fn wait(event: &OwnedFd) -> bool {
 }
 
 pub(super) fn signal(event: &OwnedFd) {
-    // The counter of an event is far from its end.
+    // The event's counter is far from its maximum.
     let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
 }
 
-impl Within for ReplyWait {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for ReplyWait {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         self.until_ns.store(at.plus_ns(for_ns).as_ns(), Ordering::SeqCst);
         signal(&self.question);
         let is_answered = wait(&self.answer);
         let ns = Monotonic.now().ns_since(at);
-        is_answered.then_some(Done { at, ns, figures: [ns, 0] })
+        is_answered.then_some(DisturbanceRecord { at, ns, figures: [ns, 0] })
     }
 }
 
@@ -275,12 +282,12 @@ impl Drop for ReplyWait {
 #[derive(Debug)]
 pub(super) struct SleepInWork;
 
-impl Within for SleepInWork {
-    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<Done> {
+impl DisturbCycle for SleepInWork {
+    fn disturb(&mut self, _: &Cycle, for_ns: u64) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         // Signals are blocked in the loop's thread.
         let _ = Monotonic.sleep_until(at.plus_ns(for_ns));
         let ns = Monotonic.now().ns_since(at);
-        (ns >= for_ns).then_some(Done { at, ns, figures: [for_ns, 0] })
+        (ns >= for_ns).then_some(DisturbanceRecord { at, ns, figures: [for_ns, 0] })
     }
 }

@@ -1,9 +1,9 @@
-//! `interrupt_load` and `ipi_storm`: time that interrupts take on the loop's CPU.
+//! `interrupt_load` and `ipi_storm`: interrupts that take time on the loop's CPU.
 //!
-//! A timer interrupt works through all timers that have expired before it returns (`kernel/time/hrtimer.c`,
-//! `hrtimer_interrupt`), at some 0.25 µs each: 4000 timers set to one instant make one interrupt of about 1 ms.
+//! A timer interrupt processes all expired timers before it returns (`kernel/time/hrtimer.c`, `hrtimer_interrupt`), at
+//! about 0.25 µs each: 4000 timers set to one instant make one interrupt of about 1 ms.
 //!
-//! A storm is many short ones instead: `membarrier(2)` interrupts every CPU on which the process runs. Each takes a few
+//! A storm is many short interrupts: `membarrier(2)` interrupts every CPU on which the process runs. Each takes a few
 //! microseconds of that CPU, so a loop becomes slower rather than late.
 
 use std::os::fd::OwnedFd;
@@ -20,38 +20,38 @@ use rustix::time::{
 };
 
 use super::Error;
-use super::actor::{Disturb, Stretch, below_the_loop, busy_until, other_cpu, settle, sleep_until};
-use super::descriptors::ManyDescriptors;
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::actor::{Disturb, DisturbanceTimer, apply_request, below_the_loop, busy_until, other_cpu, sleep_until};
+use super::descriptor_limit::RaisedDescriptorLimit;
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 
-/// How long before the loop's wake-up the timers expire, in nanoseconds.
+/// Time from the timers' expiry to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 30_000;
-/// No timer's interrupt was seen to take less, in nanoseconds.
+/// Lower bound for the time of one timer in the interrupt, in nanoseconds.
 const LEAST_EACH_NS: u64 = 100;
-/// Timers of the calibrating burst.
+/// Number of timers in the calibration burst.
 const TRIAL: usize = 500;
-/// What setting one timer takes, generously, in nanoseconds.
+/// Upper bound for the time to set one timer, in nanoseconds.
 const SETTING_NS: u64 = 4_000;
 const LEAST: usize = 100;
-/// Descriptors that stay for everything else.
+/// Number of descriptors left for other uses.
 const SPARE: usize = 256;
 
 /// The disturber of `interrupt_load`.
-pub(super) struct Timers {
-    room: ManyDescriptors,
+pub(super) struct TimerBurst {
+    descriptors: RaisedDescriptorLimit,
     timers: Vec<OwnedFd>,
     each_ns: u64,
 }
 
-impl Timers {
+impl TimerBurst {
     pub(super) fn new() -> Self {
-        Self { room: ManyDescriptors::hold(), timers: Vec::new(), each_ns: 1 }
+        Self { descriptors: RaisedDescriptorLimit::raise(), timers: Vec::new(), each_ns: 1 }
     }
 
     fn grow_to(&mut self, timers: usize) {
-        let most = timers.min(self.room.most().saturating_sub(SPARE));
+        let most = timers.min(self.descriptors.most().saturating_sub(SPARE));
         while self.timers.len() < most {
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
             let Ok(timer) = timerfd_create(TimerfdClockId::Monotonic, flags) else { return };
@@ -64,33 +64,34 @@ impl Timers {
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         let setting = Itimerspec { it_interval: none, it_value: timespec(instant) };
         for timer in &self.timers {
-            // The descriptor is a timer's and the time is valid, so it is accepted.
+            // The descriptor is a timer and the time is valid, so the kernel accepts it.
             let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &setting);
         }
     }
 
-    /// What the interrupt at `instant` takes from the calling thread, in nanoseconds.
+    /// Returns begin and length in nanoseconds of the time that the interrupt at `instant` takes from the calling
+    /// thread.
     fn taken_ns(&self, instant: Instant, least_ns: u64) -> (Instant, u64) {
         busy_until(instant.minus_ns(AHEAD_NS));
         let end = instant.plus_ns(10_000_000);
         let mut longest = (instant, 0);
         let mut last = Monotonic.now();
-        let mut stretch = Stretch::begin();
+        let mut timer = DisturbanceTimer::begin();
         while last < end {
             let now = Monotonic.now();
             if now.ns_since(last) > longest.1 {
                 longest = (last, now.ns_since(last));
             }
 
-            // The first look after the burst: by then all timers have expired.
+            // First reading after the burst: by then all timers have expired.
             if now > instant.plus_ns(5_000) && longest.1 > least_ns / 4 {
-                let (_, without_others_ns) = stretch.end(least_ns);
+                let (_, without_others_ns) = timer.end(least_ns);
                 return (longest.0, longest.1.min(without_others_ns));
             }
 
             last = now;
             if now < instant.minus_ns(5_000) {
-                stretch = Stretch::begin();
+                timer = DisturbanceTimer::begin();
                 last = Monotonic.now();
             }
         }
@@ -105,12 +106,12 @@ const fn timespec(instant: Instant) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
-impl Disturb for Timers {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for TimerBurst {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         self.grow_to(TRIAL);
         let had = self.timers.len();
         let trials = (0..5).map(|_| {
@@ -119,14 +120,14 @@ impl Disturb for Timers {
             self.taken_ns(instant, had as u64 * LEAST_EACH_NS).1
         });
 
-        // The middle one: in one trial the burst may be missed, in another the hypervisor may take the CPU.
+        // The median: in one trial the burst may be missed, in another the hypervisor may steal the CPU.
         let mut taken_ns: Vec<u64> = trials.collect();
         taken_ns.sort_unstable();
         self.each_ns = (taken_ns[2] / had.max(1) as u64).max(LEAST_EACH_NS);
         let wanted = (plan.for_ns + AHEAD_NS) / self.each_ns;
         self.grow_to(usize::try_from(wanted).unwrap_or(usize::MAX).max(LEAST));
         if self.timers.len() < LEAST {
-            let most = self.room.most();
+            let most = self.descriptors.most();
             return Err(plan.impossible(format!(
                 "a process may have only {most} descriptors here (ulimit -Hn) and it takes {LEAST} timers; raise the hard \
                  limit"
@@ -136,11 +137,11 @@ impl Disturb for Timers {
         Ok(())
     }
 
-    fn lead_ns(&self, plan: &Plan) -> u64 {
+    fn lead_ns(&self, plan: &InjectionPlan) -> u64 {
         plan.lead_ns() + self.timers.len() as u64 * SETTING_NS
     }
 
-    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let instant = aim.wake_up.minus_ns(AHEAD_NS);
         self.set(instant);
         if Monotonic.now() >= instant.minus_ns(5_000) {
@@ -148,21 +149,21 @@ impl Disturb for Timers {
         }
 
         let (at, ns) = self.taken_ns(instant, self.timers.len() as u64 * self.each_ns);
-        Some(Done { at, ns, figures: [self.timers.len() as u64, 0] })
+        Some(DisturbanceRecord { at, ns, figures: [self.timers.len() as u64, 0] })
     }
 }
 
-/// A thread that is busy on the loop's CPU when it is asked to be, so that interrupts are sent there.
+/// A thread that is busy on the loop's CPU on request, so that interrupts are sent there.
 #[derive(Default)]
 pub(super) struct Receiver {
     thread: Option<JoinHandle<()>>,
-    /// Until when it is busy; `u64::MAX` for the end.
+    /// End of its busy time; `u64::MAX` ends the thread.
     busy_until_ns: Arc<AtomicU64>,
 }
 
 impl Receiver {
-    /// Gets ready to send to it.
-    pub(super) fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    /// Starts the thread and registers for sending interrupts to it.
+    pub(super) fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         if other_cpu(plan.target.cpu).is_none() {
             return Err(plan.impossible("it takes a second CPU that this process may use (taskset, cpuset)"));
         }
@@ -172,7 +173,7 @@ impl Receiver {
         let busy_until_ns = self.busy_until_ns.clone();
         let wanted = below_the_loop(plan);
         let body = move || {
-            settle(wanted);
+            apply_request(wanted);
             loop {
                 let until_ns = busy_until_ns.load(Ordering::Relaxed);
                 if until_ns == u64::MAX {
@@ -188,7 +189,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Keeps it busy until `instant`.
+    /// Keeps the thread busy until `instant`.
     pub(super) fn be_busy_until(&self, instant: Instant) {
         self.busy_until_ns.store(instant.as_ns(), Ordering::Relaxed);
         if let Some(thread) = &self.thread {
@@ -196,9 +197,9 @@ impl Receiver {
         }
     }
 
-    /// Sends it one interrupt, and waits until it was handled.
+    /// Sends one interrupt to the thread, and waits until it was handled.
     pub(super) fn interrupt() {
-        // It was registered, so it is accepted.
+        // The process is registered, so the kernel accepts it.
         let _ = membarrier(MembarrierCommand::PrivateExpedited);
     }
 }
@@ -207,26 +208,26 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         self.be_busy_until(Instant::from_ns(u64::MAX));
         if let Some(thread) = self.thread.take() {
-            // It cannot panic, and there is nothing to do about it here.
+            // It cannot panic, and a panic could not be handled here.
             let _ = thread.join();
         }
     }
 }
 
-/// The disturber of `ipi_storm`: sends from another CPU to a thread that runs on the loop's.
+/// The disturber of `ipi_storm`: sends interrupts from another CPU to a thread on the loop's CPU.
 #[derive(Default)]
-pub(super) struct Storm(Receiver);
+pub(super) struct IpiStorm(Receiver);
 
-impl Disturb for Storm {
-    fn wanted(&self, plan: &Plan) -> Wanted {
-        Wanted { cpu: other_cpu(plan.target.cpu), ..Wanted::default() }
+impl Disturb for IpiStorm {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
+        ThreadRequest { cpu: other_cpu(plan.target.cpu), ..ThreadRequest::default() }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         self.0.prepare(plan)
     }
 
-    fn disturb(&mut self, plan: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, plan: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         self.0.be_busy_until(aim.until);
         sleep_until(aim.wake_up.minus_ns(plan.lead_ns() / 2));
         let at = Monotonic.now();
@@ -242,6 +243,6 @@ impl Disturb for Storm {
             now = Monotonic.now();
         }
 
-        Some(Done { at, ns: now.ns_since(at), figures: [sent, 0] })
+        Some(DisturbanceRecord { at, ns: now.ns_since(at), figures: [sent, 0] })
     }
 }

@@ -1,7 +1,7 @@
-//! What was really done, and when: the log that causes found elsewhere are compared with.
+//! The log of injections: what was done and when. Causes named by onbeat are compared with it.
 //!
-//! Of fixed size and written without a lock, so that a cycle of the loop can write it, and so can a process that
-//! shares the memory.
+//! It has a fixed size and is written without a lock, so that a cycle of the loop or a process that shares the memory
+//! can write it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,25 +11,25 @@ use serde::{Deserialize, Serialize};
 
 use super::Fault;
 
-/// One disturbance that took place.
+/// An injection that took place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Injected {
-    /// What it was.
+    /// The fault.
     pub fault: Fault,
-    /// Counts from 0.
+    /// Index, from 0.
     pub index: u64,
-    /// The number of the release it was timed for.
+    /// Number of the release that it was timed for.
     pub release: u64,
-    /// When it began, on `CLOCK_MONOTONIC`; in files as `at_ns`.
+    /// Begin, on `CLOCK_MONOTONIC`; `at_ns` in files.
     #[serde(rename = "at_ns", with = "instant")]
     pub at: Instant,
-    /// How long it lasted, in nanoseconds.
+    /// Length, in nanoseconds.
     pub ns: u64,
-    /// How much of that somebody else had the loop's CPU although the loop wanted it, in nanoseconds: of faults that the loop makes
-    /// itself, by the kernel's account of its thread.
+    /// Part of the length in which the loop was runnable but another thread had its CPU, in nanoseconds. Recorded for
+    /// faults in the loop, from the kernel's run delay of its thread.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub kept_off_ns: u64,
-    /// What shows that it took place.
+    /// Evidence that it took place.
     pub detail: Detail,
 }
 
@@ -40,7 +40,7 @@ const fn is_zero(ns: &u64) -> bool {
 }
 
 impl Injected {
-    /// When it ended.
+    /// Returns its end.
     #[must_use]
     pub const fn end(&self) -> Instant {
         self.at.plus_ns(self.ns)
@@ -62,7 +62,7 @@ mod instant {
     }
 }
 
-/// What shows that a disturbance took place.
+/// Evidence that an injection took place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
@@ -75,104 +75,105 @@ pub enum Detail {
     },
     /// A thread was busy.
     Busy {
-        /// CPU time it used, in nanoseconds.
+        /// CPU time that it used, in nanoseconds.
         cpu_ns: u64,
     },
-    /// One packet was received over and over.
+    /// One packet was received by many sockets.
     Received {
-        /// Sockets it was delivered to.
+        /// Number of sockets that received it.
         sockets: u64,
-        /// Packets that each of them got.
+        /// Packets received by each of them.
         packets: u64,
     },
     /// Timers expired together.
     Expired {
-        /// How many.
+        /// Their number.
         timers: u64,
     },
     /// Interrupts were sent.
     Interrupted {
-        /// How many.
+        /// Their number.
         sent: u64,
     },
     /// Pages were touched for the first time.
     Touched {
-        /// How many.
+        /// Their number.
         pages: u64,
     },
-    /// Real time was taken off the CPU.
+    /// Real-time threads were taken off the CPU.
     OffCpu {
-        /// How long real-time threads had kept the CPU before, in nanoseconds.
+        /// Time for which real-time threads had kept the CPU before, in nanoseconds.
         after_ns: u64,
-        /// Throttling: how long the CPU was idle meanwhile. Fair server: how long the ordinary thread ran. In nanoseconds.
+        /// For throttling, the idle time of the CPU in the stop; for the fair server, the run time of the ordinary
+        /// thread; in nanoseconds.
         evidence_ns: u64,
     },
-    /// The thread was sent to another CPU and back.
+    /// The thread was moved to another CPU and back.
     Moved {
-        /// From.
+        /// The old CPU.
         from: u64,
-        /// To.
+        /// The new CPU.
         to: u64,
     },
-    /// The CPU came out of an idle state.
+    /// The CPU left an idle state.
     Woken {
-        /// The state's number.
+        /// Number of the state.
         state: u64,
-        /// Its exit latency as the kernel tells it, in nanoseconds.
+        /// Its exit latency according to the kernel, in nanoseconds.
         exit_ns: u64,
     },
     /// A cycle worked too long.
     Overran {
-        /// Releases that passed meanwhile.
+        /// Number of releases that passed.
         releases: u64,
     },
-    /// A system call looked at many descriptors.
+    /// A system call polled many descriptors.
     Polled {
-        /// How many.
+        /// Their number.
         descriptors: u64,
     },
     /// The loop waited for a lock.
     Held {
-        /// How long the lock was held while the loop wanted it, in nanoseconds.
+        /// Time for which the loop waited, in nanoseconds.
         held_ns: u64,
-        /// How long its holder was kept off its CPU, in nanoseconds.
+        /// Time for which the holder was kept off its CPU, in nanoseconds.
         kept_off_ns: u64,
     },
-    /// The loop waited for an answer.
+    /// The loop waited for a reply.
     Answered {
-        /// How long the answer took, in nanoseconds.
+        /// Time until the reply, in nanoseconds.
         after_ns: u64,
     },
-    /// The loop slept in its work.
+    /// The loop slept during its work.
     Slept {
-        /// How long it was to sleep, in nanoseconds.
+        /// Requested length of the sleep, in nanoseconds.
         wanted_ns: u64,
     },
     /// The loop waited for the disk.
     Synced {
-        /// What was to be written, in bytes.
+        /// Number of bytes to write.
         bytes: u64,
     },
     /// The loop read pages of a file that were not in memory.
     Read {
-        /// How many it touched.
+        /// Number of pages read.
         pages: u64,
-        /// How many of them had to be read, by the kernel's count.
+        /// Number of major faults, counted by the kernel.
         major: u64,
     },
-    /// A system call looked through file locks under a spin lock.
+    /// A system call searched file locks under a spin lock.
     Searched {
-        /// How many.
+        /// Their number.
         locks: u64,
     },
-    /// A BPF program took its time in the kernel.
+    /// A BPF program delayed the kernel.
     InKernel {
-        /// How long after the end of the loop's sleep was due, in nanoseconds; 0 when it began before.
+        /// Start of the delay after the loop's programmed wake-up, in nanoseconds; 0 if it began before.
         after_ns: u64,
     },
     /// The cgroup's quota was used up.
     Throttled {
-        /// What the kernel counted, in nanoseconds.
+        /// Throttled time counted by the kernel, in nanoseconds.
         counted_ns: u64,
     },
     /// The cgroup was frozen.
@@ -183,8 +184,8 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// From the two figures of a log's row.
-    const fn of(fault: Fault, [first, second]: [u64; 2]) -> Self {
+    /// Makes the detail of the two figures in a row of the log.
+    const fn from_figures(fault: Fault, [first, second]: [u64; 2]) -> Self {
         match fault {
             Fault::StopSignal | Fault::PtraceStop => Self::Stopped { pid: first },
             Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::DeadlineHog | Fault::OrdinaryHog => {
@@ -240,7 +241,7 @@ impl fmt::Display for Detail {
             Self::Slept { wanted_ns } => write!(f, "slept for {:.3} ms or longer", ms(wanted_ns)),
             Self::Synced { bytes } => write!(f, "{bytes} bytes written to the disk"),
             Self::Read { pages, major } => write!(f, "{major} of {pages} pages read from the disk"),
-            Self::Searched { locks } => write!(f, "{locks} file locks looked through"),
+            Self::Searched { locks } => write!(f, "{locks} file locks searched"),
             Self::InKernel { after_ns } => {
                 write!(f, "in the kernel from {:.3} ms after the wake-up was due", ms(after_ns))
             }
@@ -250,16 +251,16 @@ impl fmt::Display for Detail {
     }
 }
 
-/// What a disturber tells of one disturbance.
+/// The record of one disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct DisturbanceRecord {
     pub(super) at: Instant,
     pub(super) ns: u64,
-    /// See [`Detail::of`].
+    /// See [`Detail::from_figures`].
     pub(super) figures: [u64; 2],
 }
 
-/// Whether anything is done.
+/// Whether the loop is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dose {
     Full,
@@ -268,9 +269,9 @@ pub(super) enum Dose {
 
 const FIELDS: usize = 6;
 
-/// The log while it is written: one writer, any number of readers.
+/// The buffer of a log: one writer, any number of readers.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct LogBuffer {
     fault: Fault,
     dose: Dose,
     rows: Box<[[AtomicU64; FIELDS]]>,
@@ -278,19 +279,19 @@ pub(super) struct Board {
     missed: AtomicU64,
 }
 
-impl Board {
+impl LogBuffer {
     pub(super) fn with_room_for(count: usize, fault: Fault, dose: Dose) -> Self {
         let rows = (0..count).map(|_| [const { AtomicU64::new(0) }; FIELDS]).collect();
         Self { fault, dose, rows, written: AtomicUsize::new(0), missed: AtomicU64::new(0) }
     }
 
-    /// Adds a row; without effect when the log is full. Only one thread may write.
-    pub(super) fn add(&self, release: u64, done: Done) {
+    /// Adds a row; has no effect if the log is full. Only one thread may write.
+    pub(super) fn add(&self, release: u64, done: DisturbanceRecord) {
         self.add_of_loop(release, done, 0);
     }
 
-    /// As [`Self::add`], of a fault in the loop that was kept off its CPU meanwhile.
-    pub(super) fn add_of_loop(&self, release: u64, done: Done, kept_off_ns: u64) {
+    /// The same as [`Self::add`], for a fault in the loop, with the time for which the loop was kept off its CPU.
+    pub(super) fn add_of_loop(&self, release: u64, done: DisturbanceRecord, kept_off_ns: u64) {
         let index = self.written.load(Ordering::Relaxed);
         let Some(row) = self.rows.get(index) else { return };
         let [first, second] = done.figures;
@@ -301,7 +302,7 @@ impl Board {
         self.written.store(index + 1, Ordering::Release);
     }
 
-    /// Counts a release that could not be hit.
+    /// Counts a missed release.
     pub(super) fn miss(&self) {
         self.missed.fetch_add(1, Ordering::Relaxed);
     }
@@ -314,7 +315,7 @@ impl Board {
         self.written.load(Ordering::Relaxed) == self.rows.len()
     }
 
-    /// Whether nothing more will come: enough was done, or as much was missed.
+    /// Whether the injector is done: enough injections took place, or too many releases were missed.
     pub(super) fn is_over(&self) -> bool {
         self.is_full() || self.missed() > self.rows.len() as u64 + SPARE_MISSES
     }
@@ -327,34 +328,36 @@ impl Board {
     fn injected(&self, index: usize, row: &[AtomicU64; FIELDS]) -> Injected {
         let [release, at, ns, first, second, kept_off_ns] = row.each_ref().map(|field| field.load(Ordering::Relaxed));
         let detail = match self.dose {
-            Dose::Full => Detail::of(self.fault, [first, second]),
+            Dose::Full => Detail::from_figures(self.fault, [first, second]),
             Dose::Placebo => Detail::Placebo,
         };
 
-        let (fault, index, at) = (self.fault, index as u64, Instant::from_ns(at));
+        let fault = self.fault;
+        let index = index as u64;
+        let at = Instant::from_ns(at);
         Injected { fault, index, release, at, ns, kept_off_ns, detail }
     }
 }
 
-/// Releases that may be missed beyond the number of injections before an injector gives up.
+/// An injector gives up when the missed releases exceed the number of injections by more than this.
 const SPARE_MISSES: u64 = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn done(at: u64) -> Done {
-        Done { at: Instant::from_ns(at), ns: 5, figures: [8, 9] }
+    fn done(at: u64) -> DisturbanceRecord {
+        DisturbanceRecord { at: Instant::from_ns(at), ns: 5, figures: [8, 9] }
     }
 
     #[test]
     fn what_is_added_is_read_in_order_and_a_full_log_keeps_what_it_has() {
-        let board = Board::with_room_for(2, Fault::ForcedMigration, Dose::Full);
+        let log = LogBuffer::with_room_for(2, Fault::ForcedMigration, Dose::Full);
         for at in [100, 200, 300] {
-            board.add(at / 100, done(at));
+            log.add(at / 100, done(at));
         }
 
-        let read = board.read();
+        let read = log.read();
         assert_eq!(
             read.iter().map(|row| (row.index, row.release, row.at.as_ns())).collect::<Vec<_>>(),
             [(0, 1, 100), (1, 2, 200)]
@@ -365,32 +368,32 @@ mod tests {
 
     #[test]
     fn an_entry_reads_back_as_it_was_written() {
-        let board = Board::with_room_for(1, Fault::FairServer, Dose::Full);
-        board.add(7, done(100));
-        let line = serde_json::to_string(&board.read()[0]).unwrap();
+        let log = LogBuffer::with_room_for(1, Fault::FairServer, Dose::Full);
+        log.add(7, done(100));
+        let line = serde_json::to_string(&log.read()[0]).unwrap();
         assert_eq!(
             line,
             r#"{"fault":"fair_server","index":0,"release":7,"at_ns":100,"ns":5,"detail":{"off_cpu":{"after_ns":8,"evidence_ns":9}}}"#
         );
-        assert_eq!(serde_json::from_str::<Injected>(&line).unwrap(), board.read()[0]);
+        assert_eq!(serde_json::from_str::<Injected>(&line).unwrap(), log.read()[0]);
     }
 
     #[test]
     fn a_placebo_never_says_that_something_was_done() {
-        let board = Board::with_room_for(1, Fault::StopSignal, Dose::Placebo);
-        board.add(7, done(100));
-        assert_eq!(board.read()[0].detail, Detail::Placebo);
+        let log = LogBuffer::with_room_for(1, Fault::StopSignal, Dose::Placebo);
+        log.add(7, done(100));
+        assert_eq!(log.read()[0].detail, Detail::Placebo);
     }
 
     #[test]
     fn too_many_misses_end_an_injection() {
-        let board = Board::with_room_for(2, Fault::StopSignal, Dose::Full);
+        let log = LogBuffer::with_room_for(2, Fault::StopSignal, Dose::Full);
         for _ in 0..5 {
-            board.miss();
-            assert!(!board.is_over());
+            log.miss();
+            assert!(!log.is_over());
         }
 
-        board.miss();
-        assert!(board.is_over() && !board.is_full());
+        log.miss();
+        assert!(log.is_over() && !log.is_full());
     }
 }

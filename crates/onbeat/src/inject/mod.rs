@@ -1,7 +1,7 @@
-//! Causes of lateness, made on purpose and written down: when each began, how long it lasted, what shows it.
+//! Injects faults into loops, and logs for each one its begin, its length and its evidence.
 //!
-//! Two things come of it: one learns what a robot does when its loop is stopped for 20 ms, and one learns whether
-//! [`onbeat`](crate) finds the causes that it names, by comparing what it found with what was planted.
+//! This has two uses: to see what a robot does when its loop is stopped for 20 ms, and to check that [`onbeat`](crate)
+//! names causes correctly, by comparing named causes with injected ones.
 //!
 //! | fault | made by | how |
 //! |---|---|---|
@@ -13,18 +13,34 @@
 //! | [`Fault::RtThrottling`], [`Fault::FairServer`] | a real-time thread below the loop | does not sleep |
 //! | [`Fault::CpuQuota`], [`Fault::CgroupFreezer`] | a cgroup around the loop's thread | quota, freezer |
 //! | [`Fault::DeepIdle`] | nobody | is watched for |
-//! | what a cycle does itself ([`Place::InLoop`]) | the loop, in [`InLoop`] | |
+//! | what a cycle does itself ([`FaultOrigin::InLoop`]) | the loop, in [`InLoop`] | |
 //!
-//! An injection that came too late for its release, or that cannot be told from something else, is counted as missed
-//! and not logged: every entry of a log is true.
+//! An injection that came too late for its release, or that cannot be distinguished from something else, is counted as
+//! missed and not logged: every entry of a log took place.
 //!
-//! Absent on purpose: anything that outlives the process unrecorded. Threads, affinities, policies, programs in the kernel and
-//! descriptor limits go with it; what is done to another process is taken back by a guard that survives (`outside.rs`); a cgroup
-//! is made under the journal of [`onbeat_tune`] (`cgroups.rs`). No other program's thread is touched but the target's.
+//! Absent on purpose: unrecorded effects that outlive the process. Threads, affinities, policies, BPF programs and
+//! descriptor limits end with it; changes to another process are undone by a guard process (`outside.rs`); a cgroup is
+//! created under the journal of [`onbeat_tune`] (`cgroups.rs`). Only the target's threads are affected.
+//!
+//! ```
+//! use onbeat::inject::{Fault, InjectionPlan, InjectionTarget, ReleaseGrid};
+//! use onbeat_rt::Instant;
+//!
+//! let plan = InjectionPlan {
+//!     fault: Fault::StopSignal,
+//!     every_ns: 500_000_000,
+//!     for_ns: 20_000_000,
+//!     count: 10,
+//!     target: InjectionTarget { pid: 4711, tid: 4712, cpu: 1, priority: 80 },
+//!     grid: ReleaseGrid { first_release: Instant::from_ns(0), period_ns: 1_000_000, spin_ns: 0 },
+//! };
+//! plan.check()?;
+//! # Ok::<(), onbeat::inject::InjectionPlanError>(())
+//! ```
 
 mod actor;
 mod cgroups;
-mod descriptors;
+mod descriptor_limit;
 mod fault;
 mod file_locks;
 mod find;
@@ -38,38 +54,38 @@ mod interrupts;
 mod log;
 mod outside;
 mod plan;
-mod section;
+mod poll_section;
 mod softirq;
 mod starve;
 
 use std::sync::Arc;
 
 use actor::{Actor, Disturb};
-use log::{Board, Dose};
+use log::{Dose, LogBuffer};
 use outside::Outside;
 
 use crate::host::{Foreign, foreign, user_name};
 
-pub use fault::{Fault, Loops, Place, UnknownFault};
+pub use fault::{Fault, FaultOrigin, Loops, UnknownFault};
 pub use in_loop::{InLoop, LoopLog};
 pub use log::{Detail, Injected};
-pub use plan::{Grid, Plan, PlanError, Target};
+pub use plan::{InjectionPlan, InjectionPlanError, InjectionTarget, ReleaseGrid};
 
-/// A fault could not be made.
+/// A fault could not be injected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The plan's numbers.
+    /// The plan is not valid.
     #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// Not on this machine, or not for this loop.
+    Plan(#[from] InjectionPlanError),
+    /// The fault is not possible on this machine, or for this loop.
     #[error("{fault} is not possible here: {reason}")]
     NotPossible {
         /// The fault.
         fault: Fault,
-        /// Why not, with the numbers and what would change it.
+        /// The reason, with the numbers and what would change it.
         reason: String,
     },
-    /// The loop's process is somebody else's, or the kernel refuses to act on it.
+    /// The loop's process belongs to another user, or the kernel refuses access to it.
     #[error(
         "{fault} to process {pid} is not permitted: it belongs to {}, and this is {}; run as that user, or with sudo",
         user_name(*.owner),
@@ -80,13 +96,13 @@ pub enum Error {
         fault: Fault,
         /// The process.
         pid: i32,
-        /// Whose it is.
+        /// Owner of the process.
         owner: u32,
-        /// The real user of this process.
+        /// Real user of this process.
         user: u32,
     },
-    /// The fault is made in the loop and was asked for beside it, or the other way round.
-    #[error("{fault} is made {}", place_words(.fault.place()))]
+    /// The fault belongs into the loop but was requested outside it, or the other way round.
+    #[error("{fault} is made {}", origin_words(.fault.origin()))]
     Elsewhere {
         /// The fault.
         fault: Fault,
@@ -97,132 +113,150 @@ pub enum Error {
     /// A process could not be started.
     #[error("cannot start a process: {0}; the limit of processes (ulimit -u) may be reached")]
     Process(std::io::Error),
-    /// A thread panicked: a bug.
+    /// A thread panicked, which is a bug.
     #[error("a thread of the injector panicked; this is a bug in onbeat, please report it with the command you typed")]
     Panicked,
 }
 
-const fn place_words(place: Place) -> &'static str {
+const fn origin_words(place: FaultOrigin) -> &'static str {
     match place {
-        Place::Beside => "by threads beside the loop (Injector), not by the loop itself",
-        Place::InLoop => "by the loop itself (InLoop), not by threads beside it",
+        FaultOrigin::OutsideLoop => "by threads outside the loop (Injector), not by the loop itself",
+        FaultOrigin::InLoop => "by the loop itself (InLoop), not by threads outside it",
     }
 }
 
-/// What an injector did.
+/// The log of an injector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The disturbances that took place, oldest first.
+    /// The injections that took place, oldest first.
     pub injected: Vec<Injected>,
-    /// Releases that were aimed at and not hit, or hit by what may have been something else.
+    /// Number of missed releases: too late, or possibly affected by something else.
     pub missed: u64,
 }
 
-/// A fault at work beside a loop.
+/// A running injector of one fault into a loop.
+///
+/// ```no_run
+/// # use onbeat::inject::InjectionPlan;
+/// use onbeat::inject::Injector;
+///
+/// # fn inject(plan: InjectionPlan) -> Result<(), onbeat::inject::Error> {
+/// let injector = Injector::start(plan)?;
+/// while !injector.is_finished() {
+///     std::thread::sleep(std::time::Duration::from_millis(100));
+/// }
+/// for injected in injector.stop().injected {
+///     println!("release {}: {}", injected.release, injected.detail);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Injector {
-    board: Arc<Board>,
-    work: Work,
+    log: Arc<LogBuffer>,
+    worker: Worker,
 }
 
-enum Work {
+enum Worker {
     Thread(Actor),
     Outside(Outside),
 }
 
 impl Injector {
-    /// Gets everything ready, then begins: the first injection comes 30 ms later at the earliest.
+    /// Prepares and starts the injections. The first one comes after 30 ms at the earliest.
     ///
-    /// The injector ends by itself after `plan.count` injections, or when it missed more releases than that.
+    /// The injector ends by itself after `plan.count` injections, or after more missed releases than that.
     ///
     /// # Errors
-    /// [`Error`], before anything was done to the loop.
-    pub fn start(plan: Plan) -> Result<Self, Error> {
-        Self::dosed(plan, Dose::Full)
+    /// [`Error`]; the loop was not disturbed then.
+    pub fn start(plan: InjectionPlan) -> Result<Self, Error> {
+        Self::with_dose(plan, Dose::Full)
     }
 
-    fn dosed(plan: Plan, dose: Dose) -> Result<Self, Error> {
+    fn with_dose(plan: InjectionPlan, dose: Dose) -> Result<Self, Error> {
         plan.check()?;
         check_owner(&plan)?;
-        let board = Arc::new(Board::with_room_for(plan.count, plan.fault, dose));
+        let log = Arc::new(LogBuffer::with_room_for(plan.count, plan.fault, dose));
         let disturber: Box<dyn Disturb> = match plan.fault {
             Fault::StopSignal | Fault::PtraceStop | Fault::ForcedMigration => {
-                let work = Work::Outside(Outside::start(plan, board.clone(), dose)?);
-                return Ok(Self { board, work });
+                let worker = Worker::Outside(Outside::start(plan, log.clone(), dose)?);
+                return Ok(Self { log, worker });
             }
             fault @ (Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::OrdinaryHog) => {
-                Box::new(hog::Hog(fault))
+                Box::new(hog::CpuHog(fault))
             }
             Fault::DeadlineHog => Box::new(hog::DeadlineHog),
             Fault::SpinLockSection => Box::new(file_locks::FileLocks::default()),
             fault @ (Fault::InterruptsOff | Fault::TimerInterrupt | Fault::SlowSoftirq | Fault::SlowIpi) => {
                 Box::new(in_kernel::InKernel::new(fault))
             }
-            Fault::CpuQuota => Box::new(cgroups::Quota::default()),
-            Fault::CgroupFreezer => Box::new(cgroups::Freezer::default()),
-            Fault::SoftirqFlood => Box::new(softirq::Softirq::default()),
-            Fault::InterruptLoad => Box::new(interrupts::Timers::new()),
-            Fault::IpiStorm => Box::new(interrupts::Storm::default()),
-            Fault::RtThrottling => Box::new(starve::Throttle::default()),
-            Fault::FairServer => Box::new(starve::FairServer::default()),
+            Fault::CpuQuota => Box::new(cgroups::QuotaDisturber::default()),
+            Fault::CgroupFreezer => Box::new(cgroups::FreezerDisturber::default()),
+            Fault::SoftirqFlood => Box::new(softirq::SoftirqFlood::default()),
+            Fault::InterruptLoad => Box::new(interrupts::TimerBurst::new()),
+            Fault::IpiStorm => Box::new(interrupts::IpiStorm::default()),
+            Fault::RtThrottling => Box::new(starve::ThrottleDisturber::default()),
+            Fault::FairServer => Box::new(starve::FairServerDisturber::default()),
             Fault::DeepIdle => Box::new(idle::DeepIdle::new(&plan)),
-            Fault::KernelSection => Box::new(section::Section::new()),
+            Fault::KernelSection => Box::new(poll_section::PollSection::new()),
             fault => return Err(Error::Elsewhere { fault }),
         };
 
-        let work = Work::Thread(Actor::start(plan, board.clone(), dose, disturber)?);
-        Ok(Self { board, work })
+        let worker = Worker::Thread(Actor::start(plan, log.clone(), dose, disturber)?);
+        Ok(Self { log, worker })
     }
 
-    /// What was done so far.
+    /// Returns the injections so far.
     #[must_use]
     pub fn log(&self) -> Log {
-        Log { injected: self.board.read(), missed: self.board.missed() }
+        Log { injected: self.log.read(), missed: self.log.missed() }
     }
 
-    /// Whether nothing more will come.
+    /// Whether all injections are done.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        match &self.work {
-            Work::Thread(actor) => actor.is_finished(),
-            Work::Outside(outside) => outside.is_finished(),
+        match &self.worker {
+            Worker::Thread(actor) => actor.is_finished(),
+            Worker::Outside(outside) => outside.is_finished(),
         }
     }
 
-    /// The process that does the work, for faults that are made outside.
+    /// Returns the process of the actor, for faults that are injected by a separate process.
     #[must_use]
     pub const fn actor_pid(&self) -> Option<i32> {
-        match &self.work {
-            Work::Thread(_) => None,
-            Work::Outside(outside) => Some(outside.actor().as_raw_nonzero().get()),
+        match &self.worker {
+            Worker::Thread(_) => None,
+            Worker::Outside(outside) => Some(outside.actor().as_raw_nonzero().get()),
         }
     }
 
-    /// Ends it, after the disturbance under way, and takes back what is to be taken back.
+    /// Ends the injector after the current injection, undoes its changes and returns the log.
     #[must_use]
     pub fn stop(mut self) -> Log {
-        match &mut self.work {
-            Work::Thread(actor) => actor.end(),
-            Work::Outside(outside) => outside.end(),
+        match &mut self.worker {
+            Worker::Thread(actor) => actor.end(),
+            Worker::Outside(outside) => outside.end(),
         }
         self.log()
     }
 }
 
-/// A loop is disturbed by its owner and by root alone. Rights that a file capability gives to the program are not its user's.
-fn check_owner(plan: &Plan) -> Result<(), Error> {
-    let Plan { fault, target, .. } = *plan;
+/// Only its owner and root may disturb a loop. Privileges from a file capability of the program are not those of its
+/// user.
+fn check_owner(plan: &InjectionPlan) -> Result<(), Error> {
+    let InjectionPlan { fault, target, .. } = *plan;
     match foreign(target.pid) {
-        Some(Foreign { owner, user }) if fault.place() == Place::Beside => {
+        Some(Foreign { owner, user }) if fault.origin() == FaultOrigin::OutsideLoop => {
             Err(Error::NotPermitted { fault, pid: target.pid, owner, user })
         }
         _ => Ok(()),
     }
 }
 
-/// The same machinery with the same timing that does nothing: what it finds named as a cause was not planted.
+/// Starts an injector with the same timing that does not disturb the loop: a cause named at its log entries was not
+/// injected.
 ///
 /// # Errors
 /// As [`Injector::start`].
-pub fn placebo(plan: Plan) -> Result<Injector, Error> {
-    Injector::dosed(plan, Dose::Placebo)
+pub fn placebo(plan: InjectionPlan) -> Result<Injector, Error> {
+    Injector::with_dose(plan, Dose::Placebo)
 }

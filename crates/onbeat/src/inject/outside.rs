@@ -1,14 +1,14 @@
-//! `stop_signal`, `ptrace_stop` and `forced_migration`: what must be taken back, also when a process dies meanwhile.
+//! `stop_signal`, `ptrace_stop` and `forced_migration`: changes that must be undone even if the injecting process dies.
 //!
-//! A process that is stopped cannot continue itself, and a loop in another process keeps the affinity it was given. So
-//! two processes do this work that share this one's memory but neither its fate nor its signals:
+//! A stopped process cannot continue itself, and a loop in another process keeps a changed affinity. So two separate
+//! processes do this work. They share this process's memory, but neither its end nor its signals:
 //!
-//! - the actor does the deed and takes it back; when its starter is gone it does no further one;
-//! - the guard does nothing but wait for the actor's end, and takes back what the actor may have left.
+//! - the actor disturbs the target and undoes it; when its starter is gone, it stops;
+//! - the guard waits for the actor's end, and undoes what the actor may have left.
 //!
-//! They are made by clone(2) with `CLONE_VM`, not by fork: a fork would write-protect the memory of a loop that is
-//! already running and give it thousands of page faults. What they run keeps to atomics and bare system calls (rustix's
-//! own, which touch no thread-local state): they have no thread-local state of their own.
+//! They are created by clone(2) with `CLONE_VM`, not by fork: a fork would write-protect the memory of a running loop
+//! and cause thousands of page faults. Their code is limited to atomics and raw system calls (by rustix, which uses no
+//! thread-local state), because they have no thread-local state of their own.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -31,30 +31,30 @@ use rustix::process::{
 };
 use rustix::thread::{ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity};
 
-use super::actor::{other_cpu, settle};
-use super::log::{Board, Done, Dose};
-use super::plan::{Aim, Plan};
+use super::actor::{apply_request, other_cpu};
+use super::log::{DisturbanceRecord, Dose, LogBuffer};
+use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
-use crate::thread::Wanted;
+use crate::thread::ThreadRequest;
 
-/// Between setting up and the first injection, in nanoseconds.
+/// Time from set-up to the first injection, in nanoseconds.
 const START_NS: u64 = 30_000_000;
-/// The longest sleep, in nanoseconds: then the actor looks whether it is over.
+/// Maximum length of a sleep, in nanoseconds, after which the actor checks whether it must end.
 const PIECE_NS: u64 = 50_000_000;
-/// Between two looks whether the loop's thread has stopped, in nanoseconds.
+/// Interval between two checks whether the loop's thread has stopped, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 10_000;
 const STACK_BYTES: usize = 64 * 1024;
 
-/// What is done to the target.
-enum Deed {
-    /// `stat` shows the state of the loop's thread.
+/// A reversible action on the target.
+enum OutsideAction {
+    /// Stops the process; `stat` shows the state of the loop's thread.
     Stop {
         process: OwnedFd,
         stat: OwnedFd,
         pid: i32,
         tid: i32,
     },
-    /// As a debugger does. The kernel lets the thread go on when its tracer ends.
+    /// Stops the thread as a debugger does. The kernel continues the thread when its tracer ends.
     Trace {
         stat: OwnedFd,
         pid: i32,
@@ -62,29 +62,30 @@ enum Deed {
     },
     Move {
         thread: Pid,
-        masks: Box<Masks>,
+        masks: Box<AffinityMasks>,
         from: u32,
         to: u32,
     },
 }
 
-/// Where a thread may run: what it came with, and the other CPU.
-struct Masks {
+/// Affinities of a thread: the original one, and the other CPU.
+struct AffinityMasks {
     home: CpuSet,
     away: CpuSet,
 }
 
-impl Deed {
-    fn new(plan: &Plan) -> Result<Self, Error> {
-        match (plan.fault, Self::of_stopping(plan)) {
-            (Fault::ForcedMigration, _) => Self::of_moving(plan),
+impl OutsideAction {
+    fn new(plan: &InjectionPlan) -> Result<Self, Error> {
+        match (plan.fault, Self::new_stop(plan)) {
+            (Fault::ForcedMigration, _) => Self::new_move(plan),
             (Fault::PtraceStop, Ok(Self::Stop { stat, pid, tid, .. })) => Ok(Self::Trace { stat, pid, tid }),
             (_, stopping) => stopping,
         }
     }
 
-    fn of_stopping(plan: &Plan) -> Result<Self, Error> {
-        let (pid, tid) = (plan.target.pid, plan.target.tid);
+    fn new_stop(plan: &InjectionPlan) -> Result<Self, Error> {
+        let pid = plan.target.pid;
+        let tid = plan.target.tid;
         let process = Pid::from_raw(pid).ok_or(Errno::SRCH);
         let process = process.and_then(|pid| test_kill_process(pid).map(|()| pid));
         let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
@@ -96,12 +97,13 @@ impl Deed {
         Ok(Self::Stop { process, stat, pid, tid })
     }
 
-    fn of_moving(plan: &Plan) -> Result<Self, Error> {
-        let (tid, from) = (plan.target.tid, plan.target.cpu);
+    fn new_move(plan: &InjectionPlan) -> Result<Self, Error> {
+        let tid = plan.target.tid;
+        let from = plan.target.cpu;
         let thread = Pid::from_raw(tid).ok_or(Errno::SRCH);
         let thread = thread.and_then(|tid| {
             let home = sched_getaffinity(Some(tid))?;
-            // What it has already, to learn whether it can be given back.
+            // Sets the affinity that it already has, to check that it can be restored.
             sched_setaffinity(Some(tid), &home)?;
             Ok((tid, home))
         });
@@ -112,11 +114,12 @@ impl Deed {
         };
         let mut away = CpuSet::new();
         away.set(to as usize);
-        Ok(Self::Move { thread, masks: Box::new(Masks { home, away }), from, to })
+        Ok(Self::Move { thread, masks: Box::new(AffinityMasks { home, away }), from, to })
     }
 
-    /// Does it. What is a stop already is left alone: continuing it would not be ours to do.
-    fn commit(&self) -> bool {
+    /// Performs the action. A thread that is stopped already is left alone, because continuing it is not up to the
+    /// injector.
+    fn perform(&self) -> bool {
         match self {
             Self::Stop { stat, .. } | Self::Trace { stat, .. } if is_halted(stat) => false,
             Self::Stop { pid, tid, .. } => stop_thread(*pid, *tid),
@@ -125,9 +128,10 @@ impl Deed {
         }
     }
 
-    /// From when on it has taken place for certain; `None` when it has not until `until`. `committed`: when it was done.
-    fn takes_place(&self, committed: Instant, until: Instant) -> Option<Instant> {
-        let (Self::Stop { stat, .. } | Self::Trace { stat, .. }) = self else { return Some(committed) };
+    /// Returns the instant from which on the action is in effect; `None` if it is not by `until`. `performed` is the
+    /// time of the action.
+    fn wait_for_effect(&self, performed: Instant, until: Instant) -> Option<Instant> {
+        let (Self::Stop { stat, .. } | Self::Trace { stat, .. }) = self else { return Some(performed) };
         while !is_halted(stat) {
             let next = Monotonic.now().plus_ns(LOOK_EVERY_NS);
             if next >= until {
@@ -139,26 +143,26 @@ impl Deed {
         Some(Monotonic.now())
     }
 
-    /// Whether nobody else has ended it.
-    fn stands(&self) -> bool {
+    /// Whether the action is still in effect.
+    fn is_in_effect(&self) -> bool {
         match self {
             Self::Stop { stat, .. } | Self::Trace { stat, .. } => is_halted(stat),
             Self::Move { .. } => true,
         }
     }
 
-    fn take_back(&self) -> bool {
+    fn undo(&self) -> bool {
         match self {
             Self::Stop { process, .. } => pidfd_send_signal(process, Signal::CONT).is_ok(),
-            Self::Trace { tid, stat, .. } => let_go(*tid, stat),
+            Self::Trace { tid, stat, .. } => detach(*tid, stat),
             Self::Move { thread, masks, .. } => sched_setaffinity(Some(*thread), &masks.home).is_ok(),
         }
     }
 }
 
-/// Why the target cannot be acted upon.
-fn refusal(plan: &Plan, why: Errno, what: &str) -> Error {
-    let Plan { fault, target, .. } = *plan;
+/// Returns the error for a refused access to the target.
+fn refusal(plan: &InjectionPlan, why: Errno, what: &str) -> Error {
+    let InjectionPlan { fault, target, .. } = *plan;
     match (why, crate::host::owner(target.pid)) {
         (Errno::PERM | Errno::ACCESS, Some(owner)) => {
             Error::NotPermitted { fault, pid: target.pid, owner, user: getuid().as_raw() }
@@ -167,10 +171,10 @@ fn refusal(plan: &Plan, why: Errno, what: &str) -> Error {
     }
 }
 
-/// SIGSTOP to one thread, which stops itself and then its whole process.
+/// Sends SIGSTOP to one thread, which stops itself and then its whole process.
 ///
-/// Sent to the process, the kernel would leave it to the first thread: an ordinary one, which may wait for a CPU for long while the
-/// loop goes on (kernel/signal.c, `complete_signal`).
+/// If it were sent to the process, the kernel would deliver it to the first thread: an ordinary one, which may wait
+/// long for a CPU while the loop keeps running (kernel/signal.c, `complete_signal`).
 fn stop_thread(pid: i32, tid: i32) -> bool {
     // SAFETY: three numbers. On failure libc writes `errno` of the thread that waits for this process, which never reads it.
     unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGSTOP) == 0 }
@@ -186,11 +190,11 @@ fn trace(request: libc::c_uint, tid: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_ptrace, request, tid, 0, 0) == 0 }
 }
 
-/// Ends the tracing of a thread. It must be halted for that, and one that was asked to halt does so when it gets a CPU: given up now, it
-/// would stand still for good then.
-fn let_go(tid: i32, stat: &OwnedFd) -> bool {
+/// Detaches from a traced thread. The thread must be halted for that, and halts when it gets a CPU: without waiting for
+/// it, it would stay halted forever.
+fn detach(tid: i32, stat: &OwnedFd) -> bool {
     while !trace(PTRACE_DETACH, tid) {
-        // The kernel answers a tracer the same whether the thread is gone or not yet halted.
+        // The kernel returns the same error for a thread that is gone and for one that is not yet halted.
         if pread(stat, &mut [0; 1], 0).is_err() {
             return false;
         }
@@ -199,8 +203,8 @@ fn let_go(tid: i32, stat: &OwnedFd) -> bool {
     true
 }
 
-/// Whether a thread is stopped by a signal (T) or by a debugger (t), by its `stat` file (proc(5)): `tid (name) state ...`, a name
-/// being at most 64 bytes long.
+/// Whether a thread is stopped by a signal (T) or by a debugger (t), by its `stat` file (proc(5)): `tid (name) state
+/// ...`, with a name of at most 64 bytes.
 fn is_halted(stat: &OwnedFd) -> bool {
     let mut text = [0; 128];
     let Ok(read) = pread(stat, &mut text, 0) else { return false };
@@ -209,27 +213,27 @@ fn is_halted(stat: &OwnedFd) -> bool {
     matches!(end_of_name.and_then(|end| text.get(end + 2)), Some(b'T' | b't'))
 }
 
-/// What both processes and their starter share.
-struct Stage {
-    plan: Plan,
-    board: Arc<Board>,
+/// State shared by both processes and their starter.
+struct OutsideState {
+    plan: InjectionPlan,
+    log: Arc<LogBuffer>,
     dose: Dose,
-    deed: Deed,
+    action: OutsideAction,
     starter: Pid,
     guarded: AtomicBool,
     over: AtomicBool,
-    /// The deed is done and not taken back.
+    /// The action is in effect and must be undone.
     held: AtomicBool,
 }
 
-impl Stage {
+impl OutsideState {
     fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed) || getppid() != Some(self.starter) || self.board.is_over()
+        self.over.load(Ordering::Relaxed) || getppid() != Some(self.starter) || self.log.is_over()
     }
 
-    /// The actor's whole life.
-    fn play(&self) {
-        // A signal to the starter's group or terminal is not meant for this process.
+    /// Body of the actor.
+    fn run_actor(&self) {
+        // Signals to the starter's group or terminal must not reach this process.
         let _ = setsid();
         while !self.guarded.load(Ordering::Acquire) {
             if self.is_over() {
@@ -251,8 +255,8 @@ impl Stage {
             }
 
             match self.disturb(&aim) {
-                Some(done) => self.board.add(aim.release, done),
-                None => self.board.miss(),
+                Some(done) => self.log.add(aim.release, done),
+                None => self.log.miss(),
             }
 
             if self.is_over() {
@@ -261,69 +265,69 @@ impl Stage {
         }
     }
 
-    fn disturb(&self, aim: &Aim) -> Option<Done> {
+    fn disturb(&self, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let at = Monotonic.now();
         if self.dose == Dose::Placebo {
-            return Some(Done { at, ns: 0, figures: [0; 2] });
+            return Some(DisturbanceRecord { at, ns: 0, figures: [0; 2] });
         }
         if at >= aim.wake_up {
             return None;
         }
 
         self.held.store(true, Ordering::SeqCst);
-        if !self.deed.commit() {
+        if !self.action.perform() {
             self.held.store(false, Ordering::SeqCst);
             return None;
         }
 
-        let began = self.deed.takes_place(at, aim.until);
+        let began = self.action.wait_for_effect(at, aim.until);
         if let Some(began) = began {
-            // A thread that did not get a CPU to stop on stands still for its time from then on.
+            // If the thread got no CPU to stop on, its time starts when it stops.
             let until = aim.until.max(began.plus_ns(self.plan.for_ns));
             while Monotonic.now() < until {
                 sleep_until(until);
             }
         }
 
-        let stood = self.deed.stands();
-        let taken_back = self.deed.take_back();
+        let stood = self.action.is_in_effect();
+        let undone = self.action.undo();
         self.held.store(false, Ordering::SeqCst);
-        let figures = match &self.deed {
-            Deed::Stop { pid, .. } | Deed::Trace { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
-            Deed::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
+        let figures = match &self.action {
+            OutsideAction::Stop { pid, .. } | OutsideAction::Trace { pid, .. } => [u64::from(pid.unsigned_abs()), 0],
+            OutsideAction::Move { from, to, .. } => [u64::from(*from), u64::from(*to)],
         };
 
-        let began = began.filter(|_| stood && taken_back)?;
-        Some(Done { at: began, ns: Monotonic.now().ns_since(began), figures })
+        let began = began.filter(|_| stood && undone)?;
+        Some(DisturbanceRecord { at: began, ns: Monotonic.now().ns_since(began), figures })
     }
 }
 
-/// What the guard knows beyond that.
-struct Watch {
-    stage: Arc<Stage>,
+/// State of the guard.
+struct Guard {
+    state: Arc<OutsideState>,
     actor: OwnedFd,
 }
 
-impl Watch {
-    /// The guard's whole life.
-    fn stand(&self) {
+impl Guard {
+    /// Body of the guard.
+    fn run(&self) {
         let _ = setsid();
-        // A pidfd becomes readable when its process ends (pidfd_open(2)). A poll that a signal ends is asked again.
+        // A pidfd becomes readable when its process ends (pidfd_open(2)). A poll that a signal interrupts is repeated.
         while !matches!(poll(&mut [PollFd::new(&self.actor, PollFlags::IN)], None), Ok(1..)) {
             let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(Monotonic.now().plus_ns(1_000_000)));
         }
 
-        // The kernel ends a tracing with its tracer, and nobody else can.
-        let is_ours = !matches!(self.stage.deed, Deed::Trace { .. });
-        if is_ours && self.stage.held.load(Ordering::SeqCst) {
-            // A target that is gone needs nothing taken back.
-            let _ = self.stage.deed.take_back();
+        // The kernel ends tracing when the tracer ends; no other process can.
+        let is_ours = !matches!(self.state.action, OutsideAction::Trace { .. });
+        if is_ours && self.state.held.load(Ordering::SeqCst) {
+            // If the target is gone, there is nothing to undo.
+            let _ = self.state.action.undo();
         }
     }
 }
 
 fn sleep_until(instant: Instant) {
-    // A sleep that ends early is taken up again by all callers.
+    // All callers repeat a sleep that ends early.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(instant));
 }
 
@@ -333,30 +337,31 @@ const fn timespec(instant: Instant) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
-extern "C" fn act(stage: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `Child::start` was given a pointer to a `Stage` that the keeper holds until this process has ended.
-    unsafe { &*stage.cast::<Stage>() }.play();
+extern "C" fn act(state: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `SharedMemoryChild::start` was given a pointer to an `OutsideState` that the keeper holds until this
+    // process has ended.
+    unsafe { &*state.cast::<OutsideState>() }.run_actor();
     0
 }
 
 extern "C" fn watch(watch: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: as above, a `Watch`.
-    unsafe { &*watch.cast::<Watch>() }.stand();
+    // SAFETY: as above, a `Guard`.
+    unsafe { &*watch.cast::<Guard>() }.run();
     0
 }
 
-/// A process in this one's memory, with a stack of its own.
-struct Child {
+/// A process that shares this one's memory and has its own stack.
+struct SharedMemoryChild {
     pid: Pid,
     stack: *mut libc::c_void,
 }
 
-impl Child {
+impl SharedMemoryChild {
     /// # Safety
-    /// `subject` is what `life` takes it for, and lives until [`Child::bury`] has returned; `life` uses neither locks
-    /// nor the heap nor thread-local state.
+    /// `subject` has the type that `body` expects, and lives until [`SharedMemoryChild::wait`] has returned; `body`
+    /// uses neither locks nor the heap nor thread-local state.
     unsafe fn start(
-        life: extern "C" fn(*mut libc::c_void) -> libc::c_int,
+        body: extern "C" fn(*mut libc::c_void) -> libc::c_int,
         subject: *mut libc::c_void,
     ) -> Result<Self, std::io::Error> {
         // SAFETY: the kernel chooses a range that nothing else uses; its lowest page becomes a guard.
@@ -372,9 +377,9 @@ impl Child {
             stack
         };
 
-        // No exit signal: nobody else who waits for children comes across these.
-        // SAFETY: the stack's end is valid and aligned (a multiple of the page size); the rest is the caller's promise.
-        let pid = unsafe { libc::clone(life, stack.byte_add(STACK_BYTES), libc::CLONE_VM, subject) };
+        // No exit signal: other code that waits for children does not see these. SAFETY: the stack's end is valid and
+        // aligned (a multiple of the page size); the rest is the caller's promise.
+        let pid = unsafe { libc::clone(body, stack.byte_add(STACK_BYTES), libc::CLONE_VM, subject) };
         match Pid::from_raw(pid.max(0)) {
             Some(pid) => Ok(Self { pid, stack }),
             None => {
@@ -386,8 +391,8 @@ impl Child {
         }
     }
 
-    /// Waits for its end.
-    fn bury(self) {
+    /// Waits for the end of the process.
+    fn wait(self) {
         // By rustix, which does not use `errno`. `__WALL` because the child has no exit signal (wait(2)).
         let any = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
         while matches!(waitpid(Some(self.pid), any), Err(Errno::INTR)) {}
@@ -396,48 +401,48 @@ impl Child {
     }
 }
 
-/// Actor and guard at work.
+/// The running actor and guard.
 pub(super) struct Outside {
-    stage: Arc<Stage>,
+    state: Arc<OutsideState>,
     keeper: Option<JoinHandle<()>>,
-    /// The actor, for tests that end it.
+    /// The actor, for tests that kill it.
     actor: Pid,
 }
 
 impl Outside {
-    pub(super) fn start(plan: Plan, board: Arc<Board>, dose: Dose) -> Result<Self, Error> {
-        let stage = Arc::new(Stage {
+    pub(super) fn start(plan: InjectionPlan, log: Arc<LogBuffer>, dose: Dose) -> Result<Self, Error> {
+        let state = Arc::new(OutsideState {
             plan,
-            board,
+            log,
             dose,
-            deed: Deed::new(&plan)?,
+            action: OutsideAction::new(&plan)?,
             starter: getpid(),
             guarded: AtomicBool::new(false),
             over: AtomicBool::new(false),
             held: AtomicBool::new(false),
         });
 
-        let (tell, told) = channel();
-        let kept = stage.clone();
-        let keeper = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(move || keep(&kept, &tell));
+        let (ready_sender, ready_receiver) = channel();
+        let kept = state.clone();
+        let keeper = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(move || keep(&kept, &ready_sender));
         let keeper = Some(keeper.map_err(Error::Thread)?);
-        let actor = told.recv().map_err(|_| Error::Panicked)?.map_err(Error::Process)?;
-        Ok(Self { stage, keeper, actor })
+        let actor = ready_receiver.recv().map_err(|_| Error::Panicked)?.map_err(Error::Process)?;
+        Ok(Self { state, keeper, actor })
     }
 
     pub(super) fn is_finished(&self) -> bool {
         self.keeper.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// The actor's process.
+    /// Returns the actor's process.
     pub(super) const fn actor(&self) -> Pid {
         self.actor
     }
 
     pub(super) fn end(&mut self) {
-        self.stage.over.store(true, Ordering::Relaxed);
+        self.state.over.store(true, Ordering::Relaxed);
         if let Some(keeper) = self.keeper.take() {
-            // It cannot panic, and there is nothing to do about it here.
+            // It cannot panic, and a panic could not be handled here.
             let _ = keeper.join();
         }
     }
@@ -449,44 +454,44 @@ impl Drop for Outside {
     }
 }
 
-/// Starts both processes and stays until they have ended: they run on its thread-local state.
-fn keep(stage: &Arc<Stage>, tell: &Sender<Result<Pid, std::io::Error>>) {
-    // Both inherit CPU, priority and blocked signals from here.
-    let Plan { target, .. } = stage.plan;
+/// Starts both processes and waits until they have ended, because they use its thread-local state.
+fn keep(state: &Arc<OutsideState>, ready_sender: &Sender<Result<Pid, std::io::Error>>) {
+    // Both inherit CPU, priority and blocked signals from this thread.
+    let InjectionPlan { target, .. } = state.plan;
     let fifo = Some((target.priority + 1).min(98));
-    settle(Wanted { fifo, cpu: other_cpu(target.cpu), ..Wanted::default() });
-    // SAFETY: the stage lives until both are buried below; `play` keeps to atomics and bare system calls.
-    let actor = match unsafe { Child::start(act, Arc::as_ptr(stage).cast_mut().cast()) } {
+    apply_request(ThreadRequest { fifo, cpu: other_cpu(target.cpu), ..ThreadRequest::default() });
+    // SAFETY: the state lives until both have ended below; `run_actor` uses only atomics and raw system calls.
+    let actor = match unsafe { SharedMemoryChild::start(act, Arc::as_ptr(state).cast_mut().cast()) } {
         Ok(actor) => actor,
         Err(why) => {
-            // The starter waits for this.
-            let _ = tell.send(Err(why));
+            // The starting thread waits for this message.
+            let _ = ready_sender.send(Err(why));
             return;
         }
     };
 
-    let guard = guard(stage, actor.pid);
+    let guard = guard(state, actor.pid);
     match guard {
         Ok((watch, guard)) => {
-            stage.guarded.store(true, Ordering::Release);
-            let _ = tell.send(Ok(actor.pid));
-            actor.bury();
-            guard.bury();
+            state.guarded.store(true, Ordering::Release);
+            let _ = ready_sender.send(Ok(actor.pid));
+            actor.wait();
+            guard.wait();
             drop(watch);
         }
         Err(why) => {
-            stage.over.store(true, Ordering::Relaxed);
-            actor.bury();
-            let _ = tell.send(Err(why));
+            state.over.store(true, Ordering::Relaxed);
+            actor.wait();
+            let _ = ready_sender.send(Err(why));
         }
     }
 }
 
-fn guard(stage: &Arc<Stage>, actor: Pid) -> Result<(Box<Watch>, Child), std::io::Error> {
+fn guard(state: &Arc<OutsideState>, actor: Pid) -> Result<(Box<Guard>, SharedMemoryChild), std::io::Error> {
     let actor = pidfd_open(actor, PidfdFlags::empty())?;
-    let subject = Box::new(Watch { stage: stage.clone(), actor });
-    // SAFETY: the box is handed to the caller, who keeps it until the guard is buried; `stand` keeps to atomics and
-    // bare system calls.
-    let guard = unsafe { Child::start(watch, (&raw const *subject).cast_mut().cast()) }?;
+    let subject = Box::new(Guard { state: state.clone(), actor });
+    // SAFETY: the box is returned to the caller, who keeps it until the guard has ended; `run` uses only atomics and
+    // raw system calls.
+    let guard = unsafe { SharedMemoryChild::start(watch, (&raw const *subject).cast_mut().cast()) }?;
     Ok((subject, guard))
 }

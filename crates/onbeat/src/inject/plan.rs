@@ -1,166 +1,166 @@
-//! What shall happen when: the plan of an injection, and the instants that follow from it.
+//! The plan of an injection, and the instants that follow from it.
 
 use onbeat_rt::Instant;
 
 use super::{Error, Fault};
 
-/// The loop's releases.
+/// The release grid of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub struct ReleaseGrid {
     /// `r_0`.
     pub first_release: Instant,
     /// T, in nanoseconds; at least 1.
     pub period_ns: u64,
-    /// How long before a release the loop ends its sleep, in nanoseconds: its spin margin; 0 without one.
+    /// Spin margin: time from the end of the loop's sleep to the release, in nanoseconds; 0 without spinning.
     pub spin_ns: u64,
 }
 
-impl Grid {
+impl ReleaseGrid {
     /// `r_k`.
     #[must_use]
     pub const fn release(&self, k: u64) -> Instant {
         self.first_release.plus_ns(k * self.period_ns)
     }
 
-    /// The number of the first release at or after `earliest`.
+    /// Returns the number of the first release at or after `earliest`.
     #[must_use]
     pub const fn next(&self, earliest: Instant) -> u64 {
         earliest.ns_since(self.first_release).div_ceil(self.period_ns)
     }
 }
 
-/// The loop that is disturbed.
+/// The loop to disturb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Its process.
+pub struct InjectionTarget {
+    /// Process number.
     pub pid: i32,
-    /// Its thread, as the kernel numbers them.
+    /// Thread number.
     pub tid: i32,
     /// The CPU it is bound to.
     pub cpu: u32,
-    /// Its `SCHED_FIFO` priority; 0 for an ordinary thread.
+    /// `SCHED_FIFO` priority; 0 for an ordinary thread.
     pub priority: u32,
 }
 
-/// What shall be done to a loop, how often, for how long.
+/// A plan: which fault, how often, for how long, into which loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct InjectionPlan {
     /// The fault.
     pub fault: Fault,
-    /// From one injection to the next, in nanoseconds; at least [`Fault::least_every_ns`].
+    /// Time from one injection to the next, in nanoseconds; at least [`Fault::least_every_ns`].
     pub every_ns: u64,
-    /// How long the loop is kept waiting, counted from the end of its sleep, in nanoseconds; at most
-    /// [`Fault::longest_ns`]. The two rules of the scheduler take their own time (docs/guide/inject.md).
+    /// Time for which the loop is delayed after the end of its sleep, in nanoseconds; at most [`Fault::longest_ns`].
+    /// The two rules of the scheduler determine their own length (docs/guide/inject.md).
     pub for_ns: u64,
-    /// How many injections.
+    /// Number of injections.
     pub count: usize,
-    /// Whom.
-    pub target: Target,
-    /// When its releases are.
-    pub grid: Grid,
+    /// The loop.
+    pub target: InjectionTarget,
+    /// Its releases.
+    pub grid: ReleaseGrid,
 }
 
-/// A plan that cannot be carried out.
+/// The plan is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// No loop has this grid.
+pub enum InjectionPlanError {
+    /// The period is 0.
     #[error("the loop's period is 0; give the period it runs with, such as 1ms")]
     NoPeriod,
-    /// Nothing would happen.
+    /// The plan would not inject anything.
     #[error("{fault}: {count} injections of {for_ns} ns do nothing; ask for at least one of at least 1 ns")]
     Nothing {
         /// The fault.
         fault: Fault,
-        /// Injections asked for.
+        /// Requested number of injections.
         count: usize,
-        /// Length asked for, in nanoseconds.
+        /// Requested length, in nanoseconds.
         for_ns: u64,
     },
-    /// Spikes would run into each other, or the kernel's rule has no time to act.
+    /// The injections are too close: spikes would overlap, or the kernel's rule has no time to act.
     #[error("{fault}: {every_ns} ns from one injection to the next is too short; it takes at least {least_ns} ns")]
     TooClose {
         /// The fault.
         fault: Fault,
-        /// Distance asked for, in nanoseconds.
+        /// Requested distance, in nanoseconds.
         every_ns: u64,
-        /// Least distance, in nanoseconds.
+        /// Minimum distance, in nanoseconds.
         least_ns: u64,
     },
-    /// More than anyone should do to a running machine.
+    /// An injection is longer than the limit of its fault.
     #[error("{fault}: {for_ns} ns is too long; one injection may last {longest_ns} ns")]
     TooLong {
         /// The fault.
         fault: Fault,
-        /// Length asked for, in nanoseconds.
+        /// Requested length, in nanoseconds.
         for_ns: u64,
-        /// Longest length, in nanoseconds.
+        /// Maximum length, in nanoseconds.
         longest_ns: u64,
     },
-    /// More entries than a log may hold.
+    /// More injections than a log holds.
     #[error("{count} injections are too many; a plan holds {most}: run several one after the other")]
     TooMany {
-        /// Injections asked for.
+        /// Requested number of injections.
         count: usize,
-        /// Most that are possible.
+        /// Maximum number.
         most: usize,
     },
 }
 
-/// The most injections of one plan: what a log of fixed size holds, 56 bytes each.
+/// Maximum number of injections of a plan: the capacity of a log, at 56 bytes each.
 const MOST: usize = 100_000;
-/// Between two injections the loop must have time to be on time again, in nanoseconds.
+/// Minimum time between two injections in which the loop recovers, in nanoseconds.
 const REST_NS: u64 = 15_000_000;
 
-/// One instant that an injection is timed for.
+/// The release that an injection is timed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Aim {
-    /// k.
+pub(super) struct AimedRelease {
+    /// Number of the release.
     pub(super) release: u64,
-    /// When the loop's sleep for release k ends.
+    /// End of the loop's sleep before this release.
     pub(super) wake_up: Instant,
-    /// Until when the loop shall be kept waiting.
+    /// End of the injection.
     pub(super) until: Instant,
 }
 
-impl Plan {
+impl InjectionPlan {
     /// Checks the plan's numbers.
     ///
     /// # Errors
-    /// The first rule that is broken.
-    pub fn check(&self) -> Result<(), PlanError> {
+    /// The first broken rule.
+    pub fn check(&self) -> Result<(), InjectionPlanError> {
         let Self { fault, every_ns, for_ns, count, .. } = *self;
         let longest_ns = fault.longest_ns();
         let least_ns = fault.least_every_ns().max(for_ns.saturating_add(REST_NS));
         if self.grid.period_ns == 0 {
-            Err(PlanError::NoPeriod)
+            Err(InjectionPlanError::NoPeriod)
         } else if count == 0 || for_ns == 0 {
-            Err(PlanError::Nothing { fault, count, for_ns })
+            Err(InjectionPlanError::Nothing { fault, count, for_ns })
         } else if for_ns > longest_ns {
-            Err(PlanError::TooLong { fault, for_ns, longest_ns })
+            Err(InjectionPlanError::TooLong { fault, for_ns, longest_ns })
         } else if every_ns < least_ns {
-            Err(PlanError::TooClose { fault, every_ns, least_ns })
+            Err(InjectionPlanError::TooClose { fault, every_ns, least_ns })
         } else if count > MOST {
-            Err(PlanError::TooMany { count, most: MOST })
+            Err(InjectionPlanError::TooMany { count, most: MOST })
         } else {
             Ok(())
         }
     }
 
-    /// The aim of the first release at or after `earliest`.
-    pub(super) const fn aim(&self, earliest: Instant) -> Aim {
+    /// Returns the aim at the first release at or after `earliest`.
+    pub(super) const fn aim(&self, earliest: Instant) -> AimedRelease {
         let release = self.grid.next(earliest);
         let wake_up = self.grid.release(release).minus_ns(self.grid.spin_ns);
-        Aim { release, wake_up, until: wake_up.plus_ns(self.for_ns) }
+        AimedRelease { release, wake_up, until: wake_up.plus_ns(self.for_ns) }
     }
 
-    /// How long before the loop's wake-up a disturbance begins, in nanoseconds: long enough for the disturber's own
-    /// wake-up, less than half of the period.
+    /// Returns how long before the loop's wake-up a disturbance begins, in nanoseconds: long enough for the disturber's
+    /// own wake-up, at most half of the period.
     pub(super) const fn lead_ns(&self) -> u64 {
         let half = self.grid.period_ns / 2;
         if half < LEAD_NS { half } else { LEAD_NS }
     }
 
-    /// An error for what this machine cannot do.
+    /// Returns the error for a fault that is not possible here.
     pub(super) fn impossible(&self, reason: impl Into<String>) -> Error {
         Error::NotPossible { fault: self.fault, reason: reason.into() }
     }
@@ -175,14 +175,14 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn plan(fault: Fault) -> Plan {
-        Plan {
+    fn plan(fault: Fault) -> InjectionPlan {
+        InjectionPlan {
             fault,
             every_ns: 40 * MS,
             for_ns: MS,
             count: 10,
-            target: Target { pid: 1, tid: 1, cpu: 0, priority: 80 },
-            grid: Grid { first_release: Instant::from_ns(7 * MS), period_ns: 2 * MS, spin_ns: 50_000 },
+            target: InjectionTarget { pid: 1, tid: 1, cpu: 0, priority: 80 },
+            grid: ReleaseGrid { first_release: Instant::from_ns(7 * MS), period_ns: 2 * MS, spin_ns: 50_000 },
         }
     }
 
@@ -190,37 +190,43 @@ mod tests {
     fn an_aim_is_the_end_of_the_sleep_before_the_next_release() {
         let aim = plan(Fault::KernelSection).aim(Instant::from_ns(12 * MS));
         let wake_up = Instant::from_ns(13 * MS - 50_000);
-        assert_eq!(aim, Aim { release: 3, wake_up, until: wake_up.plus_ns(MS) });
+        assert_eq!(aim, AimedRelease { release: 3, wake_up, until: wake_up.plus_ns(MS) });
         assert_eq!(plan(Fault::KernelSection).aim(Instant::from_ns(0)).release, 0, "no aim before the grid begins");
     }
 
     #[test]
     fn injections_that_would_run_into_each_other_are_refused_with_their_numbers() {
-        let close = Plan { every_ns: 19 * MS, ..plan(Fault::SoftirqFlood) };
+        let close = InjectionPlan { every_ns: 19 * MS, ..plan(Fault::SoftirqFlood) };
         assert_eq!(
             close.check(),
-            Err(PlanError::TooClose { fault: Fault::SoftirqFlood, every_ns: 19 * MS, least_ns: 20 * MS })
+            Err(InjectionPlanError::TooClose { fault: Fault::SoftirqFlood, every_ns: 19 * MS, least_ns: 20 * MS })
         );
-        let long = Plan { for_ns: 100 * MS, every_ns: 110 * MS, ..plan(Fault::StopSignal) };
+        let long = InjectionPlan { for_ns: 100 * MS, every_ns: 110 * MS, ..plan(Fault::StopSignal) };
 
         assert_eq!(
             long.check(),
-            Err(PlanError::TooClose { fault: Fault::StopSignal, every_ns: 110 * MS, least_ns: 115 * MS })
+            Err(InjectionPlanError::TooClose { fault: Fault::StopSignal, every_ns: 110 * MS, least_ns: 115 * MS })
         );
     }
 
     #[test]
-    fn a_plan_without_bounds_is_refused() {
-        let forever = Plan { for_ns: u64::MAX, every_ns: u64::MAX, ..plan(Fault::EqualPriorityHog) };
-        assert!(matches!(forever.check(), Err(PlanError::TooLong { .. })));
-        assert!(matches!(Plan { count: 0, ..plan(Fault::StopSignal) }.check(), Err(PlanError::Nothing { .. })));
-        assert!(matches!(Plan { count: 1 << 40, ..plan(Fault::StopSignal) }.check(), Err(PlanError::TooMany { .. })));
+    fn an_unlimited_plan_is_refused() {
+        let forever = InjectionPlan { for_ns: u64::MAX, every_ns: u64::MAX, ..plan(Fault::EqualPriorityHog) };
+        assert!(matches!(forever.check(), Err(InjectionPlanError::TooLong { .. })));
+        assert!(matches!(
+            InjectionPlan { count: 0, ..plan(Fault::StopSignal) }.check(),
+            Err(InjectionPlanError::Nothing { .. })
+        ));
+        assert!(matches!(
+            InjectionPlan { count: 1 << 40, ..plan(Fault::StopSignal) }.check(),
+            Err(InjectionPlanError::TooMany { .. })
+        ));
     }
 
     #[test]
     fn every_fault_has_a_plan_that_it_accepts() {
         for fault in Fault::ALL {
-            let fitting = Plan { every_ns: fault.least_every_ns(), ..plan(fault) };
+            let fitting = InjectionPlan { every_ns: fault.least_every_ns(), ..plan(fault) };
             assert_eq!(fitting.check(), Ok(()), "{fault}");
         }
     }

@@ -1,8 +1,8 @@
-//! `softirq_flood`: one packet that takes its receivers' time, on the CPU of its sender.
+//! `softirq_flood`: one packet that takes long to receive, on the CPU of its sender.
 //!
-//! What is sent to the loopback is received in a softirq of the sending CPU before `sendto` returns. A broadcast is
-//! delivered to every socket on its port, and a packet of many segments (`UDP_SEGMENT`, udp(7)) is taken apart for each
-//! socket anew: 32 sockets and 64 segments take about 0.7 ms in one softirq, which nothing but an interrupt interrupts.
+//! A packet sent to the loopback is received in a softirq of the sending CPU before `sendto` returns. A broadcast is
+//! delivered to every socket on its port, and a packet of many segments (`UDP_SEGMENT`, udp(7)) is split separately for
+//! each socket: 32 sockets and 64 segments take about 0.7 ms in one softirq, which only an interrupt can interrupt.
 #![allow(unsafe_code)]
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -12,44 +12,44 @@ use rustix::net::sockopt::{set_socket_broadcast, set_socket_recv_buffer_size, se
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, getsockname, sendto, socket};
 
 use super::Error;
-use super::actor::{Disturb, Stretch, below_the_loop, busy_until, shortest_ns};
-use super::log::Done;
-use super::plan::{Aim, Plan};
-use crate::thread::Wanted;
+use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
+use crate::thread::ThreadRequest;
 
-/// The loopback's broadcast address: no packet to it leaves the machine.
+/// The loopback's broadcast address: packets to it do not leave the machine.
 const TO_ALL: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
-/// The most segments of one packet (`UDP_MAX_SEGMENTS` of older kernels, `include/linux/udp.h`).
+/// Maximum number of segments of one packet (`UDP_MAX_SEGMENTS` of older kernels, `include/linux/udp.h`).
 const SEGMENTS: usize = 64;
 const SEGMENT_BYTES: usize = 10;
-/// Sockets of the calibrating packets, and the most there are.
+/// Number of sockets for the calibration packets, and maximum number of sockets.
 const TRIAL: usize = 8;
 const MOST: usize = 512;
-/// How long before the loop's wake-up the packet is sent, in nanoseconds.
+/// Time from sending the packet to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;
 
 /// The disturber.
 #[derive(Default)]
-pub(super) struct Softirq {
-    flood: Option<Flood>,
+pub(super) struct SoftirqFlood {
+    flood: Option<FloodSockets>,
     calibrated_ns: u64,
 }
 
-struct Flood {
+struct FloodSockets {
     sender: OwnedFd,
     receivers: Vec<OwnedFd>,
     address: SocketAddrV4,
     segments: usize,
 }
 
-impl Flood {
+impl FloodSockets {
     fn new() -> Result<Self, rustix::io::Errno> {
         let first = receiver(0)?;
         let name: SocketAddrV4 = getsockname(&first)?.try_into()?;
         let sender = udp()?;
         set_socket_broadcast(&sender, true)?;
         bind(&sender, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
-        // Kernels before 4.18 take no segments; then each packet is one, and there are more sockets.
+        // Kernels before 4.18 do not support segments; then each packet has one, and there are more sockets.
         let segments = if accept_segments(&sender) { SEGMENTS } else { 1 };
 
         Ok(Self { sender, receivers: vec![first], address: name, segments })
@@ -67,20 +67,20 @@ impl Flood {
         sendto(&self.sender, &packet[..self.segments * SEGMENT_BYTES], SendFlags::DONTWAIT, &self.address)
     }
 
-    /// For calibration; whether packets can be sent at all was found out before.
+    /// Sends for calibration; that packets can be sent was checked before.
     fn send_once(&self) {
         let _ = self.send();
     }
 }
 
-impl Disturb for Softirq {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for SoftirqFlood {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         below_the_loop(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         let refused = |why: rustix::io::Errno| plan.impossible(format!("broadcast on the loopback: {why}"));
-        let mut flood = Flood::new().map_err(refused)?;
+        let mut flood = FloodSockets::new().map_err(refused)?;
         flood.grow_to(TRIAL).map_err(refused)?;
         flood.send().map_err(refused)?;
         let trial_ns = shortest_ns(20, || flood.send_once()).max(1);
@@ -92,16 +92,16 @@ impl Disturb for Softirq {
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, aim: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, aim: &AimedRelease) -> Option<DisturbanceRecord> {
         let flood = self.flood.as_ref()?;
         if busy_until(aim.wake_up.minus_ns(AHEAD_NS)) >= aim.wake_up {
             return None;
         }
 
-        let stretch = Stretch::begin();
+        let timer = DisturbanceTimer::begin();
         flood.send().ok()?;
-        let (at, ns) = stretch.end(self.calibrated_ns);
-        Some(Done { at, ns, figures: [flood.receivers.len() as u64, flood.segments as u64] })
+        let (at, ns) = timer.end(self.calibrated_ns);
+        Some(DisturbanceRecord { at, ns, figures: [flood.receivers.len() as u64, flood.segments as u64] })
     }
 }
 
@@ -109,8 +109,8 @@ fn udp() -> Result<OwnedFd, rustix::io::Errno> {
     socket(AddressFamily::INET, SocketType::DGRAM, None)
 }
 
-/// A socket that gets what is broadcast on `port` of the loopback, and keeps hardly any of it: what does not fit is
-/// thrown away after all the work.
+/// Opens a socket that receives broadcasts on `port` of the loopback into a minimal buffer: data that does not fit is
+/// discarded after the work of receiving it.
 fn receiver(port: u16) -> Result<OwnedFd, rustix::io::Errno> {
     let receiver = udp()?;
     set_socket_reuseaddr(&receiver, true)?;

@@ -1,15 +1,15 @@
 //! `rt_throttling` and `fair_server`: a real-time thread below the loop that does not sleep.
 //!
 //! Both rules give ordinary threads 50 ms of a second, and both take the CPU from the loop as well as from the thread
-//! that caused it. What tells them apart, and is asked for before an injection is logged:
+//! that caused it. An injection is logged only if it shows what distinguishes them:
 //!
-//! - Throttling (`kernel/sched/rt.c`) stops real time whether anyone else wants the CPU or not: the CPU was idle for at
-//!   least half of the stop, or real time came back at the end of a period that such a stop has shown before. Short
-//!   pauses keep ordinary threads from starving meanwhile.
-//! - The fair server (`kernel/sched/deadline.c`) stops as soon as no ordinary thread wants the CPU: our own ordinary
-//!   thread ran, slept, and real time was back at once.
+//! - Throttling (`kernel/sched/rt.c`) stops real-time threads even if no other thread is runnable: the CPU was idle for
+//!   at least half of the stop, or the stop ended at the end of a period known from an earlier stop. Short pauses keep
+//!   ordinary threads from starving.
+//! - The fair server (`kernel/sched/deadline.c`) stops as soon as no ordinary thread is runnable: the injector's
+//!   ordinary thread ran, slept, and the real-time thread was back at once.
 //!
-//! A stop that shows neither is counted as missed, because it may be the other rule's.
+//! A stop that shows neither is counted as missed, because the other rule may have caused it.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -21,32 +21,32 @@ use std::time::Duration;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::actor::{Disturb, other_cpu, settle, thread_cpu_ns};
-use super::log::Done;
-use super::plan::{Aim, Plan};
+use super::actor::{Disturb, apply_request, other_cpu, thread_cpu_ns};
+use super::log::DisturbanceRecord;
+use super::plan::{AimedRelease, InjectionPlan};
 use super::{Error, Fault};
 use crate::host;
-use crate::probe::stall::Rules;
-use crate::thread::Wanted;
+use crate::thread::ThreadRequest;
 
 const MS: u64 = 1_000_000;
-/// The period of both rules, in nanoseconds, unless set otherwise.
+/// Default period of both rules, in nanoseconds.
 const RULE_NS: u64 = 1_000 * MS;
-/// Shorter stops are none of throttling's, in nanoseconds.
+/// Shorter stops are not caused by throttling, in nanoseconds.
 const LEAST_STOP_NS: u64 = 12 * MS;
-/// Between two pauses, and their length, in nanoseconds: a good hundredth for ordinary threads.
+/// Time between two pauses in nanoseconds, and their length: slightly more than 1 % for ordinary threads.
 const PAUSE_EVERY_NS: u64 = 150 * MS;
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long the ordinary thread has the CPU before it is starved: more than a server's 50 ms, so that it starts anew.
-const FEAST: Duration = Duration::from_millis(60);
-/// How soon real time must be back after the ordinary thread slept, in nanoseconds.
+/// Time for which the ordinary thread has the CPU before it is starved: more than the server's 50 ms, so that the
+/// server starts a new period.
+const UNSTARVED: Duration = Duration::from_millis(60);
+/// Maximum time from the ordinary thread's sleep to the return of the real-time thread, in nanoseconds.
 const BACK_NS: u64 = MS;
 
-fn burner(plan: &Plan) -> Wanted {
-    Wanted { fifo: Some(1), cpu: Some(plan.target.cpu), ..Wanted::default() }
+fn burner(plan: &InjectionPlan) -> ThreadRequest {
+    ThreadRequest { fifo: Some(1), cpu: Some(plan.target.cpu), ..ThreadRequest::default() }
 }
 
-fn check_priority(plan: &Plan) -> Result<(), Error> {
+fn check_priority(plan: &InjectionPlan) -> Result<(), Error> {
     if plan.target.priority > 1 {
         return Ok(());
     }
@@ -58,21 +58,21 @@ fn check_priority(plan: &Plan) -> Result<(), Error> {
 
 /// The disturber of `rt_throttling`.
 #[derive(Default)]
-pub(super) struct Throttle {
+pub(super) struct ThrottleDisturber {
     period_ns: u64,
     watch: Option<IdleWatch>,
-    /// Where the kernel's periods end, modulo their length, in nanoseconds: known from the first stop on.
+    /// End of the kernel's periods modulo their length, in nanoseconds; known after the first stop.
     phase_ns: Option<u64>,
 }
 
-impl Disturb for Throttle {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for ThrottleDisturber {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         burner(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         check_priority(plan)?;
-        if !Rules::of_this_machine().rt_throttling {
+        if !host::throttles_real_time() {
             let limit = host::real_time_limit_us().map_or("unknown".to_owned(), |(runtime, period)| {
                 format!("sched_rt_runtime_us is {runtime} of {period}")
             });
@@ -89,24 +89,24 @@ impl Disturb for Throttle {
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, _: &Aim) -> Option<Done> {
-        self.watch.as_ref()?.look(true);
+    fn disturb(&mut self, _: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
+        self.watch.as_ref()?.record(true);
         if let Some(phase_ns) = self.phase_ns {
-            // A whole period from its beginning on is the shortest way.
+            // Starting at the begin of a period takes the least time.
             let into_ns = (Monotonic.now().as_ns() + self.period_ns - phase_ns) % self.period_ns;
             thread::sleep(Duration::from_nanos(self.period_ns - into_ns));
         }
 
         let done = self.burn();
-        self.watch.as_ref()?.look(false);
+        self.watch.as_ref()?.record(false);
         let done = done?;
         self.phase_ns = Some(done.at.plus_ns(done.ns).as_ns() % self.period_ns);
         Some(done)
     }
 }
 
-impl Throttle {
-    /// How long the CPU was idle in a stop, when that was throttling's.
+impl ThrottleDisturber {
+    /// Returns the idle time of the CPU in a stop, in nanoseconds; `None` if throttling did not cause it.
     fn idle_ns(&self, at: Instant, ns: u64) -> Option<u64> {
         let end = at.plus_ns(ns);
         let idle_ns = self.watch.as_ref()?.idle_ns(at, end);
@@ -118,10 +118,12 @@ impl Throttle {
         (idle_ns * 2 >= ns || at_a_period).then_some(idle_ns)
     }
 
-    /// Keeps the CPU until real time was stopped on it; two periods hold a whole one, whenever it began.
-    fn burn(&self) -> Option<Done> {
+    /// Keeps the CPU busy until real-time threads are stopped on it, for at most two periods, which contain a whole
+    /// one.
+    fn burn(&self) -> Option<DisturbanceRecord> {
         let start = Monotonic.now();
-        let (mut last, mut pause) = (start, start.plus_ns(PAUSE_EVERY_NS));
+        let mut last = start;
+        let mut pause = start.plus_ns(PAUSE_EVERY_NS);
         let mut stop: Option<(Instant, u64)> = None;
         while last < start.plus_ns(2 * self.period_ns + 100 * MS) {
             let now = Monotonic.now();
@@ -132,10 +134,10 @@ impl Throttle {
 
             last = now;
             if let Some((at, ns)) = stop {
-                // The watch must have looked once more after the stop.
+                // The watch must have one more reading after the stop.
                 if now >= at.plus_ns(ns + 2 * WATCH_NS) {
                     if let Some(idle_ns) = self.idle_ns(at, ns) {
-                        return Some(Done { at, ns, figures: [at.ns_since(start), idle_ns] });
+                        return Some(DisturbanceRecord { at, ns, figures: [at.ns_since(start), idle_ns] });
                     }
                     stop = None;
                 }
@@ -150,18 +152,18 @@ impl Throttle {
     }
 }
 
-/// Ends of periods lie this close together, in nanoseconds.
+/// Tolerance of the end of a period, in nanoseconds.
 const SAME_PHASE_NS: u64 = 1_000_000;
-/// How often the watch looks, in nanoseconds.
+/// Interval between two readings of the watch, in nanoseconds.
 const WATCH_NS: u64 = 4 * MS;
-/// What the watch remembers: a second and a half.
-const LOOKS: usize = 400;
+/// Number of kept readings: 1.6 s.
+const READINGS: usize = 400;
 
-/// Reads how long a CPU was idle, from another CPU.
+/// A thread that reads the idle time of a CPU, from another CPU.
 struct IdleWatch {
     on: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
-    looks: Arc<Mutex<VecDeque<(Instant, u64)>>>,
+    readings: Arc<Mutex<VecDeque<(Instant, u64)>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -169,19 +171,21 @@ impl IdleWatch {
     fn start(of: u32, from: u32) -> Result<Self, std::io::Error> {
         let on = Arc::new(AtomicBool::new(false));
         let over = Arc::new(AtomicBool::new(false));
-        let looks = Arc::new(Mutex::new(VecDeque::with_capacity(LOOKS)));
-        let (is_on, is_over, into) = (on.clone(), over.clone(), looks.clone());
+        let readings = Arc::new(Mutex::new(VecDeque::with_capacity(READINGS)));
+        let is_on = on.clone();
+        let is_over = over.clone();
+        let into = readings.clone();
         let body = move || {
-            settle(Wanted { cpu: Some(from), ..Wanted::default() });
+            apply_request(ThreadRequest { cpu: Some(from), ..ThreadRequest::default() });
             while !is_over.load(Ordering::Relaxed) {
                 if is_on.load(Ordering::Relaxed)
                     && let Some(idle_ns) = idle_ns(of)
                 {
-                    let mut looks = into.lock().unwrap_or_else(PoisonError::into_inner);
-                    if looks.len() == LOOKS {
-                        looks.pop_front();
+                    let mut readings = into.lock().unwrap_or_else(PoisonError::into_inner);
+                    if readings.len() == READINGS {
+                        readings.pop_front();
                     }
-                    looks.push_back((Monotonic.now(), idle_ns));
+                    readings.push_back((Monotonic.now(), idle_ns));
                 }
 
                 thread::sleep(Duration::from_nanos(WATCH_NS));
@@ -189,18 +193,18 @@ impl IdleWatch {
         };
 
         let thread = thread::Builder::new().name("onbeat-inject".to_owned()).spawn(body)?;
-        Ok(Self { on, over, looks, thread: Some(thread) })
+        Ok(Self { on, over, readings, thread: Some(thread) })
     }
 
-    fn look(&self, on: bool) {
+    fn record(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// How long the CPU was idle between two instants, as far as the looks around them tell.
+    /// Returns the idle time between two instants, from the readings around them, in nanoseconds.
     fn idle_ns(&self, from: Instant, to: Instant) -> u64 {
-        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = looks.iter().rev().find(|(at, _)| *at <= from);
-        let after = looks.iter().find(|(at, _)| *at >= to);
+        let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = readings.iter().rev().find(|(at, _)| *at <= from);
+        let after = readings.iter().find(|(at, _)| *at >= to);
         before.zip(after).map_or(0, |(before, after)| after.1.saturating_sub(before.1))
     }
 }
@@ -209,13 +213,13 @@ impl Drop for IdleWatch {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It cannot panic, and there is nothing to do about it here.
+            // It cannot panic, and a panic could not be handled here.
             let _ = thread.join();
         }
     }
 }
 
-/// How long a CPU was idle since boot, in nanoseconds, in steps of a tick of `/proc/stat` (10 ms).
+/// Returns the idle time of a CPU since boot, in nanoseconds, with the resolution of `/proc/stat` (10 ms).
 fn idle_ns(cpu: u32) -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     idle_ticks(&stat, cpu).map(|ticks| ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second())
@@ -230,38 +234,38 @@ fn idle_ticks(stat: &str, cpu: u32) -> Option<u64> {
 
 /// The disturber of `fair_server`.
 #[derive(Default)]
-pub(super) struct FairServer {
-    waiter: Option<Waiter>,
+pub(super) struct FairServerDisturber {
+    waiter: Option<StarvedThread>,
 }
 
-impl Disturb for FairServer {
-    fn wanted(&self, plan: &Plan) -> Wanted {
+impl Disturb for FairServerDisturber {
+    fn request(&self, plan: &InjectionPlan) -> ThreadRequest {
         burner(plan)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         debug_assert_eq!(plan.fault, Fault::FairServer);
         check_priority(plan)?;
-        if !Rules::of_this_machine().fair_server {
+        if !host::has_fair_server() {
             return Err(plan.impossible("this kernel has no fair server; it came with Linux 6.12"));
         }
 
-        self.waiter = Some(Waiter::start(plan.target.cpu, plan.for_ns).map_err(Error::Thread)?);
+        self.waiter = Some(StarvedThread::start(plan.target.cpu, plan.for_ns).map_err(Error::Thread)?);
         Ok(())
     }
 
-    fn disturb(&mut self, _: &Plan, _: &Aim) -> Option<Done> {
+    fn disturb(&mut self, _: &InjectionPlan, _: &AimedRelease) -> Option<DisturbanceRecord> {
         let waiter = self.waiter.as_ref()?;
-        waiter.feast();
-        thread::sleep(FEAST);
+        waiter.release();
+        thread::sleep(UNSTARVED);
         let done = burn_until_served(waiter);
-        waiter.hungry.store(false, Ordering::Release);
+        waiter.is_starving.store(false, Ordering::Release);
         done
     }
 }
 
-/// Keeps the CPU until the ordinary thread got it nevertheless.
-fn burn_until_served(waiter: &Waiter) -> Option<Done> {
+/// Keeps the CPU busy until the ordinary thread gets it nevertheless.
+fn burn_until_served(waiter: &StarvedThread) -> Option<DisturbanceRecord> {
     let start = Monotonic.now();
     let mut last = start;
     while last < start.plus_ns(RULE_NS + 30 * MS) {
@@ -269,12 +273,13 @@ fn burn_until_served(waiter: &Waiter) -> Option<Done> {
         if waiter.ran_ns.load(Ordering::Acquire) > 0 {
             let ran_ns = waiter.ran_ns.load(Ordering::Relaxed);
             let slept = Instant::from_ns(waiter.slept_ns.load(Ordering::Relaxed));
-            // The stop lies between two readings of the clock, or between the later one and the look at the thread.
+            // The stop is between two clock readings, or between the later one and the check of the thread.
             let at = if now < slept { now } else { last };
             let back = Monotonic.now();
             let stopped_here = at < slept && back.ns_since(slept) <= BACK_NS;
-            let (ns, after_ns) = (back.ns_since(at), at.ns_since(start));
-            return stopped_here.then_some(Done { at, ns, figures: [after_ns, ran_ns] });
+            let ns = back.ns_since(at);
+            let after_ns = at.ns_since(start);
+            return stopped_here.then_some(DisturbanceRecord { at, ns, figures: [after_ns, ran_ns] });
         }
 
         last = now;
@@ -283,35 +288,35 @@ fn burn_until_served(waiter: &Waiter) -> Option<Done> {
     None
 }
 
-/// The ordinary thread that is starved: it wants the CPU until it was served for its time.
-struct Waiter {
-    hungry: Arc<AtomicBool>,
-    /// CPU time it got from the server, in nanoseconds; 0 until then.
+/// The ordinary thread that is starved: it is runnable until it has got its time.
+struct StarvedThread {
+    is_starving: Arc<AtomicBool>,
+    /// CPU time granted by the server, in nanoseconds; 0 until then.
     ran_ns: Arc<AtomicU64>,
     slept_ns: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Waiter {
+impl StarvedThread {
     fn start(cpu: u32, for_ns: u64) -> Result<Self, std::io::Error> {
         let mut waiter = Self {
-            hungry: Arc::new(AtomicBool::new(false)),
+            is_starving: Arc::new(AtomicBool::new(false)),
             ran_ns: Arc::new(AtomicU64::new(0)),
             slept_ns: Arc::new(AtomicU64::new(0)),
             over: Arc::new(AtomicBool::new(false)),
             thread: None,
         };
 
-        let (hungry, ran, slept, over) =
-            (waiter.hungry.clone(), waiter.ran_ns.clone(), waiter.slept_ns.clone(), waiter.over.clone());
+        let (is_starving, ran, slept, over) =
+            (waiter.is_starving.clone(), waiter.ran_ns.clone(), waiter.slept_ns.clone(), waiter.over.clone());
         let body = move || {
-            settle(Wanted { cpu: Some(cpu), ..Wanted::default() });
+            apply_request(ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() });
             while !over.load(Ordering::Relaxed) {
-                if wait_to_be_served(&hungry) {
-                    let ran_ns = eat(for_ns);
+                if wait_to_be_served(&is_starving) {
+                    let ran_ns = run_for(for_ns);
                     slept.store(Monotonic.now().as_ns(), Ordering::Relaxed);
-                    hungry.store(false, Ordering::Relaxed);
+                    is_starving.store(false, Ordering::Relaxed);
                     ran.store(ran_ns, Ordering::Release);
                 }
                 thread::park_timeout(Duration::from_millis(500));
@@ -322,19 +327,19 @@ impl Waiter {
         Ok(waiter)
     }
 
-    fn feast(&self) {
+    fn release(&self) {
         self.ran_ns.store(0, Ordering::Relaxed);
-        self.hungry.store(true, Ordering::Release);
+        self.is_starving.store(true, Ordering::Release);
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
     }
 }
 
-/// Wants the CPU; `true` when it was kept from it for half a period and then got it.
-fn wait_to_be_served(hungry: &AtomicBool) -> bool {
+/// Stays runnable; `true` if it was kept off the CPU for half a period and then got it.
+fn wait_to_be_served(is_starving: &AtomicBool) -> bool {
     let mut last = Monotonic.now();
-    while hungry.load(Ordering::Acquire) {
+    while is_starving.load(Ordering::Acquire) {
         let now = Monotonic.now();
         if now.ns_since(last) > RULE_NS / 2 {
             return true;
@@ -345,7 +350,7 @@ fn wait_to_be_served(hungry: &AtomicBool) -> bool {
     false
 }
 
-fn eat(for_ns: u64) -> u64 {
+fn run_for(for_ns: u64) -> u64 {
     let before = thread_cpu_ns();
     loop {
         let ran_ns = thread_cpu_ns() - before;
@@ -355,13 +360,13 @@ fn eat(for_ns: u64) -> u64 {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for StarvedThread {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        self.hungry.store(false, Ordering::Relaxed);
+        self.is_starving.store(false, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It cannot panic, and there is nothing to do about it here.
+            // It cannot panic, and a panic could not be handled here.
             let _ = thread.join();
         }
     }

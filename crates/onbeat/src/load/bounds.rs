@@ -1,23 +1,23 @@
-//! How much of the machine a load may take: shares of what is free when it starts.
+//! Limits of a load: shares of the resources that are free when it starts.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// No load of ours takes more than this share of the memory that is available, or of the disk space that is free.
+/// A built-in load takes at most this share of the available memory, and of the free disk space (one tenth).
 const SHARE: u64 = 10;
 const MIB: u64 = 1 << 20;
 
-/// Most memory the `memory` part uses, in bytes.
+/// Maximum memory of the `memory` part, in bytes.
 const MOST_BUFFER: u64 = 256 * MIB;
-/// Least memory it uses where more is available, in bytes.
+/// Minimum memory of the `memory` part if more is available, in bytes.
 const LEAST_BUFFER: u64 = 32 * MIB;
-/// A file system with less than this free is left alone, in bytes.
+/// A file system with less free space than this, in bytes, is not written to.
 pub(super) const LEAST_FREE: u64 = 64 * MIB;
 
-/// Memory that can be had without pushing others out, in bytes: the kernel's estimate `MemAvailable`, or what the
-/// control groups (v2) of this process leave, whichever is less. 0 when the kernel does not say.
+/// Returns the available memory, in bytes: the smaller of the kernel's estimate `MemAvailable` and the memory left in
+/// the control groups (v2) of this process; 0 if unknown.
 pub(super) fn available_memory() -> u64 {
     let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field_kib(&text, "MemAvailable:"));
     let of_groups = fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| left_in_groups(&text));
@@ -43,22 +43,22 @@ fn left_in_groups(cgroups: &str) -> Option<u64> {
         .min()
 }
 
-/// The tenth of the available memory that a part may use, in bytes.
+/// Returns the memory that a part may use, in bytes: a tenth of the available memory.
 pub(super) fn memory_share() -> u64 {
     available_memory() / SHARE
 }
 
-/// The `memory` part's buffers together, in bytes: four times the last-level cache, within the bounds.
+/// Returns the total buffer size of the `memory` part, in bytes: four times the last-level cache, within the limits.
 pub(super) fn buffer_bytes(available: u64, last_level_cache: u64) -> u64 {
     (4 * last_level_cache).clamp(LEAST_BUFFER, MOST_BUFFER).min(available / SHARE)
 }
 
-/// The largest file for a file system with this much free, in bytes; `None` when it is too full to be written to.
+/// Returns the maximum file size for a file system with `free` bytes of free space; `None` if it is too full.
 pub(super) fn file_bytes(free: u64, wanted: u64) -> Option<u64> {
     (free >= LEAST_FREE).then(|| wanted.min(free / SHARE))
 }
 
-/// Size of the last-level cache of the first CPU, in bytes; 0 when the kernel does not say.
+/// Returns the size of the last-level cache of CPU 0, in bytes; 0 if unknown.
 pub(super) fn last_level_cache() -> u64 {
     let indices = fs::read_dir("/sys/devices/system/cpu/cpu0/cache").into_iter().flatten().flatten();
     indices
@@ -83,15 +83,15 @@ fn size_with_unit(size: &str) -> Option<u64> {
     }
 }
 
-/// How many of `wanted` things fit when each takes `each` of `available`; at least one is tried.
+/// Returns how many of `wanted` items of size `each` fit into `available`, at least one.
 pub(super) fn fit(wanted: u64, each: u64, available: u64) -> u64 {
     wanted.min(available / each.max(1)).max(1)
 }
 
-/// Raises the limit of open descriptors as far as the process may, and returns it.
+/// Raises the limit of open descriptors to the hard limit, and returns it.
 pub(super) fn most_descriptors() -> u64 {
     let now = getrlimit(Resource::Nofile);
-    // A refusal leaves the old limit in force, which is read below.
+    // If it is refused, the old limit stays in force, which is read below.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What a built-in part is: threads that load the machine, and count.
+//! Built-in parts of a load: threads that load the machine and count their work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,68 +6,68 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::event::Work;
-use super::ordinary::be_patient;
+use super::event::PartWork;
+use super::ordinary::restore_priority;
 
-/// Enough for every part, small enough for thousands of threads, in bytes.
+/// Stack size, in bytes: sufficient for every part, and small enough for thousands of threads.
 const STACK: usize = 128 * 1024;
 
-/// A part that needs no program.
+/// A part of a load that needs no external program.
 pub(super) trait BuiltIn: Send + Sync {
-    /// What it does, with its bounds.
+    /// Returns what the part does, with its limits.
     fn plan(&self) -> String;
 
-    /// How many threads it wants.
+    /// Returns the number of threads to start.
     fn threads(&self) -> usize;
 
-    /// One of them: works until [`Desk::is_over`], or tells what went wrong.
-    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error>;
+    /// Body of one thread: works until [`WorkerContext::is_over`].
+    fn work(&self, thread: usize, context: &WorkerContext) -> Result<(), std::io::Error>;
 
-    /// Its counts, `elapsed` after its start.
-    fn did(&self, elapsed: Duration) -> Work;
+    /// Returns the counts, `elapsed` after the start.
+    fn did(&self, elapsed: Duration) -> PartWork;
 
-    /// Wakes threads that wait for each other, after the end was set.
+    /// Wakes threads that wait for each other, after the end was requested.
     fn unblock(&self) {}
 }
 
-/// What happened in a thread of a built-in part.
+/// A message from a thread of a built-in part.
 #[derive(Debug)]
-pub(super) enum Word {
-    /// The thread cannot go on.
+pub(super) enum ThreadMessage {
+    /// The thread failed.
     Failed(std::io::Error),
-    /// The part goes on, smaller.
+    /// The part continues with less work.
     Smaller {
-        /// What it does now.
+        /// Description of the smaller work.
         by: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Where a thread learns that it is over, and tells what happened.
-pub(super) struct Desk {
+/// Context of a worker thread: shows the end of the load, and sends messages to the supervisor.
+pub(super) struct WorkerContext {
     over: Arc<AtomicBool>,
     part: usize,
-    tell: Sender<(usize, Word)>,
+    messages: Sender<(usize, ThreadMessage)>,
 }
 
-impl Desk {
-    /// Whether the load is to end.
+impl WorkerContext {
+    /// Whether the load must end.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Tells that the part goes on smaller.
+    /// Reports that the part continues with less work.
     pub(super) fn smaller(&self, by: String, why: String) {
-        self.say(Word::Smaller { by, why });
+        self.say(ThreadMessage::Smaller { by, why });
     }
 
-    fn say(&self, word: Word) {
-        // Nobody listens any more once the load is over.
-        let _ = self.tell.send((self.part, word));
+    fn say(&self, word: ThreadMessage) {
+        // The receiver is gone after the end of the load.
+        let _ = self.messages.send((self.part, word));
     }
 
-    /// Sleeps in short pieces, so that the end is seen within 20 ms.
+    /// Sleeps in short pieces, so that the end of the load is noticed within 20 ms.
     pub(super) fn pause(&self, time: Duration) {
         let piece = Duration::from_millis(20);
         let mut left = time;
@@ -78,29 +78,29 @@ impl Desk {
     }
 }
 
-/// A built-in part at work.
-pub(super) struct AtWork {
+/// The running threads of a built-in part.
+pub(super) struct RunningThreads {
     pub(super) part: Arc<dyn BuiltIn>,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl AtWork {
-    /// Starts its threads, which tell under the number `index`. A machine that has no room for more threads gets fewer,
-    /// and that is told.
-    pub(super) fn start(part: Arc<dyn BuiltIn>, index: usize, tell: &Sender<(usize, Word)>) -> Self {
+impl RunningThreads {
+    /// Starts the threads, which send messages with the number `index`. If the system refuses to start more threads,
+    /// the part runs with fewer and reports it.
+    pub(super) fn start(part: Arc<dyn BuiltIn>, index: usize, messages: &Sender<(usize, ThreadMessage)>) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         let wanted = part.threads();
         for thread in 0..wanted {
-            let desk = Desk { over: over.clone(), part: index, tell: tell.clone() };
+            let context = WorkerContext { over: over.clone(), part: index, messages: messages.clone() };
             let worker = part.clone();
             let body = move || {
-                be_patient();
-                if let Err(error) = worker.work(thread, &desk)
-                    && !desk.is_over()
+                restore_priority();
+                if let Err(error) = worker.work(thread, &context)
+                    && !context.is_over()
                 {
-                    desk.say(Word::Failed(error));
+                    context.say(ThreadMessage::Failed(error));
                 }
             };
 
@@ -108,15 +108,15 @@ impl AtWork {
                 Ok(handle) => threads.push(handle),
                 Err(error) => {
                     let word = match threads.len() {
-                        0 => Word::Failed(error),
-                        had => Word::Smaller {
+                        0 => ThreadMessage::Failed(error),
+                        had => ThreadMessage::Smaller {
                             by: format!("{had} of {wanted} threads"),
                             why: format!("no more threads can be started: {error}"),
                         },
                     };
 
                     // The receiver outlives the parts.
-                    let _ = tell.send((index, word));
+                    let _ = messages.send((index, word));
                     break;
                 }
             }
@@ -125,37 +125,37 @@ impl AtWork {
         Self { part, over, threads }
     }
 
-    /// Tells the threads that it is over, without waiting for them.
+    /// Requests the end of the threads, without waiting for them.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.part.unblock();
     }
 
-    /// Whether a thread is still at work.
+    /// Whether any thread is still running.
     pub(super) fn is_alive(&self) -> bool {
         self.threads.iter().any(|thread| !thread.is_finished())
     }
 
-    /// Waits for the threads.
+    /// Waits for the threads to end.
     pub(super) fn join(&mut self) {
         for thread in self.threads.drain(..) {
-            // A panic has been seen already: the part's counts stand still.
+            // A panic shows already: the part's counts do not move.
             let _ = thread.join();
         }
     }
 }
 
-/// One part for some time, for the parts' own tests.
+/// Runs a part for `time`, for the tests of the parts.
 #[cfg(test)]
-pub(super) fn try_out(part: Arc<dyn BuiltIn>, time: Duration) -> (Work, Vec<Word>) {
-    let (tell, told) = std::sync::mpsc::channel();
+pub(super) fn try_out(part: Arc<dyn BuiltIn>, time: Duration) -> (PartWork, Vec<ThreadMessage>) {
+    let (messages, received) = std::sync::mpsc::channel();
     let started = std::time::Instant::now();
-    let mut at_work = AtWork::start(part, 0, &tell);
+    let mut threads = RunningThreads::start(part, 0, &messages);
     std::thread::sleep(time);
-    let did = at_work.part.did(started.elapsed());
-    at_work.end();
-    at_work.join();
-    drop(tell);
+    let did = threads.part.did(started.elapsed());
+    threads.end();
+    threads.join();
+    drop(messages);
 
-    (did, told.into_iter().map(|(_, word)| word).collect())
+    (did, received.into_iter().map(|(_, word)| word).collect())
 }

@@ -1,7 +1,7 @@
-//! `cpu`: each CPU busy for a share of every 10 ms.
+//! `cpu`: keeps each CPU busy for a share of every 10 ms.
 //!
-//! Slices begin at absolute instants, so that the share does not drift with what a slice costs; the share that was
-//! reached comes from the threads' own CPU clocks, since a thread that is preempted is not busy.
+//! Slices begin at absolute instants, so that the share does not drift with the cost of a slice. The reached share is
+//! measured with the threads' CPU clocks, because a preempted thread is not busy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,36 +10,36 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::time::Clock;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::builtin::{BuiltIn, Desk};
-use super::event::Work;
+use super::builtin::{BuiltIn, WorkerContext};
+use super::event::PartWork;
 use super::ordinary::{allowed_cpus, pin};
 
 const SLICE_NS: u64 = 10_000_000;
-/// Rounds of arithmetic between two looks at the clock: about a microsecond.
+/// Rounds of arithmetic between two clock readings: about a microsecond.
 const ROUNDS: u64 = 500;
 
-/// The part; one thread on each CPU.
-pub(super) struct Cpu {
+/// The part `cpu`, with one thread on each CPU.
+pub(super) struct CpuLoad {
     percent: u8,
     cpus: Vec<usize>,
     busy_ns: Vec<AtomicU64>,
 }
 
-impl Cpu {
-    /// For the CPUs the calling thread may run on.
+impl CpuLoad {
+    /// Makes the part for the CPUs that the calling thread may run on.
     pub(super) fn new(percent: u8) -> Self {
         let cpus = allowed_cpus();
         let busy_ns = cpus.iter().map(|_| AtomicU64::new(0)).collect();
         Self { percent, cpus, busy_ns }
     }
 
-    /// The part of a slice that is busy, in nanoseconds.
+    /// Returns the busy time of a slice, in nanoseconds.
     fn busy_part_ns(&self) -> u64 {
         SLICE_NS / 100 * u64::from(self.percent)
     }
 }
 
-impl BuiltIn for Cpu {
+impl BuiltIn for CpuLoad {
     fn plan(&self) -> String {
         format!("cpu: {} CPUs busy for {} % of each 10 ms", self.cpus.len(), self.percent)
     }
@@ -48,12 +48,12 @@ impl BuiltIn for Cpu {
         self.cpus.len()
     }
 
-    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error> {
+    fn work(&self, thread: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         pin(self.cpus[thread])?;
         let clock = Monotonic;
         let mut slice = clock.now();
         let mut number = thread as u64;
-        while !desk.is_over() {
+        while !context.is_over() {
             let pause = slice.plus_ns(self.busy_part_ns());
             while clock.now() < pause {
                 number = arithmetic(number);
@@ -63,10 +63,11 @@ impl BuiltIn for Cpu {
             slice = slice.plus_ns(SLICE_NS);
             let now = clock.now();
             if now.as_ns() > slice.as_ns() + SLICE_NS {
-                // The machine had no time for whole slices: what is lost is lost, and seen in the share reached.
+                // The machine had no time for whole slices. Lost time is not made up for, and shows in the reached
+                // share.
                 slice = now;
             } else if now < slice {
-                // A signal ends the sleep early; the slice then begins early, once.
+                // A signal may end the sleep early; then one slice begins early.
                 let _ = clock.sleep_until(slice);
             }
         }
@@ -76,10 +77,10 @@ impl BuiltIn for Cpu {
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn did(&self, elapsed: Duration) -> Work {
+    fn did(&self, elapsed: Duration) -> PartWork {
         let busy: u64 = self.busy_ns.iter().map(|ns| ns.load(Ordering::Relaxed)).sum();
         let whole = elapsed.as_nanos() as f64 * self.cpus.len() as f64;
-        Work::Cpu {
+        PartWork::Cpu {
             cpus: u32::try_from(self.cpus.len()).unwrap_or(u32::MAX),
             wanted_share: f64::from(self.percent) / 100.0,
             reached_share: if whole > 0.0 { (busy as f64 / whole).min(1.0) } else { 0.0 },
@@ -87,7 +88,7 @@ impl BuiltIn for Cpu {
     }
 }
 
-/// Integer work without memory: a step of xorshift (Marsaglia, 2003) at a time.
+/// Does integer work without memory accesses: steps of xorshift (Marsaglia, 2003).
 fn arithmetic(mut number: u64) -> u64 {
     number |= 1;
     for _ in 0..ROUNDS {
@@ -112,10 +113,10 @@ mod tests {
     use std::sync::Arc;
 
     fn reached(percent: u8) -> f64 {
-        let mut cpu = Cpu::new(percent);
+        let mut cpu = CpuLoad::new(percent);
         cpu.cpus.truncate(1);
         match try_out(Arc::new(cpu), Duration::from_millis(200)).0 {
-            Work::Cpu { cpus: 1, reached_share, wanted_share } => {
+            PartWork::Cpu { cpus: 1, reached_share, wanted_share } => {
                 assert!((wanted_share - f64::from(percent) / 100.0).abs() < 1e-9);
                 reached_share
             }
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_larger_share_keeps_the_cpu_busier() {
-        // At the same time, so that both see the same rest of the machine; again, when that had no time at all.
+        // At the same time, so that both compete with the same other work; repeated if the machine had no time at all.
         let pairs: Vec<(f64, f64)> = (0..5)
             .map(|_| {
                 let little = std::thread::spawn(|| reached(15));

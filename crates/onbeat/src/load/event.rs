@@ -1,132 +1,133 @@
-//! What a load tells while it runs and when it has ended.
+//! Events of a load while it runs, and its report at the end.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Something that happened to a load; the fields of the run file's note `load` (docs/format.md).
+/// An event of a load, with the fields of the run file's note `load` (docs/format.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Seconds since the load was asked for.
+pub struct LoadNotice {
+    /// Seconds since the load was requested.
     pub t: f64,
     /// The load, as typed.
     pub load: String,
     /// What happened.
     #[serde(flatten)]
-    pub what: Happening,
+    pub what: LoadEventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "detail", rename_all = "snake_case")]
-pub enum Happening {
+pub enum LoadEventKind {
     /// All parts run.
     Started {
-        /// What each part does, with its bounds.
+        /// What each part does, with its limits.
         parts: Vec<String>,
-        /// What was not permitted, in sentences.
+        /// Refused settings, in sentences.
         limits: Vec<String>,
     },
-    /// A part ended although nobody asked it to.
+    /// A part ended although it was not asked to.
     PartDied {
         /// The part.
         part: String,
-        /// How: an exit status, a signal, an error; with the last line it wrote.
+        /// Exit status, signal or error, with the last line that it wrote.
         status: String,
     },
-    /// Something else, or something smaller, stands in for a part.
+    /// A part was replaced by something else, or by something smaller.
     PartSubstituted {
         /// The part.
         part: String,
-        /// What stands in.
+        /// The substitute.
         by: String,
-        /// The Debian package that is missing, when that is the reason.
+        /// The missing Debian package, if that is the reason.
         package: Option<String>,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Nothing of the load is left.
+    /// The load has ended and left nothing behind.
     Stopped {
         /// Why it ended.
-        why: StopReason,
+        why: LoadStopReason,
     },
 }
 
 /// Why a load ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StopReason {
+pub enum LoadStopReason {
     /// The stop flag was set, or the starter closed its end of the pipe.
     Asked,
     /// SIGTERM, SIGINT or SIGHUP arrived.
     Signal,
-    /// The process that started it is gone.
+    /// The process that started it has ended.
     ParentGone,
 }
 
-impl Event {
-    /// What happened, in the word of the run file's note.
+impl LoadNotice {
+    /// Returns the word used in the run file's note.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self.what {
-            Happening::Started { .. } => "started",
-            Happening::PartDied { .. } => "part_died",
-            Happening::PartSubstituted { .. } => "part_substituted",
-            Happening::Stopped { .. } => "stopped",
+            LoadEventKind::Started { .. } => "started",
+            LoadEventKind::PartDied { .. } => "part_died",
+            LoadEventKind::PartSubstituted { .. } => "part_substituted",
+            LoadEventKind::Stopped { .. } => "stopped",
         }
     }
 
-    /// Whether a user must know: the load is not what was asked for.
+    /// Whether the user must know: the load is not what was requested.
     #[must_use]
     pub const fn matters(&self) -> bool {
-        matches!(self.what, Happening::PartDied { .. } | Happening::PartSubstituted { .. })
+        matches!(self.what, LoadEventKind::PartDied { .. } | LoadEventKind::PartSubstituted { .. })
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for LoadNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { load, what, .. } = self;
         match what {
-            Happening::Started { parts, limits } if limits.is_empty() => {
-                write!(f, "the load {load} runs: {}", parts.join("; "))
+            LoadEventKind::Started { parts, limits } if limits.is_empty() => {
+                write!(f, "load {load} started: {}", parts.join("; "))
             }
-            Happening::Started { parts, limits } => {
-                write!(f, "the load {load} runs: {} ({})", parts.join("; "), limits.join("; "))
+            LoadEventKind::Started { parts, limits } => {
+                write!(f, "load {load} started: {} ({})", parts.join("; "), limits.join("; "))
             }
-            Happening::PartDied { part, status } => write!(f, "the load's part {part} died: {status}"),
-            Happening::PartSubstituted { part, by, package, why } => {
-                write!(f, "instead of the load's part {part} runs {by}: {why}")?;
+            LoadEventKind::PartDied { part, status } => write!(f, "load part {part} died: {status}"),
+            LoadEventKind::PartSubstituted { part, by, package, why } => {
+                write!(f, "load part {part} was replaced by {by}: {why}")?;
                 package.as_ref().map_or(Ok(()), |package| write!(f, " (package {package})"))
             }
-            Happening::Stopped { why } => write!(f, "the load {load} has ended: {why}"),
+            LoadEventKind::Stopped { why } => write!(f, "load {load} ended: {why}"),
         }
     }
 }
 
-impl fmt::Display for StopReason {
+impl fmt::Display for LoadStopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Asked => "it was asked to",
-            Self::Signal => "a signal asked it to",
-            Self::ParentGone => "the process that started it is gone",
+            Self::Asked => "stopped on request",
+            Self::Signal => "stopped by a signal",
+            Self::ParentGone => "its starter has ended",
         })
     }
 }
 
 impl fmt::Display for PartReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = if self.alive { "" } else { ", dead before the end" };
+        let end = if self.alive { "" } else { ", died before the end" };
         write!(f, "{} ({}): {}{end}", self.part, self.by, self.did)
     }
 }
 
-impl fmt::Display for Work {
+impl fmt::Display for PartWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         match *self {
             Self::Cpu { cpus, wanted_share, reached_share } => {
-                let (reached, wanted) = (reached_share * 100.0, wanted_share * 100.0);
-                write!(f, "{reached:.0} % of {cpus} CPUs, wanted {wanted:.0} %")
+                let reached = reached_share * 100.0;
+                let wanted = wanted_share * 100.0;
+                write!(f, "{reached:.0} % of {cpus} CPUs, requested {wanted:.0} %")
             }
             Self::Sched { groups, messages } => write!(f, "{messages} messages in {groups} groups"),
             Self::Disk { bytes_written, files, .. } => write!(f, "{:.0} MB in {files} files", mb(bytes_written)),
@@ -145,45 +146,45 @@ impl fmt::Display for Work {
     }
 }
 
-/// What a load did, from start to end.
+/// Report of a load, from start to end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct LoadReport {
     /// The load, as typed.
     pub load: String,
-    /// From the start of the parts to the stop, in seconds.
+    /// Time from the start of the parts to the stop, in seconds.
     pub seconds: f64,
     /// Why it ended.
-    pub why: StopReason,
-    /// What each part did.
+    pub why: LoadStopReason,
+    /// Reports of the parts.
     pub parts: Vec<PartReport>,
-    /// Processes that could not be ended within five seconds: 0, unless the kernel holds them.
+    /// Number of processes that did not end within five seconds: 0, unless the kernel blocks them.
     pub survivors: u32,
 }
 
-/// What a part did.
+/// Report of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartReport {
     /// The part.
     pub part: String,
-    /// What carried it at the end: the program with its arguments, or "built in".
+    /// What it ran as at the end: the program with its arguments, or "built in".
     pub by: String,
     /// Whether it was running until the end.
     pub alive: bool,
-    /// Its counts.
-    pub did: Work,
+    /// Returns its counts.
+    pub did: PartWork,
 }
 
-/// A part's counts. None of them moves when the part does nothing.
+/// Counts of a part's work. They do not move if the part does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Work {
+pub enum PartWork {
     /// `cpu`.
     Cpu {
-        /// CPUs kept busy.
+        /// Number of busy CPUs.
         cpus: u32,
-        /// Share of each that was wanted, 0 to 1.
+        /// Requested share of each CPU, 0 to 1.
         wanted_share: f64,
-        /// Share that the threads got, by their own CPU clocks, 0 to 1.
+        /// Share that the threads got according to their CPU clocks, 0 to 1.
         reached_share: f64,
     },
     /// `sched`.
@@ -197,9 +198,9 @@ pub enum Work {
     Disk {
         /// Bytes written.
         bytes_written: u64,
-        /// How often the file was written up to its bound.
+        /// How often the file was written up to its limit.
         files: u64,
-        /// The bound at the end, in bytes.
+        /// The limit at the end, in bytes.
         largest_file_bytes: u64,
         /// How often there was no space left.
         no_space: u64,
@@ -213,33 +214,33 @@ pub enum Work {
     },
     /// `memory`.
     Memory {
-        /// Size of all buffers, in bytes.
+        /// Total buffer size, in bytes.
         buffer_bytes: u64,
         /// Bytes read and written while streaming.
         bytes_moved: u64,
-        /// Pages mapped, touched and given back.
+        /// Pages mapped, written and unmapped.
         pages_mapped: u64,
     },
     /// `walk`.
     Walk {
         /// Files and directories whose metadata was read.
         files: u64,
-        /// How often the whole tree was walked.
+        /// Number of complete walks of the tree.
         walks: u64,
-        /// Directories that could not be read.
+        /// Number of directories that could not be read.
         unreadable: u64,
     },
     /// A program.
     Program {
-        /// How often it was started.
+        /// Number of starts.
         runs: u64,
-        /// Processes of it that have ended.
+        /// Number of its processes that have ended.
         processes: u64,
-        /// Processes of it that were killed, by the load itself or by others.
+        /// Number of its processes that were killed, by the load or by others.
         killed: u64,
-        /// CPU time of its processes that have ended, in seconds.
+        /// CPU time of its ended processes, in seconds.
         cpu_s: f64,
-        /// Packets it says it sent, for `ping`.
+        /// Packets that it reports as sent, for `ping`.
         packets_sent: Option<u64>,
     },
     /// It never ran.

@@ -1,4 +1,5 @@
-//! Programs: started in a group of their own, run anew where that is the load, listened to for their last words.
+//! External programs of a load: run in a process group of their own, repeated if the load consists of that, and their
+//! last output is kept.
 
 use std::fs::File;
 use std::io::{PipeReader, Read};
@@ -10,18 +11,18 @@ use std::time::{Duration, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group};
 
-use super::event::Work;
+use super::event::PartWork;
 use super::process::MARK;
-use super::reap::{Dead, spawn};
+use super::reap::{EndedChild, spawn};
 
-/// A program that fails with less CPU time than this never was the load. Not time by the clock: under a heavy load the
-/// dead wait long for their burial.
-const AT_ONCE: Duration = Duration::from_millis(200);
-/// How many failures in a row end a program that is run over and over.
+/// A program that fails with less CPU time than this did not load the machine. CPU time, because under a heavy load it
+/// takes long until an ended process is reaped.
+const FAILED_AT_ONCE: Duration = Duration::from_millis(200);
+/// Number of failures in a row after which a repeated program is given up.
 const MOST_FAILURES: u32 = 3;
-/// What is kept of what a program writes, in bytes.
+/// Kept part of a program's output, in bytes.
 const KEPT: usize = 2048;
-/// Process groups of earlier runs whose dead may still come in.
+/// Number of process groups of earlier runs whose processes may still be reaped.
 const GROUPS_KEPT: usize = 8;
 
 /// How to run a program.
@@ -29,13 +30,13 @@ const GROUPS_KEPT: usize = 8;
 pub(super) struct Recipe {
     /// The program and its arguments.
     pub(super) words: Vec<String>,
-    /// Where it runs; `None` for where the load was started.
+    /// Working directory; `None` for that of the load.
     pub(super) directory: Option<PathBuf>,
-    /// The Debian package it comes from.
+    /// The Debian package that contains it.
     pub(super) package: &'static str,
-    /// What the load is made of: one run, or one after the other.
+    /// Whether it runs once or repeatedly.
     pub(super) repeat: Repeat,
-    /// The signal after which it ends in good order.
+    /// The signal that ends it gracefully.
     pub(super) ending: Signal,
     /// Whether its standard output holds figures.
     pub(super) figures: bool,
@@ -44,28 +45,28 @@ pub(super) struct Recipe {
 /// How often a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// Once; its end is the part's death.
+    /// Once; when it ends, the part has died.
     Once,
-    /// Over and over, and killed with all its processes every so often.
+    /// Repeatedly, and killed with all its processes at this interval.
     KilledEvery(Duration),
 }
 
 /// How a run ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// As the load wants it: to be run anew.
+pub(super) enum RunEnd {
+    /// As intended; the program is run again.
     AsMeant,
-    /// It failed, in words; and whether it is worth another run.
-    Died { status: String, at_once: bool, run_anew: bool },
+    /// It failed: its status in words, whether it failed at once, and whether it is run again.
+    Died { status: String, at_once: bool, restart: bool },
 }
 
-/// A program at work, with what its runs did.
-pub(super) struct Program {
+/// A running program, with the counts of its runs.
+pub(super) struct ExternalProgram {
     recipe: Recipe,
     mark: String,
     leader: Option<i32>,
     watch: Option<OwnedFd>,
-    words: Option<LastWords>,
+    words: Option<OutputTail>,
     groups: Vec<i32>,
     next_kill: Option<Instant>,
     killed_by_us: bool,
@@ -77,8 +78,8 @@ pub(super) struct Program {
     packets_sent: Option<u64>,
 }
 
-impl Program {
-    /// Starts it. `mark` goes into its environment.
+impl ExternalProgram {
+    /// Starts the program, with `mark` in its environment.
     pub(super) fn start(recipe: Recipe, mark: &str) -> Result<Self, std::io::Error> {
         let now = Instant::now();
         let next_kill = match recipe.repeat {
@@ -123,11 +124,11 @@ impl Program {
         }
 
         let pid = spawn(&mut command)?;
-        // The command holds the pipe's other end open.
+        // The command holds the other end of the pipe open.
         drop(command);
         self.leader = Some(pid);
         self.watch = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        self.words = LastWords::from(reader);
+        self.words = OutputTail::from(reader);
         self.groups.insert(0, pid);
         self.groups.truncate(GROUPS_KEPT);
         self.killed_by_us = false;
@@ -136,48 +137,48 @@ impl Program {
         Ok(())
     }
 
-    /// What it does.
+    /// Returns what the part does.
     pub(super) fn plan(&self) -> String {
-        let words = self.words_typed();
+        let words = self.command_line();
         match self.recipe.repeat {
             Repeat::Once => words,
-            Repeat::KilledEvery(time) => format!("{words} over and over, killed every {} s", time.as_secs()),
+            Repeat::KilledEvery(time) => format!("{words} repeatedly, killed every {} s", time.as_secs()),
         }
     }
 
-    /// The program with its arguments.
-    pub(super) fn words_typed(&self) -> String {
+    /// Returns the program with its arguments.
+    pub(super) fn command_line(&self) -> String {
         self.recipe.words.join(" ")
     }
 
-    /// What becomes readable when something happens to it.
+    /// Returns the descriptors that become readable on its output or its end.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let watch = self.watch.as_ref().map(AsFd::as_fd);
         watch.into_iter().chain(self.words.as_ref().filter(|words| !words.over).map(|words| words.pipe.as_fd()))
     }
 
-    /// Takes what it has written.
+    /// Reads its output.
     pub(super) fn listen(&mut self) {
         if let Some(words) = &mut self.words {
             words.take();
         }
     }
 
-    fn keep(&mut self, words: &LastWords) {
+    fn keep(&mut self, words: &OutputTail) {
         self.packets_sent = packets(&words.text()).or(self.packets_sent);
     }
 
-    /// Whether this dead one was its own.
-    pub(super) fn owns(&self, dead: &Dead) -> bool {
-        self.groups.contains(&dead.group)
+    /// Whether the ended process belongs to this program.
+    pub(super) fn owns(&self, ended: &EndedChild) -> bool {
+        self.groups.contains(&ended.group)
     }
 
-    /// Counts one of its dead; says how the run ended when that was the first process of the run.
-    pub(super) fn bury(&mut self, dead: &Dead) -> Option<Ended> {
+    /// Counts an ended process. Returns how the run ended if it was the first process of the run.
+    pub(super) fn reap(&mut self, ended: &EndedChild) -> Option<RunEnd> {
         self.processes += 1;
-        self.cpu += dead.cpu;
-        self.killed += u64::from(std::os::unix::process::ExitStatusExt::signal(&dead.status) == Some(9));
-        if self.leader != Some(dead.pid) {
+        self.cpu += ended.cpu;
+        self.killed += u64::from(std::os::unix::process::ExitStatusExt::signal(&ended.status) == Some(9));
+        if self.leader != Some(ended.pid) {
             return None;
         }
 
@@ -185,20 +186,20 @@ impl Program {
         (self.leader, self.watch) = (None, None);
         let over_and_over = self.recipe.repeat != Repeat::Once;
         if over_and_over {
-            // What a failed or killed run leaves of its processes would add up from run to run.
-            signal_group(dead.pid, Signal::KILL);
+            // Processes left by failed or killed runs would accumulate.
+            signal_group(ended.pid, Signal::KILL);
         }
 
-        if over_and_over && (self.killed_by_us || dead.status.success()) {
+        if over_and_over && (self.killed_by_us || ended.status.success()) {
             self.failures = 0;
-            return Some(Ended::AsMeant);
+            return Some(RunEnd::AsMeant);
         }
 
         self.failures += 1;
-        Some(Ended::Died {
-            status: in_words(dead.status, &last_line),
-            at_once: self.runs == 1 && dead.cpu < AT_ONCE && !dead.status.success(),
-            run_anew: over_and_over && self.failures < MOST_FAILURES,
+        Some(RunEnd::Died {
+            status: status_with_last_line(ended.status, &last_line),
+            at_once: self.runs == 1 && ended.cpu < FAILED_AT_ONCE && !ended.status.success(),
+            restart: over_and_over && self.failures < MOST_FAILURES,
         })
     }
 
@@ -213,8 +214,8 @@ impl Program {
             .map_or_else(String::new, |line| line.trim().to_owned())
     }
 
-    /// Kills all processes of the run when their time has come.
-    pub(super) fn kill_in_turn(&mut self) {
+    /// Kills all processes of the run if the interval has passed.
+    pub(super) fn kill_if_due(&mut self) {
         let Repeat::KilledEvery(time) = self.recipe.repeat else { return };
         let now = Instant::now();
         if self.next_kill.is_some_and(|next| now >= next) {
@@ -226,14 +227,14 @@ impl Program {
         }
     }
 
-    /// Asks all its processes to end.
-    pub(super) fn ask_to_end(&self) {
+    /// Sends all its processes the signal that ends them.
+    pub(super) fn request_end(&self) {
         for group in &self.groups {
             signal_group(*group, self.recipe.ending);
         }
     }
 
-    /// Whether none of its processes is left.
+    /// Whether all its processes have ended.
     pub(super) fn is_over(&self) -> bool {
         self.leader.is_none()
             && self
@@ -242,45 +243,45 @@ impl Program {
                 .all(|group| Pid::from_raw(*group).is_none_or(|group| test_kill_process_group(group).is_err()))
     }
 
-    /// Whether it runs.
+    /// Whether it is running.
     pub(super) const fn is_alive(&self) -> bool {
         self.leader.is_some()
     }
 
-    /// Its counts.
-    pub(super) fn did(&self) -> Work {
+    /// Returns its counts.
+    pub(super) fn did(&self) -> PartWork {
         let Self { runs, processes, killed, packets_sent, .. } = *self;
-        Work::Program { runs, processes, killed, cpu_s: self.cpu.as_secs_f64(), packets_sent }
+        PartWork::Program { runs, processes, killed, cpu_s: self.cpu.as_secs_f64(), packets_sent }
     }
 }
 
 fn signal_group(group: i32, signal: Signal) {
     if let Some(group) = Pid::from_raw(group) {
-        // A group that is gone already needs no signal.
+        // A group that has ended needs no signal.
         let _ = kill_process_group(group, signal);
     }
 }
 
-fn in_words(status: ExitStatus, last_line: &str) -> String {
+fn status_with_last_line(status: ExitStatus, last_line: &str) -> String {
     // The standard library's words: "exit status: 3", "signal: 9 (SIGKILL)".
     if last_line.is_empty() { status.to_string() } else { format!("{status}: {last_line}") }
 }
 
-/// The figure in ping's "184515 packets transmitted, ...".
+/// Parses the number in ping's "184515 packets transmitted, ...".
 fn packets(text: &str) -> Option<u64> {
     let (before, _) = text.split_once(" packets transmitted")?;
     before.rsplit(char::is_whitespace).next()?.parse().ok()
 }
 
-/// The end of what a program writes.
-struct LastWords {
+/// The last part of a program's output.
+struct OutputTail {
     pipe: File,
     kept: Vec<u8>,
-    /// Nobody can write any more.
+    /// All writers have closed the pipe.
     over: bool,
 }
 
-impl LastWords {
+impl OutputTail {
     fn from(pipe: PipeReader) -> Option<Self> {
         let pipe = File::from(OwnedFd::from(pipe));
         let flags = fcntl_getfl(&pipe).ok()?;
@@ -288,8 +289,8 @@ impl LastWords {
         Some(Self { pipe, kept: Vec::new(), over: false })
     }
 
-    /// Reads what is there: at most a few pipes full, so that a talkative program does not keep its watcher from
-    /// watching.
+    /// Reads the available output, at most a few pipe capacities, so that a verbose program does not block the
+    /// supervisor.
     fn take(&mut self) {
         let mut piece = [0; 4096];
         for _ in 0..64 {
@@ -327,7 +328,7 @@ mod tests {
     #[test]
     fn a_status_is_put_into_words_with_the_last_line() {
         use std::os::unix::process::ExitStatusExt;
-        assert_eq!(in_words(ExitStatus::from_raw(3 << 8), ""), "exit status: 3");
-        assert_eq!(in_words(ExitStatus::from_raw(9), "no memory"), "signal: 9 (SIGKILL): no memory");
+        assert_eq!(status_with_last_line(ExitStatus::from_raw(3 << 8), ""), "exit status: 3");
+        assert_eq!(status_with_last_line(ExitStatus::from_raw(9), "no memory"), "signal: 9 (SIGKILL): no memory");
     }
 }

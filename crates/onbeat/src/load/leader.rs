@@ -1,5 +1,4 @@
-//! The process that carries a load: leads a session of its own, inherits orphans, and outlives neither its starter nor
-//! its children.
+//! The process that carries a load: it leads a session of its own, inherits orphans, and ends with its starter.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use rustix::process::{
 use super::process::{self, Stat};
 use super::run::Error;
 
-/// The signals that end a load in good order.
+/// The signals that end a load gracefully.
 const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -22,42 +21,42 @@ extern "C" fn ask(_: libc::c_int) {
     ASKED.store(true, Ordering::Relaxed);
 }
 
-/// This process as the leader; what it was before comes back when this is dropped (but the session stays).
+/// This process as the leader of a load. Dropping it restores the previous settings, except for the session.
 pub(super) struct Leader {
     pub(super) own: Stat,
-    /// Children that were there before and are none of the load's.
+    /// Children from before, which do not belong to the load.
     pub(super) foreign: Vec<Stat>,
     parent: Option<i32>,
     death_signal: Option<Signal>,
     subreaper: Option<Pid>,
     actions: Vec<(libc::c_int, libc::sigaction)>,
-    _taken: Taken,
+    _taken: LeaderClaim,
 }
 
-/// One load at a time: signals, session and orphans belong to the whole process.
-struct Taken;
+/// Claim of the process by a load. Signals, session and orphans belong to the whole process, so only one load can run.
+struct LeaderClaim;
 
-impl Taken {
+impl LeaderClaim {
     fn take() -> Result<Self, Error> {
         if TAKEN.swap(true, Ordering::SeqCst) { Err(Error::AlreadySupervising) } else { Ok(Self) }
     }
 }
 
-impl Drop for Taken {
+impl Drop for LeaderClaim {
     fn drop(&mut self) {
         TAKEN.store(false, Ordering::SeqCst);
     }
 }
 
 impl Leader {
-    /// Makes this process the leader. `parent` is the process whose end ends the load; the present parent when `None`.
+    /// Makes this process the leader. `parent` is the process whose end ends the load; `None` for the current parent.
     pub(super) fn take(parent: Option<i32>) -> Result<Self, Error> {
-        let taken = Taken::take()?;
+        let taken = LeaderClaim::take()?;
         let number = |pid: Pid| pid.as_raw_nonzero().get();
         let parent = parent.or_else(|| getppid().map(number));
         lead_session()?;
         let setting = |what| move |why: rustix::io::Errno| Error::Setting { what, why: why.into() };
-        let own = Stat::of(number(getpid())).ok_or(Error::NoProc)?;
+        let own = Stat::read(number(getpid())).ok_or(Error::NoProc)?;
         let foreign = process::all().into_iter().filter(|stat| stat.parent == own.pid).collect();
         let death_signal = parent_process_death_signal().map_err(setting("read the death signal"))?;
         let subreaper = child_subreaper().map_err(setting("read the subreaper"))?;
@@ -73,12 +72,12 @@ impl Leader {
         Ok(leader)
     }
 
-    /// Whether a signal asked for the end.
+    /// Whether a signal requested the end.
     pub(super) fn is_asked() -> bool {
         ASKED.load(Ordering::Relaxed)
     }
 
-    /// Whether the starter is gone.
+    /// Whether the starter has ended.
     pub(super) fn is_orphan(&self) -> bool {
         self.parent.is_some() && getppid().map(|pid| pid.as_raw_nonzero().get()) != self.parent
     }
@@ -87,27 +86,27 @@ impl Leader {
 impl Drop for Leader {
     fn drop(&mut self) {
         for (signal, action) in &self.actions {
-            // SAFETY: `action` is what sigaction gave for this very signal, valid for the call.
+            // SAFETY: `action` was returned by sigaction for the same signal and is valid for the call.
             unsafe { libc::sigaction(*signal, action, std::ptr::null_mut()) };
         }
 
-        // Both calls took the same values before, so they take them now.
+        // These values were in force before, so the kernel accepts them.
         let _ = set_child_subreaper(self.subreaper);
         let _ = set_parent_process_death_signal(self.death_signal);
     }
 }
 
 fn lead_session() -> Result<(), Error> {
-    let own = Stat::of(getpid().as_raw_nonzero().get()).ok_or(Error::NoProc)?;
+    let own = Stat::read(getpid().as_raw_nonzero().get()).ok_or(Error::NoProc)?;
     if own.session == own.pid {
         return Ok(());
     }
 
-    // The leader of a process group cannot leave its session (setsid(2)); in its parent's group it is no leader.
+    // The leader of a process group cannot create a session (setsid(2)); in its parent's group it is not a leader.
     if own.group == own.pid
-        && let Some(parent) = Stat::of(own.parent)
+        && let Some(parent) = Stat::read(own.parent)
     {
-        // Where this is not permitted, setsid says so.
+        // If this is not permitted, setsid fails below.
         let _ = setpgid(None, Pid::from_raw(parent.group));
     }
 

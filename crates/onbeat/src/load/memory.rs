@@ -1,7 +1,7 @@
-//! `memory`: streams through more memory than the last-level cache holds, and maps, touches and unmaps pages.
+//! `memory`: streams through more memory than the last-level cache holds, and maps, writes and unmaps pages.
 //!
-//! Streaming takes the memory's bandwidth from a loop; mapping and unmapping takes the page allocator's locks and makes the
-//! other CPUs flush their TLBs, by interrupt.
+//! Streaming takes memory bandwidth from a loop. Mapping and unmapping contends for the page allocator's locks and
+//! interrupts other CPUs to flush their TLBs.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +11,17 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::param::page_size;
 
 use super::bounds;
-use super::builtin::{BuiltIn, Desk};
-use super::event::Work;
+use super::builtin::{BuiltIn, WorkerContext};
+use super::event::PartWork;
 use super::ordinary::allowed_cpus;
 
-/// The share of a thread's memory that is mapped anew each round; the rest is streamed through.
+/// The share of a thread's memory that is mapped again in each round (one eighth); the rest is streamed through.
 const CHURN_SHARE: usize = 8;
-/// Streamed between two looks at the end, in bytes.
+/// Bytes streamed between two checks for the end.
 const STRETCH: usize = 1 << 20;
 
-/// The part: one thread for each CPU.
-pub(super) struct Memory {
+/// The part `memory`, with one thread for each CPU.
+pub(super) struct MemoryLoad {
     threads: usize,
     each_bytes: usize,
     cache_bytes: u64,
@@ -29,8 +29,8 @@ pub(super) struct Memory {
     pages: AtomicU64,
 }
 
-impl Memory {
-    /// Bounded by the memory that is available now.
+impl MemoryLoad {
+    /// Makes the part, limited by the available memory.
     pub(super) fn new() -> Self {
         let cache_bytes = bounds::last_level_cache();
         let all = bounds::buffer_bytes(bounds::available_memory(), cache_bytes);
@@ -43,11 +43,11 @@ impl Memory {
         Self { threads, each_bytes, cache_bytes, moved: AtomicU64::new(0), pages: AtomicU64::new(0) }
     }
 
-    fn stream(&self, words: &mut [u64], desk: &Desk) {
+    fn stream(&self, words: &mut [u64], context: &WorkerContext) {
         let half = words.len() / 2;
         let (from, to) = words.split_at_mut(half);
         for (from, to) in from.chunks(STRETCH / 8).zip(to.chunks_mut(STRETCH / 8)) {
-            if desk.is_over() {
+            if context.is_over() {
                 return;
             }
 
@@ -68,7 +68,7 @@ impl Memory {
     }
 }
 
-/// Maps `bytes` (a multiple of the page size), writes to each page, unmaps all; how many pages that were.
+/// Maps `bytes` (a multiple of the page size), writes to each page, and unmaps all. Returns the number of pages.
 fn map_touch_unmap(bytes: usize) -> Result<u64, std::io::Error> {
     // SAFETY: the kernel chooses a range that nothing else uses, since the address given is null.
     let start =
@@ -83,7 +83,7 @@ fn map_touch_unmap(bytes: usize) -> Result<u64, std::io::Error> {
     Ok((bytes / page_size()) as u64)
 }
 
-impl BuiltIn for Memory {
+impl BuiltIn for MemoryLoad {
     fn plan(&self) -> String {
         let all = (self.threads * self.each_bytes) as u64;
         let smaller = if all <= self.cache_bytes { ", which it does not exceed" } else { "" };
@@ -99,19 +99,19 @@ impl BuiltIn for Memory {
         self.threads
     }
 
-    fn work(&self, _: usize, desk: &Desk) -> Result<(), std::io::Error> {
+    fn work(&self, _: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         let churn_bytes = (self.each_bytes / CHURN_SHARE).max(page_size()) / page_size() * page_size();
         let mut words = vec![1_u64; (self.each_bytes - churn_bytes) / 8];
-        while !desk.is_over() {
-            self.stream(&mut words, desk);
+        while !context.is_over() {
+            self.stream(&mut words, context);
             self.churn(churn_bytes)?;
         }
 
         Ok(())
     }
 
-    fn did(&self, _: Duration) -> Work {
-        Work::Memory {
+    fn did(&self, _: Duration) -> PartWork {
+        PartWork::Memory {
             buffer_bytes: (self.threads * self.each_bytes) as u64,
             bytes_moved: self.moved.load(Ordering::Relaxed),
             pages_mapped: self.pages.load(Ordering::Relaxed),
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn memory_is_streamed_through_and_pages_are_mapped() {
-        let (did, words) = try_out(Arc::new(Memory::bounded(8 << 20, 0)), Duration::from_millis(300));
-        let Work::Memory { buffer_bytes, bytes_moved, pages_mapped } = did else { panic!("{did:?}") };
+        let (did, words) = try_out(Arc::new(MemoryLoad::bounded(8 << 20, 0)), Duration::from_millis(300));
+        let PartWork::Memory { buffer_bytes, bytes_moved, pages_mapped } = did else { panic!("{did:?}") };
         assert!(buffer_bytes <= 8 << 20 && bytes_moved > buffer_bytes && pages_mapped > 0, "{did:?}");
         assert!(words.is_empty(), "{words:?}");
     }

@@ -1,19 +1,20 @@
-//! What else the machine is made to do while a loop is measured.
+//! Background load while a loop is measured.
 //!
-//! A [`Load`] is what a user types: `paper`, `cpu=50%+disk`, `run:make -j4`. [`supervise`] makes the process that calls
-//! it carry that load until it is told to stop, and leaves no process behind; [`Running`] is the other end, in the
-//! process that measures. Between the two go lines of JSON: [`Event`]s while the load runs and a [`Report`] at its end.
+//! A [`Load`] is parsed from what a user types: `paper`, `cpu=50%+disk`, `run:make -j4`. [`supervise`] runs the load in
+//! the calling process until it is stopped, and leaves no process behind. [`RunningLoad`] is the other end, in the
+//! process that measures. They exchange lines of JSON: [`LoadNotice`]s while the load runs and a [`LoadReport`] at its
+//! end.
 //!
 //! ```text
-//!   bench, load        Running ── pipe: its end is "stop" ──▶ serve ─▶ supervise ─┬─ threads: cpu sched disk ...
+//!   bench, load        RunningLoad ── pipe: its end is "stop" ──▶ serve ─▶ supervise ─┬─ threads: cpu sched disk ...
 //!   (measures)                 ◀── lines: events, report ───                      └─ programs: hackbench ping ...
 //! ```
 //!
-//! A load that does not load is worse than none, so every part counts what it did, a part that ends is an event, and
-//! a part that something else stands in for is an event with the name of the package that is missing.
+//! A load that does nothing is worse than no load. So every part counts its work, an unexpected end of a part is an
+//! event, and a substituted part is an event with the name of the missing package.
 //!
-//! Absent on purpose: measuring anything but the load itself, changing the host (that is `tune`), and any limit taken
-//! on trust: memory, disk space, descriptors and threads are bounded by what is free at the start.
+//! Absent on purpose: measuring anything but the load itself, and changing the host (`onbeat-tune` does that). Memory,
+//! disk space, descriptors and threads are always limited by what is free at the start.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -22,9 +23,25 @@
 //! | `external` | programs: hackbench, ping, stress-ng, a user's own |
 //! | `plan` | which of these a load is made of on this machine |
 //! | `run` | [`supervise`]: start, watch, kill, report |
-//! | `running` | [`Running`] and [`serve`]: the two ends of the pipe |
+//! | `running` | [`RunningLoad`] and [`serve`]: the two ends of the pipe |
 //! | `process` | `/proc`: who descends from whom, and [`kill_session`] |
 //! | `ordinary` `bounds` | the scheduling every load runs under; how much of the machine it may take |
+//!
+//! ```no_run
+//! use std::process::Command;
+//!
+//! use onbeat::load::RunningLoad;
+//!
+//! let mut carrier = Command::new("onbeat");
+//! carrier.args(["load", "--supervised", "cpu=50%+disk"]);
+//! let load = RunningLoad::start(carrier)?;
+//! // Measure.
+//! let (report, _events) = load.stop()?;
+//! for part in &report.parts {
+//!     println!("{part}");
+//! }
+//! # Ok::<(), onbeat::load::RunningError>(())
+//! ```
 
 mod bounds;
 mod builtin;
@@ -46,8 +63,8 @@ mod spec;
 mod walk;
 
 pub use disk::{check_directory, misses_the_disk};
-pub use event::{Event, Happening, PartReport, Report, StopReason, Work};
+pub use event::{LoadEventKind, LoadNotice, LoadReport, LoadStopReason, PartReport, PartWork};
 pub use process::{kill_session, session_identity};
 pub use run::{Error, Options, supervise};
-pub use running::{Line, Running, RunningError, serve};
-pub use spec::{CATALOGUE, CatalogueEntry, Load, LoadError, Part};
+pub use running::{LoadMessage, RunningError, RunningLoad, serve};
+pub use spec::{CATALOGUE, CatalogueEntry, Load, LoadError, LoadPart};

@@ -1,27 +1,27 @@
-//! `network`: a flood of small UDP packets on the loopback, each of which passes the whole stack and a softirq.
+//! `network`: a flood of small UDP packets on the loopback, each of which passes the whole network stack and a softirq.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::builtin::{BuiltIn, Desk};
-use super::event::Work;
+use super::builtin::{BuiltIn, WorkerContext};
+use super::event::PartWork;
 
-/// Payload of a packet, in bytes: that of the paper's flood.
+/// Payload of a packet, in bytes, as in the paper's flood.
 const PAYLOAD: usize = 10;
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The part: thread 0 receives, thread 1 sends.
-pub(super) struct Network {
+/// The part `network`: thread 0 receives, thread 1 sends.
+pub(super) struct NetworkLoad {
     receiver: UdpSocket,
     sender: UdpSocket,
     sent: AtomicU64,
     received: AtomicU64,
 }
 
-impl Network {
-    /// Two sockets on the loopback that know each other.
+impl NetworkLoad {
+    /// Opens two connected sockets on the loopback.
     pub(super) fn new() -> Result<Self, std::io::Error> {
         let any_port = |address: SocketAddr| UdpSocket::bind(address);
         let receiver =
@@ -29,7 +29,7 @@ impl Network {
         let address = receiver.local_addr()?;
         let sender = UdpSocket::bind((address.ip(), 0))?;
         sender.connect(address)?;
-        // Connected both ways, the receiver takes no packet from anyone else.
+        // Connected both ways, so that the receiver accepts packets from this sender only.
         receiver.connect(sender.local_addr()?)?;
         receiver.set_read_timeout(Some(PATIENCE))?;
         sender.set_write_timeout(Some(PATIENCE))?;
@@ -38,7 +38,7 @@ impl Network {
     }
 }
 
-impl BuiltIn for Network {
+impl BuiltIn for NetworkLoad {
     fn plan(&self) -> String {
         format!("network: flood of UDP packets of {PAYLOAD} bytes on the loopback")
     }
@@ -47,9 +47,9 @@ impl BuiltIn for Network {
         2
     }
 
-    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error> {
+    fn work(&self, thread: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         let mut packet = [0x55; PAYLOAD];
-        while !desk.is_over() {
+        while !context.is_over() {
             let (outcome, count) = if thread == 0 {
                 (self.receiver.recv(&mut packet), &self.received)
             } else {
@@ -65,15 +65,15 @@ impl BuiltIn for Network {
         Ok(())
     }
 
-    fn did(&self, _: Duration) -> Work {
-        Work::Network {
+    fn did(&self, _: Duration) -> PartWork {
+        PartWork::Network {
             packets_sent: self.sent.load(Ordering::Relaxed),
             packets_received: self.received.load(Ordering::Relaxed),
         }
     }
 }
 
-/// Full queues and short memory are what a flood is about.
+/// Whether the error is expected in a flood: a full queue, or lack of memory.
 fn is_passing(error: &std::io::Error) -> bool {
     let no_buffers = error.raw_os_error() == Some(libc::ENOBUFS);
     no_buffers
@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn packets_are_sent_and_arrive() {
-        let (did, words) = try_out(Arc::new(Network::new().unwrap()), Duration::from_millis(300));
-        let Work::Network { packets_sent, packets_received } = did else { panic!("{did:?}") };
+        let (did, words) = try_out(Arc::new(NetworkLoad::new().unwrap()), Duration::from_millis(300));
+        let PartWork::Network { packets_sent, packets_received } = did else { panic!("{did:?}") };
         assert!(packets_sent > 100 && packets_received > 0, "{did:?}");
         assert!(words.is_empty(), "{words:?}");
     }

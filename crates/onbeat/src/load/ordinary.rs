@@ -1,6 +1,6 @@
-//! A load competes as ordinary programs do, whatever the loop that it was started beside is allowed.
+//! Gives a load the scheduling of ordinary programs, regardless of the privileges of its starter.
 //!
-//! The starter may be SCHED_FIFO 98 and pinned to a shielded CPU; what it starts inherits both.
+//! The starter may be SCHED_FIFO 98 and pinned to a shielded CPU, and its children inherit both.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -9,18 +9,19 @@ use std::num::NonZeroU64;
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
-/// How likely the kernel is to end a load first when memory runs out: half of the scale above a normal process.
+/// OOM score adjustment of a load: half of the scale above a normal process, so that it is killed first when memory
+/// runs out.
 const OOM_SCORE: i32 = 500;
-/// The kernel's default timer slack, in nanoseconds (prctl(2)); what a thread inherits is its starter's.
+/// The kernel's default timer slack, in nanoseconds (prctl(2)); a thread inherits that of its starter.
 const TIMER_SLACK_NS: Option<NonZeroU64> = NonZeroU64::new(50_000);
 
-/// The watcher's nice value.
-const EAGER: i32 = -10;
+/// Nice value of the supervising thread.
+const SUPERVISOR_NICE: i32 = -10;
 
-/// Makes the calling thread, and what it starts from now on, ordinary: SCHED_OTHER, nice 0, default timer slack, first
-/// to go when memory runs out, and on all CPUs of its cpuset but those isolated at boot (or on `cpus`, where given).
+/// Makes the calling thread and its future children ordinary: SCHED_OTHER, nice 0, default timer slack, killed first
+/// when memory runs out, and on `cpus`, or on all CPUs of its cpuset except those isolated at boot.
 ///
-/// Returns what was not permitted, in sentences.
+/// Returns the refused settings, in sentences.
 pub(super) fn become_ordinary(cpus: Option<&[usize]>) -> Vec<String> {
     let mut refused = Vec::new();
     let mut note = |what: &str, answer: Result<(), std::io::Error>| {
@@ -40,20 +41,21 @@ pub(super) fn become_ordinary(cpus: Option<&[usize]>) -> Vec<String> {
     refused
 }
 
-/// Puts the calling thread before the load's own when there are hundreds of them: a watcher that waits for its turn for
-/// seconds neither sees a part die nor ends the load in time. Where that is not permitted it waits.
-pub(super) fn be_eager() {
-    let _ = setpriority_process(None, EAGER);
+/// Raises the priority of the calling thread above that of the load's threads, of which there may be hundreds: a
+/// supervisor that waits for seconds neither notices the death of a part nor ends the load in time. Has no effect if it
+/// is not permitted.
+pub(super) fn raise_priority() {
+    let _ = setpriority_process(None, SUPERVISOR_NICE);
 }
 
-/// Takes back [`be_eager`] for a thread or program that the watcher starts. One bare system call.
-pub(super) fn be_patient() {
+/// Undoes [`raise_priority`] for a thread or program that the supervisor starts. Makes one raw system call.
+pub(super) fn restore_priority() {
     let _ = setpriority_process(None, 0);
 }
 
 fn be_first_to_go() -> Result<(), std::io::Error> {
     let path = "/proc/self/oom_score_adj";
-    // Only the privileged may lower it again.
+    // Lowering it again needs a privilege.
     match fs::read_to_string(path)?.trim().parse() {
         Ok(OOM_SCORE..) => Ok(()),
         _ => fs::write(path, OOM_SCORE.to_string()),
@@ -61,7 +63,7 @@ fn be_first_to_go() -> Result<(), std::io::Error> {
 }
 
 fn scheduler_other() -> Result<(), std::io::Error> {
-    // SAFETY: all-zero is a valid sched_param; priority 0 is the one SCHED_OTHER takes (sched(7)).
+    // SAFETY: all-zero is a valid sched_param; SCHED_OTHER requires priority 0 (sched(7)).
     let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: `parameters` lives across the call; 0 means the calling thread.
     let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
@@ -73,7 +75,7 @@ fn spread(cpus: Option<&[usize]>) -> Result<(), std::io::Error> {
         return Ok(sched_setaffinity(None, &set_of(cpus.iter().copied()))?);
     }
 
-    // The kernel keeps only those of the cpuset (cpuset(7)).
+    // The kernel restricts it to the CPUs of the cpuset (cpuset(7)).
     sched_setaffinity(None, &set_of(0..CpuSet::MAX_CPU))?;
     let isolated =
         fs::read_to_string("/sys/devices/system/cpu/isolated").map_or_else(|_| Vec::new(), |list| cpu_list(&list));
@@ -93,7 +95,7 @@ fn set_of(cpus: impl Iterator<Item = usize>) -> CpuSet {
     set
 }
 
-/// The CPUs the calling thread may run on.
+/// Returns the CPUs that the calling thread may run on.
 pub(super) fn allowed_cpus() -> Vec<usize> {
     sched_getaffinity(None)
         .map_or_else(|_| Vec::new(), |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
@@ -104,7 +106,7 @@ pub(super) fn pin(cpu: usize) -> Result<(), std::io::Error> {
     Ok(sched_setaffinity(None, &set_of(std::iter::once(cpu)))?)
 }
 
-/// The kernel's list format: `0-3,8`.
+/// Parses the kernel's list format: `0-3,8`.
 fn cpu_list(list: &str) -> Vec<usize> {
     let range = |item: &str| {
         let (first, last) = item.split_once('-').unwrap_or((item, item));

@@ -1,4 +1,4 @@
-//! Which built-in parts and programs a load is made of, and what stands in when one of them is missing.
+//! Chooses the built-in parts and programs of a load, and the substitutes for missing ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,70 +7,80 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::builtin::BuiltIn;
-use super::cpu::Cpu;
-use super::disk::Disk;
+use super::cpu::CpuLoad;
+use super::disk::DiskLoad;
 use super::external::{Recipe, Repeat};
-use super::memory::Memory;
-use super::network::Network;
+use super::memory::MemoryLoad;
+use super::network::NetworkLoad;
 use super::run::Options;
-use super::sched::{Sched, hackbench_groups};
-use super::spec::{Load, Part};
-use super::walk::Walk;
+use super::sched::{SchedLoad, hackbench_groups};
+use super::spec::{Load, LoadPart};
+use super::walk::WalkLoad;
 
-/// Groups of the paper's `hackbench 20`.
+/// Number of groups in the paper's `hackbench 20`.
 const PAPER_GROUPS: u16 = 20;
-/// The paper's `killall hackbench; sleep 5`.
+/// Interval of the paper's `killall hackbench; sleep 5`.
 const PAPER_KILL: Duration = Duration::from_secs(5);
-/// The paper asks ping for 100000 packets in flight; today's ping takes at most this many.
+/// The paper uses 100000 packets in flight; today's ping accepts at most this number.
 const PAPER_PRELOAD: &str = "65536";
 
-/// One line of work: the best way to do it, and those that stand in for it.
-pub(super) struct Line {
+/// A planned part: the preferred implementation, and its substitutes.
+pub(super) struct PlannedPart {
     pub(super) name: &'static str,
-    pub(super) ways: VecDeque<Way>,
-    /// Whether the load goes on without it: so for the paper's four, each of which says when it is missing.
+    pub(super) implementations: VecDeque<Implementation>,
+    /// Whether the load continues without it: true for the four parts of `paper`, each of which reports that it is
+    /// missing.
     pub(super) dispensable: bool,
 }
 
-/// A way to do it.
-pub(super) enum Way {
-    /// By threads of ours.
-    BuiltIn(Part),
-    /// By a program.
+/// An implementation of a part.
+pub(super) enum Implementation {
+    /// Threads of this process.
+    BuiltIn(LoadPart),
+    /// An external program.
     Program(Recipe),
 }
 
-/// The lines of work of a load.
-pub(super) fn lines(load: &Load, options: &Options) -> Vec<Line> {
+/// Returns the planned parts of a load.
+pub(super) fn planned_parts(load: &Load, options: &Options) -> Vec<PlannedPart> {
     load.parts()
         .iter()
         .flat_map(|part| match part {
-            Part::Paper => paper(),
-            Part::StressNg(arguments) => vec![asked_for("stress-ng", Way::Program(stress_ng(arguments, options)))],
-            Part::Run(command) => vec![asked_for("run", Way::Program(shell(command)))],
-            part => vec![asked_for(part.name(), Way::BuiltIn(part.clone()))],
+            LoadPart::Paper => paper(),
+            LoadPart::StressNg(arguments) => {
+                vec![asked_for("stress-ng", Implementation::Program(stress_ng(arguments, options)))]
+            }
+            LoadPart::Run(command) => vec![asked_for("run", Implementation::Program(shell(command)))],
+            part => vec![asked_for(part.name(), Implementation::BuiltIn(part.clone()))],
         })
         .collect()
 }
 
-fn asked_for(name: &'static str, way: Way) -> Line {
-    Line { name, ways: [way].into(), dispensable: false }
+fn asked_for(name: &'static str, implementation: Implementation) -> PlannedPart {
+    PlannedPart { name, implementations: [implementation].into(), dispensable: false }
 }
 
-/// Figure 5 of Yoon, Song and Lee (2009), line by line.
-fn paper() -> Vec<Line> {
+/// Returns the parts of Figure 5 of Yoon, Song and Lee (2009).
+fn paper() -> Vec<PlannedPart> {
     let groups = hackbench_groups(PAPER_GROUPS);
-    // hackbench of rt-tests takes the number of groups after -g; it passes over a bare number without a word.
+    // hackbench of rt-tests takes the number of groups after -g, and silently ignores a bare number.
     let hackbench = program("rt-tests", &["hackbench", "-g", &groups.to_string()], Repeat::KilledEvery(PAPER_KILL));
     let mut ping =
         program("iputils-ping", &["ping", "-q", "-l", PAPER_PRELOAD, "-s", "10", "-f", "localhost"], Repeat::Once);
     (ping.ending, ping.figures) = (Signal::INT, true);
-    let line = |name, ways: Vec<Way>| Line { name, ways: ways.into(), dispensable: true };
+    let line = |name, implementations: Vec<Implementation>| PlannedPart {
+        name,
+        implementations: implementations.into(),
+        dispensable: true,
+    };
     vec![
-        line("disk", vec![Way::BuiltIn(Part::Disk)]),
-        line("hackbench", vec![Way::Program(hackbench), Way::BuiltIn(Part::Sched { groups })]),
-        line("ping", vec![Way::Program(ping), Way::BuiltIn(Part::Network)]),
-        line("walk", vec![Way::BuiltIn(Part::Walk)]),
+        line("disk", vec![Implementation::BuiltIn(LoadPart::Disk)]),
+        line(
+            "hackbench",
+            vec![Implementation::Program(hackbench), Implementation::BuiltIn(LoadPart::Sched { groups })],
+        ),
+        line("ping", vec![Implementation::Program(ping), Implementation::BuiltIn(LoadPart::Network)]),
+        line("walk", vec![Implementation::BuiltIn(LoadPart::Walk)]),
     ]
 }
 
@@ -85,7 +95,7 @@ fn program(package: &'static str, words: &[&str], repeat: Repeat) -> Recipe {
     }
 }
 
-/// stress-ng leaves its files where it runs, so it runs where the disk part would write.
+/// stress-ng writes files to its working directory, so it runs where the disk part would write.
 fn stress_ng(arguments: &str, options: &Options) -> Recipe {
     let words: Vec<&str> = ["stress-ng"].into_iter().chain(arguments.split_whitespace()).collect();
     Recipe { directory: Some(options.directory.clone()), ..program("stress-ng", &words, Repeat::Once) }
@@ -95,18 +105,20 @@ fn shell(command: &str) -> Recipe {
     program("dash", &["sh", "-c", command], Repeat::Once)
 }
 
-/// The threads of a built-in part, or why they cannot start.
-pub(super) fn built_in(part: &Part, options: &Options) -> Result<Arc<dyn BuiltIn>, String> {
+/// Returns the built-in part, or the reason why it cannot start.
+pub(super) fn built_in(part: &LoadPart, options: &Options) -> Result<Arc<dyn BuiltIn>, String> {
     let words = |error: std::io::Error| error.to_string();
     Ok(match part {
-        Part::Cpu { percent } => Arc::new(Cpu::new(*percent)),
-        Part::Sched { groups } => Arc::new(Sched::new(*groups).map_err(words)?),
-        Part::Disk => {
-            Arc::new(Disk::open(&options.directory, options.largest_file_bytes).map_err(|error| error.to_string())?)
+        LoadPart::Cpu { percent } => Arc::new(CpuLoad::new(*percent)),
+        LoadPart::Sched { groups } => Arc::new(SchedLoad::new(*groups).map_err(words)?),
+        LoadPart::Disk => {
+            Arc::new(DiskLoad::open(&options.directory, options.largest_file_bytes).map_err(|error| error.to_string())?)
         }
-        Part::Network => Arc::new(Network::new().map_err(words)?),
-        Part::Memory => Arc::new(Memory::new()),
-        Part::Walk => Arc::new(Walk::new(options.walk_from.clone()).map_err(words)?),
-        Part::Paper | Part::StressNg(_) | Part::Run(_) => return Err("it is made of other parts".to_owned()),
+        LoadPart::Network => Arc::new(NetworkLoad::new().map_err(words)?),
+        LoadPart::Memory => Arc::new(MemoryLoad::new()),
+        LoadPart::Walk => Arc::new(WalkLoad::new(options.walk_from.clone()).map_err(words)?),
+        LoadPart::Paper | LoadPart::StressNg(_) | LoadPart::Run(_) => {
+            return Err("it is made of other parts".to_owned());
+        }
     })
 }

@@ -1,39 +1,39 @@
-//! `/proc`: who descends from whom, and the end of everything that a load once started.
+//! `/proc`: descendants of a process, and killing everything that a load started.
 //!
-//! A process number alone names nobody: it is used again. Here a process is its number together with its start time
-//! in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)), and a signal goes through a descriptor of the
-//! process that is checked again after it was opened.
+//! A process number does not identify a process, because it is reused. Here a process is identified by its number and
+//! its start time in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)), and signals are sent through a
+//! process descriptor that is checked after opening.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-/// The variable by which a load's programs, and what they start, are known after their starter is gone.
+/// Environment variable that identifies a load's programs and their descendants after their starter is gone.
 pub(super) const MARK: &str = "ONBEAT_LOAD";
 
-/// How long the kernel is given to end killed processes.
+/// Maximum time for killed processes to end.
 pub(super) const KILL_TIME: Duration = Duration::from_secs(5);
 
-/// What `/proc/PID/stat` says about a process.
+/// Contents of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) pid: i32,
     pub(super) state: char,
     pub(super) parent: i32,
-    /// Process group and session; 0 when their leader is outside of the PID namespace that /proc shows, as for all
-    /// that the kernel's first process starts. rustix asserts that there is no 0, so these come from here.
+    /// Process group and session; 0 if their leader is outside the PID namespace of `/proc`, as for all children of the
+    /// kernel's first process. rustix asserts that they are not 0, so they are read here.
     pub(super) group: i32,
     pub(super) session: i32,
     pub(super) start_ticks: u64,
 }
 
 impl Stat {
-    pub(super) fn of(pid: i32) -> Option<Self> {
+    pub(super) fn read(pid: i32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The command's name, in brackets, may hold anything, brackets and blanks included: fields count from the last one.
+    /// The command's name in brackets may contain brackets and blanks: fields are counted from the last bracket.
     fn parse(line: &str) -> Option<Self> {
         let pid = line.split_once(' ')?.0.parse().ok()?;
         let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -50,30 +50,30 @@ impl Stat {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
-    /// Sends SIGKILL to this very process; `false` when it is gone.
+    /// Sends SIGKILL to exactly this process; `false` if it is gone.
     pub(super) fn kill(&self) -> bool {
         let Some(pid) = Pid::from_raw(self.pid) else { return false };
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(descriptor) => self.is_same() && pidfd_send_signal(&descriptor, Signal::KILL).is_ok(),
-            // Kernels before 5.3 have no descriptors of processes; the check and the signal are microseconds apart.
+            // Kernels before 5.3 have no process descriptors; check and signal are then microseconds apart.
             Err(rustix::io::Errno::NOSYS) => self.is_same() && kill_process(pid, Signal::KILL).is_ok(),
             Err(_) => false,
         }
     }
 
     fn is_same(&self) -> bool {
-        Self::of(self.pid).is_some_and(|now| now.start_ticks == self.start_ticks && !now.is_dead())
+        Self::read(self.pid).is_some_and(|now| now.start_ticks == self.start_ticks && !now.is_dead())
     }
 }
 
-/// All processes there are.
+/// Returns all processes.
 pub(super) fn all() -> Vec<Stat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Stat::of).collect()
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Stat::read).collect()
 }
 
-/// The processes that descend from `ancestor` or belong to its session, without those in `except` and what descends
-/// from them.
+/// Returns the processes that descend from `ancestor` or belong to its session, except those in `except` and their
+/// descendants.
 pub(super) fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
     let is_excepted = |stat: &Stat| except.iter().any(|e| (e.pid, e.start_ticks) == (stat.pid, stat.start_ticks));
     let mut rest = all();
@@ -95,27 +95,26 @@ pub(super) fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
     }
 }
 
-/// Session number and start time, in clock ticks since boot, of a process that leads its session: what
-/// [`kill_session`] takes. `None` when there is no such process, or when it does not lead its session (then the session is
-/// someone else's).
+/// Returns session number and start time, in clock ticks since boot, of a process that leads its session, as arguments
+/// for [`kill_session`]. `None` if the process does not exist, or does not lead its session.
 #[must_use]
 pub fn session_identity(pid: i32) -> Option<(i32, u64)> {
-    let stat = Stat::of(pid)?;
+    let stat = Stat::read(pid)?;
     (stat.session == stat.pid).then_some((stat.session, stat.start_ticks))
 }
 
-/// The mark that the programs of a load with this identity carry in their environment.
+/// Returns the mark in the environment of the programs of a load with this identity.
 pub(super) fn mark(sid: i32, start_ticks: u64) -> String {
     format!("{sid}:{start_ticks}")
 }
 
-/// Ends every process that a load left behind whose supervisor was killed: SIGKILL to all that belong to session
-/// `sid` and started at or after `start_ticks`, again until none is left (at most five seconds). Returns how many were
-/// killed.
+/// Kills every process that a load with a killed supervisor left behind: sends SIGKILL to all processes of session
+/// `sid` that started at or after `start_ticks`, repeatedly until none is left, for at most five seconds. Returns the
+/// number of killed processes.
 ///
-/// The numbers are those that [`session_identity`] gave, since the last boot. A session that only has the same number is
-/// never hit: a process belongs to the load when its session's leader is the very one (same start time), or, when
-/// the leader is gone, when it carries the load's mark in its environment.
+/// The arguments were returned by [`session_identity`] since the last boot. Another session with the same number is
+/// never affected: a process belongs to the load if its session's leader has the same start time or, after the leader
+/// has ended, if it has the load's mark in its environment.
 pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
     let own = std::process::id();
     if sid <= 1 || own_session() == Some(sid) {
@@ -145,11 +144,11 @@ pub fn kill_session(sid: i32, start_ticks: u64) -> usize {
 }
 
 fn own_session() -> Option<i32> {
-    Stat::of(std::process::id().cast_signed()).map(|own| own.session)
+    Stat::read(std::process::id().cast_signed()).map(|own| own.session)
 }
 
 fn belongs(stat: &Stat, sid: i32, start_ticks: u64) -> bool {
-    match Stat::of(sid) {
+    match Stat::read(sid) {
         Some(leader) if leader.session == sid => leader.start_ticks == start_ticks,
         _ => carries_mark(stat.pid, &mark(sid, start_ticks)),
     }
@@ -175,9 +174,9 @@ mod tests {
 
     #[test]
     fn this_process_is_found_with_its_parent_and_start() {
-        let own = Stat::of(std::process::id().cast_signed()).unwrap();
+        let own = Stat::read(std::process::id().cast_signed()).unwrap();
         assert!(own.start_ticks > 0 && own.parent > 0 && !own.is_dead());
-        assert!(all().contains(&Stat::of(1).unwrap()));
+        assert!(all().contains(&Stat::read(1).unwrap()));
     }
 
     #[test]

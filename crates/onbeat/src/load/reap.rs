@@ -1,4 +1,4 @@
-//! Children: started so that they die with their starter, and buried with their CPU time.
+//! Child processes: started so that they end with their starter, and reaped with their CPU time.
 #![allow(unsafe_code)]
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -7,41 +7,42 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use super::ordinary::be_patient;
+use super::ordinary::restore_priority;
 use super::process::Stat;
 
-/// A child that has ended.
+/// An ended child process.
 #[derive(Debug)]
-pub(super) struct Dead {
+pub(super) struct EndedChild {
     pub(super) pid: i32,
     pub(super) group: i32,
     pub(super) status: ExitStatus,
-    /// Of it and of those children of it that it waited for.
+    /// CPU time of the process and of the children that it waited for.
     pub(super) cpu: Duration,
 }
 
-/// Starts a program in a process group of its own that gets SIGKILL when the calling thread ends.
+/// Starts a program in a process group of its own. It gets SIGKILL when the calling thread ends.
 pub(super) fn spawn(command: &mut Command) -> Result<i32, std::io::Error> {
     let starter = getpid();
     command.process_group(0);
     let before_exec = move || {
-        be_patient();
+        restore_priority();
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The starter may have died before the line above; then no signal comes.
+        // The starter may have ended before the call above; then no signal is sent.
         if getppid() == Some(starter) { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
     };
 
-    // SAFETY: between fork and exec only setpriority(2), prctl(2) and getppid(2) are called, all as bare system calls: no lock, no heap.
+    // SAFETY: between fork and exec only setpriority(2), prctl(2) and getppid(2) are called, all as raw system calls:
+    // no lock, no heap.
     let child = unsafe { command.pre_exec(before_exec) }.spawn()?;
-    // Dropping a `Child` neither ends nor buries it; `next_dead` does the latter, for its descendants too.
+    // Dropping a `Child` neither ends nor reaps it; `reap_next` does the latter, also for its descendants.
     Ok(child.id().cast_signed())
 }
 
-/// Buries one child that has ended, own or inherited, unless it is one of `foreign`.
-pub(super) fn next_dead(foreign: impl Fn(i32) -> bool) -> Option<Dead> {
+/// Reaps one ended child, own or inherited, unless `foreign` says that it does not belong to the load.
+pub(super) fn reap_next(foreign: impl Fn(i32) -> bool) -> Option<EndedChild> {
     let pid = ended_child().filter(|pid| !foreign(*pid))?;
-    // The group is asked for while the number still belongs to the dead.
-    let group = Stat::of(pid).map_or(pid, |dead| dead.group);
+    // The group is read while the number still belongs to the ended process.
+    let group = Stat::read(pid).map_or(pid, |dead| dead.group);
     let mut status = 0;
     // SAFETY: all-zero is a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -49,7 +50,7 @@ pub(super) fn next_dead(foreign: impl Fn(i32) -> bool) -> Option<Dead> {
     let answer = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
     let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
 
-    (answer == pid).then(|| Dead { pid, group, status: ExitStatus::from_raw(status), cpu })
+    (answer == pid).then(|| EndedChild { pid, group, status: ExitStatus::from_raw(status), cpu })
 }
 
 fn ended_child() -> Option<i32> {
@@ -58,7 +59,7 @@ fn ended_child() -> Option<i32> {
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: `info` is valid for the call.
     let answer = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) };
-    // SAFETY: waitid filled the fields of a child's end, or left them 0.
+    // SAFETY: waitid filled in the fields of an ended child, or left them 0.
     let pid = unsafe { info.si_pid() };
 
     (answer == 0 && pid > 0).then_some(pid)

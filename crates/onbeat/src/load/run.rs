@@ -1,4 +1,4 @@
-//! [`supervise`]: starts the parts of a load, watches them, and leaves nothing behind.
+//! [`supervise`]: starts the parts of a load, watches them, and ends them all.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -8,36 +8,36 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::builtin::{AtWork, Word};
+use super::builtin::{RunningThreads, ThreadMessage};
 use super::disk;
-use super::event::{Event, Happening, PartReport, Report, StopReason, Work};
-use super::external::{Ended, Program};
+use super::event::{LoadEventKind, LoadNotice, LoadReport, LoadStopReason, PartReport, PartWork};
+use super::external::{ExternalProgram, RunEnd};
 use super::leader::Leader;
-use super::ordinary::{be_eager, be_patient, become_ordinary};
-use super::plan::{Line, Way, built_in, lines};
+use super::ordinary::{become_ordinary, raise_priority, restore_priority};
+use super::plan::{Implementation, PlannedPart, built_in, planned_parts};
 use super::process::{KILL_TIME, descendants, mark};
-use super::reap::next_dead;
+use super::reap::reap_next;
 use super::spec::Load;
 
-/// How soon the stop flag is seen.
+/// Interval at which the stop flag is checked.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// How long programs have to end in good order.
+/// Time for programs to end gracefully.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Where a load may write and run, and whose end ends it.
+/// Options of a load: where it may write and run, and which process ends it.
 #[derive(Debug)]
 pub struct Options {
-    /// Where the disk part has its file and stress-ng its own; a directory on the disk that is to be loaded.
+    /// Directory for the files of the disk part and of stress-ng, on the disk to be loaded.
     pub directory: PathBuf,
-    /// Largest file of the disk part, in bytes; a tenth of the free space where that is less.
+    /// Maximum file size of the disk part, in bytes; a tenth of the free space if that is less.
     pub largest_file_bytes: u64,
-    /// Where the walk begins.
+    /// Start directory of the walk.
     pub walk_from: PathBuf,
-    /// CPUs for all parts; `None` for all of the cpuset but those isolated at boot.
+    /// CPUs for all parts; `None` for all CPUs of the cpuset except those isolated at boot.
     pub cpus: Option<Vec<usize>>,
-    /// The process whose end ends the load; `None` for the present parent.
+    /// The process whose end ends the load; `None` for the current parent.
     pub parent: Option<i32>,
-    /// A pipe's reading end: the load ends when nobody holds the other end any more.
+    /// Read end of a pipe: the load ends when the last write end is closed.
     pub parent_pipe: Option<OwnedFd>,
 }
 
@@ -54,144 +54,144 @@ impl Default for Options {
     }
 }
 
-/// Why a load cannot start.
+/// The load cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A load runs in this process already.
-    #[error("this process carries a load already; start another process for the next")]
+    /// This process carries a load already.
+    #[error("this process carries a load already; start the next load in another process")]
     AlreadySupervising,
-    /// The process cannot lead a session of its own, by which all of the load would be found again.
-    #[error("cannot lead a session of its own: {why}; start the load as a child that leads no process group")]
+    /// The process cannot lead a session of its own, which is needed to find all processes of the load.
+    #[error("cannot lead a session of its own: {why}; start the load as a child that does not lead a process group")]
     Session {
-        /// The kernel's answer.
+        /// The kernel's error.
         why: std::io::Error,
     },
     /// `/proc` does not show this process.
-    #[error("/proc does not show this process; mount it: a load must find what it started")]
+    #[error("/proc does not show this process; mount /proc, because a load must find its processes")]
     NoProc,
-    /// The kernel refused a setting that keeps processes from being left behind.
+    /// The kernel refused a setting that is needed to leave no process behind.
     #[error("cannot {what}: {why}")]
     Setting {
-        /// What was asked for.
+        /// The refused operation.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         why: std::io::Error,
     },
-    /// A program that was asked for by name is not installed.
+    /// A requested program is not installed.
     #[error("{program} is not installed; install the package {package}, or choose another load")]
     Missing {
         /// The program.
         program: String,
-        /// The Debian package it comes from.
+        /// The Debian package that contains it.
         package: String,
     },
-    /// A part that was asked for cannot start.
-    #[error("the load's part {part} cannot start: {why}")]
+    /// A requested part cannot start.
+    #[error("load part {part} cannot start: {why}")]
     Part {
         /// The part.
         part: String,
-        /// Why, and what next.
+        /// The reason, and what to do.
         why: String,
     },
 }
 
-/// Carries `load` in this process until `stop` is set, a signal asks for the end, or the starter is gone; then ends
-/// every process that came of it, and reports.
+/// Carries `load` in this process until `stop` is set, a signal requests the end, or the starter is gone. Then ends all
+/// its processes and returns a report.
 ///
-/// The process should be the load's own: it becomes the leader of a session and inherits orphans; SIGTERM, SIGINT and
-/// SIGHUP end the load; each of its new children counts as the load's, and the calling thread stays SCHED_OTHER.
-/// The calling thread must not end before the call does: programs get SIGKILL when it does. SIGPIPE should be
-/// ignored, as it is in every Rust program, when `tell` writes to a pipe.
+/// The process should be used for the load only: it becomes the leader of a session and inherits orphans; SIGTERM,
+/// SIGINT and SIGHUP end the load; all its new children count as children of the load, and the calling thread stays
+/// SCHED_OTHER. The calling thread must not end before the call returns, because its programs get SIGKILL then. If
+/// `notify` writes to a pipe, SIGPIPE should be ignored, as it is in every Rust program.
 ///
-/// `tell` gets each event when it happens. A part of the user's own choice that cannot start is an error; a part of
-/// `paper` that cannot start is an event, with what stands in for it.
+/// `notify` is called for each event. A part that the user named and that cannot start is an error; a part of `paper`
+/// that cannot start is an event, with its substitute.
 ///
 /// # Errors
-/// When the load cannot start; nothing of it is left then.
+/// [`Error`] if the load cannot start; nothing of it is left then.
 pub fn supervise(
     load: &Load,
     options: &Options,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Event),
-) -> Result<Report, Error> {
+    notify: &mut dyn FnMut(LoadNotice),
+) -> Result<LoadReport, Error> {
     let leader = Leader::take(options.parent)?;
     let limits = become_ordinary(options.cpus.as_deref());
-    let (word, words) = channel();
+    let (message_sender, messages) = channel();
     let mut supervision = Supervision {
         load: load.to_string(),
         options,
         mark: mark(leader.own.pid, leader.own.start_ticks),
         leader,
         asked: Instant::now(),
-        word,
-        words,
+        message_sender,
+        messages,
         members: Vec::new(),
-        tell,
+        notify,
     };
 
-    be_eager();
-    for line in lines(load, options) {
-        if let Err(error) = supervision.start(line) {
+    raise_priority();
+    for planned in planned_parts(load, options) {
+        if let Err(error) = supervision.start(planned) {
             supervision.end_all();
-            be_patient();
+            restore_priority();
             return Err(error);
         }
     }
 
     let started = Instant::now();
-    let parts = supervision.members.iter().map(Member::plan).collect();
-    supervision.say(Happening::Started { parts, limits });
+    let parts = supervision.members.iter().map(RunningPart::plan).collect();
+    supervision.say(LoadEventKind::Started { parts, limits });
     let why = supervision.watch(stop);
     let seconds = started.elapsed();
-    let alive: Vec<bool> = supervision.members.iter().map(Member::is_alive).collect();
+    let alive: Vec<bool> = supervision.members.iter().map(RunningPart::is_alive).collect();
     let survivors = supervision.end_all();
     let parts = supervision.members.iter().zip(alive).map(|(member, alive)| member.report(alive, seconds)).collect();
-    supervision.say(Happening::Stopped { why });
-    be_patient();
+    supervision.say(LoadEventKind::Stopped { why });
+    restore_priority();
 
-    Ok(Report { load: supervision.load, seconds: seconds.as_secs_f64(), why, parts, survivors })
+    Ok(LoadReport { load: supervision.load, seconds: seconds.as_secs_f64(), why, parts, survivors })
 }
 
-/// A line of work, and who does it now.
-struct Member {
-    line: Line,
+/// A planned part, and its current implementation.
+struct RunningPart {
+    planned: PlannedPart,
     by: String,
-    now: Now,
+    state: PartState,
 }
 
-enum Now {
-    BuiltIn(AtWork),
-    Program(Box<Program>),
-    Nobody(Work),
+enum PartState {
+    BuiltIn(RunningThreads),
+    Program(Box<ExternalProgram>),
+    Nobody(PartWork),
 }
 
-impl Member {
+impl RunningPart {
     fn plan(&self) -> String {
-        match &self.now {
-            Now::BuiltIn(at_work) => at_work.part.plan(),
-            Now::Program(program) => format!("{}: {}", self.line.name, program.plan()),
-            Now::Nobody(_) => format!("{}: nothing", self.line.name),
+        match &self.state {
+            PartState::BuiltIn(threads) => threads.part.plan(),
+            PartState::Program(program) => format!("{}: {}", self.planned.name, program.plan()),
+            PartState::Nobody(_) => format!("{}: nothing", self.planned.name),
         }
     }
 
     fn is_alive(&self) -> bool {
-        match &self.now {
-            Now::BuiltIn(at_work) => at_work.is_alive(),
-            Now::Program(program) => program.is_alive(),
-            Now::Nobody(_) => false,
+        match &self.state {
+            PartState::BuiltIn(threads) => threads.is_alive(),
+            PartState::Program(program) => program.is_alive(),
+            PartState::Nobody(_) => false,
         }
     }
 
-    fn did(&self, elapsed: Duration) -> Work {
-        match &self.now {
-            Now::BuiltIn(at_work) => at_work.part.did(elapsed),
-            Now::Program(program) => program.did(),
-            Now::Nobody(did) => *did,
+    fn did(&self, elapsed: Duration) -> PartWork {
+        match &self.state {
+            PartState::BuiltIn(threads) => threads.part.did(elapsed),
+            PartState::Program(program) => program.did(),
+            PartState::Nobody(did) => *did,
         }
     }
 
     fn report(&self, alive: bool, elapsed: Duration) -> PartReport {
-        PartReport { part: self.line.name.to_owned(), by: self.by.clone(), alive, did: self.did(elapsed) }
+        PartReport { part: self.planned.name.to_owned(), by: self.by.clone(), alive, did: self.did(elapsed) }
     }
 }
 
@@ -201,40 +201,41 @@ struct Supervision<'a> {
     mark: String,
     leader: Leader,
     asked: Instant,
-    word: Sender<(usize, Word)>,
-    words: Receiver<(usize, Word)>,
-    members: Vec<Member>,
-    tell: &'a mut dyn FnMut(Event),
+    message_sender: Sender<(usize, ThreadMessage)>,
+    messages: Receiver<(usize, ThreadMessage)>,
+    members: Vec<RunningPart>,
+    notify: &'a mut dyn FnMut(LoadNotice),
 }
 
 impl Supervision<'_> {
-    fn say(&mut self, what: Happening) {
-        (self.tell)(Event { t: self.asked.elapsed().as_secs_f64(), load: self.load.clone(), what });
+    fn say(&mut self, what: LoadEventKind) {
+        (self.notify)(LoadNotice { t: self.asked.elapsed().as_secs_f64(), load: self.load.clone(), what });
     }
 
-    fn start(&mut self, line: Line) -> Result<(), Error> {
+    fn start(&mut self, planned: PlannedPart) -> Result<(), Error> {
         let index = self.members.len();
-        self.members.push(Member { line, by: String::new(), now: Now::Nobody(Work::Nothing) });
-        self.start_next_way(index, None)
+        self.members.push(RunningPart { planned, by: String::new(), state: PartState::Nobody(PartWork::Nothing) });
+        self.start_next(index, None)
     }
 
-    /// Goes through the ways that are left until one starts. `failed` is why the one before is no way, and the package
-    /// that would make it one.
-    fn start_next_way(&mut self, index: usize, failed: Option<(String, Option<&'static str>)>) -> Result<(), Error> {
+    /// Tries the remaining implementations until one starts. `failed` is the reason why the previous one is not
+    /// possible, with the missing package.
+    fn start_next(&mut self, index: usize, failed: Option<(String, Option<&'static str>)>) -> Result<(), Error> {
         let mut failed = failed;
-        while let Some(way) = self.members[index].line.ways.pop_front() {
-            match self.start_way(index, &way) {
+        while let Some(implementation) = self.members[index].planned.implementations.pop_front() {
+            match self.start_implementation(index, &implementation) {
                 Ok(()) => {
                     if let Some((why, package)) = failed {
                         let member = &self.members[index];
-                        let (part, by) = (member.line.name.to_owned(), member.plan());
-                        self.say(Happening::PartSubstituted { part, by, package: package.map(str::to_owned), why });
+                        let part = member.planned.name.to_owned();
+                        let by = member.plan();
+                        self.say(LoadEventKind::PartSubstituted { part, by, package: package.map(str::to_owned), why });
                     }
                     return Ok(());
                 }
-                Err(error) if self.members[index].line.dispensable => {
-                    let package = match (&error, &way) {
-                        (Error::Missing { .. }, Way::Program(recipe)) => Some(recipe.package),
+                Err(error) if self.members[index].planned.dispensable => {
+                    let package = match (&error, &implementation) {
+                        (Error::Missing { .. }, Implementation::Program(recipe)) => Some(recipe.package),
                         _ => None,
                     };
                     failed = Some((error.to_string(), package));
@@ -244,77 +245,81 @@ impl Supervision<'_> {
         }
 
         if let Some((status, _)) = failed {
-            let part = self.members[index].line.name.to_owned();
-            self.say(Happening::PartDied { part, status });
+            let part = self.members[index].planned.name.to_owned();
+            self.say(LoadEventKind::PartDied { part, status });
         }
 
         Ok(())
     }
 
-    fn start_way(&mut self, index: usize, way: &Way) -> Result<(), Error> {
-        let part = || self.members[index].line.name.to_owned();
-        let (by, now) = match way {
-            Way::BuiltIn(kind) => {
+    fn start_implementation(&mut self, index: usize, implementation: &Implementation) -> Result<(), Error> {
+        let part = || self.members[index].planned.name.to_owned();
+        let (by, state) = match implementation {
+            Implementation::BuiltIn(kind) => {
                 let threads = built_in(kind, self.options).map_err(|why| Error::Part { part: part(), why })?;
-                ("built in".to_owned(), Now::BuiltIn(AtWork::start(threads, index, &self.word)))
+                ("built in".to_owned(), PartState::BuiltIn(RunningThreads::start(threads, index, &self.message_sender)))
             }
-            Way::Program(recipe) => {
-                let program = Program::start(recipe.clone(), &self.mark).map_err(|error| match error.kind() {
-                    std::io::ErrorKind::NotFound if recipe.directory.as_ref().is_none_or(|place| place.is_dir()) => {
-                        Error::Missing { program: recipe.words[0].clone(), package: recipe.package.to_owned() }
-                    }
-                    _ => Error::Part { part: part(), why: format!("{}: {error}", recipe.words[0]) },
-                })?;
-                (program.words_typed(), Now::Program(Box::new(program)))
+            Implementation::Program(recipe) => {
+                let program =
+                    ExternalProgram::start(recipe.clone(), &self.mark).map_err(|error| match error.kind() {
+                        std::io::ErrorKind::NotFound
+                            if recipe.directory.as_ref().is_none_or(|place| place.is_dir()) =>
+                        {
+                            Error::Missing { program: recipe.words[0].clone(), package: recipe.package.to_owned() }
+                        }
+                        _ => Error::Part { part: part(), why: format!("{}: {error}", recipe.words[0]) },
+                    })?;
+                (program.command_line(), PartState::Program(Box::new(program)))
             }
         };
 
         let member = &mut self.members[index];
-        (member.by, member.now) = (by, now);
+        member.by = by;
+        member.state = state;
         Ok(())
     }
 
-    fn watch(&mut self, stop: &AtomicBool) -> StopReason {
+    fn watch(&mut self, stop: &AtomicBool) -> LoadStopReason {
         loop {
             if stop.load(Ordering::Relaxed) {
-                return StopReason::Asked;
+                return LoadStopReason::Asked;
             }
 
             let is_closed = self.is_pipe_closed();
             if self.leader.is_orphan() {
-                return StopReason::ParentGone;
+                return LoadStopReason::ParentGone;
             }
             if is_closed {
-                return StopReason::Asked;
+                return LoadStopReason::Asked;
             }
 
             if Leader::is_asked() {
-                return StopReason::Signal;
+                return LoadStopReason::Signal;
             }
 
             self.wait();
-            self.bury(true);
-            self.hear_threads();
+            self.reap(true);
+            self.read_thread_messages();
             for member in &mut self.members {
-                if let Now::Program(program) = &mut member.now {
+                if let PartState::Program(program) = &mut member.state {
                     program.listen();
-                    program.kill_in_turn();
+                    program.kill_if_due();
                 }
             }
         }
     }
 
-    /// Until something happens to a program or the starter, and not longer than [`LOOK`].
+    /// Waits for an event of a program or of the starter, at most for [`LOOK`].
     fn wait(&self) {
         let pipe = self.options.parent_pipe.as_ref().map(AsFd::as_fd);
-        let programs = self.members.iter().filter_map(|member| match &member.now {
-            Now::Program(program) => Some(program.descriptors()),
+        let programs = self.members.iter().filter_map(|member| match &member.state {
+            PartState::Program(program) => Some(program.descriptors()),
             _ => None,
         });
 
         let all: Vec<_> = pipe.into_iter().chain(programs.flatten()).collect();
         let mut polled: Vec<PollFd<'_>> = all.iter().map(|one| PollFd::new(one, PollFlags::IN)).collect();
-        // A signal ends the wait early, which is what it is for.
+        // A signal ends the wait early, as intended.
         let _ = poll(&mut polled, Some(&LOOK));
     }
 
@@ -326,22 +331,22 @@ impl Supervision<'_> {
             return false;
         }
 
-        // What comes through the pipe means nothing; its end does.
+        // Data in the pipe is ignored; only its end counts.
         let mut ignored = [0_u8; 256];
         matches!(rustix::io::read(pipe, &mut ignored), Ok(0))
     }
 
-    /// Buries all dead; with `go_on`, those that are to be run anew are, and those that died are told of.
-    fn bury(&mut self, go_on: bool) {
+    /// Reaps all ended processes. With `go_on`, repeated programs are run again and deaths are reported.
+    fn reap(&mut self, go_on: bool) {
         let foreign: Vec<i32> = self.leader.foreign.iter().map(|stat| stat.pid).collect();
-        while let Some(dead) = next_dead(|pid| foreign.contains(&pid)) {
-            let owner = self.members.iter_mut().enumerate().find_map(|(index, member)| match &mut member.now {
-                Now::Program(program) if program.owns(&dead) => Some((index, program)),
+        while let Some(child) = reap_next(|pid| foreign.contains(&pid)) {
+            let owner = self.members.iter_mut().enumerate().find_map(|(index, member)| match &mut member.state {
+                PartState::Program(program) if program.owns(&child) => Some((index, program)),
                 _ => None,
             });
 
             if let Some((index, program)) = owner
-                && let Some(ended) = program.bury(&dead)
+                && let Some(ended) = program.reap(&child)
                 && go_on
             {
                 self.ended(index, ended);
@@ -349,62 +354,65 @@ impl Supervision<'_> {
         }
     }
 
-    fn ended(&mut self, index: usize, ended: Ended) {
+    fn ended(&mut self, index: usize, ended: RunEnd) {
         let again = match ended {
-            Ended::AsMeant => true,
-            Ended::Died { status, at_once: true, .. } if !self.members[index].line.ways.is_empty() => {
+            RunEnd::AsMeant => true,
+            RunEnd::Died { status, at_once: true, .. } if !self.members[index].planned.implementations.is_empty() => {
                 let by = self.members[index].by.clone();
-                // Only parts that can be done without have a second way, and for them it never is an error.
-                let _ = self.start_next_way(index, Some((format!("{by} ended with {status}"), None)));
+                // Only dispensable parts have a substitute, and for them a failure is not an error.
+                let _ = self.start_next(index, Some((format!("{by} ended with {status}"), None)));
                 return;
             }
-            Ended::Died { status, run_anew, .. } => {
-                let part = self.members[index].line.name.to_owned();
-                let status = if run_anew { format!("{status} (run anew)") } else { status };
-                self.say(Happening::PartDied { part, status });
-                run_anew
+            RunEnd::Died { status, restart, .. } => {
+                let part = self.members[index].planned.name.to_owned();
+                let status = if restart { format!("{status} (restarted)") } else { status };
+                self.say(LoadEventKind::PartDied { part, status });
+                restart
             }
         };
 
         if again
-            && let Now::Program(program) = &mut self.members[index].now
+            && let PartState::Program(program) = &mut self.members[index].state
             && let Err(error) = program.run()
         {
-            let part = self.members[index].line.name.to_owned();
-            self.say(Happening::PartDied { part, status: format!("cannot be run anew: {error}") });
+            let part = self.members[index].planned.name.to_owned();
+            self.say(LoadEventKind::PartDied { part, status: format!("cannot be restarted: {error}") });
         }
     }
 
-    fn hear_threads(&mut self) {
-        while let Ok((index, word)) = self.words.try_recv() {
-            let part = self.members[index].line.name.to_owned();
+    fn read_thread_messages(&mut self) {
+        while let Ok((index, word)) = self.messages.try_recv() {
+            let part = self.members[index].planned.name.to_owned();
             self.say(match word {
-                Word::Failed(error) => Happening::PartDied { part, status: error.to_string() },
-                Word::Smaller { by, why } => Happening::PartSubstituted { part, by, package: None, why },
+                ThreadMessage::Failed(error) => LoadEventKind::PartDied { part, status: error.to_string() },
+                ThreadMessage::Smaller { by, why } => LoadEventKind::PartSubstituted { part, by, package: None, why },
             });
         }
     }
 
-    /// Ends threads and processes, first in good order, then by force; how many the kernel holds on to.
+    /// Ends threads and processes, first gracefully, then by force. Returns the number of processes that could not be
+    /// ended.
     fn end_all(&mut self) -> u32 {
         for member in &self.members {
-            match &member.now {
-                Now::BuiltIn(at_work) => at_work.end(),
-                Now::Program(program) => program.ask_to_end(),
-                Now::Nobody(_) => {}
+            match &member.state {
+                PartState::BuiltIn(threads) => threads.end(),
+                PartState::Program(program) => program.request_end(),
+                PartState::Nobody(_) => {}
             }
         }
 
         let until = Instant::now() + GRACE;
-        while Instant::now() < until && self.members.iter().any(|m| matches!(&m.now, Now::Program(p) if !p.is_over())) {
+        while Instant::now() < until
+            && self.members.iter().any(|m| matches!(&m.state, PartState::Program(p) if !p.is_over()))
+        {
             std::thread::sleep(Duration::from_millis(2));
-            self.bury(false);
+            self.reap(false);
         }
 
         let survivors = self.kill_all();
         for member in &mut self.members {
-            if let Now::BuiltIn(at_work) = &mut member.now {
-                at_work.join();
+            if let PartState::BuiltIn(threads) = &mut member.state {
+                threads.join();
             }
         }
 
@@ -414,7 +422,7 @@ impl Supervision<'_> {
     fn kill_all(&mut self) -> u32 {
         let until = Instant::now() + KILL_TIME;
         loop {
-            self.bury(false);
+            self.reap(false);
             let left = descendants(self.leader.own, &self.leader.foreign);
             if left.is_empty() || Instant::now() > until {
                 return u32::try_from(left.len()).unwrap_or(u32::MAX);

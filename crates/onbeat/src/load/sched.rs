@@ -1,7 +1,8 @@
-//! `sched`: groups of senders and receivers that wake each other, as `hackbench` does.
+//! `sched`: groups of senders and receivers that wake each other, like `hackbench`.
 //!
 //! In a group each of 20 senders writes 100 bytes to each of 20 receivers in turn, over one socket pair per receiver
-//! (the topology described in hackbench(8)). Threads, not processes: their stacks are small and nothing is left to kill.
+//! (the topology described in hackbench(8)). They are threads, not processes: their stacks are small, and nothing is
+//! left to kill.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -10,27 +11,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::bounds;
-use super::builtin::{BuiltIn, Desk};
-use super::event::Work;
+use super::builtin::{BuiltIn, WorkerContext};
+use super::event::PartWork;
 
-/// Senders in a group, and receivers.
+/// Number of senders in a group, and of receivers.
 const SIDE: usize = 20;
 const MESSAGE: usize = 100;
-/// What a group takes: 40 kernel and user stacks, 20 socket pairs with full buffers, in bytes.
+/// Memory of a group, in bytes: 40 kernel and user stacks, 20 socket pairs with full buffers.
 const GROUP_MEMORY: u64 = 6 << 20;
 const GROUP_DESCRIPTORS: u64 = 2 * SIDE as u64;
-/// What an external hackbench's group takes: 40 processes, in bytes.
+/// Memory of a group of the external hackbench, in bytes: 40 processes.
 const HACKBENCH_GROUP_MEMORY: u64 = 16 << 20;
 
-/// How many groups of hackbench a quarter of the available memory holds, at most `wanted`, at least one: 2 GB, the
-/// memory of the paper's machine, hold its twenty.
+/// Returns the number of hackbench groups that fit into a quarter of the available memory, at least one and at most
+/// `wanted`. The 2 GB of the paper's machine hold its twenty groups.
 pub(super) fn hackbench_groups(wanted: u16) -> u16 {
     let fit = bounds::fit(u64::from(wanted), HACKBENCH_GROUP_MEMORY, bounds::available_memory() / 4);
     u16::try_from(fit).unwrap_or(wanted)
 }
 
-/// The part: `2 * SIDE` threads for each group, the receivers first.
-pub(super) struct Sched {
+/// The part `sched`, with `2 * SIDE` threads for each group, the receivers first.
+pub(super) struct SchedLoad {
     wanted: u16,
     groups: Vec<Vec<Pair>>,
     messages: AtomicU64,
@@ -41,11 +42,11 @@ struct Pair {
     sender: UnixStream,
 }
 
-impl Sched {
-    /// As many of `wanted` groups as memory and descriptors allow.
+impl SchedLoad {
+    /// Makes `wanted` groups, or fewer if memory or descriptors are short.
     pub(super) fn new(wanted: u16) -> Result<Self, std::io::Error> {
         let by_memory = bounds::fit(u64::from(wanted), GROUP_MEMORY, bounds::memory_share());
-        // A quarter of the descriptors stays for everything else.
+        // A quarter of the descriptors is left for other uses.
         let possible = bounds::fit(by_memory, GROUP_DESCRIPTORS, bounds::most_descriptors() / 4 * 3);
         let group = || {
             (0..SIDE)
@@ -68,9 +69,9 @@ impl Sched {
         }
     }
 
-    fn send(group: &[Pair], desk: &Desk) -> Result<(), std::io::Error> {
+    fn send(group: &[Pair], context: &WorkerContext) -> Result<(), std::io::Error> {
         let message = [0x55; MESSAGE];
-        while !desk.is_over() {
+        while !context.is_over() {
             for pair in group {
                 (&pair.sender).write_all(&message)?;
             }
@@ -80,7 +81,7 @@ impl Sched {
     }
 }
 
-impl BuiltIn for Sched {
+impl BuiltIn for SchedLoad {
     fn plan(&self) -> String {
         let had = self.groups.len();
         let bound = if had < usize::from(self.wanted) {
@@ -96,19 +97,19 @@ impl BuiltIn for Sched {
         self.groups.len() * 2 * SIDE
     }
 
-    fn work(&self, thread: usize, desk: &Desk) -> Result<(), std::io::Error> {
+    fn work(&self, thread: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
         let group = &self.groups[thread / (2 * SIDE)];
         let outcome = match thread % (2 * SIDE) {
             receiver @ 0..SIDE => self.receive(&group[receiver].receiver),
-            _ => Self::send(group, desk),
+            _ => Self::send(group, context),
         };
 
-        // A socket that was shut down is how a blocked thread learns that it is over.
-        if desk.is_over() { Ok(()) } else { outcome }
+        // A blocked thread ends because its socket was shut down.
+        if context.is_over() { Ok(()) } else { outcome }
     }
 
-    fn did(&self, _: Duration) -> Work {
-        Work::Sched {
+    fn did(&self, _: Duration) -> PartWork {
+        PartWork::Sched {
             groups: u32::try_from(self.groups.len()).unwrap_or(u32::MAX),
             messages: self.messages.load(Ordering::Relaxed),
         }
@@ -116,7 +117,7 @@ impl BuiltIn for Sched {
 
     fn unblock(&self) {
         for pair in self.groups.iter().flatten() {
-            // A pair that is shut down already wakes nobody.
+            // A pair that is shut down already needs no wake-up.
             let _ = pair.receiver.shutdown(Shutdown::Both);
             let _ = pair.sender.shutdown(Shutdown::Both);
         }
@@ -131,8 +132,8 @@ mod tests {
 
     #[test]
     fn a_group_passes_messages_and_ends() {
-        let (did, words) = try_out(Arc::new(Sched::new(1).unwrap()), Duration::from_millis(300));
-        assert!(matches!(did, Work::Sched { groups: 1, messages } if messages > 400), "{did:?}");
+        let (did, words) = try_out(Arc::new(SchedLoad::new(1).unwrap()), Duration::from_millis(300));
+        assert!(matches!(did, PartWork::Sched { groups: 1, messages } if messages > 400), "{did:?}");
         assert!(words.is_empty(), "{words:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `walk`: the metadata of every file of one file system, over and over, as `du -s` reads it.
+//! `walk`: reads the metadata of every file of one file system repeatedly, like `du -s`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::builtin::{BuiltIn, Desk};
-use super::event::Work;
+use super::builtin::{BuiltIn, WorkerContext};
+use super::event::PartWork;
 
-/// Between two walks of a tree that took no time, so that an empty tree is no busy loop.
+/// Pause between two walks, so that an empty tree is not a busy loop.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The part: one thread.
-pub(super) struct Walk {
+/// The part, with one thread.
+pub(super) struct WalkLoad {
     root: PathBuf,
     device: u64,
     files: AtomicU64,
@@ -21,15 +21,15 @@ pub(super) struct Walk {
     unreadable: AtomicU64,
 }
 
-impl Walk {
-    /// From `root` downwards, without crossing to another file system.
+impl WalkLoad {
+    /// Makes the part for the tree below `root`, without other file systems.
     pub(super) fn new(root: PathBuf) -> Result<Self, std::io::Error> {
         let device = fs::symlink_metadata(&root)?.dev();
         let count = || AtomicU64::new(0);
         Ok(Self { root, device, files: count(), walks: count(), unreadable: count() })
     }
 
-    fn walk_once(&self, desk: &Desk) {
+    fn walk_once(&self, context: &WorkerContext) {
         let mut directories = vec![self.root.clone()];
         while let Some(directory) = directories.pop() {
             let Ok(entries) = fs::read_dir(&directory) else {
@@ -37,11 +37,11 @@ impl Walk {
                 continue;
             };
             for entry in entries.flatten() {
-                if desk.is_over() {
+                if context.is_over() {
                     return;
                 }
 
-                // Files come and go meanwhile; what is gone is not counted.
+                // Files may disappear during the walk; these are not counted.
                 let Ok(metadata) = entry.metadata() else { continue };
                 self.files.fetch_add(1, Ordering::Relaxed);
                 if metadata.is_dir() && metadata.dev() == self.device && !is_kernels(&entry.path()) {
@@ -54,12 +54,12 @@ impl Walk {
     }
 }
 
-/// Trees that are no files: where they are mounted in unusual ways, the device does not tell.
+/// Whether `path` is a tree of the kernel. If it is mounted in an unusual way, the device does not show it.
 fn is_kernels(path: &std::path::Path) -> bool {
     path == std::path::Path::new("/proc") || path == std::path::Path::new("/sys")
 }
 
-impl BuiltIn for Walk {
+impl BuiltIn for WalkLoad {
     fn plan(&self) -> String {
         format!("walk: metadata of every file below {} on its file system", self.root.display())
     }
@@ -68,17 +68,17 @@ impl BuiltIn for Walk {
         1
     }
 
-    fn work(&self, _: usize, desk: &Desk) -> Result<(), std::io::Error> {
-        while !desk.is_over() {
-            self.walk_once(desk);
-            desk.pause(PAUSE);
+    fn work(&self, _: usize, context: &WorkerContext) -> Result<(), std::io::Error> {
+        while !context.is_over() {
+            self.walk_once(context);
+            context.pause(PAUSE);
         }
         Ok(())
     }
 
-    fn did(&self, _: Duration) -> Work {
+    fn did(&self, _: Duration) -> PartWork {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Work::Walk { files: read(&self.files), walks: read(&self.walks), unreadable: read(&self.unreadable) }
+        PartWork::Walk { files: read(&self.files), walks: read(&self.walks), unreadable: read(&self.unreadable) }
     }
 }
 
@@ -94,8 +94,9 @@ mod tests {
         fs::create_dir_all(tree.path().join("a/b")).unwrap();
         fs::write(tree.path().join("a/b/file"), "x").unwrap();
         std::os::unix::fs::symlink("..", tree.path().join("a/up")).unwrap();
-        let (did, words) = try_out(Arc::new(Walk::new(tree.path().to_owned()).unwrap()), Duration::from_millis(200));
-        let Work::Walk { files, walks, unreadable: 0 } = did else { panic!("{did:?}") };
+        let (did, words) =
+            try_out(Arc::new(WalkLoad::new(tree.path().to_owned()).unwrap()), Duration::from_millis(200));
+        let PartWork::Walk { files, walks, unreadable: 0 } = did else { panic!("{did:?}") };
 
         assert!(walks > 0 && (4 * walks..=4 * walks + 4).contains(&files), "{did:?}");
         assert!(words.is_empty(), "{words:?}");

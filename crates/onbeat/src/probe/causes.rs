@@ -7,7 +7,7 @@ use rustix::process::getpid;
 
 use super::run::Setting;
 use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
-use crate::thread::{AheadOfLoad, Grant, Wanted};
+use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
 
 /// Who is asked why a cycle was late: a flight recorder in this process, or one in another that many loops share.
 pub trait Witness {
@@ -113,7 +113,7 @@ impl<'a> Asking<'a> {
     pub(super) fn explain(&mut self, sample: &Sample) -> Option<Explanation> {
         let witness = self.witness.as_mut()?;
         let LoopThread { tid, cpu, .. } = self.thread;
-        let facts = SpikeFacts::of(sample, self.margin_ns, self.work_ns);
+        let facts = SpikeFacts::from_sample(sample, self.margin_ns, self.work_ns);
         self.is_analysed = self.left > 0;
         if !self.is_analysed {
             return Some(facts.not_analysed(TOO_MANY));
@@ -135,14 +135,14 @@ impl<'a> Asking<'a> {
 }
 
 /// The loop that is wanted, as far as it is known before it has begun.
-fn loop_thread(wanted: &Wanted) -> LoopThread {
+fn loop_thread(wanted: &ThreadRequest) -> LoopThread {
     let own = getpid().as_raw_nonzero().get().unsigned_abs();
     LoopThread { tid: own, cpu: wanted.cpu, fifo: wanted.fifo }
 }
 
 /// Opens a flight recorder for a loop, with its rungs of the ladder. Takes some 100 ms.
-pub(super) fn open(wanted: &Wanted) -> (Option<Explainer>, Vec<Grant>) {
-    let (explainer, mut grants) = Explainer::open_or_say(loop_thread(wanted));
+pub(super) fn open(wanted: &ThreadRequest) -> (Option<Explainer>, Vec<Grant>) {
+    let (explainer, mut grants) = Explainer::open_with_grants(loop_thread(wanted));
     if explainer.is_some() {
         grants.push(AheadOfLoad::take(wanted).1);
     }
@@ -189,7 +189,7 @@ mod tests {
             wait: Wait::Sleep,
             on_overrun: OnOverrun::SkipKeepPhase,
             phase: Phase::At(0),
-            thread: Wanted::default(),
+            thread: ThreadRequest::default(),
             warmup: 0,
             interval_ns: 1_000_000_000,
             spike_limit: SpikeLimit::TenTimesMedian,

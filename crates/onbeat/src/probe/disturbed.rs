@@ -15,7 +15,8 @@ use super::run::{LEAD_NS, RunError, Setting, in_loop_thread, plan, ring};
 use super::timer::Timer;
 use crate::cause::{Cost, Explainer, Explanation};
 use crate::inject::{
-    self, Detail, Fault, Grid, InLoop, Injected, Injector, Log, LoopLog, Place, Plan, Target, placebo,
+    self, Detail, Fault, FaultOrigin, InLoop, Injected, InjectionPlan, InjectionTarget, Injector, Log, LoopLog,
+    ReleaseGrid, placebo,
 };
 use crate::record::SpikeLimit;
 use crate::thread::{AheadOfLoad, Grant, stay_off_cpu};
@@ -113,10 +114,10 @@ pub fn disturb(
     let process = setting.thread.prepare_process();
     let first = setting.phase.first_release(Monotonic.now().plus_ns(LEAD_NS), setting.period_ns, tick());
     let first_release = first.plus_ns(LEAD_NS.div_ceil(setting.period_ns) * setting.period_ns);
-    let grid = Grid { first_release, period_ns: setting.period_ns, spin_ns: setting.wait.longest_spin_ns() };
+    let grid = ReleaseGrid { first_release, period_ns: setting.period_ns, spin_ns: setting.wait.longest_spin_ns() };
     let Disturbance { fault, every_ns, for_ns, count, placebo: is_placebo } = *asked;
-    let target = Target { pid: own_pid(), tid: own_pid(), cpu, priority: setting.thread.fifo.unwrap_or(0) };
-    let wanted = Plan { fault, every_ns, for_ns, count, target, grid };
+    let target = InjectionTarget { pid: own_pid(), tid: own_pid(), cpu, priority: setting.thread.fifo.unwrap_or(0) };
+    let wanted = InjectionPlan { fault, every_ns, for_ns, count, target, grid };
     wanted.check().map_err(inject::Error::from)?;
     let task = DisturbedTask::new(Timer { work_ns: setting.work_ns }, &wanted, is_placebo)?;
     let mut grants: Vec<Grant> = process.grants.clone();
@@ -130,7 +131,7 @@ pub fn disturb(
 }
 
 struct Aimed {
-    wanted: Plan,
+    wanted: InjectionPlan,
     is_placebo: bool,
     explainer: Option<Explainer>,
 }
@@ -204,11 +205,11 @@ enum DisturbedTask {
 }
 
 impl DisturbedTask {
-    fn new(timer: Timer, wanted: &Plan, is_placebo: bool) -> Result<Self, inject::Error> {
-        match (wanted.fault.place(), is_placebo) {
-            (Place::Beside, _) => Ok(Self::Plain(timer)),
-            (Place::InLoop, false) => InLoop::new(timer, wanted).map(Self::Within),
-            (Place::InLoop, true) => InLoop::placebo(timer, wanted).map(Self::Within),
+    fn new(timer: Timer, wanted: &InjectionPlan, is_placebo: bool) -> Result<Self, inject::Error> {
+        match (wanted.fault.origin(), is_placebo) {
+            (FaultOrigin::OutsideLoop, _) => Ok(Self::Plain(timer)),
+            (FaultOrigin::InLoop, false) => InLoop::new(timer, wanted).map(Self::Within),
+            (FaultOrigin::InLoop, true) => InLoop::placebo(timer, wanted).map(Self::Within),
         }
     }
 
@@ -236,7 +237,7 @@ enum Source {
 }
 
 impl Source {
-    fn start(wanted: Plan, is_placebo: bool, within: Option<LoopLog>) -> Result<Self, inject::Error> {
+    fn start(wanted: InjectionPlan, is_placebo: bool, within: Option<LoopLog>) -> Result<Self, inject::Error> {
         match (within, is_placebo) {
             (Some(log), _) => Ok(Self::Within(log)),
             (None, true) => placebo(wanted).map(Self::Beside),

@@ -137,7 +137,7 @@ mod tests {
 
     fn header(kernel: &str, period_ns: u64, phase_ns: u64) -> Header {
         let mut header = super::super::header(&[], "timer", super::super::timer::TIMER.series, 0.0);
-        header.host = Host::told([("kernel", Some(kernel.to_owned()))]);
+        header.host = Host::from_facts([("kernel", Some(kernel.to_owned()))]);
         header.timing = Some(Timing {
             period_ns,
             phase_ns,

@@ -19,7 +19,7 @@ use crate::cause::Cost;
 use crate::record::{
     Account, EndReason, Header, Note, Past, Recorder, Recording, Resume, RunWriter, SpikeLimit, Timing, Why, WriteError,
 };
-use crate::thread::{AheadOfLoad, Grant, LockdownError, Ports, ProcessGrants, Usage, Wanted, lockdown, stay_off_cpu};
+use crate::thread::{AheadOfLoad, Grant, LockdownError, LoopPorts, ProcessGrants, ThreadRequest, Usage, stay_off_cpu};
 
 /// How often the recorder empties the ring.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
@@ -101,7 +101,7 @@ pub struct Setting {
     /// Where the releases lie.
     pub phase: Phase,
     /// What the thread shall have.
-    pub thread: Wanted,
+    pub thread: ThreadRequest,
     /// Cycles at the start of a block that are in no series.
     pub warmup: u64,
     /// Length of interval histograms, in nanoseconds.
@@ -513,7 +513,7 @@ pub(super) fn in_loop_thread(
     // The first reading may ask the kernel for the vDSO's place; then never again.
     let _ = Monotonic.now();
     if setting.lockdown {
-        lockdown(if body.has_ports() { Ports::Open } else { Ports::None })?;
+        crate::thread::lockdown(if body.has_ports() { LoopPorts::Open } else { LoopPorts::None })?;
     }
 
     let before = Usage::of_this_thread();

@@ -6,8 +6,6 @@
 //! Both leave the same trace in the samples: a stop of at most the period's remainder, after a stretch in which the loop
 //! itself was busy. That is the evidence used here; it needs no tracing and no rights.
 
-use std::path::Path;
-
 use onbeat_rt::Sample;
 
 use crate::host;
@@ -33,15 +31,10 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of this machine. Since Linux 6.12 only kernels built with `CONFIG_RT_GROUP_SCHED` throttle; where its
-    /// control files are not to be seen, it is taken to be on.
+    /// The rules of this machine.
     #[must_use]
     pub fn of_this_machine() -> Self {
-        let fair_server = host::kernel_is_at_least(6, 12);
-        let limited = host::real_time_limit_us().is_some_and(|(runtime, period)| runtime < period);
-        let v1_cpu = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"].iter().find(|dir| Path::new(dir).exists());
-        let groups = v1_cpu.is_none_or(|dir| Path::new(dir).join("cpu.rt_runtime_us").exists());
-        Self { rt_throttling: limited && (groups || !fair_server), fair_server }
+        Self { rt_throttling: host::throttles_real_time(), fair_server: host::has_fair_server() }
     }
 
     const fn verdict(self) -> Option<Stall> {

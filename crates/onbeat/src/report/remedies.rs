@@ -87,7 +87,7 @@ pub fn remedy(kind: CauseKind, cells: &[&CellSummary]) -> Vec<Advice> {
 /// A cause as most spikes of its kind have it: of the usual size, and by the culprit of most when one of its spikes was kept.
 fn representative(kind: CauseKind, all: &CauseCount, cells: &[&CellSummary]) -> Cause {
     let kept = cells.iter().flat_map(|cell| &cell.spikes);
-    let main = |spike: &SpikeNote| Explanation::of_causes(spike.causes.clone()).main().cloned();
+    let main = |spike: &SpikeNote| Explanation::from_causes(spike.causes.clone()).main().cloned();
     let culprit = all.most_frequent().and_then(|(who, _)| {
         let mut culprits = kept.filter_map(main).filter(|cause| cause.kind == kind).filter_map(|cause| cause.culprit);
         culprits.find(|culprit| culprit.words() == who)

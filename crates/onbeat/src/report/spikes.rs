@@ -102,7 +102,7 @@ pub fn table(title: impl Into<String>, spikes: &[Listed<'_>], letters: Letters) 
 
 /// The main cause in words; a dash where nobody looked.
 fn cause(spike: &SpikeNote) -> String {
-    let explanation = Explanation::of_causes(spike.causes.clone());
+    let explanation = Explanation::from_causes(spike.causes.clone());
     explanation.main().map_or_else(|| "-".to_owned(), crate::cause::Cause::words)
 }
 

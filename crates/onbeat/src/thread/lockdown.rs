@@ -1,6 +1,6 @@
-//! A filter that kills the process when its loop asks the kernel for anything unexpected.
+//! A system-call filter that kills the process when its loop makes an unexpected system call.
 //!
-//! The list is the table on the front page of [`onbeat_rt`], plus what ending a thread takes.
+//! It allows the calls on the front page of [`onbeat_rt`], and those that end a thread.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -8,10 +8,10 @@ use std::io;
 /// The filter could not be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum LockdownError {
-    /// The kernel refused it.
+    /// The kernel refused the filter.
     #[error("cannot install the loop's system-call filter: {0}; this kernel needs CONFIG_SECCOMP_FILTER")]
     Refused(#[from] io::Error),
-    /// There is no filter for this processor.
+    /// This processor is not supported.
     #[error("the loop's system-call filter knows x86-64 and AArch64, and this is {arch}; run without --lockdown")]
     UnknownProcessor {
         /// The processor.
@@ -26,19 +26,19 @@ const AUDIT_ARCH: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const AUDIT_ARCH: Option<u32> = None;
 
-/// Whether a loop has ports besides sleep and time.
+/// Whether a loop uses ports besides sleep and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ports {
+pub enum LoopPorts {
     /// Sleep and time only.
     None,
     /// It reads and writes prepared descriptors.
     Open,
 }
 
-/// What a loop with ports may ask for besides.
+/// Additional calls for a loop with ports.
 const OF_PORTS: [libc::c_long; 4] = [libc::SYS_write, libc::SYS_ioctl, libc::SYS_ppoll, libc::SYS_read];
 
-/// What every loop may ask for, then what ending its thread takes.
+/// Calls for every loop, then calls that end its thread.
 const ALLOWED: [libc::c_long; 11] = [
     libc::SYS_clock_nanosleep,
     libc::SYS_clock_gettime,
@@ -60,12 +60,12 @@ const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const NUMBER_AT: u32 = 0;
 const ARCH_AT: u32 = 4;
 
-/// From here on the calling thread may only do what a loop does; anything else kills the process with `SIGSYS`.
-/// There is no way back.
+/// Restricts the calling thread to the system calls of a loop; any other call kills the process with `SIGSYS`. This
+/// cannot be undone.
 ///
 /// # Errors
 /// [`LockdownError`].
-pub fn lockdown(ports: Ports) -> Result<(), LockdownError> {
+pub fn lockdown(ports: LoopPorts) -> Result<(), LockdownError> {
     let arch = AUDIT_ARCH.ok_or(LockdownError::UnknownProcessor { arch: std::env::consts::ARCH })?;
     let mut program = vec![
         instruction(LOAD_WORD, 0, 0, ARCH_AT),
@@ -73,11 +73,11 @@ pub fn lockdown(ports: Ports) -> Result<(), LockdownError> {
         instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
         instruction(LOAD_WORD, 0, 0, NUMBER_AT),
     ];
-    let of_ports: &[libc::c_long] = if ports == Ports::Open { &OF_PORTS } else { &[] };
+    let of_ports: &[libc::c_long] = if ports == LoopPorts::Open { &OF_PORTS } else { &[] };
     let allowed = [&ALLOWED, of_ports].concat();
 
     for (place, &number) in allowed.iter().enumerate() {
-        // Over the rest of the list and the kill, to the last instruction.
+        // Jumps over the rest of the list and the kill, to the last instruction.
         let to_allow = u8::try_from(allowed.len() - place).unwrap_or(u8::MAX);
         program.push(instruction(JUMP_IF_EQUAL, to_allow, 0, u32::try_from(number).unwrap_or(u32::MAX)));
     }

@@ -1,4 +1,4 @@
-//! Memory that is there before the loop needs it, and stays.
+//! Locks and touches memory before the loop needs it.
 #![allow(unsafe_code)]
 
 use rustix::mm::{MlockAllFlags, mlockall};
@@ -6,14 +6,14 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Grant, Refusal};
 
-/// Stack that is touched before the loop starts, in bytes.
+/// Size of the stack that is touched before the loop starts, in bytes.
 const STACK_BYTES: usize = 256 * 1024;
-/// Heap that is touched, and kept by the allocator, in bytes.
+/// Size of the heap that is touched and kept by the allocator, in bytes.
 const HEAP_BYTES: usize = 1024 * 1024;
 const PAGE_BYTES: usize = 4096;
 
-/// Locks all present and future memory of the process, or says why not. On success the allocator is told to keep
-/// what it has, because memory given back to the kernel is not locked when it returns.
+/// Locks all current and future memory of the process, or returns why not. On success the allocator is configured to
+/// keep freed memory, because memory that is returned to the kernel must be faulted in again.
 pub(super) fn lock() -> Grant {
     let wanted = "all memory of the process (mlockall)";
     if let Err(why) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
@@ -54,7 +54,7 @@ fn touch_heap() {
     std::hint::black_box(&heap);
 }
 
-/// Touches the stack that the loop may come to use.
+/// Touches the stack that the loop may use.
 #[inline(never)]
 pub(super) fn touch_stack() {
     let mut stack = [0_u8; STACK_BYTES];

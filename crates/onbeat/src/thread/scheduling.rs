@@ -6,9 +6,9 @@ use std::io;
 use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::{Grant, Refusal, Wanted};
+use super::{Grant, Refusal, ThreadRequest};
 
-/// Makes the calling thread `SCHED_FIFO` at `priority`, or says why not.
+/// Makes the calling thread `SCHED_FIFO` at `priority`, or returns why not.
 pub(super) fn fifo(priority: u32) -> Grant {
     let wanted = format!("SCHED_FIFO {priority}");
     match set_policy(libc::SCHED_FIFO, priority) {
@@ -17,8 +17,8 @@ pub(super) fn fifo(priority: u32) -> Grant {
     }
 }
 
-/// `EPERM` has two causes that look the same: no right to real-time priorities, or a control group whose
-/// real-time budget is 0 (`kernel/sched/syscalls.c`, `__sched_setscheduler`).
+/// `EPERM` has two causes: no privilege for real-time priorities, or a control group with a real-time budget of 0
+/// (`kernel/sched/syscalls.c`, `__sched_setscheduler`).
 fn fifo_refusal(priority: u32, why: &io::Error) -> Refusal {
     let costs = "any other program may delay the loop, by tens of milliseconds under load";
     let limit = getrlimit(Resource::Rtprio).current.unwrap_or(u64::MAX);
@@ -49,32 +49,33 @@ fn has_cap_sys_nice() -> bool {
     bits & (1 << CAP_SYS_NICE) != 0
 }
 
-/// Makes the calling thread an ordinary one, whatever it inherited.
+/// Makes the calling thread an ordinary one (`SCHED_OTHER`).
 pub fn run_as_ordinary() {
-    // Leaving a real-time policy needs no right, so this can only fail where there was nothing to leave.
+    // Leaving a real-time policy needs no privilege, so this fails only if the policy was ordinary already.
     let _ = set_policy(libc::SCHED_OTHER, 0);
 }
 
-/// The priority of a thread that explains: below every real-time loop, ahead of all ordinary programs.
+/// Priority of the explaining thread: below every real-time loop, above all ordinary programs.
 const EXPLAINING: u32 = 1;
 /// `SCHED_RESET_ON_FORK` (include/uapi/linux/sched.h).
 const RESET_ON_FORK: libc::c_int = 0x4000_0000;
-/// Its nice value where it shares the only CPU with a real-time loop.
+/// Nice value of the explaining thread if it shares the only CPU with a real-time loop.
 const EXPLAINING_NICE: i32 = -10;
 
-/// The calling thread ahead of ordinary programs while this lives, where that cannot disturb the loop: explanations must not
-/// wait for a load. Threads and programs that it starts are ordinary ones.
+/// Raises the calling thread above ordinary programs until it is dropped, if that cannot disturb the loop: explanations
+/// must not wait for a load. Threads and programs that the thread starts are ordinary.
 #[derive(Debug)]
 pub struct AheadOfLoad {
-    /// The nice value before, when something was changed.
+    /// Previous nice value, if something was changed.
     before: Option<i32>,
 }
 
 impl AheadOfLoad {
-    /// Beside the loop of `wanted`: real-time priority 1 on the other CPUs; on the only CPU of a real-time loop a high nice
-    /// value, since real-time priority would use up the share of the CPU that the kernel grants to real-time threads.
+    /// Raises the thread beside the loop of `request`: real-time priority 1 on the other CPUs; on the only CPU of a
+    /// real-time loop a negative nice value, because a real-time priority would use up the share of the CPU that the
+    /// kernel grants to real-time threads.
     #[must_use]
-    pub fn take(wanted: &Wanted) -> (Self, Grant) {
+    pub fn take(wanted: &ThreadRequest) -> (Self, Grant) {
         let what = "priority of explanations";
         if is_real_time_already() {
             return (Self { before: None }, Grant::given(what, "as onbeat was started"));
@@ -83,7 +84,7 @@ impl AheadOfLoad {
         let cpus = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         let others = cpus.count() - u32::from(wanted.cpu.is_some_and(|cpu| cpus.is_set(cpu as usize)));
         let is_real_time = wanted.fifo.is_some_and(|priority| priority > EXPLAINING);
-        // On other CPUs than the loop's, or below the loop: neither can hold it up.
+        // On other CPUs than the loop's, or below the loop: neither delays it.
         let (policy, priority, name) = match (others, is_real_time || wanted.cpu.is_some()) {
             (1.., true) => (libc::SCHED_FIFO, EXPLAINING, format!("SCHED_FIFO {EXPLAINING}")),
             (0, _) if is_real_time => (libc::SCHED_OTHER, 0, format!("nice {EXPLAINING_NICE}")),
@@ -124,7 +125,7 @@ fn not_ahead(why_not: String) -> Refusal {
 
 impl Drop for AheadOfLoad {
     fn drop(&mut self) {
-        // Without rights of its own a process may leave real time, but not take the flag away.
+        // An unprivileged process may leave a real-time policy, but may not clear the flag.
         if let Some(nice) = self.before {
             let _ = set_policy(libc::SCHED_OTHER | RESET_ON_FORK, 0);
             let _ = setpriority_process(None, nice);
@@ -136,16 +137,16 @@ fn set_policy(policy: libc::c_int, priority: u32) -> io::Result<()> {
     // SAFETY: all-zero is a valid sched_param (musl's has reserved fields beside the priority).
     let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
     parameter.sched_priority = priority.cast_signed();
-    // The raw call, because musl's wrapper always answers ENOSYS.
-    // SAFETY: thread 0 is the caller; `parameter` is a valid sched_param.
+    // The raw call, because musl's wrapper always returns ENOSYS. SAFETY: thread 0 is the caller; `parameter` is a
+    // valid sched_param.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameter) };
 
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What `sched_setattr(2)` takes, in its first form of 48 bytes.
+/// Argument of `sched_setattr(2)`, in its first version of 48 bytes.
 #[repr(C)]
-struct Attributes {
+struct DeadlineAttributes {
     size: u32,
     policy: u32,
     flags: u64,
@@ -156,14 +157,15 @@ struct Attributes {
     period_ns: u64,
 }
 
-/// Makes the calling thread `SCHED_DEADLINE`: it may run for `runtime_ns` of every `period_ns`, before threads of any priority.
-/// [`run_as_ordinary`] ends it.
+/// Makes the calling thread `SCHED_DEADLINE`: it may run for `runtime_ns` of every `period_ns`, before threads of any
+/// priority. [`run_as_ordinary`] undoes it.
 ///
 /// # Errors
-/// The kernel's: no right to it, no room for it, or the thread may not run on all CPUs of its root domain.
+/// The kernel's error: no privilege, not enough free bandwidth, or the thread may not run on all CPUs of its root
+/// domain.
 pub(crate) fn run_by_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
-    let attributes = Attributes {
-        size: size_of::<Attributes>() as u32,
+    let attributes = DeadlineAttributes {
+        size: size_of::<DeadlineAttributes>() as u32,
         policy: libc::SCHED_DEADLINE.cast_unsigned(),
         flags: 0,
         nice: 0,
@@ -173,12 +175,12 @@ pub(crate) fn run_by_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()>
         period_ns,
     };
 
-    // SAFETY: thread 0 is the caller; the attributes are as long as they say and live across the call.
+    // SAFETY: thread 0 is the caller; the attributes have the size that they state and live across the call.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Binds the calling thread to one CPU, or says why not.
+/// Binds the calling thread to one CPU, or returns why not.
 pub(super) fn bind(cpu: u32) -> Grant {
     let wanted = format!("CPU {cpu}");
     let mut only = CpuSet::new();
@@ -196,12 +198,12 @@ pub(super) fn bind(cpu: u32) -> Grant {
     }
 }
 
-/// Keeps the calling thread off `cpu` when there is another CPU for it: the recorder must not disturb the loop.
+/// Keeps the calling thread off `cpu` if there is another CPU for it: the recorder must not disturb the loop.
 pub fn stay_off_cpu(cpu: u32) {
     let Ok(mut cpus) = sched_getaffinity(None) else { return };
     cpus.unset(cpu as usize);
     if cpus.count() > 0 {
-        // A refusal leaves the thread where it was; the run is as valid, with the recorder as a neighbour.
+        // If it is refused, the thread stays where it is; the run is still valid, with the recorder on the same CPU.
         let _ = sched_setaffinity(None, &cpus);
     }
 }
@@ -212,7 +214,7 @@ fn allowed_cpus() -> String {
     list.map_or_else(|| "unknown".to_owned(), |list| list.trim().to_owned())
 }
 
-/// Leaves all signals to other threads: a handler that ran here would be counted as latency.
+/// Blocks all signals in the calling thread: a handler that ran here would count as latency.
 pub(super) fn block_signals() {
     // SAFETY: `all` is filled before it is read; blocking signals in the calling thread has no other effect.
     unsafe {
@@ -233,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_thread_ahead_of_the_load_starts_ordinary_threads_and_is_one_again_afterwards() {
-        let wanted = Wanted { fifo: Some(80), ..Wanted::default() };
+        let wanted = ThreadRequest { fifo: Some(80), ..ThreadRequest::default() };
         let (ahead, grant) = AheadOfLoad::take(&wanted);
         if !grant.granted {
             println!("skipped: {}", grant.why_not.unwrap_or_default());
@@ -251,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_ordinary_loop_that_may_run_anywhere_is_not_held_up() {
-        let (_, grant) = AheadOfLoad::take(&Wanted::default());
+        let (_, grant) = AheadOfLoad::take(&ThreadRequest::default());
         assert!(!grant.granted, "{grant:?}");
     }
 }

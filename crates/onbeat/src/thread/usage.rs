@@ -1,4 +1,4 @@
-//! What the kernel counted for a thread.
+//! Counters of the kernel for a thread.
 #![allow(unsafe_code)]
 
 use rustix::fs::{Mode, OFlags};
@@ -6,18 +6,18 @@ use rustix::fs::{Mode, OFlags};
 /// Counters of the calling thread, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Page faults, with and without reading from disk.
+    /// Page faults, minor and major.
     pub page_faults: u64,
-    /// Those with reading from disk.
+    /// Page faults that read from disk.
     pub major_faults: u64,
-    /// Times it was made to leave the CPU.
+    /// Involuntary context switches.
     pub involuntary_switches: u64,
     /// CPU time in user and kernel mode, in nanoseconds.
     pub cpu_ns: u64,
 }
 
 impl Usage {
-    /// The counters now (`getrusage(RUSAGE_THREAD)`).
+    /// Reads the counters of the calling thread (`getrusage(RUSAGE_THREAD)`).
     #[must_use]
     pub fn of_this_thread() -> Self {
         // SAFETY: `counters` is valid memory for the answer; RUSAGE_THREAD exists since Linux 2.6.26.
@@ -34,7 +34,7 @@ impl Usage {
         }
     }
 
-    /// What came since `earlier`.
+    /// Returns the difference to `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Usage {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -57,8 +57,9 @@ impl Usage {
     }
 }
 
-/// How long the calling thread has waited for a CPU since it was started, in nanoseconds: the second figure of its `schedstat` (kernel,
-/// Documentation/scheduler/sched-stats.rst). `None` on kernels without it. Takes no memory from the heap.
+/// Returns the time for which the calling thread has waited for a CPU since its start, in nanoseconds: the second
+/// number of its `schedstat` (kernel, Documentation/scheduler/sched-stats.rst). `None` on kernels without it. Does not
+/// allocate.
 #[must_use]
 pub fn run_delay_ns() -> Option<u64> {
     let file = rustix::fs::open("/proc/thread-self/schedstat", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;

@@ -1,11 +1,11 @@
-//! Event sequences written by hand, in microseconds.
+//! Hand-written event sequences, in microseconds.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
-use onbeat::cause::classify::{SpikeFacts, explain};
-use onbeat::cause::counters::{CounterSource, Counters, Moment, Reading};
-use onbeat::cause::event::{Event, Label, Lost, Softirq, State, Thread, Vector, What};
+use onbeat::cause::counters::{CounterReading, CounterSource, Counters, ReadingTrigger};
+use onbeat::cause::event::{KernelEvent, Label, LostEvents, Softirq, Thread, ThreadState, TraceEvent, Vector};
 use onbeat::cause::kind::{CauseKind, Explanation};
 use onbeat::cause::window::{CpuWindow, Window};
+use onbeat::cause::{SpikeFacts, explain};
 use onbeat_rt::Instant;
 
 pub const LOOP: u32 = 100;
@@ -33,7 +33,7 @@ pub fn thread(tid: u32, prio: i32, name: &str) -> Thread {
     Thread { tid, prio, name: Label::from(name) }
 }
 
-/// A loop of 1 ms that is to wake up at 1000 µs on CPU 1, and what happened around it.
+/// A loop with a period of 1 ms that should wake up at 1000 µs on CPU 1, with the events around it.
 pub struct World {
     pub window: Window,
     pub facts: SpikeFacts,
@@ -41,7 +41,7 @@ pub struct World {
 }
 
 impl World {
-    /// The loop set its timer at 100 µs and left the CPU to `running`.
+    /// Makes a world in which the loop set its timer at 100 µs and switched to `running`.
     pub fn asleep_beside(running: Thread) -> Self {
         let functions = [
             (WAKE_UP, "hrtimer_wakeup"),
@@ -68,39 +68,44 @@ impl World {
         world
     }
 
-    pub fn on(&mut self, cpu: u32, at_us: u64, tid: u32, what: What) -> &mut Self {
+    pub fn on(&mut self, cpu: u32, at_us: u64, tid: u32, what: KernelEvent) -> &mut Self {
         let events = &mut self.window.cpus[cpu as usize].events;
         let place = events.partition_point(|event| event.at <= us(at_us));
-        events.insert(place, Event { at: us(at_us), cpu, tid, what });
+        events.insert(place, TraceEvent { at: us(at_us), cpu, tid, what });
         self
     }
 
     pub fn timer_set(&mut self, at_us: u64, expires_us: u64) -> &mut Self {
         let expires = us(expires_us);
-        self.on(1, at_us, LOOP, What::TimerStart { timer: TIMER, function: WAKE_UP, expires, softexpires: expires })
+        self.on(
+            1,
+            at_us,
+            LOOP,
+            KernelEvent::TimerStart { timer: TIMER, function: WAKE_UP, expires, softexpires: expires },
+        )
     }
 
     pub fn switch(&mut self, at_us: u64, prev: Thread, state: u32, next: Thread) -> &mut Self {
-        self.on(1, at_us, prev.tid, What::Switch { prev, prev_state: State(state), next })
+        self.on(1, at_us, prev.tid, KernelEvent::Switch { prev, prev_state: ThreadState(state), next })
     }
 
-    /// The timer's interrupt enters at `at_us`, wakes the loop 2 µs later and leaves after `length_us`.
+    /// Adds the timer's interrupt, which enters at `at_us`, wakes the loop 2 µs later and leaves after `length_us`.
     pub fn timer_interrupt(&mut self, at_us: u64, length_us: u64) -> &mut Self {
-        self.on(1, at_us, 0, What::VectorEntry(Vector::LocalTimer));
+        self.on(1, at_us, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
         let now = us(at_us + 1);
-        self.on(1, at_us + 1, 0, What::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now });
-        self.on(1, at_us + 2, 0, What::Waking { thread: looper(), target_cpu: 1 });
-        self.on(1, at_us + length_us, 0, What::VectorExit(Vector::LocalTimer))
+        self.on(1, at_us + 1, 0, KernelEvent::TimerExpireEntry { timer: TIMER, function: WAKE_UP, now });
+        self.on(1, at_us + 2, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+        self.on(1, at_us + length_us, 0, KernelEvent::VectorExit(Vector::LocalTimer))
     }
 
     pub fn timer_function(&mut self, at_us: u64, function: u64, cpu: u32) -> &mut Self {
         let (timer, now) = (function + 0x1000, us(at_us));
-        self.on(cpu, at_us, 0, What::VectorEntry(Vector::LocalTimer));
-        self.on(cpu, at_us, 0, What::TimerExpireEntry { timer, function, now });
-        self.on(cpu, at_us + 1, 0, What::VectorExit(Vector::LocalTimer))
+        self.on(cpu, at_us, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+        self.on(cpu, at_us, 0, KernelEvent::TimerExpireEntry { timer, function, now });
+        self.on(cpu, at_us + 1, 0, KernelEvent::VectorExit(Vector::LocalTimer))
     }
 
-    /// The loop gets the CPU from `prev` and runs its first instruction 2 µs later.
+    /// Adds the switch from `prev` to the loop, which runs its first instruction 2 µs later.
     pub fn loop_runs(&mut self, at_us: u64, prev: Thread) -> &mut Self {
         self.switch(at_us, prev, 0, looper());
         self.started(at_us + 2)
@@ -112,7 +117,7 @@ impl World {
         self
     }
 
-    /// The cycle's work: planned, and actual.
+    /// Sets planned and actual work of the cycle.
     pub fn worked(&mut self, planned_us: u64, actual_us: u64) -> &mut Self {
         self.facts.planned_work_ns = planned_us * 1000;
         self.facts.end = self.facts.start.plus_ns(actual_us * 1000);
@@ -120,32 +125,34 @@ impl World {
     }
 
     pub fn softirq(&mut self, from_us: u64, to_us: u64, number: u8) -> &mut Self {
-        self.on(1, from_us, 0, What::SoftirqEntry(Softirq(number)));
-        self.on(1, to_us, 0, What::SoftirqExit(Softirq(number)))
+        self.on(1, from_us, 0, KernelEvent::SoftirqEntry(Softirq(number)));
+        self.on(1, to_us, 0, KernelEvent::SoftirqExit(Softirq(number)))
     }
 
     pub fn device(&mut self, from_us: u64, to_us: u64, name: &str) -> &mut Self {
-        self.on(1, from_us, 0, What::IrqEntry { irq: 36, name: Label::from(name) });
-        self.on(1, to_us, 0, What::IrqExit { irq: 36 })
+        self.on(1, from_us, 0, KernelEvent::IrqEntry { irq: 36, name: Label::from(name) });
+        self.on(1, to_us, 0, KernelEvent::IrqExit { irq: 36 })
     }
 
-    pub fn reading(&mut self, at_us: u64, steal_us: u64) -> &mut Reading {
+    pub fn reading(&mut self, at_us: u64, steal_us: u64) -> &mut CounterReading {
         self.counters.source = CounterSource::Bpf;
         self.counters.is_guest = true;
-        let reading = Reading { at: us(at_us), cpu: 1, steal_ns: Some(steal_us * 1000), ..Reading::default() };
+        let reading =
+            CounterReading { at: us(at_us), cpu: 1, steal_ns: Some(steal_us * 1000), ..CounterReading::default() };
         self.counters.readings.push(reading);
         self.counters.readings.last_mut().unwrap()
     }
 
-    /// Where the loop's wake-up found `prev`: in a system call, in user code, or, with neither, in the kernel's own.
+    /// Adds a reading of where the loop's wake-up found `prev`: in a system call, in user code, or otherwise in a
+    /// kernel thread.
     pub fn wake_up_found(&mut self, at_us: u64, prev: u32, syscall: Option<i64>, in_user: bool) -> &mut Self {
         let reading = self.reading(at_us, 0);
-        (reading.moment, reading.prev, reading.next) = (Moment::Waking, prev, LOOP);
+        (reading.moment, reading.prev, reading.next) = (ReadingTrigger::Waking, prev, LOOP);
         (reading.prev_syscall, reading.prev_in_user) = (syscall, in_user);
         self
     }
 
-    /// The loop gets the CPU from `prev`, which left it in a system call.
+    /// Adds a reading of the switch from `prev`, which was in a system call, to the loop.
     pub fn left_in_call(&mut self, at_us: u64, prev: u32, syscall: i64) -> &mut Self {
         let reading = self.reading(at_us, 0);
         (reading.prev, reading.next, reading.prev_syscall) = (prev, LOOP, Some(syscall));
@@ -153,11 +160,11 @@ impl World {
     }
 
     pub fn lost(&mut self, from_us: u64, to_us: u64) -> &mut Self {
-        self.window.lost.push(Lost { cpu: 1, from: us(from_us), to: us(to_us), count: None });
+        self.window.lost.push(LostEvents { cpu: 1, from: us(from_us), to: us(to_us), count: None });
         self
     }
 
-    /// The explanation; whatever the events, its parts add up.
+    /// Returns the explanation, after checking that its causes add up.
     pub fn explained(&self) -> Explanation {
         let explanation = explain(&self.facts, &self.seen(), &self.counters);
         let sum: u64 = explanation.causes.iter().map(|cause| cause.ns).sum();
@@ -167,14 +174,14 @@ impl World {
         explanation
     }
 
-    /// Interrupts are written down without the thread they interrupt; here they get it.
+    /// Returns the window with the interrupted threads filled in, which the methods above leave out.
     pub fn seen(&self) -> Window {
         let mut window = self.window.clone();
         for cpu in &mut window.cpus {
             let mut running = cpu.running_at_first().map_or(0, |thread| thread.tid);
             for event in &mut cpu.events {
                 match event.what {
-                    What::Switch { next, .. } => running = next.tid,
+                    KernelEvent::Switch { next, .. } => running = next.tid,
                     _ if event.tid == 0 => event.tid = running,
                     _ => {}
                 }
@@ -189,12 +196,12 @@ impl World {
     }
 }
 
-/// Microseconds that a kind accounts for.
+/// Returns the time that a kind accounts for, in microseconds.
 pub fn us_of(explanation: &Explanation, kind: CauseKind) -> u64 {
     explanation.causes.iter().filter(|cause| cause.kind == kind).map(|cause| cause.ns).sum::<u64>() / 1000
 }
 
-/// The main cause, and its culprit's name.
+/// Returns the main cause and the name of its culprit.
 pub fn main_of(explanation: &Explanation) -> (CauseKind, String) {
     let main = explanation.main().unwrap();
     (main.kind, main.culprit.as_ref().map(|culprit| culprit.name.clone()).unwrap_or_default())

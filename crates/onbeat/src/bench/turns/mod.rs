@@ -20,7 +20,7 @@ use super::conduct::BENCH_FILE;
 use super::schedule::Shares;
 use super::sweep::Busy;
 use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
-use crate::load::{Event, Load, Running, RunningError};
+use crate::load::{Load, LoadNotice, RunningError, RunningLoad};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, Witness};
@@ -164,7 +164,7 @@ impl<'c> Conductor<'c> {
         let wanted = &plan.setting.thread;
         let thread = LoopThread { tid: 0, cpu: wanted.cpu, fifo: wanted.fifo };
         let (explainer, mut evidence) =
-            if plan.setting.causes { Explainer::open_or_say(thread) } else { (None, Vec::new()) };
+            if plan.setting.causes { Explainer::open_with_grants(thread) } else { (None, Vec::new()) };
         evidence.extend(explainer.as_ref().map(|_| AheadOfLoad::take(wanted).1));
         Ok(Self {
             shares: Shares::new(left, plan.block_releases(), plan.order, plan.seed),
@@ -231,7 +231,7 @@ impl<'c> Conductor<'c> {
         at: usize,
         run: &mut Run,
         (parts, releases): (Parts, u64),
-        beside: &mut Option<Running>,
+        beside: &mut Option<RunningLoad>,
     ) -> Result<Outcome, TurnsError> {
         let seat = &mut self.seats[at];
         let (load, name) = (seat.load, seat.load.to_string());
@@ -322,14 +322,14 @@ impl<'c> Conductor<'c> {
         }
     }
 
-    fn start_load(&mut self, load: &Load) -> Result<Running, TurnsError> {
+    fn start_load(&mut self, load: &Load) -> Result<RunningLoad, TurnsError> {
         let failed = |source| TurnsError::Load { load: load.to_string(), source };
-        let running = Running::start((self.conditions.carrier)(load)).map_err(failed)?;
+        let running = RunningLoad::start((self.conditions.carrier)(load)).map_err(failed)?;
         std::thread::sleep(self.plan.settling);
         Ok(running)
     }
 
-    fn stop_load(&mut self, load: &Load, running: Running, recorder: &mut Recorder) -> Result<(), TurnsError> {
+    fn stop_load(&mut self, load: &Load, running: RunningLoad, recorder: &mut Recorder) -> Result<(), TurnsError> {
         match running.stop() {
             Ok((report, events)) => {
                 write_down(&events, recorder, &mut *self.conditions.tell);
@@ -396,7 +396,7 @@ impl<'c> Conductor<'c> {
     }
 }
 
-fn write_down(events: &[Event], recorder: &mut Recorder, tell: &mut dyn FnMut(Happening<'_>)) {
+fn write_down(events: &[LoadNotice], recorder: &mut Recorder, tell: &mut dyn FnMut(Happening<'_>)) {
     for event in events {
         let t = recorder.seconds(Monotonic.now());
         let note = LoadEvent { t, load: event.load.clone(), event: event.word().to_owned(), detail: event.to_string() };

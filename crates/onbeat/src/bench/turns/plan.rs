@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::probe::ALL;
     use crate::record::SpikeLimit;
-    use crate::thread::Wanted;
+    use crate::thread::ThreadRequest;
     use onbeat_rt::cycle::Phase;
     use onbeat_rt::{OnOverrun, Wait};
 
@@ -122,7 +122,7 @@ mod tests {
                 wait: Wait::Sleep,
                 on_overrun: OnOverrun::SkipKeepPhase,
                 phase: Phase::AvoidTick,
-                thread: Wanted::default(),
+                thread: ThreadRequest::default(),
                 warmup: 10,
                 interval_ns: 1_000_000_000,
                 spike_limit: SpikeLimit::TenTimesMedian,

@@ -1,4 +1,4 @@
-//! The injector's cgroups on a made-up host: made, entered, and gone again, also after the injector was killed.
+//! The injector's cgroups on a fake host: created, entered and removed, also after the injector was killed.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,17 +17,17 @@ struct Tree {
     mounts: &'static str,
     directories: BTreeSet<String>,
     files: BTreeMap<String, String>,
-    /// Where each thread is, as a directory.
+    /// The directory of each thread's cgroup.
     threads: BTreeMap<i32, String>,
-    /// The injector still runs.
+    /// Whether the injector still runs.
     lives: bool,
 }
 
 #[derive(Clone)]
-struct Made(Rc<RefCell<Tree>>);
+struct FakeHost(Rc<RefCell<Tree>>);
 
-impl Made {
-    fn of(mounts: &'static str, home: &str, files: &[(&str, &str)]) -> Self {
+impl FakeHost {
+    fn new(mounts: &'static str, home: &str, files: &[(&str, &str)]) -> Self {
         let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
         let threads = [OWN, LOOP].into_iter().map(|tid| (tid, home.to_owned())).collect();
         let directories = [home.to_owned()].into_iter().collect();
@@ -47,7 +47,7 @@ fn missing() -> io::Error {
     Errno::NOENT.into()
 }
 
-impl HostFiles for Made {
+impl HostFiles for FakeHost {
     fn read(&self, path: &str) -> io::Result<String> {
         let tree = self.0.borrow();
         let tid = path.strip_prefix("/proc/").and_then(|rest| rest.split('/').next()?.parse::<i32>().ok());
@@ -141,34 +141,34 @@ impl HostFiles for Made {
 const V1: &str = "25 24 0:21 / /cg/freezer rw - cgroup cgroup rw,freezer\n26 24 0:22 / /cg rw - cgroup2 cgroup2 rw\n";
 const V2: &str = "26 24 0:22 / /cg rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
-fn freezer_v1() -> Made {
-    Made::of(V1, "/cg/freezer/robots", &[])
+fn freezer_v1() -> FakeHost {
+    FakeHost::new(V1, "/cg/freezer/robots", &[])
 }
 
-fn ground(host: &Made, journal: &Path, controller: &str) -> Ground<Made> {
-    let home = home_of(host, controller, LOOP).unwrap();
-    Ground::made(host.clone(), journal, home, controller).unwrap()
+fn cgroup(host: &FakeHost, journal: &Path, controller: &str) -> InjectionCgroup<FakeHost> {
+    let home = thread_cgroup(host, controller, LOOP).unwrap();
+    InjectionCgroup::create(host.clone(), journal, home, controller).unwrap()
 }
 
 #[test]
 fn a_hierarchy_of_its_own_comes_before_the_unified_one() {
-    let v1 = home_of(&freezer_v1(), "freezer", LOOP).unwrap();
+    let v1 = thread_cgroup(&freezer_v1(), "freezer", LOOP).unwrap();
     assert_eq!((v1.directory.as_str(), v1.version), ("/cg/freezer/robots", CgroupVersion::V1));
     let controllers = [("/cg/robots/cgroup.controllers", "cpuset cpu io")];
-    let v2 = home_of(&Made::of(V2, "/cg/robots", &controllers), "cpu", LOOP).unwrap();
+    let v2 = thread_cgroup(&FakeHost::new(V2, "/cg/robots", &controllers), "cpu", LOOP).unwrap();
 
     assert_eq!((v2.directory.as_str(), v2.version), ("/cg/robots", CgroupVersion::V2Threads));
-    let why = home_of(&Made::of(V2, "/cg/robots", &[]), "cpu", LOOP).unwrap_err();
+    let why = thread_cgroup(&FakeHost::new(V2, "/cg/robots", &[]), "cpu", LOOP).unwrap_err();
     assert!(why.contains("\"cpu\""), "{why}");
 }
 
 #[test]
 fn the_loops_thread_goes_in_and_comes_back_with_the_end() {
     let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
-    let ground = ground(&host, journal.path(), "freezer");
-    ground.take_in(LOOP).unwrap();
+    let cgroup = cgroup(&host, journal.path(), "freezer");
+    cgroup.move_in(LOOP).unwrap();
     assert_eq!(host.place_of(LOOP), "/cg/freezer/robots/onbeat-inject");
-    drop(ground);
+    drop(cgroup);
 
     assert_eq!(host.place_of(LOOP), "/cg/freezer/robots");
     assert!(host.directories("/cg/freezer/robots/onbeat-inject").is_err());
@@ -177,9 +177,9 @@ fn the_loops_thread_goes_in_and_comes_back_with_the_end() {
 #[test]
 fn a_second_injector_does_not_take_the_first_ones_cgroup() {
     let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
-    let _ground = ground(&host, journal.path(), "freezer");
-    let home = home_of(&host, "freezer", LOOP).unwrap();
-    let again = Ground::made(host, journal.path(), home, "freezer").err();
+    let _first = cgroup(&host, journal.path(), "freezer");
+    let home = thread_cgroup(&host, "freezer", LOOP).unwrap();
+    let again = InjectionCgroup::create(host, journal.path(), home, "freezer").err();
     assert!(matches!(again, Some(TuneError::CgroupExists { .. })), "{again:?}");
 }
 
@@ -187,14 +187,14 @@ fn a_second_injector_does_not_take_the_first_ones_cgroup() {
 fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
     let (host, journal) = (freezer_v1(), tempfile::tempdir().unwrap());
     host.0.borrow_mut().files.insert("/cg/freezer/robots/onbeat-inject/freezer.state".to_owned(), "THAWED".to_owned());
-    let mut ground = ground(&host, journal.path(), "freezer");
-    let Words { file, thaw, freeze, .. } = words(ground.home.version);
-    ground.will_change(file, (thaw, freeze), &["FREEZING"]).unwrap();
-    ground.take_in(LOOP).unwrap();
+    let mut cgroup = cgroup(&host, journal.path(), "freezer");
+    let FreezerFiles { file, thaw, freeze, .. } = freezer_files(cgroup.home.version);
+    cgroup.will_change(file, (thaw, freeze), &["FREEZING"]).unwrap();
+    cgroup.move_in(LOOP).unwrap();
 
-    assert!(ground.freeze(&words(CgroupVersion::V1), Instant::from_ns(u64::MAX)).is_some());
-    // Killed: nothing is taken back, and its lock is gone with it.
-    drop(ground.journal.take());
+    assert!(cgroup.freeze(&freezer_files(CgroupVersion::V1), Instant::from_ns(u64::MAX)).is_some());
+    // Killed: nothing is undone, and its lock is gone with it.
+    drop(cgroup.journal.take());
     host.0.borrow_mut().lives = false;
     let repaired = repair(journal.path(), &host).unwrap();
 
@@ -206,21 +206,21 @@ fn what_a_killed_injector_left_frozen_is_thawed_and_removed_by_a_repair() {
 #[test]
 fn a_quota_of_the_unified_hierarchy_is_a_threaded_cgroups() {
     let files = [("/cg/robots/cgroup.controllers", "cpu"), ("/cg/robots/cgroup.subtree_control", "")];
-    let (host, journal) = (Made::of(V2, "/cg/robots", &files), tempfile::tempdir().unwrap());
-    let ground = ground(&host, journal.path(), "cpu");
+    let (host, journal) = (FakeHost::new(V2, "/cg/robots", &files), tempfile::tempdir().unwrap());
+    let cgroup = cgroup(&host, journal.path(), "cpu");
     let file = |name: &str| host.file(&format!("/cg/robots/onbeat-inject/{name}"));
 
     assert_eq!(file("cgroup.type").as_deref(), Some("threaded"));
     assert_eq!(host.file("/cg/robots/cgroup.subtree_control").as_deref(), Some("cpu"));
-    ground.take_in(LOOP).unwrap();
-    ground.limit(Some(5_000), 25_000).unwrap();
+    cgroup.move_in(LOOP).unwrap();
+    cgroup.limit(Some(5_000), 25_000).unwrap();
     assert_eq!(file("cpu.max").as_deref(), Some("5000 25000"));
-    ground.limit(None, 25_000).unwrap();
+    cgroup.limit(None, 25_000).unwrap();
 
     assert_eq!(file("cpu.max").as_deref(), Some("max 25000"));
     host.write("/cg/robots/onbeat-inject/cpu.stat", "nr_throttled 3\nthrottled_usec 41\n").unwrap();
-    assert_eq!(ground.throttled_ns(), 41_000);
-    drop(ground);
+    assert_eq!(cgroup.throttled_ns(), 41_000);
+    drop(cgroup);
     assert_eq!(host.place_of(LOOP), "/cg/robots");
     assert_eq!(host.file("/cg/robots/cgroup.subtree_control").as_deref(), Some(""));
 }

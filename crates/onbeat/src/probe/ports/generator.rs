@@ -12,7 +12,7 @@ use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Sample, Slot, Task
 use super::super::description::ProbeError;
 use super::super::run::{LEAD_NS, Setting, steady_tick};
 use super::{Input, Marks, Output, Place};
-use crate::thread::Wanted;
+use crate::thread::ThreadRequest;
 
 const INPUT: &str = "an input";
 
@@ -147,7 +147,7 @@ impl Maker {
         let plan = self.plan(Monotonic.now(), tick);
         let body = move || {
             // Its own lateness moves its edges and no figure: each edge is stamped when it is made.
-            let _ = Wanted { fifo, cpu: None, lock_memory: false, dma_latency_us: None }.prepare_thread();
+            let _ = ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None }.prepare_thread();
             self.task.make(&plan, &over);
         };
 

@@ -15,7 +15,7 @@ use super::generator::{Commands, Generator, Running};
 use super::sighting::{Observer, Seeing, Sighting};
 use super::{Failures, Input, Marks, Output, Place};
 use crate::record::{Recorder, Series};
-use crate::thread::Wanted;
+use crate::thread::ThreadRequest;
 
 /// Looks that are taken after the last command, for its effect to be seen.
 const LOOKS_AFTER: u32 = 25;
@@ -222,7 +222,7 @@ struct Watch {
 impl Watch {
     fn prepare(&self) {
         if self.fifo.is_some() {
-            let wanted = Wanted { fifo: self.fifo, cpu: None, lock_memory: false, dma_latency_us: None };
+            let wanted = ThreadRequest { fifo: self.fifo, cpu: None, lock_memory: false, dma_latency_us: None };
             let all_granted = wanted.prepare_thread().iter().all(|grant| grant.granted);
             self.is_granted.store(all_granted, Ordering::Relaxed);
         }

@@ -1,42 +1,43 @@
-//! Rules of the scheduler that hold a real-time loop back: RT throttling, and the fair server of Linux 6.12 and later.
+//! Rules of the scheduler that hold a loop back: RT throttling, the fair server of Linux 6.12 and later, CPU quotas.
 
 use onbeat_rt::Instant;
 
-use super::event::{Thread, What};
-use super::judge::Judge;
+use super::event::{KernelEvent, Thread};
+use super::judge::{Judge, ORDINARY_STEP_NS};
 use super::kind::CauseKind;
-use super::settle::ORDINARY_STEP_NS;
-use super::timeline::{Doing, OwnSpan};
+use super::timeline::{CpuActivity, LoopSpan};
 
-/// A timer's function that let real-time threads on again ran this shortly before, in nanoseconds.
-const RELEASED_WITHIN_NS: u64 = 300_000;
-/// An idle CPU in front of a waiting real-time thread for this long is no ordinary switch, in nanoseconds.
-const IDLE_REFUSAL_NS: u64 = 20_000;
-/// Shorter waits without any switch are no refusal, in nanoseconds.
-const LEAST_REFUSAL_NS: u64 = 2_000_000;
+/// A timer function that ends a hold runs at most this time before the loop does, in nanoseconds.
+const RESUMED_WITHIN_NS: u64 = 300_000;
+/// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable, is not just
+/// switching threads.
+const IDLE_HOLD_NS: u64 = 20_000;
+/// Shorter waits without any switch are no hold, in nanoseconds.
+const LEAST_HOLD_NS: u64 = 2_000_000;
 
-/// The kernel's priorities from here on are those of ordinary threads.
+/// Kernel priorities from here on belong to ordinary threads.
 const ORDINARY_PRIO: i32 = 100;
 
-/// The scheduler let others run though the loop wanted to: from when on, by which rule, and what shows it.
+/// A hold: the scheduler let others run although the loop was runnable. Has its start, the rule and the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct SchedulerHold {
     pub(super) from: Instant,
     pub(super) kind: CauseKind,
     pub(super) evidence: String,
 }
 
 impl Judge<'_> {
-    /// Whether the flag that holds real-time threads back was set when the loop was woken, or when it was switched.
-    fn was_throttled(&self, span: &OwnSpan) -> bool {
-        let (from, to) = (span.from.minus_ns(ORDINARY_STEP_NS), span.to);
+    /// Whether the throttling flag was set when the loop was woken or switched.
+    fn was_throttled(&self, span: &LoopSpan) -> bool {
+        let from = span.from.minus_ns(ORDINARY_STEP_NS);
+        let to = span.to;
         let at_waking = self.counters.interrupted(self.facts.tid, from, to).into_iter();
         let at_switches = self.counters.between(span.cpu, span.from, span.to);
         at_waking.chain(at_switches).any(|reading| reading.rt_throttled == Some(true))
     }
 
-    /// Whether a rule of the scheduler held the loop back in this span of waiting.
-    pub(super) fn refusal(&self, span: &OwnSpan) -> Option<Refusal> {
+    /// Returns the hold in a span in which the loop was runnable, if there is one.
+    pub(super) fn scheduler_hold(&self, span: &LoopSpan) -> Option<SchedulerHold> {
         if !self.is_real_time() {
             return self.quota(span);
         }
@@ -45,8 +46,8 @@ impl Judge<'_> {
         let served =
             self.counters.between(span.cpu, span.from, span.to).find(|reading| reading.by_fair_server == Some(true));
         let other_chosen = self.other_chosen(span);
-        let let_on = self.timer_ran("sched_rt_period_timer", span.to.minus_ns(RELEASED_WITHIN_NS), span.to, None);
-        let long = span.to.ns_since(span.from) >= LEAST_REFUSAL_NS;
+        let let_on = self.timer_ran("sched_rt_period_timer", span.to.minus_ns(RESUMED_WITHIN_NS), span.to, None);
+        let long = span.to.ns_since(span.from) >= LEAST_HOLD_NS;
         let set_aside = self.set_aside_before(span);
         let from = match other_chosen {
             _ if set_aside.is_some() => span.from,
@@ -65,7 +66,7 @@ impl Judge<'_> {
             (CauseKind::RtThrottling, "the CPU idled while the loop wanted to run")
         } else if let_on {
             (CauseKind::RtThrottling, "the throttling period's timer let it on again")
-        } else if self.timer_ran("dl_task_timer", from.minus_ns(RELEASED_WITHIN_NS), from, span.cpu) {
+        } else if self.timer_ran("dl_task_timer", from.minus_ns(RESUMED_WITHIN_NS), from, span.cpu) {
             (CauseKind::FairServer, "the fair server's timer fired just before")
         } else if self.counters.has_fair_server {
             (
@@ -79,35 +80,36 @@ impl Judge<'_> {
             )
         };
 
-        Some(Refusal { from, kind, evidence: evidence.to_owned() })
+        Some(SchedulerHold { from, kind, evidence: evidence.to_owned() })
     }
 
-    /// A CPU quota held an ordinary loop back: the kernel counted half of the wait or more. Where it does not count, the CPU must
-    /// have gone idle while the loop wanted to run; a CPU that slept already may just be slow to wake.
-    fn quota(&self, span: &OwnSpan) -> Option<Refusal> {
+    /// Returns the hold of an ordinary loop by a CPU quota: the kernel counted at least half of the wait. If the kernel
+    /// does not count, the CPU must have gone idle while the loop was runnable; a CPU that was idle already may just be
+    /// slow to wake.
+    fn quota(&self, span: &LoopSpan) -> Option<SchedulerHold> {
         let waited_ns = span.to.ns_since(span.from);
-        let refusal = |from, evidence| Some(Refusal { from, kind: CauseKind::CpuQuota, evidence });
+        let hold = |from, evidence| Some(SchedulerHold { from, kind: CauseKind::CpuQuota, evidence });
         match self.counters.throttled_ns {
-            Some(ns) if ns > 0 && ns >= waited_ns / 2 && waited_ns >= LEAST_REFUSAL_NS => {
+            Some(ns) if ns > 0 && ns >= waited_ns / 2 && waited_ns >= LEAST_HOLD_NS => {
                 let ms = ns as f64 / 1e6;
-                refusal(span.from, format!("the loop's cgroup was throttled for {ms:.1} ms meanwhile (cpu.stat)"))
+                hold(span.from, format!("the loop's cgroup was throttled for {ms:.1} ms meanwhile (cpu.stat)"))
             }
             Some(_) => None,
             None => {
                 let (from, _) = self.other_chosen(span).filter(|(_, idles)| *idles)?;
-                refusal(from, "the CPU went idle while the loop wanted to run".to_owned())
+                hold(from, "the CPU went idle while the loop wanted to run".to_owned())
             }
         }
     }
 
-    /// The rule that was at work already when the loop woke: an ordinary thread had the CPU, or nobody, though another
-    /// real-time thread wanted to run there.
-    fn set_aside_before(&self, span: &OwnSpan) -> Option<(CauseKind, &'static str)> {
+    /// Returns the rule that was in force already when the loop woke: an ordinary thread had the CPU, or it was idle,
+    /// although another real-time thread was runnable there.
+    fn set_aside_before(&self, span: &LoopSpan) -> Option<(CauseKind, &'static str)> {
         let split = self.events.partition_point(|event| event.at <= span.from);
         let mut runs: Option<Thread> = None;
         let mut gone: Vec<u32> = vec![self.facts.tid];
         let waited = self.events[..split].iter().rev().any(|event| match event.what {
-            What::Switch { prev, prev_state, next } if Some(event.cpu) == span.cpu => {
+            KernelEvent::Switch { prev, prev_state, next } if Some(event.cpu) == span.cpu => {
                 runs.get_or_insert(next);
                 gone.push(next.tid);
                 let is_real_time = prev.prio < ORDINARY_PRIO && !prev.is_idle();
@@ -117,12 +119,12 @@ impl Judge<'_> {
 
                 waits
             }
-            // A thread that another CPU runs or has run since does not wait here.
-            What::Switch { prev, next, .. } => {
+            // A thread that another CPU runs or has run since is not waiting here.
+            KernelEvent::Switch { prev, next, .. } => {
                 gone.extend([prev.tid, next.tid]);
                 false
             }
-            What::Migrate { thread, .. } => {
+            KernelEvent::Migrate { thread, .. } => {
                 gone.push(thread.tid);
                 false
             }
@@ -141,26 +143,29 @@ impl Judge<'_> {
         }
     }
 
-    /// The first switch to a thread of lower priority although the loop waits, and whether the CPU idles in the span.
-    fn other_chosen(&self, span: &OwnSpan) -> Option<(Instant, bool)> {
+    /// Returns the first switch to a thread of lower priority although the loop is runnable, and whether the CPU idles
+    /// in the span.
+    fn other_chosen(&self, span: &LoopSpan) -> Option<(Instant, bool)> {
         let lower =
             |thread: Thread| thread.tid != self.facts.tid && (thread.is_idle() || thread.prio > self.facts.prio);
         let chosen = self.events.iter().find_map(|event| match event.what {
-            What::Switch { next, .. } if Some(event.cpu) == span.cpu && event.at >= span.from && event.at < span.to => {
+            KernelEvent::Switch { next, .. }
+                if Some(event.cpu) == span.cpu && event.at >= span.from && event.at < span.to =>
+            {
                 lower(next).then_some(event.at)
             }
             _ => None,
         })?;
 
         let slices = self.timeline.between(span.cpu, chosen, span.to);
-        let idle = slices.iter().filter(|slice| matches!(slice.doing, Doing::Idle(_)));
+        let idle = slices.iter().filter(|slice| matches!(slice.doing, CpuActivity::Idle(_)));
         let idle_ns: u64 = idle.map(|slice| slice.to.ns_since(slice.from)).sum();
-        Some((chosen, idle_ns > IDLE_REFUSAL_NS))
+        Some((chosen, idle_ns > IDLE_HOLD_NS))
     }
 
     fn timer_ran(&self, name: &str, from: Instant, to: Instant, cpu: Option<u32>) -> bool {
         self.events.iter().any(|event| match event.what {
-            What::TimerExpireEntry { function, .. } => {
+            KernelEvent::TimerExpireEntry { function, .. } => {
                 event.at >= from
                     && event.at <= to
                     && cpu.is_none_or(|cpu| cpu == event.cpu)

@@ -1,6 +1,6 @@
-//! Words as they are pasted into a shell.
+//! Quoting of words for a shell.
 
-/// A word so that a POSIX shell takes it for this very word: as it is where that is plain, within single quotes otherwise.
+/// Quotes a word for a POSIX shell: unchanged if it has plain characters only, otherwise in single quotes.
 ///
 /// ```
 /// use onbeat::thread::shell_word;
@@ -10,14 +10,14 @@
 #[must_use]
 pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+@%=".contains(c);
-    // Some shells look for a program where a word begins with `=`.
+    // Some shells expand a word that begins with `=` to the path of a program.
     if !word.is_empty() && !word.starts_with('=') && word.chars().all(is_plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A command's words as the line that would be typed.
+/// Joins a command's words to a shell command line.
 #[must_use]
 pub fn shell_line(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
@@ -32,9 +32,9 @@ mod tests {
     use super::*;
 
     fn read_back(line: &str) -> Vec<u8> {
-        let told = Command::new("sh").args(["-c", &format!("printf '%s\\0' {line}")]).output().unwrap();
-        assert!(told.status.success(), "{line}: {}", String::from_utf8_lossy(&told.stderr));
-        told.stdout
+        let output = Command::new("sh").args(["-c", &format!("printf '%s\\0' {line}")]).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
     }
 
     #[test]
@@ -42,8 +42,8 @@ mod tests {
         let words =
             ["onbeat", "run:make -j4", "it's", "$HOME `id`; rm x & #", "", "=ls", "~", "a\nb", "*", "\"\\", "µ"];
         let words = words.map(str::to_owned);
-        let told = words.iter().map(|word| format!("{word}\0")).collect::<String>();
-        assert_eq!(read_back(&shell_line(&words)), told.as_bytes());
+        let expected = words.iter().map(|word| format!("{word}\0")).collect::<String>();
+        assert_eq!(read_back(&shell_line(&words)), expected.as_bytes());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Names of threads whose numbers were recorded: asked for after a spike, when nothing waits for it any more.
+//! Names of threads whose numbers were recorded. They are looked up after a spike, when the lookup delays nothing.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,32 +6,34 @@ use std::fs;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::event::{Event, Label, Thread, What};
+use super::event::{KernelEvent, Label, Thread, TraceEvent};
 
-/// For this long a name that was found is taken for the thread's, in nanoseconds.
+/// A name stays valid for this time, in nanoseconds.
 const FRESH_NS: u64 = 1_000_000_000;
-/// Names kept at most; all are given up together.
+/// Maximum number of names; when it is reached, all are dropped.
 const MOST: usize = 8192;
-/// The name of a thread that has ended before anybody asked.
+/// Name of a thread that ended before its name was looked up.
 const ENDED: &str = "(ended)";
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct ThreadNames {
     known: HashMap<u32, (Label, Instant)>,
 }
 
-impl Names {
-    /// A thread has ended under this name.
+impl ThreadNames {
+    /// Records the name of a thread that has ended.
     pub(super) fn ended(&mut self, tid: u32, name: Label) {
         self.remember(tid, name);
     }
 
     /// Fills in the names of the threads in `event`.
-    pub(super) fn give(&mut self, event: &mut Event) {
+    pub(super) fn give(&mut self, event: &mut TraceEvent) {
         let cpu = event.cpu;
         match &mut event.what {
-            What::Switch { prev, next, .. } => [prev, next].into_iter().for_each(|thread| self.name(thread, cpu)),
-            What::Waking { thread, .. } => self.name(thread, cpu),
+            KernelEvent::Switch { prev, next, .. } => {
+                [prev, next].into_iter().for_each(|thread| self.name(thread, cpu));
+            }
+            KernelEvent::Waking { thread, .. } => self.name(thread, cpu),
             _ => {}
         }
     }
@@ -49,7 +51,7 @@ impl Names {
 
         let asked = fs::read(format!("/proc/{tid}/comm")).ok();
         let asked = asked.map(|bytes| Label::new(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
-        // The name that it had when somebody asked before is better than none.
+        // An outdated name is better than none.
         let name = asked.or(known.map(|(name, _)| name)).unwrap_or_else(|| Label::from(ENDED));
         self.remember(tid, name);
         name
@@ -71,21 +73,21 @@ fn idle_name(cpu: u32) -> Label {
 mod tests {
     use super::*;
 
-    fn switch(prev: u32, next: u32) -> Event {
+    fn switch(prev: u32, next: u32) -> TraceEvent {
         let thread = |tid| Thread { tid, prio: 120, name: Label::default() };
-        let what = What::Switch { prev: thread(prev), prev_state: Default::default(), next: thread(next) };
-        Event { at: Instant::from_ns(1), cpu: 3, tid: prev, what }
+        let what = KernelEvent::Switch { prev: thread(prev), prev_state: Default::default(), next: thread(next) };
+        TraceEvent { at: Instant::from_ns(1), cpu: 3, tid: prev, what }
     }
 
-    fn names_in(names: &mut Names, mut event: Event) -> [String; 2] {
+    fn names_in(names: &mut ThreadNames, mut event: TraceEvent) -> [String; 2] {
         names.give(&mut event);
-        let What::Switch { prev, next, .. } = event.what else { return Default::default() };
+        let KernelEvent::Switch { prev, next, .. } = event.what else { return Default::default() };
         [prev, next].map(|thread| thread.name.text().into_owned())
     }
 
     #[test]
-    fn threads_are_named_by_the_kernel_by_their_end_or_not_at_all() {
-        let mut names = Names::default();
+    fn threads_are_named_by_the_kernel_or_by_their_exit_record() {
+        let mut names = ThreadNames::default();
         let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         let comm = fs::read_to_string("/proc/thread-self/comm").unwrap();
         assert_eq!(names_in(&mut names, switch(0, own)), ["swapper/3", comm.trim_end()]);
