@@ -81,7 +81,7 @@ pub struct Refusal {
 }
 
 /// What a loop's thread shall have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// `SCHED_FIFO` at this priority (1 to 99); `None` for an ordinary thread.
     pub fifo: Option<u32>,

@@ -47,7 +47,7 @@ fn cycles_under_way_while_the_clock_is_set_are_excluded_and_counted() {
     }));
     let block = BlockPlan { index: 0, load: "idle", releases: RELEASES };
     let mut task = OnGrid { task: Timer { work_ns: 0 }, has_ports: false };
-    run.block(&block, &mut task, &Interruptions::default(), &mut |_| {}).unwrap();
+    run.begin_body(&mut task).block(&block, &Interruptions::default(), &mut |_| {}).unwrap();
     let account = run.close().unwrap();
     let file = RunFile::read(&path).unwrap();
     let note = &file.exclusions[0];

@@ -5,23 +5,23 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use onbeat::bench::conduct::{BenchError, BenchPlan, CellStart, Happening, Processes, conduct, scheduled};
-use onbeat::bench::{self, schedule};
+use onbeat::bench;
+use onbeat::bench::cell_start::CellTask;
+use onbeat::bench::conduct::{BenchError, BenchPlan, Happening, Processes, conduct, scheduled};
+use onbeat::bench::schedule::CellOrder;
 use onbeat::load::Load;
 use onbeat::probe::Interruptions;
-use onbeat::probe::run::{overrun_words, wait_words};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
 use onbeat::report::binomial::needed_with_none_over;
 use onbeat::report::units::{count, time_ns};
 use onbeat_rt::Wait;
-use onbeat_rt::cycle::Phase;
 use onbeat_tune::TuneError;
 
 use super::{
     Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, queue, repair_first, runs, setting, show,
     typed, verdict,
 };
-use crate::cli::{BenchOptions, LoopOptions, Order, With};
+use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Progress, Tone, advise};
 
@@ -34,9 +34,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
 
     let plan = plan(options);
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
-    let busiest = if plan.tunings.iter().any(|tuning| tuning.spin) { plan.spin } else { Wait::Sleep };
-    let thread = ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: busiest, causes: false };
-    setting(&options.looping, thread, 0).admit()?;
+    plan.tunings.iter().try_for_each(|tuning| plan.tuned(*tuning).admit())?;
     scheduled(&plan)?;
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
@@ -68,8 +66,6 @@ fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interrupti
     let place = runs::create(&options.output.out)?;
     let processes = Myself {
         program: std::env::current_exe().map_err(Failure::Myself)?,
-        looping: options.looping.clone(),
-        with: options.with,
         load_dir: options.load_dir.clone(),
     };
 
@@ -91,18 +87,24 @@ fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interrupti
 }
 
 fn plan(options: &BenchOptions) -> BenchPlan {
+    let without_tuning = ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: Wait::Sleep, causes: false };
     BenchPlan {
         tunings: options.tunings.clone(),
         loads: options.loads.clone(),
         duration: Duration::from_nanos(options.duration),
         order: match options.order {
-            Order::Interleaved => schedule::Order::Interleaved,
-            Order::Sequential => schedule::Order::Sequential,
+            Order::Interleaved => CellOrder::Interleaved,
+            Order::Sequential => CellOrder::Sequential,
         },
         seed: options.seed,
         limit: limit(&options.limit, Series::ReleaseLatency),
         most_alarms: most_alarms(&options.limit),
-        period_ns: options.looping.period,
+        task: match options.with {
+            Some(With::Bus) => CellTask::Bus,
+            None => CellTask::Timer,
+        },
+        // Blocks are short: each has an interval of its own.
+        setting: setting(&options.looping, without_tuning, 0),
         cpu: options.cpu.unwrap_or_else(bench::quietest_cpu),
         priority: options.priority,
         spin: Wait::SleepThenSpin { margin_ns: options.spin },
@@ -112,38 +114,16 @@ fn plan(options: &BenchOptions) -> BenchPlan {
     }
 }
 
-/// This binary again, in its other roles.
+/// This program, which also serves cells and carries loads.
 struct Myself {
     program: PathBuf,
-    looping: LoopOptions,
-    with: Option<With>,
     load_dir: Option<PathBuf>,
 }
 
 impl Processes for Myself {
-    fn cell(&self, start: &CellStart) -> Command {
+    fn cell(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("cell").arg("--file").arg(&start.file);
-        command.arg(format!("--tuning={}", start.cell.tuning)).arg(format!("--load={}", start.cell.load));
-        command.arg(format!("--started={}", start.started_unix_s));
-        command.arg(format!("--origin-ns={}", start.origin.as_ns()));
-        command.arg(format!("--priority={}", start.priority)).arg(format!("--wait={}", wait_words(start.wait)));
-
-        if let Some(cpu) = start.cpu {
-            command.arg(format!("--cpu={cpu}"));
-        }
-        if start.lock_memory {
-            command.arg("--lock-memory");
-        }
-        if start.causes {
-            command.arg("--causes");
-        }
-
-        if self.with == Some(With::Bus) {
-            command.arg("--with=bus");
-        }
-
-        command.args(loop_words(&self.looping));
+        command.arg("cell");
         command
     }
 
@@ -155,26 +135,6 @@ impl Processes for Myself {
         }
         command
     }
-}
-
-/// The loop's options as they would be typed.
-fn loop_words(options: &LoopOptions) -> Vec<String> {
-    let ns = |name: &str, value: u64| format!("--{name}={value}ns");
-    let mut words = vec![
-        ns("period", options.period),
-        ns("work", options.work),
-        format!("--on-overrun={}", overrun_words(options.on_overrun)),
-        match options.phase {
-            Phase::AvoidTick => "--phase=avoid-tick".to_owned(),
-            Phase::At(phase_ns) => ns("phase", phase_ns),
-        },
-    ];
-    words.extend(options.deadline.map(|value| ns("deadline", value)));
-    words.extend(options.spikes_over.map(|value| ns("spikes-over", value)));
-    words.extend(options.dma_latency.map(|value| ns("dma-latency", value)));
-    words.extend(options.lockdown.then(|| "--lockdown".to_owned()));
-
-    words
 }
 
 /// What people see while a bench runs.
@@ -194,7 +154,7 @@ impl View {
         Self {
             progress: Progress::new(plan.duration.as_secs_f64(), quiet),
             quiet,
-            period_ns: plan.period_ns,
+            period_ns: plan.setting.period_ns,
             limit_at: plan.limit.map(|limit| limit.at),
             worst_ns: 0,
             misses: 0,

@@ -32,6 +32,7 @@ mod whole;
 use std::io;
 use std::path::PathBuf;
 
+use onbeat::bench::cell_start::CellStartError;
 use onbeat::bench::conduct::BenchError;
 use onbeat::bench::turns::TurnsError;
 use onbeat::host;
@@ -104,6 +105,8 @@ pub(crate) enum Failure {
     LoadPlace { path: PathBuf, option: &'static str, source: io::Error },
     #[error(transparent)]
     Supervise(#[from] onbeat::load::Error),
+    #[error(transparent)]
+    CellStart(#[from] CellStartError),
     #[error(transparent)]
     Bench(#[from] BenchError),
     #[error("{0}, or add --wait to start then")]

@@ -15,7 +15,7 @@ use super::error::BusProbeError;
 use super::happenings::{Inbox, Outbox, happenings};
 use crate::bus::{Bus, BusError, InProcess, Mode, Options, Packets, Wire};
 use crate::served::{self, Attending, Serving};
-use onbeat::probe::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
+use onbeat::probe::description::{self, Companion, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Recorder, Series};
@@ -154,7 +154,7 @@ pub(super) fn open(
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
     rig.serving = Some(serving);
     let mut parts = parts(rig);
-    parts.beside = Box::new(Attended { attending, inner: parts.beside });
+    parts.companion = Box::new(Attended { attending, inner: parts.companion });
     Ok(parts)
 }
 
@@ -185,7 +185,7 @@ fn parts(mut rig: Rig) -> Parts {
     Parts {
         body: Box::new(OnBus { rig: rig.clone() }),
         figures: Box::new(Exchanges),
-        beside: Box::new(AfterBus { rig, inbox }),
+        companion: Box::new(AfterBus { rig, inbox }),
     }
 }
 
@@ -455,13 +455,13 @@ struct AfterBus {
     inbox: Inbox,
 }
 
-impl Beside for AfterBus {
+impl Companion for AfterBus {
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         self.inbox.write_down(recorder);
         Flow::Continue
     }
 
-    fn rest(&mut self, recorder: &mut Recorder) {
+    fn after_block(&mut self, recorder: &mut Recorder) {
         self.rig.lock().unwrap_or_else(PoisonError::into_inner).outbox.iter_mut().for_each(Outbox::hand_over);
         self.inbox.write_down(recorder);
     }
@@ -527,10 +527,10 @@ impl Beside for AfterBus {
 /// Attends to other processes, beside what else goes on.
 struct Attended {
     attending: Attending,
-    inner: Box<dyn Beside>,
+    inner: Box<dyn Companion>,
 }
 
-impl Beside for Attended {
+impl Companion for Attended {
     fn start(&mut self) -> Result<(), ProbeError> {
         self.inner.start()
     }
@@ -540,8 +540,8 @@ impl Beside for Attended {
         self.inner.look(recorder)
     }
 
-    fn rest(&mut self, recorder: &mut Recorder) {
-        self.inner.rest(recorder);
+    fn after_block(&mut self, recorder: &mut Recorder) {
+        self.inner.after_block(recorder);
     }
 
     fn end(&mut self) -> Vec<String> {

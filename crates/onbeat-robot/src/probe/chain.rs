@@ -99,7 +99,7 @@ pub const CHAIN: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
             figures: Box::new(Links { is_seen, every_ns: commands.every_ns() }),
-            beside: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
+            companion: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
         })
     },
 };

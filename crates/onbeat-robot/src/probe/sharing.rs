@@ -14,7 +14,7 @@ use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::error::BusProbeError;
 use onbeat::host;
-use onbeat::probe::description::{Beside, Choice, Defaults, Description, Kind, OnGrid, Parts, ProbeError};
+use onbeat::probe::description::{Companion, Choice, Defaults, Description, Kind, OnGrid, Parts, ProbeError};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
@@ -92,7 +92,7 @@ pub const SHARING_PROBE: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: false }),
             figures: Box::new(Exchanges),
-            beside: Box::new(beside),
+            companion: Box::new(beside),
         })
     },
 };
@@ -256,7 +256,7 @@ impl Others {
     }
 }
 
-impl Beside for Others {
+impl Companion for Others {
     fn start(&mut self) -> Result<(), ProbeError> {
         for place in 0..self.readers.count {
             let (readers, readings, stop) = (self.readers.clone(), Arc::clone(&self.readings), Arc::clone(&self.stop));

@@ -10,12 +10,13 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant, Wait};
 
 use super::Tuning;
-use super::cell::{Answer, CellError, CellProcess};
-use super::schedule::{self, Order, Pace, RAMP, Schedule, TooShort, Turn};
+use super::cell::{CellError, CellProcess, CellReply};
+use super::cell_start::{CellStart, CellTask};
+use super::schedule::{self, CellOrder, Pace, RAMP, Schedule, TooShort, Turn};
 use super::shielding::Shielding;
 use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, Running, RunningError};
-use crate::probe::{self, Interruptions};
+use crate::probe::{self, Interruptions, Setting};
 use crate::record::{
     Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, LoadEvent, Note, Progress, RunWriter, WriteError,
 };
@@ -27,25 +28,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The bench's own file in its directory.
 pub const BENCH_FILE: &str = "bench.onbeat.hlog";
 
-/// What a bench is to do.
+/// What a bench measures, under what, and for how long.
 #[derive(Clone, Debug)]
 pub struct BenchPlan {
-    /// Tunings in the order asked for.
+    /// Tunings in the order of the command line.
     pub tunings: Vec<Tuning>,
-    /// Loads in the order asked for.
+    /// Loads in the order of the command line.
     pub loads: Vec<Load>,
     /// Total time.
     pub duration: Duration,
-    /// In turns, or one after the other.
-    pub order: Order,
-    /// Shuffles the turns.
+    /// Order of the cells.
+    pub order: CellOrder,
+    /// Seed for the order of the turns.
     pub seed: u64,
     /// The limit to judge by.
     pub limit: Option<LimitNote>,
-    /// How many alarms of bus and robot a cell may have.
+    /// Alarms of bus and robot that a cell may have.
     pub most_alarms: Option<u64>,
-    /// T.
-    pub period_ns: u64,
+    /// What the loop does in each cycle.
+    pub task: CellTask,
+    /// How the loop runs without tuning; a tuning sets its wait, priority, CPU and memory.
+    pub setting: Setting,
     /// The CPU that C shields.
     pub cpu: u32,
     /// The priority that P gives.
@@ -54,43 +57,37 @@ pub struct BenchPlan {
     pub spin: Wait,
     /// The command as typed.
     pub command: Vec<String>,
-    /// Where changes to the host are written down before they are made.
+    /// Directory of the journal of changes to the host.
     pub journal: PathBuf,
-    /// Find out why cycles were late, with one flight recorder for all cells.
+    /// Whether spikes are explained, with one flight recorder for all cells.
     pub causes: bool,
 }
 
-/// What one cell's process is to be.
-#[derive(Clone, Debug)]
-pub struct CellStart {
-    /// Tuning and load.
-    pub cell: Cell,
-    /// Its run file.
-    pub file: PathBuf,
-    /// The wall clock's reading at the bench's start.
-    pub started_unix_s: f64,
-    /// The instant that stands as 0 in all files of the bench.
-    pub origin: Instant,
-    /// The CPU to stay on.
-    pub cpu: Option<u32>,
-    /// FIFO priority; 0 for an ordinary thread.
-    pub priority: u32,
-    /// How it waits.
-    pub wait: Wait,
-    /// Whether its memory is locked.
-    pub lock_memory: bool,
-    /// Whether it asks the bench why cycles were late.
-    pub causes: bool,
+impl BenchPlan {
+    /// Returns the setting of a cell with this tuning.
+    #[must_use]
+    pub fn tuned(&self, tuning: Tuning) -> Setting {
+        let thread = Wanted {
+            fifo: tuning.priority.then_some(self.priority).filter(|priority| *priority > 0),
+            cpu: tuning.shield.then_some(self.cpu),
+            lock_memory: tuning.memory,
+            ..self.setting.thread
+        };
+        let wait = if tuning.spin { self.spin } else { Wait::Sleep };
+        // The bench has the flight recorder.
+        Setting { wait, thread, causes: false, ..self.setting.clone() }
+    }
 }
 
 /// Before the first block: no thread has number 0.
 const NO_LOOP_YET: LoopThread = LoopThread { tid: 0, cpu: None, fifo: None };
 
-/// How to start the processes of a bench: the binary knows its own words.
+/// How to start the processes of a bench: only the binary knows its own command line.
 pub trait Processes {
-    /// A command whose process serves a cell ([`super::cell::Served`]).
-    fn cell(&self, start: &CellStart) -> Command;
-    /// A command whose process carries a load ([`crate::load::serve`]).
+    /// Returns a command whose process reads a [`CellStart`] from standard input and serves that cell
+    /// ([`super::cell::CellServer`]).
+    fn cell(&self) -> Command;
+    /// Returns a command whose process carries a load ([`crate::load::serve`]).
     fn load(&self, load: &Load) -> Command;
 }
 
@@ -319,19 +316,18 @@ impl<'c> Conductor<'c> {
     fn seat(&mut self, tuning: Tuning, load: &Load) -> Result<Seat, BenchError> {
         let cell = Cell { tuning: tuning.to_string(), load: load.to_string() };
         let start = CellStart {
+            onbeat: CellStart::version(),
+            command: self.plan.command.clone(),
             file: self.dir.join(cell.file_name()),
             cell: cell.clone(),
             started_unix_s: self.started_unix_s,
-            origin: self.origin,
-            cpu: tuning.shield.then_some(self.plan.cpu),
-            priority: if tuning.priority { self.plan.priority } else { 0 },
-            wait: if tuning.spin { self.plan.spin } else { Wait::Sleep },
-            lock_memory: tuning.memory,
-            causes: self.explainer.is_some(),
+            origin_ns: self.origin.as_ns(),
+            task: self.plan.task,
+            setting: self.plan.tuned(tuning),
+            explain: self.explainer.is_some(),
         };
 
-        let name = format!("{} under {}", cell.tuning, cell.load);
-        let process = CellProcess::start(&name, self.processes.cell(&start))?;
+        let process = CellProcess::start(self.processes.cell(), &start)?;
         let refusal = process.grants().iter().find(|grant| !grant.granted && is_of_a_tuning(grant)).map(why_not);
         for grant in process.grants() {
             self.climb(grant.clone());
@@ -385,7 +381,7 @@ impl<'c> Conductor<'c> {
 
             let begun_s = self.elapsed_s();
             let block_s = pace.block_s(&schedule.turns[at..], self.plan.duration.as_secs_f64() - begun_s);
-            let releases = (block_s * 1e9 / self.plan.period_ns as f64).round().max(1.0) as u64;
+            let releases = (block_s * 1e9 / self.plan.setting.period_ns as f64).round().max(1.0) as u64;
             self.turn(turn, releases)?;
             pace.learn(turn, block_s, self.elapsed_s() - begun_s);
         }
@@ -472,7 +468,7 @@ impl<'c> Conductor<'c> {
         let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&beside).0);
         let Seat { cell, process, blocks, .. } = &mut self.seats[seat];
         let Some(process) = process else { return Ok(()) };
-        process.order_block(*blocks, releases)?;
+        process.request_block(*blocks, releases)?;
         *blocks += 1;
 
         loop {
@@ -480,15 +476,15 @@ impl<'c> Conductor<'c> {
                 explainer.keep_watch();
             }
 
-            match (process.answer(Some(LOOK_EVERY))?, &mut self.explainer) {
-                (Some(Answer::Done(progress)), _) => {
+            match (process.reply(Some(LOOK_EVERY))?, &mut self.explainer) {
+                (Some(CellReply::Done(progress)), _) => {
                     (self.tell)(Happening::Block { cell: cell.clone(), progress });
                     return Ok(());
                 }
                 // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations say so.
-                (Some(Answer::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
-                (Some(Answer::Late(facts)), Some(explainer)) => process.explained(explainer.explain_facts(&facts))?,
-                (Some(Answer::Around), Some(explainer)) => process.around(explainer.keep())?,
+                (Some(CellReply::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
+                (Some(CellReply::Late(facts)), Some(explainer)) => process.explained(explainer.explain_facts(&facts))?,
+                (Some(CellReply::Around), Some(explainer)) => process.around(explainer.keep())?,
                 _ => {}
             }
 

@@ -7,6 +7,7 @@
 //! Absent on purpose: figures. They come from the run files, in [`crate::report`].
 
 pub mod cell;
+pub mod cell_start;
 pub mod conduct;
 pub mod schedule;
 mod shielding;

@@ -28,14 +28,14 @@ const SEQUENTIAL_BLOCKS: u32 = 6;
 
 /// In which order cells run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum CellOrder {
     /// In turns.
     Interleaved,
     /// One after the other, as in the paper.
     Sequential,
 }
 
-impl Order {
+impl CellOrder {
     /// The word that people type.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -98,14 +98,14 @@ pub struct TooShort {
 ///
 /// # Errors
 /// [`TooShort`], with the time that would do.
-pub fn plan(tunings: usize, loads: &[bool], total: Duration, order: Order, seed: u64) -> Result<Schedule, TooShort> {
+pub fn plan(tunings: usize, loads: &[bool], total: Duration, order: CellOrder, seed: u64) -> Result<Schedule, TooShort> {
     let total_s = total.as_secs_f64();
     let wanted = match order {
-        Order::Interleaved => ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS),
-        Order::Sequential => 1,
+        CellOrder::Interleaved => ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS),
+        CellOrder::Sequential => 1,
     };
 
-    let visits = if order == Order::Interleaved { VISITS } else { SEQUENTIAL_BLOCKS };
+    let visits = if order == CellOrder::Interleaved { VISITS } else { SEQUENTIAL_BLOCKS };
     let cells = tunings * loads.len();
     let pace = Pace::new(loads);
     let per_round: f64 = (0..loads.len()).map(|load| pace.ramps_s(load)).sum();
@@ -193,7 +193,7 @@ pub fn releases_per_block(loads: usize, releases: u64, period_ns: u64) -> u64 {
 pub struct Shares {
     left: Vec<u64>,
     block: u64,
-    order: Order,
+    order: CellOrder,
     rng: fastrand::Rng,
     /// The rest of the round, the next one last.
     round: Vec<usize>,
@@ -202,7 +202,7 @@ pub struct Shares {
 impl Shares {
     /// Releases left of each load (`u64::MAX` for no end) in blocks of `block` releases; `seed` shuffles each round.
     #[must_use]
-    pub fn new(left: Vec<u64>, block: u64, order: Order, seed: u64) -> Self {
+    pub fn new(left: Vec<u64>, block: u64, order: CellOrder, seed: u64) -> Self {
         let mut shares = Self { left, block, order, rng: fastrand::Rng::with_seed(seed), round: Vec::new() };
         shares.begin_round();
         // Where a run goes on, the load that has had least comes first: killed again and again, none is left behind.
@@ -217,7 +217,7 @@ impl Shares {
 
     /// The next block: the load's place, and releases. `None` when all have had their share.
     pub fn next_block(&mut self) -> Option<(usize, u64)> {
-        if self.order == Order::Sequential {
+        if self.order == CellOrder::Sequential {
             let at = self.left.iter().position(|left| *left > 0)?;
             return Some((at, self.left[at]));
         }
@@ -249,11 +249,11 @@ impl Shares {
     }
 }
 
-fn round(tunings: usize, loads: usize, order: Order, rng: &mut fastrand::Rng) -> Vec<Turn> {
+fn round(tunings: usize, loads: usize, order: CellOrder, rng: &mut fastrand::Rng) -> Vec<Turn> {
     let turn = |load| {
         let blocks = match order {
-            Order::Interleaved => forward_and_backward(tunings, rng),
-            Order::Sequential => {
+            CellOrder::Interleaved => forward_and_backward(tunings, rng),
+            CellOrder::Sequential => {
                 (0..tunings).flat_map(|tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize)).collect()
             }
         };
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn two_minutes_hold_eighteen_cells_in_turns() {
-        let schedule = plan(9, &[false, true], minutes(2), Order::Interleaved, 1).unwrap();
+        let schedule = plan(9, &[false, true], minutes(2), CellOrder::Interleaved, 1).unwrap();
         assert_eq!((schedule.turns.len(), schedule.blocks_per_cell), (4, 4));
         assert!((0.3..2.0).contains(&schedule.block_s), "blocks of {} s", schedule.block_s);
     }
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn the_time_of_cells_that_do_not_run_goes_to_the_others() {
         let loads = [false, true];
-        let all = plan(4, &loads, minutes(2), Order::Interleaved, 1).unwrap();
+        let all = plan(4, &loads, minutes(2), CellOrder::Interleaved, 1).unwrap();
         let block_s = Pace::new(&loads).block_s(&all.turns, 100.0);
         let half = all.of_those_that_run(|load, tuning| tuning < 2 && (load, tuning) != (1, 0));
 
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn blocks_become_shorter_when_starting_and_stopping_costs_more_than_planned() {
-        let schedule = plan(9, &[false, true], minutes(1), Order::Interleaved, 1).unwrap();
+        let schedule = plan(9, &[false, true], minutes(1), CellOrder::Interleaved, 1).unwrap();
         let mut pace = Pace::new(&[false, true]);
         let planned_s = pace.block_s(&schedule.turns, 60.0 - PREPARATION_S);
         assert!((planned_s - schedule.block_s).abs() < 1e-9, "before anything is known it is the plan");
@@ -320,15 +320,15 @@ mod tests {
 
     #[test]
     fn the_papers_order_runs_each_cell_at_a_stretch() {
-        let schedule = plan(2, &[true], minutes(1), Order::Sequential, 1).unwrap();
+        let schedule = plan(2, &[true], minutes(1), CellOrder::Sequential, 1).unwrap();
         assert_eq!(schedule.turns, [Turn { load: 0, blocks: [[0; 6], [1; 6]].concat() }]);
     }
 
     #[test]
     fn a_time_too_short_is_refused_with_one_that_would_do() {
-        let why = plan(9, &[false, true], Duration::from_secs(5), Order::Interleaved, 1).unwrap_err();
+        let why = plan(9, &[false, true], Duration::from_secs(5), CellOrder::Interleaved, 1).unwrap_err();
         let enough = Duration::from_secs_f64(why.needed_s);
-        assert!(plan(9, &[false, true], enough, Order::Interleaved, 1).is_ok(), "{why}");
+        assert!(plan(9, &[false, true], enough, CellOrder::Interleaved, 1).is_ok(), "{why}");
     }
 
     fn played(mut shares: Shares) -> Vec<(usize, u64)> {
@@ -352,21 +352,21 @@ mod tests {
 
     #[test]
     fn a_load_at_a_stretch_comes_once_and_in_order() {
-        let shares = Shares::new(vec![700, 0, 1_000], 1_000, Order::Sequential, 1);
+        let shares = Shares::new(vec![700, 0, 1_000], 1_000, CellOrder::Sequential, 1);
         assert_eq!(played(shares), [(0, 700), (2, 1_000)]);
     }
 
     #[test]
     fn the_load_that_has_had_least_comes_first_where_a_run_goes_on() {
         for seed in 0..20 {
-            let blocks = played(Shares::new(vec![900, 1_500, 200], 300, Order::Interleaved, seed));
+            let blocks = played(Shares::new(vec![900, 1_500, 200], 300, CellOrder::Interleaved, seed));
             assert_eq!(blocks[..3].iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 0, 2]);
         }
     }
 
     #[test]
     fn a_share_without_end_is_never_used_up_but_by_the_probe_itself() {
-        let mut shares = Shares::new(vec![u64::MAX, u64::MAX], 1_000, Order::Interleaved, 1);
+        let mut shares = Shares::new(vec![u64::MAX, u64::MAX], 1_000, CellOrder::Interleaved, 1);
         let first: Vec<(usize, u64)> = (0..4).filter_map(|_| shares.next_block()).collect();
         first.iter().for_each(|(at, releases)| shares.take(*at, *releases));
         assert!(first.iter().all(|(_, releases)| *releases == 1_000) && !shares.is_done(0));
@@ -379,7 +379,7 @@ mod tests {
         fn loads_in_turns_get_their_shares_to_the_release(
             left in prop::collection::vec(0_u64..50_000, 1..6), block in 1_u64..20_000, seed: u64,
         ) {
-            let blocks = played(Shares::new(left.clone(), block, Order::Interleaved, seed));
+            let blocks = played(Shares::new(left.clone(), block, CellOrder::Interleaved, seed));
             let mut open = left.clone();
             let mut turns = vec![0; left.len()];
             for (at, releases) in &blocks {
@@ -392,7 +392,7 @@ mod tests {
             }
 
             prop_assert!(open.iter().all(|left| *left == 0), "to the release: {:?}", open);
-            let again = played(Shares::new(left, block, Order::Interleaved, seed));
+            let again = played(Shares::new(left, block, CellOrder::Interleaved, seed));
             prop_assert_eq!(blocks, again, "the same seed is the same order");
         }
 
@@ -401,7 +401,7 @@ mod tests {
             tunings in 1_usize..12, loaded in prop::collection::vec(any::<bool>(), 1..4), seconds in 60_u64..2000,
             sequential: bool, seed: u64,
         ) {
-            let order = if sequential { Order::Sequential } else { Order::Interleaved };
+            let order = if sequential { CellOrder::Sequential } else { CellOrder::Interleaved };
             let schedule = plan(tunings, &loaded, Duration::from_secs(seconds), order, seed);
             prop_assume!(schedule.is_ok());
             let schedule = schedule.unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use onbeat_rt::Sample;
 use rustix::process::getpid;
 
-use super::run::Setting;
+use super::setting::Setting;
 use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
 use crate::thread::{AheadOfLoad, Grant, Wanted};
 
@@ -51,12 +51,12 @@ impl Witness for Explainer {
 const AT_MOST: u32 = 20;
 const TOO_MANY: &str = "too many spikes at once";
 
-/// The loop's thread number, told by itself before it is armed; 0 until then.
+/// The number of the loop's thread, which the thread itself publishes before its first cycle; 0 until then.
 #[derive(Debug, Default)]
 pub(super) struct LoopTid(AtomicU32);
 
 impl LoopTid {
-    pub(super) fn tell(&self) {
+    pub(super) fn publish(&self) {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         self.0.store(own.unsigned_abs(), Ordering::Release);
     }

@@ -156,8 +156,8 @@ pub struct Parts {
     pub body: Box<dyn Body>,
     /// What is made of its samples.
     pub figures: Box<dyn Figures>,
-    /// What goes on beside it.
-    pub beside: Box<dyn Beside>,
+    /// What runs beside the loop.
+    pub companion: Box<dyn Companion>,
 }
 
 /// What a loop's thread does from first to last cycle: one of the loops of [`onbeat_rt`] around a task.
@@ -237,9 +237,12 @@ impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
     }
 }
 
-/// What goes on beside a loop: who makes its edges, who sees its output.
-pub trait Beside {
-    /// Begins, just before the loop does.
+/// What runs beside the loop of a probe, in measurements and in cells of a bench alike: a generator of its edges, a reader of its
+/// output, the devices on its bus.
+///
+/// [`Run`](super::Run) calls `start` once, `look` while a block runs, `after_block` after each block, and `end` once.
+pub trait Companion {
+    /// Starts, before the first block.
     ///
     /// # Errors
     /// [`ProbeError`].
@@ -247,28 +250,28 @@ pub trait Beside {
         Ok(())
     }
 
-    /// Called about every 20 ms; [`Flow::Stop`] ends the loop.
+    /// Looks at the running loop, about every 20 ms; [`Flow::Stop`] ends the block.
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         let _ = recorder;
         Flow::Continue
     }
 
-    /// What is left to write down, after the loop and before the end.
-    fn rest(&mut self, recorder: &mut Recorder) {
+    /// Writes down what is left of a block, after its loop has ended.
+    fn after_block(&mut self, recorder: &mut Recorder) {
         let _ = recorder;
     }
 
-    /// Ends, after the loop. What is to be known of it, as sentences.
+    /// Ends, after the last block. Returns remarks for the run file, as sentences.
     fn end(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Nothing goes on beside it.
+/// The companion of a loop that runs alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
-impl Beside for Alone {}
+impl Companion for Alone {}
 
 /// A probe cannot run as asked.
 #[derive(Debug, thiserror::Error)]

@@ -159,7 +159,7 @@ fn live(
     let mut watch = Watch { cold, asking, setting, samples: Vec::new(), late: Vec::new(), done: Disturbed::default() };
     thread::scope(|threads| {
         let body = || {
-            loop_tid.tell();
+            loop_tid.publish();
             in_loop_thread(setting, &loop_plan, &mut on_grid, &mut hot, stop)
         };
 

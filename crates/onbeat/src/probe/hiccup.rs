@@ -28,7 +28,7 @@ pub const HICCUP: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
             figures: Box::new(Hiccups::new(setting.period_ns)),
-            beside: Box::new(Alone),
+            companion: Box::new(Alone),
         })
     },
 };

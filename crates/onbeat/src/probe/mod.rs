@@ -9,12 +9,15 @@
 mod causes;
 pub mod description;
 pub mod disturbed;
+mod drain;
+mod error;
 pub mod hiccup;
 pub mod latency;
 pub mod ports;
 pub mod read_write;
 pub mod resume;
 pub mod run;
+pub mod setting;
 pub mod stall;
 pub mod surroundings;
 pub mod timer;
@@ -22,7 +25,9 @@ pub mod write;
 
 pub use causes::Witness;
 pub use description::{Choice, Description, Given, Kind, ProbeError, Value};
-pub use run::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
+pub use error::RunError;
+pub use run::{BlockPlan, Destination, Interruptions, ProbeRun, Run};
+pub use setting::Setting;
 
 use crate::host::Host;
 use crate::record::{Header, Series};

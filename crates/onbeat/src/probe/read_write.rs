@@ -59,7 +59,7 @@ pub const READ_WRITE: Description = Description {
         Ok(Parts {
             body: Box::new(OnEdges { edges, task, delay_ns, made: generator.as_ref().map(Generator::made) }),
             figures: Box::new(Reactions { delay_ns }),
-            beside: Box::new(watching.counting(failures).fed_by(generator)),
+            companion: Box::new(watching.counting(failures).fed_by(generator)),
         })
     },
 };

@@ -24,7 +24,7 @@ pub const TIMER: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
             figures: Box::new(NoFigures),
-            beside: Box::new(Alone),
+            companion: Box::new(Alone),
         })
     },
 };

@@ -33,7 +33,7 @@ pub const WRITE: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
             figures: Box::new(Intervals),
-            beside: Box::new(watching.counting(failures)),
+            companion: Box::new(watching.counting(failures)),
         })
     },
 };

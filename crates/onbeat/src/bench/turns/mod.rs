@@ -104,9 +104,13 @@ struct Seat<'c> {
     past: Option<Past>,
     /// Blocks so far, those of a past among them.
     blocks: u32,
-    /// Whether its run, which is open, has not had a block yet.
-    is_fresh: bool,
     is_noted: bool,
+}
+
+/// The probe, opened for one block.
+struct PreparedBlock {
+    parts: Parts,
+    releases: u64,
 }
 
 struct Conductor<'c> {
@@ -133,7 +137,7 @@ impl<'c> Conductor<'c> {
     ) -> Result<Self, TurnsError> {
         let files = plan.file_names().into_iter().map(|name| conditions.dir.join(name));
         let seat =
-            |(load, path)| Seat { load, path, run: None, past: None, blocks: 0, is_fresh: false, is_noted: false };
+            |(load, path)| Seat { load, path, run: None, past: None, blocks: 0, is_noted: false };
         let mut seats: Vec<Seat<'c>> = plan.loads.iter().zip(files).map(seat).collect();
         let (zero, file, tuning, left) = match begun {
             None => {
@@ -216,10 +220,10 @@ impl<'c> Conductor<'c> {
 
         self.begin_step(at)?;
         let load = self.seats[at].load;
-        let mut beside = if load.is_idle() { None } else { Some(self.start_load(load)?) };
-        let played = self.block(at, &mut run, (parts, releases), &mut beside);
-        if let Some(beside) = beside {
-            self.stop_load(load, beside, run.recorder())?;
+        let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
+        let played = self.block(at, &mut run, &mut PreparedBlock { parts, releases }, &mut running);
+        if let Some(running) = running {
+            self.stop_load(load, running, run.recorder())?;
         }
 
         self.seats[at].run = Some(run);
@@ -230,20 +234,22 @@ impl<'c> Conductor<'c> {
         &mut self,
         at: usize,
         run: &mut Run,
-        (parts, releases): (Parts, u64),
-        beside: &mut Option<Running>,
+        prepared: &mut PreparedBlock,
+        running: &mut Option<Running>,
     ) -> Result<Outcome, TurnsError> {
         let seat = &mut self.seats[at];
-        let (load, name) = (seat.load, seat.load.to_string());
-        let block = BlockPlan { index: seat.blocks, load: &name, releases };
-        let is_fresh = std::mem::take(&mut seat.is_fresh);
+        let load = seat.load;
+        let name = load.to_string();
+        let block = BlockPlan { index: seat.blocks, load: &name, releases: prepared.releases };
         seat.blocks += 1;
-        let (began, looked_from) = (self.zero.began, Monotonic.now());
+
+        let began = self.zero.began;
+        let looked_from = Monotonic.now();
         let mut before = None;
         let tell = &mut *self.conditions.tell;
         let mut watch = |recorder: &mut Recorder| {
             before = before.or_else(|| Busy::read().ok());
-            if let Some(running) = beside.as_mut() {
+            if let Some(running) = running.as_mut() {
                 write_down(&running.events(), recorder, tell);
             }
             let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
@@ -251,11 +257,7 @@ impl<'c> Conductor<'c> {
         };
 
         let interruptions = self.conditions.interruptions;
-        let outcome = if is_fresh {
-            run.probe(&block, parts, interruptions, &mut watch)?
-        } else {
-            run.probe_again(&block, (parts.body, parts.beside), interruptions, &mut watch)?
-        };
+        let outcome = run.single_block(&block, &mut prepared.parts, interruptions, &mut watch)?;
 
         if self.plan.sweep.is_some() {
             let reached = Busy::read().ok().zip(before).and_then(|(after, before)| after.percent_since(before));
@@ -267,8 +269,7 @@ impl<'c> Conductor<'c> {
 
     /// The run of a load, a new one or a resumed one; the first one decides what stands in the bench's file.
     fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
-        let Seat { path, past, is_fresh, .. } = &mut self.seats[at];
-        *is_fresh = true;
+        let Seat { path, past, .. } = &mut self.seats[at];
         let mut header = self.plan.header(&self.zero);
         (header.limit, header.most_alarms) = (self.plan.limit, self.plan.most_alarms);
         header.grants.clone_from(&self.evidence);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::begun::Zero;
-use crate::bench::schedule::{Order, releases_per_block};
+use crate::bench::schedule::{CellOrder, releases_per_block};
 use crate::load::Load;
 use crate::probe::{self, Description, Given, Setting};
 use crate::record::{Cell, Header, LimitNote, SweepNote};
@@ -22,7 +22,7 @@ pub struct TurnsPlan {
     /// Releases per load; `u64::MAX` for no end.
     pub releases: u64,
     /// In turns, or each load at a stretch.
-    pub order: Order,
+    pub order: CellOrder,
     /// Shuffles the turns.
     pub seed: u64,
     /// The limit to judge by.
@@ -63,8 +63,8 @@ impl TurnsPlan {
     #[must_use]
     pub fn block_releases(&self) -> u64 {
         match self.order {
-            Order::Interleaved => releases_per_block(self.loads.len(), self.releases, self.setting.period_ns),
-            Order::Sequential => self.releases,
+            CellOrder::Interleaved => releases_per_block(self.loads.len(), self.releases, self.setting.period_ns),
+            CellOrder::Sequential => self.releases,
         }
     }
 
@@ -110,7 +110,7 @@ mod tests {
     use onbeat_rt::cycle::Phase;
     use onbeat_rt::{OnOverrun, Wait};
 
-    fn plan(loads: &[&str], releases: u64, order: Order) -> TurnsPlan {
+    fn plan(loads: &[&str], releases: u64, order: CellOrder) -> TurnsPlan {
         TurnsPlan {
             probe: ALL[0],
             given: Given::default(),
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn each_load_has_a_file_of_its_own() {
         let long = format!("run:{}", "x".repeat(300));
-        let names = plan(&["idle", "cpu=50%", "run:a b", "run:a/b", &long], 1, Order::Interleaved).file_names();
+        let names = plan(&["idle", "cpu=50%", "run:a b", "run:a/b", &long], 1, CellOrder::Interleaved).file_names();
         assert_eq!(names[..2], ["timer-idle.onbeat.hlog", "timer-cpu=50%.onbeat.hlog"]);
         let different: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(different.len(), names.len(), "{names:?}");
@@ -153,14 +153,14 @@ mod tests {
 
     #[test]
     fn the_estimate_is_of_what_is_left_and_of_loads_that_begin_and_end() {
-        let turns = plan(&["idle", "cpu"], 4_000, Order::Interleaved);
+        let turns = plan(&["idle", "cpu"], 4_000, CellOrder::Interleaved);
         assert_eq!((turns.blocks(), turns.share_s()), (Some(4), Some(4.0)));
         let whole = turns.estimate_s(&[4_000, 4_000]).unwrap();
         assert!((whole - (8.0 + 8.0 * 0.15 + 4.0 * 1.5)).abs() < 1e-9, "{whole}");
         assert_eq!(turns.estimate_s(&[0, 0]), Some(0.0));
-        let endless = plan(&["idle", "cpu"], u64::MAX, Order::Interleaved);
+        let endless = plan(&["idle", "cpu"], u64::MAX, CellOrder::Interleaved);
 
         assert_eq!((endless.blocks(), endless.share_s(), endless.estimate_s(&[u64::MAX, 0])), (None, None, None));
-        assert_eq!(plan(&["idle", "cpu"], 4_000, Order::Sequential).blocks(), Some(1));
+        assert_eq!(plan(&["idle", "cpu"], 4_000, CellOrder::Sequential).blocks(), Some(1));
     }
 }

@@ -10,7 +10,7 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Arrival, Clock, Flow, Instant};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::super::description::{Beside, ProbeError};
+use super::super::description::{Companion, ProbeError};
 use super::generator::{Commands, Generator, Running};
 use super::sighting::{Observer, Seeing, Sighting};
 use super::{Failures, Input, Marks, Output, Place};
@@ -127,7 +127,7 @@ impl Watching {
     }
 }
 
-impl Beside for Watching {
+impl Companion for Watching {
     fn start(&mut self) -> Result<(), ProbeError> {
         if let Some(eye) = &mut self.eye {
             eye.open()?;
