@@ -186,7 +186,7 @@ fn loads_killed_twice_have_their_shares_in_the_end() {
     let kept: u64 = runs(out).values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
     let whole = measure(out, &words).output().unwrap();
     let said = stderr_of(&whole);
-    assert!(said.contains("going on with") && said.contains("which was cut off; left: "), "{said}");
+    assert!(said.contains("resuming") && said.contains("which was cut off; left: "), "{said}");
     assert!(whole.status.success(), "{said}");
     let runs = runs(out);
     for load in ["idle", "cpu=20%"] {
@@ -255,7 +255,7 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
     let was_whole = runs(out)["cpu=10%"].account().slots >= 3_000;
     let whole = measure(out, &words).output().unwrap();
     let said = stderr_of(&whole);
-    assert!(whole.status.success() && said.contains("going on with"), "{said}");
+    assert!(whole.status.success() && said.contains("resuming"), "{said}");
     let summary: Value = serde_json::from_slice(&whole.stdout).unwrap();
     let steps = summary["sweep"]["steps"].as_array().unwrap();
     let loads: Vec<&str> = steps.iter().map(|step| step["load"].as_str().unwrap()).collect();

@@ -11,12 +11,14 @@ use onbeat::bench::conduct::{BenchError, BenchPlan, Happening, Processes, conduc
 use onbeat::bench::schedule::CellOrder;
 use onbeat::load::Load;
 use onbeat::probe::Interruptions;
+use onbeat::record::run_dir::NewRunDir;
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
 use onbeat::report::binomial::needed_with_none_over;
 use onbeat::report::units::{count, time_ns};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
 
+use super::measure::carrier_of;
 use super::{
     Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, queue, repair_first, runs, setting, show,
     typed, verdict,
@@ -54,7 +56,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
         }
     };
 
-    let kept = runs::read(&dir, None)?;
+    let kept = runs::reported(&dir, None, None)?;
     let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
     show::summary(&kept, extent, None)?;
     Ok(verdict(kept.summary.verdict.outcome))
@@ -63,27 +65,29 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
 /// The directory of the run, once all of it is in there.
 fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
     repair_first()?;
-    let place = runs::create(&options.output.out)?;
+    let dir = NewRunDir::create(&options.output.out)?;
     let processes = Myself {
         program: std::env::current_exe().map_err(Failure::Myself)?,
         load_dir: options.load_dir.clone(),
     };
 
     let mut view = View::new(plan, options.quiet || options.output.json);
-    let conducted = conduct(plan, &place.dir, &processes, interruptions, &mut |happening| {
+    let conducted = conduct(plan, dir.path(), &processes, interruptions, &mut |happening| {
         // Before that, the bench or one of its cells may still be refused.
         if matches!(happening, Happening::Running { .. } | Happening::Block { .. }) {
-            place.begun();
+            runs::begin(&dir);
         }
         view.show(happening);
     });
 
     view.finish();
-    place.kept_if_begun(conducted.map_err(|why| match why {
+    let conducted = conducted.map_err(|why| match why {
         BenchError::Tune(why @ TuneError::Busy(_)) => Failure::Occupied(why),
         why => why.into(),
-    }))?;
-    Ok(place.dir)
+    });
+
+    runs::keep_if_begun(&dir, conducted)?;
+    Ok(dir.path().to_owned())
 }
 
 fn plan(options: &BenchOptions) -> BenchPlan {
@@ -128,12 +132,7 @@ impl Processes for Myself {
     }
 
     fn load(&self, load: &Load) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(["load", "--supervised"]).arg(load.to_string());
-        if let Some(dir) = &self.load_dir {
-            command.arg("--dir").arg(dir);
-        }
-        command
+        carrier_of(&self.program, load, self.load_dir.as_deref())
     }
 }
 

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use onbeat::record::run_dir::{RUN_FILE_ENDING, RunText, check_not_own_file};
 use onbeat::report::compare::{Compared, Comparison, Digest, SHARES};
 use onbeat::report::compare_rows::{self, SeriesRows, Wanted};
 use onbeat::report::statistics::Share;
 use onbeat::report::verdict::Limit;
-use onbeat::report::{Overall, Summary, compare_tables};
+use onbeat::report::{JudgedRun, Overall, Summary, compare_tables};
 use serde::Serialize;
 
-use super::runs::{self, RUN_FILE};
+use super::runs;
 use super::show::{self, letters};
 use super::{Failure, Verdict, whole};
 use crate::cli_files::CompareOptions;
@@ -18,10 +19,20 @@ use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     let names = names(&options.runs);
-    options.runs.iter().try_for_each(|run| runs::spare(run, &options.html))?;
+    options.runs.iter().try_for_each(|run| check_not_own_file(run, &options.html))?;
     let mut digests = Vec::new();
+    // The text of the files is kept for the page alone.
+    let mut texts = Vec::new();
     for ((path, name), place) in options.runs.iter().zip(&names).zip(0..) {
-        digests.push(digest(path, name, place, None, &SHARES)?);
+        let JudgedRun { summary, runs } = match options.html {
+            Some(_) => {
+                let (judged, text) = runs::judged_with_text(path, None)?;
+                texts.push(text);
+                judged
+            }
+            None => runs::judged(path, None)?,
+        };
+        digests.push(Digest::of(name, place, summary, &runs, &SHARES));
     }
 
     let digests = comparable(digests, &options.runs)?;
@@ -30,7 +41,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     let comparison = Comparison::of(&digests);
     let printed = Printed { comparison: &comparison, rows: &compared };
     if let Some(to) = &options.html {
-        write_page(to, options, &digests, &printed)?;
+        write_page(to, options, &digests, &printed, texts)?;
     }
 
     if options.json {
@@ -77,8 +88,8 @@ pub(crate) fn digest(
     limit: Option<Limit>,
     shares: &[Share],
 ) -> Result<Digest, Failure> {
-    let opened = runs::open(path, limit)?;
-    Ok(Digest::of(name, place, opened.summary, &opened.runs, shares))
+    let JudgedRun { summary, runs } = runs::judged(path, limit)?;
+    Ok(Digest::of(name, place, summary, &runs, shares))
 }
 
 fn tell(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {
@@ -124,7 +135,7 @@ fn shown(comparison: &Comparison, wanted: Wanted) -> Vec<&Compared> {
 pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
         let name = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
-        name.trim_end_matches(RUN_FILE).to_owned()
+        name.trim_end_matches(RUN_FILE_ENDING).to_owned()
     };
 
     let all: Vec<String> = paths.iter().map(short).collect();
@@ -147,7 +158,13 @@ struct Page<'c> {
 }
 
 /// The page of all runs: their cells side by side, to be laid over each other.
-fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], printed: &Printed<'_>) -> Result<(), Failure> {
+fn write_page(
+    to: &Path,
+    options: &CompareOptions,
+    digests: &[Digest],
+    printed: &Printed<'_>,
+    texts: Vec<Vec<RunText>>,
+) -> Result<(), Failure> {
     let Some(first) = digests.first() else { return Ok(()) };
     let comparison = printed.comparison;
     let mut summary =
@@ -184,8 +201,9 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], printed: 
     }
 
     let mut files = Vec::new();
-    for (path, place) in options.runs.iter().zip(1..) {
-        files.extend(runs::texts(path)?.into_iter().map(|(name, text)| (format!("{place}-{name}"), text)));
+    for (of_run, number) in texts.into_iter().zip(1..) {
+        let numbered = |file: RunText| RunText { name: format!("{number}-{}", file.name), text: file.text };
+        files.extend(of_run.into_iter().map(numbered));
     }
 
     summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use onbeat::record::run_dir::{check_not_own_file, read_cells};
 use onbeat::report::spikes;
 
 use super::spike::pasted;
-use super::{Failure, Verdict, export_formats, runs, show, spike, whole};
+use super::{Failure, Verdict, export_formats, show, spike, whole};
 use crate::cli::ExportOptions;
 use crate::term::{Tone, advise, say};
 
@@ -20,7 +21,7 @@ pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
     let formats = &options.formats;
     let files =
         [&formats.csv, &formats.json, &formats.parquet, &formats.openmetrics, &options.perfetto, &options.ftrace];
-    runs::spare(&options.run, files.into_iter().flatten())?;
+    check_not_own_file(&options.run, files.into_iter().flatten())?;
     if options.formats.any() {
         export_formats::write(&options.run, &options.formats)?;
     }
@@ -33,7 +34,7 @@ pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
 }
 
 fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
-    let runs = runs::cells(&options.run)?;
+    let runs = read_cells(&options.run)?;
     let choice = spike::Choice { run: &options.run, cell: options.cell.as_deref(), number: options.spike };
     if options.list {
         list(&choice, &runs)?;

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use onbeat::record::run_dir::check_not_own_file;
 use onbeat::record::{LimitNote, Series};
 use onbeat::report::compare::{Digest, SHARES};
 use onbeat::report::gate::{Baseline, Check, Chosen, Gate, alarm_checks, baseline_checks, limit_checks};
@@ -14,12 +15,12 @@ use onbeat::report::{CellSummary, Outcome};
 use onbeat_ethercat::input;
 
 use super::compare::{digest, names};
-use super::{Failure, Verdict, runs, whole};
+use super::{Failure, Verdict, whole};
 use crate::cli_files::GateOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
-    std::iter::once(&options.run).chain(&options.baseline).try_for_each(|run| runs::spare(run, &options.junit))?;
+    std::iter::once(&options.run).chain(&options.baseline).try_for_each(|run| check_not_own_file(run, &options.junit))?;
     let junit = Results::begin(options.junit.as_deref())?;
     match judged(options) {
         Ok((gate, elapsed_s)) => {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::Labels;
 use onbeat::import::{self, Asked, Format, Stream};
+use onbeat::record::run_dir::NewRunDir;
 use onbeat::record::{Cell, Series};
 use onbeat::report::imported::UNKNOWN;
 use onbeat_ethercat::input;
@@ -20,21 +21,21 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
         sources.push((path.as_path(), read(path, &asked(options))?));
     }
 
-    let (dir, place) = match &options.to {
+    let (dir, new) = match &options.to {
         Some(to) => (new_directory(to)?, None),
         None => {
-            let place = runs::create(&options.out)?;
-            (place.dir.clone(), Some(place))
+            let new = NewRunDir::create(&options.out)?;
+            (new.path().to_owned(), Some(new))
         }
     };
 
     let written = write_all(&sources, options, &dir);
-    match &place {
-        Some(place) => place.kept_if_begun(written)?,
+    match &new {
+        Some(new) => runs::keep_if_begun(new, written)?,
         None => written?,
     }
 
-    let kept = runs::read(&dir, None)?;
+    let kept = runs::reported(&dir, None, None)?;
     show::summary(&kept, show::Extent { json: options.json, ..show::Extent::default() }, None)?;
     Ok(Verdict::Holds)
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use onbeat::load::{Load, Options, Running, check_directory, misses_the_disk, serve};
 
-use super::{Failure, Verdict, measure, repair_first};
+use super::measure::carrier_of;
+use super::{Failure, Verdict, repair_first};
 use crate::cli::LoadOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say, wrapped};
@@ -54,7 +55,8 @@ fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let failed = |source| Failure::Load { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
-    let carrier = measure::carrier(&options.load, options.dir.as_deref())?;
+    let myself = std::env::current_exe().map_err(Failure::Myself)?;
+    let carrier = carrier_of(&myself, &options.load, options.dir.as_deref());
     let mut running = Running::start(carrier).map_err(failed)?;
     let ends = (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));
 

@@ -2,21 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use onbeat::bench::conduct::BENCH_FILE;
-use onbeat::bench::schedule::{Order, RAMP};
+use onbeat::bench::schedule::{CellOrder, RAMP};
 use onbeat::bench::sweep::{Rising, Steps};
 use onbeat::bench::turns::{Begun, Conditions, Happening, TurnsPlan, conduct};
 use onbeat::load::Load;
 use onbeat::probe::description::Parts;
 use onbeat::probe::ports::Place;
 use onbeat::probe::{Given, Interruptions, Setting, Value};
+use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, take_up};
 use onbeat::record::{Recorder, SweepNote};
 
-use super::measure::{Life, made_ready, releases, so_far};
+use super::measure::{Life, carrier_of, open_probe, releases, so_far};
 use super::resume::find_turns;
 use super::seconds::Lines;
 use super::so_far::SoFar;
@@ -37,15 +36,15 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
     let (plan, parts) = plan(measure)?;
     let found = if options.resume { find_turns(&options.output.out, &plan)? } else { None };
     let left = found.as_ref().map_or_else(|| vec![plan.releases; plan.loads.len()], |(_, begun)| begun.left(&plan));
-    let (dir, place, begun) = match found {
+    let (dir, new, begun) = match found {
         Some((dir, begun)) => {
             begun.check(&plan)?;
             advise(Tone::Careful, &wrapped(&going_on(&dir, &begun, &plan), 80));
-            (runs::take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(begun))
+            (take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(begun))
         }
         None => {
-            let place = runs::create(&options.output.out)?;
-            (place.dir.clone(), Some(place), None)
+            let new = NewRunDir::create(&options.output.out)?;
+            (new.path().to_owned(), Some(new), None)
         }
     };
 
@@ -54,14 +53,7 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
     }
 
     let myself = std::env::current_exe().map_err(Failure::Myself)?;
-    let carrier = |load: &Load| {
-        let mut command = Command::new(&myself);
-        command.args(["load", "--supervised"]).arg(load.to_string());
-        if let Some(dir) = &options.load_dir {
-            command.arg("--dir").arg(dir);
-        }
-        command
-    };
+    let carrier = |load: &Load| carrier_of(&myself, load, options.load_dir.as_deref());
 
     let progress = Progress::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
     let lines = Lines::of(measure.probe, &plan.setting, options.output.json);
@@ -70,7 +62,7 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
     let mut tell = |happening: Happening<'_>| match happening {
         Happening::Said(words) => view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80))),
         Happening::Running { load, elapsed_s, recorder } => {
-            place.iter().for_each(runs::Place::begun);
+            new.iter().for_each(runs::begin);
             view.look(load, elapsed_s, recorder);
             if view.life.as_mut().is_some_and(Life::is_over) {
                 interruptions.stop.store(true, Ordering::Relaxed);
@@ -82,8 +74,8 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
         conduct(&plan, parts, begun, Conditions { dir: &dir, carrier: &carrier, interruptions, tell: &mut tell });
     view.progress.finish();
     view.summary.end();
-    match &place {
-        Some(place) => place.kept_if_begun(conducted.map_err(Failure::from))?,
+    match &new {
+        Some(new) => runs::keep_if_begun(new, conducted.map_err(Failure::from))?,
         None => conducted?,
     }
 
@@ -131,7 +123,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
 
     let sweep = options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
     let each_ns = options.duration / loads.len() as u64;
-    let (setting, parts): (Setting, Parts) = made_ready(measure, each_ns)?;
+    let (setting, parts): (Setting, Parts) = open_probe(measure, each_ns)?;
     // A probe that ends by itself would be cut into pieces by turns.
     let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
     let is_rising = options.load_sweep.is_some();
@@ -141,7 +133,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         setting,
         loads,
         releases: releases(each_ns, &options.looping),
-        order: if is_rising || ends_itself { Order::Sequential } else { Order::Interleaved },
+        order: if is_rising || ends_itself { CellOrder::Sequential } else { CellOrder::Interleaved },
         seed: SEED,
         limit: limit(&options.limit, probe.series[0]),
         most_alarms: most_alarms(&options.limit),
@@ -175,17 +167,17 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     let loads = plan.loads.len();
     let Some((each_s, blocks)) = plan.share_s().zip(plan.blocks()) else {
         return match plan.order {
-            Order::Interleaved => {
+            CellOrder::Interleaved => {
                 let block = time(plan.seconds(plan.block_releases()));
                 format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
             }
-            Order::Sequential => format!("{loads} loads, one after the other, each until the probe is done"),
+            CellOrder::Sequential => format!("{loads} loads, one after the other, each until the probe is done"),
         };
     };
     let blocks = match (plan.order, blocks) {
-        (Order::Interleaved, 2..) => format!(" in {blocks} blocks, in turns"),
-        (Order::Interleaved, _) => " in one block, in random order".to_owned(),
-        (Order::Sequential, _) => ", one after the other".to_owned(),
+        (CellOrder::Interleaved, 2..) => format!(" in {blocks} blocks, in turns"),
+        (CellOrder::Interleaved, _) => " in one block, in random order".to_owned(),
+        (CellOrder::Sequential, _) => ", one after the other".to_owned(),
     };
 
     let all = plan
@@ -209,11 +201,11 @@ fn going_on(dir: &Path, begun: &Begun, plan: &TurnsPlan) -> String {
 
     let words: Vec<String> = words.collect();
     let left = if words.is_empty() { "nothing but the closing lines".to_owned() } else { words.join(", ") };
-    format!("going on with {}, which {how}; left: {left}", dir.display())
+    format!("resuming {}, which {how}; left: {left}", dir.display())
 }
 
 fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
-    let kept = runs::read(dir, None)?;
+    let kept = runs::reported(dir, None, None)?;
     let output = &measure.options.output;
     let extent = show::Extent { json: output.json, verbose: output.verbose, ..show::Extent::default() };
     show::summary(&kept, extent, None)?;

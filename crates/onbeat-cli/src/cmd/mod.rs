@@ -34,14 +34,16 @@ use std::path::PathBuf;
 
 use onbeat::bench::cell_start::CellStartError;
 use onbeat::bench::conduct::BenchError;
+use onbeat::bench::measurement::MeasurementError;
 use onbeat::bench::turns::TurnsError;
 use onbeat::host;
 use onbeat::load::{Load, RunningError};
 use onbeat::probe::disturbed::DisturbError;
 use onbeat::probe::{RunError, Setting};
+use onbeat::record::run_dir::RunDirError;
 use onbeat::record::{LimitNote, RunFileError, Series, SpikeLimit, interval_ns_for};
-use onbeat::report::Outcome;
 use onbeat::report::page::PageError;
+use onbeat::report::{JudgeBy, Outcome};
 use onbeat::thread::Wanted;
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
@@ -69,10 +71,8 @@ pub(crate) enum Failure {
         "cannot write {path}: {source}; `onbeat report` writes the page elsewhere by --html FILE, and none by --brief"
     )]
     Page { path: PathBuf, source: io::Error },
-    #[error("{path} is a file of the run {run} itself; choose another place for what is to be written")]
-    OwnFile { path: PathBuf, run: PathBuf },
-    #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
-    NoRun { path: PathBuf },
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
     #[error("{run} has no such cell; it has {cells}")]
     NoCell { run: String, cells: String },
     #[error(
@@ -101,6 +101,8 @@ pub(crate) enum Failure {
     RunFile(#[from] RunFileError),
     #[error("load {load}: {source}")]
     Load { load: Load, source: RunningError },
+    #[error(transparent)]
+    Measurement(#[from] MeasurementError),
     #[error("a load cannot write in {path}: {source}; name another directory by {option}")]
     LoadPlace { path: PathBuf, option: &'static str, source: io::Error },
     #[error(transparent)]
@@ -143,6 +145,8 @@ pub(crate) enum Failure {
     BringUp(#[from] onbeat_robot::bus::BusError),
     #[error(transparent)]
     Robot(#[from] onbeat_robot::motion::RobotError),
+    #[error(transparent)]
+    RobotFile(#[from] onbeat_robot::session::RobotFileError),
     #[error("the robot file's trajectory: {0}")]
     Trajectory(String),
     #[error(transparent)]
@@ -229,8 +233,8 @@ pub(crate) fn most_alarms(options: &LimitOptions) -> Option<u64> {
 }
 
 /// Both limits, for a run that is read again.
-pub(crate) fn asked(options: &LimitOptions, main: Series) -> runs::Asked {
-    runs::Asked { limit: limit(options, main), most_alarms: most_alarms(options) }
+pub(crate) fn asked(options: &LimitOptions, main: Series) -> JudgeBy {
+    JudgeBy { limit: limit(options, main), most_alarms: most_alarms(options) }
 }
 
 pub(crate) fn check_cpu(cpu: Option<u32>) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use onbeat::report::units::Letters;
 use onbeat::report::{Outcome, Summary, bench_sentences, by_load, cautions, imported, probes, spikes, sweep, tables};
 
 use super::Failure;
-use super::runs::Kept;
+use super::runs::ReportedRun;
 use crate::term::{Tone, columns, fold, say, wrapped};
 
 pub(crate) fn letters() -> Letters {
@@ -30,7 +30,7 @@ pub(crate) struct Extent {
 }
 
 /// Shows a summary, and writes the page.
-pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn summary(kept: &ReportedRun, extent: Extent, page: Option<&Path>) -> Result<(), Failure> {
     let page = kept.write_page(page)?;
     let summary = &kept.summary;
     if extent.json {

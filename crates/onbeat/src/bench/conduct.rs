@@ -25,8 +25,7 @@ use onbeat_tune::TuneError;
 
 /// How often the bench looks up from waiting for a block.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The bench's own file in its directory.
-pub const BENCH_FILE: &str = "bench.onbeat.hlog";
+pub use crate::record::run_dir::BENCH_FILE;
 
 /// What a bench measures, under what, and for how long.
 #[derive(Clone, Debug)]

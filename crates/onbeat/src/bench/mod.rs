@@ -9,6 +9,7 @@
 pub mod cell;
 pub mod cell_start;
 pub mod conduct;
+pub mod measurement;
 pub mod schedule;
 mod shielding;
 pub mod sweep;

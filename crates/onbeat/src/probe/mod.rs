@@ -26,7 +26,7 @@ pub mod write;
 pub use causes::Witness;
 pub use description::{Choice, Description, Given, Kind, ProbeError, Value};
 pub use error::RunError;
-pub use run::{BlockPlan, Destination, Interruptions, ProbeRun, Run};
+pub use run::{BlockPlan, Destination, Interruptions, Origin, ProbeRun, Run};
 pub use setting::Setting;
 
 use crate::host::Host;

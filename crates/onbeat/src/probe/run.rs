@@ -41,6 +41,24 @@ pub struct Interruptions {
     pub continued: AtomicU64,
 }
 
+/// The start of a run, by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// By `CLOCK_MONOTONIC`, the clock of the releases.
+    pub at: Instant,
+    /// By the wall clock, in seconds since 1970.
+    pub unix_s: f64,
+}
+
+impl Origin {
+    /// Reads both clocks.
+    #[must_use]
+    pub fn now() -> Self {
+        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        Self { at: Monotonic.now(), unix_s }
+    }
+}
+
 /// One uninterrupted part of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockPlan<'b> {

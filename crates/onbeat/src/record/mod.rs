@@ -21,6 +21,7 @@ mod note;
 mod past;
 mod recorder;
 mod resolution;
+pub mod run_dir;
 mod run_file;
 mod run_writer;
 mod seconds;
