@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use onbeat::record::{EndReason, RunFile, Series};
+use onbeat::record::{EndReason, LoadEventKind, RunFile, RunOrder, Series};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -135,7 +135,7 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     for load in loads {
         has_its_share(&runs[load], 1_000);
         assert_eq!(runs[load].blocks.len(), 2, "{load}: two rounds");
-        let reports = runs[load].loads.iter().filter(|event| event.event == "report").count();
+        let reports = runs[load].loads.iter().filter(|event| event.event == LoadEventKind::Report).count();
         assert_eq!(reports, if load == "idle" { 0 } else { 2 }, "{load} began and ended with each block");
     }
 
@@ -146,7 +146,7 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     let bench = bench(out);
     let note = bench.bench.clone().unwrap();
 
-    assert_eq!((note.order.as_str(), note.blocks, note.loads), ("interleaved", 2, loads.map(str::to_owned).to_vec()));
+    assert_eq!((note.order, note.blocks, note.loads), (RunOrder::Interleaved, 2, loads.map(str::to_owned).to_vec()));
     assert_eq!(note.tunings.len(), 1);
     assert_eq!(bench.end.unwrap().reason, EndReason::Complete);
     let dir = latest(out);

@@ -9,6 +9,7 @@
 mod lockdown;
 mod memory;
 mod pasted;
+mod privilege;
 mod scheduling;
 mod usage;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use lockdown::{LockdownError, Ports, lockdown};
 pub use pasted::{shell_line, shell_word};
+pub use privilege::Privilege;
 pub(crate) use scheduling::run_by_deadline;
 pub use scheduling::{AheadOfLoad, run_as_ordinary, stay_off_cpu};
 pub use usage::{Usage, run_delay_ns};

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use onbeat::record::RunOrder;
 use onbeat::record::run_dir::{RUN_FILE_ENDING, RunText, check_not_own_file};
 use onbeat::report::compare::{Compared, Comparison, Digest, SHARES};
 use onbeat::report::compare_rows::{self, SeriesRows, Wanted};
@@ -171,7 +172,7 @@ fn write_page(
         Summary { cells: Vec::new(), effects: Vec::new(), causes: Vec::new(), limit: None, ..first.summary.clone() };
     summary.sweep = None;
     comparison.schema.clone_into(&mut summary.schema);
-    "compared".clone_into(&mut summary.order);
+    summary.order = RunOrder::Compared;
     summary.command = super::typed();
     // The loads of one run shared its time.
     let runs = digests.iter().take(options.runs.len());

@@ -12,15 +12,16 @@ use onbeat_rt::{Clock, Instant, Wait};
 use super::Tuning;
 use super::cell::{CellError, CellProcess, CellReply};
 use super::cell_start::{CellStart, CellTask};
+use super::load_notes;
 use super::schedule::{self, CellOrder, Pace, RAMP, Schedule, TooShort, Turn};
 use super::shielding::Shielding;
 use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, Running, RunningError};
 use crate::probe::{self, Interruptions, Setting};
 use crate::record::{
-    Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, LoadEvent, Note, Progress, RunWriter, WriteError,
+    Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, Note, Progress, RunWriter, WriteError,
 };
-use crate::thread::{AheadOfLoad, Grant, Wanted};
+use crate::thread::{AheadOfLoad, Grant, Privilege, Wanted};
 use onbeat_tune::TuneError;
 
 /// How often the bench looks up from waiting for a block.
@@ -281,7 +282,7 @@ impl<'c> Conductor<'c> {
         self.file.note(&Note::Bench(Box::new(Bench {
             tunings: self.plan.tunings.iter().map(Tuning::to_string).collect(),
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
-            order: self.plan.order.word().to_owned(),
+            order: self.plan.order.note(),
             blocks: schedule.blocks_per_cell,
             block_s: schedule.block_s,
             limit: self.plan.limit,
@@ -327,7 +328,7 @@ impl<'c> Conductor<'c> {
         };
 
         let process = CellProcess::start(self.processes.cell(), &start)?;
-        let refusal = process.grants().iter().find(|grant| !grant.granted && is_of_a_tuning(grant)).map(why_not);
+        let refusal = process.grants().iter().find(|grant| !grant.granted && is_of_a_tuning(grant)).map(Grant::refusal);
         for grant in process.grants() {
             self.climb(grant.clone());
         }
@@ -356,7 +357,7 @@ impl<'c> Conductor<'c> {
         let pids: Vec<u32> = shielded.filter_map(|seat| Some(seat.process.as_ref()?.pid())).collect();
         let grant = self.shielding.prepare(self.plan.cpu, &pids)?;
         if !grant.granted {
-            let why = why_not(&grant);
+            let why = grant.refusal();
             for seat in self.seats.iter_mut().filter(|seat| seat.tuning.shield && seat.why_not.is_none()) {
                 let file = self.dir.join(seat.cell.file_name());
                 seat.refuse(why.clone(), &file)?;
@@ -434,22 +435,14 @@ impl<'c> Conductor<'c> {
         self.shielding.forget_session()?;
         self.write_down(&stopped.1)?;
         let t = self.elapsed_s();
-        let did: Vec<String> = stopped.0.parts.iter().map(ToString::to_string).collect();
-        let note = LoadEvent { t, load: load.to_string(), event: "report".to_owned(), detail: did.join("; ") };
-        self.file.note(&Note::Load(note))?;
+        self.file.note(&load_notes::of_report(load, &stopped.0, t))?;
 
         Ok(())
     }
 
     fn write_down(&mut self, events: &[crate::load::Event]) -> Result<(), BenchError> {
         for event in events {
-            let note = LoadEvent {
-                t: self.elapsed_s(),
-                load: event.load.clone(),
-                event: event.word().to_owned(),
-                detail: event.to_string(),
-            };
-
+            let note = load_notes::of_event(event, self.elapsed_s());
             if event.matters() {
                 (self.tell)(Happening::Said(note.detail.clone()));
             }
@@ -543,13 +536,6 @@ impl Seat {
 
 /// What a tuning is made of. The rest (evidence, idle states) is good to have, and a cell runs without it.
 fn is_of_a_tuning(grant: &Grant) -> bool {
-    ["real-time priority", "locked memory", "CPU affinity"].contains(&grant.what.as_str())
-}
-
-fn why_not(grant: &Grant) -> String {
-    let why = grant.why_not.as_deref().unwrap_or("refused");
-    match &grant.remedy {
-        Some(remedy) => format!("{} ({}): {why}; to grant it: {remedy}", grant.what, grant.wanted),
-        None => format!("{} ({}): {why}", grant.what, grant.wanted),
-    }
+    use Privilege::{CpuAffinity, LockedMemory, RealTimePriority};
+    matches!(grant.privilege(), Some(RealTimePriority | LockedMemory | CpuAffinity))
 }

@@ -6,11 +6,12 @@ use std::process::Command;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
+use super::load_notes;
 use crate::load::{Load, Running, RunningError};
 use crate::probe::description::Parts;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
 use crate::record::run_dir::{self, RunDirError};
-use crate::record::{Account, Header, LoadEvent, Note, Past, Recorder};
+use crate::record::{Account, Header, Note, Past, Recorder};
 
 /// What is measured, under which load, and where it is written.
 #[derive(Clone, Debug)]
@@ -143,8 +144,7 @@ impl<'l> BackgroundLoad<'l> {
         let Some(running) = &mut self.running else { return };
         for event in running.events() {
             let t = recorder.seconds(Monotonic.now());
-            let note =
-                LoadEvent { t, load: event.load.clone(), event: event.word().to_owned(), detail: event.to_string() };
+            let note = load_notes::of_event(&event, t);
             if event.matters() {
                 report(MeasurementEvent::Load(note.detail.clone()));
             }
@@ -159,10 +159,7 @@ impl<'l> BackgroundLoad<'l> {
         match running.stop() {
             Ok((done, _)) => {
                 let t = recorder.seconds(Monotonic.now());
-                let parts: Vec<String> = done.parts.iter().map(ToString::to_string).collect();
-                let load = self.load.to_string();
-                let note = LoadEvent { t, load, event: "report".to_owned(), detail: parts.join("; ") };
-                let _ = recorder.writer().note(&Note::Load(note));
+                let _ = recorder.writer().note(&load_notes::of_report(self.load, &done, t));
             }
             Err(why) => report(MeasurementEvent::Load(format!("load {}: {why}", self.load))),
         }

@@ -9,14 +9,14 @@
 pub mod cell;
 pub mod cell_start;
 pub mod conduct;
+mod load_notes;
 pub mod measurement;
 pub mod schedule;
 mod shielding;
 pub mod sweep;
-mod tuning;
 pub mod turns;
 
-pub use tuning::{Tuning, TuningError};
+pub use crate::record::{Tuning, TuningError};
 
 /// The CPU with the fewest device interrupts since boot, by `/proc/interrupts`: the one whose shield leaves least behind, because
 /// some interrupts cannot be moved. The highest number among equals, since CPU 0 keeps the kernel's time.

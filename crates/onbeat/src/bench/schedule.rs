@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::record::RunOrder;
+
 /// Time a load gets to reach its full weight before the first block, and to end after the last.
 pub const RAMP: Duration = Duration::from_millis(1000);
 /// What a load's end is planned to take.
@@ -36,12 +38,12 @@ pub enum CellOrder {
 }
 
 impl CellOrder {
-    /// The word that people type.
+    /// Returns the same for the run file.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn note(self) -> RunOrder {
         match self {
-            Self::Interleaved => "interleaved",
-            Self::Sequential => "sequential",
+            Self::Interleaved => RunOrder::Interleaved,
+            Self::Sequential => RunOrder::Sequential,
         }
     }
 }

@@ -188,7 +188,7 @@ fn take_place(plan: &Plan, wanted: Wanted) -> Result<(), Error> {
 fn is_needed(fault: Fault, grant: &Grant) -> bool {
     let keeps_the_cpu =
         matches!(fault, Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::RtThrottling | Fault::FairServer);
-    grant.what != "real-time priority" || keeps_the_cpu
+    grant.privilege() != Some(crate::thread::Privilege::RealTimePriority) || keeps_the_cpu
 }
 
 /// How a thread beside the loop runs on the loop's CPU: below the loop, above ordinary threads where that is possible.

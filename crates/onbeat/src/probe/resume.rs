@@ -4,6 +4,7 @@
 //! clock can tell for how long nothing was measured; what it tells is used when it can be true.
 
 use crate::record::{Header, Timing};
+use crate::thread::Privilege;
 
 /// A run is not gone on with after a longer pause by the wall clock's word, in seconds: that clock was not set then, or is
 /// not now. A little over a year.
@@ -69,28 +70,25 @@ pub fn differences(then: &Header, now: &Header) -> Vec<String> {
     let mut found = Vec::new();
     for fact in FACTS {
         let of = |header: &Header| header.host.fact(fact).unwrap_or("unknown").to_owned();
-        tell(&mut found, fact, (of(then), of(now)));
+        compare(&mut found, fact, &of(then), &of(now));
     }
 
     let (before, after) = (then.timing.as_ref(), now.timing.as_ref());
     for (what, of) in TIMING {
         let of = |timing: Option<&Timing>| timing.map_or_else(|| "unknown".to_owned(), of);
-        tell(&mut found, what, (of(before), of(after)));
+        compare(&mut found, what, &of(before), &of(after));
     }
 
     for grant in &then.grants {
         let same = now.grants.iter().find(|other| other.what == grant.what);
         let words = |granted| if granted { "granted".to_owned() } else { "not granted".to_owned() };
-        if let (true, Some(other)) = (MATTERS.iter().any(|what| grant.what.starts_with(what)), same) {
-            tell(&mut found, &grant.what, (words(grant.granted), words(other.granted)));
+        if let Some(other) = same.filter(|_| grant.privilege().is_some_and(Privilege::changes_the_loop)) {
+            compare(&mut found, &grant.what, &words(grant.granted), &words(other.granted));
         }
     }
 
     found
 }
-
-/// Grants without which the loop is another one. What explains spikes is not among them.
-const MATTERS: [&str; 4] = ["real-time priority", "locked memory", "CPU", "idle"];
 
 type OfTiming = fn(&Timing) -> String;
 
@@ -109,7 +107,7 @@ fn ns(ns: u64) -> String {
     format!("{ns} ns")
 }
 
-fn tell(found: &mut Vec<String>, what: &str, (then, now): (String, String)) {
+fn compare(found: &mut Vec<String>, what: &str, then: &str, now: &str) {
     if then != now {
         found.push(format!("{what} was {then} and is {now}"));
     }

@@ -23,7 +23,7 @@ use super::stall::{Rules, StallWatch};
 use super::surroundings::{self, Surroundings};
 use crate::cause::Cost;
 use crate::record::{Account, EndReason, Header, NoFigures, Note, Past, Recorder, Resume, RunWriter};
-use crate::thread::{AheadOfLoad, Grant, Ports, ProcessGrants, Usage, lockdown, stay_off_cpu};
+use crate::thread::{AheadOfLoad, Grant, Ports, Privilege, ProcessGrants, Usage, lockdown, stay_off_cpu};
 
 /// Between the decision to start and the first release, in nanoseconds: thread start, priority, touched stack.
 pub(super) const LEAD_NS: u64 = 30_000_000;
@@ -195,7 +195,7 @@ impl Run {
 
     fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Self {
         let PreparedRun { header, tick, slots, process, witness, .. } = prepared;
-        let real_time = header.grants.iter().any(|grant| grant.what == "real-time priority" && grant.granted);
+        let real_time = header.grants.iter().any(|grant| grant.privilege() == Some(Privilege::RealTimePriority) && grant.granted);
         if let Some(cpu) = setting.thread.cpu {
             stay_off_cpu(cpu);
         }

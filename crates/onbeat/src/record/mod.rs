@@ -28,7 +28,9 @@ mod seconds;
 mod series;
 mod tally;
 mod trend;
+mod tuning;
 mod window;
+mod words;
 
 pub use distribution::{Bucket, Distribution};
 pub use events::{EventNote, EventsLeftOut, MOST_OF_A_KIND};
@@ -50,4 +52,6 @@ pub use seconds::{Second, Seconds};
 pub use series::Series;
 pub use tally::{SpikeLimit, Why};
 pub use trend::{Step, StepFigures, Trend};
+pub use tuning::{Tuning, TuningError};
 pub use window::{WindowFate, WindowNote};
+pub use words::{LoadEventKind, RunOrder};

@@ -17,6 +17,7 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, End, Outcome};
 
 use super::conduct::BENCH_FILE;
+use super::load_notes;
 use super::schedule::Shares;
 use super::sweep::Busy;
 use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
@@ -25,7 +26,7 @@ use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, Witness};
 use crate::record::{
-    Account, Bench, EndReason, Header, LoadEvent, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError,
+    Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError,
 };
 use crate::thread::{AheadOfLoad, Grant};
 pub use begun::Begun;
@@ -311,7 +312,7 @@ impl<'c> Conductor<'c> {
         Bench {
             tunings: vec![tuning.to_owned()],
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
-            order: self.plan.order.word().to_owned(),
+            order: self.plan.order.note(),
             blocks: self.plan.blocks().map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
             block_s: self.plan.seconds(releases),
             limit: self.plan.limit,
@@ -335,9 +336,7 @@ impl<'c> Conductor<'c> {
             Ok((report, events)) => {
                 write_down(&events, recorder, &mut *self.conditions.tell);
                 let t = recorder.seconds(Monotonic.now());
-                let did: Vec<String> = report.parts.iter().map(ToString::to_string).collect();
-                let note = LoadEvent { t, load: load.to_string(), event: "report".into(), detail: did.join("; ") };
-                recorder.writer().note(&Note::Load(note))?;
+                recorder.writer().note(&load_notes::of_report(load, &report, t))?;
             }
             Err(why) => (self.conditions.tell)(Happening::Said(format!("load {load}: {why}"))),
         }
@@ -400,7 +399,7 @@ impl<'c> Conductor<'c> {
 fn write_down(events: &[Event], recorder: &mut Recorder, tell: &mut dyn FnMut(Happening<'_>)) {
     for event in events {
         let t = recorder.seconds(Monotonic.now());
-        let note = LoadEvent { t, load: event.load.clone(), event: event.word().to_owned(), detail: event.to_string() };
+        let note = load_notes::of_event(event, t);
         if event.matters() {
             tell(Happening::Said(note.detail.clone()));
         }
