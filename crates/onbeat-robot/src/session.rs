@@ -209,9 +209,8 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         let orders = Orders::default();
         let (serving, mut attending) = plan.image.map(served).unzip();
         let show_every = plan.view_every_ns / period_ns.max(1);
-        let task = RobotTask::new(bus, plan.controller, &orders, outlets, show_every)
-            .working(plan.work_ns)
-            .serving(serving);
+        let task =
+            RobotTask::new(bus, plan.controller, &orders, outlets, show_every).working(plan.work_ns).serving(serving);
 
         let mut follower = SessionFollower {
             file,

@@ -100,7 +100,7 @@ fn setting() -> Setting {
 
 /// What the loop of a run would do, without the recorder, until it has had so many cycles.
 fn run(parts: Parts, setting: &Setting, cycles: usize) -> (Outcome, Vec<Sample>) {
-    let Parts { mut body, mut beside, .. } = parts;
+    let Parts { mut body, companion: mut beside, .. } = parts;
     let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use onbeat_rt::{Task, Wait};
 pub use onbeat_rt::{Cycle, Flow};
+use onbeat_rt::{Task, Wait};
 
 use crate::probe::description::OnGrid;
 use crate::probe::{self, BlockPlan, Destination, Interruptions, Origin, Run, RunError, Setting};

@@ -66,10 +66,8 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
 fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
     repair_first()?;
     let dir = NewRunDir::create(&options.output.out)?;
-    let processes = Myself {
-        program: std::env::current_exe().map_err(Failure::Myself)?,
-        load_dir: options.load_dir.clone(),
-    };
+    let processes =
+        Myself { program: std::env::current_exe().map_err(Failure::Myself)?, load_dir: options.load_dir.clone() };
 
     let mut view = View::new(plan, options.quiet || options.output.json);
     let conducted = conduct(plan, dir.path(), &processes, interruptions, &mut |happening| {

@@ -20,7 +20,9 @@ use crate::cli_files::GateOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
-    std::iter::once(&options.run).chain(&options.baseline).try_for_each(|run| check_not_own_file(run, &options.junit))?;
+    std::iter::once(&options.run)
+        .chain(&options.baseline)
+        .try_for_each(|run| check_not_own_file(run, &options.junit))?;
     let junit = Results::begin(options.junit.as_deref())?;
     match judged(options) {
         Ok((gate, elapsed_s)) => {

@@ -41,11 +41,7 @@ pub(crate) struct ReportedRun {
 }
 
 /// Reads a run's directory, or one run file, and judges it; conclusions are for a mission of `mission_ns`.
-pub(crate) fn reported(
-    path: &Path,
-    by: impl Into<JudgeBy>,
-    mission_ns: Option<u64>,
-) -> Result<ReportedRun, Failure> {
+pub(crate) fn reported(path: &Path, by: impl Into<JudgeBy>, mission_ns: Option<u64>) -> Result<ReportedRun, Failure> {
     let StoredRun { dir, files, texts } = read_with_text(path)?;
     let JudgedRun { mut summary, runs } = judged_files(path, files, by.into())?;
     summary.conclude(&runs, mission_ns.map(|ns| ns as f64 / 1e9));

@@ -15,7 +15,7 @@ use super::error::BusProbeError;
 use super::happenings::{Inbox, Outbox, happenings};
 use crate::bus::{Bus, BusError, InProcess, Mode, Options, Packets, Wire};
 use crate::served::{self, Attending, Serving};
-use onbeat::probe::description::{self, Companion, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
+use onbeat::probe::description::{self, Body, Choice, Companion, Defaults, Given, Kind, Parts, ProbeError};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Recorder, Series};

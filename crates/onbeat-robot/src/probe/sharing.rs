@@ -14,7 +14,7 @@ use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::error::BusProbeError;
 use onbeat::host;
-use onbeat::probe::description::{Companion, Choice, Defaults, Description, Kind, OnGrid, Parts, ProbeError};
+use onbeat::probe::description::{Choice, Companion, Defaults, Description, Kind, OnGrid, Parts, ProbeError};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};

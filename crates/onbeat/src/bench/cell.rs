@@ -90,11 +90,7 @@ impl CellServer {
         served
     }
 
-    fn serve_until_end(
-        self,
-        requests: impl io::Read + Send + 'static,
-        replies: &ReplyPipe,
-    ) -> Result<(), RunError> {
+    fn serve_until_end(self, requests: impl io::Read + Send + 'static, replies: &ReplyPipe) -> Result<(), RunError> {
         let Self { mut run, mut parts, load, interruptions, explain } = self;
         let Requests { blocks, explanations, windows } = listen(requests, &interruptions).map_err(RunError::Thread)?;
         if explain {

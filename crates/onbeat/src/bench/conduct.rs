@@ -475,7 +475,9 @@ impl<'c> Conductor<'c> {
                 }
                 // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations say so.
                 (Some(CellReply::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
-                (Some(CellReply::Late(facts)), Some(explainer)) => process.explained(explainer.explain_facts(&facts))?,
+                (Some(CellReply::Late(facts)), Some(explainer)) => {
+                    process.explained(explainer.explain_facts(&facts))?
+                }
                 (Some(CellReply::Around), Some(explainer)) => process.around(explainer.keep())?,
                 _ => {}
             }

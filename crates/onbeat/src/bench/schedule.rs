@@ -100,7 +100,13 @@ pub struct TooShort {
 ///
 /// # Errors
 /// [`TooShort`], with the time that would do.
-pub fn plan(tunings: usize, loads: &[bool], total: Duration, order: CellOrder, seed: u64) -> Result<Schedule, TooShort> {
+pub fn plan(
+    tunings: usize,
+    loads: &[bool],
+    total: Duration,
+    order: CellOrder,
+    seed: u64,
+) -> Result<Schedule, TooShort> {
     let total_s = total.as_secs_f64();
     let wanted = match order {
         CellOrder::Interleaved => ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS),

@@ -32,7 +32,11 @@ pub(super) struct Drain<'d> {
 
 impl Drain<'_> {
     /// Drains until the loop has `finished`; calls `watch` after each look.
-    pub(super) fn until(&mut self, finished: impl Fn() -> bool, watch: &mut dyn FnMut(&mut Recorder)) -> Result<(), RunError> {
+    pub(super) fn until(
+        &mut self,
+        finished: impl Fn() -> bool,
+        watch: &mut dyn FnMut(&mut Recorder),
+    ) -> Result<(), RunError> {
         while !finished() {
             thread::sleep(if self.asking.knows_the_loop() { DRAIN_EVERY } else { FIRST_LOOKS_EVERY });
             let settled = self.look_around();

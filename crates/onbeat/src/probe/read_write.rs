@@ -1,4 +1,4 @@
-//! The read-write probe: how long does a reaction take, from an edge at an input to the output that answers it?
+//! The read-write probe: how long a reaction takes, from an edge at an input to the output that answers it.
 //!
 //! After Mossige, Sampath and Rao (2007), 4.1.2: an edge arrives, the thread takes it up, sleeps for a set delay, and writes
 //! the output. Their t_rw is the mean of the whole minus the delay, t_w the mean time from the end of the delay to the end
@@ -35,7 +35,7 @@ const DELAY: Choice = Choice {
     kind: Kind::Time,
 };
 
-/// What it is.
+/// The description of the probe.
 pub const READ_WRITE: Description = Description {
     name: "read-write",
     sentence: "From an edge at an input to the end of the write that answers it, a chosen delay between them",
@@ -55,10 +55,10 @@ pub const READ_WRITE: Description = Description {
         let input = given.place(INPUT.name).unwrap_or(&Place::Generator);
         let (edges, generator) = Generator::feeding(input, given.place(STIMULUS.name), setting)?;
         let failures = Failures::default();
-        let task = Answer { output, failures: failures.clone(), work_ns: setting.work_ns };
+        let task = EdgeAnswer { output, failures: failures.clone(), work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnEdges { edges, task, delay_ns, made: generator.as_ref().map(Generator::made) }),
-            figures: Box::new(Reactions { delay_ns }),
+            figures: Box::new(EdgeReactions { delay_ns }),
             companion: Box::new(watching.counting(failures).fed_by(generator)),
         })
     },
@@ -73,15 +73,15 @@ fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
     Err(ProbeError::DelayTooLong { delay_us, work_us, period_us: us(setting.period_ns) })
 }
 
-/// Writes once per edge.
+/// Answers each edge with a write.
 #[derive(Debug)]
-struct Answer {
+struct EdgeAnswer {
     output: Output,
     failures: Failures,
     work_ns: u64,
 }
 
-impl Task for Answer {
+impl Task for EdgeAnswer {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         work(cycle.start, self.work_ns);
         self.failures.count(self.output.set(cycle.index as u8));
@@ -89,14 +89,14 @@ impl Task for Answer {
     }
 }
 
-/// From edge to loop, and from edge to output.
+/// Counts the time from edge to loop and from edge to output.
 #[derive(Clone, Copy, Debug)]
-pub struct Reactions {
+pub struct EdgeReactions {
     /// The chosen delay, in nanoseconds.
     pub delay_ns: u64,
 }
 
-impl Figures for Reactions {
+impl Figures for EdgeReactions {
     fn series(&self) -> &'static [Series] {
         &[Series::ReadWrite, Series::ReadLatency]
     }

@@ -17,7 +17,7 @@ use super::causes::{self, Asking, LoopTid, Witness};
 use super::description::{Body, Companion, Parts};
 use super::drain::Drain;
 pub use super::error::RunError;
-use super::resume::{Onset, OtherRun, differences};
+use super::resume::{OtherRun, ResumeTime, differences};
 pub use super::setting::Setting;
 use super::stall::{Rules, StallWatch};
 use super::surroundings::{self, Surroundings};
@@ -177,17 +177,17 @@ impl Run {
         }
 
         let now_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let onset = Onset::of(past.header.started_unix_s, past.last_t, now_unix_s);
+        let resume_time = ResumeTime::new(past.header.started_unix_s, past.last_t, now_unix_s);
         let resume = Resume {
-            t: onset.from_ns as f64 / 1e9,
-            unmeasured_s: onset.unmeasured_s,
+            t: resume_time.from_ns as f64 / 1e9,
+            unmeasured_s: resume_time.unmeasured_s,
             after: past.ended,
             phase_ns: prepared.phase_ns,
         };
 
-        let mut recorder = Recorder::go_on(past, (Monotonic.now(), onset.from_ns), setting.recording())?;
+        let mut recorder = Recorder::go_on(past, (Monotonic.now(), resume_time.from_ns), setting.recording())?;
         recorder.writer().note(&Note::Resume(resume))?;
-        if let Some(doubt) = onset.doubt {
+        if let Some(doubt) = resume_time.doubt {
             recorder.remark(doubt)?;
         }
         Ok(Self::new(setting, prepared, recorder))
@@ -195,7 +195,8 @@ impl Run {
 
     fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Self {
         let PreparedRun { header, tick, slots, process, witness, .. } = prepared;
-        let real_time = header.grants.iter().any(|grant| grant.privilege() == Some(Privilege::RealTimePriority) && grant.granted);
+        let real_time =
+            header.grants.iter().any(|grant| grant.privilege() == Some(Privilege::RealTimePriority) && grant.granted);
         if let Some(cpu) = setting.thread.cpu {
             stay_off_cpu(cpu);
         }

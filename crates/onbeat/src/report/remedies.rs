@@ -27,7 +27,9 @@ pub struct Remedy {
 /// The situation of a run, from what its file says of the machine, of what was granted and of how the loop was timed.
 #[must_use]
 pub fn situation(header: &Header) -> Situation {
-    let is_there = |what: Privilege, granted: bool| header.grants.iter().any(|of| of.granted == granted && of.privilege() == Some(what));
+    let is_there = |what: Privilege, granted: bool| {
+        header.grants.iter().any(|of| of.granted == granted && of.privilege() == Some(what))
+    };
     let granted = |what: Privilege| is_there(what, true);
     let refused = |what: Privilege| is_there(what, false);
     let is = |name: &str, value: &str| header.host.fact(name) == Some(value);

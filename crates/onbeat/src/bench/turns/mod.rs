@@ -25,9 +25,7 @@ use crate::load::{Event, Load, Running, RunningError};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, Witness};
-use crate::record::{
-    Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError,
-};
+use crate::record::{Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError};
 use crate::thread::{AheadOfLoad, Grant};
 pub use begun::Begun;
 use begun::Zero;
@@ -137,8 +135,7 @@ impl<'c> Conductor<'c> {
         conditions: Conditions<'c>,
     ) -> Result<Self, TurnsError> {
         let files = plan.file_names().into_iter().map(|name| conditions.dir.join(name));
-        let seat =
-            |(load, path)| Seat { load, path, run: None, past: None, blocks: 0, is_noted: false };
+        let seat = |(load, path)| Seat { load, path, run: None, past: None, blocks: 0, is_noted: false };
         let mut seats: Vec<Seat<'c>> = plan.loads.iter().zip(files).map(seat).collect();
         let (zero, file, tuning, left) = match begun {
             None => {
