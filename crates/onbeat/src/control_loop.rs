@@ -16,7 +16,7 @@ use onbeat_rt::{Task, Wait};
 use crate::probe::description::OnGrid;
 use crate::probe::{self, BlockPlan, Destination, Interruptions, Origin, Run, RunError, Setting};
 use crate::record::{Account, EndReason, Series, interval_ns_for};
-use crate::thread::Grant;
+use crate::thread::{Grant, Privilege, this_program};
 
 /// Where lines go when no run file is asked for.
 const NO_FILE: &str = "/dev/null";
@@ -221,7 +221,7 @@ impl Loop {
         }
 
         let origin = Origin::now();
-        let header = probe::header(&command(), "loop", &[Series::ReleaseLatency], origin.unix_s);
+        let header = probe::header(&[this_program()], "loop", &[Series::ReleaseLatency], origin.unix_s);
         let path = run_file.as_deref().unwrap_or(Path::new(NO_FILE));
         let mut run = Run::open(Destination { path, header, origin: origin.at }, setting)?;
         let refused: Vec<Grant> = run.grants().iter().filter(|grant| is_refused(grant)).cloned().collect();
@@ -323,12 +323,7 @@ pub enum LoopError {
 }
 
 fn is_refused(grant: &Grant) -> bool {
-    !grant.granted && grant.privilege().is_some_and(crate::thread::Privilege::changes_the_loop)
-}
-
-/// This program and its arguments, for the run file.
-fn command() -> Vec<String> {
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+    !grant.granted && grant.privilege().is_some_and(Privilege::changes_the_loop)
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use onbeat::bench::cell::{CellReply, CellServer};
 use onbeat::bench::cell_start::{CellStart, CellTask};
-use onbeat::probe::description::Given;
-use onbeat::probe::timer::TIMER;
+use onbeat::probe::description::{Alone, OnGrid, Parts};
+use onbeat::probe::timer::Timer;
 use onbeat::probe::{Interruptions, RunError};
+use onbeat::record::NoFigures;
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::motion::{MotionController, Robot, Trajectory};
 use onbeat_robot::probe::bus::{self, Makes, Still};
 use onbeat_segment::Segment;
 
 use super::{Failure, Verdict};
+use crate::probes;
 use crate::signals::{self, OnUsr1};
 
 /// A failure is reported to the bench alone, which reports it to people once.
@@ -37,7 +39,11 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
     let start = CellStart::read(&mut stdin().lock())?;
     let mut grants = Vec::new();
     let parts = match start.task {
-        CellTask::Timer => (TIMER.open)(&mut start.setting.clone(), &Given::default()).map_err(RunError::from)?,
+        CellTask::Timer => Parts {
+            body: Box::new(OnGrid { task: Timer { work_ns: start.setting.work_ns }, has_ports: false }),
+            figures: Box::new(NoFigures),
+            companion: Box::new(Alone),
+        },
         CellTask::Bus => {
             let controllers = walking(start.setting.period_ns)?;
             let (parts, description) = bus::parts_of_cell(&start.setting, controllers).map_err(RunError::from)?;
@@ -46,7 +52,7 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
         }
     };
 
-    let run = start.open_run(TIMER.series, grants)?;
+    let run = start.open_run(probes::series_of("timer"), grants)?;
     Ok(CellServer { run, parts, load: start.cell.load, interruptions, explain: start.explain })
 }
 

@@ -1,5 +1,4 @@
-//! What changes around a run that is no lateness of the loop: the wall clock is set, the machine is suspended, CPUs come
-//! or go.
+//! Changes around a run that are not lateness of the loop: the wall clock is set, the machine is suspended, CPUs come or go.
 //!
 //! The recorder takes a [`Reading`] at each look into the ring, about every 20 ms. [`changes`] is the rule: a pure
 //! function of two readings, one after the other. What it finds excludes the cycles that were under way between them,
@@ -18,11 +17,11 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::host::cpu_list;
 use crate::record::{Exclusion, Surrounding};
 
-/// A change of the wall clock by less is none, in nanoseconds: time services move clocks by so much without a step.
+/// Smallest step of the wall clock, in nanoseconds: time services move clocks by less without a step.
 const LEAST_STEP_NS: u64 = 5_000_000;
-/// How fast a clock can be slewed, in parts of a million: `adjtimex(2)` takes no more.
+/// Largest slew of a clock, in parts per million: the limit of `adjtimex(2)`.
 const SLEW_PPM: u64 = 500;
-/// A shorter suspend is none, in nanoseconds: the kernel's own bookkeeping is not finer on all machines.
+/// Shortest suspend, in nanoseconds: the kernel's own bookkeeping is not finer on all machines.
 const LEAST_SUSPEND_NS: u64 = 1_000_000;
 /// Readings of the clocks tried for one that took no longer than [`QUICK_NS`].
 const TRIES: u32 = 4;
@@ -30,36 +29,35 @@ const QUICK_NS: u64 = 20_000;
 /// Room for the kernel's list of CPUs, such as `0-2,4`.
 const LIST_BYTES: usize = 256;
 
-/// What the surroundings were at one moment.
+/// The surroundings at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// `CLOCK_MONOTONIC` just before the others were read.
     pub from: Instant,
-    /// The same just afterwards.
+    /// `CLOCK_MONOTONIC` just after.
     pub to: Instant,
     /// `CLOCK_REALTIME`, in nanoseconds since 1970.
     pub wall_ns: i64,
     /// `CLOCK_BOOTTIME`, in nanoseconds.
     pub boot_ns: i64,
-    /// CPUs online; `None` where that is not to be seen.
+    /// CPUs online; `None` where that cannot be read.
     pub cpus: Option<u32>,
 }
 
 impl Reading {
-    /// How far a clock is ahead of `CLOCK_MONOTONIC`, in nanoseconds, as it was halfway through the reading.
+    /// Returns how far a clock is ahead of `CLOCK_MONOTONIC`, in nanoseconds, as it was halfway through the reading.
     fn ahead_ns(&self, clock_ns: i64) -> i64 {
         let halfway_ns = self.from.as_ns() + self.took_ns() / 2;
         clock_ns.saturating_sub(i64::try_from(halfway_ns).unwrap_or(i64::MAX))
     }
 
-    /// How exactly the clocks can be compared.
+    /// Returns how exactly the clocks can be compared, in nanoseconds.
     const fn took_ns(&self) -> u64 {
         self.to.ns_since(self.from)
     }
 }
 
-/// What changed between two readings. The stretch that is excluded reaches from before the earlier reading to after the
-/// later one.
+/// Returns what changed between two readings. The excluded interval begins before the earlier reading and ends after the later one.
 #[must_use]
 pub fn changes(before: &Reading, after: &Reading) -> Vec<Exclusion> {
     let (from, to) = (before.from, after.to);
@@ -97,7 +95,7 @@ fn seconds(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 
-/// Where readings come from: this machine, or a test.
+/// The source of readings: this machine, or a test.
 pub type Source = Box<dyn FnMut() -> Reading>;
 
 /// Watches the surroundings of one block.
@@ -107,13 +105,13 @@ pub struct Surroundings<'s> {
 }
 
 impl<'s> Surroundings<'s> {
-    /// From now on: what changed before does not count.
+    /// Starts to watch: earlier changes do not count.
     pub fn watch(source: &'s mut Source) -> Self {
         let last = source();
         Self { source, last }
     }
 
-    /// Looks again. What is known of a cycle that ended after the instant given back is not settled before the next look.
+    /// Looks again, and returns the changes. Cycles that ended after the returned instant are settled by the next look only.
     pub fn look(&mut self) -> (Instant, Vec<Exclusion>) {
         let now = (self.source)();
         let before = std::mem::replace(&mut self.last, now);
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn slewing_is_no_step_however_long_it_takes() {
+    fn slewing_is_not_a_step_however_long_it_takes() {
         let slewed = Reading { wall_ns: at(10_100).wall_ns + 9_000_000, ..at(10_100) };
         assert_eq!(what(&at(100), &slewed), [], "500 ppm of ten seconds are 5 ms");
         let stepped = Reading { wall_ns: at(10_100).wall_ns + 11_000_000, ..at(10_100) };
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspend_moves_the_wall_clock_too_and_is_no_step() {
+    fn a_suspend_moves_the_wall_clock_too_and_is_not_a_step() {
         let hour = 3_600 * SECOND;
         let woken = Reading { wall_ns: at(120).wall_ns + hour, boot_ns: at(120).boot_ns + hour, ..at(120) };
         assert_eq!(what(&at(100), &woken), [(Surrounding::Suspend, "the machine was suspended for 3600.000 s".into())]);
