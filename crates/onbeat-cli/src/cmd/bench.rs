@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use onbeat::bench;
 use onbeat::bench::cell_start::CellTask;
-use onbeat::bench::conduct::{BenchError, BenchPlan, Happening, Processes, conduct, scheduled};
+use onbeat::bench::conduct::{BenchError, BenchEvent, BenchPlan, Processes, conduct, scheduled};
 use onbeat::bench::schedule::CellOrder;
 use onbeat::load::Load;
 use onbeat::probe::Interruptions;
@@ -57,7 +57,11 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
     };
 
     let kept = runs::reported(&dir, None, None)?;
-    let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
+    let extent = show::SummaryExtent {
+        json: options.output.json,
+        verbose: options.output.verbose,
+        ..show::SummaryExtent::default()
+    };
     show::summary(&kept, extent, None)?;
     Ok(verdict(kept.summary.verdict.outcome))
 }
@@ -69,10 +73,10 @@ fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interrupti
     let processes =
         Myself { program: std::env::current_exe().map_err(Failure::Myself)?, load_dir: options.load_dir.clone() };
 
-    let mut view = View::new(plan, options.quiet || options.output.json);
+    let mut view = BenchView::new(plan, options.quiet || options.output.json);
     let conducted = conduct(plan, dir.path(), &processes, interruptions, &mut |happening| {
         // Before that, the bench or one of its cells may still be refused.
-        if matches!(happening, Happening::Running { .. } | Happening::Block { .. }) {
+        if matches!(happening, BenchEvent::Running { .. } | BenchEvent::Block { .. }) {
             runs::begin(&dir);
         }
         view.show(happening);
@@ -135,7 +139,7 @@ impl Processes for Myself {
 }
 
 /// What people see while a bench runs.
-struct View {
+struct BenchView {
     progress: Progress,
     quiet: bool,
     period_ns: u64,
@@ -146,7 +150,7 @@ struct View {
     per_cell: BTreeMap<Cell, record::Progress>,
 }
 
-impl View {
+impl BenchView {
     fn new(plan: &BenchPlan, quiet: bool) -> Self {
         Self {
             progress: Progress::new(plan.duration.as_secs_f64(), quiet),
@@ -160,18 +164,18 @@ impl View {
         }
     }
 
-    fn show(&mut self, happening: Happening) {
+    fn show(&mut self, happening: BenchEvent) {
         match happening {
-            Happening::Planned { estimate_s, blocks_per_cell, block_s } => {
+            BenchEvent::Planned { estimate_s, blocks_per_cell, block_s } => {
                 self.planned(estimate_s, blocks_per_cell, block_s);
             }
-            Happening::Prepared { running, not_permitted } => self.prepared(running, &not_permitted),
-            Happening::Said(words) => self.say(&words),
-            Happening::Running { elapsed_s, cell } => {
+            BenchEvent::Prepared { running, not_permitted } => self.prepared(running, &not_permitted),
+            BenchEvent::Said(words) => self.say(&words),
+            BenchEvent::Running { elapsed_s, cell } => {
                 self.elapsed_s = elapsed_s;
                 self.line(&cell);
             }
-            Happening::Block { cell, progress } => {
+            BenchEvent::Block { cell, progress } => {
                 self.per_cell.insert(cell.clone(), progress);
                 self.worst_ns = self.per_cell.values().map(|p| p.worst_ns).max().unwrap_or(0);
                 self.misses = self.per_cell.values().map(|p| p.deadline_misses).sum();

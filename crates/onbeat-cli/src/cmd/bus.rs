@@ -407,7 +407,7 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<Verdict, Failure> {
     if options.named.json {
         print_json(&json!({ "index": index, "entry": entry, "bytes": hex, "unsigned": number(&bytes) }))?;
     } else if is_read {
-        say(Tone::Plain, &told(&bytes, &hex));
+        say(Tone::Plain, &hex_and_text(&bytes, &hex));
     }
 
     Ok(Verdict::Holds)
@@ -420,7 +420,7 @@ fn number(bytes: &[u8]) -> Option<u64> {
 }
 
 /// A number as such and as a signed one where they differ, letters as text, all else as bytes.
-fn told(bytes: &[u8], hex: &str) -> String {
+fn hex_and_text(bytes: &[u8], hex: &str) -> String {
     match (bytes.len(), number(bytes)) {
         (1 | 2 | 4 | 8, Some(unsigned)) => {
             let unused = 64 - 8 * bytes.len() as u32;

@@ -48,7 +48,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&printed)?);
     } else {
-        tell(&comparison, &digests, options);
+        print(&comparison, &digests, options);
     }
 
     Ok(Verdict::Holds)
@@ -93,7 +93,7 @@ pub(crate) fn digest(
     Ok(Digest::of(name, place, summary, &runs, shares))
 }
 
-fn tell(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {
+fn print(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {
     let wanted = match (options.full, options.on) {
         (true, _) => Wanted::All,
         (false, Some(series)) => Wanted::One(series),
@@ -152,7 +152,7 @@ pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
 
 /// What the page of a comparison carries: the cells of all runs as one summary, and how they compare.
 #[derive(Serialize)]
-struct Page<'c> {
+struct ComparisonPage<'c> {
     #[serde(flatten)]
     summary: Summary,
     comparison: &'c Printed<'c>,
@@ -209,6 +209,6 @@ fn write_page(
 
     summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();
     summary.loads = summary.cells.iter().map(|cell| cell.load.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    let html = runs::page_of(&Page { summary, comparison: printed }, &files)?;
+    let html = runs::page_of(&ComparisonPage { summary, comparison: printed }, &files)?;
     whole::write(to, html.as_bytes())
 }

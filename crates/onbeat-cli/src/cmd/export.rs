@@ -12,9 +12,9 @@ use crate::term::{Tone, advise, say};
 
 /// What to write, and where.
 #[derive(Clone, Copy, Debug)]
-enum Target<'o> {
+enum SpikeExport<'o> {
     /// What ran around a spike.
-    Spike(spike::Form, &'o Path),
+    Spike(spike::TraceForm, &'o Path),
 }
 
 pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
@@ -35,14 +35,14 @@ pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
 
 fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
     let runs = read_cells(&options.run)?;
-    let choice = spike::Choice { run: &options.run, cell: options.cell.as_deref(), number: options.spike };
+    let choice = spike::SpikeChoice { run: &options.run, cell: options.cell.as_deref(), number: options.spike };
     if options.list {
         list(&choice, &runs)?;
     }
 
     for target in targets(options) {
         match target {
-            Target::Spike(form, to) => {
+            SpikeExport::Spike(form, to) => {
                 let found = choice.find(&runs)?;
                 whole::write(to, &found.written(form)?)?;
                 advise(Tone::Faint, &found.words(form, to));
@@ -53,13 +53,13 @@ fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-fn targets(options: &ExportOptions) -> Vec<Target<'_>> {
-    let perfetto = options.perfetto.iter().map(|to| Target::Spike(spike::Form::Perfetto, to));
-    let ftrace = options.ftrace.iter().map(|to| Target::Spike(spike::Form::Ftrace, to));
+fn targets(options: &ExportOptions) -> Vec<SpikeExport<'_>> {
+    let perfetto = options.perfetto.iter().map(|to| SpikeExport::Spike(spike::TraceForm::Perfetto, to));
+    let ftrace = options.ftrace.iter().map(|to| SpikeExport::Spike(spike::TraceForm::Ftrace, to));
     perfetto.chain(ftrace).collect()
 }
 
-fn list(choice: &spike::Choice<'_>, runs: &[onbeat::record::RunFile]) -> Result<(), Failure> {
+fn list(choice: &spike::SpikeChoice<'_>, runs: &[onbeat::record::RunFile]) -> Result<(), Failure> {
     let all = choice.listed(runs)?;
     let kept = all.iter().filter(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept)).count();
     let title = format!("{} spikes, worst first; the events around {kept} are kept", all.len());

@@ -30,7 +30,7 @@ pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
             if options.json {
                 say(Tone::Plain, &serde_json::to_string(&gate)?);
             } else if !junit.is_on_standard_output() {
-                tell(&gate, options.series);
+                print(&gate, options.series);
             }
 
             Ok(super::verdict(Some(gate.outcome)))
@@ -152,7 +152,7 @@ fn cells_of(run: &Digest) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn tell(gate: &Gate, series: Series) {
+fn print(gate: &Gate, series: Series) {
     for check in &gate.checks {
         let tone = match check.outcome {
             Outcome::Pass => Tone::Good,

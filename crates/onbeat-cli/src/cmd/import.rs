@@ -36,7 +36,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
     }
 
     let kept = runs::reported(&dir, None, None)?;
-    show::summary(&kept, show::Extent { json: options.json, ..show::Extent::default() }, None)?;
+    show::summary(&kept, show::SummaryExtent { json: options.json, ..show::SummaryExtent::default() }, None)?;
     Ok(Verdict::Holds)
 }
 
@@ -45,7 +45,7 @@ fn write_all(sources: &[(&Path, Vec<Stream>)], options: &ImportOptions, dir: &Pa
     let mut names = BTreeSet::new();
     for (path, streams) in sources {
         for stream in streams {
-            write(stream, path, options, &mut Place { dir, names: &mut names })?;
+            write(stream, path, options, &mut StreamFiles { dir, names: &mut names })?;
         }
     }
 
@@ -79,12 +79,12 @@ fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Where run files go, and which names are taken.
-struct Place<'p> {
+struct StreamFiles<'p> {
     dir: &'p Path,
     names: &'p mut BTreeSet<String>,
 }
 
-fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut Place<'_>) -> Result<(), Failure> {
+fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut StreamFiles<'_>) -> Result<(), Failure> {
     let file = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let name = if stream.label.is_empty() { stem } else { format!("{stem} {}", stream.label) };

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use onbeat::bench::schedule::{CellOrder, RAMP};
-use onbeat::bench::sweep::{Rising, Steps};
-use onbeat::bench::turns::{Begun, Conditions, Happening, TurnsPlan, conduct};
+use onbeat::bench::sweep::{Rising, SweepSteps};
+use onbeat::bench::turns::{TurnsConditions, TurnsEvent, TurnsPlan, UnfinishedTurns, conduct};
 use onbeat::load::Load;
 use onbeat::probe::description::Parts;
-use onbeat::probe::ports::Place;
+use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{Given, Interruptions, Setting, Value};
 use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, take_up};
 use onbeat::record::{Recorder, SweepNote};
@@ -26,7 +26,7 @@ use crate::term::{Progress, Tone, advise, wrapped};
 /// Jitter that the paper allows to what stays on one machine, and to what goes through a network, in nanoseconds.
 const ALLOWED_LOCAL_NS: u64 = 100_000;
 const ALLOWED_NETWORKED_NS: u64 = 1_000_000;
-/// From the start of a sweep's load to the first release, so that it has begun.
+/// From the start of a sweep's load to the first release, so that it has unfinished.
 const SETTLING: Duration = Duration::from_millis(300);
 /// The order of the turns, as that of a bench when nothing else is said.
 const SEED: u64 = 1;
@@ -35,12 +35,13 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
     let options = &measure.options;
     let (plan, parts) = plan(measure)?;
     let found = if options.resume { find_turns(&options.output.out, &plan)? } else { None };
-    let left = found.as_ref().map_or_else(|| vec![plan.releases; plan.loads.len()], |(_, begun)| begun.left(&plan));
-    let (dir, new, begun) = match found {
-        Some((dir, begun)) => {
-            begun.check(&plan)?;
-            advise(Tone::Careful, &wrapped(&going_on(&dir, &begun, &plan), 80));
-            (take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(begun))
+    let left =
+        found.as_ref().map_or_else(|| vec![plan.releases; plan.loads.len()], |(_, unfinished)| unfinished.left(&plan));
+    let (dir, new, unfinished) = match found {
+        Some((dir, unfinished)) => {
+            unfinished.check(&plan)?;
+            advise(Tone::Careful, &wrapped(&going_on(&dir, &unfinished, &plan), 80));
+            (take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(unfinished))
         }
         None => {
             let new = NewRunDir::create(&options.output.out)?;
@@ -56,12 +57,12 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
     let carrier = |load: &Load| carrier_of(&myself, load, options.load_dir.as_deref());
 
     let progress = Progress::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
-    let lines = Lines::of(measure.probe, &plan.setting, options.output.json);
-    let summary = SoFar::of(dir.clone(), &interruptions.summary);
-    let mut view = View { progress, lines, summary, life, under: String::new() };
-    let mut tell = |happening: Happening<'_>| match happening {
-        Happening::Said(words) => view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80))),
-        Happening::Running { load, elapsed_s, recorder } => {
+    let lines = Lines::new(measure.probe, &plan.setting, options.output.json);
+    let summary = SoFar::new(dir.clone(), &interruptions.summary);
+    let mut view = TurnsView { progress, lines, summary, life, under: String::new() };
+    let mut report = |happening: TurnsEvent<'_>| match happening {
+        TurnsEvent::Said(words) => view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80))),
+        TurnsEvent::Running { load, elapsed_s, recorder } => {
             new.iter().for_each(runs::begin);
             view.look(load, elapsed_s, recorder);
             if view.life.as_mut().is_some_and(Life::is_over) {
@@ -70,8 +71,12 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
         }
     };
 
-    let conducted =
-        conduct(&plan, parts, begun, Conditions { dir: &dir, carrier: &carrier, interruptions, tell: &mut tell });
+    let conducted = conduct(
+        &plan,
+        parts,
+        unfinished,
+        TurnsConditions { dir: &dir, carrier: &carrier, interruptions, report: &mut report },
+    );
     view.progress.finish();
     view.summary.end();
     match &new {
@@ -83,7 +88,7 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
 }
 
 /// What people see meanwhile.
-struct View<'v> {
+struct TurnsView<'v> {
     progress: Progress,
     lines: Lines,
     summary: SoFar<'v>,
@@ -92,7 +97,7 @@ struct View<'v> {
     under: String,
 }
 
-impl View<'_> {
+impl TurnsView<'_> {
     fn look(&mut self, load: &Load, elapsed_s: f64, recorder: &mut Recorder) {
         let name = load.to_string();
         let mut lines = self.lines.since(recorder);
@@ -146,7 +151,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
 }
 
 /// What a sweep of the CPUs' share is held against; groups of tasks have nothing to be held against.
-fn sweep_note(measure: &Measure, steps: &Steps) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
+fn sweep_note(measure: &Measure, steps: &SweepSteps) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
     let allowed_ns = measure.options.allowed_jitter;
     if steps.rising() != Rising::Cpu {
         return if allowed_ns.is_some() { Err(Failure::JitterOfGroups) } else { Ok(None) };
@@ -159,7 +164,7 @@ fn sweep_note(measure: &Measure, steps: &Steps) -> Result<Option<(SweepNote, Vec
 }
 
 fn is_networked(given: &Given) -> bool {
-    given.0.iter().any(|(_, value)| matches!(value, Value::Place(Place::Udp(_))))
+    given.0.iter().any(|(_, value)| matches!(value, Value::Place(PortAddress::Udp(_))))
 }
 
 /// What each load gets, in words.
@@ -191,9 +196,9 @@ fn time(seconds: f64) -> String {
 }
 
 /// What is resumed, and what of each load is left.
-fn going_on(dir: &Path, begun: &Begun, plan: &TurnsPlan) -> String {
-    let how = if begun.is_cut_off() { "was cut off" } else { "was ended early" };
-    let left = plan.loads.iter().zip(begun.left(plan)).filter(|(_, left)| *left > 0);
+fn going_on(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> String {
+    let how = if unfinished.is_cut_off() { "was cut off" } else { "was ended early" };
+    let left = plan.loads.iter().zip(unfinished.left(plan)).filter(|(_, left)| *left > 0);
     let words = left.map(|(load, left)| match left {
         u64::MAX => load.to_string(),
         left => format!("{load} {}", time(plan.seconds(left))),
@@ -207,7 +212,7 @@ fn going_on(dir: &Path, begun: &Begun, plan: &TurnsPlan) -> String {
 fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
     let kept = runs::reported(dir, None, None)?;
     let output = &measure.options.output;
-    let extent = show::Extent { json: output.json, verbose: output.verbose, ..show::Extent::default() };
+    let extent = show::SummaryExtent { json: output.json, verbose: output.verbose, ..show::SummaryExtent::default() };
     show::summary(&kept, extent, None)?;
     let judged = verdict(kept.summary.verdict.outcome);
     let allowed = kept.summary.sweep.is_none_or(|sweep| sweep.steps.iter().all(|step| step.is_allowed));

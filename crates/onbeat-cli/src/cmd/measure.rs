@@ -41,7 +41,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
         return Err(Failure::NoEvents { what, instead: "measure the probe `bus`" });
     }
 
-    let mut life = options.beside.map(Life::of).transpose()?;
+    let mut life = options.beside.map(Life::open).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     if options.load_sweep.is_some() || !options.loads.is_empty() {
@@ -50,7 +50,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
 
     // Whatever cannot be run leaves no directory behind.
     let (setting, parts) = open_probe(measure, options.duration)?;
-    let mut lines = Lines::of(probe, &setting, options.output.json);
+    let mut lines = Lines::new(probe, &setting, options.output.json);
     let releases = releases(options.duration, &options.looping);
     let past = if options.resume { resume::find(&options.output.out, probe.name, releases)? } else { None };
     let new = if past.is_none() { Some(NewRunDir::create(&options.output.out)?) } else { None };
@@ -60,7 +60,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
     let progress = Progress::new(options.duration.saturating_sub(measured_ns) as f64 / 1e9, options.output.json);
     let resumed = past.as_ref().map(resume::words).unwrap_or_default();
-    let mut summary = SoFar::of(path.clone(), &interruptions.summary);
+    let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut report = |event: MeasurementEvent<'_>| match event {
         MeasurementEvent::Resumed => advise(Tone::Careful, &resumed),
         MeasurementEvent::Load(words) => advise(Tone::Careful, &words),
@@ -99,7 +99,11 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     };
 
     let reported = runs::reported(&path, None, None)?;
-    let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
+    let extent = show::SummaryExtent {
+        json: options.output.json,
+        verbose: options.output.verbose,
+        ..show::SummaryExtent::default()
+    };
     show::summary(&reported, extent, None)?;
     Ok(verdict(reported.summary.verdict.outcome))
 }
@@ -156,7 +160,7 @@ pub(crate) fn so_far(recorder: &Recorder) -> String {
 pub(crate) struct Life(OwnedFd);
 
 impl Life {
-    fn of(pid: i32) -> Result<Self, Failure> {
+    fn open(pid: i32) -> Result<Self, Failure> {
         let known = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
         let opened = known.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
         opened.map(Self).map_err(|source| Failure::NoProcess { pid, source: source.into() })

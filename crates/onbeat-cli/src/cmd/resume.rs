@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onbeat::bench::turns::{Begun, TurnsPlan};
+use onbeat::bench::turns::{TurnsPlan, UnfinishedTurns};
 use onbeat::probe::RunError;
 use onbeat::record::Past;
 use onbeat::record::run_dir::{BENCH_FILE, RUN_FILE_ENDING, latest_unfinished, runs_of_command};
@@ -34,11 +34,11 @@ pub(crate) fn find(out: &Path, probe: &str, releases: u64) -> Result<Option<Past
 }
 
 /// Finds the directory of the latest run of the same command that has loads with blocks left.
-pub(crate) fn find_turns(out: &Path, plan: &TurnsPlan) -> Result<Option<(PathBuf, Begun)>, Failure> {
+pub(crate) fn find_turns(out: &Path, plan: &TurnsPlan) -> Result<Option<(PathBuf, UnfinishedTurns)>, Failure> {
     for path in of_this_command(out, BENCH_FILE) {
         let dir = path.parent().unwrap_or(out).to_owned();
-        if let Some(begun) = Begun::open(&dir, plan)? {
-            return Ok(Some((dir, begun)));
+        if let Some(unfinished) = UnfinishedTurns::open(&dir, plan)? {
+            return Ok(Some((dir, unfinished)));
         }
     }
 

@@ -239,7 +239,7 @@ fn conclude(options: &RobotRunOptions, path: &Path, outcome: &SessionOutcome) ->
             crate::term::say(tone, &line);
         }
         crate::term::say(Tone::Plain, "");
-        show::summary(&reported, show::Extent::default(), None)?;
+        show::summary(&reported, show::SummaryExtent::default(), None)?;
     }
 
     Ok(if outcome.ended_in_order() { verdict(reported.summary.verdict.outcome) } else { Verdict::Broken })

@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 
 pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     let goals = options.goals.iter().map(|word| parsed(word)).collect::<Result<Vec<_>, _>>()?;
-    let mut robot = Robot::open(&options.name)?;
+    let mut robot = CommandedRobot::open(&options.name)?;
     let client = &robot.client;
     let mut commander = client.command()?;
     for (joint, rad) in &goals {
@@ -73,12 +73,12 @@ fn is_followed(commander: &Commander, first: u64) -> Result<bool, Failure> {
 }
 
 /// The robot that is commanded, as it is seen through its image.
-struct Robot {
+struct CommandedRobot {
     client: Client,
     seen: Snapshot,
 }
 
-impl Robot {
+impl CommandedRobot {
     fn open(name: &str) -> Result<Self, Failure> {
         let client = Client::open(name)?;
         Ok(Self { seen: client.snapshot(), client })

@@ -20,7 +20,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn of(probe: &Description, setting: &Setting, quiet: bool) -> Self {
+    pub(crate) fn new(probe: &Description, setting: &Setting, quiet: bool) -> Self {
         let unit = if letters() == Letters::Unicode { "µs" } else { "us" };
         let whose = match setting.thread.fifo {
             Some(priority) => format!("priority {priority}"),

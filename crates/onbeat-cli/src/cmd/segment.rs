@@ -40,8 +40,8 @@ pub(crate) fn run(command: &Segment) -> Result<Verdict, Failure> {
 fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     let mut link = link_of(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let place = Place::prepare(options, link.segment().is_ring())?;
-    let (told, mut capture) = match outlets(options, &link, &interruptions) {
+    let place = SegmentWire::prepare(options, link.segment().is_ring())?;
+    let (report, mut capture) = match outlets(options, &link, &interruptions) {
         Ok(outlets) => outlets,
         Err(why) => {
             place.remove();
@@ -52,12 +52,12 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     let (control, orders) = segment_orders::open(&place.other_end).unzip();
     be_prompt(options.priority);
     advise(Tone::Plain, &wrapped(&place.tells(&link), 80));
-    let beside = Beside { capture: capture.as_mut(), orders, log: Some(told.lines.clone()) };
+    let beside = Beside { capture: capture.as_mut(), orders, log: Some(report.lines.clone()) };
     let served = serve(&place.interfaces, &mut link, beside, &interruptions.stop);
     drop(control);
     let ended = capture.map_or(Ok(()), Pcap::end);
     place.remove();
-    let written = told.end();
+    let written = report.end();
     let served = served?;
     ended.map_err(|source| Failure::File { what: "write", path: options.pcap.clone().unwrap_or_default(), source })?;
     written.map_err(|source| Failure::File { what: "write", path: options.log.clone().unwrap_or_default(), source })?;
@@ -78,7 +78,7 @@ fn outlets(
     options: &SegmentRunOptions,
     link: &Link,
     interruptions: &Arc<Interruptions>,
-) -> Result<(Told, Option<Capture>), Failure> {
+) -> Result<(FaultReport, Option<Capture>), Failure> {
     let capture = match &options.pcap {
         Some(path) => {
             let failed = |source| Failure::File { what: "write", path: path.clone(), source };
@@ -99,16 +99,16 @@ fn outlets(
         started.map_err(|source| Failure::Thread { what: "the end of the segment", source })?;
     }
 
-    Ok((Told::begin(options, link)?, capture))
+    Ok((FaultReport::begin(options, link)?, capture))
 }
 
 /// The thread that writes what goes wrong, to a file and for people. Frames do not wait for it.
-struct Told {
+struct FaultReport {
     lines: SyncSender<Logged>,
     thread: JoinHandle<io::Result<()>>,
 }
 
-impl Told {
+impl FaultReport {
     fn begin(options: &SegmentRunOptions, link: &Link) -> Result<Self, Failure> {
         let to: Box<dyn Write + Send> = match &options.log {
             Some(path) => {
@@ -195,7 +195,7 @@ fn summed_up(link: &Link) -> String {
 }
 
 /// Where frames come from, and what has to be taken away at the end.
-struct Place {
+struct SegmentWire {
     /// One, or both ends of a ring.
     interfaces: Vec<Interface>,
     /// What the MainDevice is to use, and the name of the segment's socket.
@@ -205,7 +205,7 @@ struct Place {
     made_veth: Vec<String>,
 }
 
-impl Place {
+impl SegmentWire {
     fn prepare(options: &SegmentRunOptions, is_ring: bool) -> Result<Self, Failure> {
         let names = |name: &String| {
             let second = is_ring.then(|| format!("{name}b"));

@@ -95,12 +95,12 @@ pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
     };
 
     let (name, _) = asked(&options.on, &Order::Fault(words.clone()))?;
-    say(Tone::Plain, &format!("{name}: {}", told(&words)));
+    say(Tone::Plain, &format!("{name}: {}", described(&words)));
     Ok(Verdict::Holds)
 }
 
 /// A fault in a line.
-fn told(words: &FaultWords) -> String {
+fn described(words: &FaultWords) -> String {
     let of = words.device.as_ref().map(|device| format!("of \"{device}\""));
     let number = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let share = (words.share < 1.0).then(|| format!("share {}", words.share));
@@ -144,11 +144,11 @@ fn say_faults(status: &SegmentStatus) {
     }
 
     for fault in &status.faults {
-        say(Tone::Bad, &format!("fault: {}", told(fault)));
+        say(Tone::Bad, &format!("fault: {}", described(fault)));
     }
 
     for fault in &status.planned {
-        say(Tone::Plain, &format!("still to come: {}", told(fault)));
+        say(Tone::Plain, &format!("still to come: {}", described(fault)));
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn letters() -> Letters {
 
 /// How much of a summary is shown.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Extent {
+pub(crate) struct SummaryExtent {
     /// One JSON object and nothing else.
     pub(crate) json: bool,
     /// The paper's whole tables.
@@ -30,7 +30,7 @@ pub(crate) struct Extent {
 }
 
 /// Shows a summary, and writes the page.
-pub(crate) fn summary(kept: &ReportedRun, extent: Extent, page: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn summary(kept: &ReportedRun, extent: SummaryExtent, page: Option<&Path>) -> Result<(), Failure> {
     let page = kept.write_page(page)?;
     let summary = &kept.summary;
     if extent.json {

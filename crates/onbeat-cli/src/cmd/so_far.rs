@@ -19,7 +19,7 @@ pub(crate) struct SoFar<'a> {
 }
 
 impl<'a> SoFar<'a> {
-    pub(crate) const fn of(file: PathBuf, asked: &'a AtomicBool) -> Self {
+    pub(crate) const fn new(file: PathBuf, asked: &'a AtomicBool) -> Self {
         Self { asked, file, showing: None }
     }
 

@@ -42,27 +42,27 @@ pub(crate) fn pasted(run: &Path) -> String {
 
 /// The form of a file about a spike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum TraceForm {
     Perfetto,
     Ftrace,
 }
 
 /// A spike as asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Choice<'o> {
+pub(crate) struct SpikeChoice<'o> {
     pub(crate) run: &'o Path,
     pub(crate) cell: Option<&'o str>,
     pub(crate) number: Option<u64>,
 }
 
 /// A spike with what ran around it.
-pub(crate) struct Found<'r> {
+pub(crate) struct SpikeWindow<'r> {
     listed: Listed<'r>,
     window: &'r WindowNote,
     kernel: &'r str,
 }
 
-impl Choice<'_> {
+impl SpikeChoice<'_> {
     /// The spikes among which it is, worst first; never none.
     pub(crate) fn listed<'r>(&self, runs: &'r [RunFile]) -> Result<Vec<Listed<'r>>, NoSpike> {
         let run = || self.run.to_owned();
@@ -88,7 +88,7 @@ impl Choice<'_> {
     }
 
     /// The spike of the number, or the worst one whose events are kept.
-    pub(crate) fn find<'r>(&self, runs: &'r [RunFile]) -> Result<Found<'r>, NoSpike> {
+    pub(crate) fn find<'r>(&self, runs: &'r [RunFile]) -> Result<SpikeWindow<'r>, NoSpike> {
         let listed = self.listed(runs)?;
         let kept = |listed: &&Listed<'_>| window_of(runs, listed).is_some();
         let worst_kept = listed.iter().find(kept);
@@ -102,9 +102,11 @@ impl Choice<'_> {
         };
 
         match window_of(runs, chosen) {
-            Some((run, window)) => {
-                Ok(Found { listed: chosen.clone(), window, kernel: run.header.host.fact("kernel").unwrap_or_default() })
-            }
+            Some((run, window)) => Ok(SpikeWindow {
+                listed: chosen.clone(),
+                window,
+                kernel: run.header.host.fact("kernel").unwrap_or_default(),
+            }),
             None => {
                 let other = worst_kept.map(|worst| format!("; {} is the worst one whose events are", worst.words()));
                 let why = spikes::why_no_window(chosen.spike);
@@ -139,20 +141,20 @@ fn window_of<'r>(runs: &'r [RunFile], listed: &Listed<'_>) -> Option<(&'r RunFil
     Some((run, run.window_of(spike).filter(|_| spike.window == Some(WindowFate::Kept))?))
 }
 
-impl Found<'_> {
+impl SpikeWindow<'_> {
     /// The bytes of a file.
-    pub(crate) fn written(&self, form: Form) -> Result<Vec<u8>, NoSpike> {
+    pub(crate) fn written(&self, form: TraceForm) -> Result<Vec<u8>, NoSpike> {
         let edited = |source| NoSpike::Edited { what: self.listed.words(), source };
         let window = self.window.unpacked().map_err(edited)?;
         let explanation = Explanation::of_causes(self.listed.spike.causes.clone());
         Ok(match form {
-            Form::Perfetto => perfetto::write(&window, &self.window.facts(), &explanation, self.kernel),
-            Form::Ftrace => write_as_kernel(&window).into_bytes(),
+            TraceForm::Perfetto => perfetto::write(&window, &self.window.facts(), &explanation, self.kernel),
+            TraceForm::Ftrace => write_as_kernel(&window).into_bytes(),
         })
     }
 
     /// What was written, in words.
-    pub(crate) fn words(&self, form: Form, to: &Path) -> String {
+    pub(crate) fn words(&self, form: TraceForm, to: &Path) -> String {
         let explanation = Explanation::of_causes(self.listed.spike.causes.clone());
         let why = explanation.main().map_or_else(String::new, |main| format!(": {}", main.words()));
         let late = time_ns(explanation.lateness_ns, show::letters());
@@ -165,7 +167,7 @@ impl Found<'_> {
             count(self.window.events),
             if to == Path::new("-") { "standard output".into() } else { to.display().to_string() },
         );
-        let open = if form == Form::Perfetto { "; ui.perfetto.dev opens it" } else { "" };
+        let open = if form == TraceForm::Perfetto { "; ui.perfetto.dev opens it" } else { "" };
         format!("{}, {late} late{why}; {events} events{left_out} written to {to}{open}", self.listed.words())
     }
 }

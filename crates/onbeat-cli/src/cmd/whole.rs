@@ -46,7 +46,7 @@ pub(crate) fn stream(
 
     let written = match name {
         Name::Typed => typed(to, fill),
-        Name::Chosen => Beside::of(to).and_then(|beside| beside.fill(fill)?.move_to_place()),
+        Name::Chosen => TemporaryFile::create_beside(to).and_then(|temporary| temporary.fill(fill)?.move_to_place()),
     };
 
     written.map_err(|source| Failure::File { what: "write", path: to.to_owned(), source })
@@ -72,8 +72,8 @@ fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
 
     // What a link points at is replaced, not the link.
     let place = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
-    let beside = match Beside::of(&place) {
-        Ok(beside) => beside,
+    let temporary = match TemporaryFile::create_beside(&place) {
+        Ok(temporary) => temporary,
         // A file that may be written stands in a directory that may not.
         Err(_) if there.is_some() => {
             return filled(File::options().write(true).truncate(true).open(&place)?, fill).map(|_| ());
@@ -83,11 +83,11 @@ fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
 
     if let Some(there) = &there {
         // Whose it is and who may read it stays so; of a file that another user made, as far as that is permitted.
-        let _ = fchown(&beside.file, Some(there.uid()), Some(there.gid()));
-        beside.file.set_permissions(Permissions::from_mode(there.mode() & 0o777))?;
+        let _ = fchown(&temporary.file, Some(there.uid()), Some(there.gid()));
+        temporary.file.set_permissions(Permissions::from_mode(there.mode() & 0o777))?;
     }
 
-    beside.fill(fill)?.move_to_place()
+    temporary.fill(fill)?.move_to_place()
 }
 
 fn filled(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<File> {
@@ -98,7 +98,7 @@ fn filled(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io
 
 /// A new file in the directory of a place. The directory is opened once, so that everything happens in the same one, whatever is
 /// renamed meanwhile.
-struct Beside<'p> {
+struct TemporaryFile<'p> {
     place: &'p Path,
     name: &'p OsStr,
     directory: rustix::fd::OwnedFd,
@@ -106,8 +106,8 @@ struct Beside<'p> {
     file: File,
 }
 
-impl<'p> Beside<'p> {
-    fn of(place: &'p Path) -> io::Result<Self> {
+impl<'p> TemporaryFile<'p> {
+    fn create_beside(place: &'p Path) -> io::Result<Self> {
         let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let directory = openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::cell_start::CellStart;
 use crate::cause::{Cost, Explanation, KeptWindow, LoopThread, SpikeFacts};
 use crate::probe::description::Parts;
-use crate::probe::{BlockPlan, Interruptions, Run, RunError, Witness};
+use crate::probe::{BlockPlan, Interruptions, Run, RunError, SpikeExplainer};
 use crate::record::Progress;
 use crate::thread::Grant;
 
@@ -145,7 +145,7 @@ fn listen(requests: impl io::Read + Send + 'static, interruptions: &Arc<Interrup
     Ok(Requests { blocks, explanations, windows })
 }
 
-/// The pipe to the bench, which the server and the run's [`Witness`] share.
+/// The pipe to the bench, which the server and the run's [`SpikeExplainer`] share.
 #[derive(Clone)]
 struct ReplyPipe(Rc<RefCell<dyn Write>>);
 
@@ -172,7 +172,7 @@ struct BenchExplainer {
     windows: Receiver<Option<KeptWindow>>,
 }
 
-impl Witness for BenchExplainer {
+impl SpikeExplainer for BenchExplainer {
     fn follow(&mut self, thread: LoopThread) {
         self.replies.send(&CellReply::Loop(thread));
     }

@@ -13,7 +13,7 @@ use super::Tuning;
 use super::cell::{CellError, CellProcess, CellReply};
 use super::cell_start::{CellStart, CellTask};
 use super::load_notes;
-use super::schedule::{self, CellOrder, Pace, RAMP, Schedule, TooShort, Turn};
+use super::schedule::{self, CellOrder, LoadTurn, Pace, RAMP, Schedule, TooShort};
 use super::shielding::Shielding;
 use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, Running, RunningError};
@@ -93,7 +93,7 @@ pub trait Processes {
 
 /// What happens while a bench runs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
+pub enum BenchEvent {
     /// The plan, before anything starts: seconds, blocks per cell, seconds per block.
     Planned {
         /// How long all of it is going to take.
@@ -171,10 +171,10 @@ pub fn conduct(
     dir: &Path,
     processes: &dyn Processes,
     interruptions: &Interruptions,
-    tell: &mut dyn FnMut(Happening),
+    report: &mut dyn FnMut(BenchEvent),
 ) -> Result<(), BenchError> {
     let schedule = scheduled(plan)?;
-    let mut conductor = Conductor::open(plan, dir, processes, interruptions, tell)?;
+    let mut conductor = BenchConductor::open(plan, dir, processes, interruptions, report)?;
     let played = conductor.prepare(schedule).and_then(|schedule| conductor.play(&schedule));
     let closed = conductor.close();
     played.and(closed)
@@ -206,7 +206,7 @@ fn real_loads(plan: &BenchPlan) -> Vec<bool> {
     plan.loads.iter().map(|load| !load.is_idle()).collect()
 }
 
-struct Seat {
+struct CellSlot {
     cell: Cell,
     tuning: Tuning,
     process: Option<CellProcess>,
@@ -214,28 +214,28 @@ struct Seat {
     blocks: u32,
 }
 
-struct Conductor<'c> {
+struct BenchConductor<'c> {
     plan: &'c BenchPlan,
     dir: &'c Path,
     processes: &'c dyn Processes,
     interruptions: &'c Interruptions,
-    tell: &'c mut dyn FnMut(Happening),
+    report: &'c mut dyn FnMut(BenchEvent),
     file: RunWriter,
     started_unix_s: f64,
     origin: Instant,
-    seats: Vec<Seat>,
+    slots: Vec<CellSlot>,
     ladder: Vec<Grant>,
     shielding: Shielding,
     explainer: Option<Explainer>,
 }
 
-impl<'c> Conductor<'c> {
+impl<'c> BenchConductor<'c> {
     fn open(
         plan: &'c BenchPlan,
         dir: &'c Path,
         processes: &'c dyn Processes,
         interruptions: &'c Interruptions,
-        tell: &'c mut dyn FnMut(Happening),
+        report: &'c mut dyn FnMut(BenchEvent),
     ) -> Result<Self, BenchError> {
         let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let origin = Monotonic.now();
@@ -247,11 +247,11 @@ impl<'c> Conductor<'c> {
             dir,
             processes,
             interruptions,
-            tell,
+            report,
             file,
             started_unix_s,
             origin,
-            seats: Vec::new(),
+            slots: Vec::new(),
             ladder,
             shielding: Shielding::begin(&plan.journal, &plan.command)?,
             explainer,
@@ -270,14 +270,14 @@ impl<'c> Conductor<'c> {
     fn prepare(&mut self, schedule: Schedule) -> Result<Schedule, BenchError> {
         for load in &self.plan.loads {
             for &tuning in &self.plan.tunings {
-                let seat = self.seat(tuning, load)?;
-                self.seats.push(seat);
+                let slot = self.slot(tuning, load)?;
+                self.slots.push(slot);
             }
         }
 
         self.prepare_shield()?;
-        let not_permitted: Vec<CellNotPermitted> = self.seats.iter().filter_map(Seat::not_permitted).collect();
-        let running = self.seats.len() - not_permitted.len();
+        let not_permitted: Vec<CellNotPermitted> = self.slots.iter().filter_map(CellSlot::not_permitted).collect();
+        let running = self.slots.len() - not_permitted.len();
         let schedule = self.rescheduled(schedule);
         self.file.note(&Note::Bench(Box::new(Bench {
             tunings: self.plan.tunings.iter().map(Tuning::to_string).collect(),
@@ -293,8 +293,8 @@ impl<'c> Conductor<'c> {
             sweep: None,
         })))?;
         let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
-        (self.tell)(Happening::Planned { estimate_s, blocks_per_cell, block_s });
-        (self.tell)(Happening::Prepared { running, not_permitted });
+        (self.report)(BenchEvent::Planned { estimate_s, blocks_per_cell, block_s });
+        (self.report)(BenchEvent::Prepared { running, not_permitted });
 
         Ok(schedule)
     }
@@ -302,7 +302,7 @@ impl<'c> Conductor<'c> {
     /// The schedule of the cells that run, in the time that is left.
     fn rescheduled(&self, schedule: Schedule) -> Schedule {
         let tunings = self.plan.tunings.len();
-        let runs = |load: usize, tuning: usize| self.seats[load * tunings + tuning].why_not.is_none();
+        let runs = |load: usize, tuning: usize| self.slots[load * tunings + tuning].why_not.is_none();
         let schedule = schedule.of_those_that_run(runs);
         if schedule.turns.is_empty() {
             return schedule;
@@ -313,7 +313,7 @@ impl<'c> Conductor<'c> {
         Schedule { block_s, ..schedule }
     }
 
-    fn seat(&mut self, tuning: Tuning, load: &Load) -> Result<Seat, BenchError> {
+    fn slot(&mut self, tuning: Tuning, load: &Load) -> Result<CellSlot, BenchError> {
         let cell = Cell { tuning: tuning.to_string(), load: load.to_string() };
         let start = CellStart {
             onbeat: CellStart::version(),
@@ -333,12 +333,12 @@ impl<'c> Conductor<'c> {
             self.climb(grant.clone());
         }
 
-        let mut seat = Seat { cell, tuning, process: Some(process), why_not: None, blocks: 0 };
+        let mut slot = CellSlot { cell, tuning, process: Some(process), why_not: None, blocks: 0 };
         if let Some(why) = refusal {
-            seat.refuse(why, &start.file)?;
+            slot.refuse(why, &start.file)?;
         }
 
-        Ok(seat)
+        Ok(slot)
     }
 
     /// One rung per thing asked for, however many cells asked.
@@ -353,19 +353,19 @@ impl<'c> Conductor<'c> {
             return Ok(());
         }
 
-        let shielded = self.seats.iter().filter(|seat| seat.tuning.shield);
-        let pids: Vec<u32> = shielded.filter_map(|seat| Some(seat.process.as_ref()?.pid())).collect();
+        let shielded = self.slots.iter().filter(|slot| slot.tuning.shield);
+        let pids: Vec<u32> = shielded.filter_map(|slot| Some(slot.process.as_ref()?.pid())).collect();
         let grant = self.shielding.prepare(self.plan.cpu, &pids)?;
         if !grant.granted {
             let why = grant.refusal();
-            for seat in self.seats.iter_mut().filter(|seat| seat.tuning.shield && seat.why_not.is_none()) {
-                let file = self.dir.join(seat.cell.file_name());
-                seat.refuse(why.clone(), &file)?;
+            for slot in self.slots.iter_mut().filter(|slot| slot.tuning.shield && slot.why_not.is_none()) {
+                let file = self.dir.join(slot.cell.file_name());
+                slot.refuse(why.clone(), &file)?;
             }
         }
 
         for line in self.shielding.words() {
-            (self.tell)(Happening::Said(line.clone()));
+            (self.report)(BenchEvent::Said(line.clone()));
         }
 
         self.climb(grant);
@@ -389,17 +389,17 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    fn turn(&mut self, turn: &Turn, releases: u64) -> Result<(), BenchError> {
+    fn turn(&mut self, turn: &LoadTurn, releases: u64) -> Result<(), BenchError> {
         let load = &self.plan.loads[turn.load];
         let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
         let mut played = Ok(());
         for &tuning in &turn.blocks {
-            let seat = turn.load * self.plan.tunings.len() + tuning;
-            if self.stopped() || self.seats[seat].process.is_none() {
+            let slot = turn.load * self.plan.tunings.len() + tuning;
+            if self.stopped() || self.slots[slot].process.is_none() {
                 continue;
             }
 
-            played = self.block(seat, releases);
+            played = self.block(slot, releases);
             if played.is_err() {
                 break;
             }
@@ -444,7 +444,7 @@ impl<'c> Conductor<'c> {
         for event in events {
             let note = load_notes::of_event(event, self.elapsed_s());
             if event.matters() {
-                (self.tell)(Happening::Said(note.detail.clone()));
+                (self.report)(BenchEvent::Said(note.detail.clone()));
             }
 
             self.file.note(&Note::Load(note))?;
@@ -452,13 +452,13 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    fn block(&mut self, seat: usize, releases: u64) -> Result<(), BenchError> {
-        self.shielding.set(self.seats[seat].tuning.shield)?;
+    fn block(&mut self, slot: usize, releases: u64) -> Result<(), BenchError> {
+        self.shielding.set(self.slots[slot].tuning.shield)?;
         // The loop may run on any CPU, so only a real-time loop has nothing to fear.
-        let fifo = self.seats[seat].tuning.priority.then_some(self.plan.priority);
+        let fifo = self.slots[slot].tuning.priority.then_some(self.plan.priority);
         let beside = Wanted { fifo, ..Wanted::default() };
         let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&beside).0);
-        let Seat { cell, process, blocks, .. } = &mut self.seats[seat];
+        let CellSlot { cell, process, blocks, .. } = &mut self.slots[slot];
         let Some(process) = process else { return Ok(()) };
         process.request_block(*blocks, releases)?;
         *blocks += 1;
@@ -470,7 +470,7 @@ impl<'c> Conductor<'c> {
 
             match (process.reply(Some(LOOK_EVERY))?, &mut self.explainer) {
                 (Some(CellReply::Done(progress)), _) => {
-                    (self.tell)(Happening::Block { cell: cell.clone(), progress });
+                    (self.report)(BenchEvent::Block { cell: cell.clone(), progress });
                     return Ok(());
                 }
                 // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations say so.
@@ -483,7 +483,7 @@ impl<'c> Conductor<'c> {
             }
 
             let elapsed_s = Monotonic.now().ns_since(self.origin) as f64 / 1e9;
-            (self.tell)(Happening::Running { elapsed_s, cell: cell.clone() });
+            (self.report)(BenchEvent::Running { elapsed_s, cell: cell.clone() });
             if self.interruptions.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -494,12 +494,12 @@ impl<'c> Conductor<'c> {
     fn close(self) -> Result<(), BenchError> {
         let elapsed_s = self.elapsed_s();
         let reason = if self.stopped() { EndReason::Asked } else { EndReason::Complete };
-        let Self { mut file, seats, shielding, explainer, .. } = self;
+        let Self { mut file, slots, shielding, explainer, .. } = self;
         let cost = explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
         drop(explainer);
         let dismantled = shielding.dismantle();
         let closed: Vec<Result<(), CellError>> =
-            seats.into_iter().filter_map(|seat| Some(seat.process?.close())).collect();
+            slots.into_iter().filter_map(|slot| Some(slot.process?.close())).collect();
         file.note(&Note::End(Account {
             t: elapsed_s,
             reason,
@@ -518,12 +518,12 @@ impl<'c> Conductor<'c> {
     }
 }
 
-impl Seat {
+impl CellSlot {
     fn not_permitted(&self) -> Option<CellNotPermitted> {
         Some(CellNotPermitted { cell: self.cell.clone(), why_not: self.why_not.clone()? })
     }
 
-    /// Gives the seat up: its process goes, and so does the run file without samples.
+    /// Gives the slot up: its process goes, and so does the run file without samples.
     fn refuse(&mut self, why: String, file: &Path) -> Result<(), BenchError> {
         self.why_not = Some(why);
         if let Some(process) = self.process.take() {

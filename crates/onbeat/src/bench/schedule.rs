@@ -50,7 +50,7 @@ impl CellOrder {
 
 /// Blocks that run under one load without stopping it. Numbers are places in the bench's list of tunings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct LoadTurn {
     /// Place in the bench's list of loads.
     pub load: usize,
     /// Tunings in the order of their blocks.
@@ -61,7 +61,7 @@ pub struct Turn {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// Turns in order.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<LoadTurn>,
     /// Length of each block in seconds.
     pub block_s: f64,
     /// Blocks of each cell.
@@ -152,7 +152,7 @@ impl Pace {
     }
 
     /// Takes in that `turn` with blocks of `block_s` seconds took `took_s`.
-    pub fn learn(&mut self, turn: &Turn, block_s: f64, took_s: f64) {
+    pub fn learn(&mut self, turn: &LoadTurn, block_s: f64, took_s: f64) {
         let blocks = turn.blocks.len() as f64;
         let over_s = took_s - self.ramps_s(turn.load) - blocks * block_s;
         self.per_block_s[turn.load] = (over_s / blocks).max(0.0);
@@ -161,9 +161,9 @@ impl Pace {
     /// The length of the blocks of the next turn, in seconds, when `left_s` are left for `turns`; never so short that a
     /// block would consist of starting and stopping.
     #[must_use]
-    pub fn block_s(&self, turns: &[Turn], left_s: f64) -> f64 {
+    pub fn block_s(&self, turns: &[LoadTurn], left_s: f64) -> f64 {
         let blocks: usize = turns.iter().map(|turn| turn.blocks.len()).sum();
-        let cost = |turn: &Turn| self.ramps_s(turn.load) + turn.blocks.len() as f64 * self.per_block_s[turn.load];
+        let cost = |turn: &LoadTurn| self.ramps_s(turn.load) + turn.blocks.len() as f64 * self.per_block_s[turn.load];
         let over_s: f64 = turns.iter().map(cost).sum();
         ((left_s - over_s) / blocks as f64).max(SHORTEST_BLOCK_S)
     }
@@ -257,7 +257,7 @@ impl Shares {
     }
 }
 
-fn round(tunings: usize, loads: usize, order: CellOrder, rng: &mut fastrand::Rng) -> Vec<Turn> {
+fn round(tunings: usize, loads: usize, order: CellOrder, rng: &mut fastrand::Rng) -> Vec<LoadTurn> {
     let turn = |load| {
         let blocks = match order {
             CellOrder::Interleaved => forward_and_backward(tunings, rng),
@@ -265,7 +265,7 @@ fn round(tunings: usize, loads: usize, order: CellOrder, rng: &mut fastrand::Rng
                 (0..tunings).flat_map(|tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize)).collect()
             }
         };
-        Turn { load, blocks }
+        LoadTurn { load, blocks }
     };
     (0..loads).map(turn).collect()
 }
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn the_papers_order_runs_each_cell_at_a_stretch() {
         let schedule = plan(2, &[true], minutes(1), CellOrder::Sequential, 1).unwrap();
-        assert_eq!(schedule.turns, [Turn { load: 0, blocks: [[0; 6], [1; 6]].concat() }]);
+        assert_eq!(schedule.turns, [LoadTurn { load: 0, blocks: [[0; 6], [1; 6]].concat() }]);
     }
 
     #[test]

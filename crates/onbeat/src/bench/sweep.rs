@@ -34,14 +34,14 @@ impl Rising {
             Self::Cpu => Part::Cpu { percent: u8::try_from(value).unwrap_or(100) },
             Self::Sched => Part::Sched { groups: value },
         };
-        // Steps hold nothing beyond `most`, which every load of its kind can be.
+        // SweepSteps hold nothing beyond `most`, which every load of its kind can be.
         Load::of(vec![part]).unwrap_or_default()
     }
 }
 
 /// The loads of a sweep, rising.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Steps {
+pub struct SweepSteps {
     typed: String,
     rising: Rising,
     values: Vec<u16>,
@@ -53,9 +53,9 @@ pub struct Steps {
     "`{0}` is not a sweep; write the first load, the last one and the step in percent, such as 0..100/10, or groups of tasks \
      that wake each other, such as sched:0..100/20"
 )]
-pub struct NoSweep(String);
+pub struct SweepError(String);
 
-impl Steps {
+impl SweepSteps {
     /// What rises.
     #[must_use]
     pub const fn rising(&self) -> Rising {
@@ -75,11 +75,11 @@ impl Steps {
     }
 }
 
-impl FromStr for Steps {
-    type Err = NoSweep;
+impl FromStr for SweepSteps {
+    type Err = SweepError;
 
-    fn from_str(text: &str) -> Result<Self, NoSweep> {
-        let wrong = || NoSweep(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, SweepError> {
+        let wrong = || SweepError(text.to_owned());
         let (rising, range) = match text.split_once(':') {
             None | Some(("cpu", _)) => (Rising::Cpu, text.trim_start_matches("cpu:").replace('%', "")),
             Some(("sched", range)) => (Rising::Sched, range.to_owned()),
@@ -98,7 +98,7 @@ impl FromStr for Steps {
     }
 }
 
-impl fmt::Display for Steps {
+impl fmt::Display for SweepSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.typed)
     }
@@ -117,12 +117,12 @@ impl Busy {
     /// # Errors
     /// What reading `/proc/stat` answers.
     pub fn read() -> io::Result<Self> {
-        Ok(Self::of(&std::fs::read_to_string("/proc/stat")?))
+        Ok(Self::from_text(&std::fs::read_to_string("/proc/stat")?))
     }
 
     /// From the text of `/proc/stat` (proc(5)). Steal is busy: it was wanted. Guests' time is in `user` already.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         let first = text.lines().next().unwrap_or_default();
         let ticks: Vec<u64> = first.split_whitespace().skip(1).take(8).map(|word| word.parse().unwrap_or(0)).collect();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     fn values(text: &str) -> Vec<u16> {
-        text.parse::<Steps>().expect("a sweep").values
+        text.parse::<SweepSteps>().expect("a sweep").values
     }
 
     #[test]
@@ -167,14 +167,14 @@ mod tests {
             "sched:5%..10%",
             "cpu:",
         ] {
-            assert!(wrong.parse::<Steps>().is_err(), "{wrong}");
+            assert!(wrong.parse::<SweepSteps>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_load_of_a_step_is_one_that_onbeat_load_knows() {
         let loads = |text: &str| {
-            let loads = text.parse::<Steps>().expect("a sweep").loads();
+            let loads = text.parse::<SweepSteps>().expect("a sweep").loads();
             loads.iter().map(Load::to_string).collect::<Vec<_>>()
         };
         assert_eq!(loads("0..100/50"), ["idle", "cpu=50%", "cpu"]);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn busy_is_what_was_neither_idle_nor_waiting_for_a_disk() {
         let stat = |user: u64, idle: u64, iowait: u64, steal: u64| {
-            Busy::of(&format!("cpu  {user} 0 0 {idle} {iowait} 0 0 {steal} 7 0\ncpu0 1 2 3 4\n"))
+            Busy::from_text(&format!("cpu  {user} 0 0 {idle} {iowait} 0 0 {steal} 7 0\ncpu0 1 2 3 4\n"))
         };
         let reached = stat(130, 150, 10, 10).percent_since(stat(100, 100, 0, 0)).expect("ticks");
         assert!((reached - 40.0).abs() < 1e-9, "{reached}");

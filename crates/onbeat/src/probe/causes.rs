@@ -10,7 +10,7 @@ use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFa
 use crate::thread::{AheadOfLoad, Grant, Wanted};
 
 /// Explains why cycles were late: a flight recorder in this process, or one in another process that several loops share.
-pub trait Witness {
+pub trait SpikeExplainer {
     /// Follows the thread of a loop, before its first cycle.
     fn follow(&mut self, thread: LoopThread);
     /// Keeps the recorded events fresh; called before each look into the ring.
@@ -23,7 +23,7 @@ pub trait Witness {
     fn cost(&self) -> Cost;
 }
 
-impl Witness for Explainer {
+impl SpikeExplainer for Explainer {
     fn follow(&mut self, thread: LoopThread) {
         // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say so.
         let _ = Self::follow(self, thread);
@@ -68,7 +68,7 @@ impl LoopTid {
 
 /// Explains the spikes of one block.
 pub(super) struct Asking<'a> {
-    witness: Option<&'a mut (dyn Witness + 'static)>,
+    witness: Option<&'a mut (dyn SpikeExplainer + 'static)>,
     loop_tid: &'a LoopTid,
     thread: LoopThread,
     margin_ns: u64,
@@ -81,8 +81,8 @@ pub(super) struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     /// Explains the loop of `setting` by `witness`; without one nothing is explained.
-    pub(super) fn of(
-        witness: Option<&'a mut (dyn Witness + 'static)>,
+    pub(super) fn new(
+        witness: Option<&'a mut (dyn SpikeExplainer + 'static)>,
         loop_tid: &'a LoopTid,
         setting: &Setting,
     ) -> Self {
@@ -161,7 +161,7 @@ mod tests {
     /// Explains everything, and counts how often.
     struct ExplainsAll(u32);
 
-    impl Witness for ExplainsAll {
+    impl SpikeExplainer for ExplainsAll {
         fn follow(&mut self, _: LoopThread) {}
 
         fn keep_watch(&mut self) {}
@@ -202,7 +202,7 @@ mod tests {
     fn spikes_beyond_the_ceiling_are_unexplained_with_that_reason() {
         let mut explainer = ExplainsAll(0);
         let (loop_tid, setting) = (LoopTid::default(), setting());
-        let mut asking = Asking::of(Some(&mut explainer), &loop_tid, &setting);
+        let mut asking = Asking::new(Some(&mut explainer), &loop_tid, &setting);
         let late = Sample { wakeup_latency_ns: 70_000, sleep_latency_ns: 70_000, ..Sample::default() };
         asking.keep_watch();
         let of_ceiling = |explanation: &Explanation| {

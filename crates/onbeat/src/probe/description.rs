@@ -10,7 +10,7 @@ use onbeat_rt::{Answers, Edges, Flow, Outcome, Plan, Producer, Sample, Task};
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-use super::ports::{Made, Place};
+use super::ports::{EdgeCount, PortAddress};
 use super::run::Setting;
 use crate::record::{Figures, Recorder, Series};
 
@@ -28,7 +28,7 @@ pub struct Description {
     /// Default options.
     pub defaults: Defaults,
     /// Options of its own.
-    pub choices: &'static [Choice],
+    pub choices: &'static [ProbeOption],
     /// Whether exact figures are kept second by second, and shown while it runs.
     pub line_a_second: bool,
     /// Opens what the loop needs; may change the setting.
@@ -53,7 +53,7 @@ impl Defaults {
 
 /// An option of one probe.
 #[derive(Clone, Copy, Debug)]
-pub struct Choice {
+pub struct ProbeOption {
     /// Without the dashes.
     pub name: &'static str,
     /// Help: at most twelve words; details after a line break.
@@ -61,12 +61,12 @@ pub struct Choice {
     /// Default as typed; `None` for an option without one.
     pub default: Option<&'static str>,
     /// The kind of its value.
-    pub kind: Kind,
+    pub kind: OptionKind,
 }
 
-/// The kind of value that a [`Choice`] takes.
+/// The kind of value that a [`ProbeOption`] takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OptionKind {
     /// A time, such as `200us`.
     Time,
     /// A whole number.
@@ -81,7 +81,7 @@ pub enum Kind {
     Switch,
 }
 
-/// The value of a [`Choice`], as typed.
+/// The value of a [`ProbeOption`], as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Nanoseconds.
@@ -89,7 +89,7 @@ pub enum Value {
     /// A whole number.
     Count(u64),
     /// Something to read from or write to.
-    Place(Place),
+    Place(PortAddress),
     /// A name or a path.
     Name(String),
     /// One of the choice's words.
@@ -127,7 +127,7 @@ impl Given {
 
     /// Returns a place.
     #[must_use]
-    pub fn place(&self, name: &str) -> Option<&Place> {
+    pub fn place(&self, name: &str) -> Option<&PortAddress> {
         if let Some(Value::Place(place)) = self.get(name) { Some(place) } else { None }
     }
 
@@ -200,13 +200,13 @@ pub struct OnEdges<E, T> {
     /// From taking an edge up to the release of its answer, in nanoseconds.
     pub delay_ns: u64,
     /// The number of edges that were made, where onbeat makes them.
-    pub made: Option<Made>,
+    pub made: Option<EdgeCount>,
 }
 
 impl<E, T> OnEdges<E, T> {
     /// Counts edges that were made and never answered as skipped releases, also those after the last answer. The latest one may be in flight.
     fn with_unanswered(&self, outcome: Outcome, edges: u64) -> Outcome {
-        let made = self.made.as_ref().map_or(0, Made::get).saturating_sub(1).min(edges);
+        let made = self.made.as_ref().map_or(0, EdgeCount::get).saturating_sub(1).min(edges);
         let unanswered = made.saturating_sub(outcome.slots);
         Outcome {
             slots: outcome.slots + unanswered,
@@ -384,7 +384,7 @@ mod tests {
             last_end: Instant::from_ns(0),
         };
 
-        let made = Made::default();
+        let made = EdgeCount::default();
         (0..10).for_each(|_| _ = made.add());
         let body = OnEdges { edges: (), task: (), delay_ns: 0, made: Some(made) };
         let all = body.with_unanswered(answered(6, 1), u64::MAX);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use onbeat_rt::sys::{Monotonic, tick};
 use onbeat_rt::{Clock, Consumer, Cycle, Flow, Instant, Sample, Slot, Task, split};
 
-use super::causes::{self, Asking, LoopTid, Witness};
+use super::causes::{self, Asking, LoopTid, SpikeExplainer};
 use super::description::OnGrid;
 use super::run::{LEAD_NS, RunError, Setting, in_loop_thread, plan, ring};
 use super::timer::Timer;
@@ -144,8 +144,8 @@ fn live(
 ) -> Result<Disturbed, DisturbError> {
     let loop_tid = LoopTid::default();
     let _ahead = aimed.explainer.as_ref().map(|_| AheadOfLoad::take(&setting.thread).0);
-    let witness = aimed.explainer.as_mut().map(|explainer| explainer as &mut dyn Witness);
-    let asking = Asking::of(witness, &loop_tid, setting);
+    let witness = aimed.explainer.as_mut().map(|explainer| explainer as &mut dyn SpikeExplainer);
+    let asking = Asking::new(witness, &loop_tid, setting);
     // Opening the recorder takes time: the grid continues, and the loop begins at its next release.
     let mut wanted = aimed.wanted;
     let begin = wanted.grid.next(Monotonic.now().plus_ns(LEAD_NS));
@@ -156,7 +156,8 @@ fn live(
     let loop_plan = plan(setting, wanted.grid.first_release, u64::MAX);
     let within = task.log();
     let mut on_grid = OnGrid { task, has_ports: false };
-    let mut watch = Watch { cold, asking, setting, samples: Vec::new(), late: Vec::new(), done: Disturbed::default() };
+    let mut watch =
+        InjectionMatcher { cold, asking, setting, samples: Vec::new(), late: Vec::new(), done: Disturbed::default() };
     thread::scope(|threads| {
         let body = || {
             loop_tid.publish();
@@ -170,7 +171,7 @@ fn live(
         }
 
         wanted.target.tid = loop_tid.get().unwrap_or_default().cast_signed();
-        let started = Source::start(wanted, aimed.is_placebo, within);
+        let started = InjectionLogSource::start(wanted, aimed.is_placebo, within);
         if let Ok(source) = &started {
             let patience_ns = 2 * wanted.every_ns.saturating_mul(wanted.count as u64) + PATIENCE_NS;
             let give_up = Monotonic.now().plus_ns(patience_ns);
@@ -184,7 +185,7 @@ fn live(
             thread::sleep(LOOK_EVERY * 4);
         }
 
-        let log = started.map(Source::end);
+        let log = started.map(InjectionLogSource::end);
         watch.look(log.as_ref().unwrap_or(&Log::default()), each);
         stop.store(true, Ordering::Relaxed);
         let outcome = body.join().map_err(|_| RunError::Panicked)?;
@@ -230,12 +231,12 @@ impl Task for DisturbedTask {
 }
 
 /// The source of the log.
-enum Source {
+enum InjectionLogSource {
     Beside(Injector),
     Within(LoopLog),
 }
 
-impl Source {
+impl InjectionLogSource {
     fn start(wanted: Plan, is_placebo: bool, within: Option<LoopLog>) -> Result<Self, inject::Error> {
         match (within, is_placebo) {
             (Some(log), _) => Ok(Self::Within(log)),
@@ -267,7 +268,7 @@ impl Source {
 }
 
 /// Matches samples with the log while the loop runs.
-struct Watch<'w> {
+struct InjectionMatcher<'w> {
     cold: Consumer<'w, Sample>,
     asking: Asking<'w>,
     setting: &'w Setting,
@@ -277,7 +278,7 @@ struct Watch<'w> {
     done: Disturbed,
 }
 
-impl Watch<'_> {
+impl InjectionMatcher<'_> {
     fn look(&mut self, log: &Log, each: &mut dyn FnMut(&Felt)) {
         self.asking.keep_watch();
         let known = self.samples.len();

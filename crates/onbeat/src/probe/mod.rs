@@ -22,8 +22,8 @@ pub mod surroundings;
 pub mod timer;
 pub mod write;
 
-pub use causes::Witness;
-pub use description::{Choice, Description, Given, Kind, ProbeError, Value};
+pub use causes::SpikeExplainer;
+pub use description::{Description, Given, OptionKind, ProbeError, ProbeOption, Value};
 pub use error::RunError;
 pub use run::{BlockPlan, Destination, Interruptions, Origin, ProbeRun, Run};
 pub use setting::Setting;

@@ -7,32 +7,32 @@
 
 use onbeat_rt::{Cycle, Flow, Sample, Task};
 
-use super::description::{Choice, Defaults, Description, Kind, OnEdges, Parts, ProbeError};
-use super::ports::{Failures, Generator, OUTPUT, Output, Place, Watching};
+use super::description::{Defaults, Description, OnEdges, OptionKind, Parts, ProbeError, ProbeOption};
+use super::ports::{Failures, Generator, OUTPUT, Output, PortAddress, PortCompanion};
 use super::run::Setting;
 use super::timer::work;
 use crate::record::{Figures, Series};
 
-const INPUT: Choice = Choice {
+const INPUT: ProbeOption = ProbeOption {
     name: "input",
     help: "Source of edges\n\
            generator: a thread on another CPU, every period; gpio:CHIP/LINE: rising edges with the kernel's \
            time stamps; with --stimulus also serial:DEVICE, file:FIFO, udp:HOST:PORT.",
     default: Some("generator"),
-    kind: Kind::Place,
+    kind: OptionKind::Place,
 };
-const STIMULUS: Choice = Choice {
+const STIMULUS: ProbeOption = ProbeOption {
     name: "stimulus",
-    help: "Place that the generator writes to\n\
+    help: "PortAddress that the generator writes to\n\
            Needed when the input is at the other end of a cable, a FIFO or a socket.",
     default: None,
-    kind: Kind::Place,
+    kind: OptionKind::Place,
 };
-const DELAY: Choice = Choice {
+const DELAY: ProbeOption = ProbeOption {
     name: "delay",
     help: "Delay from reading an edge to writing the answer",
     default: Some("200us"),
-    kind: Kind::Time,
+    kind: OptionKind::Time,
 };
 
 /// The description of the probe.
@@ -51,8 +51,8 @@ pub const READ_WRITE: Description = Description {
         let delay_ns = given.time_ns(DELAY.name);
         check_delay(setting, delay_ns)?;
         setting.delay_ns = delay_ns;
-        let (output, watching) = Watching::of(given.place(OUTPUT.name).unwrap_or(&Place::Pipe))?;
-        let input = given.place(INPUT.name).unwrap_or(&Place::Generator);
+        let (output, watching) = PortCompanion::for_output(given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe))?;
+        let input = given.place(INPUT.name).unwrap_or(&PortAddress::Generator);
         let (edges, generator) = Generator::feeding(input, given.place(STIMULUS.name), setting)?;
         let failures = Failures::default();
         let task = EdgeAnswer { output, failures: failures.clone(), work_ns: setting.work_ns };

@@ -13,7 +13,7 @@ use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::{Monotonic, Tick, tick};
 use onbeat_rt::{Clock, End, Flow, Instant, Outcome, Plan, Sample, Slot, split};
 
-use super::causes::{self, Asking, LoopTid, Witness};
+use super::causes::{self, Asking, LoopTid, SpikeExplainer};
 use super::description::{Body, Companion, Parts};
 use super::drain::Drain;
 pub use super::error::RunError;
@@ -89,7 +89,7 @@ struct PreparedRun {
     phase_ns: u64,
     slots: Vec<Slot<Sample>>,
     process: ProcessGrants,
-    witness: Option<Box<dyn Witness>>,
+    explainer: Option<Box<dyn SpikeExplainer>>,
 }
 
 impl PreparedRun {
@@ -110,8 +110,8 @@ impl PreparedRun {
         let grants =
             header.grants.into_iter().chain(process.grants.iter().cloned()).chain(in_thread).chain(evidence).collect();
         let header = Header { timing: Some(setting.timing(phase_ns)), grants, ..header };
-        let witness = explainer.map(|explainer| Box::new(explainer) as Box<dyn Witness>);
-        Ok(Self { header, tick, phase_ns, slots, process, witness })
+        let explainer = explainer.map(|explainer| Box::new(explainer) as Box<dyn SpikeExplainer>);
+        Ok(Self { header, tick, phase_ns, slots, process, explainer })
     }
 }
 
@@ -145,7 +145,7 @@ pub struct Run {
     real_time: bool,
     grants: Vec<Grant>,
     usage: Usage,
-    witness: Option<Box<dyn Witness>>,
+    explainer: Option<Box<dyn SpikeExplainer>>,
     surroundings: surroundings::Source,
     reason: EndReason,
     /// Whether the figures of its probe are counted.
@@ -194,7 +194,7 @@ impl Run {
     }
 
     fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Self {
-        let PreparedRun { header, tick, slots, process, witness, .. } = prepared;
+        let PreparedRun { header, tick, slots, process, explainer, .. } = prepared;
         let real_time =
             header.grants.iter().any(|grant| grant.privilege() == Some(Privilege::RealTimePriority) && grant.granted);
         if let Some(cpu) = setting.thread.cpu {
@@ -210,7 +210,7 @@ impl Run {
             real_time,
             grants: header.grants,
             usage: Usage::default(),
-            witness,
+            explainer,
             surroundings: surroundings::of_this_machine(),
             reason: EndReason::Complete,
             has_figures: false,
@@ -229,9 +229,9 @@ impl Run {
         &mut self.recorder
     }
 
-    /// Replaces the flight recorder of this run by `witness`, which explains spikes from now on.
-    pub fn ask(&mut self, witness: Box<dyn Witness>) {
-        self.witness = Some(witness);
+    /// Replaces the flight recorder of this run by `explainer`, which explains spikes from now on.
+    pub fn ask(&mut self, explainer: Box<dyn SpikeExplainer>) {
+        self.explainer = Some(explainer);
     }
 
     /// Reads the surroundings from `source` from now on, instead of this machine's.
@@ -292,8 +292,8 @@ impl Run {
     ) -> Result<Outcome, RunError> {
         let setting = &self.setting;
         let loop_tid = LoopTid::default();
-        let _ahead = self.witness.as_ref().map(|_| AheadOfLoad::take(&setting.thread).0);
-        let asking = Asking::of(self.witness.as_deref_mut(), &loop_tid, setting);
+        let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&setting.thread).0);
+        let asking = Asking::new(self.explainer.as_deref_mut(), &loop_tid, setting);
         let earliest = Monotonic.now().plus_ns(LEAD_NS);
         let first_release = setting.phase.first_release(earliest, setting.period_ns, self.tick);
         self.recorder.begin_block(block.index, first_release, block.load, setting.warmup)?;
@@ -338,7 +338,7 @@ impl Run {
     /// # Errors
     /// [`RunError::Write`].
     pub fn close(self) -> Result<Account, RunError> {
-        let cost = self.witness.as_ref().map_or_else(Cost::default, |witness| witness.cost());
+        let cost = self.explainer.as_ref().map_or_else(Cost::default, |explainer| explainer.cost());
         let closing = Account {
             t: self.recorder.seconds(Monotonic.now()),
             reason: self.reason,

@@ -8,7 +8,7 @@
 use onbeat_rt::{Cycle, Flow, Sample, Task};
 
 use super::description::{Defaults, Description, OnGrid, Parts};
-use super::ports::{Failures, OUTPUT, Output, Place, Watching};
+use super::ports::{Failures, OUTPUT, Output, PortAddress, PortCompanion};
 use super::timer::work;
 use crate::record::{Figures, Series};
 
@@ -26,8 +26,8 @@ pub const WRITE: Description = Description {
     choices: &[OUTPUT],
     line_a_second: false,
     open: |setting, given| {
-        let place = given.place(OUTPUT.name).unwrap_or(&Place::Pipe);
-        let (output, watching) = Watching::of(place)?;
+        let place = given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe);
+        let (output, watching) = PortCompanion::for_output(place)?;
         let failures = Failures::default();
         let task = OutputWriter { output, failures: failures.clone(), mark: 0, work_ns: setting.work_ns };
         Ok(Parts {

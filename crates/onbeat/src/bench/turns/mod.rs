@@ -2,10 +2,10 @@
 //!
 //! The loads share one process and one tuning, so that no cell needs a process of its own: a load's run is opened before its
 //! first block, waits while others have their turn, and is closed when it has had its share. There is one loop at a time. Of what
-//! is written nothing is lost when the process is killed, and [`Begun`] says how to go on.
+//! is written nothing is lost when the process is killed, and [`UnfinishedTurns`] says how to go on.
 
-mod begun;
 mod plan;
+mod unfinished;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -24,15 +24,15 @@ use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFa
 use crate::load::{Event, Load, Running, RunningError};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
-use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, Witness};
+use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, SpikeExplainer};
 use crate::record::{Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError};
 use crate::thread::{AheadOfLoad, Grant};
-pub use begun::Begun;
-use begun::Zero;
 pub use plan::TurnsPlan;
+use unfinished::TurnsOrigin;
+pub use unfinished::UnfinishedTurns;
 
 /// What happens while it runs.
-pub enum Happening<'h> {
+pub enum TurnsEvent<'h> {
     /// A block is under way.
     Running {
         /// Under which load.
@@ -66,7 +66,7 @@ pub enum TurnsError {
 }
 
 /// What it runs with.
-pub struct Conditions<'c> {
+pub struct TurnsConditions<'c> {
     /// The directory of its files; it exists.
     pub dir: &'c Path,
     /// A command whose process carries a load ([`crate::load::serve`]).
@@ -74,10 +74,10 @@ pub struct Conditions<'c> {
     /// Signals.
     pub interruptions: &'c Interruptions,
     /// Called with what happens.
-    pub tell: &'c mut dyn FnMut(Happening<'_>),
+    pub report: &'c mut dyn FnMut(TurnsEvent<'_>),
 }
 
-/// Measures, from the beginning or from where `begun` had come to. `parts` are the probe made ready for the first block.
+/// Measures, from the beginning or from where `unfinished` had come to. `parts` are the probe made ready for the first block.
 ///
 /// When the interruptions ask to stop, it ends in good order: files closed, load ended.
 ///
@@ -86,17 +86,17 @@ pub struct Conditions<'c> {
 pub fn conduct<'c>(
     plan: &'c TurnsPlan,
     parts: Parts,
-    begun: Option<Begun>,
-    conditions: Conditions<'c>,
+    unfinished: Option<UnfinishedTurns>,
+    conditions: TurnsConditions<'c>,
 ) -> Result<(), TurnsError> {
-    let mut conductor = Conductor::open(plan, parts, begun, conditions)?;
+    let mut conductor = TurnsConductor::open(plan, parts, unfinished, conditions)?;
     let played = conductor.play();
     let closed = conductor.close(played.is_ok());
     played.and(closed)
 }
 
 /// One load's place.
-struct Seat<'c> {
+struct LoadSlot<'c> {
     load: &'c Load,
     path: PathBuf,
     run: Option<Run>,
@@ -112,12 +112,12 @@ struct PreparedBlock {
     releases: u64,
 }
 
-struct Conductor<'c> {
+struct TurnsConductor<'c> {
     plan: &'c TurnsPlan,
-    conditions: Conditions<'c>,
+    conditions: TurnsConditions<'c>,
     file: RunWriter,
-    zero: Zero,
-    seats: Vec<Seat<'c>>,
+    origin: TurnsOrigin,
+    slots: Vec<LoadSlot<'c>>,
     shares: Shares,
     /// For the next block.
     ready: Option<Parts>,
@@ -127,39 +127,39 @@ struct Conductor<'c> {
     evidence: Vec<Grant>,
 }
 
-impl<'c> Conductor<'c> {
+impl<'c> TurnsConductor<'c> {
     fn open(
         plan: &'c TurnsPlan,
         parts: Parts,
-        begun: Option<Begun>,
-        conditions: Conditions<'c>,
+        unfinished: Option<UnfinishedTurns>,
+        conditions: TurnsConditions<'c>,
     ) -> Result<Self, TurnsError> {
         let files = plan.file_names().into_iter().map(|name| conditions.dir.join(name));
-        let seat = |(load, path)| Seat { load, path, run: None, past: None, blocks: 0, is_noted: false };
-        let mut seats: Vec<Seat<'c>> = plan.loads.iter().zip(files).map(seat).collect();
-        let (zero, file, tuning, left) = match begun {
+        let slot = |(load, path)| LoadSlot { load, path, run: None, past: None, blocks: 0, is_noted: false };
+        let mut slots: Vec<LoadSlot<'c>> = plan.loads.iter().zip(files).map(slot).collect();
+        let (origin, file, tuning, left) = match unfinished {
             None => {
-                let zero = Zero::now();
-                let header = plan.header(&zero);
+                let origin = TurnsOrigin::now();
+                let header = plan.header(&origin);
                 let file = RunWriter::create(&conditions.dir.join(BENCH_FILE), &header)?;
-                (zero, file, None, vec![plan.releases; plan.loads.len()])
+                (origin, file, None, vec![plan.releases; plan.loads.len()])
             }
-            Some(begun) => {
-                begun.check(plan)?;
-                let left = begun.left(plan);
-                let Begun { bench, tuning, pasts, .. } = begun;
-                let zero = Zero::of_past(&bench);
-                for (seat, past) in seats.iter_mut().zip(pasts) {
-                    seat.blocks = past.as_ref().map_or(0, |past| past.next_block);
-                    seat.is_noted = past.is_some();
-                    seat.past = past;
+            Some(unfinished) => {
+                unfinished.check(plan)?;
+                let left = unfinished.left(plan);
+                let UnfinishedTurns { bench, tuning, pasts, .. } = unfinished;
+                let origin = TurnsOrigin::of_past(&bench);
+                for (slot, past) in slots.iter_mut().zip(pasts) {
+                    slot.blocks = past.as_ref().map_or(0, |past| past.next_block);
+                    slot.is_noted = past.is_some();
+                    slot.past = past;
                 }
 
                 let t = bench.last_t;
                 let after = bench.ended;
                 let mut file = RunWriter::go_on(bench)?;
                 file.note(&Note::Resume(Resume { t, after, ..Resume::default() }))?;
-                (zero, file, Some(tuning), left)
+                (origin, file, Some(tuning), left)
             }
         };
 
@@ -173,8 +173,8 @@ impl<'c> Conductor<'c> {
             plan,
             conditions,
             file,
-            zero,
-            seats,
+            origin,
+            slots,
             ready: Some(parts),
             tuning,
             explainer: explainer.map(|explainer| Rc::new(RefCell::new(explainer))),
@@ -195,7 +195,7 @@ impl<'c> Conductor<'c> {
             let is_over = outcome.end != End::Complete && !self.is_stopped();
             self.shares.take(at, if is_over { u64::MAX } else { outcome.slots });
             if self.shares.is_done(at)
-                && let Some(run) = self.seats[at].run.take()
+                && let Some(run) = self.slots[at].run.take()
             {
                 run.close()?;
             }
@@ -206,7 +206,7 @@ impl<'c> Conductor<'c> {
 
     /// One block of a load: its run, the probe, then the load itself.
     fn turn(&mut self, at: usize, releases: u64) -> Result<Outcome, TurnsError> {
-        let mut run = match self.seats[at].run.take() {
+        let mut run = match self.slots[at].run.take() {
             Some(run) => run,
             None => self.open_run(at)?,
         };
@@ -217,14 +217,14 @@ impl<'c> Conductor<'c> {
         };
 
         self.begin_step(at)?;
-        let load = self.seats[at].load;
+        let load = self.slots[at].load;
         let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
         let played = self.block(at, &mut run, &mut PreparedBlock { parts, releases }, &mut running);
         if let Some(running) = running {
             self.stop_load(load, running, run.recorder())?;
         }
 
-        self.seats[at].run = Some(run);
+        self.slots[at].run = Some(run);
         played
     }
 
@@ -235,23 +235,23 @@ impl<'c> Conductor<'c> {
         prepared: &mut PreparedBlock,
         running: &mut Option<Running>,
     ) -> Result<Outcome, TurnsError> {
-        let seat = &mut self.seats[at];
-        let load = seat.load;
+        let slot = &mut self.slots[at];
+        let load = slot.load;
         let name = load.to_string();
-        let block = BlockPlan { index: seat.blocks, load: &name, releases: prepared.releases };
-        seat.blocks += 1;
+        let block = BlockPlan { index: slot.blocks, load: &name, releases: prepared.releases };
+        slot.blocks += 1;
 
-        let began = self.zero.began;
+        let began = self.origin.began;
         let looked_from = Monotonic.now();
         let mut before = None;
-        let tell = &mut *self.conditions.tell;
+        let report = &mut *self.conditions.report;
         let mut watch = |recorder: &mut Recorder| {
             before = before.or_else(|| Busy::read().ok());
             if let Some(running) = running.as_mut() {
-                write_down(&running.events(), recorder, tell);
+                write_down(&running.events(), recorder, report);
             }
             let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
-            tell(Happening::Running { load, elapsed_s, recorder });
+            report(TurnsEvent::Running { load, elapsed_s, recorder });
         };
 
         let interruptions = self.conditions.interruptions;
@@ -267,8 +267,8 @@ impl<'c> Conductor<'c> {
 
     /// The run of a load, a new one or a resumed one; the first one decides what stands in the bench's file.
     fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
-        let Seat { path, past, .. } = &mut self.seats[at];
-        let mut header = self.plan.header(&self.zero);
+        let LoadSlot { path, past, .. } = &mut self.slots[at];
+        let mut header = self.plan.header(&self.origin);
         (header.limit, header.most_alarms) = (self.plan.limit, self.plan.most_alarms);
         header.grants.clone_from(&self.evidence);
         // One flight recorder answers for all of them.
@@ -276,7 +276,7 @@ impl<'c> Conductor<'c> {
         let of = header.clone();
         let mut run = match past.take() {
             Some(past) => Run::resume(past, header, setting)?,
-            None => Run::open(Destination { path, header, origin: self.zero.at }, setting)?,
+            None => Run::open(Destination { path, header, origin: self.origin.at }, setting)?,
         };
 
         let timing = self.plan.setting.timing(0);
@@ -295,7 +295,7 @@ impl<'c> Conductor<'c> {
         }
 
         if let Some(explainer) = &self.explainer {
-            run.ask(Box::new(Shared(Rc::clone(explainer))));
+            run.ask(Box::new(SharedExplainer(Rc::clone(explainer))));
         }
         if self.plan.probe.line_a_second {
             run.recorder().keep_seconds();
@@ -331,18 +331,18 @@ impl<'c> Conductor<'c> {
     fn stop_load(&mut self, load: &Load, running: Running, recorder: &mut Recorder) -> Result<(), TurnsError> {
         match running.stop() {
             Ok((report, events)) => {
-                write_down(&events, recorder, &mut *self.conditions.tell);
+                write_down(&events, recorder, &mut *self.conditions.report);
                 let t = recorder.seconds(Monotonic.now());
                 recorder.writer().note(&load_notes::of_report(load, &report, t))?;
             }
-            Err(why) => (self.conditions.tell)(Happening::Said(format!("load {load}: {why}"))),
+            Err(why) => (self.conditions.report)(TurnsEvent::Said(format!("load {load}: {why}"))),
         }
         Ok(())
     }
 
     /// A step of a sweep begins: it stands in the bench's file from here on, whatever comes.
     fn begin_step(&mut self, at: usize) -> Result<(), TurnsError> {
-        if self.plan.sweep.is_none() || std::mem::replace(&mut self.seats[at].is_noted, true) {
+        if self.plan.sweep.is_none() || std::mem::replace(&mut self.slots[at].is_noted, true) {
             return Ok(());
         }
         self.note_step(at, None, 0.0)
@@ -350,7 +350,7 @@ impl<'c> Conductor<'c> {
 
     fn note_step(&mut self, at: usize, reached_percent: Option<f64>, seconds: f64) -> Result<(), TurnsError> {
         let asked = self.plan.sweep.iter().filter_map(|(_, asked)| asked.get(at)).copied().next();
-        let load = self.seats[at].load.to_string();
+        let load = self.slots[at].load.to_string();
         let step = StepNote { load, asked_percent: asked.unwrap_or_default(), reached_percent, seconds };
         Ok(self.file.note(&Note::Step(step))?)
     }
@@ -358,16 +358,16 @@ impl<'c> Conductor<'c> {
     /// Ends everything, whatever went wrong before, and returns the first error.
     fn close(mut self, is_whole: bool) -> Result<(), TurnsError> {
         let mut closed = Ok(());
-        for at in 0..self.seats.len() {
+        for at in 0..self.slots.len() {
             let is_done = self.shares.is_done(at);
-            let has_closing_line = self.seats[at].past.as_ref().is_some_and(|past| past.ended.is_some());
+            let has_closing_line = self.slots[at].past.as_ref().is_some_and(|past| past.ended.is_some());
             // Killed between its last block and its closing line: nothing is left to do but to write that.
-            if is_whole && is_done && self.seats[at].past.is_some() && !has_closing_line {
+            if is_whole && is_done && self.slots[at].past.is_some() && !has_closing_line {
                 let opened = self.open_run(at);
-                closed = closed.and(opened.map(|run| self.seats[at].run = Some(run)));
+                closed = closed.and(opened.map(|run| self.slots[at].run = Some(run)));
             }
 
-            let Some(mut run) = self.seats[at].run.take() else { continue };
+            let Some(mut run) = self.slots[at].run.take() else { continue };
             if !is_done {
                 run.is_ended_early();
             }
@@ -376,9 +376,9 @@ impl<'c> Conductor<'c> {
         }
 
         let cost = self.explainer.as_ref().map_or_else(Cost::default, |explainer| explainer.borrow().cost());
-        let is_done = (0..self.seats.len()).all(|at| self.shares.is_done(at));
+        let is_done = (0..self.slots.len()).all(|at| self.shares.is_done(at));
         self.file.note(&Note::End(Account {
-            t: self.zero.seconds(Monotonic.now()),
+            t: self.origin.seconds(Monotonic.now()),
             reason: if is_done { EndReason::Complete } else { EndReason::Asked },
             causes_cpu_ns: cost.cpu_ns,
             causes_explained: cost.explained,
@@ -393,12 +393,12 @@ impl<'c> Conductor<'c> {
     }
 }
 
-fn write_down(events: &[Event], recorder: &mut Recorder, tell: &mut dyn FnMut(Happening<'_>)) {
+fn write_down(events: &[Event], recorder: &mut Recorder, report: &mut dyn FnMut(TurnsEvent<'_>)) {
     for event in events {
         let t = recorder.seconds(Monotonic.now());
         let note = load_notes::of_event(event, t);
         if event.matters() {
-            tell(Happening::Said(note.detail.clone()));
+            report(TurnsEvent::Said(note.detail.clone()));
         }
 
         // A file that cannot be written ends the run by itself.
@@ -407,9 +407,9 @@ fn write_down(events: &[Event], recorder: &mut Recorder, tell: &mut dyn FnMut(Ha
 }
 
 /// One flight recorder for the runs of all loads, of which one at a time has a loop.
-struct Shared(Rc<RefCell<Explainer>>);
+struct SharedExplainer(Rc<RefCell<Explainer>>);
 
-impl Witness for Shared {
+impl SpikeExplainer for SharedExplainer {
     fn follow(&mut self, thread: LoopThread) {
         // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say so.
         let _ = self.0.borrow_mut().follow(thread);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::begun::Zero;
+use super::unfinished::TurnsOrigin;
 use crate::bench::schedule::{CellOrder, releases_per_block};
 use crate::load::Load;
 use crate::probe::{self, Description, Given, Setting};
@@ -96,8 +96,8 @@ impl TurnsPlan {
         releases as f64 * self.setting.period_ns as f64 / 1e9
     }
 
-    pub(super) fn header(&self, zero: &Zero) -> Header {
-        probe::header(&self.command, self.probe.name, self.probe.series, zero.unix_s)
+    pub(super) fn header(&self, origin: &TurnsOrigin) -> Header {
+        probe::header(&self.command, self.probe.name, self.probe.series, origin.unix_s)
     }
 }
 

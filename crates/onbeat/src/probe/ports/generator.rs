@@ -11,14 +11,14 @@ use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Sample, Slot, Task
 
 use super::super::description::ProbeError;
 use super::super::run::{LEAD_NS, Setting, steady_tick};
-use super::{Input, Marks, Output, Place};
+use super::{Input, Marks, Output, PortAddress};
 use crate::thread::Wanted;
 
 const INPUT: &str = "an input";
 
 /// A signal generator, not started yet.
 #[derive(Debug)]
-pub struct Generator(Maker);
+pub struct Generator(EdgeThreadPlan);
 
 impl Generator {
     /// An input, and what feeds it: nothing where edges come from outside.
@@ -26,21 +26,21 @@ impl Generator {
     /// # Errors
     /// [`ProbeError`].
     pub fn feeding(
-        input: &Place,
-        stimulus: Option<&Place>,
+        input: &PortAddress,
+        stimulus: Option<&PortAddress>,
         setting: &Setting,
     ) -> Result<(Input, Option<Self>), ProbeError> {
         let marks = Marks::default();
         let unfit = |why| ProbeError::Unfit { place: input.to_string(), what: INPUT, why };
         let (input, output) = match (input, stimulus) {
-            (Place::Generator | Place::Pipe, None) => {
-                let (read, write) = super::watching::pipe()?;
+            (PortAddress::Generator | PortAddress::Pipe, None) => {
+                let (read, write) = super::companion::pipe()?;
                 (Input::of_bytes(read, &marks), Output::on_bytes(write))
             }
-            (Place::Generator | Place::Pipe, Some(_)) => {
+            (PortAddress::Generator | PortAddress::Pipe, Some(_)) => {
                 return Err(unfit("the generator feeds it directly; leave --stimulus out"));
             }
-            (Place::Gpio { .. }, None) => {
+            (PortAddress::Gpio { .. }, None) => {
                 if matches!(setting.phase, Phase::At(_)) {
                     let why = "the edges are somebody else's and come when they come";
                     return Err(ProbeError::NoMeaning { option: "--phase", why });
@@ -62,38 +62,38 @@ impl Generator {
             }
         };
 
-        let made = Made::default();
-        let task = Box::new(Edging { marks, output, made: made.clone() });
+        let made = EdgeCount::default();
+        let task = Box::new(GenerateEdges { marks, output, made: made.clone() });
         let (fifo, period_ns, phase) = (setting.thread.fifo, setting.period_ns, Some(setting.phase));
-        Ok((input, Some(Self(Maker { task, fifo, period_ns, phase, made }))))
+        Ok((input, Some(Self(EdgeThreadPlan { task, fifo, period_ns, phase, made }))))
     }
 
     /// How many edges it has made, at any time.
     #[must_use]
-    pub fn made(&self) -> Made {
+    pub fn made(&self) -> EdgeCount {
         self.0.made.clone()
     }
 
-    pub(super) fn start(self) -> Result<Running, ProbeError> {
+    pub(super) fn start(self) -> Result<EdgeThread, ProbeError> {
         self.0.start("onbeat-generator")
     }
 }
 
 /// A thread that runs a task on a grid of its own, at the loop's priority, wherever the loop is not.
-struct Maker {
-    task: Box<dyn Make>,
+struct EdgeThreadPlan {
+    task: Box<dyn EdgeTask>,
     fifo: Option<u32>,
     period_ns: u64,
     /// Where its edges lie; `None` where that does not matter.
     phase: Option<Phase>,
-    made: Made,
+    made: EdgeCount,
 }
 
 /// What came of it so far: how many were made, and how many it was too late for.
 #[derive(Clone, Debug, Default)]
-pub struct Made(Arc<(AtomicU64, AtomicU64)>);
+pub struct EdgeCount(Arc<(AtomicU64, AtomicU64)>);
 
-impl Made {
+impl EdgeCount {
     /// One more; its number.
     pub(in crate::probe) fn add(&self) -> u64 {
         self.0.0.fetch_add(1, Ordering::Relaxed)
@@ -106,17 +106,17 @@ impl Made {
     }
 }
 
-impl std::fmt::Debug for Maker {
+impl std::fmt::Debug for EdgeThreadPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Maker").field("period_ns", &self.period_ns).finish_non_exhaustive()
+        f.debug_struct("EdgeThreadPlan").field("period_ns", &self.period_ns).finish_non_exhaustive()
     }
 }
 
-trait Make: Send {
+trait EdgeTask: Send {
     fn make(&mut self, plan: &Plan, stop: &AtomicBool);
 }
 
-impl<T: Task + Send> Make for T {
+impl<T: Task + Send> EdgeTask for T {
     fn make(&mut self, plan: &Plan, stop: &AtomicBool) {
         // Nobody reads these samples; the ring is full after two of them, which no loop minds.
         let mut slots: Vec<Slot<Sample>> = (0..2).map(|_| Slot::empty()).collect();
@@ -126,7 +126,7 @@ impl<T: Task + Send> Make for T {
     }
 }
 
-impl Maker {
+impl EdgeThreadPlan {
     fn plan(&self, now: Instant, tick: Tick) -> Plan {
         let earliest = now.plus_ns(3 * LEAD_NS);
         Plan {
@@ -139,7 +139,7 @@ impl Maker {
         }
     }
 
-    fn start(mut self, name: &'static str) -> Result<Running, ProbeError> {
+    fn start(mut self, name: &'static str) -> Result<EdgeThread, ProbeError> {
         let stop = Arc::new(AtomicBool::new(false));
         let over = stop.clone();
         let fifo = self.fifo;
@@ -153,19 +153,19 @@ impl Maker {
 
         let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
         let thread = thread.map_err(|source| ProbeError::Thread { what: name, source })?;
-        Ok(Running { stop, thread: Some(thread), made: self.made })
+        Ok(EdgeThread { stop, thread: Some(thread), made: self.made })
     }
 }
 
 /// A thread that makes edges.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct EdgeThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    made: Made,
+    made: EdgeCount,
 }
 
-impl Running {
+impl EdgeThread {
     pub(super) fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -185,20 +185,20 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for EdgeThread {
     fn drop(&mut self) {
         self.end();
     }
 }
 
 /// Makes an edge a cycle. Edges that it is too late for are never made, and have no number.
-struct Edging {
+struct GenerateEdges {
     marks: Marks,
     output: Output,
-    made: Made,
+    made: EdgeCount,
 }
 
-impl Task for Edging {
+impl Task for GenerateEdges {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let index = self.made.add();
         self.made.0.1.fetch_add(cycle.skipped, Ordering::Relaxed);
@@ -242,7 +242,7 @@ impl Inbox {
 
 /// Whoever issues commands, not started yet.
 #[derive(Debug)]
-pub struct Commands(Maker);
+pub struct Commands(EdgeThreadPlan);
 
 impl Commands {
     /// `count` commands, or without end when it is 0.
@@ -253,9 +253,9 @@ impl Commands {
     pub fn new(count: u64, setting: &Setting, (marks, inbox): (Marks, Inbox)) -> Self {
         let period_ns = setting.period_ns * 7 + (setting.period_ns as f64 * 0.618_033_988_749_895) as u64;
         let last = if count == 0 { u64::MAX } else { count };
-        let made = Made::default();
-        let task = Box::new(Issuing { marks, inbox, made: made.clone(), last });
-        Self(Maker { task, fifo: setting.thread.fifo, period_ns, phase: None, made })
+        let made = EdgeCount::default();
+        let task = Box::new(IssueCommands { marks, inbox, made: made.clone(), last });
+        Self(EdgeThreadPlan { task, fifo: setting.thread.fifo, period_ns, phase: None, made })
     }
 
     /// From one to the next, in nanoseconds.
@@ -264,19 +264,19 @@ impl Commands {
         self.0.period_ns
     }
 
-    pub(super) fn start(self) -> Result<Running, ProbeError> {
+    pub(super) fn start(self) -> Result<EdgeThread, ProbeError> {
         self.0.start("onbeat-command")
     }
 }
 
-struct Issuing {
+struct IssueCommands {
     marks: Marks,
     inbox: Inbox,
-    made: Made,
+    made: EdgeCount,
     last: u64,
 }
 
-impl Task for Issuing {
+impl Task for IssueCommands {
     fn cycle(&mut self, _: &Cycle) -> Flow {
         // A loop that has not begun, or whose first cycles are in no series, is not commanded: it would be a late start that is measured.
         if !self.inbox.is_open() {
@@ -300,9 +300,9 @@ mod tests {
         let tick = Tick { every_ns: 4_000_000, offset_ns: 700_000 };
         let maker = |phase| {
             let marks = Marks::default();
-            let (_read, write) = super::super::watching::pipe().expect("a pipe");
-            let task = Box::new(Edging { marks, output: Output::on_bytes(write), made: Made::default() });
-            Maker { task, fifo: None, period_ns: 2_000_000, phase, made: Made::default() }
+            let (_read, write) = super::super::companion::pipe().expect("a pipe");
+            let task = Box::new(GenerateEdges { marks, output: Output::on_bytes(write), made: EdgeCount::default() });
+            EdgeThreadPlan { task, fifo: None, period_ns: 2_000_000, phase, made: EdgeCount::default() }
         };
 
         let now = Instant::from_ns(123_456_789);

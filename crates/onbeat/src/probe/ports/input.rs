@@ -9,7 +9,7 @@ use onbeat_rt::{Arrival, Edge, Edges, Instant};
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::super::description::ProbeError;
-use super::{Marks, Place, gpio, serial, stamped};
+use super::{Marks, PortAddress, gpio, serial, stamped};
 
 const INPUT: &str = "an input";
 /// How long a look for an edge may take before whoever looks may stop, in nanoseconds.
@@ -23,7 +23,7 @@ const LINE_NUMBER_AT: usize = 20;
 #[derive(Debug)]
 pub struct Input {
     port: Port,
-    kind: Kind,
+    kind: InputKind,
     next: u64,
     /// The kernel stamps what is received.
     is_stamped: bool,
@@ -31,7 +31,7 @@ pub struct Input {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum InputKind {
     /// One byte per edge; the instants are told by who makes them.
     Bytes(Marks),
     /// Events of a GPIO line.
@@ -44,26 +44,26 @@ impl Input {
     ///
     /// # Errors
     /// [`ProbeError`].
-    pub fn open(place: &Place, marks: &Marks, is_driven: bool) -> Result<Self, ProbeError> {
+    pub fn open(place: &PortAddress, marks: &Marks, is_driven: bool) -> Result<Self, ProbeError> {
         let open = |source, hint| ProbeError::Open { place: place.to_string(), what: INPUT, source, hint };
         let held: OwnedFd = match place {
-            Place::Pipe | Place::Generator => {
+            PortAddress::Pipe | PortAddress::Generator => {
                 let why = "it has no other end here; leave the option out";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
             }
-            Place::Pwm { .. } => {
+            PortAddress::Pwm { .. } => {
                 let why =
                     "a PWM channel is an output; its effect is seen where a wire leads it, such as gpio:CHIP/LINE";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
             }
-            Place::File(path) => file(path, place)?,
-            Place::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
-            Place::Udp(address) => UdpSocket::bind(address).map_err(|why| open(why, ""))?.into(),
-            Place::Gpio { chip, line } => {
-                let wanted = if is_driven { gpio::Wanted::Both } else { gpio::Wanted::Rising };
+            PortAddress::File(path) => file(path, place)?,
+            PortAddress::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
+            PortAddress::Udp(address) => UdpSocket::bind(address).map_err(|why| open(why, ""))?.into(),
+            PortAddress::Gpio { chip, line } => {
+                let wanted = if is_driven { gpio::LineEdges::Both } else { gpio::LineEdges::Rising };
                 let line = gpio::input(chip, line, place, wanted)?;
                 let port = Port::on(line.as_raw_fd());
-                return Ok(Self { port, kind: Kind::Line, next: 0, is_stamped: false, held: line.into() });
+                return Ok(Self { port, kind: InputKind::Line, next: 0, is_stamped: false, held: line.into() });
             }
         };
 
@@ -71,7 +71,7 @@ impl Input {
     }
 
     pub(super) fn of_bytes(held: OwnedFd, marks: &Marks) -> Self {
-        let (port, kind) = (Port::on(held.as_raw_fd()), Kind::Bytes(marks.clone()));
+        let (port, kind) = (Port::on(held.as_raw_fd()), InputKind::Bytes(marks.clone()));
         Self { port, kind, next: 0, is_stamped: false, held }
     }
 
@@ -79,10 +79,10 @@ impl Input {
     ///
     /// # Errors
     /// As [`Input::open`].
-    pub(super) fn observed(place: &Place, marks: &Marks) -> Result<Self, ProbeError> {
+    pub(super) fn observed(place: &PortAddress, marks: &Marks) -> Result<Self, ProbeError> {
         let input = Self::open(place, marks, true)?;
         let socket =
-            if matches!(place, Place::Udp(_)) { input.held.try_clone().ok().map(UdpSocket::from) } else { None };
+            if matches!(place, PortAddress::Udp(_)) { input.held.try_clone().ok().map(UdpSocket::from) } else { None };
         let is_stamped = socket.is_some_and(|socket| stamped::enable(&socket));
         Ok(Self { is_stamped, ..input })
     }
@@ -111,7 +111,7 @@ impl Input {
     /// Whether its edges carry the kernel's time stamps.
     #[must_use]
     pub const fn is_line(&self) -> bool {
-        matches!(self.kind, Kind::Line)
+        matches!(self.kind, InputKind::Line)
     }
 
     fn byte(&mut self) -> Option<Edge> {
@@ -124,7 +124,7 @@ impl Input {
 
     /// The edge whose low bits came.
     fn numbered(&mut self, byte: u8) -> Option<Edge> {
-        let Kind::Bytes(marks) = &self.kind else { return None };
+        let InputKind::Bytes(marks) = &self.kind else { return None };
         // Fewer than 256 edges are under way at a time, so the low bits tell which one it is.
         let index = self.next + u64::from(byte.wrapping_sub(self.next as u8));
         self.next = index + 1;
@@ -166,7 +166,7 @@ impl Edges for Input {
 }
 
 /// A FIFO or a device. A FIFO is opened for writing too: else it would be over before its first writer came.
-fn file(path: &Path, place: &Place) -> Result<OwnedFd, ProbeError> {
+fn file(path: &Path, place: &PortAddress) -> Result<OwnedFd, ProbeError> {
     let open = |source: rustix::io::Errno| ProbeError::Open {
         place: place.to_string(),
         what: INPUT,

@@ -6,15 +6,15 @@
 //! Absent on purpose: time stamps taken where a byte is read and called the instant of the edge. An edge's instant is told
 //! by who made it, or by the kernel's interrupt handler.
 
+mod companion;
+mod effects;
 mod generator;
 mod gpio;
 mod input;
 mod output;
 mod pwm;
 mod serial;
-mod sighting;
 mod stamped;
-mod watching;
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -25,16 +25,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat_rt::Instant;
 
-use super::description::{Choice, Kind};
+use super::description::{OptionKind, ProbeOption};
 
-pub use generator::{Commands, Generator, Inbox, Made};
+pub use companion::{CommandMarks, PortCompanion};
+pub use generator::{Commands, EdgeCount, Generator, Inbox};
 pub use input::Input;
 pub use output::Output;
-pub use watching::{CommandMarks, Watching};
 
 /// Something to read from or write to, as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PortAddress {
     /// `generator`: a thread of onbeat's own on another CPU.
     Generator,
     /// `pipe`: with a thread of onbeat's own at its other end.
@@ -62,19 +62,19 @@ pub enum Place {
 }
 
 /// The output that a probe writes to.
-pub const OUTPUT: Choice = Choice {
+pub const OUTPUT: ProbeOption = ProbeOption {
     name: "output",
     help: "Output to write to\n\
            pipe: read at once by a thread on another CPU; gpio:CHIP/LINE, serial:DEVICE, file:PATH, \
            udp:HOST:PORT; pwm:CHIP/CHANNEL: a quarter and three quarters of its period in turn.",
     default: Some("pipe"),
-    kind: Kind::Place,
+    kind: OptionKind::Place,
 };
 
 const FORMS: &str =
     "it is one of generator, pipe, gpio:CHIP/LINE, pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
 
-impl FromStr for Place {
+impl FromStr for PortAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -105,7 +105,7 @@ impl FromStr for Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PortAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Generator => f.write_str("generator"),
@@ -179,10 +179,10 @@ mod tests {
             "gpio:/dev/gpiochip0/17",
             "pwm:/sys/class/pwm/pwmchip0/1",
         ] {
-            assert_eq!(text.parse::<Place>().map(|place| place.to_string()).as_deref(), Ok(text));
+            assert_eq!(text.parse::<PortAddress>().map(|place| place.to_string()).as_deref(), Ok(text));
         }
 
-        let short = "gpio:gpiochip1/LED".parse::<Place>().map(|place| place.to_string());
+        let short = "gpio:gpiochip1/LED".parse::<PortAddress>().map(|place| place.to_string());
         assert_eq!(short.as_deref(), Ok("gpio:/dev/gpiochip1/LED"));
     }
 
@@ -196,7 +196,7 @@ mod tests {
             ("pwm:pwmchip0", "pwm:pwmchip0/1"),
             ("pwm:pwmchip0/led", "number of a channel"),
         ] {
-            let why = text.parse::<Place>().expect_err("no place");
+            let why = text.parse::<PortAddress>().expect_err("no place");
             assert!(why.contains(part), "{text}: {why}");
         }
     }

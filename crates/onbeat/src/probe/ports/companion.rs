@@ -11,9 +11,9 @@ use onbeat_rt::{Arrival, Clock, Flow, Instant};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::super::description::{Companion, ProbeError};
-use super::generator::{Commands, Generator, Running};
-use super::sighting::{Observer, Seeing, Sighting};
-use super::{Failures, Input, Marks, Output, Place};
+use super::effects::{EffectTally, Observer, SeenEffect};
+use super::generator::{Commands, EdgeThread, Generator};
+use super::{Failures, Input, Marks, Output, PortAddress};
 use crate::record::{Recorder, Series};
 use crate::thread::Wanted;
 
@@ -32,14 +32,14 @@ pub(super) fn pipe() -> Result<(OwnedFd, OwnedFd), ProbeError> {
 
 /// Who feeds a loop's input and sees its output.
 #[derive(Debug, Default)]
-pub struct Watching {
-    eye: Option<Eye>,
+pub struct PortCompanion {
+    eye: Option<OutputReader>,
     failures: Failures,
     passed_over: Failures,
     generator: Option<Generator>,
     commands: Option<Commands>,
-    makers: Vec<Running>,
-    seeing: Option<Seeing>,
+    makers: Vec<EdgeThread>,
+    seeing: Option<EffectTally>,
     /// Looks until a loop whose commands are all issued ends; `None` for one that has no commands.
     looks_left: Option<u32>,
 }
@@ -54,7 +54,7 @@ pub struct CommandMarks {
 }
 
 /// An output, and the other end of a pipe.
-fn opened(place: &Place, marks: &Marks) -> Result<(Output, Option<Input>), ProbeError> {
+fn opened(place: &PortAddress, marks: &Marks) -> Result<(Output, Option<Input>), ProbeError> {
     if let Some(output) = Output::open(place)? {
         return Ok((output, None));
     }
@@ -62,14 +62,14 @@ fn opened(place: &Place, marks: &Marks) -> Result<(Output, Option<Input>), Probe
     Ok((Output::on_bytes(write), Some(Input::of_bytes(read, marks))))
 }
 
-impl Watching {
+impl PortCompanion {
     /// An output; a pipe is read at once by a thread that does nothing with it.
     ///
     /// # Errors
     /// [`ProbeError`].
-    pub fn of(place: &Place) -> Result<(Output, Self), ProbeError> {
+    pub fn for_output(place: &PortAddress) -> Result<(Output, Self), ProbeError> {
         let (output, other_end) = opened(place, &Marks::default())?;
-        let eye = other_end.map(|input| Eye::on(input, None));
+        let eye = other_end.map(|input| OutputReader::on(input, None));
         Ok((output, Self { eye, ..Self::default() }))
     }
 
@@ -79,8 +79,8 @@ impl Watching {
     /// # Errors
     /// [`ProbeError`].
     pub fn seeing(
-        place: &Place,
-        observe: Option<&Place>,
+        place: &PortAddress,
+        observe: Option<&PortAddress>,
         marks: &CommandMarks,
         fifo: Option<u32>,
     ) -> Result<(Output, Self), ProbeError> {
@@ -89,11 +89,11 @@ impl Watching {
         let Some(input) = watched.or(other_end) else { return Ok((output, Self::default())) };
         let (tell, told) = channel();
         let tells_when = input.tells_when();
-        let watch = Watch { marks: marks.clone(), tell, fifo, is_granted: Arc::default() };
+        let watch = EffectObserver { marks: marks.clone(), tell, fifo, is_granted: Arc::default() };
         let observer = Observer { fifo, is_granted: watch.is_granted.clone(), tells_when };
-        let seeing = Seeing::of(told, marks.issued.clone(), observer);
+        let seeing = EffectTally::new(told, marks.issued.clone(), observer);
 
-        Ok((output, Self { eye: Some(Eye::on(input, Some(watch))), seeing: Some(seeing), ..Self::default() }))
+        Ok((output, Self { eye: Some(OutputReader::on(input, Some(watch))), seeing: Some(seeing), ..Self::default() }))
     }
 
     /// Whether somebody sees the output.
@@ -127,7 +127,7 @@ impl Watching {
     }
 }
 
-impl Companion for Watching {
+impl Companion for PortCompanion {
     fn start(&mut self) -> Result<(), ProbeError> {
         if let Some(eye) = &mut self.eye {
             eye.open()?;
@@ -150,12 +150,12 @@ impl Companion for Watching {
         }
 
         let Some(looks) = &mut self.looks_left else { return Flow::Continue };
-        if !self.makers.iter().all(Running::is_finished) {
+        if !self.makers.iter().all(EdgeThread::is_finished) {
             return Flow::Continue;
         }
 
-        let made: u64 = self.makers.iter().map(Running::made).sum();
-        let accounted = self.seeing.as_ref().map_or(0, Seeing::accounted);
+        let made: u64 = self.makers.iter().map(EdgeThread::made).sum();
+        let accounted = self.seeing.as_ref().map_or(0, EffectTally::accounted);
         *looks = if accounted >= made { 0 } else { looks.saturating_sub(1) };
         if *looks > 0 {
             return Flow::Continue;
@@ -168,8 +168,8 @@ impl Companion for Watching {
     }
 
     fn end(&mut self) -> Vec<String> {
-        let left_out: u64 = self.makers.iter_mut().map(Running::end).sum();
-        let made: u64 = self.makers.iter().map(Running::made).sum();
+        let left_out: u64 = self.makers.iter_mut().map(EdgeThread::end).sum();
+        let made: u64 = self.makers.iter().map(EdgeThread::made).sum();
         if let Some(eye) = &mut self.eye {
             eye.close();
         }
@@ -202,24 +202,24 @@ impl Companion for Watching {
 
 /// A thread that waits for edges of an output and tells when it saw each.
 #[derive(Debug)]
-struct Eye {
+struct OutputReader {
     input: Option<Input>,
-    watch: Option<Watch>,
+    watch: Option<EffectObserver>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What an eye that observes is given.
 #[derive(Debug)]
-struct Watch {
+struct EffectObserver {
     marks: CommandMarks,
-    tell: Sender<Sighting>,
+    tell: Sender<SeenEffect>,
     /// Its priority; `None` for an ordinary thread.
     fifo: Option<u32>,
     is_granted: Arc<AtomicBool>,
 }
 
-impl Watch {
+impl EffectObserver {
     fn prepare(&self) {
         if self.fifo.is_some() {
             let wanted = Wanted { fifo: self.fifo, cpu: None, lock_memory: false, dma_latency_us: None };
@@ -235,17 +235,17 @@ impl Watch {
         let from_issue = |index: u64| seen.ns_since(self.marks.issued.get(index));
         // Whoever listened may be gone; the edge was seen all the same.
         for lost in next..index {
-            let _ = self.tell.send(Sighting { ns: from_issue(lost), late_ns: None });
+            let _ = self.tell.send(SeenEffect { ns: from_issue(lost), late_ns: None });
         }
 
-        let _ = self.tell.send(Sighting { ns: from_issue(index), late_ns: Some(late_ns) });
+        let _ = self.tell.send(SeenEffect { ns: from_issue(index), late_ns: Some(late_ns) });
     }
 }
 
-impl Eye {
+impl OutputReader {
     const NAME: &'static str = "onbeat-eye";
 
-    fn on(input: Input, watch: Option<Watch>) -> Self {
+    fn on(input: Input, watch: Option<EffectObserver>) -> Self {
         Self { input: Some(input), watch, stop: Arc::default(), thread: None }
     }
 
@@ -253,7 +253,7 @@ impl Eye {
         let Some(mut input) = self.input.take() else { return Ok(()) };
         let (watch, stop) = (self.watch.take(), self.stop.clone());
         let body = move || {
-            watch.iter().for_each(Watch::prepare);
+            watch.iter().for_each(EffectObserver::prepare);
             let mut next = 0;
             while !stop.load(Ordering::Relaxed) {
                 let (edge, at) = match input.next_seen() {
@@ -283,7 +283,7 @@ impl Eye {
     }
 }
 
-impl Drop for Eye {
+impl Drop for OutputReader {
     fn drop(&mut self) {
         self.close();
     }

@@ -14,7 +14,7 @@ use crate::record::{EndReason, Past, RunFile, RunFileError};
 
 /// A directory of loads in turns that has not had its whole time yet. Its files are locked: nobody else writes them.
 #[derive(Debug)]
-pub struct Begun {
+pub struct UnfinishedTurns {
     /// The bench's own file.
     pub(super) bench: Past,
     /// The tuning that the loads run with.
@@ -23,7 +23,7 @@ pub struct Begun {
     pub(super) pasts: Vec<Option<Past>>,
 }
 
-impl Begun {
+impl UnfinishedTurns {
     /// What `plan` has come to in `dir`; `None` when it is whole, or when nothing was measured before it was cut off.
     ///
     /// # Errors
@@ -35,10 +35,10 @@ impl Begun {
         };
         let runs = plan.file_names().into_iter().map(|name| past(&dir.join(name)));
         let pasts = runs.collect::<Result<Vec<_>, _>>()?;
-        let begun = Self { bench, tuning, pasts };
-        let is_whole = begun.left(plan).iter().all(|left| *left == 0) && begun.bench.ended.is_some();
+        let unfinished = Self { bench, tuning, pasts };
+        let is_whole = unfinished.left(plan).iter().all(|left| *left == 0) && unfinished.bench.ended.is_some();
 
-        Ok((!is_whole).then_some(begun))
+        Ok((!is_whole).then_some(unfinished))
     }
 
     /// Releases that each load still gets.
@@ -65,7 +65,7 @@ impl Begun {
     /// # Errors
     /// [`RunError::OtherRun`] when the machine is not what it was.
     pub fn check(&self, plan: &TurnsPlan) -> Result<(), RunError> {
-        let differences = differences(&self.bench.header, &plan.header(&Zero::of_past(&self.bench)));
+        let differences = differences(&self.bench.header, &plan.header(&TurnsOrigin::of_past(&self.bench)));
         if differences.is_empty() {
             return Ok(());
         }
@@ -88,7 +88,7 @@ fn past(path: &Path) -> Result<Option<Past>, RunFileError> {
 
 /// The instant that stands as 0 in all files.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Zero {
+pub(super) struct TurnsOrigin {
     /// By the clock of the releases.
     pub(super) at: Instant,
     /// Seconds since 1970.
@@ -99,14 +99,14 @@ pub(super) struct Zero {
     from_s: f64,
 }
 
-impl Zero {
+impl TurnsOrigin {
     pub(super) fn now() -> Self {
         let at = Monotonic.now();
         Self { at, unix_s: unix_now_s(), began: at, from_s: 0.0 }
     }
 
-    /// That of a bench which goes on. Where the machine was started since, its clock cannot tell; files that are made from
-    /// here on then have a zero of their own.
+    /// That of a bench which goes on. Where the machine was started since, its clock cannot report; files that are made from
+    /// here on then have a origin of their own.
     pub(super) fn of_past(bench: &Past) -> Self {
         let (now, unix_s) = (Monotonic.now(), unix_now_s());
         let since_s = unix_s - bench.header.started_unix_s;

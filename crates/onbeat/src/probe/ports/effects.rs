@@ -14,7 +14,7 @@ const LONGEST_NS: u64 = 100_000_000_000;
 
 /// What became of one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sighting {
+pub(super) struct SeenEffect {
     /// From its being issued to its effect's being seen, or the next one's where its own never came, in nanoseconds.
     pub(super) ns: u64,
     /// How late the observer was; `None` for a command whose effect never came.
@@ -43,8 +43,8 @@ impl Observer {
 
 /// Takes an observer's sightings in.
 #[derive(Debug)]
-pub(super) struct Seeing {
-    told: Receiver<Sighting>,
+pub(super) struct EffectTally {
+    told: Receiver<SeenEffect>,
     issued: Marks,
     observer: Observer,
     seen: u64,
@@ -52,8 +52,8 @@ pub(super) struct Seeing {
     lateness: Option<Histogram<u64>>,
 }
 
-impl Seeing {
-    pub(super) fn of(told: Receiver<Sighting>, issued: Marks, observer: Observer) -> Self {
+impl EffectTally {
+    pub(super) fn new(told: Receiver<SeenEffect>, issued: Marks, observer: Observer) -> Self {
         let lateness = Histogram::new_with_bounds(1, LONGEST_NS, 3).ok();
         Self { told, issued, observer, seen: 0, lost: 0, lateness }
     }
@@ -66,7 +66,7 @@ impl Seeing {
     /// Counts what was told since the last time. A command whose effect never came counts with the time until a later one's did, which
     /// is the least that it took: a limit has to see it.
     pub(super) fn take(&mut self, count: &mut dyn FnMut(u64)) {
-        for Sighting { ns, late_ns } in self.told.try_iter() {
+        for SeenEffect { ns, late_ns } in self.told.try_iter() {
             count(ns);
             match late_ns {
                 Some(ns) => {
@@ -134,17 +134,17 @@ mod tests {
 
     use super::*;
 
-    fn seeing(sightings: &[Sighting], tells_when: bool, is_granted: bool) -> Seeing {
+    fn seeing(sightings: &[SeenEffect], tells_when: bool, is_granted: bool) -> EffectTally {
         let (tell, told) = channel();
         sightings.iter().for_each(|sighting| tell.send(*sighting).expect("heard"));
         let observer = Observer { fifo: Some(91), is_granted: Arc::new(AtomicBool::new(is_granted)), tells_when };
         let issued = Marks::default();
         (0..8).for_each(|index| issued.set(index, Instant::from_ns(1_000_000 * index)));
-        Seeing::of(told, issued, observer)
+        EffectTally::new(told, issued, observer)
     }
 
-    const fn seen(us: u64, late_us: u64) -> Sighting {
-        Sighting { ns: us * 1_000, late_ns: Some(late_us * 1_000) }
+    const fn seen(us: u64, late_us: u64) -> SeenEffect {
+        SeenEffect { ns: us * 1_000, late_ns: Some(late_us * 1_000) }
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn commands_whose_effects_never_came_are_counted_in_the_figure_and_said() {
         let mut seeing =
-            seeing(&[seen(500, 10), Sighting { ns: 9_000_000, late_ns: None }, seen(700, 10)], false, true);
+            seeing(&[seen(500, 10), SeenEffect { ns: 9_000_000, late_ns: None }, seen(700, 10)], false, true);
         let mut counted = Vec::new();
         seeing.take(&mut |ns| counted.push(ns));
         // Three of five are accounted for; numbers 3 and 4 were issued at 3 and 4 ms and are given up at 10 ms.
