@@ -1,4 +1,4 @@
-//! Carries a schedule out: loads, shield, blocks, and everything put back at the end.
+//! Executes the schedule of a bench: loads, shield, blocks. All changes to the host are undone at the end.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::record::{
 use crate::thread::{AheadOfLoad, Grant, Privilege, Wanted};
 use onbeat_tune::TuneError;
 
-/// How often the bench looks up from waiting for a block.
+/// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub use crate::record::run_dir::BENCH_FILE;
 
@@ -79,7 +79,7 @@ impl BenchPlan {
     }
 }
 
-/// Before the first block: no thread has number 0.
+/// Stands for the loop before the first block: no thread has number 0.
 const NO_LOOP_YET: LoopThread = LoopThread { tid: 0, cpu: None, fifo: None };
 
 /// How to start the processes of a bench: only the binary knows its own command line.
@@ -94,50 +94,50 @@ pub trait Processes {
 /// What happens while a bench runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BenchEvent {
-    /// The plan, before anything starts: seconds, blocks per cell, seconds per block.
+    /// The plan, before the first block.
     Planned {
-        /// How long all of it is going to take.
+        /// Estimate of the whole time, in seconds.
         estimate_s: f64,
         /// Blocks of each cell.
         blocks_per_cell: u32,
-        /// Length of a block.
+        /// Length of a block, in seconds.
         block_s: f64,
     },
-    /// All cells are prepared; these are not permitted.
+    /// The cells are prepared.
     Prepared {
-        /// Cells that run.
+        /// Number of cells that run.
         running: usize,
-        /// Cells that do not, and why.
+        /// Cells that are not permitted, and why.
         not_permitted: Vec<CellNotPermitted>,
     },
-    /// A word about a load or the shield.
+    /// A sentence about a load or the shield.
     Said(String),
-    /// Time passes while a cell runs.
+    /// A cell runs; reported about every 50 ms.
     Running {
         /// Seconds since the bench began.
         elapsed_s: f64,
         /// The cell.
         cell: Cell,
     },
-    /// A block is over.
+    /// A block is complete.
     Block {
         /// The cell.
         cell: Cell,
-        /// What the cell has come to.
+        /// The results of the cell so far.
         progress: Progress,
     },
 }
 
-/// A bench could not be done, or not to its end.
+/// A bench failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The time is too short.
     #[error(transparent)]
     TooShort(#[from] TooShort),
-    /// Two cells would have one run file.
-    #[error("{what} {name} is named twice; name it once, since each of its cells has one run file")]
+    /// A tuning or load is listed twice, and two cells would share one run file.
+    #[error("{what} {name} is listed twice; list it once, since each of its cells has one run file")]
     Twice {
-        /// Tuning or load.
+        /// `tuning` or `load`.
         what: &'static str,
         /// Which.
         name: String,
@@ -161,11 +161,11 @@ pub enum BenchError {
     Tune(#[from] TuneError),
 }
 
-/// Runs the bench into `dir`, which exists. When `interruptions` ask to stop, the bench ends in good order: files closed, loads
-/// ended, everything put back.
+/// Runs a bench into the existing directory `dir`. When `interruptions` ask to stop, the bench ends in good order: files closed, loads
+/// ended, changes to the host undone.
 ///
 /// # Errors
-/// [`BenchError`]. What was recorded before stays in `dir`; everything changed has been put back.
+/// [`BenchError`]. What was recorded before stays in `dir`; changes to the host are undone.
 pub fn conduct(
     plan: &BenchPlan,
     dir: &Path,
@@ -175,12 +175,12 @@ pub fn conduct(
 ) -> Result<(), BenchError> {
     let schedule = scheduled(plan)?;
     let mut conductor = BenchConductor::open(plan, dir, processes, interruptions, report)?;
-    let played = conductor.prepare(schedule).and_then(|schedule| conductor.play(&schedule));
+    let ran = conductor.prepare(schedule).and_then(|schedule| conductor.run_turns(&schedule));
     let closed = conductor.close();
-    played.and(closed)
+    ran.and(closed)
 }
 
-/// The schedule of a plan, before anything is started or waited for.
+/// Returns the schedule of a plan, and starts nothing.
 ///
 /// # Errors
 /// [`BenchError::Twice`] when a name is listed twice, [`BenchError::TooShort`] when the time does not hold all cells.
@@ -201,11 +201,12 @@ fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Resul
     Ok(())
 }
 
-/// Which of the loads really load, and need time to begin and to end.
+/// Returns which loads are not `idle`: they need time to start and to end.
 fn real_loads(plan: &BenchPlan) -> Vec<bool> {
     plan.loads.iter().map(|load| !load.is_idle()).collect()
 }
 
+/// A cell of the bench, with its process while it may run.
 struct CellSlot {
     cell: Cell,
     tuning: Tuning,
@@ -214,6 +215,7 @@ struct CellSlot {
     blocks: u32,
 }
 
+/// A bench in progress.
 struct BenchConductor<'c> {
     plan: &'c BenchPlan,
     dir: &'c Path,
@@ -258,7 +260,7 @@ impl<'c> BenchConductor<'c> {
         })
     }
 
-    fn stopped(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.interruptions.stop.load(Ordering::Relaxed)
     }
 
@@ -266,11 +268,11 @@ impl<'c> BenchConductor<'c> {
         Monotonic.now().ns_since(self.origin) as f64 / 1e9
     }
 
-    /// Starts the cells' processes, finds out what is permitted, prepares the shield, and writes all of it down.
+    /// Starts the processes of the cells, checks what is permitted, prepares the shield, and records all of it.
     fn prepare(&mut self, schedule: Schedule) -> Result<Schedule, BenchError> {
         for load in &self.plan.loads {
             for &tuning in &self.plan.tunings {
-                let slot = self.slot(tuning, load)?;
+                let slot = self.start_cell(tuning, load)?;
                 self.slots.push(slot);
             }
         }
@@ -299,11 +301,11 @@ impl<'c> BenchConductor<'c> {
         Ok(schedule)
     }
 
-    /// The schedule of the cells that run, in the time that is left.
+    /// Returns the schedule of the cells that are permitted, in the time that is left.
     fn rescheduled(&self, schedule: Schedule) -> Schedule {
         let tunings = self.plan.tunings.len();
         let runs = |load: usize, tuning: usize| self.slots[load * tunings + tuning].why_not.is_none();
-        let schedule = schedule.of_those_that_run(runs);
+        let schedule = schedule.retain_cells(runs);
         if schedule.turns.is_empty() {
             return schedule;
         }
@@ -313,7 +315,7 @@ impl<'c> BenchConductor<'c> {
         Schedule { block_s, ..schedule }
     }
 
-    fn slot(&mut self, tuning: Tuning, load: &Load) -> Result<CellSlot, BenchError> {
+    fn start_cell(&mut self, tuning: Tuning, load: &Load) -> Result<CellSlot, BenchError> {
         let cell = Cell { tuning: tuning.to_string(), load: load.to_string() };
         let start = CellStart {
             onbeat: CellStart::version(),
@@ -328,9 +330,9 @@ impl<'c> BenchConductor<'c> {
         };
 
         let process = CellProcess::start(self.processes.cell(), &start)?;
-        let refusal = process.grants().iter().find(|grant| !grant.granted && is_of_a_tuning(grant)).map(Grant::refusal);
+        let refusal = process.grants().iter().find(|grant| !grant.granted && is_part_of_tuning(grant)).map(Grant::refusal);
         for grant in process.grants() {
-            self.climb(grant.clone());
+            self.list_grant(grant.clone());
         }
 
         let mut slot = CellSlot { cell, tuning, process: Some(process), why_not: None, blocks: 0 };
@@ -341,8 +343,8 @@ impl<'c> BenchConductor<'c> {
         Ok(slot)
     }
 
-    /// One rung per thing asked for, however many cells asked.
-    fn climb(&mut self, grant: Grant) {
+    /// Lists a grant once, however many cells requested it.
+    fn list_grant(&mut self, grant: Grant) {
         if !self.ladder.iter().any(|rung| rung.what == grant.what && rung.wanted == grant.wanted) {
             self.ladder.push(grant);
         }
@@ -368,14 +370,14 @@ impl<'c> BenchConductor<'c> {
             (self.report)(BenchEvent::Said(line.clone()));
         }
 
-        self.climb(grant);
+        self.list_grant(grant);
         Ok(())
     }
 
-    fn play(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
+    fn run_turns(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
         let mut pace = Pace::new(&real_loads(self.plan));
         for (at, turn) in schedule.turns.iter().enumerate() {
-            if self.stopped() {
+            if self.is_stopped() {
                 break;
             }
 
@@ -392,21 +394,21 @@ impl<'c> BenchConductor<'c> {
     fn turn(&mut self, turn: &LoadTurn, releases: u64) -> Result<(), BenchError> {
         let load = &self.plan.loads[turn.load];
         let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
-        let mut played = Ok(());
+        let mut ran = Ok(());
         for &tuning in &turn.blocks {
             let slot = turn.load * self.plan.tunings.len() + tuning;
-            if self.stopped() || self.slots[slot].process.is_none() {
+            if self.is_stopped() || self.slots[slot].process.is_none() {
                 continue;
             }
 
-            played = self.block(slot, releases);
-            if played.is_err() {
+            ran = self.block(slot, releases);
+            if ran.is_err() {
                 break;
             }
 
             if let Some(running) = &mut running {
                 let events = running.events();
-                self.write_down(&events)?;
+                self.note_load_events(&events)?;
             }
         }
 
@@ -414,7 +416,7 @@ impl<'c> BenchConductor<'c> {
             self.stop_load(load, running)?;
         }
 
-        played
+        ran
     }
 
     fn start_load(&mut self, load: &Load) -> Result<Running, BenchError> {
@@ -425,22 +427,22 @@ impl<'c> BenchConductor<'c> {
         }
 
         let events = running.events();
-        self.write_down(&events)?;
+        self.note_load_events(&events)?;
         std::thread::sleep(RAMP);
         Ok(running)
     }
 
     fn stop_load(&mut self, load: &Load, running: Running) -> Result<(), BenchError> {
-        let stopped = running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
+        let (done, events) = running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
         self.shielding.forget_session()?;
-        self.write_down(&stopped.1)?;
+        self.note_load_events(&events)?;
         let t = self.elapsed_s();
-        self.file.note(&load_notes::of_report(load, &stopped.0, t))?;
+        self.file.note(&load_notes::of_report(load, &done, t))?;
 
         Ok(())
     }
 
-    fn write_down(&mut self, events: &[crate::load::Event]) -> Result<(), BenchError> {
+    fn note_load_events(&mut self, events: &[crate::load::Event]) -> Result<(), BenchError> {
         for event in events {
             let note = load_notes::of_event(event, self.elapsed_s());
             if event.matters() {
@@ -454,10 +456,10 @@ impl<'c> BenchConductor<'c> {
 
     fn block(&mut self, slot: usize, releases: u64) -> Result<(), BenchError> {
         self.shielding.set(self.slots[slot].tuning.shield)?;
-        // The loop may run on any CPU, so only a real-time loop has nothing to fear.
+        // The loop may run on any CPU: the explainer may go ahead of the load beside a real-time loop only.
         let fifo = self.slots[slot].tuning.priority.then_some(self.plan.priority);
-        let beside = Wanted { fifo, ..Wanted::default() };
-        let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&beside).0);
+        let of_loop = Wanted { fifo, ..Wanted::default() };
+        let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&of_loop).0);
         let CellSlot { cell, process, blocks, .. } = &mut self.slots[slot];
         let Some(process) = process else { return Ok(()) };
         process.request_block(*blocks, releases)?;
@@ -490,10 +492,10 @@ impl<'c> BenchConductor<'c> {
         }
     }
 
-    /// Ends everything, whatever went wrong before; the first thing that goes wrong here is told.
+    /// Ends loads, cells and shield, whatever failed before; returns the first error of its own.
     fn close(self) -> Result<(), BenchError> {
         let elapsed_s = self.elapsed_s();
-        let reason = if self.stopped() { EndReason::Asked } else { EndReason::Complete };
+        let reason = if self.is_stopped() { EndReason::Asked } else { EndReason::Complete };
         let Self { mut file, slots, shielding, explainer, .. } = self;
         let cost = explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
         drop(explainer);
@@ -523,21 +525,21 @@ impl CellSlot {
         Some(CellNotPermitted { cell: self.cell.clone(), why_not: self.why_not.clone()? })
     }
 
-    /// Gives the slot up: its process goes, and so does the run file without samples.
+    /// Marks the cell as not permitted: its process ends, and its run file, without samples, is removed.
     fn refuse(&mut self, why: String, file: &Path) -> Result<(), BenchError> {
         self.why_not = Some(why);
         if let Some(process) = self.process.take() {
             process.close()?;
         }
 
-        // A file without samples that stays is read as a cell that never ran; nothing is lost either way.
+        // A file without samples is read as a cell that never ran, so a failure here loses nothing.
         let _ = std::fs::remove_file(file);
         Ok(())
     }
 }
 
-/// What a tuning is made of. The rest (evidence, idle states) is good to have, and a cell runs without it.
-fn is_of_a_tuning(grant: &Grant) -> bool {
+/// Returns whether a grant is part of a tuning. A cell runs without the others: evidence, idle states.
+fn is_part_of_tuning(grant: &Grant) -> bool {
     use Privilege::{CpuAffinity, LockedMemory, RealTimePriority};
     matches!(grant.privilege(), Some(RealTimePriority | LockedMemory | CpuAffinity))
 }

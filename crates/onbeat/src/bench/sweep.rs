@@ -1,8 +1,8 @@
-//! A sweep: one probe under a load that rises step by step, and how busy the CPUs really were meanwhile.
+//! A sweep: one probe under a load that rises in steps, with the measured CPU utilisation of each step.
 //!
 //! After Mossige, Sampath and Rao (2007), figures 6 to 8: minimum, mean and maximum over the load. Their load came from
-//! `stress` with parameters adjusted by hand; here each step's share of the CPUs is asked for and read back. Groups of tasks that
-//! wake each other can rise too; what they do to the CPUs is not asked for, and so not held against anything.
+//! `stress` with parameters adjusted by hand; here each step requests a share of the CPUs, and the
+//! utilisation is measured. The number of groups of tasks that wake each other can rise too; no utilisation is requested for them.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use crate::load::{Load, Part};
 
-/// What rises in a sweep.
+/// The quantity that rises in a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rising {
     /// The share of all CPUs that is busy, in percent.
@@ -27,7 +27,7 @@ impl Rising {
         }
     }
 
-    /// The load of a step: idle for 0.
+    /// Returns the load of a step: idle for 0.
     fn load(self, value: u16) -> Load {
         let part = match self {
             _ if value == 0 => return Load::IDLE,
@@ -39,7 +39,7 @@ impl Rising {
     }
 }
 
-/// The loads of a sweep, rising.
+/// The loads of a sweep, in rising order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepSteps {
     typed: String,
@@ -47,28 +47,28 @@ pub struct SweepSteps {
     values: Vec<u16>,
 }
 
-/// A sweep that makes no sense.
+/// The text is not a valid sweep.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a sweep; write the first load, the last one and the step in percent, such as 0..100/10, or groups of tasks \
+    "`{0}` is not a valid sweep; write the first load, the last one and the step in percent, such as 0..100/10, or groups of tasks \
      that wake each other, such as sched:0..100/20"
 )]
 pub struct SweepError(String);
 
 impl SweepSteps {
-    /// What rises.
+    /// Returns the quantity that rises.
     #[must_use]
     pub const fn rising(&self) -> Rising {
         self.rising
     }
 
-    /// Percent of the CPUs, or groups.
+    /// Returns its values: percent of the CPUs, or groups.
     #[must_use]
     pub fn values(&self) -> &[u16] {
         &self.values
     }
 
-    /// The load of each step: idle for 0.
+    /// Returns the load of each step: idle for 0.
     #[must_use]
     pub fn loads(&self) -> Vec<Load> {
         self.values.iter().map(|value| self.rising.load(*value)).collect()
@@ -112,15 +112,15 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// As it stands now.
+    /// Reads the current times.
     ///
     /// # Errors
-    /// What reading `/proc/stat` answers.
+    /// The system's answer when `/proc/stat` cannot be read.
     pub fn read() -> io::Result<Self> {
         Ok(Self::from_text(&std::fs::read_to_string("/proc/stat")?))
     }
 
-    /// From the text of `/proc/stat` (proc(5)). Steal is busy: it was wanted. Guests' time is in `user` already.
+    /// Parses the text of `/proc/stat` (proc(5)). Steal counts as busy: the time was wanted. `user` includes the time of guests.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         let first = text.lines().next().unwrap_or_default();
@@ -130,7 +130,7 @@ impl Busy {
         Self { busy: all - idle, all }
     }
 
-    /// How busy the CPUs were since, in percent of all of them; `None` when no tick has passed.
+    /// Returns the utilisation of the CPUs since `earlier`, in percent of all of them; `None` when no tick has passed.
     #[must_use]
     pub fn percent_since(self, earlier: Self) -> Option<f64> {
         let all = self.all.checked_sub(earlier.all).filter(|all| *all > 0)?;

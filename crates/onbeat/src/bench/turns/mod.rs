@@ -1,8 +1,8 @@
-//! One probe under several loads in turns: a run file per load, and a bench's own file beside them.
+//! One probe under several loads in turns: a run file per load, and the file of a bench beside them.
 //!
-//! The loads share one process and one tuning, so that no cell needs a process of its own: a load's run is opened before its
-//! first block, waits while others have their turn, and is closed when it has had its share. There is one loop at a time. Of what
-//! is written nothing is lost when the process is killed, and [`UnfinishedTurns`] says how to go on.
+//! The loads share one process and one tuning, so no cell needs a process of its own: the run of a load is opened before its first
+//! block, waits during the turns of others, and is closed when it is complete. One loop runs at a time. When the process is killed,
+//! nothing that is written is lost, and [`UnfinishedTurns`] resumes it.
 
 mod plan;
 mod unfinished;
@@ -31,28 +31,28 @@ pub use plan::TurnsPlan;
 use unfinished::TurnsOrigin;
 pub use unfinished::UnfinishedTurns;
 
-/// What happens while it runs.
+/// What happens while loads take turns.
 pub enum TurnsEvent<'h> {
-    /// A block is under way.
+    /// A block runs; reported about every 20 ms.
     Running {
-        /// Under which load.
+        /// The load of the block.
         load: &'h Load,
-        /// Seconds since this process began with the first block.
+        /// Seconds since this process started its first block.
         elapsed_s: f64,
-        /// Of the load's run.
+        /// The recorder of the load's run.
         recorder: &'h mut Recorder,
     },
-    /// A word about a load.
+    /// A sentence about a load.
     Said(String),
 }
 
-/// It could not be done, or not to its end.
+/// A measurement under several loads failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnsError {
     /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The bench's own file could not be written.
+    /// The file of the bench could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// A load failed.
@@ -65,19 +65,19 @@ pub enum TurnsError {
     },
 }
 
-/// What it runs with.
+/// The directory, processes and signals of a measurement under several loads.
 pub struct TurnsConditions<'c> {
-    /// The directory of its files; it exists.
+    /// The existing directory of its files.
     pub dir: &'c Path,
     /// A command whose process carries a load ([`crate::load::serve`]).
     pub carrier: &'c dyn Fn(&Load) -> Command,
     /// Signals.
     pub interruptions: &'c Interruptions,
-    /// Called with what happens.
+    /// Receives what happens.
     pub report: &'c mut dyn FnMut(TurnsEvent<'_>),
 }
 
-/// Measures, from the beginning or from where `unfinished` had come to. `parts` are the probe made ready for the first block.
+/// Measures from the beginning, or resumes `unfinished`. `parts` are the probe, opened for the first block.
 ///
 /// When the interruptions ask to stop, it ends in good order: files closed, load ended.
 ///
@@ -90,18 +90,18 @@ pub fn conduct<'c>(
     conditions: TurnsConditions<'c>,
 ) -> Result<(), TurnsError> {
     let mut conductor = TurnsConductor::open(plan, parts, unfinished, conditions)?;
-    let played = conductor.play();
-    let closed = conductor.close(played.is_ok());
-    played.and(closed)
+    let ran = conductor.run_blocks();
+    let closed = conductor.close(ran.is_ok());
+    ran.and(closed)
 }
 
-/// One load's place.
+/// A load with its run.
 struct LoadSlot<'c> {
     load: &'c Load,
     path: PathBuf,
     run: Option<Run>,
     past: Option<Past>,
-    /// Blocks so far, those of a past among them.
+    /// Blocks so far, those before a resume included.
     blocks: u32,
     is_noted: bool,
 }
@@ -119,9 +119,9 @@ struct TurnsConductor<'c> {
     origin: TurnsOrigin,
     slots: Vec<LoadSlot<'c>>,
     shares: Shares,
-    /// For the next block.
+    /// The probe, opened for the next block.
     ready: Option<Parts>,
-    /// What the runs were granted, once one is open.
+    /// The tuning by the grants of the runs, once one is open.
     tuning: Option<String>,
     explainer: Option<Rc<RefCell<Explainer>>>,
     evidence: Vec<Grant>,
@@ -186,12 +186,12 @@ impl<'c> TurnsConductor<'c> {
         self.conditions.interruptions.stop.load(Ordering::Relaxed)
     }
 
-    fn play(&mut self) -> Result<(), TurnsError> {
+    fn run_blocks(&mut self) -> Result<(), TurnsError> {
         while !self.is_stopped()
             && let Some((at, releases)) = self.shares.next_block()
         {
             let outcome = self.turn(at, releases)?;
-            // A probe that had done all it was to do, and a loop that ended itself, have had their share.
+            // A probe that is complete, and a loop that ended itself, have no releases left.
             let is_over = outcome.end != End::Complete && !self.is_stopped();
             self.shares.take(at, if is_over { u64::MAX } else { outcome.slots });
             if self.shares.is_done(at)
@@ -204,7 +204,7 @@ impl<'c> TurnsConductor<'c> {
         Ok(())
     }
 
-    /// One block of a load: its run, the probe, then the load itself.
+    /// Runs one block of a load: opens its run and its probe, then starts the load.
     fn turn(&mut self, at: usize, releases: u64) -> Result<Outcome, TurnsError> {
         let mut run = match self.slots[at].run.take() {
             Some(run) => run,
@@ -219,13 +219,13 @@ impl<'c> TurnsConductor<'c> {
         self.begin_step(at)?;
         let load = self.slots[at].load;
         let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
-        let played = self.block(at, &mut run, &mut PreparedBlock { parts, releases }, &mut running);
+        let ran = self.block(at, &mut run, &mut PreparedBlock { parts, releases }, &mut running);
         if let Some(running) = running {
             self.stop_load(load, running, run.recorder())?;
         }
 
         self.slots[at].run = Some(run);
-        played
+        ran
     }
 
     fn block(
@@ -248,7 +248,7 @@ impl<'c> TurnsConductor<'c> {
         let mut watch = |recorder: &mut Recorder| {
             before = before.or_else(|| Busy::read().ok());
             if let Some(running) = running.as_mut() {
-                write_down(&running.events(), recorder, report);
+                note_load_events(&running.events(), recorder, report);
             }
             let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
             report(TurnsEvent::Running { load, elapsed_s, recorder });
@@ -265,13 +265,13 @@ impl<'c> TurnsConductor<'c> {
         Ok(outcome)
     }
 
-    /// The run of a load, a new one or a resumed one; the first one decides what stands in the bench's file.
+    /// Opens the run of a load, a new one or a resumed one; the first one decides the tuning in the file of the bench.
     fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
         let LoadSlot { path, past, .. } = &mut self.slots[at];
         let mut header = self.plan.header(&self.origin);
         (header.limit, header.most_alarms) = (self.plan.limit, self.plan.most_alarms);
         header.grants.clone_from(&self.evidence);
-        // One flight recorder answers for all of them.
+        // One flight recorder explains the spikes of all loads.
         let setting = Setting { causes: false, ..self.plan.setting.clone() };
         let of = header.clone();
         let mut run = match past.take() {
@@ -331,7 +331,7 @@ impl<'c> TurnsConductor<'c> {
     fn stop_load(&mut self, load: &Load, running: Running, recorder: &mut Recorder) -> Result<(), TurnsError> {
         match running.stop() {
             Ok((report, events)) => {
-                write_down(&events, recorder, &mut *self.conditions.report);
+                note_load_events(&events, recorder, &mut *self.conditions.report);
                 let t = recorder.seconds(Monotonic.now());
                 recorder.writer().note(&load_notes::of_report(load, &report, t))?;
             }
@@ -340,7 +340,7 @@ impl<'c> TurnsConductor<'c> {
         Ok(())
     }
 
-    /// A step of a sweep begins: it stands in the bench's file from here on, whatever comes.
+    /// Notes that a step of a sweep begins; the note stays even if the step fails.
     fn begin_step(&mut self, at: usize) -> Result<(), TurnsError> {
         if self.plan.sweep.is_none() || std::mem::replace(&mut self.slots[at].is_noted, true) {
             return Ok(());
@@ -355,13 +355,13 @@ impl<'c> TurnsConductor<'c> {
         Ok(self.file.note(&Note::Step(step))?)
     }
 
-    /// Ends everything, whatever went wrong before, and returns the first error.
+    /// Closes all runs, whatever failed before, and returns the first error.
     fn close(mut self, is_whole: bool) -> Result<(), TurnsError> {
         let mut closed = Ok(());
         for at in 0..self.slots.len() {
             let is_done = self.shares.is_done(at);
             let has_closing_line = self.slots[at].past.as_ref().is_some_and(|past| past.ended.is_some());
-            // Killed between its last block and its closing line: nothing is left to do but to write that.
+            // A run that was killed between its last block and its closing line needs that line alone.
             if is_whole && is_done && self.slots[at].past.is_some() && !has_closing_line {
                 let opened = self.open_run(at);
                 closed = closed.and(opened.map(|run| self.slots[at].run = Some(run)));
@@ -393,7 +393,7 @@ impl<'c> TurnsConductor<'c> {
     }
 }
 
-fn write_down(events: &[Event], recorder: &mut Recorder, report: &mut dyn FnMut(TurnsEvent<'_>)) {
+fn note_load_events(events: &[Event], recorder: &mut Recorder, report: &mut dyn FnMut(TurnsEvent<'_>)) {
     for event in events {
         let t = recorder.seconds(Monotonic.now());
         let note = load_notes::of_event(event, t);
@@ -406,7 +406,7 @@ fn write_down(events: &[Event], recorder: &mut Recorder, report: &mut dyn FnMut(
     }
 }
 
-/// One flight recorder for the runs of all loads, of which one at a time has a loop.
+/// One flight recorder for the runs of all loads; one of them at a time has a loop.
 struct SharedExplainer(Rc<RefCell<Explainer>>);
 
 impl SpikeExplainer for SharedExplainer {
@@ -428,7 +428,7 @@ impl SpikeExplainer for SharedExplainer {
     }
 
     fn cost(&self) -> Cost {
-        // It is that of all loads together, and stands in the bench's own file.
+        // The cost of all loads together is in the file of the bench.
         Cost::default()
     }
 }
