@@ -286,9 +286,9 @@ fn latest_points_at_a_run_that_goes_to_its_end() {
 fn a_bench_with_two_cells_of_one_name_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let told = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none,PM,MP", "--loads", "idle"]);
-    assert!(told.contains("tuning PM is named twice"), "{told}");
+    assert!(told.contains("tuning PM is listed twice"), "{told}");
     let told = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none", "--loads", "cpu,idle,cpu=100%"]);
-    assert!(told.contains("load cpu is named twice"), "{told}");
+    assert!(told.contains("load cpu is listed twice"), "{told}");
     assert!(!dir.path().join("onbeat-runs").exists(), "{:?}", names(dir.path()));
 }
 

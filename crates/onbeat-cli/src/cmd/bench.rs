@@ -1,4 +1,4 @@
-//! `onbeat bench`: the main job.
+//! `onbeat bench`: tunings × loads.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
             return Ok(Verdict::CannotTell);
         }
         match measured(options, &plan, &interruptions) {
-            // Another one began in the moment between.
+            // Another bench began in between.
             Err(Failure::Occupied(_)) if options.wait => {
                 if !queue::pause(&interruptions) {
                     return Ok(Verdict::CannotTell);
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
     Ok(verdict(kept.summary.verdict.outcome))
 }
 
-/// The directory of the run, once all of it is in there.
+/// Runs the bench, and returns the directory of the complete run.
 fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
     repair_first()?;
     let dir = NewRunDir::create(&options.output.out)?;
@@ -138,7 +138,7 @@ impl Processes for Myself {
     }
 }
 
-/// What people see while a bench runs.
+/// The progress of a bench, in the terminal.
 struct BenchView {
     progress: Progress,
     quiet: bool,

@@ -1,4 +1,4 @@
-//! `onbeat bus`: what a running bus can be asked, through its image in shared memory.
+//! `onbeat bus`: state, values and events of a running bus, read from its image in shared memory.
 
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -23,15 +23,15 @@ use crate::cli_measure::Measure;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, is_read, put, say};
 
-/// How often `--follow` looks for events, and a wait for Ctrl-C.
+/// Interval between two looks of `--follow`, and of a wait for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What can go wrong with a bus that runs.
+/// A request to a running bus failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BusFailure {
     #[error(transparent)]
     Up(#[from] BusError),
-    #[error("{0}; what stands behind -- is for `onbeat measure bus`, see `onbeat measure bus --help`")]
+    #[error("{0}; what follows -- is for `onbeat measure bus`, see `onbeat measure bus --help`")]
     Words(String),
     #[error("there is no device \"{device}\" on this bus; `onbeat bus info` lists them")]
     NoDevice { device: String },
@@ -58,7 +58,7 @@ pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A bus for others is the bus probe with a process image that is shared, until it is stopped.
+/// Runs a bus for other processes: the bus probe with a shared process image, until it is stopped.
 fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
     let mut words: Vec<String> =
         ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name].map(str::to_owned).into();
@@ -66,7 +66,7 @@ fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
     words.extend(options.more.iter().cloned());
     match Measure::of_words(&words) {
         Ok(measure) => super::measure::run(&measure),
-        // Help was asked for behind the two dashes.
+        // Help was requested after the two dashes.
         Err(answer) if !answer.use_stderr() => {
             put(|out| write!(out, "{answer}"));
             Ok(Verdict::Holds)
@@ -233,7 +233,7 @@ fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
             places.iter().for_each(|place| say(Tone::Plain, &values_line(&layout.devices[*place], &seen)));
         }
 
-        // Nothing is left to do when nobody reads it.
+        // Without a reader nothing is left to do.
         if round == options.count || !is_read() {
             break;
         }
@@ -255,7 +255,7 @@ fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure>
     named.or_else(numbered).ok_or_else(|| BusFailure::NoDevice { device: wanted.to_owned() })
 }
 
-/// The bits of a value, lowest first, as EtherCAT maps them; `None` of more than 64, or beyond the image.
+/// Returns the bits of a value, lowest first, as EtherCAT maps them; `None` for more than 64 bits, or beyond the image.
 fn bits_of(part: &[u8], value: &MappedValue) -> Option<u64> {
     let bit = |place: usize| part.get(place / 8).map(|byte| u64::from(byte >> (place % 8) & 1));
     if value.bits > 64 {
@@ -264,7 +264,7 @@ fn bits_of(part: &[u8], value: &MappedValue) -> Option<u64> {
     (0..usize::from(value.bits)).try_fold(0, |whole, place| Some(whole | bit(value.bit_at + place)? << place))
 }
 
-/// All values of a device, inputs first: `NAME, index:entry, what it is`.
+/// Returns all values of a device, inputs first: `NAME, index:entry, what it is`.
 fn values<'d>(device: &'d DeviceLayout, seen: &'d Snapshot) -> impl Iterator<Item = (String, &'d MappedValue, u64)> {
     let inputs = seen.inputs.get(device.inputs.clone()).unwrap_or_default();
     let outputs = seen.outputs.get(device.outputs.clone()).unwrap_or_default();
@@ -304,7 +304,7 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
     loop {
         let Events { events, next, missed } = client.events(from);
         if missed > 0 {
-            advise(Tone::Careful, &format!("{} events are not kept any more", count(missed)));
+            advise(Tone::Careful, &format!("{} events have been overwritten", count(missed)));
         }
 
         for (number, event) in events {
@@ -326,7 +326,7 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
     }
 }
 
-/// Name of a device by its place; empty for none.
+/// Returns the name of a device by its position; empty without one.
 fn name_of(device: u16, devices: &[DeviceLayout]) -> &str {
     devices.get(usize::from(device)).map_or("", |device| device.name.as_str())
 }
@@ -419,7 +419,7 @@ fn number(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(whole))
 }
 
-/// A number as such and as a signed one where they differ, letters as text, all else as bytes.
+/// Formats bytes as a number, also signed where that differs, or as text, or as bytes.
 fn hex_and_text(bytes: &[u8], hex: &str) -> String {
     match (bytes.len(), number(bytes)) {
         (1 | 2 | 4 | 8, Some(unsigned)) => {

@@ -1,4 +1,4 @@
-//! `onbeat compare`: runs beside each other.
+//! `onbeat compare`: compares runs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
-/// Runs as they are, or the loads of a single one.
+/// Returns the runs, or the loads of a single run.
 fn comparable(mut digests: Vec<Digest>, paths: &[PathBuf]) -> Result<Vec<Digest>, Failure> {
     let Some(only) = digests.pop_if(|_| paths.len() == 1) else { return Ok(digests) };
     let loads = only.by_load();
@@ -81,7 +81,7 @@ struct Printed<'c> {
     rows: &'c [SeriesRows],
 }
 
-/// A run made small; its files are not kept.
+/// Reads a run and keeps its digest alone.
 pub(crate) fn digest(
     path: &Path,
     name: &str,
@@ -132,7 +132,7 @@ fn shown(comparison: &Comparison, wanted: Wanted) -> Vec<&Compared> {
     }
 }
 
-/// The last part of each path, or all of it where two would be called the same.
+/// Returns the last part of each path, or all of it where two would have the same name.
 pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
         let name = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
@@ -150,7 +150,7 @@ pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
     places.map(|(name, n)| if seen.insert(name.clone()) { name } else { format!("{name} ({n})") }).collect()
 }
 
-/// What the page of a comparison carries: the cells of all runs as one summary, and how they compare.
+/// The data of a comparison's page: the cells of all runs as one summary, and the comparison.
 #[derive(Serialize)]
 struct ComparisonPage<'c> {
     #[serde(flatten)]
@@ -158,7 +158,7 @@ struct ComparisonPage<'c> {
     comparison: &'c Printed<'c>,
 }
 
-/// The page of all runs: their cells side by side, to be laid over each other.
+/// Writes the page of all runs, with their cells side by side.
 fn write_page(
     to: &Path,
     options: &CompareOptions,

@@ -1,4 +1,4 @@
-//! `onbeat export`: a run's data in forms that other programs read.
+//! `onbeat export`: writes a run in formats of other programs.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::term::{Tone, advise, say};
 /// What to write, and where.
 #[derive(Clone, Copy, Debug)]
 enum SpikeExport<'o> {
-    /// What ran around a spike.
+    /// The events around a spike.
     Spike(spike::TraceForm, &'o Path),
 }
 
@@ -66,7 +66,7 @@ fn list(choice: &spike::SpikeChoice<'_>, runs: &[onbeat::record::RunFile]) -> Re
     show::table(&spikes::table(title, &all, show::letters()));
     if let Some(first) = all.iter().find(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept)) {
         let line = format!("onbeat export {} {} --perfetto FILE", pasted(choice.run), first.options());
-        say(Tone::Faint, &format!("what ran around {}:  {line}", first.words()));
+        say(Tone::Faint, &format!("events around {}:  {line}", first.words()));
     }
 
     Ok(())

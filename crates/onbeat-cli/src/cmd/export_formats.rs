@@ -41,7 +41,7 @@ pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> 
     }
 }
 
-/// A file per cell and series.
+/// Writes a file per cell and series.
 fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
     fs::create_dir_all(dir).map_err(|source| Failure::File { what: "create", path: dir.to_owned(), source })?;
     for file in files {

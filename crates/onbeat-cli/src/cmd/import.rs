@@ -1,4 +1,4 @@
-//! `onbeat import`: files of other tools become a run.
+//! `onbeat import`: converts files of other tools into a run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
-/// Files with their streams, each stream as a run file.
+/// Writes each stream of the files as a run file.
 fn write_all(sources: &[(&Path, Vec<Stream>)], options: &ImportOptions, dir: &Path) -> Result<(), Failure> {
     let mut names = BTreeSet::new();
     for (path, streams) in sources {
@@ -68,7 +68,7 @@ fn read(path: &Path, asked: &Asked) -> Result<Vec<Stream>, Failure> {
     import::read(&mut BufReader::with_capacity(1 << 18, file), asked).map_err(failed)
 }
 
-/// A directory that is not there yet, or is empty.
+/// Creates a directory, or accepts an empty one.
 fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
     let failed = |source| Failure::File { what: "create", path: to.to_owned(), source };
     fs::create_dir_all(to).map_err(failed)?;
@@ -78,7 +78,7 @@ fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
     Ok(to.to_owned())
 }
 
-/// Where run files go, and which names are taken.
+/// The directory of the run files, and the names that are in use.
 struct StreamFiles<'p> {
     dir: &'p Path,
     names: &'p mut BTreeSet<String>,
@@ -94,7 +94,7 @@ fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut St
     let cell = Cell { tuning: name.clone(), load };
     let bare = Cell { tuning: name, load: String::new() }.file_name().replace("-.onbeat.hlog", ".onbeat.hlog");
     let path = place.dir.join(bare);
-    // In place only when it is whole.
+    // The final name is for a complete file only.
     let part = path.with_extension("part");
     let written = import::write(stream, &Labels { command: typed(), file, cell }, &part).map_err(Failure::from);
     let moved = written.and_then(|_| {
@@ -108,10 +108,10 @@ fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut St
     moved
 }
 
-/// A series by its tag, for the command line.
+/// Parses the tag of a series.
 pub(crate) fn series(text: &str) -> Result<Series, String> {
     Series::from_tag(&text.replace('-', "_")).ok_or_else(|| {
         let tags = Series::ALL.map(Series::tag).join(", ");
-        format!("there is no series `{text}`; those there are: {tags}")
+        format!("`{text}` is not a series; the series are {tags}")
     })
 }

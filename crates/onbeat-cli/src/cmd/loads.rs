@@ -23,12 +23,12 @@ use super::{Failure, Verdict, limit, most_alarms, runs, show, typed, verdict};
 use crate::cli_measure::Measure;
 use crate::term::{Progress, Tone, advise, wrapped};
 
-/// Jitter that the paper allows to what stays on one machine, and to what goes through a network, in nanoseconds.
+/// Jitter that the paper allows within one machine, and through a network, in nanoseconds.
 const ALLOWED_LOCAL_NS: u64 = 100_000;
 const ALLOWED_NETWORKED_NS: u64 = 1_000_000;
-/// From the start of a sweep's load to the first release, so that it has unfinished.
+/// Time from the start of a sweep's load to the first release.
 const SETTLING: Duration = Duration::from_millis(300);
-/// The order of the turns, as that of a bench when nothing else is said.
+/// Seed for the order of the turns: the default of a bench.
 const SEED: u64 = 1;
 
 pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interruptions) -> Result<Verdict, Failure> {
@@ -40,7 +40,7 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
     let (dir, new, unfinished) = match found {
         Some((dir, unfinished)) => {
             unfinished.check(&plan)?;
-            advise(Tone::Careful, &wrapped(&going_on(&dir, &unfinished, &plan), 80));
+            advise(Tone::Careful, &wrapped(&resuming(&dir, &unfinished, &plan), 80));
             (take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(unfinished))
         }
         None => {
@@ -87,13 +87,13 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
     shown(measure, &dir)
 }
 
-/// What people see meanwhile.
+/// The progress of a measurement under several loads, in the terminal.
 struct TurnsView<'v> {
     progress: Progress,
     lines: Lines,
     summary: SoFar<'v>,
     life: Option<Life>,
-    /// The load whose lines a second stand last.
+    /// The load of the last line per second.
     under: String,
 }
 
@@ -113,7 +113,7 @@ impl TurnsView<'_> {
     }
 }
 
-/// What is asked for, and the probe made ready for the first block: whatever cannot be run leaves no directory behind.
+/// Returns the plan, and the probe opened for its first block: what cannot run leaves no directory behind.
 fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
     let Measure { probe, options, given } = measure;
     let loads = match &options.load_sweep {
@@ -129,7 +129,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
     let sweep = options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
     let each_ns = options.duration / loads.len() as u64;
     let (setting, parts): (Setting, Parts) = open_probe(measure, each_ns)?;
-    // A probe that ends by itself would be cut into pieces by turns.
+    // Turns would cut a probe that ends by itself into pieces.
     let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
     let is_rising = options.load_sweep.is_some();
     let plan = TurnsPlan {
@@ -150,7 +150,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
     Ok((plan, parts))
 }
 
-/// What a sweep of the CPUs' share is held against; groups of tasks have nothing to be held against.
+/// Returns the jitter that a sweep of the CPUs' share is judged by; groups of tasks have no such limit.
 fn sweep_note(measure: &Measure, steps: &SweepSteps) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
     let allowed_ns = measure.options.allowed_jitter;
     if steps.rising() != Rising::Cpu {
@@ -167,7 +167,7 @@ fn is_networked(given: &Given) -> bool {
     given.0.iter().any(|(_, value)| matches!(value, Value::Place(PortAddress::Udp(_))))
 }
 
-/// What each load gets, in words.
+/// Describes the time of each load.
 fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     let loads = plan.loads.len();
     let Some((each_s, blocks)) = plan.share_s().zip(plan.blocks()) else {
@@ -195,8 +195,8 @@ fn time(seconds: f64) -> String {
     onbeat::report::units::spoken(seconds)
 }
 
-/// What is resumed, and what of each load is left.
-fn going_on(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> String {
+/// Describes what is resumed, and what each load has left.
+fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> String {
     let how = if unfinished.is_cut_off() { "was cut off" } else { "was ended early" };
     let left = plan.loads.iter().zip(unfinished.left(plan)).filter(|(_, left)| *left > 0);
     let words = left.map(|(load, left)| match left {
@@ -216,7 +216,7 @@ fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
     show::summary(&kept, extent, None)?;
     let judged = verdict(kept.summary.verdict.outcome);
     let allowed = kept.summary.sweep.is_none_or(|sweep| sweep.steps.iter().all(|step| step.is_allowed));
-    // Without being asked for, what the paper allowed is shown and decides nothing.
+    // The limit of the paper is shown, and decides only when it was requested.
     let is_judge = measure.options.allowed_jitter.is_some();
 
     Ok(if is_judge && !allowed && judged == Verdict::Holds { Verdict::Broken } else { judged })

@@ -1,4 +1,4 @@
-//! `onbeat measure`: one probe, one run.
+//! `onbeat measure`: runs one probe.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +34,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     }
 
     resume::admit(options)?;
-    // Only probes with devices have a bus, and `chain` only when it is asked for.
+    // Only probes with devices have a bus, and `chain` only on request.
     let has_bus = measure.given.has("devices") && measure.given.word("with") != Some("output");
     if most_alarms(&options.limit).is_some() && !has_bus {
         let what = format!("measure {}", probe.name);
@@ -48,7 +48,7 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
         return loads::run(measure, life, &interruptions);
     }
 
-    // Whatever cannot be run leaves no directory behind.
+    // What cannot run leaves no directory behind.
     let (setting, parts) = open_probe(measure, options.duration)?;
     let mut lines = Lines::new(probe, &setting, options.output.json);
     let releases = releases(options.duration, &options.looping);
@@ -156,7 +156,7 @@ pub(crate) fn so_far(recorder: &Recorder) -> String {
     )
 }
 
-/// A process that a measurement ends with.
+/// A process at whose end a measurement ends.
 pub(crate) struct Life(OwnedFd);
 
 impl Life {
@@ -166,7 +166,7 @@ impl Life {
         opened.map(Self).map_err(|source| Failure::NoProcess { pid, source: source.into() })
     }
 
-    /// Whether it has ended. A descriptor of a process is readable from then on.
+    /// Returns whether it has ended: its descriptor is readable from then on.
     pub(crate) fn is_over(&mut self) -> bool {
         let mut asked = [PollFd::new(&self.0, PollFlags::IN)];
         poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)

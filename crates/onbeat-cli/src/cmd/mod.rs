@@ -1,4 +1,4 @@
-//! One file per command: options to library calls, results to words.
+//! One file per command: turns options into library calls, and results into words.
 
 pub(crate) mod bench;
 pub(crate) mod bus;
@@ -50,7 +50,7 @@ use onbeat_tune::TuneError;
 
 use crate::cli::{LimitOn, LimitOptions, LoopOptions};
 
-/// How a command came out when nothing went wrong.
+/// The outcome of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Holds,
@@ -58,7 +58,7 @@ pub(crate) enum Verdict {
     CannotTell,
 }
 
-/// Why a command could not be carried out: one sentence, exit status 2.
+/// Why a command could not run: one sentence, exit status 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("CPU {cpu} does not exist or is offline; this machine has CPUs {online}")]
@@ -81,7 +81,7 @@ pub(crate) enum Failure {
     OneLoad { path: PathBuf },
     #[error("none of the runs has the series {series}; they have {has}")]
     NoSeries { series: &'static str, has: String },
-    #[error("{path} is there already and not empty; choose another place with -o")]
+    #[error("{path} exists and is not empty; choose another place with -o")]
     Taken { path: PathBuf },
     #[error("cannot import {path}: {source}")]
     Import { path: PathBuf, source: onbeat::import::Error },
@@ -91,7 +91,7 @@ pub(crate) enum Failure {
     Thread { what: &'static str, source: io::Error },
     #[error("cannot write to standard output: {0}; the result is incomplete")]
     Output(io::Error),
-    #[error("cannot find out where onbeat itself is: {0}; it starts itself for cells and loads")]
+    #[error("cannot find the program file of onbeat: {0}; it starts itself for cells and loads")]
     Myself(io::Error),
     #[error("cannot print the result: {0}")]
     Json(#[from] serde_json::Error),
@@ -153,39 +153,39 @@ pub(crate) enum Failure {
     CannotPlay(#[from] onbeat_robot::motion::TrajectoryError),
     #[error("{path}: {source}")]
     Played { path: PathBuf, source: onbeat_robot::motion::TrajectoryError },
-    #[error("--trajectory commander follows goals through the image; say its name by --name NAME")]
+    #[error("--trajectory commander follows goals through the image; add --name NAME")]
     NoImageName,
     #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
     NoGoal(String),
     #[error("`{what}` has no bus whose events could be counted; leave --limit-on events=N out, or {instead}")]
     NoEvents { what: String, instead: &'static str },
-    #[error("a period of {period_s} s is too long to stop a robot in time; take one of at most 1s")]
+    #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
     LongPeriod { period_s: f64 },
     #[error("the robot refused the goal: it is outside the travel of a joint")]
     GoalRefused,
     #[error("{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it")]
     SafelyStopped { name: String, why: String, pid: u32 },
     #[error(
-        "the robot did not look at the goal within {within_s} s: it is not running, or safely stopped; `onbeat robot run` says which"
+        "the robot did not accept the goal within {within_s} s: it is not running, or in a safe stop; `onbeat robot run` shows which"
     )]
     GoalNotSeen { within_s: u64 },
-    #[error("--device chooses among the devices of an ESI file (.xml), and {path} is none")]
+    #[error("--device chooses among the devices of an ESI file (.xml), which {path} is not")]
     NoEsi { path: PathBuf },
-    #[error("the segment is a ring; name the interface at its far end by --second, or have both made by --veth")]
+    #[error("the segment is a ring; name the interface at its far end by --second, or create both by --veth")]
     NoSecond,
-    #[error("the segment is not a ring and has no far end; leave --second out, or say `ring = true` in its file")]
+    #[error("the segment is not a ring and has no far end; leave --second out, or set `ring = true` in its file")]
     NoRing,
     #[error("no segment is running{on}; `onbeat segment run` starts one (looked for in {place})")]
     NoSegment { on: String, place: PathBuf },
-    #[error("several segments are running, on {0}; say which by --on")]
+    #[error("several segments are running, on {0}; choose one by --on")]
     SeveralSegments(String),
-    #[error("the segment on {on} cannot be asked: {source}")]
+    #[error("cannot reach the segment on {on}: {source}")]
     NotAsked { on: String, source: io::Error },
     #[error("{0}")]
     Refused(String),
-    #[error("\"{name}\" is too long for a pair of interfaces; take at most {most} letters")]
+    #[error("\"{name}\" is too long for a pair of interfaces; use at most {most} letters")]
     LongName { name: String, most: usize },
-    #[error("cannot run `{line}`: {source}. It is part of iproute2; with --interface onbeat does without it")]
+    #[error("cannot run `{line}`: {source}. It is part of iproute2; --interface does not need it")]
     Program { line: String, source: io::Error },
     #[error("`{line}` failed: {why}")]
     ProgramSays { line: String, why: String },
@@ -197,7 +197,7 @@ impl From<onbeat::record::WriteError> for Failure {
     }
 }
 
-/// The exit status that a judged limit asks for; a run without a limit is done.
+/// Returns the verdict of a judged limit; a run without a limit passes.
 pub(crate) fn verdict(outcome: Option<Outcome>) -> Verdict {
     match outcome.map_or(0, Outcome::exit_status) {
         0 => Verdict::Holds,
@@ -206,13 +206,13 @@ pub(crate) fn verdict(outcome: Option<Outcome>) -> Verdict {
     }
 }
 
-/// The command as typed, for the run file.
+/// Returns the command as typed, for the run file.
 pub(crate) fn typed() -> Vec<String> {
     let program = std::iter::once("onbeat".to_owned());
     program.chain(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())).collect()
 }
 
-/// The limit that was asked for; `main` is the series that the run is about.
+/// Returns the requested limit; `main` is the primary series of the run.
 pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
     let series = |on: &LimitOn| match on {
         LimitOn::Main => Some(main),
@@ -226,13 +226,13 @@ pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
     options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on })
 }
 
-/// How many alarms of bus and robot there may be, when that was asked for.
+/// Returns the allowed alarms of bus and robot, when they were limited.
 pub(crate) fn most_alarms(options: &LimitOptions) -> Option<u64> {
     let most = |on: &LimitOn| if let LimitOn::Events(most) = on { Some(*most) } else { None };
     options.limit_on.iter().rev().find_map(most)
 }
 
-/// Both limits, for a run that is read again.
+/// Returns both limits, for a run that is read again.
 pub(crate) fn asked(options: &LimitOptions, main: Series) -> JudgeBy {
     JudgeBy { limit: limit(options, main), most_alarms: most_alarms(options) }
 }
@@ -248,7 +248,7 @@ pub(crate) fn check_cpu(cpu: Option<u32>) -> Result<(), Failure> {
     }
 }
 
-/// What `--cpu`, `--priority` and their like ask for.
+/// The options of the loop's thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadChoice {
     pub(crate) cpu: Option<u32>,
@@ -284,7 +284,7 @@ pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: 
 /// The first cycles of a block run with cold caches, and are in no series.
 const WARMUP_CYCLES: u64 = 10;
 
-/// What a killed onbeat has left is put back before anything else is done.
+/// Undoes the changes of an interrupted onbeat before anything else.
 pub(crate) fn repair_first() -> Result<(), Failure> {
     for sentence in repair::put_back(onbeat_tune::UndoMode::Careful)?.0 {
         crate::term::advise(crate::term::Tone::Careful, &sentence);

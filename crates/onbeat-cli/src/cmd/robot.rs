@@ -30,9 +30,9 @@ const ROWS: usize = 8;
 /// The live table is drawn this often, and lines of a log are written this often, in ns.
 const DRAW_EVERY_NS: u64 = 250_000_000;
 const LINE_EVERY_NS: u64 = 1_000_000_000;
-/// A cycle is what stops a robot in order, so nobody may have to wait long for one.
+/// Longest period, in ns: a robot is stopped by its cycles, and the next one must come soon.
 const LONGEST_PERIOD_NS: u64 = 1_000_000_000;
-/// A reply of the same cycle is waited for at most this part of the period.
+/// A reply of the same cycle may take at most this fraction of the period.
 const REPLY_WITHIN: u64 = 2;
 
 pub(crate) fn run(command: &Robot) -> Result<Verdict, Failure> {
@@ -113,7 +113,7 @@ fn trajectory(word: TrajectoryWord, joints: &Joints, image: Option<&BusSide>) ->
     })
 }
 
-/// Each line of standard input is a goal: `NAME=RAD, NAME=RAD`. Joints that no line has named yet stay where they are.
+/// Follows goals in lines of standard input: `NAME=RAD, NAME=RAD`. Joints without a goal stay where they are.
 fn follow_lines(names: &[String], mut place: GoalPlace) {
     let mut wanted = vec![None; names.len()];
     for line in stdin().lock().lines().map_while(Result::ok) {

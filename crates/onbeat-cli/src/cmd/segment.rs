@@ -22,7 +22,7 @@ use crate::cli_segment::{Segment, SegmentRunOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say, wrapped};
 
-/// A new interface is looked at this often, and so many times at most.
+/// Interval and number of looks at a new interface.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 300;
 /// Longest name of a network interface.
@@ -51,7 +51,7 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
 
     let (control, orders) = segment_orders::open(&place.other_end).unzip();
     be_prompt(options.priority);
-    advise(Tone::Plain, &wrapped(&place.tells(&link), 80));
+    advise(Tone::Plain, &wrapped(&place.description(&link), 80));
     let beside = Beside { capture: capture.as_mut(), orders, log: Some(report.lines.clone()) };
     let served = serve(&place.interfaces, &mut link, beside, &interruptions.stop);
     drop(control);
@@ -73,7 +73,7 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
 
 type Capture = Pcap<BufWriter<File>>;
 
-/// Where a segment's faults and frames go; and the thread that ends it.
+/// Opens the outputs of a segment's faults and frames, and starts the thread that ends it.
 fn outlets(
     options: &SegmentRunOptions,
     link: &Link,
@@ -102,7 +102,7 @@ fn outlets(
     Ok((FaultReport::begin(options, link)?, capture))
 }
 
-/// The thread that writes what goes wrong, to a file and for people. Frames do not wait for it.
+/// The thread that reports faults, to a file and in the terminal. Frames do not wait for it.
 struct FaultReport {
     lines: SyncSender<Logged>,
     thread: JoinHandle<io::Result<()>>,
@@ -124,7 +124,7 @@ impl FaultReport {
             while let Ok(first) = waiting.recv() {
                 for line in std::iter::once(first).chain(waiting.try_iter()) {
                     log.record(&line)?;
-                    // What befalls single frames would be too much to read.
+                    // Faults of single frames would be too many lines.
                     if line.what != Happening::Befalls {
                         advise(Tone::Plain, &log.sentence(&line));
                     }
@@ -145,7 +145,7 @@ impl FaultReport {
     }
 }
 
-/// Asks for the devices' priority, and says what going without costs.
+/// Requests the priority of the devices, and reports the cost of a refusal.
 fn be_prompt(priority: u32) {
     let fifo = (priority > 0).then_some(priority);
     let wanted = Wanted { fifo, cpu: None, lock_memory: false, dma_latency_us: None };
@@ -179,7 +179,7 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     Ok(Link::of(&description)?)
 }
 
-/// What happened, in one line.
+/// Describes a fault in one line.
 fn summed_up(link: &Link) -> String {
     let counts = link.counts();
     let segment = link.segment();
@@ -194,13 +194,13 @@ fn summed_up(link: &Link) -> String {
     format!("{} frames, {lost} of them lost; devices: {}", counts.sent, states.join(", "))
 }
 
-/// Where frames come from, and what has to be taken away at the end.
+/// The interfaces of a segment, and those that are removed at its end.
 struct SegmentWire {
-    /// One, or both ends of a ring.
+    /// One interface, or two for the ends of a ring.
     interfaces: Vec<Interface>,
-    /// What the MainDevice is to use, and the name of the segment's socket.
+    /// The interface for the MainDevice, and the name of the segment's socket.
     other_end: String,
-    /// What else it is to use, for a ring.
+    /// The second interface for the MainDevice, for a ring.
     second_end: Option<String>,
     made_veth: Vec<String>,
 }
@@ -262,7 +262,7 @@ impl SegmentWire {
         Self { interfaces, other_end, second_end: ends.get(1).cloned(), made_veth }
     }
 
-    fn tells(&self, link: &Link) -> String {
+    fn description(&self, link: &Link) -> String {
         let (devices, name) = (link.segment().len(), link.segment().name());
         let ends = match &self.second_end {
             Some(second) => format!("{} and {second}, the two ends of a ring", self.other_end),
@@ -291,7 +291,7 @@ fn make_veth(name: &str) -> Result<Interface, Failure> {
     let far = format!("{name}-seg");
     match Interface::open(&far) {
         Err(_) => drop(ip(&["link", "add", "name", name, "type", "veth", "peer", "name", &far])?),
-        // A pair that an onbeat left that was killed is as good as a new one; one that another segment uses is not touched.
+        // A pair that a killed onbeat left is as good as a new one; one that another segment uses is not touched.
         Ok(there) => {
             if let Some(user) = there.user(Role::Devices) {
                 return Err(CarrierError::InUse { role: Role::Devices.words(), name: name.to_owned(), user }.into());
@@ -326,7 +326,7 @@ fn wait_until_up(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks iproute2, which knows how to make interfaces.
+/// Runs `ip` of iproute2.
 fn ip(words: &[&str]) -> Result<String, Failure> {
     let line = format!("ip {}", words.join(" "));
     let done =

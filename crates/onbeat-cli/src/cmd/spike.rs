@@ -1,4 +1,4 @@
-//! Which spike is meant, and what ran around it.
+//! The spike that a command is about, and the events around it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use onbeat::thread::shell_word;
 
 use super::show;
 
-/// Why there is nothing to write: one sentence, exit status 2.
+/// The events of a spike cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoSpike {
     #[error("{} has no spikes: no cycle was later than the spike limit, which --spikes-over sets when it is measured", run.display())]
@@ -21,7 +21,7 @@ pub(crate) enum NoSpike {
     #[error("{} is not a bench and has no cells; leave out --cell", run.display())]
     NoCells { run: PathBuf },
     #[error(
-        "the spikes of a bench are numbered cell by cell: say --cell {} --spike {number}, or another cell; --list shows all",
+        "the spikes of a bench are numbered cell by cell: add --cell {} --spike {number}, or another cell; --list shows all",
         shell_word(first)
     )]
     WhichCell { first: String, number: u64 },
@@ -35,19 +35,19 @@ pub(crate) enum NoSpike {
     Edited { what: String, source: UnpackError },
 }
 
-/// A run as it is named in a line to be pasted.
+/// Returns the name of a run in a line to be pasted.
 pub(crate) fn pasted(run: &Path) -> String {
     shell_word(&run.display().to_string())
 }
 
-/// The form of a file about a spike.
+/// The format of a spike's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceForm {
     Perfetto,
     Ftrace,
 }
 
-/// A spike as asked for.
+/// The options that choose a spike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpikeChoice<'o> {
     pub(crate) run: &'o Path,
@@ -55,7 +55,7 @@ pub(crate) struct SpikeChoice<'o> {
     pub(crate) number: Option<u64>,
 }
 
-/// A spike with what ran around it.
+/// A spike with the events around it.
 pub(crate) struct SpikeWindow<'r> {
     listed: Listed<'r>,
     window: &'r WindowNote,
@@ -63,7 +63,7 @@ pub(crate) struct SpikeWindow<'r> {
 }
 
 impl SpikeChoice<'_> {
-    /// The spikes among which it is, worst first; never none.
+    /// All spikes of its cell, worst first; at least one.
     pub(crate) fn listed<'r>(&self, runs: &'r [RunFile]) -> Result<Vec<Listed<'r>>, NoSpike> {
         let run = || self.run.to_owned();
         let all = spikes::listed(runs);
@@ -87,7 +87,7 @@ impl SpikeChoice<'_> {
         }
     }
 
-    /// The spike of the number, or the worst one whose events are kept.
+    /// Finds the spike by its number, or the worst one with recorded events.
     pub(crate) fn find<'r>(&self, runs: &'r [RunFile]) -> Result<SpikeWindow<'r>, NoSpike> {
         let listed = self.listed(runs)?;
         let kept = |listed: &&Listed<'_>| window_of(runs, listed).is_some();
@@ -142,7 +142,7 @@ fn window_of<'r>(runs: &'r [RunFile], listed: &Listed<'_>) -> Option<(&'r RunFil
 }
 
 impl SpikeWindow<'_> {
-    /// The bytes of a file.
+    /// Returns the bytes of a file in a format.
     pub(crate) fn written(&self, form: TraceForm) -> Result<Vec<u8>, NoSpike> {
         let edited = |source| NoSpike::Edited { what: self.listed.words(), source };
         let window = self.window.unpacked().map_err(edited)?;
@@ -153,7 +153,7 @@ impl SpikeWindow<'_> {
         })
     }
 
-    /// What was written, in words.
+    /// Describes what was written.
     pub(crate) fn words(&self, form: TraceForm, to: &Path) -> String {
         let explanation = Explanation::of_causes(self.listed.spike.causes.clone());
         let why = explanation.main().map_or_else(String::new, |main| format!(": {}", main.words()));

@@ -330,7 +330,8 @@ impl<'c> BenchConductor<'c> {
         };
 
         let process = CellProcess::start(self.processes.cell(), &start)?;
-        let refusal = process.grants().iter().find(|grant| !grant.granted && is_part_of_tuning(grant)).map(Grant::refusal);
+        let refusal =
+            process.grants().iter().find(|grant| !grant.granted && is_part_of_tuning(grant)).map(Grant::refusal);
         for grant in process.grants() {
             self.list_grant(grant.clone());
         }
@@ -478,7 +479,7 @@ impl<'c> BenchConductor<'c> {
                 // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations say so.
                 (Some(CellReply::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
                 (Some(CellReply::Late(facts)), Some(explainer)) => {
-                    process.explained(explainer.explain_facts(&facts))?
+                    process.explained(explainer.explain_facts(&facts))?;
                 }
                 (Some(CellReply::Around), Some(explainer)) => process.around(explainer.keep())?,
                 _ => {}

@@ -104,7 +104,7 @@ impl fmt::Display for SweepSteps {
     }
 }
 
-/// CPU time of all CPUs since boot, in the kernel's ticks.
+/// CPU time of all CPUs since boot, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
     busy: u64,

@@ -105,10 +105,11 @@ impl TurnsOrigin {
         Self { at, unix_s: unix_now_s(), began: at, from_s: 0.0 }
     }
 
-    /// That of a bench which goes on. Where the machine was started since, its clock cannot report; files that are made from
-    /// here on then have a origin of their own.
+    /// Returns the origin of a bench that is resumed. After a restart of the machine `CLOCK_MONOTONIC` does not reach back to it; the origin
+    /// is now then, for the files that are created from here on.
     pub(super) fn of_past(bench: &Past) -> Self {
-        let (now, unix_s) = (Monotonic.now(), unix_now_s());
+        let now = Monotonic.now();
+        let unix_s = unix_now_s();
         let since_s = unix_s - bench.header.started_unix_s;
         let since_ns = (since_s * 1e9) as u64;
         if since_s >= bench.last_t && since_ns <= now.as_ns() {

@@ -1,4 +1,4 @@
-//! Threads that make edges: a signal generator for loops that answer, a commander for loops that obey.
+//! Threads that make edges: a signal generator for loops that answer edges, a source of commands for loops that follow them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const INPUT: &str = "an input";
 pub struct Generator(EdgeThreadPlan);
 
 impl Generator {
-    /// An input, and what feeds it: nothing where edges come from outside.
+    /// Opens an input, and the generator that feeds it; no generator where edges come from outside.
     ///
     /// # Errors
     /// [`ProbeError`].
@@ -42,15 +42,15 @@ impl Generator {
             }
             (PortAddress::Gpio { .. }, None) => {
                 if matches!(setting.phase, Phase::At(_)) {
-                    let why = "the edges are somebody else's and come when they come";
+                    let why = "the edges come from outside, at any time";
                     return Err(ProbeError::NoMeaning { option: "--phase", why });
                 }
                 return Ok((Input::open(input, &marks, false)?, None));
             }
             (_, None) => {
                 return Err(unfit(
-                    "the kernel does not tell when its edges came; say with --stimulus what onbeat's generator shall write to \
-                     at the other end",
+                    "the kernel does not stamp its edges; --stimulus names the place at the other end that onbeat's generator \
+                     writes to",
                 ));
             }
             (_, Some(stimulus)) => {
@@ -68,7 +68,7 @@ impl Generator {
         Ok((input, Some(Self(EdgeThreadPlan { task, fifo, period_ns, phase, made }))))
     }
 
-    /// How many edges it has made, at any time.
+    /// Returns the counter of its edges.
     #[must_use]
     pub fn made(&self) -> EdgeCount {
         self.0.made.clone()
@@ -79,27 +79,27 @@ impl Generator {
     }
 }
 
-/// A thread that runs a task on a grid of its own, at the loop's priority, wherever the loop is not.
+/// The plan of a thread that runs a task on a grid of its own, at the priority of the loop, on other CPUs.
 struct EdgeThreadPlan {
     task: Box<dyn EdgeTask>,
     fifo: Option<u32>,
     period_ns: u64,
-    /// Where its edges lie; `None` where that does not matter.
+    /// Release phase; `None` where it does not matter.
     phase: Option<Phase>,
     made: EdgeCount,
 }
 
-/// What came of it so far: how many were made, and how many it was too late for.
+/// The number of edges that were made, and of those that were left out because the thread was late.
 #[derive(Clone, Debug, Default)]
 pub struct EdgeCount(Arc<(AtomicU64, AtomicU64)>);
 
 impl EdgeCount {
-    /// One more; its number.
+    /// Counts an edge and returns its number, from 0.
     pub(in crate::probe) fn add(&self) -> u64 {
         self.0.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Edges, or commands.
+    /// Returns the number of edges or commands that were made.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.0.load(Ordering::Relaxed)
@@ -118,7 +118,7 @@ trait EdgeTask: Send {
 
 impl<T: Task + Send> EdgeTask for T {
     fn make(&mut self, plan: &Plan, stop: &AtomicBool) {
-        // Nobody reads these samples; the ring is full after two of them, which no loop minds.
+        // These samples are not read; the ring is full after two of them, and further ones are dropped.
         let mut slots: Vec<Slot<Sample>> = (0..2).map(|_| Slot::empty()).collect();
         let Ok(mut ring) = Ring::over(&mut slots) else { return };
         let (mut hot, _cold) = split(&mut ring);
@@ -170,12 +170,12 @@ impl EdgeThread {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// How many it made.
+    /// Returns the number of its edges.
     pub(super) fn made(&self) -> u64 {
         self.made.get()
     }
 
-    /// Ends it; how many edges it was too late for and left out.
+    /// Ends the thread, and returns the number of edges that it left out because it was late.
     pub(super) fn end(&mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -191,7 +191,7 @@ impl Drop for EdgeThread {
     }
 }
 
-/// Makes an edge a cycle. Edges that it is too late for are never made, and have no number.
+/// Makes one edge per cycle. Edges for which it is too late are never made, and have no number.
 struct GenerateEdges {
     marks: Marks,
     output: Output,
@@ -203,14 +203,14 @@ impl Task for GenerateEdges {
         let index = self.made.add();
         self.made.0.1.fetch_add(cycle.skipped, Ordering::Relaxed);
         self.marks.set(index, Monotonic.now());
-        // One that does not go through is missing at the input, and counted there as skipped.
+        // An edge whose write fails is missing at the input, and counted there as skipped.
         let _ = self.output.set(index as u8);
         Flow::Continue
     }
 }
 
-/// The latest command: its number, from 1, and when it was issued. Written by one thread, read by the loop, waited for by
-/// nobody. A number that was read twice alike has its own instant between, since commands are periods apart.
+/// The latest command: its number, from 1, and the instant at which it was issued. Written by one thread and read by the loop; neither
+/// waits. Number and instant belong together, since commands are periods apart.
 #[derive(Clone, Debug, Default)]
 pub struct Inbox(Arc<(AtomicU64, AtomicU64, AtomicBool)>);
 
@@ -221,18 +221,18 @@ impl Inbox {
         self.0.0.store(number, Ordering::Release);
     }
 
-    /// Tells that commands are served, and in series, from now on.
+    /// Accepts commands from now on: the loop serves them and counts them in its series.
     pub fn open(&self) {
         self.0.2.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they are.
+    /// Returns whether commands are accepted.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.2.load(Ordering::Relaxed)
     }
 
-    /// The latest one: number and instant in nanoseconds; number 0 when there is none yet.
+    /// Returns number and instant of the latest command, in nanoseconds; number 0 before the first.
     #[must_use]
     pub fn latest(&self) -> (u64, u64) {
         let number = self.0.0.load(Ordering::Acquire);
@@ -240,12 +240,12 @@ impl Inbox {
     }
 }
 
-/// Whoever issues commands, not started yet.
+/// A source of commands, not started yet.
 #[derive(Debug)]
 pub struct Commands(EdgeThreadPlan);
 
 impl Commands {
-    /// `count` commands, or without end when it is 0.
+    /// Returns a source of `count` commands; without end when `count` is 0.
     ///
     /// They come every 7.618 periods of the loop, so that they meet it at every phase: multiples of the golden ratio are
     /// spread over the unit interval as evenly as those of any number (Steinhaus' three-distance theorem).
@@ -258,7 +258,7 @@ impl Commands {
         Self(EdgeThreadPlan { task, fifo: setting.thread.fifo, period_ns, phase: None, made })
     }
 
-    /// From one to the next, in nanoseconds.
+    /// Returns the interval between commands, in nanoseconds.
     #[must_use]
     pub const fn every_ns(&self) -> u64 {
         self.0.period_ns
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edges_lie_at_the_phase_that_was_asked_for() {
+    fn edges_are_at_the_requested_phase() {
         let tick = Tick { every_ns: 4_000_000, offset_ns: 700_000 };
         let maker = |phase| {
             let marks = Marks::default();

@@ -9,14 +9,14 @@ use gpiocdev_uapi::v2::{Errno, Error, LineConfig, LineFlags, LineRequest, get_ch
 use super::super::description::ProbeError;
 use super::PortAddress;
 
-/// What holds the lines while onbeat does.
+/// The name under which the kernel lists the lines that onbeat holds.
 const CONSUMER: &str = "onbeat";
-/// Events that the kernel keeps for a line that is not read; what comes beyond is dropped there, and shows in the numbers.
+/// Events that the kernel keeps for a line that is not read; further ones are dropped, which their numbers show.
 const EVENTS_KEPT: u32 = 1024;
 const HINT: &str =
     "; GPIO chips belong to root, or to the group gpio; a line that something else holds shows in `gpioinfo`";
 
-/// Which edges an input is to see.
+/// The edges of a line that an input reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEdges {
     Rising,
@@ -58,7 +58,7 @@ fn request(path: &Path, line: &str, place: &PortAddress, flags: LineFlags) -> Re
     get_line(&chip, request).map_err(|why| refused(system(why)))
 }
 
-/// A line by its number, or by the name that the board gives it.
+/// Finds a line by its number, or by the name that the board gives it.
 fn offset_of(
     chip: &File,
     path: &Path,

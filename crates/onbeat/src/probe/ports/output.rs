@@ -1,4 +1,4 @@
-//! Something a loop writes to.
+//! Outputs: a loop writes to them.
 
 use std::fs::{File, OpenOptions};
 use std::net::{SocketAddr, UdpSocket};
@@ -14,7 +14,7 @@ use super::{PortAddress, gpio, pwm, serial};
 
 const OUTPUT: &str = "an output";
 
-/// A prepared output.
+/// An open output.
 #[derive(Debug)]
 pub struct Output {
     port: Port,
@@ -70,7 +70,7 @@ impl Output {
         Self { port: Port::on(held.as_raw_fd()), form, _held: held }
     }
 
-    /// Writes the edge of number `mark`: that byte, or by its last bit a level or a duty cycle. Tells whether it went through.
+    /// Writes the edge of number `mark`: that byte, or by its last bit a level or a duty cycle. Returns whether the write succeeded.
     #[must_use]
     pub fn set(&self, mark: u8) -> bool {
         let is_even = mark & 1 == 0;
@@ -84,7 +84,7 @@ impl Output {
     }
 }
 
-/// Never waits: a loop must not stand still because nobody reads its output.
+/// Opens a file without waiting: a loop must not block because nothing reads its output.
 fn file(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)

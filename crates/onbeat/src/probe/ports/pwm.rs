@@ -1,6 +1,6 @@
 //! Channels of the kernel's PWM class (`Documentation/driver-api/pwm.rst`): files of a directory in sysfs.
 //!
-//! Nobody has run it on a board yet: its test writes to a directory that looks like one.
+//! Not run on a board yet: its test writes to a directory that looks like one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,7 +10,7 @@ use super::super::description::ProbeError;
 use super::PortAddress;
 
 const CLASS: &str = "/sys/class/pwm";
-/// Where a channel has no period yet, in nanoseconds.
+/// Period of a channel that has none yet, in nanoseconds.
 const PERIOD_NS: u64 = 1_000_000;
 const HINT: &str = "; files of PWM channels belong to root";
 

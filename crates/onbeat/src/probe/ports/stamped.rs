@@ -1,4 +1,4 @@
-//! When the kernel received a datagram: an observer that is late is then not late in the figure.
+//! The kernel's time stamps of datagrams, so that a late observer does not change a figure.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,13 +10,13 @@ use std::time::{Duration, SystemTime};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-/// A stamp further back than this is none: the wall clock, by which the kernel stamps, was set meanwhile.
+/// Oldest valid stamp: for an older one, the wall clock, by which the kernel stamps, was set in the meantime.
 const LONGEST_BACK: Duration = Duration::from_secs(10);
 /// How often it is tried whether the kernel stamps, and how long each datagram waits for its reading.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Asks the kernel to stamp what a socket receives (`SO_TIMESTAMPNS`, socket(7)); whether it does.
+/// Requests the kernel's time stamps for what a socket receives (`SO_TIMESTAMPNS`, socket(7)), and returns whether they are there.
 ///
 /// The kernel switches its stamps on some time after it was asked, and until then gives the instant of the reading instead. So datagrams
 /// are sent here until one is older than its reading.
@@ -54,7 +54,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>) -> Option<(u8, Option<Instant>)> {
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: buffer and control data live across the call, with the lengths that are told.
+    // SAFETY: buffer and control data live across the call, with the lengths that are given.
     let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
 
     (length == 1).then(|| (byte, stamp(&message).and_then(on_the_loops_clock)))
