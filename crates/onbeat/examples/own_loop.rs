@@ -34,6 +34,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .run(|cycle| joint.step(1.0, cycle.dt_ns() as f64 / 1e9))?;
 
     println!("{report}");
-    println!("position {:.3}; the whole story: onbeat report {file}", joint.position);
+    println!("position {:.3}; report: onbeat report {file}", joint.position);
     Ok(())
 }
