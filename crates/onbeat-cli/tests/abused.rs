@@ -546,7 +546,7 @@ fn what_is_typed_behind_the_dashes_of_bus_run_counts() {
 
     assert!(String::from_utf8_lossy(&help.stdout).contains("--exchange"));
     let told = refused(dir.path(), &["bus", "run", "--name", &name, "--", "--exchnge", "same-cycle"]);
-    assert!(told.contains("--exchnge") && told.contains("behind --"), "{told}");
+    assert!(told.contains("--exchnge") && told.contains("what follows --"), "{told}");
 }
 
 #[test]

@@ -142,13 +142,13 @@ impl Loop {
         }
     }
 
-    /// Runs the loop with `SCHED_FIFO` at this priority, 1 to 99.
+    /// Runs the loop with `SCHED_FIFO` at this priority, 1 to 99 [default: an ordinary thread].
     pub const fn priority(mut self, priority: u32) -> Self {
         self.setting.thread.fifo = Some(priority);
         self
     }
 
-    /// Binds the loop's thread to a CPU.
+    /// Binds the loop's thread to a CPU; the calling thread stays off it from then on.
     pub const fn cpu(mut self, cpu: u32) -> Self {
         self.setting.thread.cpu = Some(cpu);
         self

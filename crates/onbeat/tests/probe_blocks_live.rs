@@ -72,7 +72,7 @@ fn runs_that_take_turns_keep_their_accounts_and_figures_apart() {
     }
 
     let [mut first, second] = runs;
-    first.is_ended_early();
+    first.mark_ended_early();
     let accounts = [first.close().unwrap(), second.close().unwrap()];
     assert_eq!(accounts.each_ref().map(|account| account.reason), [EndReason::Asked, EndReason::Complete]);
     for (account, path) in accounts.iter().zip(&paths) {

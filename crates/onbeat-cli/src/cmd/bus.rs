@@ -33,7 +33,7 @@ pub(crate) enum BusFailure {
     Up(#[from] BusError),
     #[error("{0}; what follows -- is for `onbeat measure bus`, see `onbeat measure bus --help`")]
     Words(String),
-    #[error("there is no device \"{device}\" on this bus; `onbeat bus info` lists them")]
+    #[error("this bus has no device \"{device}\"; `onbeat bus info` lists its devices")]
     NoDevice { device: String },
     #[error("object 0x{index:04x}:{entry:x} of \"{device}\": {why}")]
     Sdo { device: String, index: u16, entry: u8, why: SdoFailure },
@@ -108,7 +108,8 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
     let named = |of: Option<(u32, String)>| {
         of.map_or_else(|| "nobody".to_owned(), |(pid, name)| format!("process {pid} ({name})"))
     };
-    let (owner, commander) = (named(state.owner), named(state.commander));
+    let owner = named(state.owner);
+    let commander = named(state.commander);
     let (tone, devices) = match state.silence {
         Silence::None => (Tone::Head, format!("{} of {} devices in OP", state.in_op, state.devices)),
         silence => (Tone::Bad, format!("{silence}; the states of its {} devices are not known", state.devices)),
@@ -333,7 +334,8 @@ fn name_of(device: u16, devices: &[DeviceLayout]) -> &str {
 
 fn event_line(number: u64, event: &Event, devices: &[DeviceLayout]) -> String {
     let kind = serde_json::to_value(event.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
-    let (at_s, sentence) = (event.at_ns as f64 / 1e9, event.sentence(name_of(event.device, devices)));
+    let at_s = event.at_ns as f64 / 1e9;
+    let sentence = event.sentence(name_of(event.device, devices));
     format!("{number:>6} {at_s:14.6} s  cycle {:>9}  {:20} {sentence}", event.cycle, kind.unwrap_or_default())
 }
 

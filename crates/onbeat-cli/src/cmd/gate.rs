@@ -125,7 +125,8 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let mut checks = limit.map(|limit| limit_checks(&run.name, &cells, limit)).unwrap_or_default();
     if options.baseline.is_some() {
         let base = digest_of(1, None)?;
-        let (series, no_worse_than) = (options.series, options.no_worse_than);
+        let series = options.series;
+        let no_worse_than = options.no_worse_than;
         checks.extend(baseline_checks(&run, &cells, &Baseline { run: &base, series, share, no_worse_than }));
     }
 

@@ -62,7 +62,8 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
     let first = now - now % options.period.max(1) + options.phase;
     let grid = Grid { first_release: Instant::from_ns(first), period_ns: options.period, spin_ns: 0 };
     let Target { tid, cpu, priority, .. } = target;
-    let (fault, every_ns) = (options.fault, every_ns(options));
+    let fault = options.fault;
+    let every_ns = every_ns(options);
     let plan = Plan { fault, every_ns, for_ns: options.length, count: options.count, target, grid };
     let injector = if options.placebo { placebo(plan) } else { Injector::start(plan) }?;
 

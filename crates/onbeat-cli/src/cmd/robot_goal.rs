@@ -49,7 +49,8 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
 
     let words: Vec<String> = goals.iter().map(|(joint, rad)| format!("{joint} {rad} rad")).collect();
     say(Tone::Plain, &format!("{} follows: {}", options.name, words.join(", ")));
-    let (began, lasting) = (Instant::now(), Duration::from_nanos(options.duration));
+    let began = Instant::now();
+    let lasting = Duration::from_nanos(options.duration);
     while began.elapsed() < lasting && !is_over() {
         robot.refresh(&mut commander, every.min(lasting.saturating_sub(began.elapsed())))?;
     }

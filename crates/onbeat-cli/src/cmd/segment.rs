@@ -263,7 +263,8 @@ impl SegmentWire {
     }
 
     fn description(&self, link: &Link) -> String {
-        let (devices, name) = (link.segment().len(), link.segment().name());
+        let devices = link.segment().len();
+        let name = link.segment().name();
         let ends = match &self.second_end {
             Some(second) => format!("{} and {second}, the two ends of a ring", self.other_end),
             None => self.other_end.clone(),

@@ -215,7 +215,8 @@ mod tests {
     #[test]
     fn a_typed_link_stays_a_link_to_the_new_bytes() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        let file = dir.path().join("file");
+        let link = dir.path().join("link");
         fs::write(&file, b"old").expect("there is room");
         symlink(&file, &link).expect("there is room");
         write(&link, b"new").expect("there is room");
@@ -227,7 +228,8 @@ mod tests {
     #[test]
     fn a_link_under_a_chosen_name_is_replaced_and_its_target_is_left_alone() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (file, link) = (dir.path().join("file"), dir.path().join("report.html"));
+        let file = dir.path().join("file");
+        let link = dir.path().join("report.html");
         fs::write(&file, b"precious").expect("there is room");
         symlink(&file, &link).expect("there is room");
         chosen(&link, b"new").expect("there is room");

@@ -94,7 +94,7 @@ impl CellServer {
         let Self { mut run, mut parts, load, interruptions, explain } = self;
         let Requests { blocks, explanations, windows } = listen(requests, &interruptions).map_err(RunError::Thread)?;
         if explain {
-            run.ask(Box::new(BenchExplainer { replies: replies.clone(), explanations, windows }));
+            run.explain_by(Box::new(BenchExplainer { replies: replies.clone(), explanations, windows }));
         }
 
         let grants = run.grants().to_vec();

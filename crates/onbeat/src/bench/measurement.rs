@@ -1,4 +1,36 @@
 //! One probe under one load, in one run file: what `onbeat measure` does.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use onbeat::bench::measurement::{MeasurementConditions, MeasurementEvent, MeasurementPlan, measure};
+//! use onbeat::load::Load;
+//! use onbeat::probe::{self, Given, Interruptions, Origin, Setting, timer::TIMER};
+//!
+//! let mut setting = Setting::new(1_000_000);
+//! let parts = (TIMER.open)(&mut setting, &Given::default())?;
+//! let origin = Origin::now();
+//! let plan = MeasurementPlan {
+//!     setting,
+//!     load: &Load::IDLE,
+//!     releases: 10_000,
+//!     keep_seconds: false,
+//!     header: probe::header(&["my-program".into()], TIMER.name, TIMER.series, origin.unix_s),
+//!     path: Path::new("timer.onbeat.hlog"),
+//!     origin: origin.at,
+//!     out: Path::new("."),
+//! };
+//! let mut report = |event: MeasurementEvent<'_>| {
+//!     if let MeasurementEvent::Running { elapsed_s, recorder } = event {
+//!         eprintln!("{elapsed_s:.1} s, worst so far {} ns", recorder.progress().worst_ns);
+//!     }
+//! };
+//! let interruptions = Interruptions::default();
+//! let conditions = MeasurementConditions { carrier: None, interruptions: &interruptions, report: &mut report };
+//! let account = measure(plan, parts, None, conditions)?;
+//! assert_eq!(account.slots, 10_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::path::Path;
 use std::process::Command;

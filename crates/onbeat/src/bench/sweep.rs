@@ -89,7 +89,9 @@ impl FromStr for SweepSteps {
         let (range, step) = range.split_once('/').unwrap_or((&range, "10"));
         let (from, to) = range.split_once("..").ok_or_else(wrong)?;
         let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
-        let (from, to, step) = (number(from)?, number(to)?, number(step)?);
+        let from = number(from)?;
+        let to = number(to)?;
+        let step = number(step)?;
         if from > to || to > rising.most() || step == 0 {
             return Err(wrong());
         }

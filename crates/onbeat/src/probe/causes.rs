@@ -86,7 +86,8 @@ impl<'a> Asking<'a> {
         loop_tid: &'a LoopTid,
         setting: &Setting,
     ) -> Self {
-        let (margin_ns, work_ns) = (setting.wait.longest_spin_ns(), setting.work_ns);
+        let margin_ns = setting.wait.longest_spin_ns();
+        let work_ns = setting.work_ns;
         let thread = loop_thread(&setting.thread);
         Self { witness, loop_tid, thread, margin_ns, work_ns, followed: false, left: AT_MOST, is_analysed: false }
     }
@@ -201,7 +202,8 @@ mod tests {
     #[test]
     fn spikes_beyond_the_ceiling_are_unexplained_with_that_reason() {
         let mut explainer = ExplainsAll(0);
-        let (loop_tid, setting) = (LoopTid::default(), setting());
+        let loop_tid = LoopTid::default();
+        let setting = setting();
         let mut asking = Asking::new(Some(&mut explainer), &loop_tid, &setting);
         let late = Sample { wakeup_latency_ns: 70_000, sleep_latency_ns: 70_000, ..Sample::default() };
         asking.keep_watch();

@@ -69,7 +69,8 @@ fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
         return Ok(());
     }
     let us = |ns: u64| ns as f64 / 1e3;
-    let (delay_us, work_us) = (us(delay_ns), us(setting.work_ns));
+    let delay_us = us(delay_ns);
+    let work_us = us(setting.work_ns);
     Err(ProbeError::DelayTooLong { delay_us, work_us, period_us: us(setting.period_ns) })
 }
 

@@ -73,7 +73,8 @@ pub fn differences(then: &Header, now: &Header) -> Vec<String> {
         compare(&mut found, fact, &of(then), &of(now));
     }
 
-    let (before, after) = (then.timing.as_ref(), now.timing.as_ref());
+    let before = then.timing.as_ref();
+    let after = now.timing.as_ref();
     for (what, of) in TIMING {
         let of = |timing: Option<&Timing>| timing.map_or_else(|| "unknown".to_owned(), of);
         compare(&mut found, what, &of(before), &of(after));

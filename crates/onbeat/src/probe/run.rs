@@ -230,7 +230,7 @@ impl Run {
     }
 
     /// Replaces the flight recorder of this run by `explainer`, which explains spikes from now on.
-    pub fn ask(&mut self, explainer: Box<dyn SpikeExplainer>) {
+    pub fn explain_by(&mut self, explainer: Box<dyn SpikeExplainer>) {
         self.explainer = Some(explainer);
     }
 
@@ -279,7 +279,7 @@ impl Run {
     }
 
     /// Marks the run as ended on request in its closing line: blocks that were planned will not run.
-    pub const fn is_ended_early(&mut self) {
+    pub const fn mark_ended_early(&mut self) {
         self.reason = EndReason::Asked;
     }
 

@@ -60,7 +60,8 @@ impl Reading {
 /// Returns what changed between two readings. The excluded interval begins before the earlier reading and ends after the later one.
 #[must_use]
 pub fn changes(before: &Reading, after: &Reading) -> Vec<Exclusion> {
-    let (from, to) = (before.from, after.to);
+    let from = before.from;
+    let to = after.to;
     let found = |what, sentence| Exclusion { from, to, what, sentence };
     let passed_ns = to.ns_since(from);
     let unsure_ns = before.took_ns() + after.took_ns();

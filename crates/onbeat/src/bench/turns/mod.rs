@@ -269,7 +269,8 @@ impl<'c> TurnsConductor<'c> {
     fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
         let LoadSlot { path, past, .. } = &mut self.slots[at];
         let mut header = self.plan.header(&self.origin);
-        (header.limit, header.most_alarms) = (self.plan.limit, self.plan.most_alarms);
+        header.limit = self.plan.limit;
+        header.most_alarms = self.plan.most_alarms;
         header.grants.clone_from(&self.evidence);
         // One flight recorder explains the spikes of all loads.
         let setting = Setting { causes: false, ..self.plan.setting.clone() };
@@ -295,7 +296,7 @@ impl<'c> TurnsConductor<'c> {
         }
 
         if let Some(explainer) = &self.explainer {
-            run.ask(Box::new(SharedExplainer(Rc::clone(explainer))));
+            run.explain_by(Box::new(SharedExplainer(Rc::clone(explainer))));
         }
         if self.plan.probe.line_a_second {
             run.recorder().keep_seconds();
@@ -369,7 +370,7 @@ impl<'c> TurnsConductor<'c> {
 
             let Some(mut run) = self.slots[at].run.take() else { continue };
             if !is_done {
-                run.is_ended_early();
+                run.mark_ended_early();
             }
 
             closed = closed.and(run.close().map(drop).map_err(TurnsError::from));

@@ -229,7 +229,7 @@ impl EffectObserver {
     }
 
     /// Reports an edge, and the commands from `next` on before it, whose effects were lost.
-    fn report(&self, next: u64, index: u64, (at, now): (Option<Instant>, Instant)) {
+    fn report(&self, next: u64, index: u64, at: Option<Instant>, now: Instant) {
         let seen = at.unwrap_or(now);
         let late_ns = now.ns_since(at.unwrap_or_else(|| self.marks.written.get(index)));
         let from_issue = |index: u64| seen.ns_since(self.marks.issued.get(index));
@@ -251,7 +251,8 @@ impl OutputReader {
 
     fn open(&mut self) -> Result<(), ProbeError> {
         let Some(mut input) = self.input.take() else { return Ok(()) };
-        let (watch, stop) = (self.watch.take(), self.stop.clone());
+        let watch = self.watch.take();
+        let stop = self.stop.clone();
         let body = move || {
             watch.iter().for_each(EffectObserver::prepare);
             let mut next = 0;
@@ -263,7 +264,7 @@ impl OutputReader {
                 };
 
                 if let Some(watch) = &watch {
-                    watch.report(next, edge.index, (at, Monotonic.now()));
+                    watch.report(next, edge.index, at, Monotonic.now());
                 }
 
                 next = edge.index + 1;

@@ -64,7 +64,9 @@ impl Generator {
 
         let made = EdgeCount::default();
         let task = Box::new(GenerateEdges { marks, output, made: made.clone() });
-        let (fifo, period_ns, phase) = (setting.thread.fifo, setting.period_ns, Some(setting.phase));
+        let fifo = setting.thread.fifo;
+        let period_ns = setting.period_ns;
+        let phase = Some(setting.phase);
         Ok((input, Some(Self(EdgeThreadPlan { task, fifo, period_ns, phase, made }))))
     }
 
@@ -250,7 +252,7 @@ impl Commands {
     /// They come every 7.618 periods of the loop, so that they meet it at every phase: multiples of the golden ratio are
     /// spread over the unit interval as evenly as those of any number (Steinhaus' three-distance theorem).
     #[must_use]
-    pub fn new(count: u64, setting: &Setting, (marks, inbox): (Marks, Inbox)) -> Self {
+    pub fn new(count: u64, setting: &Setting, marks: Marks, inbox: Inbox) -> Self {
         let period_ns = setting.period_ns * 7 + (setting.period_ns as f64 * 0.618_033_988_749_895) as u64;
         let last = if count == 0 { u64::MAX } else { count };
         let made = EdgeCount::default();

@@ -71,7 +71,8 @@ impl Input {
     }
 
     pub(super) fn of_bytes(held: OwnedFd, marks: &Marks) -> Self {
-        let (port, kind) = (Port::on(held.as_raw_fd()), InputKind::Bytes(marks.clone()));
+        let port = Port::on(held.as_raw_fd());
+        let kind = InputKind::Bytes(marks.clone());
         Self { port, kind, next: 0, is_stamped: false, held }
     }
 

@@ -70,7 +70,8 @@ fn stamp(message: &libc::msghdr) -> Option<SystemTime> {
         if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
             // SAFETY: behind a header of this kind stands a timespec; it need not be aligned.
             let at: libc::timespec = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
-            let (seconds, ns) = (u64::try_from(at.tv_sec).ok()?, u32::try_from(at.tv_nsec).ok()?);
+            let seconds = u64::try_from(at.tv_sec).ok()?;
+            let ns = u32::try_from(at.tv_nsec).ok()?;
             return Some(SystemTime::UNIX_EPOCH + Duration::new(seconds, ns));
         }
 
@@ -84,7 +85,8 @@ fn stamp(message: &libc::msghdr) -> Option<SystemTime> {
 /// The same instant by `CLOCK_MONOTONIC`, from how long ago it was; early by what came between the readings of two clocks.
 fn on_the_loops_clock(stamp: SystemTime) -> Option<Instant> {
     let pairs = (0..3).map(|_| {
-        let (before, wall) = (Monotonic.now(), SystemTime::now());
+        let before = Monotonic.now();
+        let wall = SystemTime::now();
         (Monotonic.now().ns_since(before), before, wall)
     });
 
