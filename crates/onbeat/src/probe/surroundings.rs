@@ -1,6 +1,6 @@
 //! Changes around a run that are not lateness of the loop: the wall clock is set, the machine is suspended, CPUs come or go.
 //!
-//! The recorder takes a [`Reading`] at each look into the ring, about every 20 ms. [`changes`] is the rule: a pure
+//! The recorder takes a [`SurroundingsReading`] at each look into the ring, about every 20 ms. [`changes`] is the rule: a pure
 //! function of two readings, one after the other. What it finds excludes the cycles that were under way between them,
 //! wherever their figures would have gone (see [`crate::record::Exclusion`]); nothing else is judged by it.
 //!
@@ -31,7 +31,7 @@ const LIST_BYTES: usize = 256;
 
 /// The surroundings at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct SurroundingsReading {
     /// `CLOCK_MONOTONIC` just before the others were read.
     pub from: Instant,
     /// `CLOCK_MONOTONIC` just after.
@@ -44,7 +44,7 @@ pub struct Reading {
     pub cpus: Option<u32>,
 }
 
-impl Reading {
+impl SurroundingsReading {
     /// Returns how far a clock is ahead of `CLOCK_MONOTONIC`, in nanoseconds, as it was halfway through the reading.
     fn ahead_ns(&self, clock_ns: i64) -> i64 {
         let halfway_ns = self.from.as_ns() + self.took_ns() / 2;
@@ -59,7 +59,7 @@ impl Reading {
 
 /// Returns what changed between two readings. The excluded interval begins before the earlier reading and ends after the later one.
 #[must_use]
-pub fn changes(before: &Reading, after: &Reading) -> Vec<Exclusion> {
+pub fn changes(before: &SurroundingsReading, after: &SurroundingsReading) -> Vec<Exclusion> {
     let from = before.from;
     let to = after.to;
     let found = |what, sentence| Exclusion { from, to, what, sentence };
@@ -97,12 +97,12 @@ fn seconds(ns: u64) -> String {
 }
 
 /// The source of readings: this machine, or a test.
-pub type Source = Box<dyn FnMut() -> Reading>;
+pub type Source = Box<dyn FnMut() -> SurroundingsReading>;
 
 /// Watches the surroundings of one block.
 pub struct Surroundings<'s> {
     source: &'s mut Source,
-    last: Reading,
+    last: SurroundingsReading,
 }
 
 impl<'s> Surroundings<'s> {
@@ -124,19 +124,19 @@ impl<'s> Surroundings<'s> {
 #[must_use]
 pub fn of_this_machine() -> Source {
     let list = File::open("/sys/devices/system/cpu/online").ok();
-    let mut cpus = Cpus { list, text: [0; LIST_BYTES], count: None };
-    Box::new(move || Reading { cpus: cpus.count(), ..clocks() })
+    let mut cpus = OnlineCpus { list, text: [0; LIST_BYTES], count: None };
+    Box::new(move || SurroundingsReading { cpus: cpus.count(), ..clocks() })
 }
 
 /// Reads the clocks, again where something came between.
-fn clocks() -> Reading {
+fn clocks() -> SurroundingsReading {
     let read = || {
         let from = Monotonic.now();
         let [wall_ns, boot_ns] = [ClockId::Realtime, ClockId::Boottime].map(|clock| {
             let at = clock_gettime(clock);
             at.tv_sec.saturating_mul(1_000_000_000).saturating_add(at.tv_nsec)
         });
-        Reading { from, to: Monotonic.now(), wall_ns, boot_ns, cpus: None }
+        SurroundingsReading { from, to: Monotonic.now(), wall_ns, boot_ns, cpus: None }
     };
 
     let mut best = read();
@@ -154,13 +154,13 @@ fn clocks() -> Reading {
     best
 }
 
-struct Cpus {
+struct OnlineCpus {
     list: Option<File>,
     text: [u8; LIST_BYTES],
     count: Option<u32>,
 }
 
-impl Cpus {
+impl OnlineCpus {
     /// Counts only when the list's text is another one.
     fn count(&mut self) -> Option<u32> {
         let mut text = [0; LIST_BYTES];
@@ -183,13 +183,13 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     /// Both clocks run with `CLOCK_MONOTONIC`, which has reached `ms`.
-    fn at(ms: u64) -> Reading {
+    fn at(ms: u64) -> SurroundingsReading {
         let from = Instant::from_ns(ms * MS);
         let ns = (ms * MS).cast_signed();
-        Reading { from, to: from, wall_ns: 1_763_712_000 * SECOND + ns, boot_ns: ns, cpus: Some(2) }
+        SurroundingsReading { from, to: from, wall_ns: 1_763_712_000 * SECOND + ns, boot_ns: ns, cpus: Some(2) }
     }
 
-    fn what(before: &Reading, after: &Reading) -> Vec<(Surrounding, String)> {
+    fn what(before: &SurroundingsReading, after: &SurroundingsReading) -> Vec<(Surrounding, String)> {
         changes(before, after).into_iter().map(|change| (change.what, change.sentence)).collect()
     }
 
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_wall_clock_that_is_set_is_a_step_either_way() {
-        let forward = Reading { wall_ns: at(120).wall_ns + 2 * SECOND, ..at(120) };
-        let back = Reading { wall_ns: at(120).wall_ns - 6_000_000, ..at(120) };
+        let forward = SurroundingsReading { wall_ns: at(120).wall_ns + 2 * SECOND, ..at(120) };
+        let back = SurroundingsReading { wall_ns: at(120).wall_ns - 6_000_000, ..at(120) };
         assert_eq!(
             what(&at(100), &forward),
             [(Surrounding::ClockStep, "the wall clock was set forward by 2.000 s".into())]
@@ -211,18 +211,18 @@ mod tests {
 
     #[test]
     fn slewing_is_not_a_step_however_long_it_takes() {
-        let slewed = Reading { wall_ns: at(10_100).wall_ns + 9_000_000, ..at(10_100) };
+        let slewed = SurroundingsReading { wall_ns: at(10_100).wall_ns + 9_000_000, ..at(10_100) };
         assert_eq!(what(&at(100), &slewed), [], "500 ppm of ten seconds are 5 ms");
-        let stepped = Reading { wall_ns: at(10_100).wall_ns + 11_000_000, ..at(10_100) };
+        let stepped = SurroundingsReading { wall_ns: at(10_100).wall_ns + 11_000_000, ..at(10_100) };
         assert_eq!(what(&at(100), &stepped).len(), 1);
     }
 
     #[test]
     fn a_suspend_moves_the_wall_clock_too_and_is_not_a_step() {
         let hour = 3_600 * SECOND;
-        let woken = Reading { wall_ns: at(120).wall_ns + hour, boot_ns: at(120).boot_ns + hour, ..at(120) };
+        let woken = SurroundingsReading { wall_ns: at(120).wall_ns + hour, boot_ns: at(120).boot_ns + hour, ..at(120) };
         assert_eq!(what(&at(100), &woken), [(Surrounding::Suspend, "the machine was suspended for 3600.000 s".into())]);
-        let set_too = Reading { wall_ns: woken.wall_ns + SECOND, ..woken };
+        let set_too = SurroundingsReading { wall_ns: woken.wall_ns + SECOND, ..woken };
 
         assert_eq!(
             what(&at(100), &set_too).iter().map(|(what, _)| *what).collect::<Vec<_>>(),
@@ -232,25 +232,25 @@ mod tests {
 
     #[test]
     fn cpus_that_come_or_go_are_counted_where_they_can_be_seen() {
-        let fewer = Reading { cpus: Some(1), ..at(120) };
+        let fewer = SurroundingsReading { cpus: Some(1), ..at(120) };
         assert_eq!(
             what(&at(100), &fewer),
             [(Surrounding::CpuCount, "the number of CPUs online went from 2 to 1".into())]
         );
-        assert_eq!(what(&at(100), &Reading { cpus: None, ..at(120) }), []);
+        assert_eq!(what(&at(100), &SurroundingsReading { cpus: None, ..at(120) }), []);
     }
 
     #[test]
     fn the_stretch_reaches_from_before_the_earlier_reading_to_after_the_later_one() {
         let later = Instant::from_ns(121 * MS);
-        let change = &changes(&at(100), &Reading { to: later, wall_ns: 0, ..at(120) })[0];
+        let change = &changes(&at(100), &SurroundingsReading { to: later, wall_ns: 0, ..at(120) })[0];
         assert_eq!((change.from, change.to), (Instant::from_ns(100 * MS), later));
     }
 
     #[test]
     fn a_reading_that_was_torn_apart_is_as_unsure_as_it_took_long() {
         // The loop's CPU was taken between the first clock and the second, for 40 ms.
-        let torn = Reading { to: Instant::from_ns(160 * MS), ..at(120) };
+        let torn = SurroundingsReading { to: Instant::from_ns(160 * MS), ..at(120) };
         assert_eq!(what(&at(100), &torn), []);
     }
 

@@ -54,7 +54,7 @@ impl Output {
                 return Ok(Some(Self::on(gpio::output(chip, line, place)?.into(), OutputForm::Level)));
             }
             PortAddress::Pwm { chip, channel } => {
-                let pwm::Channel { duty_cycle, texts } = pwm::open(chip, *channel, place)?;
+                let pwm::PwmChannel { duty_cycle, texts } = pwm::open(chip, *channel, place)?;
                 return Ok(Some(Self::on(duty_cycle.into(), OutputForm::Text(texts))));
             }
         };

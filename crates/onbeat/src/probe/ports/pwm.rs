@@ -21,18 +21,18 @@ pub(super) fn directory(chip: &str) -> PathBuf {
 
 /// A channel that runs, and what is written to it: its duty cycle, a quarter and three quarters of its period.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct PwmChannel {
     pub(super) duty_cycle: File,
     pub(super) texts: [Box<[u8]>; 2],
 }
 
 /// Takes a channel: asks the chip for it, gives it a period where it has none, and switches it on.
-pub(super) fn open(chip: &Path, channel: u32, place: &PortAddress) -> Result<Channel, ProbeError> {
+pub(super) fn open(chip: &Path, channel: u32, place: &PortAddress) -> Result<PwmChannel, ProbeError> {
     if !chip.exists() {
         return Err(ProbeError::NoPwm { chip: chip.to_owned(), others: chips() });
     }
 
-    let made_ready = || -> io::Result<Channel> {
+    let made_ready = || -> io::Result<PwmChannel> {
         let dir = chip.join(format!("pwm{channel}"));
         if !dir.exists() {
             fs::write(chip.join("export"), channel.to_string())?;
@@ -53,7 +53,7 @@ pub(super) fn open(chip: &Path, channel: u32, place: &PortAddress) -> Result<Cha
         fs::write(dir.join("duty_cycle"), &texts[0])?;
         fs::write(dir.join("enable"), "1")?;
         let duty_cycle = OpenOptions::new().write(true).open(dir.join("duty_cycle"))?;
-        Ok(Channel { duty_cycle, texts })
+        Ok(PwmChannel { duty_cycle, texts })
     };
 
     let what = "an output";
