@@ -18,7 +18,7 @@ const CRATES: [&str; 8] = [
 /// Folder or file, and the parts of this project that its code may name besides itself. These have earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
-const MAY_NAME: [(&str, &[&str]); 18] = [
+const MAY_NAME: [(&str, &[&str]); 19] = [
     ("crates/onbeat-rt/src/", &[]),
     ("crates/onbeat-tune/src/", &["onbeat_rt"]),
     ("crates/onbeat-ethercat/src/", &["onbeat_rt"]),
@@ -36,6 +36,7 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
     // A fault that changes a setting of the host does so by the journal of `onbeat-tune`.
     ("crates/onbeat/src/inject", &["onbeat_rt", "onbeat_tune", "host", "thread", "cause"]),
     ("crates/onbeat/src/probe", &["onbeat_rt", "host", "thread", "cause", "record", "inject"]),
+    ("crates/onbeat/src/control_loop", &["onbeat_rt", "thread", "record", "probe"]),
     ("crates/onbeat/src/bench", &["onbeat_rt", "onbeat_tune", "host", "thread", "cause", "record", "load", "probe"]),
     ("crates/onbeat/src/report", &["onbeat_ethercat::event", "host", "thread", "cause", "record"]),
     ("crates/onbeat/src/lib.rs", &[]),

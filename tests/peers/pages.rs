@@ -103,7 +103,7 @@ fn make_bench(dir: &Path) -> Result<(), Failure> {
     file.note(&Note::Bench(Box::new(Bench {
         tunings: TUNINGS.map(str::to_owned).into(),
         loads: LOADS.map(str::to_owned).into(),
-        order: "interleaved".to_owned(),
+        order: onbeat::record::RunOrder::Interleaved,
         blocks: BLOCKS,
         block_s: CYCLES_PER_BLOCK as f64 * PERIOD_NS as f64 / 1e9,
         limit: None,

@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Repair(RepairOptions),
     /// Run one cell of a bench, in a process of its own
     #[command(hide = true)]
-    Cell(Box<CellOptions>),
+    Cell,
     /// Write man pages and completions
     #[command(hide = true)]
     Generate(GenerateOptions),
@@ -437,34 +437,6 @@ pub(crate) struct ExportOptions {
     pub(crate) ftrace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) formats: ExportFormats,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CellOptions {
-    #[arg(long)]
-    pub(crate) file: PathBuf,
-    #[arg(long)]
-    pub(crate) tuning: String,
-    #[arg(long)]
-    pub(crate) load: String,
-    #[arg(long)]
-    pub(crate) started: f64,
-    #[arg(long)]
-    pub(crate) origin_ns: u64,
-    #[arg(long)]
-    pub(crate) cpu: Option<u32>,
-    #[arg(long, default_value_t = 0)]
-    pub(crate) priority: u32,
-    #[arg(long, default_value = "sleep", value_parser = wait)]
-    pub(crate) wait: Wait,
-    #[arg(long)]
-    pub(crate) lock_memory: bool,
-    #[arg(long)]
-    pub(crate) causes: bool,
-    #[arg(long, value_enum)]
-    pub(crate) with: Option<With>,
-    #[command(flatten)]
-    pub(crate) looping: LoopOptions,
 }
 
 #[derive(Debug, Args)]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use onbeat::bench::sweep::Steps;
+use onbeat::bench::sweep::SweepSteps;
 use onbeat::load::{Load, LoadError};
-use onbeat::probe::{Choice, Description, Given, Kind, Value};
+use onbeat::probe::{Description, Given, OptionKind, ProbeOption, Value};
 use onbeat_rt::Wait;
 
 use crate::cli::{LimitOptions, LoopOptions, OutputOptions, wait};
@@ -74,7 +74,7 @@ pub(crate) struct MeasureOptions {
     ///
     /// `0..100/10` is percent of all CPUs, `sched:0..100/20` groups of tasks.
     #[arg(long, value_name = "[LOAD:]FROM..TO/STEP", conflicts_with = "load")]
-    pub(crate) load_sweep: Option<Steps>,
+    pub(crate) load_sweep: Option<SweepSteps>,
     /// Largest max - min of a sweep that passes; needs --load-sweep
     ///
     /// Decides the exit status. Without it the sweep is held against 100us, or 1ms with a network in between, which
@@ -148,7 +148,7 @@ fn about(sentence: &str) -> String {
     format!("Measure the time {first}{}", letters.as_str())
 }
 
-fn of_choice(choice: &Choice) -> Arg {
+fn of_choice(choice: &ProbeOption) -> Arg {
     let arg = Arg::new(choice.name).long(choice.name).help_heading("The probe");
     let arg = match choice.help.split_once('\n') {
         Some((short, details)) => arg.help(short).long_help(format!("{short}\n\n{details}")),
@@ -157,12 +157,16 @@ fn of_choice(choice: &Choice) -> Arg {
 
     let arg = choice.default.into_iter().fold(arg, Arg::default_value);
     match choice.kind {
-        Kind::Time => arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(Value::Time)),
-        Kind::Count => arg.value_name("N").value_parser(count),
-        Kind::Name => arg.value_name("NAME").value_parser(|text: &str| Ok::<_, String>(Value::Name(text.to_owned()))),
-        Kind::Place => arg.value_name("PLACE").value_parser(|text: &str| text.parse().map(Value::Place)),
-        Kind::Word(words) => arg.value_name("WORD").value_parser(PossibleValuesParser::new(words).map(Value::Word)),
-        Kind::Switch => {
+        OptionKind::Time => arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(Value::Time)),
+        OptionKind::Count => arg.value_name("N").value_parser(count),
+        OptionKind::Name => {
+            arg.value_name("NAME").value_parser(|text: &str| Ok::<_, String>(Value::Name(text.to_owned())))
+        }
+        OptionKind::Place => arg.value_name("PLACE").value_parser(|text: &str| text.parse().map(Value::Place)),
+        OptionKind::Word(words) => {
+            arg.value_name("WORD").value_parser(PossibleValuesParser::new(words).map(Value::Word))
+        }
+        OptionKind::Switch => {
             arg.num_args(0).default_missing_value("").value_parser(|_: &str| Ok::<_, String>(Value::Switch))
         }
     }
@@ -177,7 +181,7 @@ impl FromArgMatches for Measure {
         let unknown = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, matches) = matches.subcommand().ok_or_else(unknown)?;
         let probe = probes::all().find(|probe| probe.name == name).ok_or_else(unknown)?;
-        let given = |choice: &Choice| Some((choice.name, matches.get_one::<Value>(choice.name)?.clone()));
+        let given = |choice: &ProbeOption| Some((choice.name, matches.get_one::<Value>(choice.name)?.clone()));
         Ok(Self {
             probe,
             options: Box::new(MeasureOptions::from_arg_matches(matches)?),

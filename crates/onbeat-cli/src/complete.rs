@@ -15,10 +15,10 @@ use onbeat::host;
 use onbeat::inject::Fault;
 use onbeat::load::CATALOGUE;
 use onbeat::record::Series;
+use onbeat::record::run_dir::RUN_FILE_ENDING as RUN_FILE;
 use onbeat_segment::FAULT_KINDS;
 
 use crate::cli::Cli;
-use crate::cmd::runs::RUN_FILE;
 
 /// Set by the completion scripts to the name of the shell.
 const SHELL_VARIABLE: &str = "ONBEAT_COMPLETE";

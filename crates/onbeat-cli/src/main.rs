@@ -88,7 +88,7 @@ fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Segment(command) => cmd::segment::run(&command),
         Command::Bus(command) => cmd::bus::run(&command),
         Command::Repair(options) => cmd::repair::run(options),
-        Command::Cell(options) => cmd::cell::run(*options),
+        Command::Cell => cmd::cell::run(),
         Command::Generate(options) => cmd::generate::run(&options),
     }
 }

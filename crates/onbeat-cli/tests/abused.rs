@@ -292,9 +292,9 @@ fn latest_points_at_a_run_that_goes_to_its_end() {
 fn a_bench_with_two_cells_of_one_name_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let message = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none,PM,MP", "--loads", "idle"]);
-    assert!(message.contains("tuning PM is named twice"), "{message}");
+    assert!(message.contains("tuning PM is listed twice"), "{message}");
     let message = refused(dir.path(), &["bench", "--for", "1h", "--tunings", "none", "--loads", "cpu,idle,cpu=100%"]);
-    assert!(message.contains("load cpu is named twice"), "{message}");
+    assert!(message.contains("load cpu is listed twice"), "{message}");
     assert!(!dir.path().join("onbeat-runs").exists(), "{:?}", names(dir.path()));
 }
 
@@ -559,7 +559,7 @@ fn what_is_typed_behind_the_dashes_of_bus_run_counts() {
 
     assert!(String::from_utf8_lossy(&help.stdout).contains("--exchange"));
     let message = refused(dir.path(), &["bus", "run", "--name", &name, "--", "--exchnge", "same-cycle"]);
-    assert!(message.contains("--exchnge") && message.contains("behind --"), "{message}");
+    assert!(message.contains("--exchnge") && message.contains("what follows --"), "{message}");
 }
 
 #[test]

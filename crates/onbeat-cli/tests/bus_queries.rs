@@ -100,7 +100,7 @@ fn values_are_words_and_numbers_with_a_sign_by_name_or_place() {
     assert_eq!(values["devices"]["left knee"]["6064:0"], u64::from((-1000_i32).cast_unsigned()));
     let nobody = ask(&name, &["watch", "right knee"]);
     assert_eq!(nobody.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("there is no device \"right knee\" on this bus"));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("this bus has no device \"right knee\""));
 }
 
 #[test]

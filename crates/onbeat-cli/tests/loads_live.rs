@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use onbeat::record::{EndReason, RunFile, Series};
+use onbeat::record::{EndReason, LoadEventKind, RunFile, RunOrder, Series};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -135,7 +135,7 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     for load in loads {
         has_its_share(&runs[load], 1_000);
         assert_eq!(runs[load].blocks.len(), 2, "{load}: two rounds");
-        let reports = runs[load].loads.iter().filter(|event| event.event == "report").count();
+        let reports = runs[load].loads.iter().filter(|event| event.event == LoadEventKind::Report).count();
         assert_eq!(reports, if load == "idle" { 0 } else { 2 }, "{load} began and ended with each block");
     }
 
@@ -146,7 +146,7 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     let bench = bench(out);
     let note = bench.bench.clone().unwrap();
 
-    assert_eq!((note.order.as_str(), note.blocks, note.loads), ("interleaved", 2, loads.map(str::to_owned).to_vec()));
+    assert_eq!((note.order, note.blocks, note.loads), (RunOrder::Interleaved, 2, loads.map(str::to_owned).to_vec()));
     assert_eq!(note.tunings.len(), 1);
     assert_eq!(bench.end.unwrap().reason, EndReason::Complete);
     let dir = latest(out);
@@ -186,7 +186,7 @@ fn loads_killed_twice_have_their_shares_in_the_end() {
     let kept: u64 = runs(out).values().map(|run| run.distribution(Series::WakeupLatency).count()).sum();
     let whole = measure(out, &words).output().unwrap();
     let said = stderr_of(&whole);
-    assert!(said.contains("going on with") && said.contains("which was cut off; left: "), "{said}");
+    assert!(said.contains("resuming") && said.contains("which was cut off; left: "), "{said}");
     assert!(whole.status.success(), "{said}");
     let runs = runs(out);
     for load in ["idle", "cpu=20%"] {
@@ -255,7 +255,7 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
     let was_whole = runs(out)["cpu=10%"].account().slots >= 3_000;
     let whole = measure(out, &words).output().unwrap();
     let said = stderr_of(&whole);
-    assert!(whole.status.success() && said.contains("going on with"), "{said}");
+    assert!(whole.status.success() && said.contains("resuming"), "{said}");
     let summary: Value = serde_json::from_slice(&whole.stdout).unwrap();
     let steps = summary["sweep"]["steps"].as_array().unwrap();
     let loads: Vec<&str> = steps.iter().map(|step| step["load"].as_str().unwrap()).collect();

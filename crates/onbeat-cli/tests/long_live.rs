@@ -52,7 +52,7 @@ fn a_run_killed_twice_is_one_whole_run_in_the_end() {
 
     let whole = measure(out.path(), &["--for", "5s", "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&whole.stderr);
-    assert!(whole.status.success() && said.contains("going on with"), "{said}");
+    assert!(whole.status.success() && said.contains("resuming"), "{said}");
     let run = RunFile::read(&out.path().join("latest/timer.onbeat.hlog")).unwrap();
     let end = run.end.clone().unwrap();
 

@@ -5,6 +5,7 @@
 //! | [`bus`] | the MainDevice: brings the devices of a segment to OP, exchanges process data with them, brings them back |
 //! | [`motion`] | joints along trajectories, within limits, down the miss ladder |
 //! | [`served`] | what a bus's loop does for other processes, by way of shared memory |
+//! | [`session`] | a robot from its file to a run |
 //! | [`probe`] | bus, chain and sharing, as `onbeat measure` knows them |
 //!
 //! ```
@@ -29,3 +30,4 @@ pub mod bus;
 pub mod motion;
 pub mod probe;
 pub mod served;
+pub mod session;

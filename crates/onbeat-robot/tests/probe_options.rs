@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::probe::description::Parts;
-use onbeat::probe::{self, Description, Given, Kind, Setting, Value};
+use onbeat::probe::{self, Description, Given, OptionKind, Setting, Value};
 use onbeat::record::SpikeLimit;
 use onbeat::thread::ThreadRequest;
 use onbeat_robot::probe::bus::{self, Still};
@@ -52,16 +52,16 @@ impl Case {
 
     /// The probe's own options, by default but for what this case says.
     fn given(&self) -> Given {
-        let value = |choice: &probe::Choice| {
+        let value = |choice: &probe::ProbeOption| {
             let own = self.with.iter().find(|(name, _)| *name == choice.name).map(|(_, text)| *text);
             let text = own.or(choice.default)?;
             let value = match choice.kind {
-                Kind::Time => Value::Time(text.trim_end_matches("us").parse::<u64>().unwrap() * US),
-                Kind::Count => Value::Count(text.parse().unwrap()),
-                Kind::Place => Value::Place(text.parse().unwrap()),
-                Kind::Word(_) => Value::Word(text.to_owned()),
-                Kind::Name => Value::Name(text.to_owned()),
-                Kind::Switch => Value::Switch,
+                OptionKind::Time => Value::Time(text.trim_end_matches("us").parse::<u64>().unwrap() * US),
+                OptionKind::Count => Value::Count(text.parse().unwrap()),
+                OptionKind::Place => Value::Place(text.parse().unwrap()),
+                OptionKind::Word(_) => Value::Word(text.to_owned()),
+                OptionKind::Name => Value::Name(text.to_owned()),
+                OptionKind::Switch => Value::Switch,
             };
 
             Some((choice.name, value))
@@ -100,7 +100,7 @@ fn setting() -> Setting {
 
 /// What the loop of a run would do, without the recorder, until it has had so many cycles.
 fn run(parts: Parts, setting: &Setting, cycles: usize) -> (Outcome, Vec<Sample>) {
-    let Parts { mut body, mut beside, .. } = parts;
+    let Parts { mut body, companion: mut beside, .. } = parts;
     let mut slots: Vec<Slot<Sample>> = (0..4096).map(|_| Slot::empty()).collect();
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);

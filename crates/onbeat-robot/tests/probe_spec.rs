@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use onbeat::host::Host;
 use onbeat::probe::hiccup::Hiccups;
-use onbeat::probe::read_write::Reactions;
+use onbeat::probe::read_write::EdgeReactions as Reactions;
 use onbeat::probe::write::Intervals;
 use onbeat::probe::{self, header};
 use onbeat::record::{

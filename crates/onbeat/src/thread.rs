@@ -8,6 +8,7 @@
 
 mod lockdown;
 mod memory;
+mod privilege;
 mod scheduling;
 mod shell;
 mod usage;
@@ -18,6 +19,7 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 
 pub use lockdown::{LockdownError, LoopPorts, lockdown};
+pub use privilege::Privilege;
 pub(crate) use scheduling::run_by_deadline;
 pub use scheduling::{AheadOfLoad, run_as_ordinary, stay_off_cpu};
 pub use shell::{shell_line, shell_word};
@@ -93,7 +95,7 @@ pub struct Refusal {
 ///     println!("{} refused: {:?}", grant.what, grant.why_not);
 /// }
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadRequest {
     /// `SCHED_FIFO` at this priority (1 to 99); `None` for an ordinary thread.
     pub fifo: Option<u32>,

@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
-use onbeat::probe::ports::{Output, Place};
+use onbeat::probe::ports::{Output, PortAddress};
 use onbeat::thread::{LoopPorts, ThreadRequest, lockdown};
 use onbeat_control::{BusSide, Client, Image, Owner, Sharing, Snapshot};
 use onbeat_ethercat::layout::Layout;
@@ -136,7 +136,7 @@ fn child(word: &str) -> ExitStatus {
 fn in_a_child_with_the_filter() {
     let arm = || lockdown(LoopPorts::None).expect("the filter can be installed");
     let with_ports = || lockdown(LoopPorts::Open).expect("the filter can be installed");
-    let output = Output::open(&Place::File("/dev/null".into())).unwrap().expect("no pipe");
+    let output = Output::open(&PortAddress::File("/dev/null".into())).unwrap().expect("no pipe");
     let mut writes = |cycle: &Cycle| {
         assert!(output.set(cycle.index as u8));
         Flow::Continue

@@ -6,7 +6,7 @@ mod load_carrier;
 use std::time::Duration;
 
 use load_carrier::{LARGEST_FILE, alone, carrier, did, part_of, run_for, until};
-use onbeat::load::{LoadEventKind, LoadNotice, LoadStopReason, PartWork, RunningLoad};
+use onbeat::load::{LoadNoticeKind, LoadNotice, LoadStopReason, PartWork, RunningLoad};
 
 /// Long enough for every part to do some work, even if the hypervisor steals the CPUs for a second.
 const SOME_TIME: Duration = Duration::from_millis(2_000);
@@ -22,7 +22,7 @@ fn reached_share(load: &str) -> f64 {
 
 fn died<'e>(events: &'e [LoadNotice], name: &str) -> Option<&'e str> {
     events.iter().find_map(|event| match &event.what {
-        LoadEventKind::PartDied { part, status } if part == name => Some(&**status),
+        LoadNoticeKind::PartDied { part, status } if part == name => Some(&**status),
         _ => None,
     })
 }
@@ -107,7 +107,7 @@ fn the_papers_load_goes_on_without_its_programs_and_names_their_packages() {
 
     for (name, package) in [("hackbench", "rt-tests"), ("ping", "iputils-ping")] {
         let is_reported = events.iter().any(|event| match &event.what {
-            LoadEventKind::PartSubstituted { part, package: Some(missing), .. } => part == name && missing == package,
+            LoadNoticeKind::PartSubstituted { part, package: Some(missing), .. } => part == name && missing == package,
             _ => false,
         });
         assert!(is_reported, "{name}: {events:?}");
@@ -138,7 +138,7 @@ fn a_program_that_gives_up_at_once_is_stood_in_for() {
     while whys.len() < 2 && std::time::Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
         whys.extend(running.events().into_iter().filter_map(|event| match event.what {
-            LoadEventKind::PartSubstituted { why, .. } => Some(why),
+            LoadNoticeKind::PartSubstituted { why, .. } => Some(why),
             _ => None,
         }));
     }
@@ -170,7 +170,7 @@ fn an_event_is_written_with_the_fields_of_the_run_file() {
     let event = LoadNotice {
         t: 1.5,
         load: "paper".to_owned(),
-        what: LoadEventKind::PartDied { part: "ping".to_owned(), status: "exit status: 2".to_owned() },
+        what: LoadNoticeKind::PartDied { part: "ping".to_owned(), status: "exit status: 2".to_owned() },
     };
 
     let json = r#"{"t":1.5,"load":"paper","event":"part_died","detail":{"part":"ping","status":"exit status: 2"}}"#;

@@ -49,7 +49,7 @@ fn parts() -> Parts {
     Parts {
         body: Box::new(OnGrid { task: Timer { work_ns: 0 }, has_ports: false }),
         figures: Box::new(Seen(0)),
-        beside: Box::new(Alone),
+        companion: Box::new(Alone),
     }
 }
 
@@ -67,17 +67,12 @@ fn runs_that_take_turns_keep_their_accounts_and_figures_apart() {
     for index in 0..3 {
         for (run, load) in runs.iter_mut().zip(["idle", "paper"]) {
             let block = BlockPlan { index, load, releases: 60 + u64::from(index) };
-            if index == 0 {
-                run.probe(&block, parts(), &none, &mut |_| {}).unwrap();
-            } else {
-                let Parts { body, beside, .. } = parts();
-                run.probe_again(&block, (body, beside), &none, &mut |_| {}).unwrap();
-            }
+            run.single_block(&block, &mut parts(), &none, &mut |_| {}).unwrap();
         }
     }
 
     let [mut first, second] = runs;
-    first.is_ended_early();
+    first.mark_ended_early();
     let accounts = [first.close().unwrap(), second.close().unwrap()];
     assert_eq!(accounts.each_ref().map(|account| account.reason), [EndReason::Asked, EndReason::Complete]);
     for (account, path) in accounts.iter().zip(&paths) {

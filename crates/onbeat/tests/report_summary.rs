@@ -3,7 +3,7 @@
 
 mod report_world;
 
-use onbeat::record::{CellNotPermitted, LoadEvent, Series, Stall};
+use onbeat::record::{CellNotPermitted, LoadEvent, LoadEventKind, Series, Stall};
 use onbeat::report::{Limit, Outcome, Summary, bench_sentences};
 use onbeat::thread::Grant;
 use report_world::{Cycle, MS, US, bench_file, cell, late, read, run, run_text};
@@ -198,17 +198,17 @@ fn a_bench_whose_own_note_is_missing_is_read_from_its_cells() {
 
 #[test]
 fn what_happened_to_a_load_stands_with_its_cells() {
-    let event = |event: &str, detail: &str| LoadEvent {
+    let event = |event: LoadEventKind, detail: &str| LoadEvent {
         t: 3.25,
         load: "paper".to_owned(),
-        event: event.to_owned(),
+        event,
         detail: detail.to_owned(),
     };
 
     let mut asked = bench_file(&["P"], &["idle", "paper"], None);
-    asked.loads = vec![event("started", "4 parts"), event("part_died", "ping, exit status 2")];
+    asked.loads = vec![event(LoadEventKind::Started, "4 parts"), event(LoadEventKind::PartDied, "ping, exit status 2")];
     let mut paper = run("P", "paper", &blocks());
-    paper.loads = vec![event("part_substituted", "hackbench by our own")];
+    paper.loads = vec![event(LoadEventKind::PartSubstituted, "hackbench by our own")];
     let summary = Summary::of_bench(&asked, &[run("P", "idle", &blocks()), paper]);
     let notes = &summary.cell("P", "paper").unwrap().notes;
 

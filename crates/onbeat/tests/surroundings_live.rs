@@ -1,8 +1,8 @@
-//! A change around a run, told by a made-up source: no clock is set and no CPU taken away.
+//! A change around a run, read from a source of the test: no clock is set and no CPU taken away.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use onbeat::probe::description::OnGrid;
-use onbeat::probe::surroundings::{Reading, of_this_machine};
+use onbeat::probe::surroundings::{SurroundingsReading, of_this_machine};
 use onbeat::probe::timer::Timer;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, Setting};
 use onbeat::record::{RunFile, Series, SpikeLimit, Surrounding, interval_ns_for};
@@ -43,11 +43,11 @@ fn cycles_under_way_while_the_clock_is_set_are_excluded_and_counted() {
         looks += 1;
         let now = machine();
         let set_ns = if looks > 10 { 3_600_000_000_000 } else { 0 };
-        Reading { wall_ns: now.wall_ns + set_ns, ..now }
+        SurroundingsReading { wall_ns: now.wall_ns + set_ns, ..now }
     }));
     let block = BlockPlan { index: 0, load: "idle", releases: RELEASES };
     let mut task = OnGrid { task: Timer { work_ns: 0 }, has_ports: false };
-    run.block(&block, &mut task, &Interruptions::default(), &mut |_| {}).unwrap();
+    run.begin_body(&mut task).block(&block, &Interruptions::default(), &mut |_| {}).unwrap();
     let account = run.close().unwrap();
     let file = RunFile::read(&path).unwrap();
     let note = &file.exclusions[0];

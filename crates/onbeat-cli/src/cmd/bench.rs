@@ -1,27 +1,29 @@
-//! `onbeat bench`: the main job.
+//! `onbeat bench`: tunings × loads.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use onbeat::bench::conduct::{BenchError, BenchPlan, CellStart, Happening, Processes, conduct, scheduled};
-use onbeat::bench::{self, schedule};
+use onbeat::bench;
+use onbeat::bench::cell_start::CellTask;
+use onbeat::bench::conduct::{BenchError, BenchEvent, BenchPlan, Processes, conduct, scheduled};
+use onbeat::bench::schedule::CellOrder;
 use onbeat::load::Load;
 use onbeat::probe::Interruptions;
-use onbeat::probe::run::{overrun_words, wait_words};
+use onbeat::record::run_dir::NewRunDir;
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
 use onbeat::report::binomial::needed_with_none_over;
 use onbeat::report::units::{count, time_ns};
 use onbeat_rt::Wait;
-use onbeat_rt::cycle::Phase;
 use onbeat_tune::TuneError;
 
+use super::measure::carrier_of;
 use super::{
     Failure, ThreadChoice, Verdict, check_cpu, limit, load, most_alarms, queue, repair_first, runs, setting, show,
     typed, verdict,
 };
-use crate::cli::{BenchOptions, LoopOptions, Order, With};
+use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Progress, Tone, advise};
 
@@ -34,9 +36,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
 
     let plan = plan(options);
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
-    let busiest = if plan.tunings.iter().any(|tuning| tuning.spin) { plan.spin } else { Wait::Sleep };
-    let thread = ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: busiest, causes: false };
-    setting(&options.looping, thread, 0).admit()?;
+    plan.tunings.iter().try_for_each(|tuning| plan.tuned(*tuning).admit())?;
     scheduled(&plan)?;
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
             return Ok(Verdict::CannotTell);
         }
         match measured(options, &plan, &interruptions) {
-            // Another one began in the moment between.
+            // Another bench began in between.
             Err(Failure::Occupied(_)) if options.wait => {
                 if !queue::pause(&interruptions) {
                     return Ok(Verdict::CannotTell);
@@ -56,53 +56,61 @@ pub(crate) fn run(options: &BenchOptions) -> Result<Verdict, Failure> {
         }
     };
 
-    let kept = runs::read(&dir, None)?;
-    let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
+    let kept = runs::reported(&dir, None, None)?;
+    let extent = show::SummaryExtent {
+        json: options.output.json,
+        verbose: options.output.verbose,
+        ..show::SummaryExtent::default()
+    };
     show::summary(&kept, extent, None)?;
     Ok(verdict(kept.summary.verdict.outcome))
 }
 
-/// The directory of the run, once all of it is in there.
+/// Runs the bench, and returns the directory of the complete run.
 fn measured(options: &BenchOptions, plan: &BenchPlan, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
     repair_first()?;
-    let place = runs::create(&options.output.out)?;
-    let processes = Myself {
-        program: std::env::current_exe().map_err(Failure::Myself)?,
-        looping: options.looping.clone(),
-        with: options.with,
-        load_dir: options.load_dir.clone(),
-    };
+    let dir = NewRunDir::create(&options.output.out)?;
+    let processes =
+        Myself { program: std::env::current_exe().map_err(Failure::Myself)?, load_dir: options.load_dir.clone() };
 
-    let mut view = View::new(plan, options.quiet || options.output.json);
-    let conducted = conduct(plan, &place.dir, &processes, interruptions, &mut |happening| {
+    let mut view = BenchView::new(plan, options.quiet || options.output.json);
+    let conducted = conduct(plan, dir.path(), &processes, interruptions, &mut |happening| {
         // Before that, the bench or one of its cells may still be refused.
-        if matches!(happening, Happening::Running { .. } | Happening::Block { .. }) {
-            place.begun();
+        if matches!(happening, BenchEvent::Running { .. } | BenchEvent::Block { .. }) {
+            runs::begin(&dir);
         }
         view.show(happening);
     });
 
     view.finish();
-    place.kept_if_begun(conducted.map_err(|why| match why {
+    let conducted = conducted.map_err(|why| match why {
         BenchError::Tune(why @ TuneError::Busy(_)) => Failure::Occupied(why),
         why => why.into(),
-    }))?;
-    Ok(place.dir)
+    });
+
+    runs::keep_if_begun(&dir, conducted)?;
+    Ok(dir.path().to_owned())
 }
 
 fn plan(options: &BenchOptions) -> BenchPlan {
+    let without_tuning = ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: Wait::Sleep, causes: false };
     BenchPlan {
         tunings: options.tunings.clone(),
         loads: options.loads.clone(),
         duration: Duration::from_nanos(options.duration),
         order: match options.order {
-            Order::Interleaved => schedule::Order::Interleaved,
-            Order::Sequential => schedule::Order::Sequential,
+            Order::Interleaved => CellOrder::Interleaved,
+            Order::Sequential => CellOrder::Sequential,
         },
         seed: options.seed,
         limit: limit(&options.limit, Series::ReleaseLatency),
         most_alarms: most_alarms(&options.limit),
-        period_ns: options.looping.period,
+        task: match options.with {
+            Some(With::Bus) => CellTask::Bus,
+            None => CellTask::Timer,
+        },
+        // Blocks are short: each has an interval of its own.
+        setting: setting(&options.looping, without_tuning, 0),
         cpu: options.cpu.unwrap_or_else(bench::quietest_cpu),
         priority: options.priority,
         spin: Wait::SleepThenSpin { margin_ns: options.spin },
@@ -112,73 +120,26 @@ fn plan(options: &BenchOptions) -> BenchPlan {
     }
 }
 
-/// This binary again, in its other roles.
+/// This program, which also serves cells and carries loads.
 struct Myself {
     program: PathBuf,
-    looping: LoopOptions,
-    with: Option<With>,
     load_dir: Option<PathBuf>,
 }
 
 impl Processes for Myself {
-    fn cell(&self, start: &CellStart) -> Command {
+    fn cell(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("cell").arg("--file").arg(&start.file);
-        command.arg(format!("--tuning={}", start.cell.tuning)).arg(format!("--load={}", start.cell.load));
-        command.arg(format!("--started={}", start.started_unix_s));
-        command.arg(format!("--origin-ns={}", start.origin.as_ns()));
-        command.arg(format!("--priority={}", start.priority)).arg(format!("--wait={}", wait_words(start.wait)));
-
-        if let Some(cpu) = start.cpu {
-            command.arg(format!("--cpu={cpu}"));
-        }
-        if start.lock_memory {
-            command.arg("--lock-memory");
-        }
-        if start.causes {
-            command.arg("--causes");
-        }
-
-        if self.with == Some(With::Bus) {
-            command.arg("--with=bus");
-        }
-
-        command.args(loop_words(&self.looping));
+        command.arg("cell");
         command
     }
 
     fn load(&self, load: &Load) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(["load", "--supervised"]).arg(load.to_string());
-        if let Some(dir) = &self.load_dir {
-            command.arg("--dir").arg(dir);
-        }
-        command
+        carrier_of(&self.program, load, self.load_dir.as_deref())
     }
 }
 
-/// The loop's options as they would be typed.
-fn loop_words(options: &LoopOptions) -> Vec<String> {
-    let ns = |name: &str, value: u64| format!("--{name}={value}ns");
-    let mut words = vec![
-        ns("period", options.period),
-        ns("work", options.work),
-        format!("--on-overrun={}", overrun_words(options.on_overrun)),
-        match options.phase {
-            Phase::AvoidTick => "--phase=avoid-tick".to_owned(),
-            Phase::At(phase_ns) => ns("phase", phase_ns),
-        },
-    ];
-    words.extend(options.deadline.map(|value| ns("deadline", value)));
-    words.extend(options.spikes_over.map(|value| ns("spikes-over", value)));
-    words.extend(options.dma_latency.map(|value| ns("dma-latency", value)));
-    words.extend(options.lockdown.then(|| "--lockdown".to_owned()));
-
-    words
-}
-
-/// What people see while a bench runs.
-struct View {
+/// The progress of a bench, in the terminal.
+struct BenchView {
     progress: Progress,
     quiet: bool,
     period_ns: u64,
@@ -189,12 +150,12 @@ struct View {
     per_cell: BTreeMap<Cell, record::Progress>,
 }
 
-impl View {
+impl BenchView {
     fn new(plan: &BenchPlan, quiet: bool) -> Self {
         Self {
             progress: Progress::new(plan.duration.as_secs_f64(), quiet),
             quiet,
-            period_ns: plan.period_ns,
+            period_ns: plan.setting.period_ns,
             limit_at: plan.limit.map(|limit| limit.at),
             worst_ns: 0,
             misses: 0,
@@ -203,18 +164,18 @@ impl View {
         }
     }
 
-    fn show(&mut self, happening: Happening) {
+    fn show(&mut self, happening: BenchEvent) {
         match happening {
-            Happening::Planned { estimate_s, blocks_per_cell, block_s } => {
+            BenchEvent::Planned { estimate_s, blocks_per_cell, block_s } => {
                 self.planned(estimate_s, blocks_per_cell, block_s);
             }
-            Happening::Prepared { running, not_permitted } => self.prepared(running, &not_permitted),
-            Happening::Said(words) => self.say(&words),
-            Happening::Running { elapsed_s, cell } => {
+            BenchEvent::Prepared { running, not_permitted } => self.prepared(running, &not_permitted),
+            BenchEvent::Said(words) => self.say(&words),
+            BenchEvent::Running { elapsed_s, cell } => {
                 self.elapsed_s = elapsed_s;
                 self.line(&cell);
             }
-            Happening::Block { cell, progress } => {
+            BenchEvent::Block { cell, progress } => {
                 self.per_cell.insert(cell.clone(), progress);
                 self.worst_ns = self.per_cell.values().map(|p| p.worst_ns).max().unwrap_or(0);
                 self.misses = self.per_cell.values().map(|p| p.deadline_misses).sum();

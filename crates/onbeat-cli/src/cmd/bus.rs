@@ -1,4 +1,4 @@
-//! `onbeat bus`: what a running bus can be asked, through its image in shared memory.
+//! `onbeat bus`: state, values and events of a running bus, read from its image in shared memory.
 
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -23,17 +23,17 @@ use crate::cli_measure::Measure;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, columns, is_read, put, say};
 
-/// How often `--follow` looks for events, and a wait for Ctrl-C.
+/// Interval between two looks of `--follow`, and of a wait for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What can go wrong with a bus that runs.
+/// A request to a running bus failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BusFailure {
     #[error(transparent)]
     Up(#[from] BusError),
-    #[error("{0}; what stands behind -- is for `onbeat measure bus`, see `onbeat measure bus --help`")]
+    #[error("{0}; what follows -- is for `onbeat measure bus`, see `onbeat measure bus --help`")]
     Words(String),
-    #[error("there is no device \"{device}\" on this bus; `onbeat bus info` lists them")]
+    #[error("this bus has no device \"{device}\"; `onbeat bus info` lists its devices")]
     NoDevice { device: String },
     #[error("object 0x{index:04x}:{entry:x} of \"{device}\": {why}")]
     Sdo { device: String, index: u16, entry: u8, why: SdoFailure },
@@ -58,7 +58,7 @@ pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A bus for others is the bus probe with a process image that is shared, until it is stopped.
+/// Runs a bus for other processes: the bus probe with a shared process image, until it is stopped.
 fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
     let mut words: Vec<String> =
         ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name].map(str::to_owned).into();
@@ -66,7 +66,7 @@ fn serve(options: &BusRunOptions) -> Result<Verdict, Failure> {
     words.extend(options.more.iter().cloned());
     match Measure::from_words(&words) {
         Ok(measure) => super::measure::run(&measure),
-        // Help was asked for behind the two dashes.
+        // Help was requested after the two dashes.
         Err(answer) if !answer.use_stderr() => {
             put(|out| write!(out, "{answer}"));
             Ok(Verdict::Holds)
@@ -108,7 +108,8 @@ fn state(named: &Named) -> Result<Verdict, Failure> {
     let named = |of: Option<(u32, String)>| {
         of.map_or_else(|| "nobody".to_owned(), |(pid, name)| format!("process {pid} ({name})"))
     };
-    let (owner, commander) = (named(state.owner), named(state.commander));
+    let owner = named(state.owner);
+    let commander = named(state.commander);
     let (tone, devices) = match state.silence {
         Silence::None => (Tone::Head, format!("{} of {} devices in OP", state.in_op, state.devices)),
         silence => (Tone::Bad, format!("{silence}; the states of its {} devices are not known", state.devices)),
@@ -233,7 +234,7 @@ fn watch(options: &WatchOptions) -> Result<Verdict, Failure> {
             places.iter().for_each(|place| say(Tone::Plain, &values_line(&layout.devices[*place], &seen)));
         }
 
-        // Nothing is left to do when nobody reads it.
+        // Without a reader nothing is left to do.
         if round == options.count || !is_read() {
             break;
         }
@@ -255,7 +256,7 @@ fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure>
     named.or_else(numbered).ok_or_else(|| BusFailure::NoDevice { device: wanted.to_owned() })
 }
 
-/// The bits of a value, lowest first, as EtherCAT maps them; `None` of more than 64, or beyond the image.
+/// Returns the bits of a value, lowest first, as EtherCAT maps them; `None` for more than 64 bits, or beyond the image.
 fn bits_of(part: &[u8], value: &MappedValue) -> Option<u64> {
     let bit = |place: usize| part.get(place / 8).map(|byte| u64::from(byte >> (place % 8) & 1));
     if value.bits > 64 {
@@ -264,7 +265,7 @@ fn bits_of(part: &[u8], value: &MappedValue) -> Option<u64> {
     (0..usize::from(value.bits)).try_fold(0, |whole, place| Some(whole | bit(value.bit_at + place)? << place))
 }
 
-/// All values of a device, inputs first: `NAME, index:entry, what it is`.
+/// Returns all values of a device, inputs first: `NAME, index:entry, what it is`.
 fn values<'d>(device: &'d DeviceLayout, seen: &'d Snapshot) -> impl Iterator<Item = (String, &'d MappedValue, u64)> {
     let inputs = seen.inputs.get(device.inputs.clone()).unwrap_or_default();
     let outputs = seen.outputs.get(device.outputs.clone()).unwrap_or_default();
@@ -304,7 +305,7 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
     loop {
         let Events { events, next, missed } = client.events(from);
         if missed > 0 {
-            advise(Tone::Careful, &format!("{} events are not kept any more", count(missed)));
+            advise(Tone::Careful, &format!("{} events have been overwritten", count(missed)));
         }
 
         for (number, event) in events {
@@ -326,14 +327,15 @@ fn events(options: &EventsOptions) -> Result<Verdict, Failure> {
     }
 }
 
-/// Name of a device by its place; empty for none.
+/// Returns the name of a device by its position; empty without one.
 fn name_of(device: u16, devices: &[DeviceLayout]) -> &str {
     devices.get(usize::from(device)).map_or("", |device| device.name.as_str())
 }
 
 fn event_line(number: u64, event: &Event, devices: &[DeviceLayout]) -> String {
     let kind = serde_json::to_value(event.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
-    let (at_s, sentence) = (event.at_ns as f64 / 1e9, event.sentence(name_of(event.device, devices)));
+    let at_s = event.at_ns as f64 / 1e9;
+    let sentence = event.sentence(name_of(event.device, devices));
     format!("{number:>6} {at_s:14.6} s  cycle {:>9}  {:20} {sentence}", event.cycle, kind.unwrap_or_default())
 }
 
@@ -407,7 +409,7 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<Verdict, Failure> {
     if options.named.json {
         print_json(&json!({ "index": index, "entry": entry, "bytes": hex, "unsigned": number(&bytes) }))?;
     } else if is_read {
-        say(Tone::Plain, &told(&bytes, &hex));
+        say(Tone::Plain, &hex_and_text(&bytes, &hex));
     }
 
     Ok(Verdict::Holds)
@@ -419,8 +421,8 @@ fn number(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(whole))
 }
 
-/// A number as such and as a signed one where they differ, letters as text, all else as bytes.
-fn told(bytes: &[u8], hex: &str) -> String {
+/// Formats bytes as a number, also signed where that differs, or as text, or as bytes.
+fn hex_and_text(bytes: &[u8], hex: &str) -> String {
     match (bytes.len(), number(bytes)) {
         (1 | 2 | 4 | 8, Some(unsigned)) => {
             let unused = 64 - 8 * bytes.len() as u32;

@@ -1,4 +1,4 @@
-//! `onbeat bus scan`: which devices are on a cable, without changing one of them.
+//! `onbeat bus scan`: lists the devices on a cable (read-only).
 
 use onbeat::report::table::{Column, Row, Table};
 use onbeat_control::{Client, names};
@@ -68,7 +68,7 @@ fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<Scanned>, Fail
     Ok(devices)
 }
 
-/// What devices are according to the image of the bus that runs, when it has one.
+/// Returns the devices by the image of the running bus, when it has one.
 fn name_by_image(devices: &mut [Scanned], user: &User) {
     let images = names().into_iter().filter_map(|name| Client::open(&name).ok());
     let Some(client) = images.into_iter().find(|client| client.state().pid == user.pid) else { return };

@@ -1,16 +1,18 @@
-//! `onbeat compare`: runs beside each other.
+//! `onbeat compare`: compares runs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use onbeat::record::RunOrder;
+use onbeat::record::run_dir::{RUN_FILE_ENDING, RunText, check_not_own_file};
 use onbeat::report::compare::{Compared, Comparison, Digest, SHARES};
 use onbeat::report::compare_rows::{self, SeriesRows, Wanted};
 use onbeat::report::statistics::Share;
 use onbeat::report::verdict::Limit;
-use onbeat::report::{Overall, Summary, compare_tables};
+use onbeat::report::{JudgedRun, Overall, Summary, compare_tables};
 use serde::Serialize;
 
-use super::runs::{self, RUN_FILE};
+use super::runs;
 use super::show::{self, letters};
 use super::{Failure, Verdict, whole};
 use crate::cli_files::CompareOptions;
@@ -18,10 +20,20 @@ use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     let names = names(&options.runs);
-    options.runs.iter().try_for_each(|run| runs::spare(run, &options.html))?;
+    options.runs.iter().try_for_each(|run| check_not_own_file(run, &options.html))?;
     let mut digests = Vec::new();
+    // The text of the files is kept for the page alone.
+    let mut texts = Vec::new();
     for ((path, name), place) in options.runs.iter().zip(&names).zip(0..) {
-        digests.push(digest(path, name, place, None, &SHARES)?);
+        let JudgedRun { summary, runs } = match options.html {
+            Some(_) => {
+                let (judged, text) = runs::judged_with_text(path, None)?;
+                texts.push(text);
+                judged
+            }
+            None => runs::judged(path, None)?,
+        };
+        digests.push(Digest::of(name, place, summary, &runs, &SHARES));
     }
 
     let digests = comparable(digests, &options.runs)?;
@@ -30,19 +42,19 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     let comparison = Comparison::of(&digests);
     let printed = Printed { comparison: &comparison, rows: &compared };
     if let Some(to) = &options.html {
-        write_page(to, options, &digests, &printed)?;
+        write_page(to, options, &digests, &printed, texts)?;
     }
 
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&printed)?);
     } else {
-        tell(&comparison, &digests, options);
+        print(&comparison, &digests, options);
     }
 
     Ok(Verdict::Holds)
 }
 
-/// Runs as they are, or the loads of a single one.
+/// Returns the runs, or the loads of a single run.
 fn comparable(mut digests: Vec<Digest>, paths: &[PathBuf]) -> Result<Vec<Digest>, Failure> {
     let Some(only) = digests.pop_if(|_| paths.len() == 1) else { return Ok(digests) };
     let loads = only.by_load();
@@ -69,7 +81,7 @@ struct Printed<'c> {
     rows: &'c [SeriesRows],
 }
 
-/// A run made small; its files are not kept.
+/// Reads a run and keeps its digest alone.
 pub(crate) fn digest(
     path: &Path,
     name: &str,
@@ -77,11 +89,11 @@ pub(crate) fn digest(
     limit: Option<Limit>,
     shares: &[Share],
 ) -> Result<Digest, Failure> {
-    let opened = runs::open(path, limit)?;
-    Ok(Digest::of(name, place, opened.summary, &opened.runs, shares))
+    let JudgedRun { summary, runs } = runs::judged(path, limit)?;
+    Ok(Digest::of(name, place, summary, &runs, shares))
 }
 
-fn tell(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {
+fn print(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {
     let wanted = match (options.full, options.on) {
         (true, _) => Wanted::All,
         (false, Some(series)) => Wanted::One(series),
@@ -120,11 +132,11 @@ fn shown(comparison: &Comparison, wanted: Wanted) -> Vec<&Compared> {
     }
 }
 
-/// The last part of each path, or all of it where two would be called the same.
+/// Returns the last part of each path, or all of it where two would have the same name.
 pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
         let name = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
-        name.trim_end_matches(RUN_FILE).to_owned()
+        name.trim_end_matches(RUN_FILE_ENDING).to_owned()
     };
 
     let all: Vec<String> = paths.iter().map(short).collect();
@@ -138,23 +150,29 @@ pub(crate) fn names(paths: &[PathBuf]) -> Vec<String> {
     places.map(|(name, n)| if seen.insert(name.clone()) { name } else { format!("{name} ({n})") }).collect()
 }
 
-/// What the page of a comparison carries: the cells of all runs as one summary, and how they compare.
+/// The data of a comparison's page: the cells of all runs as one summary, and the comparison.
 #[derive(Serialize)]
-struct Page<'c> {
+struct ComparisonPage<'c> {
     #[serde(flatten)]
     summary: Summary,
     comparison: &'c Printed<'c>,
 }
 
-/// The page of all runs: their cells side by side, to be laid over each other.
-fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], printed: &Printed<'_>) -> Result<(), Failure> {
+/// Writes the page of all runs, with their cells side by side.
+fn write_page(
+    to: &Path,
+    options: &CompareOptions,
+    digests: &[Digest],
+    printed: &Printed<'_>,
+    texts: Vec<Vec<RunText>>,
+) -> Result<(), Failure> {
     let Some(first) = digests.first() else { return Ok(()) };
     let comparison = printed.comparison;
     let mut summary =
         Summary { cells: Vec::new(), effects: Vec::new(), causes: Vec::new(), limit: None, ..first.summary.clone() };
     summary.sweep = None;
     comparison.schema.clone_into(&mut summary.schema);
-    "compared".clone_into(&mut summary.order);
+    summary.order = RunOrder::Compared;
     summary.command = super::typed();
     // The loads of one run shared its time.
     let runs = digests.iter().take(options.runs.len());
@@ -184,12 +202,13 @@ fn write_page(to: &Path, options: &CompareOptions, digests: &[Digest], printed: 
     }
 
     let mut files = Vec::new();
-    for (path, place) in options.runs.iter().zip(1..) {
-        files.extend(runs::texts(path)?.into_iter().map(|(name, text)| (format!("{place}-{name}"), text)));
+    for (of_run, number) in texts.into_iter().zip(1..) {
+        let numbered = |file: RunText| RunText { name: format!("{number}-{}", file.name), text: file.text };
+        files.extend(of_run.into_iter().map(numbered));
     }
 
     summary.tunings = summary.cells.iter().map(|cell| cell.tuning.clone()).collect();
     summary.loads = summary.cells.iter().map(|cell| cell.load.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    let html = runs::page_of(&Page { summary, comparison: printed }, &files)?;
+    let html = runs::page_of(&ComparisonPage { summary, comparison: printed }, &files)?;
     whole::write(to, html.as_bytes())
 }

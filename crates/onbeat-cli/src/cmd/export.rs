@@ -1,26 +1,27 @@
-//! `onbeat export`: a run's data in forms that other programs read.
+//! `onbeat export`: writes a run in formats of other programs.
 
 use std::path::Path;
 
+use onbeat::record::run_dir::{check_not_own_file, read_cells};
 use onbeat::report::spikes;
 
 use super::spike::pasted;
-use super::{Failure, Verdict, export_formats, runs, show, spike, whole};
+use super::{Failure, Verdict, export_formats, show, spike, whole};
 use crate::cli::ExportOptions;
 use crate::term::{Tone, advise, say};
 
 /// What to write, and where.
 #[derive(Clone, Copy, Debug)]
-enum Target<'o> {
-    /// What ran around a spike.
-    Spike(spike::Form, &'o Path),
+enum SpikeExport<'o> {
+    /// The events around a spike.
+    Spike(spike::TraceForm, &'o Path),
 }
 
 pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
     let formats = &options.formats;
     let files =
         [&formats.csv, &formats.json, &formats.parquet, &formats.openmetrics, &options.perfetto, &options.ftrace];
-    runs::spare(&options.run, files.into_iter().flatten())?;
+    check_not_own_file(&options.run, files.into_iter().flatten())?;
     if options.formats.any() {
         export_formats::write(&options.run, &options.formats)?;
     }
@@ -33,15 +34,15 @@ pub(crate) fn run(options: &ExportOptions) -> Result<Verdict, Failure> {
 }
 
 fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
-    let runs = runs::cells(&options.run)?;
-    let choice = spike::Choice { run: &options.run, cell: options.cell.as_deref(), number: options.spike };
+    let runs = read_cells(&options.run)?;
+    let choice = spike::SpikeChoice { run: &options.run, cell: options.cell.as_deref(), number: options.spike };
     if options.list {
         list(&choice, &runs)?;
     }
 
     for target in targets(options) {
         match target {
-            Target::Spike(form, to) => {
+            SpikeExport::Spike(form, to) => {
                 let found = choice.find(&runs)?;
                 whole::write(to, &found.written(form)?)?;
                 advise(Tone::Faint, &found.words(form, to));
@@ -52,20 +53,20 @@ fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-fn targets(options: &ExportOptions) -> Vec<Target<'_>> {
-    let perfetto = options.perfetto.iter().map(|to| Target::Spike(spike::Form::Perfetto, to));
-    let ftrace = options.ftrace.iter().map(|to| Target::Spike(spike::Form::Ftrace, to));
+fn targets(options: &ExportOptions) -> Vec<SpikeExport<'_>> {
+    let perfetto = options.perfetto.iter().map(|to| SpikeExport::Spike(spike::TraceForm::Perfetto, to));
+    let ftrace = options.ftrace.iter().map(|to| SpikeExport::Spike(spike::TraceForm::Ftrace, to));
     perfetto.chain(ftrace).collect()
 }
 
-fn list(choice: &spike::Choice<'_>, runs: &[onbeat::record::RunFile]) -> Result<(), Failure> {
+fn list(choice: &spike::SpikeChoice<'_>, runs: &[onbeat::record::RunFile]) -> Result<(), Failure> {
     let all = choice.listed(runs)?;
     let kept = all.iter().filter(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept)).count();
     let title = format!("{} spikes, worst first; the events around {kept} are kept", all.len());
     show::table(&spikes::table(title, &all, show::letters()));
     if let Some(first) = all.iter().find(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept)) {
         let line = format!("onbeat export {} {} --perfetto FILE", pasted(choice.run), first.options());
-        say(Tone::Faint, &format!("what ran around {}:  {line}", first.words()));
+        say(Tone::Faint, &format!("events around {}:  {line}", first.words()));
     }
 
     Ok(())

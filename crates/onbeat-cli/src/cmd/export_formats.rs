@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{Cell, RunFile, Series};
 use onbeat::report::export::{self, csv, hgrm, openmetrics, parquet};
 
@@ -16,7 +17,7 @@ use crate::term::{Tone, advise};
 const HGRM_UNIT_NS: f64 = 1e6;
 
 pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> {
-    let opened = runs::open(run, None)?;
+    let opened = runs::judged(run, None)?;
     let files = &opened.runs;
     if let Some(to) = &formats.csv {
         into(to, Name::Typed, |to| csv::write(files, to))?;
@@ -40,7 +41,7 @@ pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> 
     }
 }
 
-/// A file per cell and series.
+/// Writes a file per cell and series.
 fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
     fs::create_dir_all(dir).map_err(|source| Failure::File { what: "create", path: dir.to_owned(), source })?;
     for file in files {
@@ -57,7 +58,7 @@ fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
 }
 
 fn file_name(cell: &Cell, series: Series) -> String {
-    cell.file_name().replace(runs::RUN_FILE, &format!("-{}.hgrm", series.tag()))
+    cell.file_name().replace(RUN_FILE_ENDING, &format!("-{}.hgrm", series.tag()))
 }
 
 /// Writes a file and says where it is; `-` is standard output.

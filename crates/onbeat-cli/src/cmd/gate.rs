@@ -1,10 +1,11 @@
-//! `onbeat gate`: a run passes or it does not, for machines.
+//! `onbeat gate`: decides whether a run passes, for continuous integration.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use onbeat::record::run_dir::check_not_own_file;
 use onbeat::record::{LimitNote, Series};
 use onbeat::report::compare::{Digest, SHARES};
 use onbeat::report::gate::{Baseline, Check, Chosen, Gate, alarm_checks, baseline_checks, limit_checks};
@@ -14,12 +15,14 @@ use onbeat::report::{CellSummary, Outcome};
 use onbeat_ethercat::input;
 
 use super::compare::{digest, names};
-use super::{Failure, Verdict, runs, whole};
+use super::{Failure, Verdict, whole};
 use crate::cli_files::GateOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
-    std::iter::once(&options.run).chain(&options.baseline).try_for_each(|run| runs::spare(run, &options.junit))?;
+    std::iter::once(&options.run)
+        .chain(&options.baseline)
+        .try_for_each(|run| check_not_own_file(run, &options.junit))?;
     let junit = Results::begin(options.junit.as_deref())?;
     match judged(options) {
         Ok((gate, elapsed_s)) => {
@@ -27,7 +30,7 @@ pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
             if options.json {
                 say(Tone::Plain, &serde_json::to_string(&gate)?);
             } else if !junit.is_on_standard_output() {
-                tell(&gate, options.series);
+                print(&gate, options.series);
             }
 
             Ok(super::verdict(Some(gate.outcome)))
@@ -39,19 +42,19 @@ pub(crate) fn run(options: &GateOptions) -> Result<Verdict, Failure> {
     }
 }
 
-/// Where the result is to go as JUnit XML.
+/// The JUnit file of a gate.
 ///
-/// A later reader of the file must not take the one of an earlier gate for this one's. So it says from the beginning that
-/// the gate has not come to its end, and goes on saying so if it never does.
+/// A reader must not take the file of an earlier gate for the result of this one. So the file says from the start that the gate did not
+/// finish, until it has.
 struct Results<'o> {
     to: Option<&'o Path>,
 }
 
 impl<'o> Results<'o> {
     fn begin(to: Option<&'o Path>) -> Result<Self, Failure> {
-        // Into a pipe only one result can go.
+        // A pipe takes one result only.
         if let Some(to) = to.filter(|to| whole::is_plain_file(to)) {
-            let unfinished = cannot_run("the gate did not come to its end; it was ended from outside, or failed");
+            let unfinished = cannot_run("the gate did not finish; it was ended from outside, or failed");
             whole::write(to, junit(&unfinished, 0.0).as_bytes())?;
         }
         Ok(Self { to })
@@ -66,7 +69,7 @@ impl<'o> Results<'o> {
     }
 }
 
-/// A gate that could not look at its run: one check that decides nothing.
+/// Returns the result of a gate that could not read its run: one inconclusive check.
 fn cannot_run(why: &str) -> Gate {
     let check = Check {
         name: "the gate can be run".to_owned(),
@@ -77,7 +80,7 @@ fn cannot_run(why: &str) -> Gate {
     Gate::of("onbeat gate", vec![check])
 }
 
-/// Words that make no command leave no result either: the file that they name as `--junit` says so.
+/// Writes the error of an invalid command line to the file that it names as `--junit`.
 pub(crate) fn not_understood(why: &str) {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if !words.iter().any(|word| word == "gate") {
@@ -88,7 +91,7 @@ pub(crate) fn not_understood(why: &str) {
     let joined = words.iter().find_map(|word| {
         Some(OsStr::from_bytes(word.as_bytes().strip_prefix(JUNIT.as_bytes())?.strip_prefix(b"=")?).to_owned())
     });
-    // Words that make no command may name anything there; only what looks like a result is replaced.
+    // An invalid command line may name any file there; only what looks like a result is replaced.
     let may_replace = |to: &PathBuf| match input::read(to, input::MOST_BYTES_BY_HAND) {
         Ok(bytes) => !whole::is_standard_output(to) && (bytes.is_empty() || bytes.starts_with(b"<?xml")),
         Err(why) => why.kind() == ErrorKind::NotFound,
@@ -96,13 +99,13 @@ pub(crate) fn not_understood(why: &str) {
 
     let Some(to) = behind.or(joined).map(PathBuf::from).filter(may_replace) else { return };
     let first = why.lines().next().unwrap_or_default();
-    // The command has failed already, and says so.
+    // The command has failed already and reports that.
     let _ = whole::write(&to, junit(&cannot_run(first), 0.0).as_bytes());
 }
 
 const JUNIT: &str = "--junit";
 
-/// The gate, and how long its run took, in seconds.
+/// Returns the gate, and the length of its run in seconds.
 fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let limit = options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on: options.series });
     let paths: Vec<_> = std::iter::once(options.run.clone()).chain(options.baseline.clone()).collect();
@@ -122,7 +125,8 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let mut checks = limit.map(|limit| limit_checks(&run.name, &cells, limit)).unwrap_or_default();
     if options.baseline.is_some() {
         let base = digest_of(1, None)?;
-        let (series, no_worse_than) = (options.series, options.no_worse_than);
+        let series = options.series;
+        let no_worse_than = options.no_worse_than;
         checks.extend(baseline_checks(&run, &cells, &Baseline { run: &base, series, share, no_worse_than }));
     }
 
@@ -131,7 +135,7 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     Ok((Gate::of(&run.name, checks), run.summary.elapsed_s))
 }
 
-/// A run that was cut off has not shown what it was to show.
+/// Returns an inconclusive check for a run that was cut off.
 fn cut_off(run: &Digest, cells: &[&CellSummary]) -> Vec<Check> {
     let cut = cells.iter().filter(|cell| cell.permitted && cell.file.is_some() && !cell.complete);
     let check = |cell: &&CellSummary| Check {
@@ -149,7 +153,7 @@ fn cells_of(run: &Digest) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn tell(gate: &Gate, series: Series) {
+fn print(gate: &Gate, series: Series) {
     for check in &gate.checks {
         let tone = match check.outcome {
             Outcome::Pass => Tone::Good,

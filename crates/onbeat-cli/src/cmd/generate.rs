@@ -10,7 +10,8 @@ use crate::cli::{Cli, GenerateOptions};
 use crate::complete;
 
 pub(crate) fn run(options: &GenerateOptions) -> Result<Verdict, Failure> {
-    let (man, completions) = (options.into.join("man"), options.into.join("completions"));
+    let man = options.into.join("man");
+    let completions = options.into.join("completions");
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| Failure::File { what: "write", path, source }

@@ -1,4 +1,4 @@
-//! `onbeat import`: files of other tools become a run.
+//! `onbeat import`: converts files of other tools into a run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::Labels;
 use onbeat::import::{self, Asked, Format, Stream};
+use onbeat::record::run_dir::NewRunDir;
 use onbeat::record::{Cell, Series};
 use onbeat::report::imported::UNKNOWN;
 use onbeat_ethercat::input;
@@ -20,31 +21,31 @@ pub(crate) fn run(options: &ImportOptions) -> Result<Verdict, Failure> {
         sources.push((path.as_path(), read(path, &asked(options))?));
     }
 
-    let (dir, place) = match &options.to {
+    let (dir, new) = match &options.to {
         Some(to) => (new_directory(to)?, None),
         None => {
-            let place = runs::create(&options.out)?;
-            (place.dir.clone(), Some(place))
+            let new = NewRunDir::create(&options.out)?;
+            (new.path().to_owned(), Some(new))
         }
     };
 
     let written = write_all(&sources, options, &dir);
-    match &place {
-        Some(place) => place.kept_if_begun(written)?,
+    match &new {
+        Some(new) => runs::keep_if_begun(new, written)?,
         None => written?,
     }
 
-    let kept = runs::read(&dir, None)?;
-    show::summary(&kept, show::Extent { json: options.json, ..show::Extent::default() }, None)?;
+    let kept = runs::reported(&dir, None, None)?;
+    show::summary(&kept, show::SummaryExtent { json: options.json, ..show::SummaryExtent::default() }, None)?;
     Ok(Verdict::Holds)
 }
 
-/// Files with their streams, each stream as a run file.
+/// Writes each stream of the files as a run file.
 fn write_all(sources: &[(&Path, Vec<Stream>)], options: &ImportOptions, dir: &Path) -> Result<(), Failure> {
     let mut names = BTreeSet::new();
     for (path, streams) in sources {
         for stream in streams {
-            write(stream, path, options, &mut Place { dir, names: &mut names })?;
+            write(stream, path, options, &mut StreamFiles { dir, names: &mut names })?;
         }
     }
 
@@ -67,7 +68,7 @@ fn read(path: &Path, asked: &Asked) -> Result<Vec<Stream>, Failure> {
     import::read(&mut BufReader::with_capacity(1 << 18, file), asked).map_err(failed)
 }
 
-/// A directory that is not there yet, or is empty.
+/// Creates a directory, or accepts an empty one.
 fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
     let failed = |source| Failure::File { what: "create", path: to.to_owned(), source };
     fs::create_dir_all(to).map_err(failed)?;
@@ -77,13 +78,13 @@ fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
     Ok(to.to_owned())
 }
 
-/// Where run files go, and which names are taken.
-struct Place<'p> {
+/// The directory of the run files, and the names that are in use.
+struct StreamFiles<'p> {
     dir: &'p Path,
     names: &'p mut BTreeSet<String>,
 }
 
-fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut Place<'_>) -> Result<(), Failure> {
+fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut StreamFiles<'_>) -> Result<(), Failure> {
     let file = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let name = if stream.label.is_empty() { stem } else { format!("{stem} {}", stream.label) };
@@ -93,7 +94,7 @@ fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut Pl
     let cell = Cell { tuning: name.clone(), load };
     let bare = Cell { tuning: name, load: String::new() }.file_name().replace("-.onbeat.hlog", ".onbeat.hlog");
     let path = place.dir.join(bare);
-    // In place only when it is whole.
+    // The final name is for a complete file only.
     let part = path.with_extension("part");
     let written = import::write(stream, &Labels { command: typed(), file, cell }, &part).map_err(Failure::from);
     let moved = written.and_then(|_| {
@@ -107,10 +108,10 @@ fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut Pl
     moved
 }
 
-/// A series by its tag, for the command line.
+/// Parses the tag of a series.
 pub(crate) fn series(text: &str) -> Result<Series, String> {
     Series::from_tag(&text.replace('-', "_")).ok_or_else(|| {
         let tags = Series::ALL.map(Series::tag).join(", ");
-        format!("there is no series `{text}`; those there are: {tags}")
+        format!("`{text}` is not a series; the series are {tags}")
     })
 }

@@ -1,4 +1,4 @@
-//! `onbeat inject`: one cause of lateness on purpose, in a loop of onbeat's own or in a running program's.
+//! `onbeat inject`: injects one cause of lateness, into a loop of onbeat's own or into that of a running program.
 
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -27,16 +27,16 @@ use crate::term::{Tone, advise, say};
 
 /// The priority of a loop of onbeat's own: that of `onbeat measure timer`.
 const PRIORITY: u32 = 90;
-/// From one injection to the next, when nobody says.
+/// Default interval between injections.
 const EVERY_NS: u64 = 100_000_000;
-/// How often the log of a loop elsewhere is looked at.
+/// Interval between two looks at the log of another program's loop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(options: &InjectOptions) -> Result<Verdict, Failure> {
     check_cpu(options.cpu)?;
     match options.pid {
         Some(pid) => elsewhere(options, pid),
-        // A shell would take the terminal away from a command of its own that stops.
+        // A shell would take the terminal from a foreground command that stops.
         None if options.fault == Fault::StopSignal && !options.carried => again(),
         None => own(options),
     }
@@ -53,7 +53,7 @@ fn again() -> Result<Verdict, Failure> {
     Ok(if status.success() { Verdict::Holds } else { Verdict::CannotTell })
 }
 
-/// The loop of a running program.
+/// Injects into the loop of a running program.
 fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
     if options.fault.origin() == FaultOrigin::InLoop {
         return Err(InjectError::Elsewhere { fault: options.fault }.into());
@@ -65,7 +65,8 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
     let first = now - now % options.period.max(1) + options.phase;
     let grid = ReleaseGrid { first_release: Instant::from_ns(first), period_ns: options.period, spin_ns: 0 };
     let InjectionTarget { tid, cpu, priority, .. } = target;
-    let (fault, every_ns) = (options.fault, every_ns(options));
+    let fault = options.fault;
+    let every_ns = every_ns(options);
     let plan = InjectionPlan { fault, every_ns, for_ns: options.length, count: options.count, target, grid };
     let injector = if options.placebo { placebo(plan) } else { Injector::start(plan) }?;
 
@@ -99,7 +100,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<Verdict, Failure> {
     Ok(if log.injected.is_empty() { Verdict::CannotTell } else { Verdict::Holds })
 }
 
-/// A loop of onbeat's own.
+/// Injects into a loop of onbeat's own.
 fn own(options: &InjectOptions) -> Result<Verdict, Failure> {
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
@@ -149,7 +150,7 @@ fn setting(options: &InjectOptions, cpu: Option<u32>) -> Setting {
     }
 }
 
-/// The loop's priority; none for causes that only an ordinary loop has.
+/// Returns the priority of the loop; none for causes that only an ordinary loop has.
 fn priority(fault: Fault) -> Option<u32> {
     (fault.loops() != Loops::Ordinary).then_some(PRIORITY)
 }

@@ -1,4 +1,4 @@
-//! `onbeat load NAME`: a load alone, for people; and the process that carries one, for the bench.
+//! `onbeat load NAME`: runs a load alone; and the process that carries a load for other commands.
 
 use std::io::stdin;
 use std::os::fd::AsFd;
@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use onbeat::load::{Load, Options, RunningLoad, check_directory, misses_the_disk, serve};
 
-use super::{Failure, Verdict, measure, repair_first};
+use super::measure::carrier_of;
+use super::{Failure, Verdict, repair_first};
 use crate::cli::LoadOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say, wrapped};
 
-/// How often a load's events are looked for.
+/// Interval between two looks for events of a load.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(options: LoadOptions) -> Result<Verdict, Failure> {
@@ -23,12 +24,12 @@ pub(crate) fn run(options: LoadOptions) -> Result<Verdict, Failure> {
 fn carry(options: LoadOptions) -> Result<Verdict, Failure> {
     let directory = options.dir.unwrap_or_else(std::env::temp_dir);
     let input = stdin().as_fd().try_clone_to_owned().map_err(Failure::Signals)?;
-    // A load that could not start has said so on standard output.
+    // A load that could not start has reported that on standard output.
     let carried = serve(&options.load, Options { directory, ..Options::default() }, input, &mut std::io::stdout());
     Ok(if carried.is_ok() { Verdict::Holds } else { Verdict::CannotTell })
 }
 
-/// Looks at the directory that loads are to write in, before anything is started; `option` is what names another one.
+/// Checks the directory that loads write in, before anything is started; `option` names another one.
 pub(crate) fn look_at_place(loads: &[Load], typed: Option<&Path>, option: &'static str) -> Result<(), Failure> {
     if let Some(path) = typed {
         check_directory(path).map_err(|source| Failure::LoadPlace { path: path.to_owned(), option, source })?;
@@ -47,14 +48,15 @@ pub(crate) fn look_at_place(loads: &[Load], typed: Option<&Path>, option: &'stat
     Ok(())
 }
 
-/// The load runs in a process of its own here too: it must lead a session, and what a shell starts cannot.
+/// Runs a load in a process of its own: it must lead a session, which a process started by a shell cannot.
 fn alone(options: &LoadOptions) -> Result<Verdict, Failure> {
     look_at_place(std::slice::from_ref(&options.load), options.dir.as_deref(), "--dir")?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let failed = |source| Failure::Load { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
-    let carrier = measure::carrier(&options.load, options.dir.as_deref())?;
+    let myself = std::env::current_exe().map_err(Failure::Myself)?;
+    let carrier = carrier_of(&myself, &options.load, options.dir.as_deref());
     let mut running = RunningLoad::start(carrier).map_err(failed)?;
     let ends = (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));
 

@@ -2,21 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use onbeat::bench::conduct::BENCH_FILE;
-use onbeat::bench::schedule::{Order, RAMP};
-use onbeat::bench::sweep::{Rising, Steps};
-use onbeat::bench::turns::{Begun, Conditions, Happening, TurnsPlan, conduct};
+use onbeat::bench::schedule::{CellOrder, RAMP};
+use onbeat::bench::sweep::{Rising, SweepSteps};
+use onbeat::bench::turns::{TurnsConditions, TurnsEvent, TurnsPlan, UnfinishedTurns, conduct};
 use onbeat::load::Load;
 use onbeat::probe::description::Parts;
-use onbeat::probe::ports::Place;
+use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{Given, Interruptions, Setting, Value};
+use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, take_up};
 use onbeat::record::{Recorder, SweepNote};
 
-use super::measure::{Life, made_ready, releases, so_far};
+use super::measure::{Life, carrier_of, open_probe, releases, so_far};
 use super::resume::find_turns;
 use super::seconds::Lines;
 use super::so_far::SoFar;
@@ -24,28 +23,29 @@ use super::{Failure, Verdict, limit, most_alarms, runs, show, typed, verdict};
 use crate::cli_measure::Measure;
 use crate::term::{Progress, Tone, advise, wrapped};
 
-/// Jitter that the paper allows to what stays on one machine, and to what goes through a network, in nanoseconds.
+/// Jitter that the paper allows within one machine, and through a network, in nanoseconds.
 const ALLOWED_LOCAL_NS: u64 = 100_000;
 const ALLOWED_NETWORKED_NS: u64 = 1_000_000;
-/// From the start of a sweep's load to the first release, so that it has begun.
+/// Time from the start of a sweep's load to the first release.
 const SETTLING: Duration = Duration::from_millis(300);
-/// The order of the turns, as that of a bench when nothing else is said.
+/// Seed for the order of the turns: the default of a bench.
 const SEED: u64 = 1;
 
 pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interruptions) -> Result<Verdict, Failure> {
     let options = &measure.options;
     let (plan, parts) = plan(measure)?;
     let found = if options.resume { find_turns(&options.output.out, &plan)? } else { None };
-    let left = found.as_ref().map_or_else(|| vec![plan.releases; plan.loads.len()], |(_, begun)| begun.left(&plan));
-    let (dir, place, begun) = match found {
-        Some((dir, begun)) => {
-            begun.check(&plan)?;
-            advise(Tone::Careful, &wrapped(&going_on(&dir, &begun, &plan), 80));
-            (runs::take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(begun))
+    let left =
+        found.as_ref().map_or_else(|| vec![plan.releases; plan.loads.len()], |(_, unfinished)| unfinished.left(&plan));
+    let (dir, new, unfinished) = match found {
+        Some((dir, unfinished)) => {
+            unfinished.check(&plan)?;
+            advise(Tone::Careful, &wrapped(&resuming(&dir, &unfinished, &plan), 80));
+            (take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(unfinished))
         }
         None => {
-            let place = runs::create(&options.output.out)?;
-            (place.dir.clone(), Some(place), None)
+            let new = NewRunDir::create(&options.output.out)?;
+            (new.path().to_owned(), Some(new), None)
         }
     };
 
@@ -54,23 +54,16 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
     }
 
     let myself = std::env::current_exe().map_err(Failure::Myself)?;
-    let carrier = |load: &Load| {
-        let mut command = Command::new(&myself);
-        command.args(["load", "--supervised"]).arg(load.to_string());
-        if let Some(dir) = &options.load_dir {
-            command.arg("--dir").arg(dir);
-        }
-        command
-    };
+    let carrier = |load: &Load| carrier_of(&myself, load, options.load_dir.as_deref());
 
     let progress = Progress::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
-    let lines = Lines::of(measure.probe, &plan.setting, options.output.json);
-    let summary = SoFar::of(dir.clone(), &interruptions.summary);
-    let mut view = View { progress, lines, summary, life, under: String::new() };
-    let mut tell = |happening: Happening<'_>| match happening {
-        Happening::Said(words) => view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80))),
-        Happening::Running { load, elapsed_s, recorder } => {
-            place.iter().for_each(runs::Place::begun);
+    let lines = Lines::new(measure.probe, &plan.setting, options.output.json);
+    let summary = SoFar::new(dir.clone(), &interruptions.summary);
+    let mut view = TurnsView { progress, lines, summary, life, under: String::new() };
+    let mut report = |happening: TurnsEvent<'_>| match happening {
+        TurnsEvent::Said(words) => view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80))),
+        TurnsEvent::Running { load, elapsed_s, recorder } => {
+            new.iter().for_each(runs::begin);
             view.look(load, elapsed_s, recorder);
             if view.life.as_mut().is_some_and(Life::is_over) {
                 interruptions.stop.store(true, Ordering::Relaxed);
@@ -78,29 +71,33 @@ pub(crate) fn run(measure: &Measure, life: Option<Life>, interruptions: &Interru
         }
     };
 
-    let conducted =
-        conduct(&plan, parts, begun, Conditions { dir: &dir, carrier: &carrier, interruptions, tell: &mut tell });
+    let conducted = conduct(
+        &plan,
+        parts,
+        unfinished,
+        TurnsConditions { dir: &dir, carrier: &carrier, interruptions, report: &mut report },
+    );
     view.progress.finish();
     view.summary.end();
-    match &place {
-        Some(place) => place.kept_if_begun(conducted.map_err(Failure::from))?,
+    match &new {
+        Some(new) => runs::keep_if_begun(new, conducted.map_err(Failure::from))?,
         None => conducted?,
     }
 
     shown(measure, &dir)
 }
 
-/// What people see meanwhile.
-struct View<'v> {
+/// The progress of a measurement under several loads, in the terminal.
+struct TurnsView<'v> {
     progress: Progress,
     lines: Lines,
     summary: SoFar<'v>,
     life: Option<Life>,
-    /// The load whose lines a second stand last.
+    /// The load of the last line per second.
     under: String,
 }
 
-impl View<'_> {
+impl TurnsView<'_> {
     fn look(&mut self, load: &Load, elapsed_s: f64, recorder: &mut Recorder) {
         let name = load.to_string();
         let mut lines = self.lines.since(recorder);
@@ -116,7 +113,7 @@ impl View<'_> {
     }
 }
 
-/// What is asked for, and the probe made ready for the first block: whatever cannot be run leaves no directory behind.
+/// Returns the plan, and the probe opened for its first block: what cannot run leaves no directory behind.
 fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
     let Measure { probe, options, given } = measure;
     let loads = match &options.load_sweep {
@@ -131,8 +128,8 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
 
     let sweep = options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
     let each_ns = options.duration / loads.len() as u64;
-    let (setting, parts): (Setting, Parts) = made_ready(measure, each_ns)?;
-    // A probe that ends by itself would be cut into pieces by turns.
+    let (setting, parts): (Setting, Parts) = open_probe(measure, each_ns)?;
+    // Turns would cut a probe that ends by itself into pieces.
     let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
     let is_rising = options.load_sweep.is_some();
     let plan = TurnsPlan {
@@ -141,7 +138,7 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         setting,
         loads,
         releases: releases(each_ns, &options.looping),
-        order: if is_rising || ends_itself { Order::Sequential } else { Order::Interleaved },
+        order: if is_rising || ends_itself { CellOrder::Sequential } else { CellOrder::Interleaved },
         seed: SEED,
         limit: limit(&options.limit, probe.series[0]),
         most_alarms: most_alarms(&options.limit),
@@ -153,8 +150,8 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
     Ok((plan, parts))
 }
 
-/// What a sweep of the CPUs' share is held against; groups of tasks have nothing to be held against.
-fn sweep_note(measure: &Measure, steps: &Steps) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
+/// Returns the jitter that a sweep of the CPUs' share is judged by; groups of tasks have no such limit.
+fn sweep_note(measure: &Measure, steps: &SweepSteps) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
     let allowed_ns = measure.options.allowed_jitter;
     if steps.rising() != Rising::Cpu {
         return if allowed_ns.is_some() { Err(Failure::JitterOfGroups) } else { Ok(None) };
@@ -167,25 +164,25 @@ fn sweep_note(measure: &Measure, steps: &Steps) -> Result<Option<(SweepNote, Vec
 }
 
 fn is_networked(given: &Given) -> bool {
-    given.0.iter().any(|(_, value)| matches!(value, Value::Place(Place::Udp(_))))
+    given.0.iter().any(|(_, value)| matches!(value, Value::Place(PortAddress::Udp(_))))
 }
 
-/// What each load gets, in words.
+/// Describes the time of each load.
 fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
     let loads = plan.loads.len();
     let Some((each_s, blocks)) = plan.share_s().zip(plan.blocks()) else {
         return match plan.order {
-            Order::Interleaved => {
+            CellOrder::Interleaved => {
                 let block = time(plan.seconds(plan.block_releases()));
                 format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
             }
-            Order::Sequential => format!("{loads} loads, one after the other, each until the probe is done"),
+            CellOrder::Sequential => format!("{loads} loads, one after the other, each until the probe is done"),
         };
     };
     let blocks = match (plan.order, blocks) {
-        (Order::Interleaved, 2..) => format!(" in {blocks} blocks, in turns"),
-        (Order::Interleaved, _) => " in one block, in random order".to_owned(),
-        (Order::Sequential, _) => ", one after the other".to_owned(),
+        (CellOrder::Interleaved, 2..) => format!(" in {blocks} blocks, in turns"),
+        (CellOrder::Interleaved, _) => " in one block, in random order".to_owned(),
+        (CellOrder::Sequential, _) => ", one after the other".to_owned(),
     };
 
     let all = plan
@@ -198,10 +195,10 @@ fn time(seconds: f64) -> String {
     onbeat::report::units::spoken(seconds)
 }
 
-/// What is resumed, and what of each load is left.
-fn going_on(dir: &Path, begun: &Begun, plan: &TurnsPlan) -> String {
-    let how = if begun.is_cut_off() { "was cut off" } else { "was ended early" };
-    let left = plan.loads.iter().zip(begun.left(plan)).filter(|(_, left)| *left > 0);
+/// Describes what is resumed, and what each load has left.
+fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> String {
+    let how = if unfinished.is_cut_off() { "was cut off" } else { "was ended early" };
+    let left = plan.loads.iter().zip(unfinished.left(plan)).filter(|(_, left)| *left > 0);
     let words = left.map(|(load, left)| match left {
         u64::MAX => load.to_string(),
         left => format!("{load} {}", time(plan.seconds(left))),
@@ -209,17 +206,17 @@ fn going_on(dir: &Path, begun: &Begun, plan: &TurnsPlan) -> String {
 
     let words: Vec<String> = words.collect();
     let left = if words.is_empty() { "nothing but the closing lines".to_owned() } else { words.join(", ") };
-    format!("going on with {}, which {how}; left: {left}", dir.display())
+    format!("resuming {}, which {how}; left: {left}", dir.display())
 }
 
 fn shown(measure: &Measure, dir: &Path) -> Result<Verdict, Failure> {
-    let kept = runs::read(dir, None)?;
+    let kept = runs::reported(dir, None, None)?;
     let output = &measure.options.output;
-    let extent = show::Extent { json: output.json, verbose: output.verbose, ..show::Extent::default() };
+    let extent = show::SummaryExtent { json: output.json, verbose: output.verbose, ..show::SummaryExtent::default() };
     show::summary(&kept, extent, None)?;
     let judged = verdict(kept.summary.verdict.outcome);
     let allowed = kept.summary.sweep.is_none_or(|sweep| sweep.steps.iter().all(|step| step.is_allowed));
-    // Without being asked for, what the paper allowed is shown and decides nothing.
+    // The limit of the paper is shown, and decides only when it was requested.
     let is_judge = measure.options.allowed_jitter.is_some();
 
     Ok(if is_judge && !allowed && judged == Verdict::Holds { Verdict::Broken } else { judged })

@@ -1,17 +1,16 @@
-//! `onbeat measure`: one probe, one run.
+//! `onbeat measure`: runs one probe.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use onbeat::load::{Load, RunningLoad};
+use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementEvent, MeasurementPlan};
+use onbeat::load::Load;
 use onbeat::probe::description::Parts;
-use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, RunError, Setting};
-use onbeat::record::{Account, LoadEvent, Note, Past, Recorder};
+use onbeat::probe::{self, Origin, RunError, Setting};
+use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
+use onbeat::record::{Header, Recorder};
 use onbeat::report::units::{Letters, time_ns};
-use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -35,59 +34,91 @@ pub(crate) fn run(measure: &Measure) -> Result<Verdict, Failure> {
     }
 
     resume::admit(options)?;
-    // Only probes with devices have a bus, and `chain` only when it is asked for.
+    // Only probes with devices have a bus, and `chain` only on request.
     let has_bus = measure.given.has("devices") && measure.given.word("with") != Some("output");
     if most_alarms(&options.limit).is_some() && !has_bus {
         let what = format!("measure {}", probe.name);
         return Err(Failure::NoEvents { what, instead: "measure the probe `bus`" });
     }
 
-    let mut life = options.beside.map(Life::of).transpose()?;
+    let mut life = options.beside.map(Life::open).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     if options.load_sweep.is_some() || !options.loads.is_empty() {
         return loads::run(measure, life, &interruptions);
     }
 
-    // Whatever cannot be run leaves no directory behind.
-    let ready = made_ready(measure, options.duration)?;
-    let mut lines = Lines::of(probe, &ready.0, options.output.json);
-    let all = releases(options.duration, &options.looping);
-    let past = if options.resume { resume::find(&options.output.out, probe.name, all)? } else { None };
-    let place = if past.is_none() { Some(runs::create(&options.output.out)?) } else { None };
-    let new = place.as_ref().map(|place| place.dir.join(format!("{}{}", probe.name, runs::RUN_FILE)));
-    let path = past.as_ref().map(|past| past.path.clone()).or(new).unwrap_or_default();
+    // What cannot run leaves no directory behind.
+    let (setting, parts) = open_probe(measure, options.duration)?;
+    let mut lines = Lines::new(probe, &setting, options.output.json);
+    let releases = releases(options.duration, &options.looping);
+    let past = if options.resume { resume::find(&options.output.out, probe.name, releases)? } else { None };
+    let new = if past.is_none() { Some(NewRunDir::create(&options.output.out)?) } else { None };
+    let new_file = new.as_ref().map(|new| new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)));
+    let path = past.as_ref().map(|past| past.path.clone()).or(new_file).unwrap_or_default();
+
     let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
     let progress = Progress::new(options.duration.saturating_sub(measured_ns) as f64 / 1e9, options.output.json);
-    let (duration_ns, zero) = (options.duration, Zero::now());
-    let one = One { measure, load: &options.load, duration_ns, path: &path, zero };
-    let mut summary = SoFar::of(path.clone(), &interruptions.summary);
-    let ran = one.run(ready, past, &interruptions, &mut |recorder, elapsed_s| {
-        place.iter().for_each(runs::Place::begun);
-        progress.above_if(&lines.since(recorder));
-        if !summary.look(recorder) {
-            progress.show(elapsed_s, &so_far(recorder));
+    let resumed = past.as_ref().map(resume::words).unwrap_or_default();
+    let mut summary = SoFar::new(path.clone(), &interruptions.summary);
+    let mut report = |event: MeasurementEvent<'_>| match event {
+        MeasurementEvent::Resumed => advise(Tone::Careful, &resumed),
+        MeasurementEvent::Load(words) => advise(Tone::Careful, &words),
+        MeasurementEvent::Running { elapsed_s, recorder } => {
+            new.iter().for_each(runs::begin);
+            progress.above_if(&lines.since(recorder));
+            if !summary.look(recorder) {
+                progress.show(elapsed_s, &so_far(recorder));
+            }
+            if life.as_mut().is_some_and(Life::is_over) {
+                interruptions.stop.store(true, Ordering::Relaxed);
+            }
         }
-        if life.as_mut().is_some_and(Life::is_over) {
-            interruptions.stop.store(true, Ordering::Relaxed);
-        }
-    });
+    };
+
+    let origin = Origin::now();
+    let plan = MeasurementPlan {
+        setting,
+        load: &options.load,
+        releases,
+        keep_seconds: probe.line_a_second,
+        header: header(measure, origin),
+        path: &path,
+        origin: origin.at,
+        out: &options.output.out,
+    };
+    let carrier = carrier(&options.load, options.load_dir.as_deref())?;
+    let conditions = MeasurementConditions { carrier, interruptions: &interruptions, report: &mut report };
+    let measured = measurement::measure(plan, parts, past, conditions).map_err(Failure::from);
 
     progress.finish();
     summary.end();
-    match &place {
-        Some(place) => place.kept_if_begun(ran)?,
-        None => ran?,
+    match &new {
+        Some(new) => runs::keep_if_begun(new, measured)?,
+        None => measured?,
     };
 
-    let kept = runs::read(&path, None)?;
-    let extent = show::Extent { json: options.output.json, verbose: options.output.verbose, ..show::Extent::default() };
-    show::summary(&kept, extent, None)?;
-    Ok(verdict(kept.summary.verdict.outcome))
+    let reported = runs::reported(&path, None, None)?;
+    let extent = show::SummaryExtent {
+        json: options.output.json,
+        verbose: options.output.verbose,
+        ..show::SummaryExtent::default()
+    };
+    show::summary(&reported, extent, None)?;
+    Ok(verdict(reported.summary.verdict.outcome))
 }
 
-/// A probe's setting and parts, as asked for.
-pub(crate) fn made_ready(measure: &Measure, duration_ns: u64) -> Result<(Setting, Parts), Failure> {
+fn header(measure: &Measure, origin: Origin) -> Header {
+    let Measure { probe, options, .. } = measure;
+    Header {
+        limit: limit(&options.limit, probe.series[0]),
+        most_alarms: most_alarms(&options.limit),
+        ..probe::header(&typed(), probe.name, probe.series, origin.unix_s)
+    }
+}
+
+/// Opens a probe with its options, and returns the setting of its loop as well.
+pub(crate) fn open_probe(measure: &Measure, duration_ns: u64) -> Result<(Setting, Parts), Failure> {
     let Measure { probe, options, given } = measure;
     let thread = ThreadChoice {
         cpu: options.cpu,
@@ -104,80 +135,7 @@ pub(crate) fn made_ready(measure: &Measure, duration_ns: u64) -> Result<(Setting
     Ok((setting, parts))
 }
 
-/// One run of a probe under one load, into one file.
-struct One<'m> {
-    measure: &'m Measure,
-    load: &'m Load,
-    /// 0 for no end.
-    duration_ns: u64,
-    path: &'m Path,
-    /// The instant that stands as 0 in the file.
-    zero: Zero,
-}
-
-/// An instant by both clocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Zero {
-    pub(crate) at: Instant,
-    /// Seconds since 1970.
-    pub(crate) unix_s: f64,
-}
-
-impl Zero {
-    pub(crate) fn now() -> Self {
-        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        Self { at: Monotonic.now(), unix_s }
-    }
-}
-
-impl One<'_> {
-    /// Measures. `watch` is called every 20 ms with the seconds since the start. With a past the run goes on in its file, for the releases that are left.
-    fn run(
-        &self,
-        (setting, parts): (Setting, Parts),
-        past: Option<Past>,
-        interruptions: &Interruptions,
-        watch: &mut dyn FnMut(&mut Recorder, f64),
-    ) -> Result<(), Failure> {
-        let Measure { probe, options, .. } = self.measure;
-        let began = Monotonic.now();
-        let mut load = Beside::start(self.load, options.load_dir.as_deref())?;
-        let origin = self.zero.at;
-        let mut header = probe::header(&typed(), probe.name, probe.series, self.zero.unix_s);
-        header.limit = limit(&options.limit, probe.series[0]);
-        header.most_alarms = most_alarms(&options.limit);
-        let all = releases(self.duration_ns, &options.looping);
-        let (index, left) = past.as_ref().map_or((0, all), |past| (past.next_block, resume::left(past, all)));
-        let mut run = match past {
-            Some(past) => {
-                let words = resume::words(&past);
-                let run = Run::resume(past, header, setting)?;
-                advise(Tone::Careful, &words);
-                runs::take_up(&options.output.out, self.path)?;
-                run
-            }
-            None => Run::open(Destination { path: self.path, header, origin }, setting)?,
-        };
-
-        if probe.line_a_second {
-            run.recorder().keep_seconds();
-        }
-
-        let name = self.load.to_string();
-        let block = BlockPlan { index, load: &name, releases: left };
-        let ran = run.probe(&block, parts, interruptions, &mut |recorder| {
-            load.write_down(recorder);
-            watch(recorder, Monotonic.now().ns_since(began) as f64 / 1e9);
-        });
-
-        load.stop(run.recorder());
-        ran?;
-        let _: Account = run.close()?;
-        Ok(())
-    }
-}
-
-/// How many releases a duration holds; no end when it is 0.
+/// Returns the number of releases in a duration; `u64::MAX` when the duration is 0.
 pub(crate) fn releases(duration_ns: u64, options: &LoopOptions) -> u64 {
     match duration_ns.checked_div(options.period) {
         Some(0) if duration_ns == 0 => u64::MAX,
@@ -198,75 +156,38 @@ pub(crate) fn so_far(recorder: &Recorder) -> String {
     )
 }
 
-/// A process that a measurement ends with.
+/// A process at whose end a measurement ends.
 pub(crate) struct Life(OwnedFd);
 
 impl Life {
-    fn of(pid: i32) -> Result<Self, Failure> {
+    fn open(pid: i32) -> Result<Self, Failure> {
         let known = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
         let opened = known.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
         opened.map(Self).map_err(|source| Failure::NoProcess { pid, source: source.into() })
     }
 
-    /// Whether it has ended. A descriptor of a process is readable from then on.
+    /// Returns whether it has ended: its descriptor is readable from then on.
     pub(crate) fn is_over(&mut self) -> bool {
         let mut asked = [PollFd::new(&self.0, PollFlags::IN)];
         poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 }
 
-/// A load that runs beside a measurement.
-struct Beside {
-    load: Load,
-    running: Option<RunningLoad>,
+/// Returns a command whose process carries a load: this program again. `None` for the load `idle`.
+pub(crate) fn carrier(load: &Load, dir: Option<&Path>) -> Result<Option<Command>, Failure> {
+    if load.is_idle() {
+        return Ok(None);
+    }
+    let myself = std::env::current_exe().map_err(Failure::Myself)?;
+    Ok(Some(carrier_of(&myself, load, dir)))
 }
 
-impl Beside {
-    fn start(load: &Load, dir: Option<&Path>) -> Result<Self, Failure> {
-        if load.is_idle() {
-            return Ok(Self { load: load.clone(), running: None });
-        }
-        let running =
-            RunningLoad::start(carrier(load, dir)?).map_err(|source| Failure::Load { load: load.clone(), source })?;
-        Ok(Self { load: load.clone(), running: Some(running) })
-    }
-
-    /// What happened to the load stands in the run file. A file that cannot be written ends the run by itself.
-    fn write_down(&mut self, recorder: &mut Recorder) {
-        let Some(running) = &mut self.running else { return };
-        for event in running.events() {
-            let t = recorder.seconds(Monotonic.now());
-            let note =
-                LoadEvent { t, load: event.load.clone(), event: event.word().to_owned(), detail: event.to_string() };
-            if event.matters() {
-                advise(Tone::Careful, &note.detail);
-            }
-
-            let _ = recorder.writer().note(&Note::Load(note));
-        }
-    }
-
-    fn stop(&mut self, recorder: &mut Recorder) {
-        self.write_down(recorder);
-        let Some(running) = self.running.take() else { return };
-        match running.stop() {
-            Ok((report, _)) => {
-                let t = recorder.seconds(Monotonic.now());
-                let did: Vec<String> = report.parts.iter().map(ToString::to_string).collect();
-                let note = LoadEvent { t, load: self.load.to_string(), event: "report".into(), detail: did.join("; ") };
-                let _ = recorder.writer().note(&Note::Load(note));
-            }
-            Err(why) => advise(Tone::Careful, &format!("load {}: {why}", self.load)),
-        }
-    }
-}
-
-/// This binary again, as the process that carries a load.
-pub(crate) fn carrier(load: &Load, dir: Option<&Path>) -> Result<Command, Failure> {
-    let mut command = Command::new(std::env::current_exe().map_err(Failure::Myself)?);
+/// Returns the command line of `program` that carries a load.
+pub(crate) fn carrier_of(program: &Path, load: &Load, dir: Option<&Path>) -> Command {
+    let mut command = Command::new(program);
     command.args(["load", "--supervised"]).arg(load.to_string());
     if let Some(dir) = dir {
         command.arg("--dir").arg(dir);
     }
-    Ok(command)
+    command
 }

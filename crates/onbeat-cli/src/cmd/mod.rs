@@ -1,4 +1,4 @@
-//! One file per command: options to library calls, results to words.
+//! One file per command: turns options into library calls, and results into words.
 
 pub(crate) mod bench;
 pub(crate) mod bus;
@@ -32,22 +32,25 @@ mod whole;
 use std::io;
 use std::path::PathBuf;
 
+use onbeat::bench::cell_start::CellStartError;
 use onbeat::bench::conduct::BenchError;
+use onbeat::bench::measurement::MeasurementError;
 use onbeat::bench::turns::TurnsError;
 use onbeat::host;
 use onbeat::load::{Load, RunningError};
 use onbeat::probe::disturbed::DisturbError;
 use onbeat::probe::{RunError, Setting};
+use onbeat::record::run_dir::RunDirError;
 use onbeat::record::{LimitNote, RunFileError, Series, SpikeLimit, interval_ns_for};
-use onbeat::report::Outcome;
 use onbeat::report::page::PageError;
+use onbeat::report::{JudgeBy, Outcome};
 use onbeat::thread::ThreadRequest;
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
 
 use crate::cli::{LimitOn, LimitOptions, LoopOptions};
 
-/// How a command came out when nothing went wrong.
+/// The outcome of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Holds,
@@ -55,7 +58,7 @@ pub(crate) enum Verdict {
     CannotTell,
 }
 
-/// Why a command could not be carried out: one sentence, exit status 2.
+/// Why a command could not run: one sentence, exit status 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("CPU {cpu} does not exist or is offline; this machine has CPUs {online}")]
@@ -68,10 +71,8 @@ pub(crate) enum Failure {
         "cannot write {path}: {source}; `onbeat report` writes the page elsewhere by --html FILE, and none by --brief"
     )]
     Page { path: PathBuf, source: io::Error },
-    #[error("{path} is a file of the run {run} itself; choose another place for what is to be written")]
-    OwnFile { path: PathBuf, run: PathBuf },
-    #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
-    NoRun { path: PathBuf },
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
     #[error("{run} has no such cell; it has {cells}")]
     NoCell { run: String, cells: String },
     #[error(
@@ -80,7 +81,7 @@ pub(crate) enum Failure {
     OneLoad { path: PathBuf },
     #[error("none of the runs has the series {series}; they have {has}")]
     NoSeries { series: &'static str, has: String },
-    #[error("{path} is there already and not empty; choose another place with -o")]
+    #[error("{path} exists and is not empty; choose another place with -o")]
     Taken { path: PathBuf },
     #[error("cannot import {path}: {source}")]
     Import { path: PathBuf, source: onbeat::import::Error },
@@ -90,7 +91,7 @@ pub(crate) enum Failure {
     Thread { what: &'static str, source: io::Error },
     #[error("cannot write to standard output: {0}; the result is incomplete")]
     Output(io::Error),
-    #[error("cannot find out where onbeat itself is: {0}; it starts itself for cells and loads")]
+    #[error("cannot find the program file of onbeat: {0}; it starts itself for cells and loads")]
     Myself(io::Error),
     #[error("cannot print the result: {0}")]
     Json(#[from] serde_json::Error),
@@ -100,10 +101,14 @@ pub(crate) enum Failure {
     RunFile(#[from] RunFileError),
     #[error("load {load}: {source}")]
     Load { load: Load, source: RunningError },
+    #[error(transparent)]
+    Measurement(#[from] MeasurementError),
     #[error("a load cannot write in {path}: {source}; name another directory by {option}")]
     LoadPlace { path: PathBuf, option: &'static str, source: io::Error },
     #[error(transparent)]
     Supervise(#[from] onbeat::load::Error),
+    #[error(transparent)]
+    CellStart(#[from] CellStartError),
     #[error(transparent)]
     Bench(#[from] BenchError),
     #[error("{0}, or add --wait to start then")]
@@ -140,45 +145,47 @@ pub(crate) enum Failure {
     BringUp(#[from] onbeat_robot::bus::BusError),
     #[error(transparent)]
     Robot(#[from] onbeat_robot::motion::RobotError),
+    #[error(transparent)]
+    RobotFile(#[from] onbeat_robot::session::RobotFileError),
     #[error("the robot file's trajectory: {0}")]
     Trajectory(String),
     #[error(transparent)]
     CannotPlay(#[from] onbeat_robot::motion::TrajectoryError),
     #[error("{path}: {source}")]
     Played { path: PathBuf, source: onbeat_robot::motion::TrajectoryError },
-    #[error("--trajectory commander follows goals through the image; say its name by --name NAME")]
+    #[error("--trajectory commander follows goals through the image; add --name NAME")]
     NoImageName,
     #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
     NoGoal(String),
     #[error("`{what}` has no bus whose events could be counted; leave --limit-on events=N out, or {instead}")]
     NoEvents { what: String, instead: &'static str },
-    #[error("a period of {period_s} s is too long to stop a robot in time; take one of at most 1s")]
+    #[error("a period of {period_s} s is too long to stop a robot in time; use at most 1s")]
     LongPeriod { period_s: f64 },
     #[error("the robot refused the goal: it is outside the travel of a joint")]
     GoalRefused,
     #[error("{name} is in a safe stop: {why}; once the cause is gone, `kill -USR1 {pid}` resets it")]
     SafelyStopped { name: String, why: String, pid: u32 },
     #[error(
-        "the robot did not look at the goal within {within_s} s: it is not running, or safely stopped; `onbeat robot run` says which"
+        "the robot did not accept the goal within {within_s} s: it is not running, or in a safe stop; `onbeat robot run` shows which"
     )]
     GoalNotSeen { within_s: u64 },
-    #[error("--device chooses among the devices of an ESI file (.xml), and {path} is none")]
+    #[error("--device chooses among the devices of an ESI file (.xml), which {path} is not")]
     NoEsi { path: PathBuf },
-    #[error("the segment is a ring; name the interface at its far end by --second, or have both made by --veth")]
+    #[error("the segment is a ring; name the interface at its far end by --second, or create both by --veth")]
     NoSecond,
-    #[error("the segment is not a ring and has no far end; leave --second out, or say `ring = true` in its file")]
+    #[error("the segment is not a ring and has no far end; leave --second out, or set `ring = true` in its file")]
     NoRing,
     #[error("no segment is running{on}; `onbeat segment run` starts one (looked for in {place})")]
     NoSegment { on: String, place: PathBuf },
-    #[error("several segments are running, on {0}; say which by --on")]
+    #[error("several segments are running, on {0}; choose one by --on")]
     SeveralSegments(String),
-    #[error("the segment on {on} cannot be asked: {source}")]
+    #[error("cannot reach the segment on {on}: {source}")]
     NotAsked { on: String, source: io::Error },
     #[error("{0}")]
     Refused(String),
-    #[error("\"{name}\" is too long for a pair of interfaces; take at most {most} letters")]
+    #[error("\"{name}\" is too long for a pair of interfaces; use at most {most} letters")]
     LongName { name: String, most: usize },
-    #[error("cannot run `{line}`: {source}. It is part of iproute2; with --interface onbeat does without it")]
+    #[error("cannot run `{line}`: {source}. It is part of iproute2; --interface does not need it")]
     Program { line: String, source: io::Error },
     #[error("`{line}` failed: {why}")]
     ProgramSays { line: String, why: String },
@@ -190,7 +197,7 @@ impl From<onbeat::record::WriteError> for Failure {
     }
 }
 
-/// The exit status that a judged limit asks for; a run without a limit is done.
+/// Returns the verdict of a judged limit; a run without a limit passes.
 pub(crate) fn verdict(outcome: Option<Outcome>) -> Verdict {
     match outcome.map_or(0, Outcome::exit_status) {
         0 => Verdict::Holds,
@@ -199,13 +206,13 @@ pub(crate) fn verdict(outcome: Option<Outcome>) -> Verdict {
     }
 }
 
-/// The command as typed, for the run file.
+/// Returns the command as typed, for the run file.
 pub(crate) fn typed() -> Vec<String> {
     let program = std::iter::once("onbeat".to_owned());
     program.chain(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())).collect()
 }
 
-/// The limit that was asked for; `main` is the series that the run is about.
+/// Returns the requested limit; `main` is the primary series of the run.
 pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
     let series = |on: &LimitOn| match on {
         LimitOn::Main => Some(main),
@@ -219,15 +226,15 @@ pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
     options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on })
 }
 
-/// How many alarms of bus and robot there may be, when that was asked for.
+/// Returns the allowed alarms of bus and robot, when they were limited.
 pub(crate) fn most_alarms(options: &LimitOptions) -> Option<u64> {
     let most = |on: &LimitOn| if let LimitOn::Events(most) = on { Some(*most) } else { None };
     options.limit_on.iter().rev().find_map(most)
 }
 
-/// Both limits, for a run that is read again.
-pub(crate) fn asked(options: &LimitOptions, main: Series) -> runs::Asked {
-    runs::Asked { limit: limit(options, main), most_alarms: most_alarms(options) }
+/// Returns both limits, for a run that is read again.
+pub(crate) fn asked(options: &LimitOptions, main: Series) -> JudgeBy {
+    JudgeBy { limit: limit(options, main), most_alarms: most_alarms(options) }
 }
 
 pub(crate) fn check_cpu(cpu: Option<u32>) -> Result<(), Failure> {
@@ -241,7 +248,7 @@ pub(crate) fn check_cpu(cpu: Option<u32>) -> Result<(), Failure> {
     }
 }
 
-/// What `--cpu`, `--priority` and their like ask for.
+/// The options of the loop's thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadChoice {
     pub(crate) cpu: Option<u32>,
@@ -277,7 +284,7 @@ pub(crate) fn setting(options: &LoopOptions, thread: ThreadChoice, duration_ns: 
 /// The first cycles of a block run with cold caches, and are in no series.
 const WARMUP_CYCLES: u64 = 10;
 
-/// What a killed onbeat has left is put back before anything else is done.
+/// Undoes the changes of an interrupted onbeat before anything else.
 pub(crate) fn repair_first() -> Result<(), Failure> {
     for sentence in repair::put_back(onbeat_tune::UndoMode::Careful)?.0 {
         crate::term::advise(crate::term::Tone::Careful, &sentence);

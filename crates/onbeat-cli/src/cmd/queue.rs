@@ -1,4 +1,4 @@
-//! `--wait`: a bench that starts when the one that measures now has ended.
+//! `--wait`: starts a bench when the running one has ended.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -10,12 +10,12 @@ use onbeat_tune::{LiveHost, journal};
 
 use crate::term::{Tone, advise};
 
-/// How often is looked whether Ctrl-C was pressed.
+/// Interval between two checks for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How many such looks go by between two at the other onbeat, which measures and is not to be disturbed.
+/// Checks for Ctrl-C between two looks at the other onbeat, which must not be disturbed.
 const LOOKS: u32 = 10;
 
-/// Waits until no other onbeat changes this machine. `false` when it was asked to stop before.
+/// Waits until no other onbeat changes this machine; returns `false` after a request to stop.
 pub(crate) fn until_free(directory: &Path, is_quiet: bool, interruptions: &Interruptions) -> bool {
     let host = LiveHost::new();
     let mut waited_for = None;
@@ -33,7 +33,7 @@ pub(crate) fn until_free(directory: &Path, is_quiet: bool, interruptions: &Inter
     true
 }
 
-/// Waits for the time between two looks. `false` when it was asked to stop.
+/// Waits for the time between two looks; returns `false` after a request to stop.
 pub(crate) fn pause(interruptions: &Interruptions) -> bool {
     for _ in 0..LOOKS {
         if interruptions.stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! `onbeat repair`: puts back what an onbeat that was killed has left changed.
+//! `onbeat repair`: undoes changes left by an interrupted onbeat.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
 
     let (sentences, settled) = put_back(mode)?;
     if sentences.is_empty() {
-        say(Tone::Plain, "nothing to put back: no onbeat was stopped half-way");
+        say(Tone::Plain, "nothing to undo: no onbeat was interrupted");
     }
 
     for sentence in sentences {
@@ -30,8 +30,8 @@ pub(crate) fn run(options: RepairOptions) -> Result<Verdict, Failure> {
     Ok(if settled { Verdict::Holds } else { Verdict::CannotTell })
 }
 
-/// What was done, in sentences, and whether nothing is left to do. Nothing is said while another onbeat is at work: that one
-/// looks after its own.
+/// Undoes the changes, and returns what was done, as sentences, and whether nothing is left. While another onbeat runs, its changes are
+/// its own.
 pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
     let repaired = onbeat_tune::repair::repair_as(&journal_directory(), &host, mode)?;
@@ -52,7 +52,7 @@ pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
     Ok((sentences, finished.iter().all(|one| one.is_settled())))
 }
 
-/// Where changes are written down before they are made.
+/// Returns the directory of the journal.
 pub(crate) fn journal_directory() -> PathBuf {
     if let Some(state) = env::var_os("ONBEAT_STATE_DIR") {
         return Path::new(&state).join("journal");
@@ -61,12 +61,12 @@ pub(crate) fn journal_directory() -> PathBuf {
     journal::default_directory(&LiveHost::new(), path("XDG_STATE_HOME").as_deref(), path("HOME").as_deref())
 }
 
-/// Where onbeat keeps files of its own, the journal among them.
+/// Returns the directory of onbeat's own files, the journal among them.
 pub(crate) fn state_directory() -> PathBuf {
     journal_directory().parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// Whether a process has changes on record that are not undone.
+/// Returns whether a process has changes in the journal that are not undone.
 pub(crate) fn has_journal_of(pid: u32) -> bool {
     journal::is_open(&journal_directory(), pid.cast_signed())
 }

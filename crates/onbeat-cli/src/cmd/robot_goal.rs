@@ -1,4 +1,4 @@
-//! `onbeat robot goal`: where joints of a running robot should be, from a shell.
+//! `onbeat robot goal`: sends a goal to joints of a running robot.
 
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -13,17 +13,17 @@ use crate::cli_robot::GoalOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, say};
 
-/// A robot that is being enabled takes a moment; goals are given anew meanwhile.
+/// Longest wait until a goal is accepted: enabling a robot takes a moment, and the goal is repeated in the meantime.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
-/// A goal is given so many times while it would be young.
+/// How often a goal is sent within its maximum age.
 const TIMES_WITHIN_AGE: u32 = 5;
-/// As often and as seldom as makes sense.
+/// Bounds of the interval between goals.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 
 pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     let goals = options.goals.iter().map(|word| parsed(word)).collect::<Result<Vec<_>, _>>()?;
-    let mut robot = Robot::open(&options.name)?;
+    let mut robot = CommandedRobot::open(&options.name)?;
     let client = &robot.client;
     let mut commander = client.command()?;
     for (joint, rad) in &goals {
@@ -49,7 +49,8 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
 
     let words: Vec<String> = goals.iter().map(|(joint, rad)| format!("{joint} {rad} rad")).collect();
     say(Tone::Plain, &format!("{} follows: {}", options.name, words.join(", ")));
-    let (began, lasting) = (Instant::now(), Duration::from_nanos(options.duration));
+    let began = Instant::now();
+    let lasting = Duration::from_nanos(options.duration);
     while began.elapsed() < lasting && !is_over() {
         robot.refresh(&mut commander, every.min(lasting.saturating_sub(began.elapsed())))?;
     }
@@ -57,13 +58,13 @@ pub(crate) fn give(options: &GoalOptions) -> Result<Verdict, Failure> {
     Ok(Verdict::Holds)
 }
 
-/// `JOINT=RAD`; names may hold blanks.
+/// Parses `JOINT=RAD`; names may have blanks.
 fn parsed(word: &str) -> Result<(String, f64), Failure> {
     let pair = word.rsplit_once('=').and_then(|(joint, rad)| Some((joint.trim().to_owned(), rad.trim().parse().ok()?)));
     pair.filter(|(joint, _)| !joint.is_empty()).ok_or_else(|| Failure::NoGoal(word.to_owned()))
 }
 
-/// What the robot says of goals from number `first` on.
+/// Returns whether the robot follows a goal from number `first` on.
 fn is_followed(commander: &Commander, first: u64) -> Result<bool, Failure> {
     match commander.answer() {
         Some((number, GoalAnswer::Taken)) if number >= first => Ok(true),
@@ -72,19 +73,19 @@ fn is_followed(commander: &Commander, first: u64) -> Result<bool, Failure> {
     }
 }
 
-/// The robot that is commanded, as it is seen through its image.
-struct Robot {
+/// The commanded robot, through its image.
+struct CommandedRobot {
     client: Client,
     seen: Snapshot,
 }
 
-impl Robot {
+impl CommandedRobot {
     fn open(name: &str) -> Result<Self, Failure> {
         let client = Client::open(name)?;
         Ok(Self { seen: client.snapshot(), client })
     }
 
-    /// A robot in a safe stop follows no goal, and says why.
+    /// Returns an error with the reason when the robot is in a safe stop.
     fn check(&mut self) -> Result<(), Failure> {
         match self.client.read(&mut self.seen) {
             // It has just begun.

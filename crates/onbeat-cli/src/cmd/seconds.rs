@@ -1,4 +1,4 @@
-//! A line a second, as Xenomai's `latency` prints it: smallest, mean, largest, overruns, and the extremes so far.
+//! One line per second, as Xenomai's `latency` prints it: smallest, mean, largest, overruns, and the extremes so far.
 
 use onbeat::probe::{Description, Setting};
 use onbeat::record::{Recorder, Second};
@@ -6,12 +6,12 @@ use onbeat::report::Letters;
 
 use super::show::letters;
 
-/// The head is said again after so many lines.
+/// Lines between two heads.
 const LINES_PER_HEAD: u64 = 21;
 
-/// Lines to come.
+/// The lines of a measurement.
 pub(crate) struct Lines {
-    /// `None` where none are wanted.
+    /// `None` when no lines are printed.
     title: Option<String>,
     said: u64,
     overruns: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn of(probe: &Description, setting: &Setting, quiet: bool) -> Self {
+    pub(crate) fn new(probe: &Description, setting: &Setting, quiet: bool) -> Self {
         let unit = if letters() == Letters::Unicode { "µs" } else { "us" };
         let whose = match setting.thread.fifo {
             Some(priority) => format!("priority {priority}"),
@@ -33,7 +33,7 @@ impl Lines {
         Self { title: is_wanted.then_some(title), said: 0, overruns: 0, best_ns: u64::MAX, worst_ns: 0 }
     }
 
-    /// Lines for the seconds that have ended since.
+    /// Returns the lines of the seconds that have ended since the last call.
     pub(crate) fn since(&mut self, recorder: &mut Recorder) -> Vec<String> {
         if self.title.is_none() {
             return Vec::new();

@@ -22,7 +22,7 @@ use crate::cli_segment::{Segment, SegmentRunOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say, wrapped};
 
-/// A new interface is looked at this often, and so many times at most.
+/// Interval and number of looks at a new interface.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 300;
 /// Longest name of a network interface.
@@ -40,8 +40,8 @@ pub(crate) fn run(command: &Segment) -> Result<Verdict, Failure> {
 fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
     let mut link = link_of(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let place = Place::prepare(options, link.segment().is_ring())?;
-    let (told, mut capture) = match outlets(options, &link, &interruptions) {
+    let place = SegmentWire::prepare(options, link.segment().is_ring())?;
+    let (report, mut capture) = match outlets(options, &link, &interruptions) {
         Ok(outlets) => outlets,
         Err(why) => {
             place.remove();
@@ -51,13 +51,13 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
 
     let (control, orders) = segment_orders::open(&place.other_end).unzip();
     be_prompt(options.priority);
-    advise(Tone::Plain, &wrapped(&place.tells(&link), 80));
-    let beside = Beside { capture: capture.as_mut(), orders, log: Some(told.lines.clone()) };
+    advise(Tone::Plain, &wrapped(&place.description(&link), 80));
+    let beside = Beside { capture: capture.as_mut(), orders, log: Some(report.lines.clone()) };
     let served = serve(&place.interfaces, &mut link, beside, &interruptions.stop);
     drop(control);
     let ended = capture.map_or(Ok(()), Pcap::end);
     place.remove();
-    let written = told.end();
+    let written = report.end();
     let served = served?;
     ended.map_err(|source| Failure::File { what: "write", path: options.pcap.clone().unwrap_or_default(), source })?;
     written.map_err(|source| Failure::File { what: "write", path: options.log.clone().unwrap_or_default(), source })?;
@@ -73,12 +73,12 @@ fn run_segment(options: &SegmentRunOptions) -> Result<Verdict, Failure> {
 
 type Capture = Pcap<BufWriter<File>>;
 
-/// Where a segment's faults and frames go; and the thread that ends it.
+/// Opens the outputs of a segment's faults and frames, and starts the thread that ends it.
 fn outlets(
     options: &SegmentRunOptions,
     link: &Link,
     interruptions: &Arc<Interruptions>,
-) -> Result<(Told, Option<Capture>), Failure> {
+) -> Result<(FaultReport, Option<Capture>), Failure> {
     let capture = match &options.pcap {
         Some(path) => {
             let failed = |source| Failure::File { what: "write", path: path.clone(), source };
@@ -99,16 +99,16 @@ fn outlets(
         started.map_err(|source| Failure::Thread { what: "the end of the segment", source })?;
     }
 
-    Ok((Told::begin(options, link)?, capture))
+    Ok((FaultReport::begin(options, link)?, capture))
 }
 
-/// The thread that writes what goes wrong, to a file and for people. Frames do not wait for it.
-struct Told {
+/// The thread that reports faults, to a file and in the terminal. Frames do not wait for it.
+struct FaultReport {
     lines: SyncSender<Logged>,
     thread: JoinHandle<io::Result<()>>,
 }
 
-impl Told {
+impl FaultReport {
     fn begin(options: &SegmentRunOptions, link: &Link) -> Result<Self, Failure> {
         let to: Box<dyn Write + Send> = match &options.log {
             Some(path) => {
@@ -124,7 +124,7 @@ impl Told {
             while let Ok(first) = waiting.recv() {
                 for line in std::iter::once(first).chain(waiting.try_iter()) {
                     log.record(&line)?;
-                    // What befalls single frames would be too much to read.
+                    // Faults of single frames would be too many lines.
                     if line.what != Happening::Befalls {
                         advise(Tone::Plain, &log.sentence(&line));
                     }
@@ -145,7 +145,7 @@ impl Told {
     }
 }
 
-/// Asks for the devices' priority, and says what going without costs.
+/// Requests the priority of the devices, and reports the cost of a refusal.
 fn be_prompt(priority: u32) {
     let fifo = (priority > 0).then_some(priority);
     let wanted = ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None };
@@ -179,7 +179,7 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     Ok(Link::of(&description)?)
 }
 
-/// What happened, in one line.
+/// Describes a fault in one line.
 fn summed_up(link: &Link) -> String {
     let counts = link.counts();
     let segment = link.segment();
@@ -194,18 +194,18 @@ fn summed_up(link: &Link) -> String {
     format!("{} frames, {lost} of them lost; devices: {}", counts.sent, states.join(", "))
 }
 
-/// Where frames come from, and what has to be taken away at the end.
-struct Place {
-    /// One, or both ends of a ring.
+/// The interfaces of a segment, and those that are removed at its end.
+struct SegmentWire {
+    /// One interface, or two for the ends of a ring.
     interfaces: Vec<Interface>,
-    /// What the MainDevice is to use, and the name of the segment's socket.
+    /// The interface for the MainDevice, and the name of the segment's socket.
     other_end: String,
-    /// What else it is to use, for a ring.
+    /// The second interface for the MainDevice, for a ring.
     second_end: Option<String>,
     made_veth: Vec<String>,
 }
 
-impl Place {
+impl SegmentWire {
     fn prepare(options: &SegmentRunOptions, is_ring: bool) -> Result<Self, Failure> {
         let names = |name: &String| {
             let second = is_ring.then(|| format!("{name}b"));
@@ -262,8 +262,9 @@ impl Place {
         Self { interfaces, other_end, second_end: ends.get(1).cloned(), made_veth }
     }
 
-    fn tells(&self, link: &Link) -> String {
-        let (devices, name) = (link.segment().len(), link.segment().name());
+    fn description(&self, link: &Link) -> String {
+        let devices = link.segment().len();
+        let name = link.segment().name();
         let ends = match &self.second_end {
             Some(second) => format!("{} and {second}, the two ends of a ring", self.other_end),
             None => self.other_end.clone(),
@@ -291,7 +292,7 @@ fn make_veth(name: &str) -> Result<Interface, Failure> {
     let far = format!("{name}-seg");
     match Interface::open(&far) {
         Err(_) => drop(ip(&["link", "add", "name", name, "type", "veth", "peer", "name", &far])?),
-        // A pair that an onbeat left that was killed is as good as a new one; one that another segment uses is not touched.
+        // A pair that a killed onbeat left is as good as a new one; one that another segment uses is not touched.
         Ok(there) => {
             if let Some(user) = there.user(Role::Devices) {
                 return Err(CarrierError::InUse { role: Role::Devices.words(), name: name.to_owned(), user }.into());
@@ -326,7 +327,7 @@ fn wait_until_up(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks iproute2, which knows how to make interfaces.
+/// Runs `ip` of iproute2.
 fn ip(words: &[&str]) -> Result<String, Failure> {
     let line = format!("ip {}", words.join(" "));
     let done =

@@ -1,4 +1,4 @@
-//! `onbeat segment fault`, `heal` and `status`: orders to a segment that is running.
+//! `onbeat segment fault`, `heal` and `status`: requests to a running segment.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,28 +17,28 @@ fn directory() -> PathBuf {
     state_directory().join("segments")
 }
 
-/// The socket of the segment on an interface.
+/// Returns the socket of the segment on an interface.
 fn socket(interface: &str) -> PathBuf {
     directory().join(format!("{interface}{ENDING}"))
 }
 
-/// Opens the socket of a segment. Without it the segment runs all the same, and says so.
+/// Opens the socket of a segment. A segment without one runs too, and reports that.
 pub(crate) fn open(interface: &str) -> Option<(Control, Orders)> {
     let path = socket(interface);
     match Control::open(&path) {
         Ok(opened) => Some(opened),
         Err(why) => {
             let why = match why.kind() {
-                io::ErrorKind::AddrInUse => format!("another segment on {interface} takes them"),
+                io::ErrorKind::AddrInUse => format!("another segment on {interface} receives them"),
                 _ => format!("{}: {why}", path.display()),
             };
-            advise(Tone::Careful, &wrapped(&format!("faults cannot be ordered while this runs: {why}"), 80));
+            advise(Tone::Careful, &wrapped(&format!("faults cannot be injected into this segment: {why}"), 80));
             None
         }
     }
 }
 
-/// Interfaces on which a segment answers.
+/// Returns the interfaces on which a segment answers.
 fn running() -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory()) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -51,7 +51,7 @@ fn running() -> Vec<String> {
     found
 }
 
-/// What a killed segment has left does not answer.
+/// Returns whether a segment answers: the socket of a killed one does not.
 fn is_there(path: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(path).is_ok_and(|_| true)
 }
@@ -95,12 +95,12 @@ pub(crate) fn fault(options: &FaultOptions) -> Result<Verdict, Failure> {
     };
 
     let (name, _) = asked(&options.on, &Order::Fault(words.clone()))?;
-    say(Tone::Plain, &format!("{name}: {}", told(&words)));
+    say(Tone::Plain, &format!("{name}: {}", described(&words)));
     Ok(Verdict::Holds)
 }
 
-/// A fault in a line.
-fn told(words: &FaultWords) -> String {
+/// Describes a fault in one line.
+fn described(words: &FaultWords) -> String {
     let of = words.device.as_ref().map(|device| format!("of \"{device}\""));
     let number = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let share = (words.share < 1.0).then(|| format!("share {}", words.share));
@@ -144,11 +144,11 @@ fn say_faults(status: &SegmentStatus) {
     }
 
     for fault in &status.faults {
-        say(Tone::Bad, &format!("fault: {}", told(fault)));
+        say(Tone::Bad, &format!("fault: {}", described(fault)));
     }
 
     for fault in &status.planned {
-        say(Tone::Plain, &format!("still to come: {}", told(fault)));
+        say(Tone::Plain, &format!("still to come: {}", described(fault)));
     }
 }
 

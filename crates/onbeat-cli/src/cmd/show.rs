@@ -1,4 +1,4 @@
-//! Summaries in a terminal: the verdict and what to do, then tables, then what else to conclude and where the page is.
+//! Summaries in a terminal: the verdict and what to do, then tables, then further conclusions and the path of the page.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use onbeat::report::units::Letters;
 use onbeat::report::{Outcome, Summary, bench_sentences, by_load, cautions, imported, probes, spikes, sweep, tables};
 
 use super::Failure;
-use super::runs::Kept;
+use super::runs::ReportedRun;
 use crate::term::{Tone, columns, fold, say, wrapped};
 
 pub(crate) fn letters() -> Letters {
@@ -18,7 +18,7 @@ pub(crate) fn letters() -> Letters {
 
 /// How much of a summary is shown.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Extent {
+pub(crate) struct SummaryExtent {
     /// One JSON object and nothing else.
     pub(crate) json: bool,
     /// The paper's whole tables.
@@ -30,7 +30,7 @@ pub(crate) struct Extent {
 }
 
 /// Shows a summary, and writes the page.
-pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn summary(kept: &ReportedRun, extent: SummaryExtent, page: Option<&Path>) -> Result<(), Failure> {
     let page = kept.write_page(page)?;
     let summary = &kept.summary;
     if extent.json {
@@ -38,7 +38,7 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
         return Ok(());
     }
 
-    // What another tool recorded has a sentence of its own, and no tunings to choose from.
+    // An imported run has a sentence of its own, and no tunings to choose from.
     let is_imported = summary.cells.iter().any(|cell| cell.import.is_some());
     let (first, last) = split(if is_imported { Vec::new() } else { closing::of(summary) });
     first.iter().for_each(say_line);
@@ -62,10 +62,10 @@ pub(crate) fn summary(kept: &Kept, extent: Extent, page: Option<&Path>) -> Resul
     Ok(())
 }
 
-/// What people read first, in this order: how it came out, what to do about it, what is best, what was in the way.
+/// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.
 const FIRST: [&str; 5] = ["verdict", "events", "remedy", "best", "cause"];
 
-/// Those that stand above the tables, and those below.
+/// Separates the lines above the tables from those below.
 fn split(lines: Vec<Line>) -> (Vec<Line>, Vec<Line>) {
     let place = |line: &Line| FIRST.iter().position(|label| *label == line.label);
     let (mut first, last): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| place(line).is_some());
@@ -87,7 +87,7 @@ const fn tone_of(outcome: Outcome) -> Tone {
     }
 }
 
-/// Shows tables and verdict, and writes nothing.
+/// Shows tables and verdict, and writes no page.
 pub(crate) fn in_brief(summary: &Summary) {
     short_tables(summary);
     for cell in &summary.cells {
@@ -110,17 +110,17 @@ fn short_tables(summary: &Summary) {
 
     summary.cells.iter().filter_map(|cell| probes::by_second(cell, letters())).for_each(|seconds| table(&seconds));
     let limit = tables::limit(summary, letters());
-    // For one cell the sentence says all of it.
+    // For one cell the sentence is enough.
     limit.iter().filter(|_| summary.cells.len() > 1).for_each(table);
     tables::effects(summary, letters()).iter().for_each(table);
     spikes::worst(summary, letters()).iter().for_each(table);
-    // A bench says it beside the cells that it cost.
+    // A bench lists refusals beside the cells.
     if summary.cells.len() == 1 && summary.ladder.iter().any(|grant| !grant.granted) {
         table(&tables::ladder(&summary.ladder));
     }
 }
 
-/// One tuning: loads are the rows, and say how the limit came out under each.
+/// Shows one tuning under several loads: loads are the rows, each with its verdict.
 fn by_loads(summary: &Summary) {
     for series in shown_series(summary) {
         table(&by_load::table(summary, series, letters()));
@@ -137,14 +137,14 @@ fn by_loads(summary: &Summary) {
     }
 }
 
-/// What onbeat's own runs are about; all that there is of imported ones.
+/// Returns the primary series of onbeat's own runs, and all series of imported ones.
 fn shown_series(summary: &Summary) -> Vec<Series> {
     let has = |series: &Series| summary.cells.iter().any(|cell| cell.series.contains_key(series));
     if summary.cells.iter().any(|cell| cell.import.is_some()) {
         return Series::ALL.into_iter().filter(has).collect();
     }
 
-    // Some probes count a series only when they are asked to in a certain way; the main one is shown with or without samples.
+    // Some probes count a series with certain options only; the primary one is shown with or without samples.
     let about = summary.cells.iter().find(|cell| !cell.about.is_empty()).map(|cell| cell.about.clone());
     let about = about.unwrap_or_else(|| vec![Series::ReleaseLatency]);
     about
@@ -165,7 +165,7 @@ fn full_tables(summary: &Summary) {
             table(&tables::full(summary, load, series, letters()));
         }
 
-        // The second view beside that of all releases.
+        // A second view, beside that of all releases.
         table(&tables::by_tuning_of(summary, load, Series::WakeupLatency, letters()));
     }
     short_tables(summary);
@@ -178,7 +178,7 @@ pub(crate) fn table(table: &Table) {
     say(Tone::Plain, rest);
 }
 
-/// Heading, table where there is one, and sentences, each wrapped.
+/// Shows the conclusions: heading, table, sentences.
 fn sections(summary: &Summary) {
     for (heading, sentences) in onbeat::report::conclusions::sections(summary) {
         say(Tone::Head, heading);
@@ -196,7 +196,7 @@ fn sections(summary: &Summary) {
     }
 }
 
-/// Sentences: all of them, or of a bench what its closing lines have no room for.
+/// Shows all sentences, or for a bench those that the closing lines do not have.
 fn conclusions(summary: &Summary, verbose: bool) {
     let tone = summary.verdict.outcome.map_or(Tone::Head, tone_of);
     let is_brief = summary.cells.len() > 1 && summary.sweep.is_none() && !verbose;

@@ -1,5 +1,5 @@
-//! SIGUSR1: the summary so far, by this binary again in a process of its own, so that the measuring one neither reads the
-//! run file nor grows.
+//! SIGUSR1: the summary so far, by this program in a process of its own, so that the measuring process neither reads the run file nor
+//! grows.
 
 use std::io::stderr;
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use onbeat::record::Recorder;
 
 use crate::term::{Tone, advise};
 
-/// Shows the summary so far whenever it is asked for.
+/// Shows the summary so far on request.
 pub(crate) struct SoFar<'a> {
     asked: &'a AtomicBool,
     file: PathBuf,
@@ -19,11 +19,11 @@ pub(crate) struct SoFar<'a> {
 }
 
 impl<'a> SoFar<'a> {
-    pub(crate) const fn of(file: PathBuf, asked: &'a AtomicBool) -> Self {
+    pub(crate) const fn new(file: PathBuf, asked: &'a AtomicBool) -> Self {
         Self { asked, file, showing: None }
     }
 
-    /// Called at each look; whether a summary is being shown. One at a time: who asks meanwhile gets the next one.
+    /// Starts a summary on request, and returns whether one is being shown. A request in the meantime gets the next one.
     pub(crate) fn look(&mut self, recorder: &mut Recorder) -> bool {
         if let Some(child) = &mut self.showing {
             if matches!(child.try_wait(), Ok(None)) {
@@ -51,13 +51,13 @@ impl<'a> SoFar<'a> {
         match started {
             Ok(child) => Some(child),
             Err(why) => {
-                advise(Tone::Careful, &format!("the summary so far cannot be shown: {why}; the run goes on"));
+                advise(Tone::Careful, &format!("cannot show the summary so far: {why}; the run continues"));
                 None
             }
         }
     }
 
-    /// Lets a summary that has begun come to its end.
+    /// Waits for the end of a summary.
     pub(crate) fn end(self) {
         if let Some(mut child) = self.showing {
             let _ = child.wait();

@@ -1,4 +1,4 @@
-//! Which spike is meant, and what ran around it.
+//! The spike that a command is about, and the events around it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use onbeat::thread::shell_word;
 
 use super::show;
 
-/// Why there is nothing to write: one sentence, exit status 2.
+/// The events of a spike cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoSpike {
     #[error("{} has no spikes: no cycle was later than the spike limit, which --spikes-over sets when it is measured", run.display())]
@@ -21,7 +21,7 @@ pub(crate) enum NoSpike {
     #[error("{} is not a bench and has no cells; leave out --cell", run.display())]
     NoCells { run: PathBuf },
     #[error(
-        "the spikes of a bench are numbered cell by cell: say --cell {} --spike {number}, or another cell; --list shows all",
+        "the spikes of a bench are numbered cell by cell: add --cell {} --spike {number}, or another cell; --list shows all",
         shell_word(first)
     )]
     WhichCell { first: String, number: u64 },
@@ -35,35 +35,35 @@ pub(crate) enum NoSpike {
     Edited { what: String, source: UnpackError },
 }
 
-/// A run as it is named in a line to be pasted.
+/// Returns the name of a run in a line to be pasted.
 pub(crate) fn pasted(run: &Path) -> String {
     shell_word(&run.display().to_string())
 }
 
-/// The form of a file about a spike.
+/// The format of a spike's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum TraceForm {
     Perfetto,
     Ftrace,
 }
 
-/// A spike as asked for.
+/// The options that choose a spike.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Choice<'o> {
+pub(crate) struct SpikeChoice<'o> {
     pub(crate) run: &'o Path,
     pub(crate) cell: Option<&'o str>,
     pub(crate) number: Option<u64>,
 }
 
-/// A spike with what ran around it.
-pub(crate) struct Found<'r> {
+/// A spike with the events around it.
+pub(crate) struct SpikeWindow<'r> {
     listed: Listed<'r>,
     window: &'r WindowNote,
     kernel: &'r str,
 }
 
-impl Choice<'_> {
-    /// The spikes among which it is, worst first; never none.
+impl SpikeChoice<'_> {
+    /// All spikes of its cell, worst first; at least one.
     pub(crate) fn listed<'r>(&self, runs: &'r [RunFile]) -> Result<Vec<Listed<'r>>, NoSpike> {
         let run = || self.run.to_owned();
         let all = spikes::listed(runs);
@@ -87,8 +87,8 @@ impl Choice<'_> {
         }
     }
 
-    /// The spike of the number, or the worst one whose events are kept.
-    pub(crate) fn find<'r>(&self, runs: &'r [RunFile]) -> Result<Found<'r>, NoSpike> {
+    /// Finds the spike by its number, or the worst one with recorded events.
+    pub(crate) fn find<'r>(&self, runs: &'r [RunFile]) -> Result<SpikeWindow<'r>, NoSpike> {
         let listed = self.listed(runs)?;
         let kept = |listed: &&Listed<'_>| window_of(runs, listed).is_some();
         let worst_kept = listed.iter().find(kept);
@@ -102,9 +102,11 @@ impl Choice<'_> {
         };
 
         match window_of(runs, chosen) {
-            Some((run, window)) => {
-                Ok(Found { listed: chosen.clone(), window, kernel: run.header.host.fact("kernel").unwrap_or_default() })
-            }
+            Some((run, window)) => Ok(SpikeWindow {
+                listed: chosen.clone(),
+                window,
+                kernel: run.header.host.fact("kernel").unwrap_or_default(),
+            }),
             None => {
                 let other = worst_kept.map(|worst| format!("; {} is the worst one whose events are", worst.words()));
                 let why = spikes::why_no_window(chosen.spike);
@@ -139,20 +141,20 @@ fn window_of<'r>(runs: &'r [RunFile], listed: &Listed<'_>) -> Option<(&'r RunFil
     Some((run, run.window_of(spike).filter(|_| spike.window == Some(WindowFate::Kept))?))
 }
 
-impl Found<'_> {
-    /// The bytes of a file.
-    pub(crate) fn written(&self, form: Form) -> Result<Vec<u8>, NoSpike> {
+impl SpikeWindow<'_> {
+    /// Returns the bytes of a file in a format.
+    pub(crate) fn written(&self, form: TraceForm) -> Result<Vec<u8>, NoSpike> {
         let edited = |source| NoSpike::Edited { what: self.listed.words(), source };
         let window = self.window.unpacked().map_err(edited)?;
         let explanation = Explanation::from_causes(self.listed.spike.causes.clone());
         Ok(match form {
-            Form::Perfetto => perfetto::write(&window, &self.window.facts(), &explanation, self.kernel),
-            Form::Ftrace => write_as_kernel(&window).into_bytes(),
+            TraceForm::Perfetto => perfetto::write(&window, &self.window.facts(), &explanation, self.kernel),
+            TraceForm::Ftrace => write_as_kernel(&window).into_bytes(),
         })
     }
 
-    /// What was written, in words.
-    pub(crate) fn words(&self, form: Form, to: &Path) -> String {
+    /// Describes what was written.
+    pub(crate) fn words(&self, form: TraceForm, to: &Path) -> String {
         let explanation = Explanation::from_causes(self.listed.spike.causes.clone());
         let why = explanation.main().map_or_else(String::new, |main| format!(": {}", main.words()));
         let late = time_ns(explanation.lateness_ns, show::letters());
@@ -165,7 +167,7 @@ impl Found<'_> {
             count(self.window.events),
             if to == Path::new("-") { "standard output".into() } else { to.display().to_string() },
         );
-        let open = if form == Form::Perfetto { "; ui.perfetto.dev opens it" } else { "" };
+        let open = if form == TraceForm::Perfetto { "; ui.perfetto.dev opens it" } else { "" };
         format!("{}, {late} late{why}; {events} events{left_out} written to {to}{open}", self.listed.words())
     }
 }

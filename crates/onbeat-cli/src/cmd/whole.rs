@@ -1,8 +1,8 @@
 //! Files that are written whole or not at all.
 //!
-//! What is written goes into a new file beside its place, and moves there when it is whole. Where the name was typed, a link is
-//! followed, as by any other program. A name that onbeat chose itself, in a directory that may be somebody else's, is never followed:
-//! a link that has been put there is replaced.
+//! Everything is written to a temporary file in the same directory, which is renamed when it is complete. A link is followed where the
+//! name was typed, as by any other program. A link under a name that onbeat chose itself is replaced: the directory may belong to another
+//! user.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -16,15 +16,15 @@ use rustix::io::Errno;
 use super::Failure;
 use crate::term;
 
-/// Names that are tried for the file beside a place, where others are taken.
+/// Names that are tried for the temporary file.
 const MOST_NAMES: u32 = 100;
 
-/// Whose idea a file's name was.
+/// Who chose the name of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// The user's: links are followed, `-` is standard output, and what is not a plain file, such as a pipe, is written as it is.
+    /// The user: links are followed, `-` is standard output, and a pipe or device is written in place.
     Typed,
-    /// onbeat's: what has this name is replaced.
+    /// onbeat: a file of this name is replaced.
     Chosen,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<(), Failure> {
     stream(to, Name::Typed, |to| to.write_all(bytes))
 }
 
-/// Writes what `fill` gives.
+/// Writes the output of `fill`.
 pub(crate) fn stream(
     to: &Path,
     name: Name,
@@ -46,18 +46,18 @@ pub(crate) fn stream(
 
     let written = match name {
         Name::Typed => typed(to, fill),
-        Name::Chosen => Beside::of(to).and_then(|beside| beside.fill(fill)?.move_to_place()),
+        Name::Chosen => TemporaryFile::create_beside(to).and_then(|temporary| temporary.fill(fill)?.move_to_place()),
     };
 
     written.map_err(|source| Failure::File { what: "write", path: to.to_owned(), source })
 }
 
-/// Whether a typed name means standard output.
+/// Returns whether a typed name means standard output.
 pub(crate) fn is_standard_output(to: &Path) -> bool {
     to.as_os_str() == "-"
 }
 
-/// Whether a typed name is that of a file that is there or can be made, and no pipe or device.
+/// Returns whether a typed name is a regular file, or can become one.
 pub(crate) fn is_plain_file(to: &Path) -> bool {
     !is_standard_output(to) && fs::metadata(to).map_or(true, |there| there.is_file())
 }
@@ -70,11 +70,11 @@ fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
         _ => {}
     }
 
-    // What a link points at is replaced, not the link.
+    // The target of a link is replaced, not the link.
     let place = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
-    let beside = match Beside::of(&place) {
-        Ok(beside) => beside,
-        // A file that may be written stands in a directory that may not.
+    let temporary = match TemporaryFile::create_beside(&place) {
+        Ok(temporary) => temporary,
+        // The file may be written, its directory may not.
         Err(_) if there.is_some() => {
             return filled(File::options().write(true).truncate(true).open(&place)?, fill).map(|_| ());
         }
@@ -82,12 +82,12 @@ fn typed(to: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
     };
 
     if let Some(there) = &there {
-        // Whose it is and who may read it stays so; of a file that another user made, as far as that is permitted.
-        let _ = fchown(&beside.file, Some(there.uid()), Some(there.gid()));
-        beside.file.set_permissions(Permissions::from_mode(there.mode() & 0o777))?;
+        // Owner and permissions stay; the owner as far as that is permitted.
+        let _ = fchown(&temporary.file, Some(there.uid()), Some(there.gid()));
+        temporary.file.set_permissions(Permissions::from_mode(there.mode() & 0o777))?;
     }
 
-    beside.fill(fill)?.move_to_place()
+    temporary.fill(fill)?.move_to_place()
 }
 
 fn filled(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<File> {
@@ -96,9 +96,8 @@ fn filled(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io
     out.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
-/// A new file in the directory of a place. The directory is opened once, so that everything happens in the same one, whatever is
-/// renamed meanwhile.
-struct Beside<'p> {
+/// A temporary file beside a target. The directory is opened once, so that all steps use the same one even if it is renamed.
+struct TemporaryFile<'p> {
     place: &'p Path,
     name: &'p OsStr,
     directory: rustix::fd::OwnedFd,
@@ -106,12 +105,12 @@ struct Beside<'p> {
     file: File,
 }
 
-impl<'p> Beside<'p> {
-    fn of(place: &'p Path) -> io::Result<Self> {
+impl<'p> TemporaryFile<'p> {
+    fn create_beside(place: &'p Path) -> io::Result<Self> {
         let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let directory = openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        // Made here or not at all: what has the name already, a link above all, is somebody else's.
+        // A file that exists, a link above all, is not ours: only a new one is used.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for number in 0..MOST_NAMES {
             let own = PathBuf::from(format!(".onbeat-{}-{number}", std::process::id()));
@@ -139,7 +138,7 @@ impl<'p> Beside<'p> {
     fn move_to_place(mut self) -> io::Result<()> {
         match renameat(&self.directory, &self.own, &self.directory, self.name) {
             Ok(()) => Ok(()),
-            // A file that is a mount of its own, as in a container, can be written and not be replaced.
+            // A file that is a mount of its own, as in a container, can be written but not replaced.
             Err(Errno::BUSY | Errno::XDEV) => {
                 let copied = self.copy_into_place();
                 self.remove();
@@ -162,7 +161,7 @@ impl<'p> Beside<'p> {
     }
 
     fn remove(&mut self) {
-        // It has no place any more; where it cannot be removed it is named after a process that has ended.
+        // A temporary file that cannot be removed has the number of a process that has ended in its name.
         let _ = unlinkat(&self.directory, &self.own, AtFlags::empty());
     }
 }
@@ -216,7 +215,8 @@ mod tests {
     #[test]
     fn a_typed_link_stays_a_link_to_the_new_bytes() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        let file = dir.path().join("file");
+        let link = dir.path().join("link");
         fs::write(&file, b"old").expect("there is room");
         symlink(&file, &link).expect("there is room");
         write(&link, b"new").expect("there is room");
@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn a_link_under_a_chosen_name_is_replaced_and_its_target_is_left_alone() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (file, link) = (dir.path().join("file"), dir.path().join("report.html"));
+        let file = dir.path().join("file");
+        let link = dir.path().join("report.html");
         fs::write(&file, b"precious").expect("there is room");
         symlink(&file, &link).expect("there is room");
         chosen(&link, b"new").expect("there is room");

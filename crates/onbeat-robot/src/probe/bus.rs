@@ -15,7 +15,7 @@ use super::error::BusProbeError;
 use super::happenings::{Inbox, Outbox, happenings};
 use crate::bus::{Bus, BusError, InProcess, Mode, Options, Packets, Wire};
 use crate::served::{self, Attending, Serving};
-use onbeat::probe::description::{self, Beside, Body, Choice, Defaults, Given, Kind, Parts, ProbeError};
+use onbeat::probe::description::{self, Body, Companion, Defaults, Given, OptionKind, Parts, ProbeError, ProbeOption};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Recorder, Series};
@@ -26,79 +26,79 @@ use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_segment::{Description, Link, Segment};
 
 /// Which devices.
-pub(super) const DEVICES: Choice = Choice {
+pub(super) const DEVICES: ProbeOption = ProbeOption {
     name: "devices",
     help: "Device file (docs/segment.md), or `humanoid`, which ships with onbeat",
     default: Some("humanoid"),
-    kind: Kind::Name,
+    kind: OptionKind::Name,
 };
 /// Where they are.
-pub(super) const INTERFACE: Choice = Choice {
+pub(super) const INTERFACE: ProbeOption = ProbeOption {
     name: "interface",
     help: "Network interface with the devices [default: simulated devices]\n\
            They must be those of the file.",
     default: None,
-    kind: Kind::Name,
+    kind: OptionKind::Name,
 };
 /// When replies are read.
-pub(super) const EXCHANGE: Choice = Choice {
+pub(super) const EXCHANGE: ProbeOption = ProbeOption {
     name: "exchange",
     help: "When replies are read\n\
            pipelined: send at once, read the reply in the next cycle; same-cycle: wait for the reply before the \
            controller's turn.",
     default: Some("pipelined"),
-    kind: Kind::Word(&["pipelined", "same-cycle"]),
+    kind: OptionKind::Word(&["pipelined", "same-cycle"]),
 };
 /// How long devices take for a cycle of their own.
-pub(super) const DEVICE_DELAY: Choice = Choice {
+pub(super) const DEVICE_DELAY: ProbeOption = ProbeOption {
     name: "device-delay",
     help: "Processing time of simulated devices [default: `delay_us` of the file]\n\
            They take their outputs and show their inputs this long after a frame has passed, as devices with a \
            processor do.",
     default: None,
-    kind: Kind::Time,
+    kind: OptionKind::Time,
 };
 /// How long the loop looks for a reply before it sleeps.
-pub(super) const SPIN: Choice = Choice {
+pub(super) const SPIN: ProbeOption = ProbeOption {
     name: "spin",
     help: "Time to poll for a reply before sleeping\n\
            For same-cycle; not polled where replies never come within it.",
     default: Some("100us"),
-    kind: Kind::Time,
+    kind: OptionKind::Time,
 };
 /// What simulated devices hang on.
-pub(super) const WIRE: Choice = Choice {
+pub(super) const WIRE: ProbeOption = ProbeOption {
     name: "wire",
     help: "Connection to simulated devices\n\
            interfaces: veth in a network namespace of their own; socket: in this process, no rights; any: the \
            first that works.",
     default: Some("any"),
-    kind: Kind::Word(&["any", "interfaces", "socket"]),
+    kind: OptionKind::Word(&["any", "interfaces", "socket"]),
 };
 /// Whose time the loop keeps.
-pub(super) const CLOCK: Choice = Choice {
+pub(super) const CLOCK: ProbeOption = ProbeOption {
     name: "clock",
     help: "Clock that releases follow\n\
            reference: the reference clock of the segment; own: this computer's.",
     default: Some("own"),
-    kind: Kind::Word(&["own", "reference"]),
+    kind: OptionKind::Word(&["own", "reference"]),
 };
 
 /// Whether others see it.
-const SERVE: Choice = Choice {
+const SERVE: ProbeOption = ProbeOption {
     name: "serve",
     help: "Share the process image under this name\n\
            For `onbeat bus state --name NAME`, and for a process that owns the outputs.",
     default: None,
-    kind: Kind::Name,
+    kind: OptionKind::Name,
 };
-const SHARING: Choice = Choice {
+const SHARING: ProbeOption = ProbeOption {
     name: "sharing",
     help: "Protection of the shared process image\n\
            wait-free: nobody waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
            without.",
     default: Some("wait-free"),
-    kind: Kind::Word(&["wait-free", "pi", "plain"]),
+    kind: OptionKind::Word(&["wait-free", "pi", "plain"]),
 };
 
 /// Events of the bus that one cycle takes over at most; further ones wait for the next.
@@ -154,7 +154,7 @@ pub(super) fn open(
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
     rig.serving = Some(serving);
     let mut parts = parts(rig);
-    parts.beside = Box::new(Attended { attending, inner: parts.beside });
+    parts.companion = Box::new(Attended { attending, inner: parts.companion });
     Ok(parts)
 }
 
@@ -185,7 +185,7 @@ fn parts(mut rig: Rig) -> Parts {
     Parts {
         body: Box::new(OnBus { rig: rig.clone() }),
         figures: Box::new(Exchanges),
-        beside: Box::new(AfterBus { rig, inbox }),
+        companion: Box::new(AfterBus { rig, inbox }),
     }
 }
 
@@ -455,13 +455,13 @@ struct AfterBus {
     inbox: Inbox,
 }
 
-impl Beside for AfterBus {
+impl Companion for AfterBus {
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         self.inbox.write_down(recorder);
         Flow::Continue
     }
 
-    fn rest(&mut self, recorder: &mut Recorder) {
+    fn after_block(&mut self, recorder: &mut Recorder) {
         self.rig.lock().unwrap_or_else(PoisonError::into_inner).outbox.iter_mut().for_each(Outbox::hand_over);
         self.inbox.write_down(recorder);
     }
@@ -527,10 +527,10 @@ impl Beside for AfterBus {
 /// Attends to other processes, beside what else goes on.
 struct Attended {
     attending: Attending,
-    inner: Box<dyn Beside>,
+    inner: Box<dyn Companion>,
 }
 
-impl Beside for Attended {
+impl Companion for Attended {
     fn start(&mut self) -> Result<(), ProbeError> {
         self.inner.start()
     }
@@ -540,8 +540,8 @@ impl Beside for Attended {
         self.inner.look(recorder)
     }
 
-    fn rest(&mut self, recorder: &mut Recorder) {
-        self.inner.rest(recorder);
+    fn after_block(&mut self, recorder: &mut Recorder) {
+        self.inner.after_block(recorder);
     }
 
     fn end(&mut self) -> Vec<String> {

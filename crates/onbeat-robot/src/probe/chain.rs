@@ -9,38 +9,40 @@ use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::bus;
 use super::reaction;
-use onbeat::probe::description::{Choice, Defaults, Description, Kind, OnGrid, Parts};
-use onbeat::probe::ports::{CommandMarks, Commands, Failures, Inbox, Marks, OUTPUT, Output, Place, Watching};
+use onbeat::probe::description::{Defaults, Description, OnGrid, OptionKind, Parts, ProbeOption};
+use onbeat::probe::ports::{
+    CommandMarks, Commands, Failures, Inbox, Marks, OUTPUT, Output, PortAddress, PortCompanion,
+};
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
 
 /// Of `SCHED_FIFO`.
 const HIGHEST_PRIORITY: u32 = 99;
 
-const COUNT: Choice = Choice {
+const COUNT: ProbeOption = ProbeOption {
     name: "count",
     help: "Number of commands; 0: until --for ends\n\
            One every seven to eight periods.",
     default: Some("1000"),
-    kind: Kind::Count,
+    kind: OptionKind::Count,
 };
-const OBSERVE: Choice = Choice {
+const OBSERVE: ProbeOption = ProbeOption {
     name: "observe",
     help: "Where the output's effect is observed\n\
            gpio:CHIP/LINE with the kernel's time stamps, udp:HOST:PORT, serial:DEVICE or file:FIFO [default: \
            the other end of the pipe; for another output the return of the write].",
     default: None,
-    kind: Kind::Place,
+    kind: OptionKind::Place,
 };
 
-const WITH: Choice = Choice {
+const WITH: ProbeOption = ProbeOption {
     name: "with",
     help: "Output of the loop: a place, or a simulated bus\n\
            With a bus an input changes, and the set-point of a drive follows through the motion controller \
            (without a drive, an output of the same device); then --devices, --exchange, --wire, --clock and \
            --device-delay as of `measure bus`.",
     default: Some("output"),
-    kind: Kind::Word(&["output", "bus"]),
+    kind: OptionKind::Word(&["output", "bus"]),
 };
 
 /// What it is.
@@ -76,12 +78,12 @@ pub const CHAIN: Description = Description {
 
         let marks = CommandMarks::default();
         let inbox = Inbox::default();
-        let place = given.place(OUTPUT.name).unwrap_or(&Place::Pipe);
+        let place = given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe);
         // One above the loop: whoever sees the output must not wait for who wrote it.
         let fifo = setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY));
-        let (output, watching) = Watching::seeing(place, given.place(OBSERVE.name), &marks, fifo)?;
+        let (output, watching) = PortCompanion::seeing(place, given.place(OBSERVE.name), &marks, fifo)?;
         let is_seen = watching.sees();
-        let commands = Commands::new(given.count(COUNT.name), setting, (marks.issued, inbox.clone()));
+        let commands = Commands::new(given.count(COUNT.name), setting, marks.issued, inbox.clone());
         let failures = Failures::default();
         let (written, work_ns) = (marks.written, setting.work_ns);
         let passed_over = Failures::default();
@@ -99,7 +101,7 @@ pub const CHAIN: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
             figures: Box::new(Links { is_seen, every_ns: commands.every_ns() }),
-            beside: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
+            companion: Box::new(watching.counting(failures).passing_over(passed_over).commanded_by(commands)),
         })
     },
 };

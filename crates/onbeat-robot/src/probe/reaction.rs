@@ -18,7 +18,7 @@ use super::devices::World;
 use super::error::BusProbeError;
 use super::prediction::{Measured, Prediction};
 use crate::motion::{MotionController, Robot, Trajectory};
-use onbeat::probe::description::{Beside, Given, Parts, ProbeError};
+use onbeat::probe::description::{Companion, Given, Parts, ProbeError};
 use onbeat::probe::run::Setting;
 use onbeat::record::{Figures, Recorder, Series};
 use onbeat_ethercat::al::OP;
@@ -74,7 +74,7 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
     let mut parts = bus::open(setting, given, Some(controller), pins)?;
     let measured = Measured::new(setting.period_ns, prediction);
     parts.figures = Box::new(Reactions(Exchanges));
-    parts.beside = Box::new(Counting { inner: parts.beside, told, is_over: false, way, measured });
+    parts.companion = Box::new(Counting { inner: parts.companion, told, is_over: false, way, measured });
     Ok(parts)
 }
 
@@ -292,14 +292,14 @@ impl World for Pins {
 
 /// Counts what the pins tell.
 struct Counting {
-    inner: Box<dyn Beside>,
+    inner: Box<dyn Companion>,
     told: Receiver<Outcome>,
     is_over: bool,
     way: String,
     measured: Measured,
 }
 
-impl Beside for Counting {
+impl Companion for Counting {
     fn start(&mut self) -> Result<(), ProbeError> {
         self.inner.start()
     }
@@ -326,8 +326,8 @@ impl Beside for Counting {
         if self.is_over { Flow::Stop } else { self.inner.look(recorder) }
     }
 
-    fn rest(&mut self, recorder: &mut Recorder) {
-        self.inner.rest(recorder);
+    fn after_block(&mut self, recorder: &mut Recorder) {
+        self.inner.after_block(recorder);
     }
 
     fn end(&mut self) -> Vec<String> {

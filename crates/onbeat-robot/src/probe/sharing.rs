@@ -14,7 +14,9 @@ use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::error::BusProbeError;
 use onbeat::host;
-use onbeat::probe::description::{Beside, Choice, Defaults, Description, Kind, OnGrid, Parts, ProbeError};
+use onbeat::probe::description::{
+    Companion, Defaults, Description, OnGrid, OptionKind, Parts, ProbeError, ProbeOption,
+};
 use onbeat::probe::run::Setting;
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
@@ -31,34 +33,34 @@ const PAUSE: Duration = Duration::from_micros(100);
 const HOG_BUSY_NS: u64 = 8_000_000;
 const HOG_PAUSE: Duration = Duration::from_millis(2);
 
-const SHARING: Choice = Choice {
+const SHARING: ProbeOption = ProbeOption {
     name: "sharing",
     help: "Protection of the shared process image\n\
            wait-free: nobody waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
            without.",
     default: Some("wait-free"),
-    kind: Kind::Word(&["wait-free", "pi", "plain"]),
+    kind: OptionKind::Word(&["wait-free", "pi", "plain"]),
 };
-const READERS: Choice = Choice {
+const READERS: ProbeOption = ProbeOption {
     name: "readers",
     help: "Ordinary threads that read the image, 10,000 times a second each",
     default: Some("3"),
-    kind: Kind::Count,
+    kind: OptionKind::Count,
 };
-const HOLD: Choice = Choice {
+const HOLD: ProbeOption = ProbeOption {
     name: "hold",
     help: "Time a reader stays in each reading, polling the clock\n\
            Matters where there is a lock.",
     default: Some("0"),
-    kind: Kind::Time,
+    kind: OptionKind::Time,
 };
-const HOG: Choice = Choice {
+const HOG: ProbeOption = ProbeOption {
     name: "hog",
     help: "Add a thread that takes most of the loop's CPU\n\
            It has half the loop's priority and takes four fifths of the CPU; one reader runs there too. Without \
            priority inheritance the loop waits for it. Without --cpu, the last CPU is taken.",
     default: None,
-    kind: Kind::Switch,
+    kind: OptionKind::Switch,
 };
 
 /// What it is.
@@ -92,7 +94,7 @@ pub const SHARING_PROBE: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: false }),
             figures: Box::new(Exchanges),
-            beside: Box::new(beside),
+            companion: Box::new(beside),
         })
     },
 };
@@ -256,7 +258,7 @@ impl Others {
     }
 }
 
-impl Beside for Others {
+impl Companion for Others {
     fn start(&mut self) -> Result<(), ProbeError> {
         for place in 0..self.readers.count {
             let (readers, readings, stop) = (self.readers.clone(), Arc::clone(&self.readings), Arc::clone(&self.stop));

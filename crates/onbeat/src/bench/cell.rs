@@ -1,7 +1,7 @@
-//! A cell's process, seen from both ends of its pipes.
+//! The process of a cell, at both ends of its pipes: [`CellServer`] in the cell, [`CellProcess`] in the bench.
 //!
 //! Memory locking belongs to a process, so each cell has one of its own. It lives as long as the bench, and waits on its
-//! standard input between blocks; when that ends, because the bench closed it or died, it closes its run file and goes.
+//! standard input between blocks; when that ends, because the bench closed it or died, it closes its run file and exits.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,169 +16,147 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::cell_start::CellStart;
 use crate::cause::{Cost, Explanation, KeptWindow, LoopThread, SpikeFacts};
-use crate::probe::description::{Beside, Body, Parts};
-use crate::probe::{BlockPlan, Interruptions, Run, RunError, Witness};
-use crate::record::{Progress, Recorder};
+use crate::probe::description::Parts;
+use crate::probe::{BlockPlan, Interruptions, Run, RunError, SpikeExplainer};
+use crate::record::Progress;
 use crate::thread::Grant;
 
-/// What the bench tells a cell.
+/// A request of the bench to a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum CellRequest {
     /// Run one block.
     Block {
-        /// Its number.
+        /// Its index within the cell, from 0.
         index: u32,
         /// Its length.
         releases: u64,
     },
-    /// Why the cycle was late that was asked about last.
+    /// The explanation of the spike that the cell reported last.
     Explained(Explanation),
-    /// What ran around it.
+    /// The events around that spike; `None` when none were recorded.
     Window(Option<KeptWindow>),
 }
 
-/// What a cell tells the bench.
+/// A message of a cell to the bench.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// It is prepared; this is what it was granted.
+pub enum CellReply {
+    /// The cell is prepared, with these grants.
     Ready(Vec<Grant>),
-    /// This thread is the loop, from now on.
+    /// The thread that runs the loop from now on.
     Loop(LoopThread),
-    /// A cycle was late: why?
+    /// A spike; the cell waits for its explanation.
     Late(SpikeFacts),
-    /// What ran around the cycle asked about last? It is to be kept.
+    /// The run file keeps the spike reported last; the cell waits for the events around it.
     Around,
-    /// A block is over; the run so far.
+    /// A block is complete; the results of the cell so far.
     Done(Progress),
-    /// Its run file is closed.
+    /// The run file is closed.
     Closed,
-    /// It cannot go on.
+    /// The cell cannot continue, for this reason.
     Failed(String),
 }
 
-/// The cell's end of the pipes.
-pub struct Served {
+/// The cell's end of the pipes: serves the requests of a bench.
+pub struct CellServer {
     /// The run that the blocks belong to.
     pub run: Run,
-    /// What the loop's thread does, what is made of its samples, and what goes on beside it.
+    /// The probe: loop, figures, companion.
     pub parts: Parts,
     /// The load's name, for the run file.
     pub load: String,
-    /// Signals, and the end of the orders.
+    /// Signals, and the end of the requests.
     pub interruptions: Arc<Interruptions>,
-    /// Whether the bench is asked why cycles were late.
-    pub causes: bool,
+    /// Whether the bench explains the spikes of this cell.
+    pub explain: bool,
 }
 
-impl Served {
-    /// Runs blocks as ordered until `orders` end, then closes the run file.
+impl CellServer {
+    /// Runs blocks on request until `requests` end, then closes the run file.
     ///
     /// # Errors
-    /// [`RunError`], which has been told to the bench as well.
+    /// [`RunError`], which the bench receives as [`CellReply::Failed`] as well.
     pub fn serve(
-        mut self,
-        orders: impl io::Read + Send + 'static,
-        answers: impl Write + 'static,
+        self,
+        requests: impl io::Read + Send + 'static,
+        replies: impl Write + 'static,
     ) -> Result<(), RunError> {
-        let answers = Answers::to(answers);
-        let (orders, explanations, windows) = match listen(orders, &self.interruptions) {
-            Ok(heard) => heard,
-            Err(why) => {
-                let why = RunError::Thread(why);
-                answers.tell(&Answer::Failed(why.to_string()));
-                return Err(why);
-            }
-        };
+        let replies = ReplyPipe::new(replies);
+        let served = self.serve_until_end(requests, &replies);
+        replies.send(&served.as_ref().map_or_else(|why| CellReply::Failed(why.to_string()), |()| CellReply::Closed));
+        served
+    }
 
-        answers.tell(&Answer::Ready(self.run.grants().to_vec()));
-        let Parts { mut body, figures, mut beside } = self.parts;
-        self.run.recorder().count_also(figures);
-        if self.causes {
-            self.run.ask(Box::new(BenchAsWitness { answers: answers.clone(), explanations, windows }));
+    fn serve_until_end(self, requests: impl io::Read + Send + 'static, replies: &ReplyPipe) -> Result<(), RunError> {
+        let Self { mut run, mut parts, load, interruptions, explain } = self;
+        let Requests { blocks, explanations, windows } = listen(requests, &interruptions).map_err(RunError::Thread)?;
+        if explain {
+            run.explain_by(Box::new(BenchExplainer { replies: replies.clone(), explanations, windows }));
         }
 
-        let blocks = Blocks { run: &mut self.run, load: &self.load, interruptions: &self.interruptions };
-        let served = blocks.serve((body.as_mut(), beside.as_mut()), &orders, &answers);
-        let told = served.and_then(|()| {
-            beside.end().into_iter().try_for_each(|sentence| self.run.recorder().remark(sentence))?;
-            Ok(())
+        let grants = run.grants().to_vec();
+        let mut probe = run.begin(&mut parts)?;
+        replies.send(&CellReply::Ready(grants));
+        let served = blocks.iter().try_for_each(|(index, releases)| {
+            let block = BlockPlan { index, load: &load, releases };
+            probe.block(&block, &interruptions, &mut |_| {})?;
+            replies.send(&CellReply::Done(probe.recorder().progress()));
+            Ok::<(), RunError>(())
         });
 
-        let closed = told.and_then(|()| self.run.close().map(|_| ()));
-        answers.tell(&closed.as_ref().map_or_else(|why| Answer::Failed(why.to_string()), |()| Answer::Closed));
-        closed
+        served.and(probe.end())?;
+        run.close().map(|_| ())
     }
 }
 
-/// Orders are read on a thread of their own: their end must stop a block that runs.
-fn listen(orders: impl io::Read + Send + 'static, interruptions: &Arc<Interruptions>) -> io::Result<Heard> {
-    let (blocks, ordered) = mpsc::channel();
-    let (explanations, explained) = mpsc::channel();
-    let (windows, around) = mpsc::channel();
+/// Requests by their kind, as they arrive.
+struct Requests {
+    /// Index and releases of each block.
+    blocks: Receiver<(u32, u64)>,
+    explanations: Receiver<Explanation>,
+    windows: Receiver<Option<KeptWindow>>,
+}
+
+/// Reads requests on a thread of their own: their end must stop a block in progress.
+fn listen(requests: impl io::Read + Send + 'static, interruptions: &Arc<Interruptions>) -> io::Result<Requests> {
+    let (to_blocks, blocks) = mpsc::channel();
+    let (to_explanations, explanations) = mpsc::channel();
+    let (to_windows, windows) = mpsc::channel();
     let interruptions = Arc::clone(interruptions);
-    let hear = move || {
-        for line in BufReader::new(orders).lines().map_while(Result::ok) {
-            let heard = match serde_json::from_str(&line) {
-                Ok(Order::Block { index, releases }) => blocks.send((index, releases)).is_ok(),
-                Ok(Order::Explained(explanation)) => explanations.send(explanation).is_ok(),
-                Ok(Order::Window(window)) => windows.send(window).is_ok(),
+    let read = move || {
+        for line in BufReader::new(requests).lines().map_while(Result::ok) {
+            let is_taken = match serde_json::from_str(&line) {
+                Ok(CellRequest::Block { index, releases }) => to_blocks.send((index, releases)).is_ok(),
+                Ok(CellRequest::Explained(explanation)) => to_explanations.send(explanation).is_ok(),
+                Ok(CellRequest::Window(window)) => to_windows.send(window).is_ok(),
                 Err(_) => false,
             };
-            if !heard {
+            if !is_taken {
                 break;
             }
         }
         interruptions.stop.store(true, Ordering::Relaxed);
     };
 
-    thread::Builder::new().name("onbeat-orders".to_owned()).spawn(hear)?;
-    Ok((ordered, explained, around))
+    thread::Builder::new().name("onbeat-requests".to_owned()).spawn(read)?;
+    Ok(Requests { blocks, explanations, windows })
 }
 
-/// Runs blocks as they are ordered.
-struct Blocks<'s> {
-    run: &'s mut Run,
-    load: &'s str,
-    interruptions: &'s Interruptions,
-}
-
-impl Blocks<'_> {
-    fn serve(
-        self,
-        (body, beside): (&mut dyn Body, &mut dyn Beside),
-        orders: &Receiver<(u32, u64)>,
-        answers: &Answers,
-    ) -> Result<(), RunError> {
-        while let Ok((index, releases)) = orders.recv() {
-            let block = BlockPlan { index, load: self.load, releases };
-            let mut look = |recorder: &mut Recorder| _ = beside.look(recorder);
-            self.run.block(&block, body, self.interruptions, &mut look)?;
-            beside.rest(self.run.recorder());
-            let progress = self.run.recorder().progress();
-            answers.tell(&Answer::Done(progress));
-        }
-        Ok(())
-    }
-}
-
-/// Orders by their kind: blocks, explanations, and what ran around the cycles explained.
-type Heard = (Receiver<(u32, u64)>, Receiver<Explanation>, Receiver<Option<KeptWindow>>);
-
-/// The pipe to the bench, of which the run's witness has an end as well.
+/// The pipe to the bench, which the server and the run's [`SpikeExplainer`] share.
 #[derive(Clone)]
-struct Answers(Rc<RefCell<dyn Write>>);
+struct ReplyPipe(Rc<RefCell<dyn Write>>);
 
-impl Answers {
-    fn to(pipe: impl Write + 'static) -> Self {
+impl ReplyPipe {
+    fn new(pipe: impl Write + 'static) -> Self {
         Self(Rc::new(RefCell::new(pipe)))
     }
 
-    /// A bench that does not listen any more has died; the end of the orders says so too, and ends the cell.
-    fn tell(&self, answer: &Answer) {
-        if let Ok(mut line) = serde_json::to_string(answer) {
+    /// Sends a reply. A bench that does not read any more has died; the end of the requests ends the cell then.
+    fn send(&self, reply: &CellReply) {
+        if let Ok(mut line) = serde_json::to_string(reply) {
             line.push('\n');
             let mut pipe = self.0.borrow_mut();
             let _ = pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush());
@@ -186,17 +164,17 @@ impl Answers {
     }
 }
 
-/// The bench's flight recorder, asked through the pipes: one for all cells, since opening one takes longer than a short
+/// The flight recorder of the bench, reached through the pipes: all cells share one, since opening one takes longer than a short
 /// block.
-struct BenchAsWitness {
-    answers: Answers,
+struct BenchExplainer {
+    replies: ReplyPipe,
     explanations: Receiver<Explanation>,
     windows: Receiver<Option<KeptWindow>>,
 }
 
-impl Witness for BenchAsWitness {
+impl SpikeExplainer for BenchExplainer {
     fn follow(&mut self, thread: LoopThread) {
-        self.answers.tell(&Answer::Loop(thread));
+        self.replies.send(&CellReply::Loop(thread));
     }
 
     fn keep_watch(&mut self) {
@@ -204,18 +182,18 @@ impl Witness for BenchAsWitness {
     }
 
     fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation> {
-        self.answers.tell(&Answer::Late(*facts));
-        // The end of the orders ends this too.
+        self.replies.send(&CellReply::Late(*facts));
+        // The end of the requests ends this too.
         self.explanations.recv().ok()
     }
 
     fn window(&mut self) -> Option<KeptWindow> {
-        self.answers.tell(&Answer::Around);
+        self.replies.send(&CellReply::Around);
         self.windows.recv().ok().flatten()
     }
 
     fn cost(&self) -> Cost {
-        // It is the bench's, and in the bench's own file.
+        // It is the cost of the bench, and stands in the bench's own file.
         Cost::default()
     }
 }
@@ -231,15 +209,15 @@ pub enum CellError {
         /// The system's answer.
         source: io::Error,
     },
-    /// It said why it cannot go on.
+    /// It reported why it cannot continue.
     #[error("cell {cell}: {why}")]
     Failed {
         /// Which cell.
         cell: String,
-        /// Its own words.
+        /// The reason that it reported.
         why: String,
     },
-    /// It went without a word.
+    /// It ended without a report.
     #[error("the process of cell {cell} ended unexpectedly ({status}); was it killed? What it recorded before is kept")]
     Gone {
         /// Which cell.
@@ -253,123 +231,128 @@ pub enum CellError {
 pub struct CellProcess {
     name: String,
     child: Child,
-    orders: Option<ChildStdin>,
-    answers: Receiver<Answer>,
+    requests: Option<ChildStdin>,
+    replies: Receiver<CellReply>,
     grants: Vec<Grant>,
 }
 
 impl CellProcess {
-    /// Starts `command` as a process group of its own, so that Ctrl-C reaches the bench alone, and waits until it is
-    /// prepared.
+    /// Starts `command` as a process group of its own, so that Ctrl-C reaches the bench alone, hands it `start`, and waits until it
+    /// is prepared.
     ///
     /// # Errors
     /// [`CellError`].
-    pub fn start(name: &str, mut command: Command) -> Result<Self, CellError> {
-        let failed = |source| CellError::Start { cell: name.to_owned(), source };
+    pub fn start(mut command: Command, start: &CellStart) -> Result<Self, CellError> {
+        let name = format!("{} under {}", start.cell.tuning, start.cell.load);
+        let failed = |source| CellError::Start { cell: name.clone(), source };
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn().map_err(failed)?;
-        let orders = child.stdin.take();
+        let mut requests = child.stdin.take();
         let output = child.stdout.take();
-        let (sender, answers) = mpsc::channel();
+        let (sender, replies) = mpsc::channel();
         let listen = move || {
             for line in output.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok) {
-                if let Ok(answer) = serde_json::from_str::<Answer>(&line)
-                    && sender.send(answer).is_err()
+                if let Ok(reply) = serde_json::from_str::<CellReply>(&line)
+                    && sender.send(reply).is_err()
                 {
                     break;
                 }
             }
         };
 
-        if let Err(why) = thread::Builder::new().name("onbeat-answers".to_owned()).spawn(listen) {
-            // It has recorded nothing yet, and nobody would hear it.
+        if let Err(why) = thread::Builder::new().name("onbeat-replies".to_owned()).spawn(listen) {
+            // It has recorded nothing yet, and nobody would read its replies.
             let _ = child.kill();
             let _ = child.wait();
             return Err(failed(why));
         }
 
-        let mut cell = Self { name: name.to_owned(), child, orders, answers, grants: Vec::new() };
-        match cell.answer(None)? {
-            Some(Answer::Ready(grants)) => cell.grants = grants,
-            Some(Answer::Failed(why)) => return Err(CellError::Failed { cell: name.to_owned(), why }),
+        if let Some(pipe) = &mut requests {
+            // A process that has ended already is reported below, with its reason or its status.
+            let _ = start.write(pipe);
+        }
+
+        let mut cell = Self { name, child, requests, replies, grants: Vec::new() };
+        match cell.reply(None)? {
+            Some(CellReply::Ready(grants)) => cell.grants = grants,
             _ => return Err(cell.gone()),
         }
 
         Ok(cell)
     }
 
-    /// What it was granted.
+    /// Returns what was requested for its process, and whether it was granted.
     #[must_use]
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
 
-    /// Its process.
+    /// Returns the number of its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Orders a block; [`CellProcess::answer`] tells when it is over.
+    /// Requests a block; [`CellProcess::reply`] returns [`CellReply::Done`] when it is complete.
     ///
     /// # Errors
-    /// [`CellError`], when the process is gone.
-    pub fn order_block(&mut self, index: u32, releases: u64) -> Result<(), CellError> {
-        self.order(&Order::Block { index, releases })
+    /// [`CellError`], when the process has ended.
+    pub fn request_block(&mut self, index: u32, releases: u64) -> Result<(), CellError> {
+        self.request(&CellRequest::Block { index, releases })
     }
 
-    /// Answers [`Answer::Late`].
+    /// Sends the explanation that [`CellReply::Late`] waits for.
     ///
     /// # Errors
-    /// [`CellError`], when the process is gone.
+    /// [`CellError`], when the process has ended.
     pub fn explained(&mut self, explanation: Explanation) -> Result<(), CellError> {
-        self.order(&Order::Explained(explanation))
+        self.request(&CellRequest::Explained(explanation))
     }
 
-    /// Answers [`Answer::Around`].
+    /// Sends the events that [`CellReply::Around`] waits for.
     ///
     /// # Errors
-    /// [`CellError`], when the process is gone.
+    /// [`CellError`], when the process has ended.
     pub fn around(&mut self, window: Option<KeptWindow>) -> Result<(), CellError> {
-        self.order(&Order::Window(window))
+        self.request(&CellRequest::Window(window))
     }
 
-    fn order(&mut self, order: &Order) -> Result<(), CellError> {
-        let line = serde_json::to_string(order).unwrap_or_default() + "\n";
-        let sent = self.orders.as_mut().map(|pipe| pipe.write_all(line.as_bytes()));
+    fn request(&mut self, request: &CellRequest) -> Result<(), CellError> {
+        let line = serde_json::to_string(request).unwrap_or_default() + "\n";
+        let sent = self.requests.as_mut().map(|pipe| pipe.write_all(line.as_bytes()));
         if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
     }
 
-    /// The next answer; `None` when `wait` passed without one (no `wait`: for ever).
+    /// Waits for the next reply; `None` when `wait` passed without one. Without `wait` it waits without a limit.
     ///
     /// # Errors
-    /// [`CellError`], when the process is gone or said that it cannot go on.
-    pub fn answer(&mut self, wait: Option<Duration>) -> Result<Option<Answer>, CellError> {
-        let answer = match wait {
-            Some(wait) => self.answers.recv_timeout(wait),
-            None => self.answers.recv().map_err(|_| RecvTimeoutError::Disconnected),
+    /// [`CellError`], when the process has ended or reported that it cannot continue.
+    pub fn reply(&mut self, wait: Option<Duration>) -> Result<Option<CellReply>, CellError> {
+        let reply = match wait {
+            Some(wait) => self.replies.recv_timeout(wait),
+            None => self.replies.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        match answer {
-            Ok(Answer::Failed(why)) => Err(CellError::Failed { cell: self.name.clone(), why }),
-            Ok(answer) => Ok(Some(answer)),
+        match reply {
+            Ok(CellReply::Failed(why)) => Err(CellError::Failed { cell: self.name.clone(), why }),
+            Ok(reply) => Ok(Some(reply)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
         }
     }
 
-    /// Ends the orders and waits until the run file is closed.
+    /// Ends the requests and waits until the run file is closed.
     ///
     /// # Errors
     /// [`CellError`].
     pub fn close(mut self) -> Result<(), CellError> {
-        self.orders = None;
-        while self.answer(None)? != Some(Answer::Closed) {}
+        self.requests = None;
+        while self.reply(None)? != Some(CellReply::Closed) {}
         let _ = self.child.wait();
         Ok(())
     }
 
     fn gone(&mut self) -> CellError {
-        self.orders = None;
+        self.requests = None;
         let status = self.child.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
         CellError::Gone { cell: self.name.clone(), status }
     }

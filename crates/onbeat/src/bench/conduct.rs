@@ -1,4 +1,4 @@
-//! Carries a schedule out: loads, shield, blocks, and everything put back at the end.
+//! Executes the schedule of a bench: loads, shield, blocks. All changes to the host are undone at the end.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,42 +10,45 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant, Wait};
 
 use super::Tuning;
-use super::cell::{Answer, CellError, CellProcess};
-use super::schedule::{self, Order, Pace, RAMP, Schedule, TooShort, Turn};
+use super::cell::{CellError, CellProcess, CellReply};
+use super::cell_start::{CellStart, CellTask};
+use super::load_notes;
+use super::schedule::{self, CellOrder, LoadTurn, Pace, RAMP, Schedule, TooShort};
 use super::shielding::Shielding;
 use crate::cause::{Cost, Explainer, LoopThread};
 use crate::load::{Load, RunningError, RunningLoad};
-use crate::probe::{self, Interruptions};
+use crate::probe::{self, Interruptions, Setting};
 use crate::record::{
-    Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, LoadEvent, Note, Progress, RunWriter, WriteError,
+    Account, Bench, Cell, CellNotPermitted, EndReason, LimitNote, Note, Progress, RunWriter, WriteError,
 };
-use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
+use crate::thread::{AheadOfLoad, Grant, Privilege, ThreadRequest};
 use onbeat_tune::TuneError;
 
-/// How often the bench looks up from waiting for a block.
+/// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The bench's own file in its directory.
-pub const BENCH_FILE: &str = "bench.onbeat.hlog";
+pub use crate::record::run_dir::BENCH_FILE;
 
-/// What a bench is to do.
+/// What a bench measures, under what, and for how long.
 #[derive(Clone, Debug)]
 pub struct BenchPlan {
-    /// Tunings in the order asked for.
+    /// Tunings in the order of the command line.
     pub tunings: Vec<Tuning>,
-    /// Loads in the order asked for.
+    /// Loads in the order of the command line.
     pub loads: Vec<Load>,
     /// Total time.
     pub duration: Duration,
-    /// In turns, or one after the other.
-    pub order: Order,
-    /// Shuffles the turns.
+    /// Order of the cells.
+    pub order: CellOrder,
+    /// Seed for the order of the turns.
     pub seed: u64,
     /// The limit to judge by.
     pub limit: Option<LimitNote>,
-    /// How many alarms of bus and robot a cell may have.
+    /// Alarms of bus and robot that a cell may have.
     pub most_alarms: Option<u64>,
-    /// T.
-    pub period_ns: u64,
+    /// What the loop does in each cycle.
+    pub task: CellTask,
+    /// How the loop runs without tuning; a tuning sets its wait, priority, CPU and memory.
+    pub setting: Setting,
     /// The CPU that C shields.
     pub cpu: u32,
     /// The priority that P gives.
@@ -54,93 +57,87 @@ pub struct BenchPlan {
     pub spin: Wait,
     /// The command as typed.
     pub command: Vec<String>,
-    /// Where changes to the host are written down before they are made.
+    /// Directory of the journal of changes to the host.
     pub journal: PathBuf,
-    /// Find out why cycles were late, with one flight recorder for all cells.
+    /// Whether spikes are explained, with one flight recorder for all cells.
     pub causes: bool,
 }
 
-/// What one cell's process is to be.
-#[derive(Clone, Debug)]
-pub struct CellStart {
-    /// Tuning and load.
-    pub cell: Cell,
-    /// Its run file.
-    pub file: PathBuf,
-    /// The wall clock's reading at the bench's start.
-    pub started_unix_s: f64,
-    /// The instant that stands as 0 in all files of the bench.
-    pub origin: Instant,
-    /// The CPU to stay on.
-    pub cpu: Option<u32>,
-    /// FIFO priority; 0 for an ordinary thread.
-    pub priority: u32,
-    /// How it waits.
-    pub wait: Wait,
-    /// Whether its memory is locked.
-    pub lock_memory: bool,
-    /// Whether it asks the bench why cycles were late.
-    pub causes: bool,
+impl BenchPlan {
+    /// Returns the setting of a cell with this tuning.
+    #[must_use]
+    pub fn tuned(&self, tuning: Tuning) -> Setting {
+        let thread = ThreadRequest {
+            fifo: tuning.priority.then_some(self.priority).filter(|priority| *priority > 0),
+            cpu: tuning.shield.then_some(self.cpu),
+            lock_memory: tuning.memory,
+            ..self.setting.thread
+        };
+        let wait = if tuning.spin { self.spin } else { Wait::Sleep };
+        // The bench has the flight recorder.
+        Setting { wait, thread, causes: false, ..self.setting.clone() }
+    }
 }
 
-/// Before the first block: no thread has number 0.
+/// Stands for the loop before the first block: no thread has number 0.
 const NO_LOOP_YET: LoopThread = LoopThread { tid: 0, cpu: None, fifo: None };
 
-/// How to start the processes of a bench: the binary knows its own words.
+/// How to start the processes of a bench: only the binary knows its own command line.
 pub trait Processes {
-    /// A command whose process serves a cell ([`super::cell::Served`]).
-    fn cell(&self, start: &CellStart) -> Command;
-    /// A command whose process carries a load ([`crate::load::serve`]).
+    /// Returns a command whose process reads a [`CellStart`] from standard input and serves that cell
+    /// ([`super::cell::CellServer`]).
+    fn cell(&self) -> Command;
+    /// Returns a command whose process carries a load ([`crate::load::serve`]).
     fn load(&self, load: &Load) -> Command;
 }
 
 /// What happens while a bench runs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
-    /// The plan, before anything starts: seconds, blocks per cell, seconds per block.
+pub enum BenchEvent {
+    /// The plan, before the first block.
     Planned {
-        /// How long all of it is going to take.
+        /// Estimate of the whole time, in seconds.
         estimate_s: f64,
         /// Blocks of each cell.
         blocks_per_cell: u32,
-        /// Length of a block.
+        /// Length of a block, in seconds.
         block_s: f64,
     },
-    /// All cells are prepared; these are not permitted.
+    /// The cells are prepared.
     Prepared {
-        /// Cells that run.
+        /// Number of cells that run.
         running: usize,
-        /// Cells that do not, and why.
+        /// Cells that are not permitted, and why.
         not_permitted: Vec<CellNotPermitted>,
     },
-    /// A word about a load or the shield.
+    /// A sentence about a load or the shield.
     Said(String),
-    /// Time passes while a cell runs.
+    /// A cell runs; reported about every 50 ms.
     Running {
         /// Seconds since the bench began.
         elapsed_s: f64,
         /// The cell.
         cell: Cell,
     },
-    /// A block is over.
+    /// A block is complete.
     Block {
         /// The cell.
         cell: Cell,
-        /// What the cell has come to.
+        /// The results of the cell so far.
         progress: Progress,
     },
 }
 
-/// A bench could not be done, or not to its end.
+/// A bench failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The time is too short.
     #[error(transparent)]
     TooShort(#[from] TooShort),
-    /// Two cells would have one run file.
-    #[error("{what} {name} is named twice; name it once, since each of its cells has one run file")]
+    /// A tuning or load is listed twice, and two cells would share one run file.
+    #[error("{what} {name} is listed twice; list it once, since each of its cells has one run file")]
     Twice {
-        /// Tuning or load.
+        /// `tuning` or `load`.
         what: &'static str,
         /// Which.
         name: String,
@@ -164,26 +161,26 @@ pub enum BenchError {
     Tune(#[from] TuneError),
 }
 
-/// Runs the bench into `dir`, which exists. When `interruptions` ask to stop, the bench ends in good order: files closed, loads
-/// ended, everything put back.
+/// Runs a bench into the existing directory `dir`. When `interruptions` ask to stop, the bench ends in good order: files closed, loads
+/// ended, changes to the host undone.
 ///
 /// # Errors
-/// [`BenchError`]. What was recorded before stays in `dir`; everything changed has been put back.
+/// [`BenchError`]. What was recorded before stays in `dir`; changes to the host are undone.
 pub fn conduct(
     plan: &BenchPlan,
     dir: &Path,
     processes: &dyn Processes,
     interruptions: &Interruptions,
-    tell: &mut dyn FnMut(Happening),
+    report: &mut dyn FnMut(BenchEvent),
 ) -> Result<(), BenchError> {
     let schedule = scheduled(plan)?;
-    let mut conductor = Conductor::open(plan, dir, processes, interruptions, tell)?;
-    let played = conductor.prepare(schedule).and_then(|schedule| conductor.play(&schedule));
+    let mut conductor = BenchConductor::open(plan, dir, processes, interruptions, report)?;
+    let ran = conductor.prepare(schedule).and_then(|schedule| conductor.run_turns(&schedule));
     let closed = conductor.close();
-    played.and(closed)
+    ran.and(closed)
 }
 
-/// The schedule of a plan, before anything is started or waited for.
+/// Returns the schedule of a plan, and starts nothing.
 ///
 /// # Errors
 /// [`BenchError::Twice`] when a name is listed twice, [`BenchError::TooShort`] when the time does not hold all cells.
@@ -204,12 +201,13 @@ fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Resul
     Ok(())
 }
 
-/// Which of the loads really load, and need time to begin and to end.
+/// Returns which loads are not `idle`: they need time to start and to end.
 fn real_loads(plan: &BenchPlan) -> Vec<bool> {
     plan.loads.iter().map(|load| !load.is_idle()).collect()
 }
 
-struct Seat {
+/// A cell of the bench, with its process while it may run.
+struct CellSlot {
     cell: Cell,
     tuning: Tuning,
     process: Option<CellProcess>,
@@ -217,28 +215,29 @@ struct Seat {
     blocks: u32,
 }
 
-struct Conductor<'c> {
+/// A bench in progress.
+struct BenchConductor<'c> {
     plan: &'c BenchPlan,
     dir: &'c Path,
     processes: &'c dyn Processes,
     interruptions: &'c Interruptions,
-    tell: &'c mut dyn FnMut(Happening),
+    report: &'c mut dyn FnMut(BenchEvent),
     file: RunWriter,
     started_unix_s: f64,
     origin: Instant,
-    seats: Vec<Seat>,
+    slots: Vec<CellSlot>,
     ladder: Vec<Grant>,
     shielding: Shielding,
     explainer: Option<Explainer>,
 }
 
-impl<'c> Conductor<'c> {
+impl<'c> BenchConductor<'c> {
     fn open(
         plan: &'c BenchPlan,
         dir: &'c Path,
         processes: &'c dyn Processes,
         interruptions: &'c Interruptions,
-        tell: &'c mut dyn FnMut(Happening),
+        report: &'c mut dyn FnMut(BenchEvent),
     ) -> Result<Self, BenchError> {
         let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let origin = Monotonic.now();
@@ -251,18 +250,18 @@ impl<'c> Conductor<'c> {
             dir,
             processes,
             interruptions,
-            tell,
+            report,
             file,
             started_unix_s,
             origin,
-            seats: Vec::new(),
+            slots: Vec::new(),
             ladder,
             shielding: Shielding::begin(&plan.journal, &plan.command)?,
             explainer,
         })
     }
 
-    fn stopped(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.interruptions.stop.load(Ordering::Relaxed)
     }
 
@@ -270,23 +269,23 @@ impl<'c> Conductor<'c> {
         Monotonic.now().ns_since(self.origin) as f64 / 1e9
     }
 
-    /// Starts the cells' processes, finds out what is permitted, prepares the shield, and writes all of it down.
+    /// Starts the processes of the cells, checks what is permitted, prepares the shield, and records all of it.
     fn prepare(&mut self, schedule: Schedule) -> Result<Schedule, BenchError> {
         for load in &self.plan.loads {
             for &tuning in &self.plan.tunings {
-                let seat = self.seat(tuning, load)?;
-                self.seats.push(seat);
+                let slot = self.start_cell(tuning, load)?;
+                self.slots.push(slot);
             }
         }
 
         self.prepare_shield()?;
-        let not_permitted: Vec<CellNotPermitted> = self.seats.iter().filter_map(Seat::not_permitted).collect();
-        let running = self.seats.len() - not_permitted.len();
+        let not_permitted: Vec<CellNotPermitted> = self.slots.iter().filter_map(CellSlot::not_permitted).collect();
+        let running = self.slots.len() - not_permitted.len();
         let schedule = self.rescheduled(schedule);
         self.file.note(&Note::Bench(Box::new(Bench {
             tunings: self.plan.tunings.iter().map(Tuning::to_string).collect(),
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
-            order: self.plan.order.word().to_owned(),
+            order: self.plan.order.note(),
             blocks: schedule.blocks_per_cell,
             block_s: schedule.block_s,
             limit: self.plan.limit,
@@ -297,17 +296,17 @@ impl<'c> Conductor<'c> {
             sweep: None,
         })))?;
         let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
-        (self.tell)(Happening::Planned { estimate_s, blocks_per_cell, block_s });
-        (self.tell)(Happening::Prepared { running, not_permitted });
+        (self.report)(BenchEvent::Planned { estimate_s, blocks_per_cell, block_s });
+        (self.report)(BenchEvent::Prepared { running, not_permitted });
 
         Ok(schedule)
     }
 
-    /// The schedule of the cells that run, in the time that is left.
+    /// Returns the schedule of the cells that are permitted, in the time that is left.
     fn rescheduled(&self, schedule: Schedule) -> Schedule {
         let tunings = self.plan.tunings.len();
-        let runs = |load: usize, tuning: usize| self.seats[load * tunings + tuning].why_not.is_none();
-        let schedule = schedule.of_those_that_run(runs);
+        let runs = |load: usize, tuning: usize| self.slots[load * tunings + tuning].why_not.is_none();
+        let schedule = schedule.retain_cells(runs);
         if schedule.turns.is_empty() {
             return schedule;
         }
@@ -317,37 +316,37 @@ impl<'c> Conductor<'c> {
         Schedule { block_s, ..schedule }
     }
 
-    fn seat(&mut self, tuning: Tuning, load: &Load) -> Result<Seat, BenchError> {
+    fn start_cell(&mut self, tuning: Tuning, load: &Load) -> Result<CellSlot, BenchError> {
         let cell = Cell { tuning: tuning.to_string(), load: load.to_string() };
         let start = CellStart {
+            onbeat: CellStart::version(),
+            command: self.plan.command.clone(),
             file: self.dir.join(cell.file_name()),
             cell: cell.clone(),
             started_unix_s: self.started_unix_s,
-            origin: self.origin,
-            cpu: tuning.shield.then_some(self.plan.cpu),
-            priority: if tuning.priority { self.plan.priority } else { 0 },
-            wait: if tuning.spin { self.plan.spin } else { Wait::Sleep },
-            lock_memory: tuning.memory,
-            causes: self.explainer.is_some(),
+            origin_ns: self.origin.as_ns(),
+            task: self.plan.task,
+            setting: self.plan.tuned(tuning),
+            explain: self.explainer.is_some(),
         };
 
-        let name = format!("{} under {}", cell.tuning, cell.load);
-        let process = CellProcess::start(&name, self.processes.cell(&start))?;
-        let refusal = process.grants().iter().find(|grant| !grant.granted && is_of_a_tuning(grant)).map(why_not);
+        let process = CellProcess::start(self.processes.cell(), &start)?;
+        let refusal =
+            process.grants().iter().find(|grant| !grant.granted && is_part_of_tuning(grant)).map(Grant::refusal);
         for grant in process.grants() {
-            self.climb(grant.clone());
+            self.list_grant(grant.clone());
         }
 
-        let mut seat = Seat { cell, tuning, process: Some(process), why_not: None, blocks: 0 };
+        let mut slot = CellSlot { cell, tuning, process: Some(process), why_not: None, blocks: 0 };
         if let Some(why) = refusal {
-            seat.refuse(why, &start.file)?;
+            slot.refuse(why, &start.file)?;
         }
 
-        Ok(seat)
+        Ok(slot)
     }
 
-    /// One rung per thing asked for, however many cells asked.
-    fn climb(&mut self, grant: Grant) {
+    /// Lists a grant once, however many cells requested it.
+    fn list_grant(&mut self, grant: Grant) {
         if !self.ladder.iter().any(|rung| rung.what == grant.what && rung.wanted == grant.wanted) {
             self.ladder.push(grant);
         }
@@ -358,35 +357,35 @@ impl<'c> Conductor<'c> {
             return Ok(());
         }
 
-        let shielded = self.seats.iter().filter(|seat| seat.tuning.shield);
-        let pids: Vec<u32> = shielded.filter_map(|seat| Some(seat.process.as_ref()?.pid())).collect();
+        let shielded = self.slots.iter().filter(|slot| slot.tuning.shield);
+        let pids: Vec<u32> = shielded.filter_map(|slot| Some(slot.process.as_ref()?.pid())).collect();
         let grant = self.shielding.prepare(self.plan.cpu, &pids)?;
         if !grant.granted {
-            let why = why_not(&grant);
-            for seat in self.seats.iter_mut().filter(|seat| seat.tuning.shield && seat.why_not.is_none()) {
-                let file = self.dir.join(seat.cell.file_name());
-                seat.refuse(why.clone(), &file)?;
+            let why = grant.refusal();
+            for slot in self.slots.iter_mut().filter(|slot| slot.tuning.shield && slot.why_not.is_none()) {
+                let file = self.dir.join(slot.cell.file_name());
+                slot.refuse(why.clone(), &file)?;
             }
         }
 
         for line in self.shielding.words() {
-            (self.tell)(Happening::Said(line.clone()));
+            (self.report)(BenchEvent::Said(line.clone()));
         }
 
-        self.climb(grant);
+        self.list_grant(grant);
         Ok(())
     }
 
-    fn play(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
+    fn run_turns(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
         let mut pace = Pace::new(&real_loads(self.plan));
         for (at, turn) in schedule.turns.iter().enumerate() {
-            if self.stopped() {
+            if self.is_stopped() {
                 break;
             }
 
             let begun_s = self.elapsed_s();
             let block_s = pace.block_s(&schedule.turns[at..], self.plan.duration.as_secs_f64() - begun_s);
-            let releases = (block_s * 1e9 / self.plan.period_ns as f64).round().max(1.0) as u64;
+            let releases = (block_s * 1e9 / self.plan.setting.period_ns as f64).round().max(1.0) as u64;
             self.turn(turn, releases)?;
             pace.learn(turn, block_s, self.elapsed_s() - begun_s);
         }
@@ -394,24 +393,24 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    fn turn(&mut self, turn: &Turn, releases: u64) -> Result<(), BenchError> {
+    fn turn(&mut self, turn: &LoadTurn, releases: u64) -> Result<(), BenchError> {
         let load = &self.plan.loads[turn.load];
         let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
-        let mut played = Ok(());
+        let mut ran = Ok(());
         for &tuning in &turn.blocks {
-            let seat = turn.load * self.plan.tunings.len() + tuning;
-            if self.stopped() || self.seats[seat].process.is_none() {
+            let slot = turn.load * self.plan.tunings.len() + tuning;
+            if self.is_stopped() || self.slots[slot].process.is_none() {
                 continue;
             }
 
-            played = self.block(seat, releases);
-            if played.is_err() {
+            ran = self.block(slot, releases);
+            if ran.is_err() {
                 break;
             }
 
             if let Some(running) = &mut running {
                 let events = running.events();
-                self.write_down(&events)?;
+                self.note_load_events(&events)?;
             }
         }
 
@@ -419,7 +418,7 @@ impl<'c> Conductor<'c> {
             self.stop_load(load, running)?;
         }
 
-        played
+        ran
     }
 
     fn start_load(&mut self, load: &Load) -> Result<RunningLoad, BenchError> {
@@ -430,34 +429,26 @@ impl<'c> Conductor<'c> {
         }
 
         let events = running.events();
-        self.write_down(&events)?;
+        self.note_load_events(&events)?;
         std::thread::sleep(RAMP);
         Ok(running)
     }
 
     fn stop_load(&mut self, load: &Load, running: RunningLoad) -> Result<(), BenchError> {
-        let stopped = running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
+        let (done, events) = running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
         self.shielding.forget_session()?;
-        self.write_down(&stopped.1)?;
+        self.note_load_events(&events)?;
         let t = self.elapsed_s();
-        let did: Vec<String> = stopped.0.parts.iter().map(ToString::to_string).collect();
-        let note = LoadEvent { t, load: load.to_string(), event: "report".to_owned(), detail: did.join("; ") };
-        self.file.note(&Note::Load(note))?;
+        self.file.note(&load_notes::of_report(load, &done, t))?;
 
         Ok(())
     }
 
-    fn write_down(&mut self, events: &[crate::load::LoadNotice]) -> Result<(), BenchError> {
+    fn note_load_events(&mut self, events: &[crate::load::LoadNotice]) -> Result<(), BenchError> {
         for event in events {
-            let note = LoadEvent {
-                t: self.elapsed_s(),
-                load: event.load.clone(),
-                event: event.word().to_owned(),
-                detail: event.to_string(),
-            };
-
+            let note = load_notes::of_event(event, self.elapsed_s());
             if event.matters() {
-                (self.tell)(Happening::Said(note.detail.clone()));
+                (self.report)(BenchEvent::Said(note.detail.clone()));
             }
 
             self.file.note(&Note::Load(note))?;
@@ -465,15 +456,15 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    fn block(&mut self, seat: usize, releases: u64) -> Result<(), BenchError> {
-        self.shielding.set(self.seats[seat].tuning.shield)?;
-        // The loop may run on any CPU, so only a real-time loop has nothing to fear.
-        let fifo = self.seats[seat].tuning.priority.then_some(self.plan.priority);
-        let beside = ThreadRequest { fifo, ..ThreadRequest::default() };
-        let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&beside).0);
-        let Seat { cell, process, blocks, .. } = &mut self.seats[seat];
+    fn block(&mut self, slot: usize, releases: u64) -> Result<(), BenchError> {
+        self.shielding.set(self.slots[slot].tuning.shield)?;
+        // The loop may run on any CPU: the explainer may go ahead of the load beside a real-time loop only.
+        let fifo = self.slots[slot].tuning.priority.then_some(self.plan.priority);
+        let of_loop = ThreadRequest { fifo, ..ThreadRequest::default() };
+        let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&of_loop).0);
+        let CellSlot { cell, process, blocks, .. } = &mut self.slots[slot];
         let Some(process) = process else { return Ok(()) };
-        process.order_block(*blocks, releases)?;
+        process.request_block(*blocks, releases)?;
         *blocks += 1;
 
         loop {
@@ -481,36 +472,38 @@ impl<'c> Conductor<'c> {
                 explainer.keep_watch();
             }
 
-            match (process.answer(Some(LOOK_EVERY))?, &mut self.explainer) {
-                (Some(Answer::Done(progress)), _) => {
-                    (self.tell)(Happening::Block { cell: cell.clone(), progress });
+            match (process.reply(Some(LOOK_EVERY))?, &mut self.explainer) {
+                (Some(CellReply::Done(progress)), _) => {
+                    (self.report)(BenchEvent::Block { cell: cell.clone(), progress });
                     return Ok(());
                 }
                 // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations say so.
-                (Some(Answer::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
-                (Some(Answer::Late(facts)), Some(explainer)) => process.explained(explainer.explain_facts(&facts))?,
-                (Some(Answer::Around), Some(explainer)) => process.around(explainer.keep())?,
+                (Some(CellReply::Loop(thread)), Some(explainer)) => drop(explainer.follow(thread)),
+                (Some(CellReply::Late(facts)), Some(explainer)) => {
+                    process.explained(explainer.explain_facts(&facts))?;
+                }
+                (Some(CellReply::Around), Some(explainer)) => process.around(explainer.keep())?,
                 _ => {}
             }
 
             let elapsed_s = Monotonic.now().ns_since(self.origin) as f64 / 1e9;
-            (self.tell)(Happening::Running { elapsed_s, cell: cell.clone() });
+            (self.report)(BenchEvent::Running { elapsed_s, cell: cell.clone() });
             if self.interruptions.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
         }
     }
 
-    /// Ends everything, whatever went wrong before; the first thing that goes wrong here is told.
+    /// Ends loads, cells and shield, whatever failed before; returns the first error of its own.
     fn close(self) -> Result<(), BenchError> {
         let elapsed_s = self.elapsed_s();
-        let reason = if self.stopped() { EndReason::Asked } else { EndReason::Complete };
-        let Self { mut file, seats, shielding, explainer, .. } = self;
+        let reason = if self.is_stopped() { EndReason::Asked } else { EndReason::Complete };
+        let Self { mut file, slots, shielding, explainer, .. } = self;
         let cost = explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
         drop(explainer);
         let dismantled = shielding.dismantle();
         let closed: Vec<Result<(), CellError>> =
-            seats.into_iter().filter_map(|seat| Some(seat.process?.close())).collect();
+            slots.into_iter().filter_map(|slot| Some(slot.process?.close())).collect();
         file.note(&Note::End(Account {
             t: elapsed_s,
             reason,
@@ -529,33 +522,26 @@ impl<'c> Conductor<'c> {
     }
 }
 
-impl Seat {
+impl CellSlot {
     fn not_permitted(&self) -> Option<CellNotPermitted> {
         Some(CellNotPermitted { cell: self.cell.clone(), why_not: self.why_not.clone()? })
     }
 
-    /// Gives the seat up: its process goes, and so does the run file without samples.
+    /// Marks the cell as not permitted: its process ends, and its run file, without samples, is removed.
     fn refuse(&mut self, why: String, file: &Path) -> Result<(), BenchError> {
         self.why_not = Some(why);
         if let Some(process) = self.process.take() {
             process.close()?;
         }
 
-        // A file without samples that stays is read as a cell that never ran; nothing is lost either way.
+        // A file without samples is read as a cell that never ran, so a failure here loses nothing.
         let _ = std::fs::remove_file(file);
         Ok(())
     }
 }
 
-/// What a tuning is made of. The rest (evidence, idle states) is good to have, and a cell runs without it.
-fn is_of_a_tuning(grant: &Grant) -> bool {
-    ["real-time priority", "locked memory", "CPU affinity"].contains(&grant.what.as_str())
-}
-
-fn why_not(grant: &Grant) -> String {
-    let why = grant.why_not.as_deref().unwrap_or("refused");
-    match &grant.remedy {
-        Some(remedy) => format!("{} ({}): {why}; to grant it: {remedy}", grant.what, grant.wanted),
-        None => format!("{} ({}): {why}", grant.what, grant.wanted),
-    }
+/// Returns whether a grant is part of a tuning. A cell runs without the others: evidence, idle states.
+fn is_part_of_tuning(grant: &Grant) -> bool {
+    use Privilege::{CpuAffinity, LockedMemory, RealTimePriority};
+    matches!(grant.privilege(), Some(RealTimePriority | LockedMemory | CpuAffinity))
 }

@@ -1,23 +1,36 @@
-//! The main job: tunings × loads, in turns, each cell in a process of its own.
+//! Tunings × loads, in turns, each cell in a process of its own; and single measurements.
 //!
-//! [`Tuning`] and [`schedule`] say what runs when; [`cell`] is the process of one cell, from both ends; [`conduct`]
-//! carries the schedule out: loads, shield, blocks. [`turns`] is the same for one probe under several loads, in one
-//! process.
+//! [`Tuning`] and [`schedule`] say what runs when; [`cell_start`] is the message that starts the process of a cell, [`cell`] that process
+//! at both ends of its pipes; [`conduct`] executes the schedule: loads, shield, blocks. [`turns`] does the same for one probe under
+//! several loads, in one process. [`measurement`] is one probe under one load.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use onbeat::bench::schedule::{CellOrder, plan};
+//!
+//! // Nine tunings, without load and with one, in two minutes.
+//! let schedule = plan(9, &[false, true], Duration::from_secs(120), CellOrder::Interleaved, 1)?;
+//! assert!(schedule.estimate_s <= 120.0 && schedule.blocks_per_cell >= 4);
+//! # Ok::<(), onbeat::bench::schedule::TooShort>(())
+//! ```
 //!
 //! Absent on purpose: figures. They come from the run files, in [`crate::report`].
 
 pub mod cell;
+pub mod cell_start;
 pub mod conduct;
+mod load_notes;
+pub mod measurement;
 pub mod schedule;
 mod shielding;
 pub mod sweep;
-mod tuning;
 pub mod turns;
 
-pub use tuning::{Tuning, TuningError};
+pub use crate::record::{Tuning, TuningError};
 
-/// The CPU with the fewest device interrupts since boot, by `/proc/interrupts`: the one whose shield leaves least behind, because
-/// some interrupts cannot be moved. The highest number among equals, since CPU 0 keeps the kernel's time.
+/// Returns the CPU with the fewest device interrupts since boot, by `/proc/interrupts`: some interrupts cannot be moved, and its shield
+/// leaves the fewest behind. The highest number among equals, since CPU 0 keeps the kernel's time.
 #[must_use]
 pub fn quietest_cpu() -> u32 {
     let online = crate::host::online_cpus();
@@ -27,7 +40,7 @@ pub fn quietest_cpu() -> u32 {
     online.into_iter().min_by_key(|cpu| (count(cpu), std::cmp::Reverse(*cpu))).unwrap_or(0)
 }
 
-/// Numbered interrupts per CPU. The lines with letters (local timer, rescheduling) belong to each CPU and do not move.
+/// Counts numbered interrupts per CPU. The lines with letters (local timer, rescheduling) belong to each CPU and do not move.
 fn device_interrupts(table: &str) -> std::collections::BTreeMap<u32, u64> {
     let mut lines = table.lines();
     let header = lines.next().unwrap_or_default();

@@ -1,77 +1,80 @@
-//! Who runs when: cells take turns in short blocks, so that all see the same background.
+//! The schedule of a bench: cells take turns in short blocks, so that all see the same background.
 //!
-//! On a shared machine, minutes differ more than tunings do; figures taken one after the other cannot be compared. Rounds go
-//! through all loads, and while a load runs, each tuning gets short blocks in an order that is turned around from
-//! visit to visit. The paper's order, each cell at a stretch, is kept for comparison.
+//! On a shared machine, minutes differ more than tunings do; figures that were taken one after the other cannot be compared. A round
+//! goes through all loads, and while a load runs, each tuning gets short blocks, in an order that is reversed from visit to visit. The
+//! paper's order, one cell after another, is kept for comparison.
 
 use std::time::Duration;
 
-/// Time a load gets to reach its full weight before the first block, and to end after the last.
+use crate::record::RunOrder;
+
+/// Time for a load to reach its full weight before the first block, and to end after the last one.
 pub const RAMP: Duration = Duration::from_millis(1000);
-/// What a load's end is planned to take.
+/// Planned time for the end of a load, in seconds.
 const RAMP_DOWN_S: f64 = 0.5;
-/// What a block is planned to cost beside its cycles (thread start, priority, shield, closing of the interval) on an
-/// idle machine and under a load; while the bench runs, what it did cost is used instead.
+/// Planned overhead of a block (thread start, priority, shield, end of the interval), in seconds, without load and with one; while the
+/// bench runs, the measured overhead replaces it.
 const PER_BLOCK_S: [f64; 2] = [0.08, 0.2];
-/// Before the first block: processes are started, memory is locked, the shield is tried.
+/// Planned time before the first block, in seconds: processes start, memory is locked, the shield is tried.
 const PREPARATION_S: f64 = 2.5;
-/// Shorter blocks would consist of starting and stopping.
+/// Shortest block, in seconds: a shorter one would be mostly overhead.
 const SHORTEST_BLOCK_S: f64 = 0.2;
-/// A round of this length keeps a load's own beginning and end small against it.
+/// Length of a round, in seconds: start and end of the loads are a small part of it.
 const ROUND_S: f64 = 60.0;
-/// The fewest rounds, where the time allows: what a minute does to the machine must not be one cell's alone.
+/// Fewest rounds, where the time allows: a disturbance of a minute must not meet one cell alone.
 const LEAST_ROUNDS: u32 = 2;
 /// Visits of each cell per round: forward, then backward.
 const VISITS: u32 = 2;
-/// Blocks of each cell in the sequential order: they follow each other at once, and make intervals possible.
+/// Blocks of each cell in the sequential order, one right after another: confidence intervals need several.
 const SEQUENTIAL_BLOCKS: u32 = 6;
 
-/// In which order cells run.
+/// The order in which cells run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// In turns.
+pub enum CellOrder {
+    /// Short blocks in turn.
     Interleaved,
-    /// One after the other, as in the paper.
+    /// One after another, as in the paper.
     Sequential,
 }
 
-impl Order {
-    /// The word that people type.
+impl CellOrder {
+    /// Returns the same for the run file.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn note(self) -> RunOrder {
         match self {
-            Self::Interleaved => "interleaved",
-            Self::Sequential => "sequential",
+            Self::Interleaved => RunOrder::Interleaved,
+            Self::Sequential => RunOrder::Sequential,
         }
     }
 }
 
-/// Blocks that run under one load without stopping it. Numbers are places in the bench's list of tunings.
+/// Blocks that run under one load without a stop of the load.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// Place in the bench's list of loads.
+pub struct LoadTurn {
+    /// Index in the bench's list of loads.
     pub load: usize,
-    /// Tunings in the order of their blocks.
+    /// Indices in the bench's list of tunings, in the order of the blocks.
     pub blocks: Vec<usize>,
 }
 
-/// The whole bench, planned.
+/// The plan of a whole bench.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// Turns in order.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<LoadTurn>,
     /// Length of each block in seconds.
     pub block_s: f64,
     /// Blocks of each cell.
     pub blocks_per_cell: u32,
-    /// How long all of it is going to take, in seconds.
+    /// Estimate of the whole time, in seconds.
     pub estimate_s: f64,
 }
 
 impl Schedule {
-    /// The same without cells that do not run, so that their time is the others'; `runs` is asked with the places of load and tuning.
+    /// Returns the schedule without the cells that do not run; their time goes to the others. `runs` receives the indices of load and
+    /// tuning.
     #[must_use]
-    pub fn of_those_that_run(mut self, runs: impl Fn(usize, usize) -> bool) -> Self {
+    pub fn retain_cells(mut self, runs: impl Fn(usize, usize) -> bool) -> Self {
         for turn in &mut self.turns {
             turn.blocks.retain(|&tuning| runs(turn.load, tuning));
         }
@@ -80,11 +83,11 @@ impl Schedule {
     }
 }
 
-/// The time is too short for the cells.
+/// The total time is too short for the cells.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
     "{asked_s:.0} s are too short for {cells} cells: starting and stopping alone take {overhead_s:.0} s; \
-     give it --for {needed_s:.0}s, or fewer tunings or loads"
+     use --for {needed_s:.0}s, or fewer tunings or loads"
 )]
 pub struct TooShort {
     asked_s: f64,
@@ -93,19 +96,25 @@ pub struct TooShort {
     needed_s: f64,
 }
 
-/// Plans `tunings` × `loads.len()` cells into `total`; `loads[i]` says whether that load really loads (and needs a
-/// ramp). The same `seed` gives the same order.
+/// Plans `tunings` × `loads.len()` cells into the time `total`; `loads[i]` is false for `idle`, which needs no ramp. The same `seed` gives
+/// the same order.
 ///
 /// # Errors
-/// [`TooShort`], with the time that would do.
-pub fn plan(tunings: usize, loads: &[bool], total: Duration, order: Order, seed: u64) -> Result<Schedule, TooShort> {
+/// [`TooShort`], with the time that would be enough.
+pub fn plan(
+    tunings: usize,
+    loads: &[bool],
+    total: Duration,
+    order: CellOrder,
+    seed: u64,
+) -> Result<Schedule, TooShort> {
     let total_s = total.as_secs_f64();
     let wanted = match order {
-        Order::Interleaved => ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS),
-        Order::Sequential => 1,
+        CellOrder::Interleaved => ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS),
+        CellOrder::Sequential => 1,
     };
 
-    let visits = if order == Order::Interleaved { VISITS } else { SEQUENTIAL_BLOCKS };
+    let visits = if order == CellOrder::Interleaved { VISITS } else { SEQUENTIAL_BLOCKS };
     let cells = tunings * loads.len();
     let pace = Pace::new(loads);
     let per_round: f64 = (0..loads.len()).map(|load| pace.ramps_s(load)).sum();
@@ -128,7 +137,7 @@ pub fn plan(tunings: usize, loads: &[bool], total: Duration, order: Order, seed:
     Ok(Schedule { turns, block_s, blocks_per_cell: rounds * visits, estimate_s: overhead_s + blocks * block_s })
 }
 
-/// How long blocks may be so that the bench ends in time: what starting and stopping costs is learnt as it goes.
+/// The length of blocks with which a bench ends in time: the overhead of blocks is measured while it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pace {
     loaded: Vec<bool>,
@@ -136,26 +145,25 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace before anything is known; `loads` as for [`plan`].
+    /// Returns the pace with the planned overhead; `loads` as for [`plan`].
     #[must_use]
     pub fn new(loads: &[bool]) -> Self {
         let per_block_s = loads.iter().map(|loaded| PER_BLOCK_S[usize::from(*loaded)]).collect();
         Self { loaded: loads.to_vec(), per_block_s }
     }
 
-    /// Takes in that `turn` with blocks of `block_s` seconds took `took_s`.
-    pub fn learn(&mut self, turn: &Turn, block_s: f64, took_s: f64) {
+    /// Learns from a turn with blocks of `block_s` seconds that took `took_s`.
+    pub fn learn(&mut self, turn: &LoadTurn, block_s: f64, took_s: f64) {
         let blocks = turn.blocks.len() as f64;
         let over_s = took_s - self.ramps_s(turn.load) - blocks * block_s;
         self.per_block_s[turn.load] = (over_s / blocks).max(0.0);
     }
 
-    /// The length of the blocks of the next turn, in seconds, when `left_s` are left for `turns`; never so short that a
-    /// block would consist of starting and stopping.
+    /// Returns the length of the blocks of the next turn, in seconds, when `left_s` are left for `turns`; at least the shortest block.
     #[must_use]
-    pub fn block_s(&self, turns: &[Turn], left_s: f64) -> f64 {
+    pub fn block_s(&self, turns: &[LoadTurn], left_s: f64) -> f64 {
         let blocks: usize = turns.iter().map(|turn| turn.blocks.len()).sum();
-        let cost = |turn: &Turn| self.ramps_s(turn.load) + turn.blocks.len() as f64 * self.per_block_s[turn.load];
+        let cost = |turn: &LoadTurn| self.ramps_s(turn.load) + turn.blocks.len() as f64 * self.per_block_s[turn.load];
         let over_s: f64 = turns.iter().map(cost).sum();
         ((left_s - over_s) / blocks as f64).max(SHORTEST_BLOCK_S)
     }
@@ -165,16 +173,16 @@ impl Pace {
     }
 }
 
-/// Loads that take turns for as long as they are let have blocks of this length, in seconds.
+/// Length of a block of loads that take turns without end, in seconds.
 const ENDLESS_BLOCK_S: f64 = 10.0;
-/// More rounds would cost a long run more starting and ending of loads than they tell it.
+/// Most rounds: more would only add starts and ends of loads.
 const MOST_ROUNDS: u32 = 60;
 
-/// Rounds that make intervals around ratios possible, where blocks do not become shorter than a second for it.
+/// Rounds that confidence intervals of ratios need, where blocks stay at least a second long.
 const ROUNDS_FOR_INTERVALS: u32 = 4;
 
-/// The length of a block, in releases, of `loads` loads that take turns with `releases` each: a round a minute, at most sixty of them, and
-/// at least four of blocks of a second, or two.
+/// Returns the length of a block in releases, when `loads` loads take turns with `releases` each: one round per minute, at most sixty
+/// rounds, at least four with blocks of a second or else two.
 #[must_use]
 pub fn releases_per_block(loads: usize, releases: u64, period_ns: u64) -> u64 {
     let in_s = |seconds: f64| (seconds * 1e9 / period_ns.max(1) as f64) as u64;
@@ -188,24 +196,25 @@ pub fn releases_per_block(loads: usize, releases: u64, period_ns: u64) -> u64 {
     releases.div_ceil(u64::from(rounds)).max(in_s(SHORTEST_BLOCK_S)).clamp(1, releases.max(1))
 }
 
-/// What of each load's share is left, and whose turn it is.
+/// The releases that each load has left, and the order of their blocks.
 #[derive(Clone, Debug)]
 pub struct Shares {
     left: Vec<u64>,
     block: u64,
-    order: Order,
+    order: CellOrder,
     rng: fastrand::Rng,
-    /// The rest of the round, the next one last.
+    /// Loads left in the round, the next one last.
     round: Vec<usize>,
 }
 
 impl Shares {
-    /// Releases left of each load (`u64::MAX` for no end) in blocks of `block` releases; `seed` shuffles each round.
+    /// Returns the shares of loads with these releases left (`u64::MAX` for no end) in blocks of `block` releases; `seed` shuffles each
+    /// round.
     #[must_use]
-    pub fn new(left: Vec<u64>, block: u64, order: Order, seed: u64) -> Self {
+    pub fn new(left: Vec<u64>, block: u64, order: CellOrder, seed: u64) -> Self {
         let mut shares = Self { left, block, order, rng: fastrand::Rng::with_seed(seed), round: Vec::new() };
         shares.begin_round();
-        // Where a run goes on, the load that has had least comes first: killed again and again, none is left behind.
+        // In a resumed run, the load with the fewest releases comes first: a run that is killed repeatedly neglects none.
         shares.round.sort_by_key(|at| shares.left[*at]);
         shares
     }
@@ -215,9 +224,9 @@ impl Shares {
         self.rng.shuffle(&mut self.round);
     }
 
-    /// The next block: the load's place, and releases. `None` when all have had their share.
+    /// Returns the index of the next load and the releases of its block; `None` when all are complete.
     pub fn next_block(&mut self) -> Option<(usize, u64)> {
-        if self.order == Order::Sequential {
+        if self.order == CellOrder::Sequential {
             let at = self.left.iter().position(|left| *left > 0)?;
             return Some((at, self.left[at]));
         }
@@ -228,12 +237,12 @@ impl Shares {
 
         let at = self.round.pop()?;
         let left = self.left[at];
-        // What would remain as less than half a block is part of this one: a part of a run that was killed leaves odd lengths.
+        // A rest of less than half a block is added to this one: a run that was killed leaves odd lengths.
         let is_last = left < self.block.saturating_add(self.block / 2);
         Some((at, if is_last { left } else { self.block }))
     }
 
-    /// Takes a block off a load's share; `u64::MAX` takes all of it.
+    /// Subtracts a block from a load's share; `u64::MAX` subtracts all of it.
     pub fn take(&mut self, at: usize, releases: u64) {
         self.left[at] = match (self.left[at], releases) {
             (_, u64::MAX) => 0,
@@ -242,22 +251,22 @@ impl Shares {
         };
     }
 
-    /// Whether a load has had its share.
+    /// Returns whether a load is complete.
     #[must_use]
     pub fn is_done(&self, at: usize) -> bool {
         self.left[at] == 0
     }
 }
 
-fn round(tunings: usize, loads: usize, order: Order, rng: &mut fastrand::Rng) -> Vec<Turn> {
+fn round(tunings: usize, loads: usize, order: CellOrder, rng: &mut fastrand::Rng) -> Vec<LoadTurn> {
     let turn = |load| {
         let blocks = match order {
-            Order::Interleaved => forward_and_backward(tunings, rng),
-            Order::Sequential => {
+            CellOrder::Interleaved => forward_and_backward(tunings, rng),
+            CellOrder::Sequential => {
                 (0..tunings).flat_map(|tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize)).collect()
             }
         };
-        Turn { load, blocks }
+        LoadTurn { load, blocks }
     };
     (0..loads).map(turn).collect()
 }
@@ -280,7 +289,7 @@ mod tests {
 
     #[test]
     fn two_minutes_hold_eighteen_cells_in_turns() {
-        let schedule = plan(9, &[false, true], minutes(2), Order::Interleaved, 1).unwrap();
+        let schedule = plan(9, &[false, true], minutes(2), CellOrder::Interleaved, 1).unwrap();
         assert_eq!((schedule.turns.len(), schedule.blocks_per_cell), (4, 4));
         assert!((0.3..2.0).contains(&schedule.block_s), "blocks of {} s", schedule.block_s);
     }
@@ -288,9 +297,9 @@ mod tests {
     #[test]
     fn the_time_of_cells_that_do_not_run_goes_to_the_others() {
         let loads = [false, true];
-        let all = plan(4, &loads, minutes(2), Order::Interleaved, 1).unwrap();
+        let all = plan(4, &loads, minutes(2), CellOrder::Interleaved, 1).unwrap();
         let block_s = Pace::new(&loads).block_s(&all.turns, 100.0);
-        let half = all.of_those_that_run(|load, tuning| tuning < 2 && (load, tuning) != (1, 0));
+        let half = all.retain_cells(|load, tuning| tuning < 2 && (load, tuning) != (1, 0));
 
         assert!(half.turns.iter().all(|turn| turn.blocks.iter().all(|&tuning| tuning < 2)));
         assert!(
@@ -299,13 +308,13 @@ mod tests {
         let longer_s = Pace::new(&loads).block_s(&half.turns, 100.0);
 
         assert!(longer_s > 2.0 * block_s, "{longer_s} s instead of {block_s} s");
-        let none = half.of_those_that_run(|_, _| false);
-        assert!(none.turns.is_empty(), "a load that nothing runs beside is not started");
+        let none = half.retain_cells(|_, _| false);
+        assert!(none.turns.is_empty(), "a load without a cell is not started");
     }
 
     #[test]
     fn blocks_become_shorter_when_starting_and_stopping_costs_more_than_planned() {
-        let schedule = plan(9, &[false, true], minutes(1), Order::Interleaved, 1).unwrap();
+        let schedule = plan(9, &[false, true], minutes(1), CellOrder::Interleaved, 1).unwrap();
         let mut pace = Pace::new(&[false, true]);
         let planned_s = pace.block_s(&schedule.turns, 60.0 - PREPARATION_S);
         assert!((planned_s - schedule.block_s).abs() < 1e-9, "before anything is known it is the plan");
@@ -319,16 +328,16 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_order_runs_each_cell_at_a_stretch() {
-        let schedule = plan(2, &[true], minutes(1), Order::Sequential, 1).unwrap();
-        assert_eq!(schedule.turns, [Turn { load: 0, blocks: [[0; 6], [1; 6]].concat() }]);
+    fn the_papers_order_runs_one_cell_after_another() {
+        let schedule = plan(2, &[true], minutes(1), CellOrder::Sequential, 1).unwrap();
+        assert_eq!(schedule.turns, [LoadTurn { load: 0, blocks: [[0; 6], [1; 6]].concat() }]);
     }
 
     #[test]
-    fn a_time_too_short_is_refused_with_one_that_would_do() {
-        let why = plan(9, &[false, true], Duration::from_secs(5), Order::Interleaved, 1).unwrap_err();
+    fn a_time_too_short_is_refused_with_one_that_is_enough() {
+        let why = plan(9, &[false, true], Duration::from_secs(5), CellOrder::Interleaved, 1).unwrap_err();
         let enough = Duration::from_secs_f64(why.needed_s);
-        assert!(plan(9, &[false, true], enough, Order::Interleaved, 1).is_ok(), "{why}");
+        assert!(plan(9, &[false, true], enough, CellOrder::Interleaved, 1).is_ok(), "{why}");
     }
 
     fn played(mut shares: Shares) -> Vec<(usize, u64)> {
@@ -346,27 +355,27 @@ mod tests {
         assert_eq!(releases_per_block(2, 5_000, 1_000_000), 1_250, "four where blocks are of a second");
         assert_eq!(releases_per_block(2, 600_000, 1_000_000), 30_000, "20 minutes have twenty rounds");
         assert_eq!(releases_per_block(2, 43_200_000, 1_000_000), 720_000, "a day has sixty");
-        assert_eq!(releases_per_block(3, 150, 1_000_000), 150, "shorter blocks would be starting and stopping");
+        assert_eq!(releases_per_block(3, 150, 1_000_000), 150, "shorter blocks would be mostly overhead");
         assert_eq!(releases_per_block(3, u64::MAX, 1_000_000), 10_000, "without an end, ten seconds");
     }
 
     #[test]
-    fn a_load_at_a_stretch_comes_once_and_in_order() {
-        let shares = Shares::new(vec![700, 0, 1_000], 1_000, Order::Sequential, 1);
+    fn loads_one_after_another_come_once_and_in_order() {
+        let shares = Shares::new(vec![700, 0, 1_000], 1_000, CellOrder::Sequential, 1);
         assert_eq!(played(shares), [(0, 700), (2, 1_000)]);
     }
 
     #[test]
-    fn the_load_that_has_had_least_comes_first_where_a_run_goes_on() {
+    fn the_load_with_the_fewest_releases_comes_first_in_a_resumed_run() {
         for seed in 0..20 {
-            let blocks = played(Shares::new(vec![900, 1_500, 200], 300, Order::Interleaved, seed));
+            let blocks = played(Shares::new(vec![900, 1_500, 200], 300, CellOrder::Interleaved, seed));
             assert_eq!(blocks[..3].iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 0, 2]);
         }
     }
 
     #[test]
     fn a_share_without_end_is_never_used_up_but_by_the_probe_itself() {
-        let mut shares = Shares::new(vec![u64::MAX, u64::MAX], 1_000, Order::Interleaved, 1);
+        let mut shares = Shares::new(vec![u64::MAX, u64::MAX], 1_000, CellOrder::Interleaved, 1);
         let first: Vec<(usize, u64)> = (0..4).filter_map(|_| shares.next_block()).collect();
         first.iter().for_each(|(at, releases)| shares.take(*at, *releases));
         assert!(first.iter().all(|(_, releases)| *releases == 1_000) && !shares.is_done(0));
@@ -379,7 +388,7 @@ mod tests {
         fn loads_in_turns_get_their_shares_to_the_release(
             left in prop::collection::vec(0_u64..50_000, 1..6), block in 1_u64..20_000, seed: u64,
         ) {
-            let blocks = played(Shares::new(left.clone(), block, Order::Interleaved, seed));
+            let blocks = played(Shares::new(left.clone(), block, CellOrder::Interleaved, seed));
             let mut open = left.clone();
             let mut turns = vec![0; left.len()];
             for (at, releases) in &blocks {
@@ -392,7 +401,7 @@ mod tests {
             }
 
             prop_assert!(open.iter().all(|left| *left == 0), "to the release: {:?}", open);
-            let again = played(Shares::new(left, block, Order::Interleaved, seed));
+            let again = played(Shares::new(left, block, CellOrder::Interleaved, seed));
             prop_assert_eq!(blocks, again, "the same seed is the same order");
         }
 
@@ -401,7 +410,7 @@ mod tests {
             tunings in 1_usize..12, loaded in prop::collection::vec(any::<bool>(), 1..4), seconds in 60_u64..2000,
             sequential: bool, seed: u64,
         ) {
-            let order = if sequential { Order::Sequential } else { Order::Interleaved };
+            let order = if sequential { CellOrder::Sequential } else { CellOrder::Interleaved };
             let schedule = plan(tunings, &loaded, Duration::from_secs(seconds), order, seed);
             prop_assume!(schedule.is_ok());
             let schedule = schedule.unwrap();

@@ -1,5 +1,5 @@
-//! What a bench changes on the host: the shield that is raised and lowered between blocks, and the sessions of its loads.
-//! All of it stands in the journal before it happens.
+//! Changes of a bench to the host: the shield that is raised and lowered between blocks, and the sessions of its loads. Each is in the
+//! journal before it is made.
 
 use std::path::Path;
 
@@ -19,21 +19,21 @@ pub(super) struct Shielding {
 }
 
 impl Shielding {
-    /// Begins the journal. Without one, in a home that cannot be written, a bench without a shield still runs: its loads end
-    /// with it by themselves, the journal only makes sure.
+    /// Begins the journal. Where it cannot be written, a bench without a shield still runs: its loads end with it by themselves, and the
+    /// journal is only a second means.
     pub(super) fn begin(directory: &Path, command: &[String]) -> Result<Self, TuneError> {
         let host = LiveHost::killing_sessions_by(kill_session);
         let purpose = Purpose::new("bench", shell_line(command));
         let (journal, words) = match Journal::begin(directory, &host, &purpose) {
             Ok(journal) => (Some(journal), Vec::new()),
             Err(why @ TuneError::Busy { .. }) => return Err(why),
-            Err(why) => (None, vec![format!("there is no journal of changes: {why}")]),
+            Err(why) => (None, vec![format!("changes cannot be recorded in a journal: {why}")]),
         };
 
         Ok(Self { host, journal, shield: None, raised: false, session: None, words })
     }
 
-    /// Prepares the shield of `cpu` for these processes, and raises it once to see what it does here.
+    /// Prepares the shield of `cpu` for these processes, and raises it once to record its effect on this host.
     pub(super) fn prepare(&mut self, cpu: u32, pids: &[u32]) -> Result<Grant, TuneError> {
         let wanted = format!("CPU {cpu} for the loop alone");
         let Some(journal) = &mut self.journal else {
@@ -56,12 +56,12 @@ impl Shielding {
         Ok(Grant::given("CPU shield", wanted))
     }
 
-    /// What the shield moves and what it cannot, in sentences.
+    /// Returns what the shield moves and what it cannot move, as sentences.
     pub(super) fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// A load's processes, so that the next start ends them if nobody else does.
+    /// Records the session of a load, so that the next start of onbeat ends it if this one is killed.
     pub(super) fn remember_session(&mut self, sid: i32, start_ticks: u64) -> Result<(), TuneError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         let intent = Intent::new("load.session", Key::Session { sid, start_ticks }, "absent", "running");
@@ -69,7 +69,7 @@ impl Shielding {
         Ok(())
     }
 
-    /// The load has ended.
+    /// Removes the session of a load that has ended from the journal.
     pub(super) fn forget_session(&mut self) -> Result<(), TuneError> {
         if let (Some(journal), Some(step)) = (&mut self.journal, self.session.take()) {
             journal.undo(&self.host, &[step], UndoMode::Careful)?;
@@ -77,7 +77,7 @@ impl Shielding {
         Ok(())
     }
 
-    /// Raises the shield, or lowers it. Raised again while it is up, it takes in what was started meanwhile.
+    /// Raises the shield or lowers it. Raising it again also moves tasks that were started since.
     pub(super) fn set(&mut self, up: bool) -> Result<(), TuneError> {
         let (Some(journal), Some(shield)) = (&mut self.journal, &mut self.shield) else { return Ok(()) };
         if up {
@@ -93,7 +93,7 @@ impl Shielding {
         Ok(())
     }
 
-    /// Puts everything back and ends the journal.
+    /// Undoes all changes and ends the journal.
     pub(super) fn dismantle(mut self) -> Result<(), TuneError> {
         self.forget_session()?;
         let Some(mut journal) = self.journal else { return Ok(()) };

@@ -1,8 +1,8 @@
-//! A sweep: one probe under a load that rises step by step, and how busy the CPUs really were meanwhile.
+//! A sweep: one probe under a load that rises in steps, with the measured CPU utilisation of each step.
 //!
 //! After Mossige, Sampath and Rao (2007), figures 6 to 8: minimum, mean and maximum over the load. Their load came from
-//! `stress` with parameters adjusted by hand; here each step's share of the CPUs is asked for and read back. Groups of tasks that
-//! wake each other can rise too; what they do to the CPUs is not asked for, and so not held against anything.
+//! `stress` with parameters adjusted by hand; here each step requests a share of the CPUs, and the
+//! utilisation is measured. The number of groups of tasks that wake each other can rise too; no utilisation is requested for them.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use crate::load::{Load, LoadPart};
 
-/// What rises in a sweep.
+/// The quantity that rises in a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rising {
     /// The share of all CPUs that is busy, in percent.
@@ -27,59 +27,59 @@ impl Rising {
         }
     }
 
-    /// The load of a step: idle for 0.
+    /// Returns the load of a step: idle for 0.
     fn load(self, value: u16) -> Load {
         let part = match self {
             _ if value == 0 => return Load::IDLE,
             Self::Cpu => LoadPart::Cpu { percent: u8::try_from(value).unwrap_or(100) },
             Self::Sched => LoadPart::Sched { groups: value },
         };
-        // Steps hold nothing beyond `most`, which every load of its kind can be.
+        // SweepSteps hold nothing beyond `most`, which every load of its kind can be.
         Load::from_parts(vec![part]).unwrap_or_default()
     }
 }
 
-/// The loads of a sweep, rising.
+/// The loads of a sweep, in rising order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Steps {
+pub struct SweepSteps {
     typed: String,
     rising: Rising,
     values: Vec<u16>,
 }
 
-/// A sweep that makes no sense.
+/// The text is not a valid sweep.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a sweep; write the first load, the last one and the step in percent, such as 0..100/10, or groups of tasks \
+    "`{0}` is not a valid sweep; write the first load, the last one and the step in percent, such as 0..100/10, or groups of tasks \
      that wake each other, such as sched:0..100/20"
 )]
-pub struct NoSweep(String);
+pub struct SweepError(String);
 
-impl Steps {
-    /// What rises.
+impl SweepSteps {
+    /// Returns the quantity that rises.
     #[must_use]
     pub const fn rising(&self) -> Rising {
         self.rising
     }
 
-    /// Percent of the CPUs, or groups.
+    /// Returns its values: percent of the CPUs, or groups.
     #[must_use]
     pub fn values(&self) -> &[u16] {
         &self.values
     }
 
-    /// The load of each step: idle for 0.
+    /// Returns the load of each step: idle for 0.
     #[must_use]
     pub fn loads(&self) -> Vec<Load> {
         self.values.iter().map(|value| self.rising.load(*value)).collect()
     }
 }
 
-impl FromStr for Steps {
-    type Err = NoSweep;
+impl FromStr for SweepSteps {
+    type Err = SweepError;
 
-    fn from_str(text: &str) -> Result<Self, NoSweep> {
-        let wrong = || NoSweep(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, SweepError> {
+        let wrong = || SweepError(text.to_owned());
         let (rising, range) = match text.split_once(':') {
             None | Some(("cpu", _)) => (Rising::Cpu, text.trim_start_matches("cpu:").replace('%', "")),
             Some(("sched", range)) => (Rising::Sched, range.to_owned()),
@@ -89,7 +89,9 @@ impl FromStr for Steps {
         let (range, step) = range.split_once('/').unwrap_or((&range, "10"));
         let (from, to) = range.split_once("..").ok_or_else(wrong)?;
         let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
-        let (from, to, step) = (number(from)?, number(to)?, number(step)?);
+        let from = number(from)?;
+        let to = number(to)?;
+        let step = number(step)?;
         if from > to || to > rising.most() || step == 0 {
             return Err(wrong());
         }
@@ -98,13 +100,13 @@ impl FromStr for Steps {
     }
 }
 
-impl fmt::Display for Steps {
+impl fmt::Display for SweepSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.typed)
     }
 }
 
-/// CPU time of all CPUs since boot, in the kernel's ticks.
+/// CPU time of all CPUs since boot, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
     busy: u64,
@@ -112,17 +114,17 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// As it stands now.
+    /// Reads the current times.
     ///
     /// # Errors
-    /// What reading `/proc/stat` answers.
+    /// The system's answer when `/proc/stat` cannot be read.
     pub fn read() -> io::Result<Self> {
-        Ok(Self::of(&std::fs::read_to_string("/proc/stat")?))
+        Ok(Self::from_text(&std::fs::read_to_string("/proc/stat")?))
     }
 
-    /// From the text of `/proc/stat` (proc(5)). Steal is busy: it was wanted. Guests' time is in `user` already.
+    /// Parses the text of `/proc/stat` (proc(5)). Steal counts as busy: the time was wanted. `user` includes the time of guests.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         let first = text.lines().next().unwrap_or_default();
         let ticks: Vec<u64> = first.split_whitespace().skip(1).take(8).map(|word| word.parse().unwrap_or(0)).collect();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
@@ -130,7 +132,7 @@ impl Busy {
         Self { busy: all - idle, all }
     }
 
-    /// How busy the CPUs were since, in percent of all of them; `None` when no tick has passed.
+    /// Returns the utilisation of the CPUs since `earlier`, in percent of all of them; `None` when no tick has passed.
     #[must_use]
     pub fn percent_since(self, earlier: Self) -> Option<f64> {
         let all = self.all.checked_sub(earlier.all).filter(|all| *all > 0)?;
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     fn values(text: &str) -> Vec<u16> {
-        text.parse::<Steps>().expect("a sweep").values
+        text.parse::<SweepSteps>().expect("a sweep").values
     }
 
     #[test]
@@ -167,14 +169,14 @@ mod tests {
             "sched:5%..10%",
             "cpu:",
         ] {
-            assert!(wrong.parse::<Steps>().is_err(), "{wrong}");
+            assert!(wrong.parse::<SweepSteps>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_load_of_a_step_is_one_that_onbeat_load_knows() {
         let loads = |text: &str| {
-            let loads = text.parse::<Steps>().expect("a sweep").loads();
+            let loads = text.parse::<SweepSteps>().expect("a sweep").loads();
             loads.iter().map(Load::to_string).collect::<Vec<_>>()
         };
         assert_eq!(loads("0..100/50"), ["idle", "cpu=50%", "cpu"]);
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn busy_is_what_was_neither_idle_nor_waiting_for_a_disk() {
         let stat = |user: u64, idle: u64, iowait: u64, steal: u64| {
-            Busy::of(&format!("cpu  {user} 0 0 {idle} {iowait} 0 0 {steal} 7 0\ncpu0 1 2 3 4\n"))
+            Busy::from_text(&format!("cpu  {user} 0 0 {idle} {iowait} 0 0 {steal} 7 0\ncpu0 1 2 3 4\n"))
         };
         let reached = stat(130, 150, 10, 10).percent_since(stat(100, 100, 0, 0)).expect("ticks");
         assert!((reached - 40.0).abs() < 1e-9, "{reached}");

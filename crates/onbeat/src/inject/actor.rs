@@ -193,7 +193,7 @@ fn apply_needed_request(plan: &InjectionPlan, request: ThreadRequest) -> Result<
 fn is_needed(fault: Fault, grant: &Grant) -> bool {
     let keeps_the_cpu =
         matches!(fault, Fault::EqualPriorityHog | Fault::HigherPriorityHog | Fault::RtThrottling | Fault::FairServer);
-    grant.what != "real-time priority" || keeps_the_cpu
+    grant.privilege() != Some(crate::thread::Privilege::RealTimePriority) || keeps_the_cpu
 }
 
 /// Returns the request for a thread on the loop's CPU: below the loop's priority, above ordinary threads if possible.

@@ -13,13 +13,13 @@ pub struct LoadNotice {
     pub load: String,
     /// What happened.
     #[serde(flatten)]
-    pub what: LoadEventKind,
+    pub what: LoadNoticeKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "detail", rename_all = "snake_case")]
-pub enum LoadEventKind {
+pub enum LoadNoticeKind {
     /// All parts run.
     Started {
         /// What each part does, with its limits.
@@ -69,17 +69,17 @@ impl LoadNotice {
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self.what {
-            LoadEventKind::Started { .. } => "started",
-            LoadEventKind::PartDied { .. } => "part_died",
-            LoadEventKind::PartSubstituted { .. } => "part_substituted",
-            LoadEventKind::Stopped { .. } => "stopped",
+            LoadNoticeKind::Started { .. } => "started",
+            LoadNoticeKind::PartDied { .. } => "part_died",
+            LoadNoticeKind::PartSubstituted { .. } => "part_substituted",
+            LoadNoticeKind::Stopped { .. } => "stopped",
         }
     }
 
     /// Whether the user must know: the load is not what was requested.
     #[must_use]
     pub const fn matters(&self) -> bool {
-        matches!(self.what, LoadEventKind::PartDied { .. } | LoadEventKind::PartSubstituted { .. })
+        matches!(self.what, LoadNoticeKind::PartDied { .. } | LoadNoticeKind::PartSubstituted { .. })
     }
 }
 
@@ -87,18 +87,18 @@ impl fmt::Display for LoadNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { load, what, .. } = self;
         match what {
-            LoadEventKind::Started { parts, limits } if limits.is_empty() => {
+            LoadNoticeKind::Started { parts, limits } if limits.is_empty() => {
                 write!(f, "load {load} started: {}", parts.join("; "))
             }
-            LoadEventKind::Started { parts, limits } => {
+            LoadNoticeKind::Started { parts, limits } => {
                 write!(f, "load {load} started: {} ({})", parts.join("; "), limits.join("; "))
             }
-            LoadEventKind::PartDied { part, status } => write!(f, "load part {part} died: {status}"),
-            LoadEventKind::PartSubstituted { part, by, package, why } => {
+            LoadNoticeKind::PartDied { part, status } => write!(f, "load part {part} died: {status}"),
+            LoadNoticeKind::PartSubstituted { part, by, package, why } => {
                 write!(f, "load part {part} was replaced by {by}: {why}")?;
                 package.as_ref().map_or(Ok(()), |package| write!(f, " (package {package})"))
             }
-            LoadEventKind::Stopped { why } => write!(f, "load {load} ended: {why}"),
+            LoadNoticeKind::Stopped { why } => write!(f, "load {load} ended: {why}"),
         }
     }
 }

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::builtin::{RunningThreads, ThreadMessage};
 use super::disk;
-use super::event::{LoadEventKind, LoadNotice, LoadReport, LoadStopReason, PartReport, PartWork};
+use super::event::{LoadNoticeKind, LoadNotice, LoadReport, LoadStopReason, PartReport, PartWork};
 use super::external::{ExternalProgram, RunEnd};
 use super::leader::Leader;
 use super::ordinary::{become_ordinary, raise_priority, restore_priority};
@@ -140,13 +140,13 @@ pub fn supervise(
 
     let started = Instant::now();
     let parts = supervision.members.iter().map(RunningPart::plan).collect();
-    supervision.say(LoadEventKind::Started { parts, limits });
+    supervision.say(LoadNoticeKind::Started { parts, limits });
     let why = supervision.watch(stop);
     let seconds = started.elapsed();
     let alive: Vec<bool> = supervision.members.iter().map(RunningPart::is_alive).collect();
     let survivors = supervision.end_all();
     let parts = supervision.members.iter().zip(alive).map(|(member, alive)| member.report(alive, seconds)).collect();
-    supervision.say(LoadEventKind::Stopped { why });
+    supervision.say(LoadNoticeKind::Stopped { why });
     restore_priority();
 
     Ok(LoadReport { load: supervision.load, seconds: seconds.as_secs_f64(), why, parts, survivors })
@@ -208,7 +208,7 @@ struct Supervision<'a> {
 }
 
 impl Supervision<'_> {
-    fn say(&mut self, what: LoadEventKind) {
+    fn say(&mut self, what: LoadNoticeKind) {
         (self.notify)(LoadNotice { t: self.asked.elapsed().as_secs_f64(), load: self.load.clone(), what });
     }
 
@@ -229,7 +229,7 @@ impl Supervision<'_> {
                         let member = &self.members[index];
                         let part = member.planned.name.to_owned();
                         let by = member.plan();
-                        self.say(LoadEventKind::PartSubstituted { part, by, package: package.map(str::to_owned), why });
+                        self.say(LoadNoticeKind::PartSubstituted { part, by, package: package.map(str::to_owned), why });
                     }
                     return Ok(());
                 }
@@ -246,7 +246,7 @@ impl Supervision<'_> {
 
         if let Some((status, _)) = failed {
             let part = self.members[index].planned.name.to_owned();
-            self.say(LoadEventKind::PartDied { part, status });
+            self.say(LoadNoticeKind::PartDied { part, status });
         }
 
         Ok(())
@@ -366,7 +366,7 @@ impl Supervision<'_> {
             RunEnd::Died { status, restart, .. } => {
                 let part = self.members[index].planned.name.to_owned();
                 let status = if restart { format!("{status} (restarted)") } else { status };
-                self.say(LoadEventKind::PartDied { part, status });
+                self.say(LoadNoticeKind::PartDied { part, status });
                 restart
             }
         };
@@ -376,7 +376,7 @@ impl Supervision<'_> {
             && let Err(error) = program.run()
         {
             let part = self.members[index].planned.name.to_owned();
-            self.say(LoadEventKind::PartDied { part, status: format!("cannot be restarted: {error}") });
+            self.say(LoadNoticeKind::PartDied { part, status: format!("cannot be restarted: {error}") });
         }
     }
 
@@ -384,8 +384,8 @@ impl Supervision<'_> {
         while let Ok((index, word)) = self.messages.try_recv() {
             let part = self.members[index].planned.name.to_owned();
             self.say(match word {
-                ThreadMessage::Failed(error) => LoadEventKind::PartDied { part, status: error.to_string() },
-                ThreadMessage::Smaller { by, why } => LoadEventKind::PartSubstituted { part, by, package: None, why },
+                ThreadMessage::Failed(error) => LoadNoticeKind::PartDied { part, status: error.to_string() },
+                ThreadMessage::Smaller { by, why } => LoadNoticeKind::PartSubstituted { part, by, package: None, why },
             });
         }
     }

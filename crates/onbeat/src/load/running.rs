@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{LoadEventKind, LoadNotice, LoadReport};
+use super::event::{LoadNoticeKind, LoadNotice, LoadReport};
 use super::process::{kill_session, session_identity};
 use super::run::{Error, Options, supervise};
 use super::spec::Load;
@@ -135,7 +135,7 @@ impl RunningLoad {
         }
 
         let mut running = Self::new(child, messages);
-        let is_start = |message: &LoadMessage| !matches!(message, LoadMessage::Event(event) if !matches!(event.what, LoadEventKind::Started { .. }));
+        let is_start = |message: &LoadMessage| !matches!(message, LoadMessage::Event(event) if !matches!(event.what, LoadNoticeKind::Started { .. }));
         match running.wait_for(START_TIME, is_start)? {
             LoadMessage::Failed(why) => Err(RunningError::Failed(why)),
             _ => {

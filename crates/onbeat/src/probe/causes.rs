@@ -1,29 +1,29 @@
-//! The part of a run that asks why: a flight recorder beside the loop, and an explanation for each spike.
+//! The explanations of a run: a flight recorder beside the loop, and an explanation for each spike.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use onbeat_rt::Sample;
 use rustix::process::getpid;
 
-use super::run::Setting;
+use super::setting::Setting;
 use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
 use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
 
-/// Who is asked why a cycle was late: a flight recorder in this process, or one in another that many loops share.
-pub trait Witness {
-    /// Turns to a loop's thread, before its first cycle.
+/// Explains why cycles were late: a flight recorder in this process, or one in another process that several loops share.
+pub trait SpikeExplainer {
+    /// Follows the thread of a loop, before its first cycle.
     fn follow(&mut self, thread: LoopThread);
-    /// Called before each look into the ring.
+    /// Keeps the recorded events fresh; called before each look into the ring.
     fn keep_watch(&mut self);
-    /// Why a cycle was late; `None` when nobody can say any more.
+    /// Explains why a cycle was late; `None` when no explanation is available any more.
     fn explain(&mut self, facts: &SpikeFacts) -> Option<Explanation>;
-    /// What ran around the cycle asked about last, for the run file; `None` when there is no event of it.
+    /// Returns the events around the cycle that was explained last, for the run file; `None` when there are none.
     fn window(&mut self) -> Option<KeptWindow>;
-    /// What this process has paid for it so far.
+    /// Returns what explaining has cost this process so far.
     fn cost(&self) -> Cost;
 }
 
-impl Witness for Explainer {
+impl SpikeExplainer for Explainer {
     fn follow(&mut self, thread: LoopThread) {
         // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say so.
         let _ = Self::follow(self, thread);
@@ -46,17 +46,17 @@ impl Witness for Explainer {
     }
 }
 
-/// Spikes explained per look into the ring, at most: in a storm of them the recorder must go on emptying the ring. Those beyond
-/// it are counted as unexplained, with this reason.
+/// Most spikes that are explained per look into the ring: in a storm of spikes the recorder must continue to empty the ring. Further
+/// ones are counted as unexplained, with this reason.
 const AT_MOST: u32 = 20;
 const TOO_MANY: &str = "too many spikes at once";
 
-/// The loop's thread number, told by itself before it is armed; 0 until then.
+/// The number of the loop's thread, which the thread itself publishes before its first cycle; 0 until then.
 #[derive(Debug, Default)]
 pub(super) struct LoopTid(AtomicU32);
 
 impl LoopTid {
-    pub(super) fn tell(&self) {
+    pub(super) fn publish(&self) {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         self.0.store(own.unsigned_abs(), Ordering::Release);
     }
@@ -68,30 +68,31 @@ impl LoopTid {
 
 /// Explains the spikes of one block.
 pub(super) struct Asking<'a> {
-    witness: Option<&'a mut (dyn Witness + 'static)>,
+    witness: Option<&'a mut (dyn SpikeExplainer + 'static)>,
     loop_tid: &'a LoopTid,
     thread: LoopThread,
     margin_ns: u64,
     work_ns: u64,
     followed: bool,
     left: u32,
-    /// The spike asked about last was looked at.
+    /// Whether the last spike was analysed.
     is_analysed: bool,
 }
 
 impl<'a> Asking<'a> {
-    /// Asks `witness` about the loop of `setting`; without one nothing is explained.
-    pub(super) fn of(
-        witness: Option<&'a mut (dyn Witness + 'static)>,
+    /// Explains the loop of `setting` by `witness`; without one nothing is explained.
+    pub(super) fn new(
+        witness: Option<&'a mut (dyn SpikeExplainer + 'static)>,
         loop_tid: &'a LoopTid,
         setting: &Setting,
     ) -> Self {
-        let (margin_ns, work_ns) = (setting.wait.longest_spin_ns(), setting.work_ns);
+        let margin_ns = setting.wait.longest_spin_ns();
+        let work_ns = setting.work_ns;
         let thread = loop_thread(&setting.thread);
         Self { witness, loop_tid, thread, margin_ns, work_ns, followed: false, left: AT_MOST, is_analysed: false }
     }
 
-    /// Called before each look into the ring.
+    /// Prepares a look into the ring, and follows the loop's thread once its number is known.
     pub(super) fn keep_watch(&mut self) {
         self.left = AT_MOST;
         let Some(witness) = &mut self.witness else { return };
@@ -104,12 +105,12 @@ impl<'a> Asking<'a> {
         witness.keep_watch();
     }
 
-    /// Whether the loop's thread is known, or nobody wants to know it.
+    /// Returns whether the loop's thread is known, or nothing needs to know it.
     pub(super) fn knows_the_loop(&self) -> bool {
         self.followed || self.witness.is_none()
     }
 
-    /// Why `sample` was late; `None` when nobody can say. Of too many at once, the rest is unexplained and says so.
+    /// Explains why `sample` was late; `None` without a witness. Of too many spikes at once, the rest is unexplained with that reason.
     pub(super) fn explain(&mut self, sample: &Sample) -> Option<Explanation> {
         let witness = self.witness.as_mut()?;
         let LoopThread { tid, cpu, .. } = self.thread;
@@ -123,24 +124,24 @@ impl<'a> Asking<'a> {
         witness.explain(&SpikeFacts { tid, cpu, prio: self.thread.prio(), ..facts })
     }
 
-    /// What ran around the spike explained last.
+    /// Returns the events around the spike that was explained last.
     pub(super) fn window(&mut self) -> Option<KeptWindow> {
         self.witness.as_mut().filter(|_| self.is_analysed)?.window()
     }
 
-    /// What explaining has cost.
+    /// Returns what explaining has cost.
     pub(super) fn cost(&self) -> Cost {
         self.witness.as_ref().map_or_else(Cost::default, |witness| witness.cost())
     }
 }
 
-/// The loop that is wanted, as far as it is known before it has begun.
+/// Returns what is known of a loop's thread before it starts.
 fn loop_thread(wanted: &ThreadRequest) -> LoopThread {
     let own = getpid().as_raw_nonzero().get().unsigned_abs();
     LoopThread { tid: own, cpu: wanted.cpu, fifo: wanted.fifo }
 }
 
-/// Opens a flight recorder for a loop, with its rungs of the ladder. Takes some 100 ms.
+/// Opens a flight recorder for a loop, and returns what was granted for it. Takes about 100 ms.
 pub(super) fn open(wanted: &ThreadRequest) -> (Option<Explainer>, Vec<Grant>) {
     let (explainer, mut grants) = Explainer::open_with_grants(loop_thread(wanted));
     if explainer.is_some() {
@@ -159,9 +160,9 @@ mod tests {
     use crate::record::SpikeLimit;
 
     /// Explains everything, and counts how often.
-    struct Patient(u32);
+    struct ExplainsAll(u32);
 
-    impl Witness for Patient {
+    impl SpikeExplainer for ExplainsAll {
         fn follow(&mut self, _: LoopThread) {}
 
         fn keep_watch(&mut self) {}
@@ -200,9 +201,10 @@ mod tests {
 
     #[test]
     fn spikes_beyond_the_ceiling_are_unexplained_with_that_reason() {
-        let mut patient = Patient(0);
-        let (loop_tid, setting) = (LoopTid::default(), setting());
-        let mut asking = Asking::of(Some(&mut patient), &loop_tid, &setting);
+        let mut explainer = ExplainsAll(0);
+        let loop_tid = LoopTid::default();
+        let setting = setting();
+        let mut asking = Asking::new(Some(&mut explainer), &loop_tid, &setting);
         let late = Sample { wakeup_latency_ns: 70_000, sleep_latency_ns: 70_000, ..Sample::default() };
         asking.keep_watch();
         let of_ceiling = |explanation: &Explanation| {
@@ -218,6 +220,6 @@ mod tests {
 
         assert!(!of_ceiling(&asking.explain(&late).unwrap()));
         assert!(asking.window().is_some());
-        assert_eq!(patient.0, AT_MOST + 1);
+        assert_eq!(explainer.0, AT_MOST + 1);
     }
 }

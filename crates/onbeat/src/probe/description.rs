@@ -1,7 +1,7 @@
-//! What a probe is to those who start it: a name, a sentence, defaults, options of its own, and how it is opened.
+//! The description of a probe: name, sentence, defaults, options of its own, and how it is opened.
 //!
-//! The command line, its help, the man pages and the run file's header are made of these descriptions, so that a probe is
-//! a file of its own and a line in the list of its crate.
+//! The command line, its help, the man pages and the run file's header are made from these descriptions, so that a probe is one file
+//! and one line in the list of its crate.
 
 use std::path::PathBuf;
 
@@ -10,39 +10,39 @@ use onbeat_rt::{Answers, Edges, Flow, Outcome, Plan, Producer, Sample, Task};
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-use super::ports::{Made, Place};
+use super::ports::{EdgeCount, PortAddress};
 use super::run::Setting;
 use crate::record::{Figures, Recorder, Series};
 
-/// A probe, as those who start it see it.
+/// A probe as a program that starts it sees it.
 #[derive(Debug)]
 pub struct Description {
-    /// What `onbeat measure` knows it by, and its run file's name.
+    /// Its name after `onbeat measure`, and the name of its run file.
     pub name: &'static str,
     /// What it measures, from where to where.
     pub sentence: &'static str,
     /// Command lines worth showing, each after two spaces.
     pub examples: &'static str,
-    /// What it is about, the main series first.
+    /// Its series, the primary one first.
     pub series: &'static [Series],
-    /// How it runs when nothing else is said.
+    /// Default options.
     pub defaults: Defaults,
     /// Options of its own.
-    pub choices: &'static [Choice],
-    /// Exact figures second by second are kept, and shown as they come.
+    pub choices: &'static [ProbeOption],
+    /// Whether exact figures are kept second by second, and shown while it runs.
     pub line_a_second: bool,
-    /// Makes ready what the loop needs; may change the setting it is given.
+    /// Opens what the loop needs; may change the setting.
     pub open: fn(&mut Setting, &Given) -> Result<Parts, ProbeError>,
 }
 
-/// Defaults, as they would be typed.
+/// Default options, as typed.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaults {
-    /// T.
+    /// Loop period.
     pub period: &'static str,
-    /// FIFO priority; `0` for an ordinary thread.
+    /// Real-time priority; `0` for an ordinary thread.
     pub priority: &'static str,
-    /// How long to measure; `0` for no end.
+    /// Measuring time; `0` for no end.
     pub duration: &'static str,
 }
 
@@ -53,20 +53,20 @@ impl Defaults {
 
 /// An option of one probe.
 #[derive(Clone, Copy, Debug)]
-pub struct Choice {
+pub struct ProbeOption {
     /// Without the dashes.
     pub name: &'static str,
-    /// What people read: at most twelve words; details behind a line break.
+    /// Help: at most twelve words; details after a line break.
     pub help: &'static str,
-    /// As it would be typed; `None` when it may be left out.
+    /// Default as typed; `None` for an option without one.
     pub default: Option<&'static str>,
-    /// What may be typed.
-    pub kind: Kind,
+    /// The kind of its value.
+    pub kind: OptionKind,
 }
 
-/// What may be typed for a [`Choice`].
+/// The kind of value that a [`ProbeOption`] takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OptionKind {
     /// A time, such as `200us`.
     Time,
     /// A whole number.
@@ -77,11 +77,11 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A name or a path.
     Name,
-    /// Nothing: it is there or not.
+    /// None: the option is there or not.
     Switch,
 }
 
-/// What was typed for a [`Choice`].
+/// The value of a [`ProbeOption`], as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Nanoseconds.
@@ -89,12 +89,12 @@ pub enum Value {
     /// A whole number.
     Count(u64),
     /// Something to read from or write to.
-    Place(Place),
+    Place(PortAddress),
     /// A name or a path.
     Name(String),
     /// One of the choice's words.
     Word(String),
-    /// It was there.
+    /// The option was there.
     Switch,
 }
 
@@ -107,65 +107,65 @@ impl Given {
         self.0.iter().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
 
-    /// A time in nanoseconds; 0 where none was given.
+    /// Returns a time in nanoseconds; 0 without one.
     #[must_use]
     pub fn time_ns(&self, name: &str) -> u64 {
         if let Some(Value::Time(ns)) = self.get(name) { *ns } else { 0 }
     }
 
-    /// A number; 0 where none was given.
+    /// Returns a number; 0 without one.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         if let Some(Value::Count(n)) = self.get(name) { *n } else { 0 }
     }
 
-    /// A name or a path.
+    /// Returns a name or a path.
     #[must_use]
     pub fn name(&self, name: &str) -> Option<&str> {
         if let Some(Value::Name(text)) = self.get(name) { Some(text) } else { None }
     }
 
-    /// A place.
+    /// Returns a place.
     #[must_use]
-    pub fn place(&self, name: &str) -> Option<&Place> {
+    pub fn place(&self, name: &str) -> Option<&PortAddress> {
         if let Some(Value::Place(place)) = self.get(name) { Some(place) } else { None }
     }
 
-    /// A word.
+    /// Returns a word.
     #[must_use]
     pub fn word(&self, name: &str) -> Option<&str> {
         if let Some(Value::Word(word)) = self.get(name) { Some(word) } else { None }
     }
 
-    /// Whether it was given at all, or has a default.
+    /// Returns whether the option was typed or has a default.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Whether a switch was given.
+    /// Returns whether a switch was typed.
     #[must_use]
     pub fn is_set(&self, name: &str) -> bool {
         self.get(name) == Some(&Value::Switch)
     }
 }
 
-/// A probe made ready for one block.
+/// An opened probe.
 pub struct Parts {
-    /// What the loop's thread does.
+    /// The loop.
     pub body: Box<dyn Body>,
-    /// What is made of its samples.
+    /// Figures of its samples.
     pub figures: Box<dyn Figures>,
-    /// What goes on beside it.
-    pub beside: Box<dyn Beside>,
+    /// What runs beside the loop.
+    pub companion: Box<dyn Companion>,
 }
 
-/// What a loop's thread does from first to last cycle: one of the loops of [`onbeat_rt`] around a task.
+/// The loop of a probe, from first to last cycle: one of the loops of [`onbeat_rt`] around a task.
 pub trait Body: Send {
     /// Runs the loop.
     fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome;
 
-    /// Whether it asks the kernel for more than sleep and time.
+    /// Returns whether the loop makes other system calls than sleep and clock.
     fn has_ports(&self) -> bool {
         false
     }
@@ -199,14 +199,14 @@ pub struct OnEdges<E, T> {
     pub task: T,
     /// From taking an edge up to the release of its answer, in nanoseconds.
     pub delay_ns: u64,
-    /// How many edges were made, where onbeat makes them.
-    pub made: Option<Made>,
+    /// The number of edges that were made, where onbeat makes them.
+    pub made: Option<EdgeCount>,
 }
 
 impl<E, T> OnEdges<E, T> {
-    /// Edges that were made and never answered are skipped releases, also those after the last answer. The latest one may be on its way.
+    /// Counts edges that were made and never answered as skipped releases, also those after the last answer. The latest one may be in flight.
     fn with_unanswered(&self, outcome: Outcome, edges: u64) -> Outcome {
-        let made = self.made.as_ref().map_or(0, Made::get).saturating_sub(1).min(edges);
+        let made = self.made.as_ref().map_or(0, EdgeCount::get).saturating_sub(1).min(edges);
         let unanswered = made.saturating_sub(outcome.slots);
         Outcome {
             slots: outcome.slots + unanswered,
@@ -237,9 +237,12 @@ impl<E: Edges + Send, T: Task + Send> Body for OnEdges<E, T> {
     }
 }
 
-/// What goes on beside a loop: who makes its edges, who sees its output.
-pub trait Beside {
-    /// Begins, just before the loop does.
+/// What runs beside the loop of a probe, in measurements and in cells of a bench alike: a generator of its edges, a reader of its
+/// output, the devices on its bus.
+///
+/// [`Run`](super::Run) calls `start` once, `look` while a block runs, `after_block` after each block, and `end` once.
+pub trait Companion {
+    /// Starts, before the first block.
     ///
     /// # Errors
     /// [`ProbeError`].
@@ -247,33 +250,33 @@ pub trait Beside {
         Ok(())
     }
 
-    /// Called about every 20 ms; [`Flow::Stop`] ends the loop.
+    /// Looks at the running loop, about every 20 ms; [`Flow::Stop`] ends the block.
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         let _ = recorder;
         Flow::Continue
     }
 
-    /// What is left to write down, after the loop and before the end.
-    fn rest(&mut self, recorder: &mut Recorder) {
+    /// Writes down what is left of a block, after its loop has ended.
+    fn after_block(&mut self, recorder: &mut Recorder) {
         let _ = recorder;
     }
 
-    /// Ends, after the loop. What is to be known of it, as sentences.
+    /// Ends, after the last block. Returns remarks for the run file, as sentences.
     fn end(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Nothing goes on beside it.
+/// The companion of a loop that runs alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
-impl Beside for Alone {}
+impl Companion for Alone {}
 
 /// A probe cannot run as asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// The delay leaves no room.
+    /// The delay is too long for the period.
     #[error(
         "the answer to an edge begins {delay_us} us after it was taken up{}, and edges come every {period_us} us; \
          shorten --delay{} to at most nine tenths of --period",
@@ -285,79 +288,79 @@ pub enum ProbeError {
         delay_us: f64,
         /// Planned work of an answer, in microseconds.
         work_us: f64,
-        /// The distance of edges, in microseconds.
+        /// The period of the edges, in microseconds.
         period_us: f64,
     },
-    /// An option that this probe, asked like this, could not keep.
+    /// An option has no effect together with the others.
     #[error("{option} has no meaning here: {why}; leave it out")]
     NoMeaning {
-        /// As typed.
+        /// The option as typed.
         option: &'static str,
-        /// What is missing for it.
+        /// Why it has no effect.
         why: &'static str,
     },
-    /// Something cannot be read from or written to in the way that was asked for.
+    /// A place cannot be read from or written to as requested.
     #[error("{place} cannot be {what}: {why}")]
     Unfit {
-        /// What was typed.
+        /// The place as typed.
         place: String,
-        /// What it was to be: `an input`, `an output`.
+        /// The requested use: `an input`, `an output`.
         what: &'static str,
-        /// Why it cannot, and what can.
+        /// Why it cannot, and which place can.
         why: &'static str,
     },
-    /// The system would not open it.
+    /// The system refused to open a place.
     #[error("cannot open {place} as {what}: {source}{hint}")]
     Open {
-        /// What was typed.
+        /// The place as typed.
         place: String,
-        /// What it was to be.
+        /// The requested use.
         what: &'static str,
         /// The system's answer.
         source: io::Error,
-        /// What to do next, after a semicolon, where something is known.
+        /// What to do next, after a semicolon; may be empty.
         hint: &'static str,
     },
-    /// There is no GPIO.
+    /// The GPIO chip does not exist.
     #[error(
         "{chip} does not exist, {}; without hardware leave the option out: the default is a signal generator of \
          onbeat's own on another CPU, and a pipe",
         if others.is_empty() { "and this machine has no GPIO chip".to_owned() } else { format!("this machine has {}", others.join(", ")) }
     )]
     NoChip {
-        /// What was asked for.
+        /// The chip that was requested.
         chip: PathBuf,
-        /// Chips that are there.
+        /// Chips that exist.
         others: Vec<String>,
     },
-    /// There is no PWM.
+    /// The PWM chip does not exist.
     #[error(
         "{chip} does not exist, {}; without hardware leave the option out: the default is a pipe",
         if others.is_empty() { "and this machine has no PWM chip".to_owned() } else { format!("this machine has {}", others.join(", ")) }
     )]
     NoPwm {
-        /// What was asked for.
+        /// The chip that was requested.
         chip: PathBuf,
-        /// Chips that are there.
+        /// Chips that exist.
         others: Vec<String>,
     },
-    /// A chip has no such line.
+    /// The chip does not have the line.
     #[error("{chip} has no line {line}; `gpioinfo` (Debian package gpiod) lists its {lines} lines")]
     NoLine {
         /// The chip.
         chip: PathBuf,
-        /// What was asked for.
+        /// The line that was requested.
         line: String,
-        /// How many lines it has.
+        /// Number of its lines.
         lines: u32,
     },
-    /// What stands in the way of a probe that another crate brings.
+    /// A probe of another crate cannot run.
     #[error(transparent)]
     Own(Box<dyn std::error::Error + Send + Sync>),
     /// A thread could not be started.
     #[error("cannot start the thread of {what}: {source}; the limit of threads (ulimit -u) may be reached")]
     Thread {
-        /// Whose.
+        /// The name of the thread.
         what: &'static str,
         /// The system's answer.
         source: io::Error,
@@ -381,7 +384,7 @@ mod tests {
             last_end: Instant::from_ns(0),
         };
 
-        let made = Made::default();
+        let made = EdgeCount::default();
         (0..10).for_each(|_| _ = made.add());
         let body = OnEdges { edges: (), task: (), delay_ns: 0, made: Some(made) };
         let all = body.with_unanswered(answered(6, 1), u64::MAX);

@@ -1,6 +1,6 @@
-//! A loop that is disturbed on purpose: what was planted, what the loop felt, what it was explained as.
+//! A loop that is disturbed on purpose: injections, measured lateness, reported causes.
 //!
-//! Writes no run file; for the injector's own command and for the benchmark of causes.
+//! Writes no run file. Used by the injector's own command and by the benchmark of causes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use onbeat_rt::sys::{Monotonic, tick};
 use onbeat_rt::{Clock, Consumer, Cycle, Flow, Instant, Sample, Slot, Task, split};
 
-use super::causes::{self, Asking, LoopTid, Witness};
+use super::causes::{self, Asking, LoopTid, SpikeExplainer};
 use super::description::OnGrid;
 use super::run::{LEAD_NS, RunError, Setting, in_loop_thread, plan, ring};
 use super::timer::Timer;
@@ -21,85 +21,85 @@ use crate::inject::{
 use crate::record::SpikeLimit;
 use crate::thread::{AheadOfLoad, Grant, stay_off_cpu};
 
-/// What shall be done to the loop.
+/// The injections into a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disturbance {
     /// The fault.
     pub fault: Fault,
-    /// From one injection to the next, in nanoseconds.
+    /// Interval between injections, in nanoseconds.
     pub every_ns: u64,
-    /// How long each lasts, in nanoseconds (docs/guide/inject.md says of what).
+    /// Duration of each injection, in nanoseconds; docs/guide/inject.md says of what.
     pub for_ns: u64,
-    /// How many.
+    /// Number of injections.
     pub count: usize,
     /// Do everything but the fault itself.
     pub placebo: bool,
 }
 
-/// A late cycle with what made it late.
+/// A late cycle and its explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
     /// The cycle.
     pub sample: Sample,
-    /// Why; `None` where nothing could be recorded.
+    /// The explanation; `None` when nothing could be recorded.
     pub explanation: Option<Explanation>,
 }
 
-/// One injection and what came of it.
+/// One injection and the cycle that it met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Felt {
     /// From the injector's log.
     pub injected: Injected,
-    /// The cycle that it met, late or not; `None` when it met none.
+    /// The cycle that it met, late or not; `None` without one.
     pub met: Option<Late>,
 }
 
-/// What came of a disturbed loop.
+/// The results of a disturbed loop.
 #[derive(Clone, Debug, Default)]
 pub struct Disturbed {
     /// All injections, oldest first.
     pub felt: Vec<Felt>,
-    /// Releases that were aimed at and not hit, or that cannot be told from something else.
+    /// Releases that were aimed at and not met, or whose injection cannot be distinguished from another event.
     pub missed: u64,
     /// Spikes that no injection met.
     pub others: Vec<Late>,
     /// Cycles of the loop.
     pub cycles: u64,
-    /// What explaining has cost.
+    /// Cost of the explanations.
     pub cost: Cost,
-    /// What was granted to the loop and to the flight recorder.
+    /// Grants of the loop and of the flight recorder.
     pub grants: Vec<Grant>,
 }
 
 /// A loop could not be disturbed.
 #[derive(Debug, thiserror::Error)]
 pub enum DisturbError {
-    /// The loop.
+    /// The loop failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The fault.
+    /// The injection failed.
     #[error(transparent)]
     Inject(#[from] inject::Error),
-    /// It is not known where.
-    #[error("a loop can only be disturbed where it is known to run; bind it to a CPU, such as --cpu 1")]
+    /// The CPU of the loop is not known.
+    #[error("the CPU of the loop must be known for an injection; bind it to a CPU, such as --cpu 1")]
     NoCpu,
 }
 
-/// How often samples and the log are looked at.
+/// Interval between two looks at samples and log.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Slots of the ring: a stop of 5 s, and more, at 1 kHz.
 const SLOTS: usize = 16_384;
-/// Samples that are looked through for the cycle that an injection met.
+/// Samples that are searched for the cycle that an injection met.
 const REMEMBERED: usize = 16_384;
-/// Under this a cycle is no spike, whatever the median is, in nanoseconds.
+/// Lowest spike threshold, in nanoseconds.
 const LEAST_SPIKE_NS: u64 = 50_000;
-/// An injector that makes nothing for twice the time it should take, and this, is ended; in nanoseconds.
+/// An injector is ended after twice its planned time and this, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Runs a loop, disturbs it, and explains each injection, whether the loop was late by it or not.
 ///
-/// `each` is called with every injection as it is settled, on the caller's thread, which is kept off the loop's CPU from
-/// here on. `stop` ends it early, in good order, and is set at the end.
+/// `each` is called with every injection once its cycle is known, on the caller's thread, which stays off the loop's CPU from here on.
+/// `stop` ends it early, in good order, and is set at the end.
 ///
 /// # Errors
 /// [`DisturbError`].
@@ -145,9 +145,9 @@ fn live(
 ) -> Result<Disturbed, DisturbError> {
     let loop_tid = LoopTid::default();
     let _ahead = aimed.explainer.as_ref().map(|_| AheadOfLoad::take(&setting.thread).0);
-    let witness = aimed.explainer.as_mut().map(|explainer| explainer as &mut dyn Witness);
-    let asking = Asking::of(witness, &loop_tid, setting);
-    // Opening the recorder takes time: the grid goes on, the loop begins at its next release.
+    let witness = aimed.explainer.as_mut().map(|explainer| explainer as &mut dyn SpikeExplainer);
+    let asking = Asking::new(witness, &loop_tid, setting);
+    // Opening the recorder takes time: the grid continues, and the loop begins at its next release.
     let mut wanted = aimed.wanted;
     let begin = wanted.grid.next(Monotonic.now().plus_ns(LEAD_NS));
     wanted.grid.first_release = wanted.grid.release(begin);
@@ -157,10 +157,11 @@ fn live(
     let loop_plan = plan(setting, wanted.grid.first_release, u64::MAX);
     let within = task.log();
     let mut on_grid = OnGrid { task, has_ports: false };
-    let mut watch = Watch { cold, asking, setting, samples: Vec::new(), late: Vec::new(), done: Disturbed::default() };
+    let mut watch =
+        InjectionMatcher { cold, asking, setting, samples: Vec::new(), late: Vec::new(), done: Disturbed::default() };
     thread::scope(|threads| {
         let body = || {
-            loop_tid.tell();
+            loop_tid.publish();
             in_loop_thread(setting, &loop_plan, &mut on_grid, &mut hot, stop)
         };
 
@@ -171,7 +172,7 @@ fn live(
         }
 
         wanted.target.tid = loop_tid.get().unwrap_or_default().cast_signed();
-        let started = Source::start(wanted, aimed.is_placebo, within);
+        let started = InjectionLogSource::start(wanted, aimed.is_placebo, within);
         if let Ok(source) = &started {
             let patience_ns = 2 * wanted.every_ns.saturating_mul(wanted.count as u64) + PATIENCE_NS;
             let give_up = Monotonic.now().plus_ns(patience_ns);
@@ -181,11 +182,11 @@ fn live(
                 watch.look(&source.log(), each);
             }
 
-            // The last one's cycle is still to end.
+            // The cycle of the last injection has not ended yet.
             thread::sleep(LOOK_EVERY * 4);
         }
 
-        let log = started.map(Source::end);
+        let log = started.map(InjectionLogSource::end);
         watch.look(log.as_ref().unwrap_or(&Log::default()), each);
         stop.store(true, Ordering::Relaxed);
         let outcome = body.join().map_err(|_| RunError::Panicked)?;
@@ -198,7 +199,7 @@ fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// The cycle's work, with or without the fault in it.
+/// The work of a cycle, with or without the fault in it.
 enum DisturbedTask {
     Plain(Timer),
     Within(InLoop<Timer>),
@@ -230,13 +231,13 @@ impl Task for DisturbedTask {
     }
 }
 
-/// Where the log comes from.
-enum Source {
+/// The source of the log.
+enum InjectionLogSource {
     Beside(Injector),
     Within(LoopLog),
 }
 
-impl Source {
+impl InjectionLogSource {
     fn start(wanted: InjectionPlan, is_placebo: bool, within: Option<LoopLog>) -> Result<Self, inject::Error> {
         match (within, is_placebo) {
             (Some(log), _) => Ok(Self::Within(log)),
@@ -267,18 +268,18 @@ impl Source {
     }
 }
 
-/// Looks at samples and log while they come.
-struct Watch<'w> {
+/// Matches samples with the log while the loop runs.
+struct InjectionMatcher<'w> {
     cold: Consumer<'w, Sample>,
     asking: Asking<'w>,
     setting: &'w Setting,
     samples: Vec<Sample>,
-    /// Spikes as they came, explained while the recorder still had them.
+    /// Spikes in order, explained while the recorder still had their events.
     late: Vec<Late>,
     done: Disturbed,
 }
 
-impl Watch<'_> {
+impl InjectionMatcher<'_> {
     fn look(&mut self, log: &Log, each: &mut dyn FnMut(&Felt)) {
         self.asking.keep_watch();
         let known = self.samples.len();
@@ -348,7 +349,7 @@ fn overlap(sample: &Sample, injected: &Injected) -> bool {
     sample.release < injected.end() && end > injected.at
 }
 
-/// The cycle that an injection met: of those that overlap it in time, the one that took longest to its end.
+/// Returns the cycle that an injection met: of those that overlap it in time, the one with the longest response time.
 fn met_by(samples: &[Sample], injected: &Injected) -> Option<Sample> {
     if injected.detail == Detail::Placebo {
         return samples.iter().find(|sample| sample.index >= injected.release).copied();

@@ -1,4 +1,4 @@
-//! The hiccup probe: what does the platform alone take from a program that only sleeps?
+//! The hiccup probe: delays of the platform alone, seen by a program that only sleeps.
 //!
 //! A loop sleeps to its release every millisecond; a hiccup is its wake-up latency minus the smallest one seen so far, as
 //! jHiccup counts it (G. Tene; its README calls the smallest time for which a sleep took the baseline). Where jHiccup
@@ -11,14 +11,14 @@ use super::description::{Alone, Defaults, Description, OnGrid, Parts};
 use super::timer::Timer;
 use crate::record::{Figures, Series};
 
-/// What it is.
+/// The description of the probe.
 pub const HICCUP: Description = Description {
     name: "hiccup",
     sentence: "From the smallest wake-up latency seen to this one: what the platform takes from a program that only sleeps",
     examples: "  onbeat measure hiccup --for 30s
       needs no rights; the run file opens in every reader of jHiccup's logs
   onbeat measure hiccup --for 0 --beside 4711
-      while process 4711 lives
+      until process 4711 ends
   sudo onbeat measure hiccup --priority 98 --cpu 1 --for 24h",
     series: &[Series::Hiccup],
     defaults: Defaults { period: "1ms", priority: "0", duration: "10s" },
@@ -28,7 +28,7 @@ pub const HICCUP: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
             figures: Box::new(Hiccups::new(setting.period_ns)),
-            beside: Box::new(Alone),
+            companion: Box::new(Alone),
         })
     },
 };
@@ -41,7 +41,7 @@ pub struct Hiccups {
 }
 
 impl Hiccups {
-    /// None seen yet, of a loop with this period in nanoseconds.
+    /// Returns figures without a sample, for a loop with this period in nanoseconds.
     #[must_use]
     pub const fn new(period_ns: u64) -> Self {
         Self { smallest_ns: u64::MAX, period_ns }

@@ -1,4 +1,4 @@
-//! The latency probe: the test that Xenomai's `latency` makes, on any Linux.
+//! The latency probe: the test of Xenomai's `latency`, on any Linux.
 //!
 //! A loop of 100 µs at the highest priority; a line a second with the smallest, mean and largest wake-up latency and the
 //! overruns, then how these are spread over the run, as in the appendix of the thesis that tuned a virtual machine with it
@@ -8,7 +8,7 @@ use super::description::{Alone, Defaults, Description, OnGrid, Parts};
 use super::timer::Timer;
 use crate::record::{NoFigures, Series};
 
-/// What it is.
+/// The description of the probe.
 pub const LATENCY: Description = Description {
     name: "latency",
     sentence: "From a release every 100 us, at priority 99, to the first instruction of its cycle, second by second",
@@ -23,7 +23,7 @@ pub const LATENCY: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
             figures: Box::new(NoFigures),
-            beside: Box::new(Alone),
+            companion: Box::new(Alone),
         })
     },
 };

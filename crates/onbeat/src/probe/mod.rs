@@ -1,28 +1,32 @@
 //! Measurements: cold set-up, then a [`Task`](onbeat_rt::Task) handed to the hot crate.
 //!
-//! [`Run`] is what all probes share: a prepared thread, the loop, the recorder beside it, the run file. A probe is a
-//! task, a sentence and its figures, in a file of its own and a line in [`ALL`] or in another crate's list; [`timer`] is the one that does nothing but
-//! be on time.
+//! All probes share [`Run`]: a prepared thread, the loop, the recorder beside it, the run file. A probe is a task, a sentence and its
+//! figures, in a file of its own and a line in [`ALL`] or in another crate's list. [`timer`] is the smallest one: its cycles do nothing.
 //!
 //! Absent on purpose: loops of their own, statistics of their own, printing.
 
 mod causes;
 pub mod description;
 pub mod disturbed;
+mod drain;
+mod error;
 pub mod hiccup;
 pub mod latency;
 pub mod ports;
 pub mod read_write;
 pub mod resume;
 pub mod run;
+pub mod setting;
 pub mod stall;
 pub mod surroundings;
 pub mod timer;
 pub mod write;
 
-pub use causes::Witness;
-pub use description::{Choice, Description, Given, Kind, ProbeError, Value};
-pub use run::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
+pub use causes::SpikeExplainer;
+pub use description::{Description, Given, OptionKind, ProbeError, ProbeOption, Value};
+pub use error::RunError;
+pub use run::{BlockPlan, Destination, Interruptions, Origin, ProbeRun, Run};
+pub use setting::Setting;
 
 use crate::host::Host;
 use crate::record::{Header, Series};
@@ -31,7 +35,7 @@ use crate::record::{Header, Series};
 pub const ALL: [&Description; 5] =
     [&timer::TIMER, &hiccup::HICCUP, &latency::LATENCY, &write::WRITE, &read_write::READ_WRITE];
 
-/// The header of a run file on this machine, for a command as typed. `series` are those that the probe is about.
+/// Returns the header of a run file on this machine, for a command as typed. `series` are those of the probe, the primary one first.
 #[must_use]
 pub fn header(command: &[String], probe: &str, series: &[Series], started_unix_s: f64) -> Header {
     Header {

@@ -1,4 +1,4 @@
-//! The read-write probe: how long does a reaction take, from an edge at an input to the output that answers it?
+//! The read-write probe: how long a reaction takes, from an edge at an input to the output that answers it.
 //!
 //! After Mossige, Sampath and Rao (2007), 4.1.2: an edge arrives, the thread takes it up, sleeps for a set delay, and writes
 //! the output. Their t_rw is the mean of the whole minus the delay, t_w the mean time from the end of the delay to the end
@@ -7,35 +7,35 @@
 
 use onbeat_rt::{Cycle, Flow, Sample, Task};
 
-use super::description::{Choice, Defaults, Description, Kind, OnEdges, Parts, ProbeError};
-use super::ports::{Failures, Generator, OUTPUT, Output, Place, Watching};
+use super::description::{Defaults, Description, OnEdges, OptionKind, Parts, ProbeError, ProbeOption};
+use super::ports::{Failures, Generator, OUTPUT, Output, PortAddress, PortCompanion};
 use super::run::Setting;
 use super::timer::work;
 use crate::record::{Figures, Series};
 
-const INPUT: Choice = Choice {
+const INPUT: ProbeOption = ProbeOption {
     name: "input",
     help: "Source of edges\n\
            generator: a thread on another CPU, every period; gpio:CHIP/LINE: rising edges with the kernel's \
            time stamps; with --stimulus also serial:DEVICE, file:FIFO, udp:HOST:PORT.",
     default: Some("generator"),
-    kind: Kind::Place,
+    kind: OptionKind::Place,
 };
-const STIMULUS: Choice = Choice {
+const STIMULUS: ProbeOption = ProbeOption {
     name: "stimulus",
-    help: "Place that the generator writes to\n\
+    help: "PortAddress that the generator writes to\n\
            Needed when the input is at the other end of a cable, a FIFO or a socket.",
     default: None,
-    kind: Kind::Place,
+    kind: OptionKind::Place,
 };
-const DELAY: Choice = Choice {
+const DELAY: ProbeOption = ProbeOption {
     name: "delay",
     help: "Delay from reading an edge to writing the answer",
     default: Some("200us"),
-    kind: Kind::Time,
+    kind: OptionKind::Time,
 };
 
-/// What it is.
+/// The description of the probe.
 pub const READ_WRITE: Description = Description {
     name: "read-write",
     sentence: "From an edge at an input to the end of the write that answers it, a chosen delay between them",
@@ -51,15 +51,15 @@ pub const READ_WRITE: Description = Description {
         let delay_ns = given.time_ns(DELAY.name);
         check_delay(setting, delay_ns)?;
         setting.delay_ns = delay_ns;
-        let (output, watching) = Watching::of(given.place(OUTPUT.name).unwrap_or(&Place::Pipe))?;
-        let input = given.place(INPUT.name).unwrap_or(&Place::Generator);
+        let (output, watching) = PortCompanion::for_output(given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe))?;
+        let input = given.place(INPUT.name).unwrap_or(&PortAddress::Generator);
         let (edges, generator) = Generator::feeding(input, given.place(STIMULUS.name), setting)?;
         let failures = Failures::default();
-        let task = Answer { output, failures: failures.clone(), work_ns: setting.work_ns };
+        let task = EdgeAnswer { output, failures: failures.clone(), work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnEdges { edges, task, delay_ns, made: generator.as_ref().map(Generator::made) }),
-            figures: Box::new(Reactions { delay_ns }),
-            beside: Box::new(watching.counting(failures).fed_by(generator)),
+            figures: Box::new(EdgeReactions { delay_ns }),
+            companion: Box::new(watching.counting(failures).fed_by(generator)),
         })
     },
 };
@@ -69,19 +69,20 @@ fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
         return Ok(());
     }
     let us = |ns: u64| ns as f64 / 1e3;
-    let (delay_us, work_us) = (us(delay_ns), us(setting.work_ns));
+    let delay_us = us(delay_ns);
+    let work_us = us(setting.work_ns);
     Err(ProbeError::DelayTooLong { delay_us, work_us, period_us: us(setting.period_ns) })
 }
 
-/// Writes once per edge.
+/// Answers each edge with a write.
 #[derive(Debug)]
-struct Answer {
+struct EdgeAnswer {
     output: Output,
     failures: Failures,
     work_ns: u64,
 }
 
-impl Task for Answer {
+impl Task for EdgeAnswer {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         work(cycle.start, self.work_ns);
         self.failures.count(self.output.set(cycle.index as u8));
@@ -89,14 +90,14 @@ impl Task for Answer {
     }
 }
 
-/// From edge to loop, and from edge to output.
+/// Counts the time from edge to loop and from edge to output.
 #[derive(Clone, Copy, Debug)]
-pub struct Reactions {
+pub struct EdgeReactions {
     /// The chosen delay, in nanoseconds.
     pub delay_ns: u64,
 }
 
-impl Figures for Reactions {
+impl Figures for EdgeReactions {
     fn series(&self) -> &'static [Series] {
         &[Series::ReadWrite, Series::ReadLatency]
     }

@@ -1,18 +1,19 @@
-//! A run that goes on in its file: at which time, and whether it still is the same run.
+//! A run that is resumed in its file: at which time it continues, and whether it is still the same run.
 //!
-//! Times in a run file are seconds since its start. `CLOCK_MONOTONIC` begins anew with the machine, so that only the wall
-//! clock can tell for how long nothing was measured; what it tells is used when it can be true.
+//! Times in a run file are seconds since its start. `CLOCK_MONOTONIC` restarts with the machine, so only the wall clock knows for how
+//! long nothing was measured; its reading is used when it is plausible.
 
 use crate::record::{Header, Timing};
+use crate::thread::Privilege;
 
-/// A run is not gone on with after a longer pause by the wall clock's word, in seconds: that clock was not set then, or is
-/// not now. A little over a year.
+/// The longest plausible pause by the wall clock, in seconds, a little over a year: beyond it, the clock was not set at one of the two
+/// times.
 const LONGEST_PAUSE_S: f64 = 400.0 * 86_400.0;
 
-/// What may not differ between the parts of one run.
+/// The parts of one run would differ in what must not differ.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{path} cannot be gone on with, since it would be a run of two kinds: {}; start a new run without --resume",
+    "{path} cannot be resumed under other conditions than it began with: {}; start a new run without --resume",
     differences.join(", ")
 )]
 pub struct OtherRun {
@@ -22,33 +23,33 @@ pub struct OtherRun {
     pub differences: Vec<String>,
 }
 
-/// Seconds since the file's start at which a run goes on.
+/// The time of its file at which a run is resumed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Onset {
-    /// In nanoseconds.
+pub struct ResumeTime {
+    /// Nanoseconds since the file's start.
     pub from_ns: u64,
-    /// For how long nothing was measured, in seconds, as far as is known.
+    /// How long nothing was measured, in seconds, as far as is known.
     pub unmeasured_s: f64,
-    /// What is wrong with the wall clock, in words.
+    /// What is wrong with the wall clock, as a sentence.
     pub doubt: Option<String>,
 }
 
-impl Onset {
-    /// Of a run that began at `started_unix_s` and whose file goes up to `last_t`, by a wall clock that says `now_unix_s`.
+impl ResumeTime {
+    /// Computes the time for a run that began at `started_unix_s` and whose file ends at `last_t`, when the wall clock reads `now_unix_s`.
     #[must_use]
-    pub fn of(started_unix_s: f64, last_t: f64, now_unix_s: f64) -> Self {
+    pub fn new(started_unix_s: f64, last_t: f64, now_unix_s: f64) -> Self {
         let t = now_unix_s - started_unix_s;
         let paused_s = t - last_t;
         let doubt = if paused_s < 0.0 {
             Some(format!(
-                "the wall clock stands {:.1} s before the last instant of the run file: for how long nothing was measured is \
-                 not known, and times go on where they had ended",
+                "the wall clock is {:.1} s before the last instant of the run file: how long nothing was measured is not known, \
+                 and times continue where they ended",
                 -paused_s
             ))
         } else if paused_s > LONGEST_PAUSE_S {
             Some(format!(
-                "by the wall clock nothing was measured for {:.0} days, which is taken for a clock that was not set: times go \
-                 on where they had ended",
+                "by the wall clock nothing was measured for {:.0} days, which means that the clock was not set: times continue \
+                 where they ended",
                 paused_s / 86_400.0
             ))
         } else {
@@ -56,41 +57,39 @@ impl Onset {
         };
 
         let (t, unmeasured_s) = if doubt.is_some() { (last_t, 0.0) } else { (t, paused_s) };
-        // The file's times have milliseconds: up, so that none comes before the last one.
+        // The file's times have milliseconds: rounded up, so that none comes before the last one.
         Self { from_ns: (t * 1e3).ceil() as u64 * 1_000_000, unmeasured_s, doubt }
     }
 }
 
-/// What differs between the run as it was begun and as it would go on: the machine, the loop's timing, what was granted.
-/// Where the releases lie in each period does not matter: the clock began anew.
+/// Returns what differs between the run as it began and as it would be resumed: machine, timing of the loop, grants. The phase of the
+/// releases may differ, since the clock restarts with the machine.
 #[must_use]
 pub fn differences(then: &Header, now: &Header) -> Vec<String> {
     const FACTS: [&str; 3] = ["kernel", "processor", "CPUs online"];
     let mut found = Vec::new();
     for fact in FACTS {
         let of = |header: &Header| header.host.fact(fact).unwrap_or("unknown").to_owned();
-        tell(&mut found, fact, (of(then), of(now)));
+        compare(&mut found, fact, &of(then), &of(now));
     }
 
-    let (before, after) = (then.timing.as_ref(), now.timing.as_ref());
+    let before = then.timing.as_ref();
+    let after = now.timing.as_ref();
     for (what, of) in TIMING {
         let of = |timing: Option<&Timing>| timing.map_or_else(|| "unknown".to_owned(), of);
-        tell(&mut found, what, (of(before), of(after)));
+        compare(&mut found, what, &of(before), &of(after));
     }
 
     for grant in &then.grants {
         let same = now.grants.iter().find(|other| other.what == grant.what);
         let words = |granted| if granted { "granted".to_owned() } else { "not granted".to_owned() };
-        if let (true, Some(other)) = (MATTERS.iter().any(|what| grant.what.starts_with(what)), same) {
-            tell(&mut found, &grant.what, (words(grant.granted), words(other.granted)));
+        if let Some(other) = same.filter(|_| grant.privilege().is_some_and(Privilege::changes_the_loop)) {
+            compare(&mut found, &grant.what, &words(grant.granted), &words(other.granted));
         }
     }
 
     found
 }
-
-/// Grants without which the loop is another one. What explains spikes is not among them.
-const MATTERS: [&str; 4] = ["real-time priority", "locked memory", "CPU", "idle"];
 
 type OfTiming = fn(&Timing) -> String;
 
@@ -109,7 +108,7 @@ fn ns(ns: u64) -> String {
     format!("{ns} ns")
 }
 
-fn tell(found: &mut Vec<String>, what: &str, (then, now): (String, String)) {
+fn compare(found: &mut Vec<String>, what: &str, then: &str, now: &str) {
     if then != now {
         found.push(format!("{what} was {then} and is {now}"));
     }
@@ -121,17 +120,17 @@ mod tests {
     use crate::host::Host;
 
     #[test]
-    fn times_go_on_by_the_wall_clock() {
-        let onset = Onset::of(1_000.0, 20.5, 1_090.0);
-        assert_eq!((onset.from_ns, onset.unmeasured_s, onset.doubt), (90_000_000_000, 69.5, None));
+    fn times_continue_by_the_wall_clock() {
+        let resume_time = ResumeTime::new(1_000.0, 20.5, 1_090.0);
+        assert_eq!((resume_time.from_ns, resume_time.unmeasured_s, resume_time.doubt), (90_000_000_000, 69.5, None));
     }
 
     #[test]
-    fn a_wall_clock_that_cannot_be_right_is_told_and_times_go_on_where_they_ended() {
+    fn a_wall_clock_that_cannot_be_right_is_reported_and_times_continue_where_they_ended() {
         for now in [1_010.0, 2_000_000_000.0] {
-            let onset = Onset::of(1_000.0, 20.5, now);
-            assert_eq!((onset.from_ns, onset.unmeasured_s), (20_500_000_000, 0.0));
-            assert!(onset.doubt.is_some_and(|sentence| sentence.ends_with("where they had ended")));
+            let resume_time = ResumeTime::new(1_000.0, 20.5, now);
+            assert_eq!((resume_time.from_ns, resume_time.unmeasured_s), (20_500_000_000, 0.0));
+            assert!(resume_time.doubt.is_some_and(|sentence| sentence.ends_with("where they ended")));
         }
     }
 

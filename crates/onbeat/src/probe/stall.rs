@@ -1,4 +1,4 @@
-//! Tells stops that are rules of the scheduler from latency of the machine.
+//! Distinguishes stops by rules of the scheduler from latency of the machine.
 //!
 //! A real-time thread that uses nearly all of its CPU is stopped for some 50 ms, once a second, by one of two rules of
 //! the kernel: RT throttling (`kernel/sched/rt.c`, `sched_rt_runtime_us` of each `sched_rt_period_us`) or the fair
@@ -13,7 +13,7 @@ use crate::record::Stall;
 
 /// Length of one bin of busy time, in nanoseconds.
 const BIN_NS: u64 = 10_000_000;
-/// Bins looked at: a little less than a second, the period of both rules.
+/// Number of bins: a little less than a second, the period of both rules.
 const BINS: usize = 95;
 /// Share of the time before a stop that the loop must have been busy: both rules act at 95 %, and the loop is not the
 /// only real-time thread on its CPU.
@@ -21,7 +21,7 @@ const BUSY_SHARE: f64 = 0.85;
 /// Shorter stops are ordinary latency, in nanoseconds.
 const LEAST_STOP_NS: u64 = 1_000_000;
 
-/// Which of the rules this machine has.
+/// The rules of the scheduler that this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// RT throttling is on.
@@ -31,7 +31,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of this machine.
+    /// Reads the rules of this machine. Since Linux 6.12 only kernels built with `CONFIG_RT_GROUP_SCHED` throttle; where its control
+    /// files cannot be seen, throttling counts as on.
     #[must_use]
     pub fn of_this_machine() -> Self {
         Self { rt_throttling: host::throttles_real_time(), fair_server: host::has_fair_server() }
@@ -47,7 +48,7 @@ impl Rules {
     }
 }
 
-/// Watches the samples of one loop for such stops.
+/// Watches the samples of one loop for stops by these rules.
 #[derive(Debug)]
 pub struct StallWatch {
     rules: Rules,
@@ -58,8 +59,8 @@ pub struct StallWatch {
 }
 
 impl StallWatch {
-    /// A watch over a loop whose cycles plan to work for `work_ns`. `real_time` says whether it has a real-time
-    /// policy; the rules touch no other.
+    /// Returns a watch over a loop whose cycles plan to work for `work_ns`. The rules apply to loops with a real-time policy only
+    /// (`real_time`).
     #[must_use]
     pub fn new(rules: Rules, real_time: bool, work_ns: u64) -> Self {
         let none = Rules { rt_throttling: false, fair_server: false };

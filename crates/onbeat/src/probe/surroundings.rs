@@ -1,7 +1,6 @@
-//! What changes around a run that is no lateness of the loop: the wall clock is set, the machine is suspended, CPUs come
-//! or go.
+//! Changes around a run that are not lateness of the loop: the wall clock is set, the machine is suspended, CPUs come or go.
 //!
-//! The recorder takes a [`Reading`] at each look into the ring, about every 20 ms. [`changes`] is the rule: a pure
+//! The recorder takes a [`SurroundingsReading`] at each look into the ring, about every 20 ms. [`changes`] is the rule: a pure
 //! function of two readings, one after the other. What it finds excludes the cycles that were under way between them,
 //! wherever their figures would have gone (see [`crate::record::Exclusion`]); nothing else is judged by it.
 //!
@@ -18,11 +17,11 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::host::cpu_list;
 use crate::record::{Exclusion, Surrounding};
 
-/// A change of the wall clock by less is none, in nanoseconds: time services move clocks by so much without a step.
+/// Smallest step of the wall clock, in nanoseconds: time services move clocks by less without a step.
 const LEAST_STEP_NS: u64 = 5_000_000;
-/// How fast a clock can be slewed, in parts of a million: `adjtimex(2)` takes no more.
+/// Largest slew of a clock, in parts per million: the limit of `adjtimex(2)`.
 const SLEW_PPM: u64 = 500;
-/// A shorter suspend is none, in nanoseconds: the kernel's own bookkeeping is not finer on all machines.
+/// Shortest suspend, in nanoseconds: the kernel's own bookkeeping is not finer on all machines.
 const LEAST_SUSPEND_NS: u64 = 1_000_000;
 /// Readings of the clocks tried for one that took no longer than [`QUICK_NS`].
 const TRIES: u32 = 4;
@@ -30,39 +29,39 @@ const QUICK_NS: u64 = 20_000;
 /// Room for the kernel's list of CPUs, such as `0-2,4`.
 const LIST_BYTES: usize = 256;
 
-/// What the surroundings were at one moment.
+/// The surroundings at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct SurroundingsReading {
     /// `CLOCK_MONOTONIC` just before the others were read.
     pub from: Instant,
-    /// The same just afterwards.
+    /// `CLOCK_MONOTONIC` just after.
     pub to: Instant,
     /// `CLOCK_REALTIME`, in nanoseconds since 1970.
     pub wall_ns: i64,
     /// `CLOCK_BOOTTIME`, in nanoseconds.
     pub boot_ns: i64,
-    /// CPUs online; `None` where that is not to be seen.
+    /// CPUs online; `None` where that cannot be read.
     pub cpus: Option<u32>,
 }
 
-impl Reading {
-    /// How far a clock is ahead of `CLOCK_MONOTONIC`, in nanoseconds, as it was halfway through the reading.
+impl SurroundingsReading {
+    /// Returns how far a clock is ahead of `CLOCK_MONOTONIC`, in nanoseconds, as it was halfway through the reading.
     fn ahead_ns(&self, clock_ns: i64) -> i64 {
         let halfway_ns = self.from.as_ns() + self.took_ns() / 2;
         clock_ns.saturating_sub(i64::try_from(halfway_ns).unwrap_or(i64::MAX))
     }
 
-    /// How exactly the clocks can be compared.
+    /// Returns how exactly the clocks can be compared, in nanoseconds.
     const fn took_ns(&self) -> u64 {
         self.to.ns_since(self.from)
     }
 }
 
-/// What changed between two readings. The stretch that is excluded reaches from before the earlier reading to after the
-/// later one.
+/// Returns what changed between two readings. The excluded interval begins before the earlier reading and ends after the later one.
 #[must_use]
-pub fn changes(before: &Reading, after: &Reading) -> Vec<Exclusion> {
-    let (from, to) = (before.from, after.to);
+pub fn changes(before: &SurroundingsReading, after: &SurroundingsReading) -> Vec<Exclusion> {
+    let from = before.from;
+    let to = after.to;
     let found = |what, sentence| Exclusion { from, to, what, sentence };
     let passed_ns = to.ns_since(from);
     let unsure_ns = before.took_ns() + after.took_ns();
@@ -97,23 +96,23 @@ fn seconds(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 
-/// Where readings come from: this machine, or a test.
-pub type Source = Box<dyn FnMut() -> Reading>;
+/// The source of readings: this machine, or a test.
+pub type Source = Box<dyn FnMut() -> SurroundingsReading>;
 
 /// Watches the surroundings of one block.
 pub struct Surroundings<'s> {
     source: &'s mut Source,
-    last: Reading,
+    last: SurroundingsReading,
 }
 
 impl<'s> Surroundings<'s> {
-    /// From now on: what changed before does not count.
+    /// Starts to watch: earlier changes do not count.
     pub fn watch(source: &'s mut Source) -> Self {
         let last = source();
         Self { source, last }
     }
 
-    /// Looks again. What is known of a cycle that ended after the instant given back is not settled before the next look.
+    /// Looks again, and returns the changes. Cycles that ended after the returned instant are settled by the next look only.
     pub fn look(&mut self) -> (Instant, Vec<Exclusion>) {
         let now = (self.source)();
         let before = std::mem::replace(&mut self.last, now);
@@ -125,19 +124,19 @@ impl<'s> Surroundings<'s> {
 #[must_use]
 pub fn of_this_machine() -> Source {
     let list = File::open("/sys/devices/system/cpu/online").ok();
-    let mut cpus = Cpus { list, text: [0; LIST_BYTES], count: None };
-    Box::new(move || Reading { cpus: cpus.count(), ..clocks() })
+    let mut cpus = OnlineCpus { list, text: [0; LIST_BYTES], count: None };
+    Box::new(move || SurroundingsReading { cpus: cpus.count(), ..clocks() })
 }
 
 /// Reads the clocks, again where something came between.
-fn clocks() -> Reading {
+fn clocks() -> SurroundingsReading {
     let read = || {
         let from = Monotonic.now();
         let [wall_ns, boot_ns] = [ClockId::Realtime, ClockId::Boottime].map(|clock| {
             let at = clock_gettime(clock);
             at.tv_sec.saturating_mul(1_000_000_000).saturating_add(at.tv_nsec)
         });
-        Reading { from, to: Monotonic.now(), wall_ns, boot_ns, cpus: None }
+        SurroundingsReading { from, to: Monotonic.now(), wall_ns, boot_ns, cpus: None }
     };
 
     let mut best = read();
@@ -155,13 +154,13 @@ fn clocks() -> Reading {
     best
 }
 
-struct Cpus {
+struct OnlineCpus {
     list: Option<File>,
     text: [u8; LIST_BYTES],
     count: Option<u32>,
 }
 
-impl Cpus {
+impl OnlineCpus {
     /// Counts only when the list's text is another one.
     fn count(&mut self) -> Option<u32> {
         let mut text = [0; LIST_BYTES];
@@ -184,13 +183,13 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     /// Both clocks run with `CLOCK_MONOTONIC`, which has reached `ms`.
-    fn at(ms: u64) -> Reading {
+    fn at(ms: u64) -> SurroundingsReading {
         let from = Instant::from_ns(ms * MS);
         let ns = (ms * MS).cast_signed();
-        Reading { from, to: from, wall_ns: 1_763_712_000 * SECOND + ns, boot_ns: ns, cpus: Some(2) }
+        SurroundingsReading { from, to: from, wall_ns: 1_763_712_000 * SECOND + ns, boot_ns: ns, cpus: Some(2) }
     }
 
-    fn what(before: &Reading, after: &Reading) -> Vec<(Surrounding, String)> {
+    fn what(before: &SurroundingsReading, after: &SurroundingsReading) -> Vec<(Surrounding, String)> {
         changes(before, after).into_iter().map(|change| (change.what, change.sentence)).collect()
     }
 
@@ -201,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_wall_clock_that_is_set_is_a_step_either_way() {
-        let forward = Reading { wall_ns: at(120).wall_ns + 2 * SECOND, ..at(120) };
-        let back = Reading { wall_ns: at(120).wall_ns - 6_000_000, ..at(120) };
+        let forward = SurroundingsReading { wall_ns: at(120).wall_ns + 2 * SECOND, ..at(120) };
+        let back = SurroundingsReading { wall_ns: at(120).wall_ns - 6_000_000, ..at(120) };
         assert_eq!(
             what(&at(100), &forward),
             [(Surrounding::ClockStep, "the wall clock was set forward by 2.000 s".into())]
@@ -211,19 +210,19 @@ mod tests {
     }
 
     #[test]
-    fn slewing_is_no_step_however_long_it_takes() {
-        let slewed = Reading { wall_ns: at(10_100).wall_ns + 9_000_000, ..at(10_100) };
+    fn slewing_is_not_a_step_however_long_it_takes() {
+        let slewed = SurroundingsReading { wall_ns: at(10_100).wall_ns + 9_000_000, ..at(10_100) };
         assert_eq!(what(&at(100), &slewed), [], "500 ppm of ten seconds are 5 ms");
-        let stepped = Reading { wall_ns: at(10_100).wall_ns + 11_000_000, ..at(10_100) };
+        let stepped = SurroundingsReading { wall_ns: at(10_100).wall_ns + 11_000_000, ..at(10_100) };
         assert_eq!(what(&at(100), &stepped).len(), 1);
     }
 
     #[test]
-    fn a_suspend_moves_the_wall_clock_too_and_is_no_step() {
+    fn a_suspend_moves_the_wall_clock_too_and_is_not_a_step() {
         let hour = 3_600 * SECOND;
-        let woken = Reading { wall_ns: at(120).wall_ns + hour, boot_ns: at(120).boot_ns + hour, ..at(120) };
+        let woken = SurroundingsReading { wall_ns: at(120).wall_ns + hour, boot_ns: at(120).boot_ns + hour, ..at(120) };
         assert_eq!(what(&at(100), &woken), [(Surrounding::Suspend, "the machine was suspended for 3600.000 s".into())]);
-        let set_too = Reading { wall_ns: woken.wall_ns + SECOND, ..woken };
+        let set_too = SurroundingsReading { wall_ns: woken.wall_ns + SECOND, ..woken };
 
         assert_eq!(
             what(&at(100), &set_too).iter().map(|(what, _)| *what).collect::<Vec<_>>(),
@@ -233,25 +232,25 @@ mod tests {
 
     #[test]
     fn cpus_that_come_or_go_are_counted_where_they_can_be_seen() {
-        let fewer = Reading { cpus: Some(1), ..at(120) };
+        let fewer = SurroundingsReading { cpus: Some(1), ..at(120) };
         assert_eq!(
             what(&at(100), &fewer),
             [(Surrounding::CpuCount, "the number of CPUs online went from 2 to 1".into())]
         );
-        assert_eq!(what(&at(100), &Reading { cpus: None, ..at(120) }), []);
+        assert_eq!(what(&at(100), &SurroundingsReading { cpus: None, ..at(120) }), []);
     }
 
     #[test]
     fn the_stretch_reaches_from_before_the_earlier_reading_to_after_the_later_one() {
         let later = Instant::from_ns(121 * MS);
-        let change = &changes(&at(100), &Reading { to: later, wall_ns: 0, ..at(120) })[0];
+        let change = &changes(&at(100), &SurroundingsReading { to: later, wall_ns: 0, ..at(120) })[0];
         assert_eq!((change.from, change.to), (Instant::from_ns(100 * MS), later));
     }
 
     #[test]
     fn a_reading_that_was_torn_apart_is_as_unsure_as_it_took_long() {
         // The loop's CPU was taken between the first clock and the second, for 40 ms.
-        let torn = Reading { to: Instant::from_ns(160 * MS), ..at(120) };
+        let torn = SurroundingsReading { to: Instant::from_ns(160 * MS), ..at(120) };
         assert_eq!(what(&at(100), &torn), []);
     }
 

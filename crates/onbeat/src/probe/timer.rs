@@ -1,4 +1,4 @@
-//! The timer probe: how late does a periodic loop start, when it does nothing else?
+//! The timer probe: how late a periodic loop starts when it does nothing else.
 //!
 //! From the release `r_k` that the loop's timer was set to, to the first instant `s_k` at which its code ran. With
 //! planned work, the cycle polls the clock for that long, as a controller of that length would.
@@ -9,7 +9,7 @@ use onbeat_rt::{Clock, Cycle, Flow, Instant, Task};
 use super::description::{Alone, Defaults, Description, OnGrid, Parts};
 use crate::record::{NoFigures, Series};
 
-/// What it is.
+/// The description of the probe.
 pub const TIMER: Description = Description {
     name: "timer",
     sentence: "From the release a loop's timer was set to, to the first instruction of its cycle",
@@ -24,12 +24,12 @@ pub const TIMER: Description = Description {
         Ok(Parts {
             body: Box::new(OnGrid { task: Timer { work_ns: setting.work_ns }, has_ports: false }),
             figures: Box::new(NoFigures),
-            beside: Box::new(Alone),
+            companion: Box::new(Alone),
         })
     },
 };
 
-/// Polls the clock until work that began at `start` has taken `work_ns`, as a controller of that length would compute.
+/// Polls the clock until `work_ns` have passed since `start`, as a controller would compute for that time.
 pub fn work(start: Instant, work_ns: u64) {
     let until = start.plus_ns(work_ns);
     while work_ns > 0 && Monotonic.now() < until {

@@ -1,4 +1,4 @@
-//! The write probe: how regular is an output that a loop writes every period?
+//! The write probe: how regular an output is that a loop writes every period.
 //!
 //! After Mossige, Sampath and Rao (2007), 4.1.1: a thread sleeps for a set interval and writes to a digital output; the
 //! interval between writes is what counts. Here it runs from the return of one write to the return of the next. Their t_w,
@@ -8,11 +8,11 @@
 use onbeat_rt::{Cycle, Flow, Sample, Task};
 
 use super::description::{Defaults, Description, OnGrid, Parts};
-use super::ports::{Failures, OUTPUT, Output, Place, Watching};
+use super::ports::{Failures, OUTPUT, Output, PortAddress, PortCompanion};
 use super::timer::work;
 use crate::record::{Figures, Series};
 
-/// What it is.
+/// The description of the probe.
 pub const WRITE: Description = Description {
     name: "write",
     sentence: "From the end of one write to an output to the end of the next",
@@ -20,34 +20,34 @@ pub const WRITE: Description = Description {
       every 500 us to a pipe
   sudo onbeat measure write --output gpio:gpiochip0/17 --cpu 1 --load cpu=80%
   onbeat measure write --load-sweep 0..100/10 --for 2m
-      how the interval's spread grows with the CPU's load",
+      spread of the interval over the CPU's load",
     series: &[Series::WriteInterval, Series::ResponseTime],
     defaults: Defaults { period: "500us", ..Defaults::LOOP },
     choices: &[OUTPUT],
     line_a_second: false,
     open: |setting, given| {
-        let place = given.place(OUTPUT.name).unwrap_or(&Place::Pipe);
-        let (output, watching) = Watching::of(place)?;
+        let place = given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe);
+        let (output, watching) = PortCompanion::for_output(place)?;
         let failures = Failures::default();
-        let task = Writer { output, failures: failures.clone(), mark: 0, work_ns: setting.work_ns };
+        let task = OutputWriter { output, failures: failures.clone(), mark: 0, work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: true }),
             figures: Box::new(Intervals),
-            beside: Box::new(watching.counting(failures)),
+            companion: Box::new(watching.counting(failures)),
         })
     },
 };
 
-/// Writes once a cycle.
+/// Writes once per cycle.
 #[derive(Debug)]
-struct Writer {
+struct OutputWriter {
     output: Output,
     failures: Failures,
     mark: u8,
     work_ns: u64,
 }
 
-impl Task for Writer {
+impl Task for OutputWriter {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         work(cycle.start, self.work_ns);
         self.mark = self.mark.wrapping_add(1);
@@ -56,7 +56,7 @@ impl Task for Writer {
     }
 }
 
-/// From the end of one cycle to the end of the next.
+/// Counts the time from the end of one cycle to the end of the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Intervals;
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EventNote, EventsLeftOut, ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend, WindowFate, WindowNote,
+    EventNote, EventsLeftOut, ExclusionNote, Import, Moments, Resume, Seconds, Series, Trend, Tuning, WindowFate,
+    WindowNote,
 };
 use crate::cause::{Cause, CauseKind};
 use crate::host::Host;
-use crate::thread::Grant;
+use crate::thread::{Grant, Privilege};
 
 /// One comment line `#[onbeat: {...}]`. Kinds a reader does not know are passed over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,16 +114,20 @@ impl Header {
     /// `none`, or those of P, M, C and S that the run had.
     #[must_use]
     pub fn tuning(&self) -> String {
-        let granted = |what: &str| self.grants.iter().any(|grant| grant.granted && grant.what.starts_with(what));
-        let has = [
-            ("P", granted("real-time priority")),
-            ("M", granted("locked memory")),
-            ("C", granted("CPU shield")),
-            ("S", self.timing.as_ref().is_some_and(|timing| !["sleep", "relative"].contains(&timing.wait.as_str()))),
-        ];
-        let letters: String = has.iter().filter(|(_, has)| *has).map(|(letter, _)| *letter).collect();
+        self.tuned().to_string()
+    }
 
-        if letters.is_empty() { "none".to_owned() } else { letters }
+    /// Returns which of P, M, C and S the run had.
+    #[must_use]
+    pub fn tuned(&self) -> Tuning {
+        let has = |privilege| self.grants.iter().any(|grant| grant.granted && grant.privilege() == Some(privilege));
+        let is_spin = |timing: &Timing| !["sleep", "relative"].contains(&timing.wait.as_str());
+        Tuning {
+            priority: has(Privilege::RealTimePriority),
+            memory: has(Privilege::LockedMemory),
+            shield: has(Privilege::CpuShield),
+            spin: self.timing.as_ref().is_some_and(is_spin),
+        }
     }
 
     /// The present schema's name.
@@ -355,8 +360,8 @@ pub struct LoadEvent {
     pub t: f64,
     /// The load as typed.
     pub load: String,
-    /// `started`, `part_died`, `part_substituted`, `stopped`.
-    pub event: String,
+    /// What happened.
+    pub event: super::LoadEventKind,
     /// In words.
     pub detail: String,
 }
@@ -440,8 +445,8 @@ pub struct Bench {
     pub tunings: Vec<String>,
     /// Loads in the order asked for.
     pub loads: Vec<String>,
-    /// `interleaved` or `sequential`.
-    pub order: String,
+    /// In which order the cells ran.
+    pub order: super::RunOrder,
     /// Blocks per cell.
     pub blocks: u32,
     /// Seconds per block.

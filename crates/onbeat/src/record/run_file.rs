@@ -132,12 +132,20 @@ impl RunFile {
     /// # Errors
     /// [`RunFileError`], with path and line. A last line that was cut off in the middle is no error.
     pub fn read(path: &Path) -> Result<Self, RunFileError> {
+        Self::read_with_bytes(path).map(|(run, _)| run)
+    }
+
+    /// Reads a file from disk, and returns its bytes as well.
+    ///
+    /// # Errors
+    /// As [`RunFile::read`].
+    pub fn read_with_bytes(path: &Path) -> Result<(Self, Vec<u8>), RunFileError> {
         let is_being_written = past::is_being_written(path);
         let bytes = onbeat_ethercat::input::read(path, MOST_BYTES)
             .map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
         let mut run = Self::parse(path, &bytes)?;
         run.goes_on = is_being_written && !run.is_complete();
-        Ok(run)
+        Ok((run, bytes))
     }
 
     /// Reads a file's bytes; `path` is for messages only.

@@ -215,7 +215,11 @@ impl RunWriter {
     /// # Errors
     /// [`WriteError::Append`].
     pub fn sync(&mut self) -> Result<(), WriteError> {
-        self.file.sync_data().map_err(|source| self.failed(source))
+        match self.file.sync_data() {
+            // A device such as /dev/null has nothing to sync.
+            Err(why) if why.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced.map_err(|source| self.failed(source)),
+        }
     }
 
     fn put_line(&mut self, text: std::fmt::Arguments<'_>) -> Result<(), WriteError> {

@@ -16,7 +16,7 @@ const SPIKES_KEPT: usize = 10;
 const LEAST_SPIKE_NS: u64 = 50_000;
 
 /// From when on a sample is a spike, by its lateness: wake-up latency plus execution time beyond the planned work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SpikeLimit {
     /// The larger of 50 µs and ten times the interval's median.
     TenTimesMedian,

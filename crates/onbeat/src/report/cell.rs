@@ -14,7 +14,7 @@ use super::statistics::Statistics;
 use super::units::{count, spoken};
 use super::verdict::{self, Limit, Verdict};
 use crate::cause::Situation;
-use crate::record::{Cell, Import, LoadEvent, Resume, RunFile, Series, SpikeNote, Stall};
+use crate::record::{Cell, Import, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote, Stall};
 
 /// Spikes that a summary lists of a cell: the worst. All that were kept stand in the run file.
 const SPIKES_LISTED: usize = 100;
@@ -223,9 +223,9 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
 pub(super) fn load_notes<'e>(events: &'e [LoadEvent], load: &'e str) -> impl Iterator<Item = String> + 'e {
     events.iter().filter(move |event| event.load == load).filter_map(move |event| {
         let detail = &event.detail;
-        match event.event.as_str() {
-            "part_died" => Some(format!("a part of the load {load} died after {:.1} s: {detail}", event.t)),
-            "part_substituted" => Some(format!("a part of the load {load} was substituted: {detail}")),
+        match event.event {
+            LoadEventKind::PartDied => Some(format!("a part of the load {load} died after {:.1} s: {detail}", event.t)),
+            LoadEventKind::PartSubstituted => Some(format!("a part of the load {load} was substituted: {detail}")),
             _ => None,
         }
     })

@@ -46,7 +46,7 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
 
     if runs.iter().all(|run| run.is_of_load) {
         // Loads that took turns saw the same background.
-        let in_turns = runs.iter().all(|run| run.summary.order == "interleaved");
+        let in_turns = runs.iter().all(|run| run.summary.order == crate::record::RunOrder::Interleaved);
         let order = "The loads ran one after the other: what else the machine did meanwhile can look like a difference; \
                      `onbeat measure PROBE --loads` takes turns";
         warnings.extend((!in_turns && runs.len() > 1).then(|| order.to_owned()));

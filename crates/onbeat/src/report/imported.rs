@@ -19,7 +19,7 @@ pub fn summary(runs: &[RunFile], limit: Option<Limit>) -> Option<Summary> {
     let first = runs.first()?;
     let mut summary = Summary::of_run(first, limit);
     IMPORT_SCHEMA.clone_into(&mut summary.schema);
-    "imported".clone_into(&mut summary.order);
+    summary.order = crate::record::RunOrder::Imported;
     summary.cells = runs.iter().map(|run| cell::of_file(cell_of(run), run, limit)).collect();
     let names = |of: fn(&CellSummary) -> &String| {
         let mut names: Vec<String> = Vec::new();

@@ -8,6 +8,7 @@ use crate::cause::advice::{Advice, Fact, Situation};
 use crate::cause::{Cause, CauseKind, Explanation};
 use crate::host::{Host, cpu_list};
 use crate::record::{CauseCount, Header, SpikeNote};
+use crate::thread::Privilege;
 
 /// What helps against one kind of cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,8 +27,11 @@ pub struct Remedy {
 /// The situation of a run, from what its file says of the machine, of what was granted and of how the loop was timed.
 #[must_use]
 pub fn situation(header: &Header) -> Situation {
-    let granted = |what: &str| header.grants.iter().any(|grant| grant.granted && grant.what.starts_with(what));
-    let refused = |what: &str| header.grants.iter().any(|grant| !grant.granted && grant.what.starts_with(what));
+    let is_there = |what: Privilege, granted: bool| {
+        header.grants.iter().any(|of| of.granted == granted && of.privilege() == Some(what))
+    };
+    let granted = |what: Privilege| is_there(what, true);
+    let refused = |what: Privilege| is_there(what, false);
     let is = |name: &str, value: &str| header.host.fact(name) == Some(value);
     let cpu = header.timing.as_ref().and_then(|timing| timing.cpu);
     let booted = |option: &str| boot_option(&header.host, option);
@@ -43,17 +47,17 @@ pub fn situation(header: &Header) -> Situation {
         (Fact::ManagedIrqsElsewhere, booted("isolcpus").is_some_and(|value| value.contains("managed_irq"))),
         (Fact::NoRtLimit, is("real-time budget", "unlimited")),
         (Fact::FrequencyFixed, is("frequency governor", "performance")),
-        (Fact::MemoryLocked, granted("locked memory")),
-        (Fact::Bound, cpu.is_some() && !refused("CPU affinity")),
-        (Fact::Shielded, granted("CPU shield")),
-        (Fact::Spins, header.tuning().contains('S')),
-        (Fact::IdleBound, granted("idle-state bound")),
-        (Fact::EvidenceMissing, refused("flight recorder") || refused("steal counter")),
+        (Fact::MemoryLocked, granted(Privilege::LockedMemory)),
+        (Fact::Bound, cpu.is_some() && !refused(Privilege::CpuAffinity)),
+        (Fact::Shielded, granted(Privilege::CpuShield)),
+        (Fact::Spins, header.tuned().spin),
+        (Fact::IdleBound, granted(Privilege::IdleStateBound)),
+        (Fact::EvidenceMissing, refused(Privilege::FlightRecorder) || refused(Privilege::StealCounter)),
     ];
     let priority = header.timing.as_ref().map_or(0, |timing| timing.priority);
     Situation {
         facts: facts.into_iter().filter(|(_, holds)| *holds).map(|(fact, _)| fact).collect(),
-        priority: if granted("real-time priority") { priority } else { 0 },
+        priority: if granted(Privilege::RealTimePriority) { priority } else { 0 },
         idle_exit_ns: header.host.fact("deepest idle state").and_then(exit_ns),
     }
 }

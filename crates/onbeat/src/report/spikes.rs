@@ -53,7 +53,7 @@ fn worst_first(mut spikes: Vec<Listed<'_>>) -> Vec<Listed<'_>> {
 /// The worst spikes of a summary as a table; `None` without any.
 #[must_use]
 pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
-    let is_bench = summary.order != "single";
+    let is_bench = summary.order != crate::record::RunOrder::Single;
     let name = |cell: &super::CellSummary| is_bench.then(|| format!("{}/{}", cell.tuning, cell.load));
     let all =
         summary.cells.iter().flat_map(|cell| cell.spikes.iter().map(move |spike| Listed { cell: name(cell), spike }));

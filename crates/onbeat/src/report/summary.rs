@@ -15,7 +15,7 @@ use super::events::{self, AlarmVerdict};
 use super::sweep::{self, Sweep};
 use super::verdict::{Limit, Outcome};
 use crate::host::Host;
-use crate::record::{Bench, Cell, RunFile, Stall};
+use crate::record::{Bench, Cell, RunFile, RunOrder, Stall, Tuning};
 use crate::thread::Grant;
 
 /// The schema of a bench's summary.
@@ -46,7 +46,7 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_alarms: Option<u64>,
     /// `interleaved`, `sequential`, or `single` for one run.
-    pub order: String,
+    pub order: RunOrder,
     /// Tunings in the order asked for.
     pub tunings: Vec<String>,
     /// Loads in the order asked for.
@@ -143,7 +143,7 @@ impl Summary {
             most_alarms: None,
             sweep: None,
             causes: causes::sentences(&cells, &loads),
-            order: "single".to_owned(),
+            order: RunOrder::Single,
             tunings,
             loads,
             period_ns: run.header.timing.as_ref().map_or(0, |timing| timing.period_ns),
@@ -244,7 +244,7 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
 /// What an order that takes no turns leaves open.
 fn one_after_the_other(summary: &Summary) -> Option<String> {
     let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
-    (summary.order == "sequential" && summary.sweep.is_none()).then(|| {
+    (summary.order == RunOrder::Sequential && summary.sweep.is_none()).then(|| {
         format!("{what} ran one after the other: a change of what else the machine did meanwhile looks like an effect")
     })
 }
@@ -269,7 +269,7 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
         let mut found = Bench {
             tunings: Vec::new(),
             loads: Vec::new(),
-            order: "interleaved".to_owned(),
+            order: RunOrder::Interleaved,
             blocks: 0,
             block_s: 0.0,
             limit: None,
@@ -304,7 +304,7 @@ fn cell_summary(cell: Cell, bench: &RunFile, files: &[RunFile], limit: Option<Li
 
     if file.is_some() {
         summary.notes.extend(cell::load_notes(&bench.loads, &summary.load));
-        let shielded = summary.tuning.contains('C');
+        let shielded = summary.tuning.parse::<Tuning>().is_ok_and(|tuning| tuning.shield);
         summary.notes.extend(bench.bench.iter().filter(|_| shielded).flat_map(|bench| bench.shield.clone()));
     }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use onbeat::load::{Load, LoadEventKind, LoadNotice, LoadReport, Options, PartReport, PartWork, RunningLoad, serve};
+use onbeat::load::{Load, LoadNoticeKind, LoadNotice, LoadReport, Options, PartReport, PartWork, RunningLoad, serve};
 
 const LOAD: &str = "ONBEAT_TEST_CARRIES";
 const STARTS: &str = "ONBEAT_TEST_STARTS";
@@ -86,9 +86,9 @@ pub(crate) fn run_for(load: &str, directory: &Path, time: Duration) -> (LoadRepo
     assert_eq!(report.survivors, 0);
     assert!(matches!(
         events.first().unwrap().what,
-        LoadEventKind::Started { .. } | LoadEventKind::PartSubstituted { .. }
+        LoadNoticeKind::Started { .. } | LoadNoticeKind::PartSubstituted { .. }
     ));
-    assert!(matches!(events.last().unwrap().what, LoadEventKind::Stopped { .. }));
+    assert!(matches!(events.last().unwrap().what, LoadNoticeKind::Stopped { .. }));
     (report, events)
 }
 

@@ -137,7 +137,7 @@ pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) ->
     let bench = Bench {
         tunings: words(tunings),
         loads: words(loads),
-        order: "interleaved".to_owned(),
+        order: onbeat::record::RunOrder::Interleaved,
         blocks: 12,
         block_s: 1.0,
         limit,

@@ -1,11 +1,11 @@
-//! One probe under several loads in turns: a run file per load, and a bench's own file beside them.
+//! One probe under several loads in turns: a run file per load, and the file of a bench beside them.
 //!
-//! The loads share one process and one tuning, so that no cell needs a process of its own: a load's run is opened before its
-//! first block, waits while others have their turn, and is closed when it has had its share. There is one loop at a time. Of what
-//! is written nothing is lost when the process is killed, and [`Begun`] says how to go on.
+//! The loads share one process and one tuning, so no cell needs a process of its own: the run of a load is opened before its first
+//! block, waits during the turns of others, and is closed when it is complete. One loop runs at a time. When the process is killed,
+//! nothing that is written is lost, and [`UnfinishedTurns`] resumes it.
 
-mod begun;
 mod plan;
+mod unfinished;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -17,43 +17,42 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, End, Outcome};
 
 use super::conduct::BENCH_FILE;
+use super::load_notes;
 use super::schedule::Shares;
 use super::sweep::Busy;
 use crate::cause::{Cost, Explainer, Explanation, KeptWindow, LoopThread, SpikeFacts};
 use crate::load::{Load, LoadNotice, RunningError, RunningLoad};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
-use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, Witness};
-use crate::record::{
-    Account, Bench, EndReason, Header, LoadEvent, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError,
-};
+use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, SpikeExplainer};
+use crate::record::{Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote, WriteError};
 use crate::thread::{AheadOfLoad, Grant};
-pub use begun::Begun;
-use begun::Zero;
 pub use plan::TurnsPlan;
+use unfinished::TurnsOrigin;
+pub use unfinished::UnfinishedTurns;
 
-/// What happens while it runs.
-pub enum Happening<'h> {
-    /// A block is under way.
+/// What happens while loads take turns.
+pub enum TurnsEvent<'h> {
+    /// A block runs; reported about every 20 ms.
     Running {
-        /// Under which load.
+        /// The load of the block.
         load: &'h Load,
-        /// Seconds since this process began with the first block.
+        /// Seconds since this process started its first block.
         elapsed_s: f64,
-        /// Of the load's run.
+        /// The recorder of the load's run.
         recorder: &'h mut Recorder,
     },
-    /// A word about a load.
+    /// A sentence about a load.
     Said(String),
 }
 
-/// It could not be done, or not to its end.
+/// A measurement under several loads failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnsError {
     /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The bench's own file could not be written.
+    /// The file of the bench could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// A load failed.
@@ -66,19 +65,19 @@ pub enum TurnsError {
     },
 }
 
-/// What it runs with.
-pub struct Conditions<'c> {
-    /// The directory of its files; it exists.
+/// The directory, processes and signals of a measurement under several loads.
+pub struct TurnsConditions<'c> {
+    /// The existing directory of its files.
     pub dir: &'c Path,
     /// A command whose process carries a load ([`crate::load::serve`]).
     pub carrier: &'c dyn Fn(&Load) -> Command,
     /// Signals.
     pub interruptions: &'c Interruptions,
-    /// Called with what happens.
-    pub tell: &'c mut dyn FnMut(Happening<'_>),
+    /// Receives what happens.
+    pub report: &'c mut dyn FnMut(TurnsEvent<'_>),
 }
 
-/// Measures, from the beginning or from where `begun` had come to. `parts` are the probe made ready for the first block.
+/// Measures from the beginning, or resumes `unfinished`. `parts` are the probe, opened for the first block.
 ///
 /// When the interruptions ask to stop, it ends in good order: files closed, load ended.
 ///
@@ -87,77 +86,80 @@ pub struct Conditions<'c> {
 pub fn conduct<'c>(
     plan: &'c TurnsPlan,
     parts: Parts,
-    begun: Option<Begun>,
-    conditions: Conditions<'c>,
+    unfinished: Option<UnfinishedTurns>,
+    conditions: TurnsConditions<'c>,
 ) -> Result<(), TurnsError> {
-    let mut conductor = Conductor::open(plan, parts, begun, conditions)?;
-    let played = conductor.play();
-    let closed = conductor.close(played.is_ok());
-    played.and(closed)
+    let mut conductor = TurnsConductor::open(plan, parts, unfinished, conditions)?;
+    let ran = conductor.run_blocks();
+    let closed = conductor.close(ran.is_ok());
+    ran.and(closed)
 }
 
-/// One load's place.
-struct Seat<'c> {
+/// A load with its run.
+struct LoadSlot<'c> {
     load: &'c Load,
     path: PathBuf,
     run: Option<Run>,
     past: Option<Past>,
-    /// Blocks so far, those of a past among them.
+    /// Blocks so far, those before a resume included.
     blocks: u32,
-    /// Whether its run, which is open, has not had a block yet.
-    is_fresh: bool,
     is_noted: bool,
 }
 
-struct Conductor<'c> {
+/// The probe, opened for one block.
+struct PreparedBlock {
+    parts: Parts,
+    releases: u64,
+}
+
+struct TurnsConductor<'c> {
     plan: &'c TurnsPlan,
-    conditions: Conditions<'c>,
+    conditions: TurnsConditions<'c>,
     file: RunWriter,
-    zero: Zero,
-    seats: Vec<Seat<'c>>,
+    origin: TurnsOrigin,
+    slots: Vec<LoadSlot<'c>>,
     shares: Shares,
-    /// For the next block.
+    /// The probe, opened for the next block.
     ready: Option<Parts>,
-    /// What the runs were granted, once one is open.
+    /// The tuning by the grants of the runs, once one is open.
     tuning: Option<String>,
     explainer: Option<Rc<RefCell<Explainer>>>,
     evidence: Vec<Grant>,
 }
 
-impl<'c> Conductor<'c> {
+impl<'c> TurnsConductor<'c> {
     fn open(
         plan: &'c TurnsPlan,
         parts: Parts,
-        begun: Option<Begun>,
-        conditions: Conditions<'c>,
+        unfinished: Option<UnfinishedTurns>,
+        conditions: TurnsConditions<'c>,
     ) -> Result<Self, TurnsError> {
         let files = plan.file_names().into_iter().map(|name| conditions.dir.join(name));
-        let seat =
-            |(load, path)| Seat { load, path, run: None, past: None, blocks: 0, is_fresh: false, is_noted: false };
-        let mut seats: Vec<Seat<'c>> = plan.loads.iter().zip(files).map(seat).collect();
-        let (zero, file, tuning, left) = match begun {
+        let slot = |(load, path)| LoadSlot { load, path, run: None, past: None, blocks: 0, is_noted: false };
+        let mut slots: Vec<LoadSlot<'c>> = plan.loads.iter().zip(files).map(slot).collect();
+        let (origin, file, tuning, left) = match unfinished {
             None => {
-                let zero = Zero::now();
-                let header = plan.header(&zero);
+                let origin = TurnsOrigin::now();
+                let header = plan.header(&origin);
                 let file = RunWriter::create(&conditions.dir.join(BENCH_FILE), &header)?;
-                (zero, file, None, vec![plan.releases; plan.loads.len()])
+                (origin, file, None, vec![plan.releases; plan.loads.len()])
             }
-            Some(begun) => {
-                begun.check(plan)?;
-                let left = begun.left(plan);
-                let Begun { bench, tuning, pasts, .. } = begun;
-                let zero = Zero::of_past(&bench);
-                for (seat, past) in seats.iter_mut().zip(pasts) {
-                    seat.blocks = past.as_ref().map_or(0, |past| past.next_block);
-                    seat.is_noted = past.is_some();
-                    seat.past = past;
+            Some(unfinished) => {
+                unfinished.check(plan)?;
+                let left = unfinished.left(plan);
+                let UnfinishedTurns { bench, tuning, pasts, .. } = unfinished;
+                let origin = TurnsOrigin::of_past(&bench);
+                for (slot, past) in slots.iter_mut().zip(pasts) {
+                    slot.blocks = past.as_ref().map_or(0, |past| past.next_block);
+                    slot.is_noted = past.is_some();
+                    slot.past = past;
                 }
 
                 let t = bench.last_t;
                 let after = bench.ended;
                 let mut file = RunWriter::go_on(bench)?;
                 file.note(&Note::Resume(Resume { t, after, ..Resume::default() }))?;
-                (zero, file, Some(tuning), left)
+                (origin, file, Some(tuning), left)
             }
         };
 
@@ -171,8 +173,8 @@ impl<'c> Conductor<'c> {
             plan,
             conditions,
             file,
-            zero,
-            seats,
+            origin,
+            slots,
             ready: Some(parts),
             tuning,
             explainer: explainer.map(|explainer| Rc::new(RefCell::new(explainer))),
@@ -184,16 +186,16 @@ impl<'c> Conductor<'c> {
         self.conditions.interruptions.stop.load(Ordering::Relaxed)
     }
 
-    fn play(&mut self) -> Result<(), TurnsError> {
+    fn run_blocks(&mut self) -> Result<(), TurnsError> {
         while !self.is_stopped()
             && let Some((at, releases)) = self.shares.next_block()
         {
             let outcome = self.turn(at, releases)?;
-            // A probe that had done all it was to do, and a loop that ended itself, have had their share.
+            // A probe that is complete, and a loop that ended itself, have no releases left.
             let is_over = outcome.end != End::Complete && !self.is_stopped();
             self.shares.take(at, if is_over { u64::MAX } else { outcome.slots });
             if self.shares.is_done(at)
-                && let Some(run) = self.seats[at].run.take()
+                && let Some(run) = self.slots[at].run.take()
             {
                 run.close()?;
             }
@@ -202,9 +204,9 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    /// One block of a load: its run, the probe, then the load itself.
+    /// Runs one block of a load: opens its run and its probe, then starts the load.
     fn turn(&mut self, at: usize, releases: u64) -> Result<Outcome, TurnsError> {
-        let mut run = match self.seats[at].run.take() {
+        let mut run = match self.slots[at].run.take() {
             Some(run) => run,
             None => self.open_run(at)?,
         };
@@ -215,47 +217,45 @@ impl<'c> Conductor<'c> {
         };
 
         self.begin_step(at)?;
-        let load = self.seats[at].load;
-        let mut beside = if load.is_idle() { None } else { Some(self.start_load(load)?) };
-        let played = self.block(at, &mut run, (parts, releases), &mut beside);
-        if let Some(beside) = beside {
-            self.stop_load(load, beside, run.recorder())?;
+        let load = self.slots[at].load;
+        let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
+        let ran = self.block(at, &mut run, &mut PreparedBlock { parts, releases }, &mut running);
+        if let Some(running) = running {
+            self.stop_load(load, running, run.recorder())?;
         }
 
-        self.seats[at].run = Some(run);
-        played
+        self.slots[at].run = Some(run);
+        ran
     }
 
     fn block(
         &mut self,
         at: usize,
         run: &mut Run,
-        (parts, releases): (Parts, u64),
-        beside: &mut Option<RunningLoad>,
+        prepared: &mut PreparedBlock,
+        running: &mut Option<RunningLoad>,
     ) -> Result<Outcome, TurnsError> {
-        let seat = &mut self.seats[at];
-        let (load, name) = (seat.load, seat.load.to_string());
-        let block = BlockPlan { index: seat.blocks, load: &name, releases };
-        let is_fresh = std::mem::take(&mut seat.is_fresh);
-        seat.blocks += 1;
-        let (began, looked_from) = (self.zero.began, Monotonic.now());
+        let slot = &mut self.slots[at];
+        let load = slot.load;
+        let name = load.to_string();
+        let block = BlockPlan { index: slot.blocks, load: &name, releases: prepared.releases };
+        slot.blocks += 1;
+
+        let began = self.origin.began;
+        let looked_from = Monotonic.now();
         let mut before = None;
-        let tell = &mut *self.conditions.tell;
+        let report = &mut *self.conditions.report;
         let mut watch = |recorder: &mut Recorder| {
             before = before.or_else(|| Busy::read().ok());
-            if let Some(running) = beside.as_mut() {
-                write_down(&running.events(), recorder, tell);
+            if let Some(running) = running.as_mut() {
+                note_load_events(&running.events(), recorder, report);
             }
             let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
-            tell(Happening::Running { load, elapsed_s, recorder });
+            report(TurnsEvent::Running { load, elapsed_s, recorder });
         };
 
         let interruptions = self.conditions.interruptions;
-        let outcome = if is_fresh {
-            run.probe(&block, parts, interruptions, &mut watch)?
-        } else {
-            run.probe_again(&block, (parts.body, parts.beside), interruptions, &mut watch)?
-        };
+        let outcome = run.single_block(&block, &mut prepared.parts, interruptions, &mut watch)?;
 
         if self.plan.sweep.is_some() {
             let reached = Busy::read().ok().zip(before).and_then(|(after, before)| after.percent_since(before));
@@ -265,19 +265,19 @@ impl<'c> Conductor<'c> {
         Ok(outcome)
     }
 
-    /// The run of a load, a new one or a resumed one; the first one decides what stands in the bench's file.
+    /// Opens the run of a load, a new one or a resumed one; the first one decides the tuning in the file of the bench.
     fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
-        let Seat { path, past, is_fresh, .. } = &mut self.seats[at];
-        *is_fresh = true;
-        let mut header = self.plan.header(&self.zero);
-        (header.limit, header.most_alarms) = (self.plan.limit, self.plan.most_alarms);
+        let LoadSlot { path, past, .. } = &mut self.slots[at];
+        let mut header = self.plan.header(&self.origin);
+        header.limit = self.plan.limit;
+        header.most_alarms = self.plan.most_alarms;
         header.grants.clone_from(&self.evidence);
-        // One flight recorder answers for all of them.
+        // One flight recorder explains the spikes of all loads.
         let setting = Setting { causes: false, ..self.plan.setting.clone() };
         let of = header.clone();
         let mut run = match past.take() {
             Some(past) => Run::resume(past, header, setting)?,
-            None => Run::open(Destination { path, header, origin: self.zero.at }, setting)?,
+            None => Run::open(Destination { path, header, origin: self.origin.at }, setting)?,
         };
 
         let timing = self.plan.setting.timing(0);
@@ -296,7 +296,7 @@ impl<'c> Conductor<'c> {
         }
 
         if let Some(explainer) = &self.explainer {
-            run.ask(Box::new(Shared(Rc::clone(explainer))));
+            run.explain_by(Box::new(SharedExplainer(Rc::clone(explainer))));
         }
         if self.plan.probe.line_a_second {
             run.recorder().keep_seconds();
@@ -310,7 +310,7 @@ impl<'c> Conductor<'c> {
         Bench {
             tunings: vec![tuning.to_owned()],
             loads: self.plan.loads.iter().map(Load::to_string).collect(),
-            order: self.plan.order.word().to_owned(),
+            order: self.plan.order.note(),
             blocks: self.plan.blocks().map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
             block_s: self.plan.seconds(releases),
             limit: self.plan.limit,
@@ -332,20 +332,18 @@ impl<'c> Conductor<'c> {
     fn stop_load(&mut self, load: &Load, running: RunningLoad, recorder: &mut Recorder) -> Result<(), TurnsError> {
         match running.stop() {
             Ok((report, events)) => {
-                write_down(&events, recorder, &mut *self.conditions.tell);
+                note_load_events(&events, recorder, &mut *self.conditions.report);
                 let t = recorder.seconds(Monotonic.now());
-                let did: Vec<String> = report.parts.iter().map(ToString::to_string).collect();
-                let note = LoadEvent { t, load: load.to_string(), event: "report".into(), detail: did.join("; ") };
-                recorder.writer().note(&Note::Load(note))?;
+                recorder.writer().note(&load_notes::of_report(load, &report, t))?;
             }
-            Err(why) => (self.conditions.tell)(Happening::Said(format!("load {load}: {why}"))),
+            Err(why) => (self.conditions.report)(TurnsEvent::Said(format!("load {load}: {why}"))),
         }
         Ok(())
     }
 
-    /// A step of a sweep begins: it stands in the bench's file from here on, whatever comes.
+    /// Notes that a step of a sweep begins; the note stays even if the step fails.
     fn begin_step(&mut self, at: usize) -> Result<(), TurnsError> {
-        if self.plan.sweep.is_none() || std::mem::replace(&mut self.seats[at].is_noted, true) {
+        if self.plan.sweep.is_none() || std::mem::replace(&mut self.slots[at].is_noted, true) {
             return Ok(());
         }
         self.note_step(at, None, 0.0)
@@ -353,35 +351,35 @@ impl<'c> Conductor<'c> {
 
     fn note_step(&mut self, at: usize, reached_percent: Option<f64>, seconds: f64) -> Result<(), TurnsError> {
         let asked = self.plan.sweep.iter().filter_map(|(_, asked)| asked.get(at)).copied().next();
-        let load = self.seats[at].load.to_string();
+        let load = self.slots[at].load.to_string();
         let step = StepNote { load, asked_percent: asked.unwrap_or_default(), reached_percent, seconds };
         Ok(self.file.note(&Note::Step(step))?)
     }
 
-    /// Ends everything, whatever went wrong before, and returns the first error.
+    /// Closes all runs, whatever failed before, and returns the first error.
     fn close(mut self, is_whole: bool) -> Result<(), TurnsError> {
         let mut closed = Ok(());
-        for at in 0..self.seats.len() {
+        for at in 0..self.slots.len() {
             let is_done = self.shares.is_done(at);
-            let has_closing_line = self.seats[at].past.as_ref().is_some_and(|past| past.ended.is_some());
-            // Killed between its last block and its closing line: nothing is left to do but to write that.
-            if is_whole && is_done && self.seats[at].past.is_some() && !has_closing_line {
+            let has_closing_line = self.slots[at].past.as_ref().is_some_and(|past| past.ended.is_some());
+            // A run that was killed between its last block and its closing line needs that line alone.
+            if is_whole && is_done && self.slots[at].past.is_some() && !has_closing_line {
                 let opened = self.open_run(at);
-                closed = closed.and(opened.map(|run| self.seats[at].run = Some(run)));
+                closed = closed.and(opened.map(|run| self.slots[at].run = Some(run)));
             }
 
-            let Some(mut run) = self.seats[at].run.take() else { continue };
+            let Some(mut run) = self.slots[at].run.take() else { continue };
             if !is_done {
-                run.is_ended_early();
+                run.mark_ended_early();
             }
 
             closed = closed.and(run.close().map(drop).map_err(TurnsError::from));
         }
 
         let cost = self.explainer.as_ref().map_or_else(Cost::default, |explainer| explainer.borrow().cost());
-        let is_done = (0..self.seats.len()).all(|at| self.shares.is_done(at));
+        let is_done = (0..self.slots.len()).all(|at| self.shares.is_done(at));
         self.file.note(&Note::End(Account {
-            t: self.zero.seconds(Monotonic.now()),
+            t: self.origin.seconds(Monotonic.now()),
             reason: if is_done { EndReason::Complete } else { EndReason::Asked },
             causes_cpu_ns: cost.cpu_ns,
             causes_explained: cost.explained,
@@ -396,12 +394,12 @@ impl<'c> Conductor<'c> {
     }
 }
 
-fn write_down(events: &[LoadNotice], recorder: &mut Recorder, tell: &mut dyn FnMut(Happening<'_>)) {
+fn note_load_events(events: &[LoadNotice], recorder: &mut Recorder, report: &mut dyn FnMut(TurnsEvent<'_>)) {
     for event in events {
         let t = recorder.seconds(Monotonic.now());
-        let note = LoadEvent { t, load: event.load.clone(), event: event.word().to_owned(), detail: event.to_string() };
+        let note = load_notes::of_event(event, t);
         if event.matters() {
-            tell(Happening::Said(note.detail.clone()));
+            report(TurnsEvent::Said(note.detail.clone()));
         }
 
         // A file that cannot be written ends the run by itself.
@@ -409,10 +407,10 @@ fn write_down(events: &[LoadNotice], recorder: &mut Recorder, tell: &mut dyn FnM
     }
 }
 
-/// One flight recorder for the runs of all loads, of which one at a time has a loop.
-struct Shared(Rc<RefCell<Explainer>>);
+/// One flight recorder for the runs of all loads; one of them at a time has a loop.
+struct SharedExplainer(Rc<RefCell<Explainer>>);
 
-impl Witness for Shared {
+impl SpikeExplainer for SharedExplainer {
     fn follow(&mut self, thread: LoopThread) {
         // A filter that the kernel refuses leaves the wake-ups unrecorded, and the explanations say so.
         let _ = self.0.borrow_mut().follow(thread);
@@ -431,7 +429,7 @@ impl Witness for Shared {
     }
 
     fn cost(&self) -> Cost {
-        // It is that of all loads together, and stands in the bench's own file.
+        // The cost of all loads together is in the file of the bench.
         Cost::default()
     }
 }

@@ -1,47 +1,47 @@
-//! What is to be measured under several loads: shares, blocks, files.
+//! The plan of a measurement under several loads: shares, blocks, files.
 
 use std::time::Duration;
 
-use super::begun::Zero;
-use crate::bench::schedule::{Order, releases_per_block};
+use super::unfinished::TurnsOrigin;
+use crate::bench::schedule::{CellOrder, releases_per_block};
 use crate::load::Load;
 use crate::probe::{self, Description, Given, Setting};
 use crate::record::{Cell, Header, LimitNote, SweepNote};
 
-/// What is to be measured, under what, and for how long.
+/// What is measured, under which loads, and for how long.
 #[derive(Clone, Debug)]
 pub struct TurnsPlan {
     /// The probe.
     pub probe: &'static Description,
-    /// Its options.
+    /// The options of the probe.
     pub given: Given,
-    /// How its loop runs.
+    /// How the loop runs.
     pub setting: Setting,
-    /// Loads in the order asked for, each once.
+    /// Loads in the order of the command line, each once.
     pub loads: Vec<Load>,
     /// Releases per load; `u64::MAX` for no end.
     pub releases: u64,
-    /// In turns, or each load at a stretch.
-    pub order: Order,
-    /// Shuffles the turns.
+    /// In turns, or one load after another.
+    pub order: CellOrder,
+    /// Seed for the order of the turns.
     pub seed: u64,
     /// The limit to judge by.
     pub limit: Option<LimitNote>,
-    /// How many alarms of bus and robot there may be under each load.
+    /// Alarms of bus and robot that are allowed under each load.
     pub most_alarms: Option<u64>,
-    /// What a sweep looks at, when it is one, and how busy the CPUs should be under each load, in percent.
+    /// For a sweep: what it is judged by, and the requested utilisation of each load, in percent.
     pub sweep: Option<(SweepNote, Vec<f64>)>,
-    /// From a load's start to the loop's.
+    /// Time from the start of a load to the start of the loop.
     pub settling: Duration,
     /// The command as typed.
     pub command: Vec<String>,
 }
 
 impl TurnsPlan {
-    /// The run file of each load. Loads whose names look the same in a file's name get a fingerprint.
+    /// Returns the name of each load's run file. Loads whose names would be the same in a file name get a fingerprint.
     #[must_use]
     pub fn file_names(&self) -> Vec<String> {
-        /// Names beyond this are shortened; file systems end at 255 bytes.
+        /// Longer names are shortened; file systems allow 255 bytes.
         const LONGEST: usize = 120;
         let plain = |load: &Load| Cell { tuning: self.probe.name.to_owned(), load: load.to_string() }.file_name();
         let all: Vec<String> = self.loads.iter().map(plain).collect();
@@ -53,29 +53,29 @@ impl TurnsPlan {
         named.collect()
     }
 
-    /// What each load gets, in seconds; `None` for no end.
+    /// Returns the time of each load, in seconds; `None` for no end.
     #[must_use]
     pub fn share_s(&self) -> Option<f64> {
         (self.releases < u64::MAX).then(|| self.seconds(self.releases))
     }
 
-    /// The length of a block in releases; `u64::MAX` for no end.
+    /// Returns the length of a block in releases; `u64::MAX` for no end.
     #[must_use]
     pub fn block_releases(&self) -> u64 {
         match self.order {
-            Order::Interleaved => releases_per_block(self.loads.len(), self.releases, self.setting.period_ns),
-            Order::Sequential => self.releases,
+            CellOrder::Interleaved => releases_per_block(self.loads.len(), self.releases, self.setting.period_ns),
+            CellOrder::Sequential => self.releases,
         }
     }
 
-    /// Blocks of each load; `None` for no end.
+    /// Returns the number of blocks of each load; `None` for no end.
     #[must_use]
     pub fn blocks(&self) -> Option<u64> {
         (self.releases < u64::MAX).then(|| self.releases.div_ceil(self.block_releases()))
     }
 
-    /// An estimate of the time that is left, in seconds, from the releases that each load has left: blocks are prepared, loads begin and
-    /// end. `None` for no end.
+    /// Estimates the time that is left, in seconds, from the releases that each load has left, with the overhead of blocks and loads. `None`
+    /// for no end.
     #[must_use]
     pub fn estimate_s(&self, left: &[u64]) -> Option<f64> {
         const PER_BLOCK_S: f64 = 0.15;
@@ -90,14 +90,14 @@ impl TurnsPlan {
         has_end.then(|| self.loads.iter().zip(left).map(of).sum())
     }
 
-    /// The time that a number of releases takes, in seconds.
+    /// Returns the time of a number of releases, in seconds.
     #[must_use]
     pub fn seconds(&self, releases: u64) -> f64 {
         releases as f64 * self.setting.period_ns as f64 / 1e9
     }
 
-    pub(super) fn header(&self, zero: &Zero) -> Header {
-        probe::header(&self.command, self.probe.name, self.probe.series, zero.unix_s)
+    pub(super) fn header(&self, origin: &TurnsOrigin) -> Header {
+        probe::header(&self.command, self.probe.name, self.probe.series, origin.unix_s)
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     use onbeat_rt::cycle::Phase;
     use onbeat_rt::{OnOverrun, Wait};
 
-    fn plan(loads: &[&str], releases: u64, order: Order) -> TurnsPlan {
+    fn plan(loads: &[&str], releases: u64, order: CellOrder) -> TurnsPlan {
         TurnsPlan {
             probe: ALL[0],
             given: Given::default(),
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn each_load_has_a_file_of_its_own() {
         let long = format!("run:{}", "x".repeat(300));
-        let names = plan(&["idle", "cpu=50%", "run:a b", "run:a/b", &long], 1, Order::Interleaved).file_names();
+        let names = plan(&["idle", "cpu=50%", "run:a b", "run:a/b", &long], 1, CellOrder::Interleaved).file_names();
         assert_eq!(names[..2], ["timer-idle.onbeat.hlog", "timer-cpu=50%.onbeat.hlog"]);
         let different: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(different.len(), names.len(), "{names:?}");
@@ -152,15 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_is_of_what_is_left_and_of_loads_that_begin_and_end() {
-        let turns = plan(&["idle", "cpu"], 4_000, Order::Interleaved);
+    fn the_estimate_covers_the_releases_left_and_the_overhead_of_loads() {
+        let turns = plan(&["idle", "cpu"], 4_000, CellOrder::Interleaved);
         assert_eq!((turns.blocks(), turns.share_s()), (Some(4), Some(4.0)));
         let whole = turns.estimate_s(&[4_000, 4_000]).unwrap();
         assert!((whole - (8.0 + 8.0 * 0.15 + 4.0 * 1.5)).abs() < 1e-9, "{whole}");
         assert_eq!(turns.estimate_s(&[0, 0]), Some(0.0));
-        let endless = plan(&["idle", "cpu"], u64::MAX, Order::Interleaved);
+        let endless = plan(&["idle", "cpu"], u64::MAX, CellOrder::Interleaved);
 
         assert_eq!((endless.blocks(), endless.share_s(), endless.estimate_s(&[u64::MAX, 0])), (None, None, None));
-        assert_eq!(plan(&["idle", "cpu"], 4_000, Order::Sequential).blocks(), Some(1));
+        assert_eq!(plan(&["idle", "cpu"], 4_000, CellOrder::Sequential).blocks(), Some(1));
     }
 }

@@ -1,4 +1,4 @@
-//! Threads that make edges: a signal generator for loops that answer, a commander for loops that obey.
+//! Threads that make edges: a signal generator for loops that answer edges, a source of commands for loops that follow them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,46 +11,46 @@ use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Sample, Slot, Task
 
 use super::super::description::ProbeError;
 use super::super::run::{LEAD_NS, Setting, steady_tick};
-use super::{Input, Marks, Output, Place};
+use super::{Input, Marks, Output, PortAddress};
 use crate::thread::ThreadRequest;
 
 const INPUT: &str = "an input";
 
 /// A signal generator, not started yet.
 #[derive(Debug)]
-pub struct Generator(Maker);
+pub struct Generator(EdgeThreadPlan);
 
 impl Generator {
-    /// An input, and what feeds it: nothing where edges come from outside.
+    /// Opens an input, and the generator that feeds it; no generator where edges come from outside.
     ///
     /// # Errors
     /// [`ProbeError`].
     pub fn feeding(
-        input: &Place,
-        stimulus: Option<&Place>,
+        input: &PortAddress,
+        stimulus: Option<&PortAddress>,
         setting: &Setting,
     ) -> Result<(Input, Option<Self>), ProbeError> {
         let marks = Marks::default();
         let unfit = |why| ProbeError::Unfit { place: input.to_string(), what: INPUT, why };
         let (input, output) = match (input, stimulus) {
-            (Place::Generator | Place::Pipe, None) => {
-                let (read, write) = super::watching::pipe()?;
+            (PortAddress::Generator | PortAddress::Pipe, None) => {
+                let (read, write) = super::companion::pipe()?;
                 (Input::of_bytes(read, &marks), Output::on_bytes(write))
             }
-            (Place::Generator | Place::Pipe, Some(_)) => {
+            (PortAddress::Generator | PortAddress::Pipe, Some(_)) => {
                 return Err(unfit("the generator feeds it directly; leave --stimulus out"));
             }
-            (Place::Gpio { .. }, None) => {
+            (PortAddress::Gpio { .. }, None) => {
                 if matches!(setting.phase, Phase::At(_)) {
-                    let why = "the edges are somebody else's and come when they come";
+                    let why = "the edges come from outside, at any time";
                     return Err(ProbeError::NoMeaning { option: "--phase", why });
                 }
                 return Ok((Input::open(input, &marks, false)?, None));
             }
             (_, None) => {
                 return Err(unfit(
-                    "the kernel does not tell when its edges came; say with --stimulus what onbeat's generator shall write to \
-                     at the other end",
+                    "the kernel does not stamp its edges; --stimulus names the place at the other end that onbeat's generator \
+                     writes to",
                 ));
             }
             (_, Some(stimulus)) => {
@@ -62,63 +62,65 @@ impl Generator {
             }
         };
 
-        let made = Made::default();
-        let task = Box::new(Edging { marks, output, made: made.clone() });
-        let (fifo, period_ns, phase) = (setting.thread.fifo, setting.period_ns, Some(setting.phase));
-        Ok((input, Some(Self(Maker { task, fifo, period_ns, phase, made }))))
+        let made = EdgeCount::default();
+        let task = Box::new(GenerateEdges { marks, output, made: made.clone() });
+        let fifo = setting.thread.fifo;
+        let period_ns = setting.period_ns;
+        let phase = Some(setting.phase);
+        Ok((input, Some(Self(EdgeThreadPlan { task, fifo, period_ns, phase, made }))))
     }
 
-    /// How many edges it has made, at any time.
+    /// Returns the counter of its edges.
     #[must_use]
-    pub fn made(&self) -> Made {
+    pub fn made(&self) -> EdgeCount {
         self.0.made.clone()
     }
 
-    pub(super) fn start(self) -> Result<Running, ProbeError> {
+    pub(super) fn start(self) -> Result<EdgeThread, ProbeError> {
         self.0.start("onbeat-generator")
     }
 }
 
-/// A thread that runs a task on a grid of its own, at the loop's priority, wherever the loop is not.
-struct Maker {
-    task: Box<dyn Make>,
+/// The plan of a thread that runs a task on a grid of its own, at the priority of the loop, on other CPUs.
+struct EdgeThreadPlan {
+    task: Box<dyn EdgeTask>,
     fifo: Option<u32>,
     period_ns: u64,
-    /// Where its edges lie; `None` where that does not matter.
+    /// Release phase; `None` where it does not matter.
     phase: Option<Phase>,
-    made: Made,
+    made: EdgeCount,
 }
 
-/// What came of it so far: how many were made, and how many it was too late for.
+/// The number of edges that were made, and of those that were left out because the thread was late.
 #[derive(Clone, Debug, Default)]
-pub struct Made(Arc<(AtomicU64, AtomicU64)>);
+pub struct EdgeCount(Arc<(AtomicU64, AtomicU64)>);
 
-impl Made {
-    /// One more; its number.
+impl EdgeCount {
+    /// Counts an edge and returns its number, from 0.
     pub(in crate::probe) fn add(&self) -> u64 {
         self.0.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Edges, or commands.
+    /// Returns the number of edges or commands that were made.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.0.load(Ordering::Relaxed)
     }
 }
 
-impl std::fmt::Debug for Maker {
+impl std::fmt::Debug for EdgeThreadPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Maker").field("period_ns", &self.period_ns).finish_non_exhaustive()
+        f.debug_struct("EdgeThreadPlan").field("period_ns", &self.period_ns).finish_non_exhaustive()
     }
 }
 
-trait Make: Send {
+trait EdgeTask: Send {
     fn make(&mut self, plan: &Plan, stop: &AtomicBool);
 }
 
-impl<T: Task + Send> Make for T {
+impl<T: Task + Send> EdgeTask for T {
     fn make(&mut self, plan: &Plan, stop: &AtomicBool) {
-        // Nobody reads these samples; the ring is full after two of them, which no loop minds.
+        // These samples are not read; the ring is full after two of them, and further ones are dropped.
         let mut slots: Vec<Slot<Sample>> = (0..2).map(|_| Slot::empty()).collect();
         let Ok(mut ring) = Ring::over(&mut slots) else { return };
         let (mut hot, _cold) = split(&mut ring);
@@ -126,7 +128,7 @@ impl<T: Task + Send> Make for T {
     }
 }
 
-impl Maker {
+impl EdgeThreadPlan {
     fn plan(&self, now: Instant, tick: Tick) -> Plan {
         let earliest = now.plus_ns(3 * LEAD_NS);
         Plan {
@@ -139,7 +141,7 @@ impl Maker {
         }
     }
 
-    fn start(mut self, name: &'static str) -> Result<Running, ProbeError> {
+    fn start(mut self, name: &'static str) -> Result<EdgeThread, ProbeError> {
         let stop = Arc::new(AtomicBool::new(false));
         let over = stop.clone();
         let fifo = self.fifo;
@@ -153,29 +155,29 @@ impl Maker {
 
         let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
         let thread = thread.map_err(|source| ProbeError::Thread { what: name, source })?;
-        Ok(Running { stop, thread: Some(thread), made: self.made })
+        Ok(EdgeThread { stop, thread: Some(thread), made: self.made })
     }
 }
 
 /// A thread that makes edges.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct EdgeThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    made: Made,
+    made: EdgeCount,
 }
 
-impl Running {
+impl EdgeThread {
     pub(super) fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// How many it made.
+    /// Returns the number of its edges.
     pub(super) fn made(&self) -> u64 {
         self.made.get()
     }
 
-    /// Ends it; how many edges it was too late for and left out.
+    /// Ends the thread, and returns the number of edges that it left out because it was late.
     pub(super) fn end(&mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -185,32 +187,32 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for EdgeThread {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// Makes an edge a cycle. Edges that it is too late for are never made, and have no number.
-struct Edging {
+/// Makes one edge per cycle. Edges for which it is too late are never made, and have no number.
+struct GenerateEdges {
     marks: Marks,
     output: Output,
-    made: Made,
+    made: EdgeCount,
 }
 
-impl Task for Edging {
+impl Task for GenerateEdges {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let index = self.made.add();
         self.made.0.1.fetch_add(cycle.skipped, Ordering::Relaxed);
         self.marks.set(index, Monotonic.now());
-        // One that does not go through is missing at the input, and counted there as skipped.
+        // An edge whose write fails is missing at the input, and counted there as skipped.
         let _ = self.output.set(index as u8);
         Flow::Continue
     }
 }
 
-/// The latest command: its number, from 1, and when it was issued. Written by one thread, read by the loop, waited for by
-/// nobody. A number that was read twice alike has its own instant between, since commands are periods apart.
+/// The latest command: its number, from 1, and the instant at which it was issued. Written by one thread and read by the loop; neither
+/// waits. Number and instant belong together, since commands are periods apart.
 #[derive(Clone, Debug, Default)]
 pub struct Inbox(Arc<(AtomicU64, AtomicU64, AtomicBool)>);
 
@@ -221,18 +223,18 @@ impl Inbox {
         self.0.0.store(number, Ordering::Release);
     }
 
-    /// Tells that commands are served, and in series, from now on.
+    /// Accepts commands from now on: the loop serves them and counts them in its series.
     pub fn open(&self) {
         self.0.2.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they are.
+    /// Returns whether commands are accepted.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.2.load(Ordering::Relaxed)
     }
 
-    /// The latest one: number and instant in nanoseconds; number 0 when there is none yet.
+    /// Returns number and instant of the latest command, in nanoseconds; number 0 before the first.
     #[must_use]
     pub fn latest(&self) -> (u64, u64) {
         let number = self.0.0.load(Ordering::Acquire);
@@ -240,43 +242,43 @@ impl Inbox {
     }
 }
 
-/// Whoever issues commands, not started yet.
+/// A source of commands, not started yet.
 #[derive(Debug)]
-pub struct Commands(Maker);
+pub struct Commands(EdgeThreadPlan);
 
 impl Commands {
-    /// `count` commands, or without end when it is 0.
+    /// Returns a source of `count` commands; without end when `count` is 0.
     ///
     /// They come every 7.618 periods of the loop, so that they meet it at every phase: multiples of the golden ratio are
     /// spread over the unit interval as evenly as those of any number (Steinhaus' three-distance theorem).
     #[must_use]
-    pub fn new(count: u64, setting: &Setting, (marks, inbox): (Marks, Inbox)) -> Self {
+    pub fn new(count: u64, setting: &Setting, marks: Marks, inbox: Inbox) -> Self {
         let period_ns = setting.period_ns * 7 + (setting.period_ns as f64 * 0.618_033_988_749_895) as u64;
         let last = if count == 0 { u64::MAX } else { count };
-        let made = Made::default();
-        let task = Box::new(Issuing { marks, inbox, made: made.clone(), last });
-        Self(Maker { task, fifo: setting.thread.fifo, period_ns, phase: None, made })
+        let made = EdgeCount::default();
+        let task = Box::new(IssueCommands { marks, inbox, made: made.clone(), last });
+        Self(EdgeThreadPlan { task, fifo: setting.thread.fifo, period_ns, phase: None, made })
     }
 
-    /// From one to the next, in nanoseconds.
+    /// Returns the interval between commands, in nanoseconds.
     #[must_use]
     pub const fn every_ns(&self) -> u64 {
         self.0.period_ns
     }
 
-    pub(super) fn start(self) -> Result<Running, ProbeError> {
+    pub(super) fn start(self) -> Result<EdgeThread, ProbeError> {
         self.0.start("onbeat-command")
     }
 }
 
-struct Issuing {
+struct IssueCommands {
     marks: Marks,
     inbox: Inbox,
-    made: Made,
+    made: EdgeCount,
     last: u64,
 }
 
-impl Task for Issuing {
+impl Task for IssueCommands {
     fn cycle(&mut self, _: &Cycle) -> Flow {
         // A loop that has not begun, or whose first cycles are in no series, is not commanded: it would be a late start that is measured.
         if !self.inbox.is_open() {
@@ -296,13 +298,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edges_lie_at_the_phase_that_was_asked_for() {
+    fn edges_are_at_the_requested_phase() {
         let tick = Tick { every_ns: 4_000_000, offset_ns: 700_000 };
         let maker = |phase| {
             let marks = Marks::default();
-            let (_read, write) = super::super::watching::pipe().expect("a pipe");
-            let task = Box::new(Edging { marks, output: Output::on_bytes(write), made: Made::default() });
-            Maker { task, fifo: None, period_ns: 2_000_000, phase, made: Made::default() }
+            let (_read, write) = super::super::companion::pipe().expect("a pipe");
+            let task = Box::new(GenerateEdges { marks, output: Output::on_bytes(write), made: EdgeCount::default() });
+            EdgeThreadPlan { task, fifo: None, period_ns: 2_000_000, phase, made: EdgeCount::default() }
         };
 
         let now = Instant::from_ns(123_456_789);

@@ -7,37 +7,37 @@ use std::path::Path;
 use gpiocdev_uapi::v2::{Errno, Error, LineConfig, LineFlags, LineRequest, get_chip_info, get_line, get_line_info};
 
 use super::super::description::ProbeError;
-use super::Place;
+use super::PortAddress;
 
-/// What holds the lines while onbeat does.
+/// The name under which the kernel lists the lines that onbeat holds.
 const CONSUMER: &str = "onbeat";
-/// Events that the kernel keeps for a line that is not read; what comes beyond is dropped there, and shows in the numbers.
+/// Events that the kernel keeps for a line that is not read; further ones are dropped, which their numbers show.
 const EVENTS_KEPT: u32 = 1024;
 const HINT: &str =
     "; GPIO chips belong to root, or to the group gpio; a line that something else holds shows in `gpioinfo`";
 
-/// Which edges an input is to see.
+/// The edges of a line that an input reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum LineEdges {
     Rising,
     Both,
 }
 
 /// Takes a line as an output, low.
-pub(super) fn output(chip: &Path, line: &str, place: &Place) -> Result<File, ProbeError> {
+pub(super) fn output(chip: &Path, line: &str, place: &PortAddress) -> Result<File, ProbeError> {
     request(chip, line, place, LineFlags::OUTPUT)
 }
 
 /// Takes a line as an input whose edges the kernel stamps on `CLOCK_MONOTONIC`, in its interrupt handler.
-pub(super) fn input(chip: &Path, line: &str, place: &Place, wanted: Wanted) -> Result<File, ProbeError> {
+pub(super) fn input(chip: &Path, line: &str, place: &PortAddress, wanted: LineEdges) -> Result<File, ProbeError> {
     let edges = match wanted {
-        Wanted::Rising => LineFlags::EDGE_RISING,
-        Wanted::Both => LineFlags::EDGE_RISING | LineFlags::EDGE_FALLING,
+        LineEdges::Rising => LineFlags::EDGE_RISING,
+        LineEdges::Both => LineFlags::EDGE_RISING | LineFlags::EDGE_FALLING,
     };
     request(chip, line, place, LineFlags::INPUT | edges)
 }
 
-fn request(path: &Path, line: &str, place: &Place, flags: LineFlags) -> Result<File, ProbeError> {
+fn request(path: &Path, line: &str, place: &PortAddress, flags: LineFlags) -> Result<File, ProbeError> {
     let what = if flags.contains(LineFlags::OUTPUT) { "an output" } else { "an input" };
     let refused = |source| ProbeError::Open { place: place.to_string(), what, source, hint: HINT };
     if !path.exists() {
@@ -58,7 +58,7 @@ fn request(path: &Path, line: &str, place: &Place, flags: LineFlags) -> Result<F
     get_line(&chip, request).map_err(|why| refused(system(why)))
 }
 
-/// A line by its number, or by the name that the board gives it.
+/// Finds a line by its number, or by the name that the board gives it.
 fn offset_of(
     chip: &File,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Something whose edges a loop takes up.
+//! Inputs: a loop waits for their edges.
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -9,21 +9,21 @@ use onbeat_rt::{Arrival, Edge, Edges, Instant};
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::super::description::ProbeError;
-use super::{Marks, Place, gpio, serial, stamped};
+use super::{Marks, PortAddress, gpio, serial, stamped};
 
 const INPUT: &str = "an input";
-/// How long a look for an edge may take before whoever looks may stop, in nanoseconds.
+/// Longest wait for an edge before the stop request is checked, in nanoseconds.
 const LOOK_NS: u64 = 100_000_000;
 /// Bytes of `struct gpio_v2_line_event` (`include/uapi/linux/gpio.h`): the time stamp first, the line's own number of the
 /// event at byte 20.
 const LINE_EVENT: usize = 48;
 const LINE_NUMBER_AT: usize = 20;
 
-/// A prepared input.
+/// An open input.
 #[derive(Debug)]
 pub struct Input {
     port: Port,
-    kind: Kind,
+    kind: InputKind,
     next: u64,
     /// The kernel stamps what is received.
     is_stamped: bool,
@@ -31,8 +31,8 @@ pub struct Input {
 }
 
 #[derive(Debug)]
-enum Kind {
-    /// One byte per edge; the instants are told by who makes them.
+enum InputKind {
+    /// One byte per edge; its instant comes from the thread that makes it.
     Bytes(Marks),
     /// Events of a GPIO line.
     Line,
@@ -44,26 +44,26 @@ impl Input {
     ///
     /// # Errors
     /// [`ProbeError`].
-    pub fn open(place: &Place, marks: &Marks, is_driven: bool) -> Result<Self, ProbeError> {
+    pub fn open(place: &PortAddress, marks: &Marks, is_driven: bool) -> Result<Self, ProbeError> {
         let open = |source, hint| ProbeError::Open { place: place.to_string(), what: INPUT, source, hint };
         let held: OwnedFd = match place {
-            Place::Pipe | Place::Generator => {
+            PortAddress::Pipe | PortAddress::Generator => {
                 let why = "it has no other end here; leave the option out";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
             }
-            Place::Pwm { .. } => {
+            PortAddress::Pwm { .. } => {
                 let why =
                     "a PWM channel is an output; its effect is seen where a wire leads it, such as gpio:CHIP/LINE";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: INPUT, why });
             }
-            Place::File(path) => file(path, place)?,
-            Place::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
-            Place::Udp(address) => UdpSocket::bind(address).map_err(|why| open(why, ""))?.into(),
-            Place::Gpio { chip, line } => {
-                let wanted = if is_driven { gpio::Wanted::Both } else { gpio::Wanted::Rising };
+            PortAddress::File(path) => file(path, place)?,
+            PortAddress::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
+            PortAddress::Udp(address) => UdpSocket::bind(address).map_err(|why| open(why, ""))?.into(),
+            PortAddress::Gpio { chip, line } => {
+                let wanted = if is_driven { gpio::LineEdges::Both } else { gpio::LineEdges::Rising };
                 let line = gpio::input(chip, line, place, wanted)?;
                 let port = Port::on(line.as_raw_fd());
-                return Ok(Self { port, kind: Kind::Line, next: 0, is_stamped: false, held: line.into() });
+                return Ok(Self { port, kind: InputKind::Line, next: 0, is_stamped: false, held: line.into() });
             }
         };
 
@@ -71,28 +71,29 @@ impl Input {
     }
 
     pub(super) fn of_bytes(held: OwnedFd, marks: &Marks) -> Self {
-        let (port, kind) = (Port::on(held.as_raw_fd()), Kind::Bytes(marks.clone()));
+        let port = Port::on(held.as_raw_fd());
+        let kind = InputKind::Bytes(marks.clone());
         Self { port, kind, next: 0, is_stamped: false, held }
     }
 
-    /// The same place for an observer, who wants to know when the kernel received what he sees.
+    /// Opens a place for an observer, with the instants at which the kernel received its edges where the kernel stamps them.
     ///
     /// # Errors
     /// As [`Input::open`].
-    pub(super) fn observed(place: &Place, marks: &Marks) -> Result<Self, ProbeError> {
+    pub(super) fn observed(place: &PortAddress, marks: &Marks) -> Result<Self, ProbeError> {
         let input = Self::open(place, marks, true)?;
         let socket =
-            if matches!(place, Place::Udp(_)) { input.held.try_clone().ok().map(UdpSocket::from) } else { None };
+            if matches!(place, PortAddress::Udp(_)) { input.held.try_clone().ok().map(UdpSocket::from) } else { None };
         let is_stamped = socket.is_some_and(|socket| stamped::enable(&socket));
         Ok(Self { is_stamped, ..input })
     }
 
-    /// Whether the kernel tells when what is seen came.
-    pub(super) const fn tells_when(&self) -> bool {
+    /// Returns whether the kernel stamps the edges.
+    pub(super) const fn is_stamped_by_kernel(&self) -> bool {
         self.is_stamped || self.is_line()
     }
 
-    /// Waits for the next edge, as [`Edges::next`]; with the instant at which the kernel saw it, where it tells.
+    /// Waits for the next edge, as [`Edges::next`], and returns the kernel's time stamp where there is one.
     pub(super) fn next_seen(&mut self) -> (Arrival, Option<Instant>) {
         if !self.is_stamped {
             let arrival = self.next();
@@ -108,10 +109,10 @@ impl Input {
         (self.numbered(byte).map_or(Arrival::Over, Arrival::Edge), at)
     }
 
-    /// Whether its edges carry the kernel's time stamps.
+    /// Returns whether it is a GPIO line, whose edges carry the kernel's time stamps.
     #[must_use]
     pub const fn is_line(&self) -> bool {
-        matches!(self.kind, Kind::Line)
+        matches!(self.kind, InputKind::Line)
     }
 
     fn byte(&mut self) -> Option<Edge> {
@@ -122,10 +123,10 @@ impl Input {
         self.numbered(byte[0])
     }
 
-    /// The edge whose low bits came.
+    /// Returns the edge with these low bits.
     fn numbered(&mut self, byte: u8) -> Option<Edge> {
-        let Kind::Bytes(marks) = &self.kind else { return None };
-        // Fewer than 256 edges are under way at a time, so the low bits tell which one it is.
+        let InputKind::Bytes(marks) = &self.kind else { return None };
+        // Fewer than 256 edges are under way at a time, so the low bits identify it.
         let index = self.next + u64::from(byte.wrapping_sub(self.next as u8));
         self.next = index + 1;
         Some(Edge { index, at: marks.get(index) })
@@ -137,7 +138,7 @@ impl Input {
     }
 }
 
-/// An edge from the kernel's bytes. Its number counts from 1 there.
+/// Decodes an edge from the kernel's bytes, which number edges from 1.
 fn line_edge(event: &[u8; LINE_EVENT]) -> Option<Edge> {
     let at = u64::from_ne_bytes(event.first_chunk().copied()?);
     let number = u32::from_ne_bytes(event[LINE_NUMBER_AT..].first_chunk().copied()?);
@@ -165,8 +166,8 @@ impl Edges for Input {
     }
 }
 
-/// A FIFO or a device. A FIFO is opened for writing too: else it would be over before its first writer came.
-fn file(path: &Path, place: &Place) -> Result<OwnedFd, ProbeError> {
+/// Opens a FIFO or a device. A FIFO is opened for writing too: otherwise it would end before its first writer opens it.
+fn file(path: &Path, place: &PortAddress) -> Result<OwnedFd, ProbeError> {
     let open = |source: rustix::io::Errno| ProbeError::Open {
         place: place.to_string(),
         what: INPUT,
@@ -190,7 +191,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_byte_tells_which_edge_it_is_across_missing_ones_and_the_wrap() {
+    fn a_byte_identifies_its_edge_across_missing_ones_and_the_wrap() {
         let (read, write) = std::io::pipe().expect("a pipe");
         let marks = Marks::default();
         let mut input = Input::of_bytes(read.into(), &marks);

@@ -1,20 +1,20 @@
-//! What loops read from and write to: pins, serial lines, files, sockets, pipes, and the threads at their other ends.
+//! Inputs and outputs of loops: pins, serial lines, files, sockets, pipes, and the threads at their other ends.
 //!
 //! Opening is cold work and done here; reading and writing in a cycle is [`onbeat_rt::sys::Port`]'s. Everything but a GPIO
 //! line carries one byte per edge, the low bits of its number, so that each edge is known again at the other end.
 //!
-//! Absent on purpose: time stamps taken where a byte is read and called the instant of the edge. An edge's instant is told
-//! by who made it, or by the kernel's interrupt handler.
+//! Absent on purpose: time stamps that are taken when a byte is read and then called the instant of the edge. The instant of an edge
+//! comes from the thread that made it, or from the kernel's interrupt handler.
 
+mod companion;
+mod effects;
 mod generator;
 mod gpio;
 mod input;
 mod output;
 mod pwm;
 mod serial;
-mod sighting;
 mod stamped;
-mod watching;
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -25,16 +25,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat_rt::Instant;
 
-use super::description::{Choice, Kind};
+use super::description::{OptionKind, ProbeOption};
 
-pub use generator::{Commands, Generator, Inbox, Made};
+pub use companion::{CommandMarks, PortCompanion};
+pub use generator::{Commands, EdgeCount, Generator, Inbox};
 pub use input::Input;
 pub use output::Output;
-pub use watching::{CommandMarks, Watching};
 
-/// Something to read from or write to, as typed.
+/// The address of an input or output, as typed.
+///
+/// ```
+/// use onbeat::probe::ports::PortAddress;
+///
+/// let line: PortAddress = "gpio:gpiochip0/17".parse()?;
+/// assert_eq!(line.to_string(), "gpio:/dev/gpiochip0/17");
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PortAddress {
     /// `generator`: a thread of onbeat's own on another CPU.
     Generator,
     /// `pipe`: with a thread of onbeat's own at its other end.
@@ -62,19 +70,19 @@ pub enum Place {
 }
 
 /// The output that a probe writes to.
-pub const OUTPUT: Choice = Choice {
+pub const OUTPUT: ProbeOption = ProbeOption {
     name: "output",
     help: "Output to write to\n\
            pipe: read at once by a thread on another CPU; gpio:CHIP/LINE, serial:DEVICE, file:PATH, \
            udp:HOST:PORT; pwm:CHIP/CHANNEL: a quarter and three quarters of its period in turn.",
     default: Some("pipe"),
-    kind: Kind::Place,
+    kind: OptionKind::Place,
 };
 
 const FORMS: &str =
     "it is one of generator, pipe, gpio:CHIP/LINE, pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
 
-impl FromStr for Place {
+impl FromStr for PortAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -85,8 +93,9 @@ impl FromStr for Place {
             ("file", path) if !path.is_empty() => Ok(Self::File(path.into())),
             ("serial", path) if !path.is_empty() => Ok(Self::Serial(path.into())),
             ("udp", address) => {
-                let mut found =
-                    address.to_socket_addrs().map_err(|why| format!("`{address}` is no address and port: {why}"))?;
+                let mut found = address
+                    .to_socket_addrs()
+                    .map_err(|why| format!("`{address}` is not an address and port: {why}"))?;
                 found.next().map(Self::Udp).ok_or_else(|| format!("`{address}` has no address"))
             }
             ("pwm", at) => match at.rsplit_once('/').and_then(|(chip, channel)| Some((chip, channel.parse().ok()?))) {
@@ -98,14 +107,14 @@ impl FromStr for Place {
                     let chip = if chip.starts_with('/') { chip.into() } else { PathBuf::from("/dev").join(chip) };
                     Ok(Self::Gpio { chip, line: line.to_owned() })
                 }
-                _ => Err(format!("`{at}` is no chip and line, such as gpio:gpiochip0/17")),
+                _ => Err(format!("`{at}` is not a chip and line, such as gpio:gpiochip0/17")),
             },
             _ => Err(FORMS.to_owned()),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PortAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Generator => f.write_str("generator"),
@@ -119,7 +128,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Writes that did not go through, counted by the loop and read by others.
+/// The number of writes that failed, counted by the loop and read by other threads.
 #[derive(Clone, Debug, Default)]
 pub struct Failures(Arc<AtomicU64>);
 
@@ -131,17 +140,17 @@ impl Failures {
         }
     }
 
-    /// How many there were.
+    /// Returns the number of failures.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Edges whose instants are remembered. One that is answered later than so many others were made is not known any more.
+/// Number of edges whose instants are kept.
 const REMEMBERED: usize = 256;
 
-/// When the last edges were made, by number; written by who makes them, read by who sees them.
+/// The instants of the last edges, by number; written by the thread that makes them, read by the one that sees them.
 #[derive(Clone, Debug)]
 pub struct Marks(Arc<[AtomicU64; REMEMBERED]>);
 
@@ -152,12 +161,12 @@ impl Default for Marks {
 }
 
 impl Marks {
-    /// Edge `index` is made at `at`; to be called before it is.
+    /// Stores the instant of edge `index`; call it before the edge is made.
     pub fn set(&self, index: u64, at: Instant) {
         self.0[index as usize % REMEMBERED].store(at.as_ns(), Ordering::Release);
     }
 
-    /// When edge `index` was made.
+    /// Returns the instant of edge `index`.
     #[must_use]
     pub fn get(&self, index: u64) -> Instant {
         Instant::from_ns(self.0[index as usize % REMEMBERED].load(Ordering::Acquire))
@@ -169,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_reads_as_it_is_written() {
+    fn an_address_reads_as_it_is_written() {
         for text in [
             "generator",
             "pipe",
@@ -179,24 +188,24 @@ mod tests {
             "gpio:/dev/gpiochip0/17",
             "pwm:/sys/class/pwm/pwmchip0/1",
         ] {
-            assert_eq!(text.parse::<Place>().map(|place| place.to_string()).as_deref(), Ok(text));
+            assert_eq!(text.parse::<PortAddress>().map(|place| place.to_string()).as_deref(), Ok(text));
         }
 
-        let short = "gpio:gpiochip1/LED".parse::<Place>().map(|place| place.to_string());
+        let short = "gpio:gpiochip1/LED".parse::<PortAddress>().map(|place| place.to_string());
         assert_eq!(short.as_deref(), Ok("gpio:/dev/gpiochip1/LED"));
     }
 
     #[test]
-    fn what_is_no_place_says_what_is_one() {
+    fn an_address_that_is_not_valid_says_which_are() {
         for (text, part) in [
             ("wire", "gpio:CHIP/LINE"),
-            ("gpio:17", "no chip and line"),
+            ("gpio:17", "not a chip and line"),
             ("udp:nowhere", "`nowhere`"),
             ("file:", "file:PATH"),
             ("pwm:pwmchip0", "pwm:pwmchip0/1"),
             ("pwm:pwmchip0/led", "number of a channel"),
         ] {
-            let why = text.parse::<Place>().expect_err("no place");
+            let why = text.parse::<PortAddress>().expect_err("not an address");
             assert!(why.contains(part), "{text}: {why}");
         }
     }

@@ -1,4 +1,4 @@
-//! Something a loop writes to.
+//! Outputs: a loop writes to them.
 
 use std::fs::{File, OpenOptions};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,21 +10,21 @@ use onbeat_rt::sys::Port;
 use rustix::fs::OFlags;
 
 use super::super::description::ProbeError;
-use super::{Place, gpio, pwm, serial};
+use super::{PortAddress, gpio, pwm, serial};
 
 const OUTPUT: &str = "an output";
 
-/// A prepared output.
+/// An open output.
 #[derive(Debug)]
 pub struct Output {
     port: Port,
-    form: Form,
+    form: OutputForm,
     _held: OwnedFd,
 }
 
 /// How an edge is written.
 #[derive(Debug)]
-enum Form {
+enum OutputForm {
     /// As a byte.
     Byte,
     /// As the level of a GPIO line.
@@ -38,24 +38,24 @@ impl Output {
     ///
     /// # Errors
     /// [`ProbeError`].
-    pub fn open(place: &Place) -> Result<Option<Self>, ProbeError> {
+    pub fn open(place: &PortAddress) -> Result<Option<Self>, ProbeError> {
         let open = |source, hint| ProbeError::Open { place: place.to_string(), what: OUTPUT, source, hint };
         let held: OwnedFd = match place {
-            Place::Pipe => return Ok(None),
-            Place::Generator => {
+            PortAddress::Pipe => return Ok(None),
+            PortAddress::Generator => {
                 let why = "a generator makes edges and takes none; an output is one of pipe, gpio:CHIP/LINE, \
                            pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
                 return Err(ProbeError::Unfit { place: place.to_string(), what: OUTPUT, why });
             }
-            Place::File(path) => file(path).map_err(|why| open(why, "; a FIFO wants a reader first"))?.into(),
-            Place::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
-            Place::Udp(address) => udp(*address).map_err(|why| open(why, ""))?.into(),
-            Place::Gpio { chip, line } => {
-                return Ok(Some(Self::on(gpio::output(chip, line, place)?.into(), Form::Level)));
+            PortAddress::File(path) => file(path).map_err(|why| open(why, "; a FIFO wants a reader first"))?.into(),
+            PortAddress::Serial(path) => serial::open(path).map_err(|why| open(why, serial::HINT))?,
+            PortAddress::Udp(address) => udp(*address).map_err(|why| open(why, ""))?.into(),
+            PortAddress::Gpio { chip, line } => {
+                return Ok(Some(Self::on(gpio::output(chip, line, place)?.into(), OutputForm::Level)));
             }
-            Place::Pwm { chip, channel } => {
-                let pwm::Channel { duty_cycle, texts } = pwm::open(chip, *channel, place)?;
-                return Ok(Some(Self::on(duty_cycle.into(), Form::Text(texts))));
+            PortAddress::Pwm { chip, channel } => {
+                let pwm::PwmChannel { duty_cycle, texts } = pwm::open(chip, *channel, place)?;
+                return Ok(Some(Self::on(duty_cycle.into(), OutputForm::Text(texts))));
             }
         };
 
@@ -63,28 +63,28 @@ impl Output {
     }
 
     pub(super) fn on_bytes(held: OwnedFd) -> Self {
-        Self::on(held, Form::Byte)
+        Self::on(held, OutputForm::Byte)
     }
 
-    fn on(held: OwnedFd, form: Form) -> Self {
+    fn on(held: OwnedFd, form: OutputForm) -> Self {
         Self { port: Port::on(held.as_raw_fd()), form, _held: held }
     }
 
-    /// Writes the edge of number `mark`: that byte, or by its last bit a level or a duty cycle. Tells whether it went through.
+    /// Writes the edge of number `mark`: that byte, or by its last bit a level or a duty cycle. Returns whether the write succeeded.
     #[must_use]
     pub fn set(&self, mark: u8) -> bool {
         let is_even = mark & 1 == 0;
         let done = match &self.form {
-            Form::Byte => self.port.write(&[mark]),
-            Form::Level => self.port.set_line(is_even),
-            Form::Text(texts) => self.port.write(&texts[usize::from(is_even)]),
+            OutputForm::Byte => self.port.write(&[mark]),
+            OutputForm::Level => self.port.set_line(is_even),
+            OutputForm::Text(texts) => self.port.write(&texts[usize::from(is_even)]),
         };
 
         done.is_ok()
     }
 }
 
-/// Never waits: a loop must not stand still because nobody reads its output.
+/// Opens a file without waiting: a loop must not block because nothing reads its output.
 fn file(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)

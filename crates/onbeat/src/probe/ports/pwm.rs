@@ -1,16 +1,16 @@
 //! Channels of the kernel's PWM class (`Documentation/driver-api/pwm.rst`): files of a directory in sysfs.
 //!
-//! Nobody has run it on a board yet: its test writes to a directory that looks like one.
+//! Not run on a board yet: its test writes to a directory that looks like one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::description::ProbeError;
-use super::Place;
+use super::PortAddress;
 
 const CLASS: &str = "/sys/class/pwm";
-/// Where a channel has no period yet, in nanoseconds.
+/// Period of a channel that has none yet, in nanoseconds.
 const PERIOD_NS: u64 = 1_000_000;
 const HINT: &str = "; files of PWM channels belong to root";
 
@@ -21,18 +21,18 @@ pub(super) fn directory(chip: &str) -> PathBuf {
 
 /// A channel that runs, and what is written to it: its duty cycle, a quarter and three quarters of its period.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct PwmChannel {
     pub(super) duty_cycle: File,
     pub(super) texts: [Box<[u8]>; 2],
 }
 
 /// Takes a channel: asks the chip for it, gives it a period where it has none, and switches it on.
-pub(super) fn open(chip: &Path, channel: u32, place: &Place) -> Result<Channel, ProbeError> {
+pub(super) fn open(chip: &Path, channel: u32, place: &PortAddress) -> Result<PwmChannel, ProbeError> {
     if !chip.exists() {
         return Err(ProbeError::NoPwm { chip: chip.to_owned(), others: chips() });
     }
 
-    let made_ready = || -> io::Result<Channel> {
+    let made_ready = || -> io::Result<PwmChannel> {
         let dir = chip.join(format!("pwm{channel}"));
         if !dir.exists() {
             fs::write(chip.join("export"), channel.to_string())?;
@@ -53,7 +53,7 @@ pub(super) fn open(chip: &Path, channel: u32, place: &Place) -> Result<Channel, 
         fs::write(dir.join("duty_cycle"), &texts[0])?;
         fs::write(dir.join("enable"), "1")?;
         let duty_cycle = OpenOptions::new().write(true).open(dir.join("duty_cycle"))?;
-        Ok(Channel { duty_cycle, texts })
+        Ok(PwmChannel { duty_cycle, texts })
     };
 
     let what = "an output";
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn marks_are_duty_cycles_of_a_quarter_and_three_quarters_in_turn() {
         let chip = chip("2000000\n");
-        let place: Place = format!("pwm:{}/1", chip.path().display()).parse().expect("a place");
+        let place: PortAddress = format!("pwm:{}/1", chip.path().display()).parse().expect("a place");
         let output = Output::open(&place).expect("it opens").expect("not a pipe");
         assert_eq!((read(&chip, "enable").as_str(), read(&chip, "duty_cycle").as_str()), ("1", "500000\n"));
         for mark in 0..3 {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_channel_without_a_period_gets_one() {
         let chip = chip("0\n");
-        let place = Place::Pwm { chip: chip.path().to_owned(), channel: 1 };
+        let place = PortAddress::Pwm { chip: chip.path().to_owned(), channel: 1 };
         assert!(Output::open(&place).expect("it opens").is_some());
         assert_eq!((read(&chip, "period").as_str(), read(&chip, "duty_cycle").as_str()), ("1000000", "250000\n"));
     }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_channel_that_the_chip_does_not_give_is_one_sentence() {
         let chip = chip("0\n");
-        let place = Place::Pwm { chip: chip.path().to_owned(), channel: 7 };
+        let place = PortAddress::Pwm { chip: chip.path().to_owned(), channel: 7 };
         let why = Output::open(&place).expect_err("no channel").to_string();
         assert!(why.contains("/7 as an output") && why.contains("belong to root"), "{why}");
     }

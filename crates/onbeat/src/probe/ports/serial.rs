@@ -1,4 +1,4 @@
-//! Serial lines, as bytes without a terminal's ideas about them.
+//! Serial lines in raw mode.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::termios::{OptionalActions, isatty, tcgetattr, tcsetattr};
 
-/// What helps when one cannot be opened.
+/// What to do when one cannot be opened.
 pub(super) const HINT: &str = "; serial devices are readable for the group dialout: sudo usermod -aG dialout \"$USER\"";
 /// Bits a second.
 const SPEED: u32 = 115_200;
@@ -16,7 +16,7 @@ const SPEED: u32 = 115_200;
 pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     let line = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK, Mode::empty())?;
     if !isatty(&line) {
-        return Err(io::Error::other("it is no serial line; use file:PATH"));
+        return Err(io::Error::other("it is not a serial line; use file:PATH"));
     }
 
     let mut settings = tcgetattr(&line)?;

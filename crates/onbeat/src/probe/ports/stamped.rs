@@ -1,4 +1,4 @@
-//! When the kernel received a datagram: an observer that is late is then not late in the figure.
+//! The kernel's time stamps of datagrams, so that a late observer does not change a figure.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,13 +10,13 @@ use std::time::{Duration, SystemTime};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-/// A stamp further back than this is none: the wall clock, by which the kernel stamps, was set meanwhile.
+/// Oldest valid stamp: for an older one, the wall clock, by which the kernel stamps, was set in the meantime.
 const LONGEST_BACK: Duration = Duration::from_secs(10);
 /// How often it is tried whether the kernel stamps, and how long each datagram waits for its reading.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Asks the kernel to stamp what a socket receives (`SO_TIMESTAMPNS`, socket(7)); whether it does.
+/// Requests the kernel's time stamps for what a socket receives (`SO_TIMESTAMPNS`, socket(7)), and returns whether they are there.
 ///
 /// The kernel switches its stamps on some time after it was asked, and until then gives the instant of the reading instead. So datagrams
 /// are sent here until one is older than its reading.
@@ -54,7 +54,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>) -> Option<(u8, Option<Instant>)> {
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: buffer and control data live across the call, with the lengths that are told.
+    // SAFETY: buffer and control data live across the call, with the lengths that are given.
     let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
 
     (length == 1).then(|| (byte, stamp(&message).and_then(on_the_loops_clock)))
@@ -70,7 +70,8 @@ fn stamp(message: &libc::msghdr) -> Option<SystemTime> {
         if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
             // SAFETY: behind a header of this kind stands a timespec; it need not be aligned.
             let at: libc::timespec = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
-            let (seconds, ns) = (u64::try_from(at.tv_sec).ok()?, u32::try_from(at.tv_nsec).ok()?);
+            let seconds = u64::try_from(at.tv_sec).ok()?;
+            let ns = u32::try_from(at.tv_nsec).ok()?;
             return Some(SystemTime::UNIX_EPOCH + Duration::new(seconds, ns));
         }
 
@@ -84,7 +85,8 @@ fn stamp(message: &libc::msghdr) -> Option<SystemTime> {
 /// The same instant by `CLOCK_MONOTONIC`, from how long ago it was; early by what came between the readings of two clocks.
 fn on_the_loops_clock(stamp: SystemTime) -> Option<Instant> {
     let pairs = (0..3).map(|_| {
-        let (before, wall) = (Monotonic.now(), SystemTime::now());
+        let before = Monotonic.now();
+        let wall = SystemTime::now();
         (Monotonic.now().ns_since(before), before, wall)
     });
 

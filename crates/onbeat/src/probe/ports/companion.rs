@@ -1,4 +1,4 @@
-//! What goes on beside a loop with ports: who feeds its input, who sees its output.
+//! The companion of a loop with ports: threads that feed its input and see its output.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Arrival, Clock, Flow, Instant};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::super::description::{Beside, ProbeError};
-use super::generator::{Commands, Generator, Running};
-use super::sighting::{Observer, Seeing, Sighting};
-use super::{Failures, Input, Marks, Output, Place};
+use super::super::description::{Companion, ProbeError};
+use super::effects::{EffectTally, Observer, SeenEffect};
+use super::generator::{Commands, EdgeThread, Generator};
+use super::{Failures, Input, Marks, Output, PortAddress};
 use crate::record::{Recorder, Series};
 use crate::thread::ThreadRequest;
 
-/// Looks that are taken after the last command, for its effect to be seen.
+/// Looks after the last command, so that its effect is seen.
 const LOOKS_AFTER: u32 = 25;
 
-/// A pipe whose writing end never waits.
+/// Opens a pipe whose ends never wait.
 pub(super) fn pipe() -> Result<(OwnedFd, OwnedFd), ProbeError> {
     pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|why| ProbeError::Open {
         place: "pipe".to_owned(),
@@ -30,31 +30,31 @@ pub(super) fn pipe() -> Result<(OwnedFd, OwnedFd), ProbeError> {
     })
 }
 
-/// Who feeds a loop's input and sees its output.
+/// The threads that feed a loop's input and see its output.
 #[derive(Debug, Default)]
-pub struct Watching {
-    eye: Option<Eye>,
+pub struct PortCompanion {
+    eye: Option<OutputReader>,
     failures: Failures,
     passed_over: Failures,
     generator: Option<Generator>,
     commands: Option<Commands>,
-    makers: Vec<Running>,
-    seeing: Option<Seeing>,
-    /// Looks until a loop whose commands are all issued ends; `None` for one that has no commands.
+    makers: Vec<EdgeThread>,
+    seeing: Option<EffectTally>,
+    /// Looks left until a loop whose commands are all issued ends; `None` for a loop without commands.
     looks_left: Option<u32>,
 }
 
-/// When commands were issued, and when the loop began to write each out.
+/// The instants at which commands were issued, and at which the loop began to write each.
 #[derive(Clone, Debug, Default)]
 pub struct CommandMarks {
-    /// Issued.
+    /// When each was issued.
     pub issued: Marks,
-    /// Its write begun.
+    /// When its write began.
     pub written: Marks,
 }
 
-/// An output, and the other end of a pipe.
-fn opened(place: &Place, marks: &Marks) -> Result<(Output, Option<Input>), ProbeError> {
+/// Opens an output, and the other end of a pipe.
+fn opened(place: &PortAddress, marks: &Marks) -> Result<(Output, Option<Input>), ProbeError> {
     if let Some(output) = Output::open(place)? {
         return Ok((output, None));
     }
@@ -62,72 +62,72 @@ fn opened(place: &Place, marks: &Marks) -> Result<(Output, Option<Input>), Probe
     Ok((Output::on_bytes(write), Some(Input::of_bytes(read, marks))))
 }
 
-impl Watching {
-    /// An output; a pipe is read at once by a thread that does nothing with it.
+impl PortCompanion {
+    /// Opens an output; a thread reads a pipe at once and ignores what it reads.
     ///
     /// # Errors
     /// [`ProbeError`].
-    pub fn of(place: &Place) -> Result<(Output, Self), ProbeError> {
+    pub fn for_output(place: &PortAddress) -> Result<(Output, Self), ProbeError> {
         let (output, other_end) = opened(place, &Marks::default())?;
-        let eye = other_end.map(|input| Eye::on(input, None));
+        let eye = other_end.map(|input| OutputReader::on(input, None));
         Ok((output, Self { eye, ..Self::default() }))
     }
 
-    /// An output whose effect is seen where `observe` says, or at the other end of the pipe, by a thread of priority `fifo`: from the
-    /// instant at which a command was issued to the one at which its effect is seen is counted as [`Series::Chain`].
+    /// Opens an output whose effect is seen at `observe`, or at the other end of the pipe, by a thread of priority `fifo`: the time from
+    /// issuing a command to seeing its effect is counted as [`Series::Chain`].
     ///
     /// # Errors
     /// [`ProbeError`].
     pub fn seeing(
-        place: &Place,
-        observe: Option<&Place>,
+        place: &PortAddress,
+        observe: Option<&PortAddress>,
         marks: &CommandMarks,
         fifo: Option<u32>,
     ) -> Result<(Output, Self), ProbeError> {
         let watched = observe.map(|place| Input::observed(place, &marks.issued)).transpose()?;
         let (output, other_end) = opened(place, &marks.issued)?;
         let Some(input) = watched.or(other_end) else { return Ok((output, Self::default())) };
-        let (tell, told) = channel();
-        let tells_when = input.tells_when();
-        let watch = Watch { marks: marks.clone(), tell, fifo, is_granted: Arc::default() };
-        let observer = Observer { fifo, is_granted: watch.is_granted.clone(), tells_when };
-        let seeing = Seeing::of(told, marks.issued.clone(), observer);
+        let (report, reported) = channel();
+        let is_stamped = input.is_stamped_by_kernel();
+        let watch = EffectObserver { marks: marks.clone(), report, fifo, is_granted: Arc::default() };
+        let observer = Observer { fifo, is_granted: watch.is_granted.clone(), is_stamped };
+        let seeing = EffectTally::new(reported, marks.issued.clone(), observer);
 
-        Ok((output, Self { eye: Some(Eye::on(input, Some(watch))), seeing: Some(seeing), ..Self::default() }))
+        Ok((output, Self { eye: Some(OutputReader::on(input, Some(watch))), seeing: Some(seeing), ..Self::default() }))
     }
 
-    /// Whether somebody sees the output.
+    /// Returns whether the output is observed.
     #[must_use]
     pub const fn sees(&self) -> bool {
         self.seeing.is_some()
     }
 
-    /// The same, with the loop's failed writes to tell of.
+    /// Also reports the failed writes of the loop.
     #[must_use]
     pub fn counting(self, failures: Failures) -> Self {
         Self { failures, ..self }
     }
 
-    /// The same, with the commands that the loop never took up to tell of.
+    /// Also reports the commands that the loop never read.
     #[must_use]
     pub fn passing_over(self, passed_over: Failures) -> Self {
         Self { passed_over, ..self }
     }
 
-    /// The same, with an input to feed.
+    /// Also feeds an input.
     #[must_use]
     pub fn fed_by(self, generator: Option<Generator>) -> Self {
         Self { generator, ..self }
     }
 
-    /// The same, with commands to issue; the loop ends when all of them were served.
+    /// Also issues commands; the loop ends when all of them were served.
     #[must_use]
     pub fn commanded_by(self, commands: Commands) -> Self {
         Self { commands: Some(commands), ..self }
     }
 }
 
-impl Beside for Watching {
+impl Companion for PortCompanion {
     fn start(&mut self) -> Result<(), ProbeError> {
         if let Some(eye) = &mut self.eye {
             eye.open()?;
@@ -150,12 +150,12 @@ impl Beside for Watching {
         }
 
         let Some(looks) = &mut self.looks_left else { return Flow::Continue };
-        if !self.makers.iter().all(Running::is_finished) {
+        if !self.makers.iter().all(EdgeThread::is_finished) {
             return Flow::Continue;
         }
 
-        let made: u64 = self.makers.iter().map(Running::made).sum();
-        let accounted = self.seeing.as_ref().map_or(0, Seeing::accounted);
+        let made: u64 = self.makers.iter().map(EdgeThread::made).sum();
+        let accounted = self.seeing.as_ref().map_or(0, EffectTally::accounted);
         *looks = if accounted >= made { 0 } else { looks.saturating_sub(1) };
         if *looks > 0 {
             return Flow::Continue;
@@ -168,8 +168,8 @@ impl Beside for Watching {
     }
 
     fn end(&mut self) -> Vec<String> {
-        let left_out: u64 = self.makers.iter_mut().map(Running::end).sum();
-        let made: u64 = self.makers.iter().map(Running::made).sum();
+        let left_out: u64 = self.makers.iter_mut().map(EdgeThread::end).sum();
+        let made: u64 = self.makers.iter().map(EdgeThread::made).sum();
         if let Some(eye) = &mut self.eye {
             eye.close();
         }
@@ -186,7 +186,7 @@ impl Beside for Watching {
         }
 
         let passed_over = self.passed_over.get();
-        // Where somebody sees the output, the effects that never came are told there.
+        // Where the output is observed, the tally of effects reports them.
         if self.seeing.is_none() && passed_over > 0 {
             sentences.push(format!(
                 "{passed_over} of {made} commands ({:.3} %) were never taken up, because a later one came first; each counts with the time \
@@ -200,26 +200,26 @@ impl Beside for Watching {
     }
 }
 
-/// A thread that waits for edges of an output and tells when it saw each.
+/// A thread that waits for the edges of an output and reports when it saw each.
 #[derive(Debug)]
-struct Eye {
+struct OutputReader {
     input: Option<Input>,
-    watch: Option<Watch>,
+    watch: Option<EffectObserver>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What an eye that observes is given.
+/// How a thread observes effects.
 #[derive(Debug)]
-struct Watch {
+struct EffectObserver {
     marks: CommandMarks,
-    tell: Sender<Sighting>,
+    report: Sender<SeenEffect>,
     /// Its priority; `None` for an ordinary thread.
     fifo: Option<u32>,
     is_granted: Arc<AtomicBool>,
 }
 
-impl Watch {
+impl EffectObserver {
     fn prepare(&self) {
         if self.fifo.is_some() {
             let wanted = ThreadRequest { fifo: self.fifo, cpu: None, lock_memory: false, dma_latency_us: None };
@@ -228,32 +228,33 @@ impl Watch {
         }
     }
 
-    /// Tells of an edge, and of commands before it, from `next` on, whose effects never came.
-    fn tell(&self, next: u64, index: u64, (at, now): (Option<Instant>, Instant)) {
+    /// Reports an edge, and the commands from `next` on before it, whose effects were lost.
+    fn report(&self, next: u64, index: u64, at: Option<Instant>, now: Instant) {
         let seen = at.unwrap_or(now);
         let late_ns = now.ns_since(at.unwrap_or_else(|| self.marks.written.get(index)));
         let from_issue = |index: u64| seen.ns_since(self.marks.issued.get(index));
-        // Whoever listened may be gone; the edge was seen all the same.
+        // The receiver may have ended already.
         for lost in next..index {
-            let _ = self.tell.send(Sighting { ns: from_issue(lost), late_ns: None });
+            let _ = self.report.send(SeenEffect { ns: from_issue(lost), late_ns: None });
         }
 
-        let _ = self.tell.send(Sighting { ns: from_issue(index), late_ns: Some(late_ns) });
+        let _ = self.report.send(SeenEffect { ns: from_issue(index), late_ns: Some(late_ns) });
     }
 }
 
-impl Eye {
+impl OutputReader {
     const NAME: &'static str = "onbeat-eye";
 
-    fn on(input: Input, watch: Option<Watch>) -> Self {
+    fn on(input: Input, watch: Option<EffectObserver>) -> Self {
         Self { input: Some(input), watch, stop: Arc::default(), thread: None }
     }
 
     fn open(&mut self) -> Result<(), ProbeError> {
         let Some(mut input) = self.input.take() else { return Ok(()) };
-        let (watch, stop) = (self.watch.take(), self.stop.clone());
+        let watch = self.watch.take();
+        let stop = self.stop.clone();
         let body = move || {
-            watch.iter().for_each(Watch::prepare);
+            watch.iter().for_each(EffectObserver::prepare);
             let mut next = 0;
             while !stop.load(Ordering::Relaxed) {
                 let (edge, at) = match input.next_seen() {
@@ -263,7 +264,7 @@ impl Eye {
                 };
 
                 if let Some(watch) = &watch {
-                    watch.tell(next, edge.index, (at, Monotonic.now()));
+                    watch.report(next, edge.index, at, Monotonic.now());
                 }
 
                 next = edge.index + 1;
@@ -283,7 +284,7 @@ impl Eye {
     }
 }
 
-impl Drop for Eye {
+impl Drop for OutputReader {
     fn drop(&mut self) {
         self.close();
     }

@@ -1,25 +1,34 @@
-//! The tunings of a cell: P, M, C and S, alone and together.
+//! The tuning of a cell: P, M, C and S, alone and together.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Which of the paper's four tunings a cell has (Yoon, Song and Lee, 2009, section 3.3).
+/// The paper's four tunings (Yoon, Song and Lee, 2009, section 3.3), and which of them a cell has.
+///
+/// ```
+/// use onbeat::record::Tuning;
+///
+/// let tuning: Tuning = "cmp".parse()?;
+/// assert!(tuning.shield && !tuning.spin);
+/// assert_eq!(tuning.to_string(), "PMC");
+/// # Ok::<(), onbeat::record::TuningError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tuning {
     /// P: the highest real-time priority.
     pub priority: bool,
-    /// M: memory locked.
+    /// M: locked memory.
     pub memory: bool,
-    /// C: a CPU of its own, freed from other tasks and movable interrupts.
+    /// C: a CPU for the loop alone, freed from other tasks and from interrupts that can be moved.
     pub shield: bool,
     /// S: sleep, then spin for the last part.
     pub spin: bool,
 }
 
-/// A word that names no tuning.
+/// A word that is not a valid tuning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{word}` is no tuning: {why}; write none, or letters of P (maximum priority), M (memory locked), C (CPU \
+    "`{word}` is not a valid tuning: {why}; write none, or letters of P (maximum priority), M (memory locked), C (CPU \
      shielded), S (sleep then spin), such as PMC"
 )]
 pub struct TuningError {
@@ -46,7 +55,7 @@ impl FromStr for Tuning {
                 _ => return Err(error(format!("{letter} is not one of P, M, C, S"))),
             };
             if std::mem::replace(place, true) {
-                return Err(error(format!("{letter} stands twice")));
+                return Err(error(format!("{letter} is there twice")));
             }
         }
 

@@ -1,4 +1,4 @@
-//! Loads that took turns and were killed, or ended early: what of each is there, and what is left.
+//! Loads that took turns and were killed or ended early: what each has measured, and what is left.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,19 +12,19 @@ use crate::probe::RunError;
 use crate::probe::resume::{OtherRun, differences};
 use crate::record::{EndReason, Past, RunFile, RunFileError};
 
-/// A directory of loads in turns that has not had its whole time yet. Its files are locked: nobody else writes them.
+/// An unfinished measurement under several loads. Its files are locked: no other process writes them.
 #[derive(Debug)]
-pub struct Begun {
-    /// The bench's own file.
+pub struct UnfinishedTurns {
+    /// The file of the bench.
     pub(super) bench: Past,
-    /// The tuning that the loads run with.
+    /// The tuning of the loads.
     pub(super) tuning: String,
-    /// The run of each load, in the plan's order; `None` where it has not had a turn.
+    /// The run of each load, in the order of the plan; `None` before its first block.
     pub(super) pasts: Vec<Option<Past>>,
 }
 
-impl Begun {
-    /// What `plan` has come to in `dir`; `None` when it is whole, or when nothing was measured before it was cut off.
+impl UnfinishedTurns {
+    /// Opens what `plan` has measured in `dir`; `None` when it is complete, or when it was cut off before its first sample.
     ///
     /// # Errors
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
@@ -35,18 +35,18 @@ impl Begun {
         };
         let runs = plan.file_names().into_iter().map(|name| past(&dir.join(name)));
         let pasts = runs.collect::<Result<Vec<_>, _>>()?;
-        let begun = Self { bench, tuning, pasts };
-        let is_whole = begun.left(plan).iter().all(|left| *left == 0) && begun.bench.ended.is_some();
+        let unfinished = Self { bench, tuning, pasts };
+        let is_whole = unfinished.left(plan).iter().all(|left| *left == 0) && unfinished.bench.ended.is_some();
 
-        Ok((!is_whole).then_some(begun))
+        Ok((!is_whole).then_some(unfinished))
     }
 
-    /// Releases that each load still gets.
+    /// Returns the releases that each load has left.
     #[must_use]
     pub fn left(&self, plan: &TurnsPlan) -> Vec<u64> {
         let left = |past: &Option<Past>| match past {
             None => plan.releases,
-            // A probe that had done all it was to do ends before the releases do.
+            // A probe that is complete ends before its releases do.
             Some(past) if past.ended.is_some_and(|reason| reason != EndReason::Asked) => 0,
             Some(_) if plan.releases == u64::MAX => u64::MAX,
             Some(past) => plan.releases.saturating_sub(past.account.slots),
@@ -54,18 +54,18 @@ impl Begun {
         self.pasts.iter().map(left).collect()
     }
 
-    /// Whether it was cut off, and did not end by itself.
+    /// Returns whether it was cut off rather than ended.
     #[must_use]
     pub const fn is_cut_off(&self) -> bool {
         self.bench.ended.is_none()
     }
 
-    /// Refuses to make a run of two kinds, also where the loads that are left have no file yet.
+    /// Refuses to resume on another machine or with another timing, also where the loads that are left have no file yet.
     ///
     /// # Errors
-    /// [`RunError::OtherRun`] when the machine is not what it was.
+    /// [`RunError::OtherRun`].
     pub fn check(&self, plan: &TurnsPlan) -> Result<(), RunError> {
-        let differences = differences(&self.bench.header, &plan.header(&Zero::of_past(&self.bench)));
+        let differences = differences(&self.bench.header, &plan.header(&TurnsOrigin::of_past(&self.bench)));
         if differences.is_empty() {
             return Ok(());
         }
@@ -73,42 +73,43 @@ impl Begun {
     }
 }
 
-/// A file that is there and has its header.
+/// Opens a file that exists and has a header.
 fn past(path: &Path) -> Result<Option<Past>, RunFileError> {
     if !path.exists() {
         return Ok(None);
     }
     match Past::open(path) {
         Ok(past) => Ok(Some(past)),
-        // Cut off in the middle of its header: nothing was measured yet.
+        // Cut off in its header: nothing was measured.
         Err(RunFileError::Foreign { .. }) => Ok(None),
         Err(why) => Err(why),
     }
 }
 
-/// The instant that stands as 0 in all files.
+/// The instant that is 0 in all files.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Zero {
-    /// By the clock of the releases.
+pub(super) struct TurnsOrigin {
+    /// By `CLOCK_MONOTONIC`, the clock of the releases.
     pub(super) at: Instant,
-    /// Seconds since 1970.
+    /// By the wall clock, in seconds since 1970.
     pub(super) unix_s: f64,
-    /// When this process began.
+    /// The start of this process.
     pub(super) began: Instant,
-    /// The file's time that stands for `at`.
+    /// The time of the file at `at`, in seconds.
     from_s: f64,
 }
 
-impl Zero {
+impl TurnsOrigin {
     pub(super) fn now() -> Self {
         let at = Monotonic.now();
         Self { at, unix_s: unix_now_s(), began: at, from_s: 0.0 }
     }
 
-    /// That of a bench which goes on. Where the machine was started since, its clock cannot tell; files that are made from
-    /// here on then have a zero of their own.
+    /// Returns the origin of a bench that is resumed. After a restart of the machine `CLOCK_MONOTONIC` does not reach back to it; the origin
+    /// is now then, for the files that are created from here on.
     pub(super) fn of_past(bench: &Past) -> Self {
-        let (now, unix_s) = (Monotonic.now(), unix_now_s());
+        let now = Monotonic.now();
+        let unix_s = unix_now_s();
         let since_s = unix_s - bench.header.started_unix_s;
         let since_ns = (since_s * 1e9) as u64;
         if since_s >= bench.last_t && since_ns <= now.as_ns() {
@@ -119,7 +120,7 @@ impl Zero {
         Self { at: now, unix_s, began: now, from_s: bench.last_t }
     }
 
-    /// Seconds since the bench's file's start.
+    /// Returns the seconds since the start of the bench's file.
     pub(super) fn seconds(&self, instant: Instant) -> f64 {
         self.from_s + instant.ns_since(self.at) as f64 / 1e9
     }

@@ -1,4 +1,4 @@
-//! What an observer's sightings come to: commands seen, commands whose effects never came, and how late the observer itself was.
+//! The tally of an observer: commands whose effects were seen, commands whose effects were lost, and how late the observer itself was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,26 +9,26 @@ use onbeat_rt::Instant;
 
 use super::Marks;
 
-/// Longest lateness that is told apart, in nanoseconds.
+/// Upper bound of the lateness histogram, in nanoseconds.
 const LONGEST_NS: u64 = 100_000_000_000;
 
-/// What became of one command.
+/// The effect of one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sighting {
-    /// From its being issued to its effect's being seen, or the next one's where its own never came, in nanoseconds.
+pub(super) struct SeenEffect {
+    /// Time from issuing the command to seeing its effect, or that of the next one where its own was lost, in nanoseconds.
     pub(super) ns: u64,
-    /// How late the observer was; `None` for a command whose effect never came.
+    /// Lateness of the observer, in nanoseconds; `None` for a command whose effect was lost.
     pub(super) late_ns: Option<u64>,
 }
 
-/// The thread that sees.
+/// The thread that sees effects.
 #[derive(Clone, Debug)]
 pub(super) struct Observer {
-    /// The priority it asked for; `None` for an ordinary thread.
+    /// The requested priority; `None` for an ordinary thread.
     pub(super) fifo: Option<u32>,
     pub(super) is_granted: Arc<AtomicBool>,
-    /// The kernel tells when what it sees came.
-    pub(super) tells_when: bool,
+    /// Whether the kernel stamps what the thread sees.
+    pub(super) is_stamped: bool,
 }
 
 impl Observer {
@@ -41,10 +41,10 @@ impl Observer {
     }
 }
 
-/// Takes an observer's sightings in.
+/// Counts the effects that an observer reports.
 #[derive(Debug)]
-pub(super) struct Seeing {
-    told: Receiver<Sighting>,
+pub(super) struct EffectTally {
+    reported: Receiver<SeenEffect>,
     issued: Marks,
     observer: Observer,
     seen: u64,
@@ -52,21 +52,21 @@ pub(super) struct Seeing {
     lateness: Option<Histogram<u64>>,
 }
 
-impl Seeing {
-    pub(super) fn of(told: Receiver<Sighting>, issued: Marks, observer: Observer) -> Self {
+impl EffectTally {
+    pub(super) fn new(reported: Receiver<SeenEffect>, issued: Marks, observer: Observer) -> Self {
         let lateness = Histogram::new_with_bounds(1, LONGEST_NS, 3).ok();
-        Self { told, issued, observer, seen: 0, lost: 0, lateness }
+        Self { reported, issued, observer, seen: 0, lost: 0, lateness }
     }
 
-    /// Commands of which it is known what became of them.
+    /// Returns the number of commands whose effect was seen or lost.
     pub(super) const fn accounted(&self) -> u64 {
         self.seen + self.lost
     }
 
-    /// Counts what was told since the last time. A command whose effect never came counts with the time until a later one's did, which
-    /// is the least that it took: a limit has to see it.
+    /// Counts what was reported since the last call. A lost effect counts with the time until a later one was seen, which is a lower bound:
+    /// a limit has to see it.
     pub(super) fn take(&mut self, count: &mut dyn FnMut(u64)) {
-        for Sighting { ns, late_ns } in self.told.try_iter() {
+        for SeenEffect { ns, late_ns } in self.reported.try_iter() {
             count(ns);
             match late_ns {
                 Some(ns) => {
@@ -78,7 +78,7 @@ impl Seeing {
         }
     }
 
-    /// Counts those of `made` commands of which nothing was told and nothing will be.
+    /// Counts the rest of `made` commands as lost.
     pub(super) fn give_up(&mut self, made: u64, now: Instant, count: &mut dyn FnMut(u64)) {
         for index in self.accounted()..made {
             count(now.ns_since(self.issued.get(index)));
@@ -86,13 +86,13 @@ impl Seeing {
         }
     }
 
-    /// What there is to say of `made` commands.
+    /// Describes `made` commands, as sentences for the run file.
     pub(super) fn words(&self, made: u64) -> Vec<String> {
         let us = |ns: f64| format!("{:.1} us", ns / 1e3);
         let mut sentences = Vec::new();
         if let Some(lateness) = self.lateness.as_ref().filter(|lateness| !lateness.is_empty()) {
-            let counted = if self.observer.tells_when {
-                "which is in no figure, because the kernel told when each output came"
+            let counted = if self.observer.is_stamped {
+                "which is in no figure, because the kernel stamped each output"
             } else {
                 "from the loop's write on, which is part of each figure"
             };
@@ -134,21 +134,21 @@ mod tests {
 
     use super::*;
 
-    fn seeing(sightings: &[Sighting], tells_when: bool, is_granted: bool) -> Seeing {
-        let (tell, told) = channel();
-        sightings.iter().for_each(|sighting| tell.send(*sighting).expect("heard"));
-        let observer = Observer { fifo: Some(91), is_granted: Arc::new(AtomicBool::new(is_granted)), tells_when };
+    fn seeing(sightings: &[SeenEffect], is_stamped: bool, is_granted: bool) -> EffectTally {
+        let (report, reported) = channel();
+        sightings.iter().for_each(|sighting| report.send(*sighting).expect("heard"));
+        let observer = Observer { fifo: Some(91), is_granted: Arc::new(AtomicBool::new(is_granted)), is_stamped };
         let issued = Marks::default();
         (0..8).for_each(|index| issued.set(index, Instant::from_ns(1_000_000 * index)));
-        Seeing::of(told, issued, observer)
+        EffectTally::new(reported, issued, observer)
     }
 
-    const fn seen(us: u64, late_us: u64) -> Sighting {
-        Sighting { ns: us * 1_000, late_ns: Some(late_us * 1_000) }
+    const fn seen(us: u64, late_us: u64) -> SeenEffect {
+        SeenEffect { ns: us * 1_000, late_ns: Some(late_us * 1_000) }
     }
 
     #[test]
-    fn the_observers_lateness_is_told_with_its_policy_beside_the_figures() {
+    fn the_observers_lateness_is_reported_with_its_policy_beside_the_figures() {
         let mut seeing = seeing(&[seen(500, 10), seen(700, 30)], false, true);
         let mut counted = Vec::new();
         seeing.take(&mut |ns| counted.push(ns));
@@ -169,13 +169,13 @@ mod tests {
         ordinary.take(&mut |_| ());
         let words = ordinary.words(1).concat();
         assert!(words.contains("an ordinary thread, SCHED_FIFO 91 was not granted"), "{words}");
-        assert!(words.contains("in no figure, because the kernel told"), "{words}");
+        assert!(words.contains("in no figure, because the kernel stamped"), "{words}");
     }
 
     #[test]
     fn commands_whose_effects_never_came_are_counted_in_the_figure_and_said() {
         let mut seeing =
-            seeing(&[seen(500, 10), Sighting { ns: 9_000_000, late_ns: None }, seen(700, 10)], false, true);
+            seeing(&[seen(500, 10), SeenEffect { ns: 9_000_000, late_ns: None }, seen(700, 10)], false, true);
         let mut counted = Vec::new();
         seeing.take(&mut |ns| counted.push(ns));
         // Three of five are accounted for; numbers 3 and 4 were issued at 3 and 4 ms and are given up at 10 ms.

@@ -1,0 +1,346 @@
+//! A robot from its file to a run: what `onbeat robot run` does, for any program.
+//!
+//! [`RobotFile`] reads the file, [`Session::bring_up`] configures the devices, [`Session::run`] moves the joints until the robot is
+//! asked to stop or its time is over. A [`SessionObserver`] receives views and events in the meantime, on the caller's thread; what
+//! it does cannot delay the loop.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use onbeat::probe::{self, Destination, Interruptions, Origin, Run, Setting};
+//! use onbeat_ethercat::event::Event;
+//! use onbeat_robot::bus::{InProcess, Mode, Options};
+//! use onbeat_robot::motion::{MotionController, RobotView, Trajectory};
+//! use onbeat_robot::session::{RobotFile, Session, SessionObserver, SessionPlan};
+//! use onbeat_rt::sys::Monotonic;
+//! use onbeat_segment::Link;
+//!
+//! struct Quiet;
+//! impl SessionObserver for Quiet {
+//!     fn view(&mut self, _: &RobotView) {}
+//!     fn event(&mut self, event: &Event, device: &str) {
+//!         eprintln!("{device}: {event:?}");
+//!     }
+//! }
+//!
+//! let file = RobotFile::read(Path::new("humanoid"), 1_000_000)?;
+//! let controller = MotionController::new(&file.robot, Trajectory::gait(&file.robot)?);
+//! let wire = InProcess::on_clock(Link::of(&file.description)?, Monotonic);
+//! let options = Options { mode: Mode::Pipelined, period_ns: 1_000_000, follow_clock: true };
+//! let session = Session::bring_up(wire, "the simulated segment", &file, options)?;
+//!
+//! let origin = Origin::now();
+//! let header = probe::header(&["my-program".into()], "robot", &[], origin.unix_s);
+//! let path = Path::new("robot.onbeat.hlog");
+//! let run = Run::open(Destination { path, header, origin: origin.at }, Setting::new(1_000_000))?;
+//! let plan = SessionPlan { controller, image: None, work_ns: 0, view_every_ns: 100_000_000, duration_ns: 10_000_000_000, path };
+//! let outcome = session.run(run, plan, &Interruptions::default(), &mut Quiet)?;
+//! assert!(outcome.ended_in_order());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use onbeat::cause::{Cause, Explanation};
+use onbeat::probe::description::OnGrid;
+use onbeat::probe::{BlockPlan, Interruptions, Run, RunError};
+use onbeat::record::{Recorder, RunFile};
+use onbeat_control::BusSide;
+use onbeat_ethercat::event::Event;
+use onbeat_ethercat::input;
+use onbeat_ethercat::layout::Layout;
+use onbeat_rt::ring::Ring;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Consumer, Slot, split};
+use onbeat_segment::{Description, Segment};
+
+use crate::bus::{Bus, BusError, Options, Wire};
+use crate::motion::{
+    LoopView, MotionController, Orders, Outlets, Phase, Reason, Robot, RobotError, RobotEvent, RobotTask, RobotView,
+    Rung, Seen, SpikeView,
+};
+use crate::served::{Attending, Serving, serve};
+
+/// The name of the robot that ships with onbeat.
+pub const HUMANOID: &str = "humanoid";
+/// Spikes in a view.
+const SPIKES: usize = 3;
+/// Views between the loop and the observer.
+const VIEWS_IN_RING: usize = 8;
+/// Events between the loop and the observer; further ones are counted as lost.
+const EVENTS_IN_RING: usize = 1024;
+
+/// A robot could not be read from its file.
+#[derive(Debug, thiserror::Error)]
+pub enum RobotFileError {
+    /// The file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Its devices are not valid.
+    #[error(transparent)]
+    Description(#[from] onbeat_segment::DescriptionError),
+    /// Its joints are not valid.
+    #[error(transparent)]
+    Robot(#[from] RobotError),
+}
+
+/// A robot file: devices, their process image, joints.
+#[derive(Debug)]
+pub struct RobotFile {
+    /// The devices, whose types may come from ESI files beside the file.
+    pub description: Description,
+    /// Their places in the process image.
+    pub layout: Layout,
+    /// The joints with their limits.
+    pub robot: Robot,
+}
+
+impl RobotFile {
+    /// Reads a file, or the robot that ships with onbeat ([`HUMANOID`]), for a loop with this period in nanoseconds.
+    ///
+    /// # Errors
+    /// [`RobotFileError`].
+    pub fn read(path: &Path, period_ns: u64) -> Result<Self, RobotFileError> {
+        let (text, description) = if path == Path::new(HUMANOID) {
+            (Segment::HUMANOID.to_owned(), Description::from_toml(Segment::HUMANOID)?)
+        } else {
+            let failed = |source| RobotFileError::Read { path: path.to_owned(), source };
+            let text = input::text(path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
+            (text, Description::from_file(path)?)
+        };
+
+        let layout = Layout::of(&description)?;
+        let robot = Robot::from_toml(&text, &layout, period_ns)?;
+        Ok(Self { description, layout, robot })
+    }
+}
+
+/// Receives what happens to a robot, on the thread that runs the session.
+pub trait SessionObserver {
+    /// Shows the state of the robot, as often as the plan says.
+    fn view(&mut self, view: &RobotView);
+    /// Shows an event of the bus, or of a joint; `device` is its name, empty for the whole bus.
+    fn event(&mut self, event: &Event, device: &str);
+}
+
+/// How a session runs.
+pub struct SessionPlan<'p> {
+    /// Moves the joints.
+    pub controller: MotionController,
+    /// The process image for other processes, where they share it.
+    pub image: Option<BusSide>,
+    /// Busy time per cycle, in nanoseconds.
+    pub work_ns: u64,
+    /// Time between two views, in nanoseconds.
+    pub view_every_ns: u64,
+    /// Time until the robot is asked to stop, in nanoseconds; `u64::MAX` for no end.
+    pub duration_ns: u64,
+    /// The run file, which the spikes of a view are read from.
+    pub path: &'p Path,
+}
+
+/// A robot whose devices are configured.
+pub struct Session<'r, W> {
+    bus: Bus<W>,
+    file: &'r RobotFile,
+    period_ns: u64,
+}
+
+/// How a session ended.
+#[derive(Clone, Debug)]
+pub struct SessionOutcome {
+    /// The last view; `None` when no cycle was shown.
+    pub view: Option<RobotView>,
+    /// Whether a joint was without power for a fault at any time.
+    pub was_down: bool,
+}
+
+impl SessionOutcome {
+    /// Returns whether the robot came to rest without a safe stop and without a joint that was down.
+    #[must_use]
+    pub fn ended_in_order(&self) -> bool {
+        let is_at_rest = |view: &RobotView| view.phase == Phase::AtRest && view.rung != Rung::SafeStop;
+        !self.was_down && self.view.as_ref().is_some_and(is_at_rest)
+    }
+}
+
+impl<'r, W: Wire + Send> Session<'r, W> {
+    /// Configures the devices of a file on a wire; `on` names the wire in errors.
+    ///
+    /// # Errors
+    /// [`BusError`].
+    pub fn bring_up(wire: W, on: &str, file: &'r RobotFile, options: Options) -> Result<Self, BusError> {
+        let period_ns = options.period_ns;
+        let bus = Bus::bring_up(wire, Some(&file.layout), options, on)?;
+        Ok(Self { bus, file, period_ns })
+    }
+
+    /// Moves the robot until the interruptions ask it to stop or its time is over, takes the bus down, and closes the run.
+    /// [`Interruptions::summary`] resets a safe stop.
+    ///
+    /// # Errors
+    /// [`RunError`]; the bus is down then too.
+    pub fn run(
+        self,
+        mut run: Run,
+        plan: SessionPlan<'_>,
+        interruptions: &Interruptions,
+        observer: &mut dyn SessionObserver,
+    ) -> Result<SessionOutcome, RunError> {
+        let Self { bus, file, period_ns } = self;
+        let mut seen_slots = slots::<Seen>(VIEWS_IN_RING);
+        let mut robot_slots = slots::<RobotEvent>(EVENTS_IN_RING);
+        let mut bus_slots = slots::<Event>(EVENTS_IN_RING);
+        let mut seen_ring = ring(&mut seen_slots);
+        let mut robot_ring = ring(&mut robot_slots);
+        let mut bus_ring = ring(&mut bus_slots);
+        let (seen_in, seen) = split(&mut seen_ring);
+        let (robot_in, robot_events) = split(&mut robot_ring);
+        let (bus_in, bus_events) = split(&mut bus_ring);
+        let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
+
+        let orders = Orders::default();
+        let (serving, mut attending) = plan.image.map(served).unzip();
+        let show_every = plan.view_every_ns / period_ns.max(1);
+        let task =
+            RobotTask::new(bus, plan.controller, &orders, outlets, show_every).working(plan.work_ns).serving(serving);
+
+        let mut follower = SessionFollower {
+            file,
+            path: plan.path,
+            seen,
+            robot_events,
+            bus_events,
+            events_lost: 0,
+            view: None,
+            was_down: false,
+            spikes: Vec::new(),
+        };
+        let began = Monotonic.now();
+        let inner = Interruptions::default();
+        let mut body = OnGrid { task, has_ports: true };
+        let block = BlockPlan { index: 0, load: "idle", releases: u64::MAX };
+        let ran = run.begin_body(&mut body).block(&block, &inner, &mut |recorder| {
+            inner.continued.store(interruptions.continued.load(Ordering::Relaxed), Ordering::Relaxed);
+            let is_over = Monotonic.now().ns_since(began) >= plan.duration_ns;
+            if interruptions.stop.load(Ordering::Relaxed) || is_over {
+                orders.stop();
+            }
+            if interruptions.summary.swap(false, Ordering::Relaxed) {
+                orders.reset();
+            }
+
+            attending.iter_mut().for_each(Attending::look);
+            follower.look(recorder, observer);
+        });
+
+        follower.look(run.recorder(), observer);
+        body.task.into_bus().take_down();
+        ran?;
+        run.close()?;
+        Ok(follower.outcome())
+    }
+}
+
+/// The two ends of an image: in the loop, and beside it.
+fn served(image: BusSide) -> (Serving, Attending) {
+    let (_, serving, attending) = serve(image, None);
+    (serving, attending)
+}
+
+fn slots<T>(count: usize) -> Vec<Slot<T>> {
+    (0..count).map(|_| Slot::empty()).collect()
+}
+
+#[allow(clippy::expect_used)] // The lengths of all rings here are powers of two.
+fn ring<T: Copy + Send>(slots: &mut [Slot<T>]) -> Ring<'_, T> {
+    Ring::over(slots).expect("a power of two")
+}
+
+/// The cold side of a session: takes views and events out of the rings, records the events, and hands both to the observer.
+struct SessionFollower<'s> {
+    file: &'s RobotFile,
+    path: &'s Path,
+    seen: Consumer<'s, Seen>,
+    robot_events: Consumer<'s, RobotEvent>,
+    bus_events: Consumer<'s, Event>,
+    /// Events that the two rings have lost so far.
+    events_lost: u64,
+    view: Option<RobotView>,
+    was_down: bool,
+    spikes: Vec<SpikeView>,
+}
+
+impl SessionFollower<'_> {
+    fn look(&mut self, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
+        let RobotFile { layout, robot, .. } = self.file;
+        while let Some(event) = self.robot_events.pop() {
+            let joint = robot.joints.get(usize::from(event.joint)).map_or("", |joint| &joint.name);
+            record(&event.on_bus(&[]), joint, recorder, observer);
+        }
+
+        while let Some(event) = self.bus_events.pop() {
+            let device = layout.devices.get(usize::from(event.device)).map_or("", |device| &device.name);
+            record(&event, device, recorder, observer);
+        }
+
+        let lost = self.robot_events.lost() + self.bus_events.lost();
+        recorder.lose_events(lost - std::mem::replace(&mut self.events_lost, lost));
+        let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
+        self.was_down |= seen.status.joints().iter().any(|joint| joint.reason != Reason::None);
+        let view = self.view_of(&seen, recorder);
+        observer.view(&view);
+        self.view = Some(view);
+    }
+
+    fn view_of(&mut self, seen: &Seen, recorder: &Recorder) -> RobotView {
+        let progress = recorder.progress();
+        if progress.spikes > self.view.as_ref().map_or(0, |view| view.of_loop.spikes) {
+            self.spikes = latest_spikes(self.path);
+        }
+
+        let mut view = RobotView::of(&self.file.robot, &self.file.layout, seen);
+        view.of_loop = LoopView {
+            worst_ns: progress.worst_ns,
+            deadline_misses: progress.deadline_misses,
+            skipped: progress.skipped,
+            spikes: progress.spikes,
+        };
+        view.spikes.clone_from(&self.spikes);
+
+        view
+    }
+
+    /// The closed run file has spikes that were not written when the last view was made.
+    fn outcome(self) -> SessionOutcome {
+        let spikes = latest_spikes(self.path);
+        let view = self.view.map(|view| RobotView { spikes, ..view });
+        SessionOutcome { view, was_down: self.was_down }
+    }
+}
+
+/// Records an event and shows it. A run file that cannot be written ends the run by itself.
+fn record(event: &Event, device: &str, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
+    observer.event(event, device);
+    let _ = recorder.event(event, device);
+}
+
+/// Reads the latest spikes of a run file that is being written; none when it cannot be read now.
+fn latest_spikes(path: &Path) -> Vec<SpikeView> {
+    let Ok(file) = RunFile::read(path) else { return Vec::new() };
+    let latest = file.spikes.iter().rev().take(SPIKES);
+    latest
+        .map(|spike| {
+            let explanation = Explanation::of_causes(spike.causes.clone());
+            let cause = explanation.main().map_or_else(|| "cause not looked for".to_owned(), Cause::words);
+            SpikeView { t: spike.t, late_ns: spike.wakeup_latency_ns, cause }
+        })
+        .collect()
+}

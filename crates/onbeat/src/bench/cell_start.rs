@@ -1,0 +1,234 @@
+//! The message that starts a cell.
+//!
+//! The bench starts the process of each cell without arguments and writes a [`CellStart`] to its standard input: one JSON object
+//! on one line. Requests for blocks follow on the same pipe ([`super::cell::CellRequest`]).
+
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+
+use onbeat_rt::Instant;
+use serde::{Deserialize, Serialize};
+
+use crate::probe::{self, Destination, Run, RunError, Setting};
+use crate::record::{Cell, Series};
+use crate::thread::Grant;
+
+/// The version of this onbeat.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Longest start of a cell, in bytes; a path has at most 4096.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// All that a cell's process has to know before its first block.
+///
+/// ```
+/// use onbeat::bench::cell_start::{CellStart, CellTask};
+/// use onbeat::probe::Setting;
+/// use onbeat::record::Cell;
+///
+/// let start = CellStart {
+///     onbeat: CellStart::version(),
+///     command: vec!["onbeat".into(), "bench".into()],
+///     cell: Cell { tuning: "PM".into(), load: "idle".into() },
+///     file: "onbeat-runs/latest/PM-idle.onbeat.hlog".into(),
+///     started_unix_s: 0.0,
+///     origin_ns: 0,
+///     task: CellTask::Timer,
+///     setting: Setting::new(1_000_000),
+///     explain: false,
+/// };
+/// let mut line = Vec::new();
+/// start.write(&mut line)?;
+/// assert_eq!(CellStart::read(&mut line.as_slice())?, start);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellStart {
+    /// Version of the bench's onbeat; a cell of another version does not start.
+    pub onbeat: String,
+    /// The command of the bench as typed, for the run file.
+    pub command: Vec<String>,
+    /// Tuning and load.
+    pub cell: Cell,
+    /// The run file to create.
+    #[serde(with = "path_as_json")]
+    pub file: PathBuf,
+    /// Start of the bench by the wall clock, in seconds since 1970.
+    pub started_unix_s: f64,
+    /// The instant that is 0 in all files of the bench, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub origin_ns: u64,
+    /// What the loop does in each cycle.
+    pub task: CellTask,
+    /// How the loop runs, with the tuning of the cell.
+    pub setting: Setting,
+    /// Whether the cell asks the bench to explain spikes.
+    pub explain: bool,
+}
+
+/// What the loop of a cell does in each cycle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellTask {
+    /// Works for the time that its setting plans.
+    #[default]
+    Timer,
+    /// Exchanges process data with a simulated EtherCAT bus. The process that serves the cell brings it.
+    Bus,
+}
+
+/// The start of a cell could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CellStartError {
+    /// Standard input could not be read.
+    #[error("cannot read the start of a cell from standard input: {0}; cells are started by `onbeat bench`")]
+    Read(#[from] io::Error),
+    /// The line is not a start.
+    #[error(
+        "the first line of standard input is not a valid start of a cell: {0}; cells are started by `onbeat bench`"
+    )]
+    NotValid(#[from] serde_json::Error),
+    /// The bench has another version.
+    #[error(
+        "the bench is onbeat {bench} and its cell onbeat {cell}: the program was replaced after the bench had started; \
+         start the bench again"
+    )]
+    OtherVersion {
+        /// Version of the bench.
+        bench: String,
+        /// Version of the cell.
+        cell: &'static str,
+    },
+}
+
+/// The one field that every version of the message has.
+#[derive(Deserialize)]
+struct VersionOfStart {
+    onbeat: String,
+}
+
+impl CellStart {
+    /// Returns the version that a start of this onbeat carries.
+    #[must_use]
+    pub fn version() -> String {
+        VERSION.to_owned()
+    }
+
+    /// Writes the message as one line.
+    ///
+    /// # Errors
+    /// What writing answers.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let line = serde_json::to_string(self)? + "\n";
+        to.write_all(line.as_bytes())?;
+        to.flush()
+    }
+
+    /// Reads the message from the first line of `input`, and nothing behind it.
+    ///
+    /// # Errors
+    /// [`CellStartError`]; another version is reported before anything else of the message is read.
+    pub fn read(input: &mut impl BufRead) -> Result<Self, CellStartError> {
+        let mut line = String::new();
+        io::Read::take(&mut *input, MOST_BYTES).read_line(&mut line)?;
+        let VersionOfStart { onbeat } = serde_json::from_str(&line)?;
+        if onbeat != VERSION {
+            return Err(CellStartError::OtherVersion { bench: onbeat, cell: VERSION });
+        }
+
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Prepares the process and creates the run file of the cell; `grants` were made before, `series` are those of the probe.
+    ///
+    /// # Errors
+    /// As [`Run::open`].
+    pub fn open_run(&self, series: &[Series], grants: Vec<Grant>) -> Result<Run, RunError> {
+        let mut header = probe::header(&self.command, "timer", series, self.started_unix_s);
+        header.cell = Some(self.cell.clone());
+        header.grants = grants;
+        let origin = Instant::from_ns(self.origin_ns);
+        Run::open(Destination { path: &self.file, header, origin }, self.setting.clone())
+    }
+}
+
+/// A path as JSON: text, or its bytes where it is not UTF-8.
+mod path_as_json {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum TextOrBytes {
+        Text(String),
+        Bytes(Vec<u8>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        let bytes = || TextOrBytes::Bytes(path.as_os_str().as_bytes().to_vec());
+        path.to_str().map_or_else(bytes, |text| TextOrBytes::Text(text.to_owned())).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Ok(match TextOrBytes::deserialize(from)? {
+            TextOrBytes::Text(text) => text.into(),
+            TextOrBytes::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    use super::*;
+
+    fn start() -> CellStart {
+        CellStart {
+            onbeat: CellStart::version(),
+            command: vec!["onbeat".to_owned(), "bench".to_owned(), "--limit=100us".to_owned()],
+            cell: Cell { tuning: "PMCS".to_owned(), load: "cpu=50%+disk".to_owned() },
+            file: Path::new(OsStr::from_bytes(b"runs of \xff/PMCS \"x\"\n.onbeat.hlog")).to_owned(),
+            started_unix_s: 1_700_000_000.25,
+            origin_ns: u64::MAX,
+            task: CellTask::Bus,
+            setting: Setting::new(250_000),
+            explain: true,
+        }
+    }
+
+    fn line(start: &CellStart) -> String {
+        let mut line = Vec::new();
+        start.write(&mut line).unwrap();
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn a_start_is_one_line_and_what_follows_stays_in_the_pipe() {
+        let text = line(&start()) + "{\"block\":{}}\n";
+        let mut input = text.as_bytes();
+        assert_eq!(CellStart::read(&mut input).unwrap(), start());
+        assert_eq!(input, b"{\"block\":{}}\n");
+    }
+
+    #[test]
+    fn another_version_is_reported_although_its_message_has_other_fields() {
+        let why = CellStart::read(&mut "{\"onbeat\":\"99.0.0\",\"new\":1}\n".as_bytes()).unwrap_err().to_string();
+        assert!(why.contains("the bench is onbeat 99.0.0 and its cell onbeat"), "{why}");
+        assert!(why.ends_with("start the bench again"), "{why}");
+    }
+
+    #[test]
+    fn what_is_not_a_start_is_one_sentence() {
+        let unknown = line(&start()).replacen('{', "{\"colour\":1,", 1);
+        for wrong in ["", "\n", "{}\n", "PMC\n", "{\"onbeat\":1}\n", &unknown, &"x".repeat(2 << 20)] {
+            let why = CellStart::read(&mut wrong.as_bytes()).unwrap_err().to_string();
+            assert!(why.contains("is not a valid start of a cell") && why.contains("`onbeat bench`"), "{why}");
+            assert_eq!(why.lines().count(), 1, "{why}");
+        }
+    }
+}

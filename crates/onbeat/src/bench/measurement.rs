@@ -1,0 +1,199 @@
+//! One probe under one load, in one run file: what `onbeat measure` does.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use onbeat::bench::measurement::{MeasurementConditions, MeasurementEvent, MeasurementPlan, measure};
+//! use onbeat::load::Load;
+//! use onbeat::probe::{self, Given, Interruptions, Origin, Setting, timer::TIMER};
+//!
+//! let mut setting = Setting::new(1_000_000);
+//! let parts = (TIMER.open)(&mut setting, &Given::default())?;
+//! let origin = Origin::now();
+//! let plan = MeasurementPlan {
+//!     setting,
+//!     load: &Load::IDLE,
+//!     releases: 10_000,
+//!     keep_seconds: false,
+//!     header: probe::header(&["my-program".into()], TIMER.name, TIMER.series, origin.unix_s),
+//!     path: Path::new("timer.onbeat.hlog"),
+//!     origin: origin.at,
+//!     out: Path::new("."),
+//! };
+//! let mut report = |event: MeasurementEvent<'_>| {
+//!     if let MeasurementEvent::Running { elapsed_s, recorder } = event {
+//!         eprintln!("{elapsed_s:.1} s, worst so far {} ns", recorder.progress().worst_ns);
+//!     }
+//! };
+//! let interruptions = Interruptions::default();
+//! let conditions = MeasurementConditions { carrier: None, interruptions: &interruptions, report: &mut report };
+//! let account = measure(plan, parts, None, conditions)?;
+//! assert_eq!(account.slots, 10_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::path::Path;
+use std::process::Command;
+
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant};
+
+use super::load_notes;
+use crate::load::{Load, RunningLoad, RunningError};
+use crate::probe::description::Parts;
+use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
+use crate::record::run_dir::{self, RunDirError};
+use crate::record::{Account, Header, Note, Past, Recorder};
+
+/// What is measured, under which load, and where it is written.
+#[derive(Clone, Debug)]
+pub struct MeasurementPlan<'m> {
+    /// How the loop runs.
+    pub setting: Setting,
+    /// The load that runs at the same time.
+    pub load: &'m Load,
+    /// Releases of the whole run, its resumed part included; `u64::MAX` for no end.
+    pub releases: u64,
+    /// Whether exact figures are kept second by second.
+    pub keep_seconds: bool,
+    /// The header of the run, with its limits.
+    pub header: Header,
+    /// The run file.
+    pub path: &'m Path,
+    /// The instant that is 0 in the file.
+    pub origin: Instant,
+    /// The directory of all runs, whose link `latest` points at a run that is resumed.
+    pub out: &'m Path,
+}
+
+/// The processes and signals around a measurement.
+pub struct MeasurementConditions<'c> {
+    /// A command whose process carries the load ([`crate::load::serve`]); `None` for the load `idle`.
+    pub carrier: Option<Command>,
+    /// Signals.
+    pub interruptions: &'c Interruptions,
+    /// Receives what happens.
+    pub report: &'c mut dyn FnMut(MeasurementEvent<'_>),
+}
+
+/// What happens during a measurement.
+pub enum MeasurementEvent<'e> {
+    /// The run is resumed in its file.
+    Resumed,
+    /// Something happened to the load, in words.
+    Load(String),
+    /// The loop runs; reported about every 20 ms.
+    Running {
+        /// Seconds since the start.
+        elapsed_s: f64,
+        /// The recorder of the run.
+        recorder: &'e mut Recorder,
+    },
+}
+
+/// A measurement could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasurementError {
+    /// The run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The directory of a resumed run cannot be used.
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
+    /// The load could not be started.
+    #[error("load {load}: {source}")]
+    Load {
+        /// Which load.
+        load: Load,
+        /// Why.
+        source: RunningError,
+    },
+}
+
+/// Measures until the releases of the plan are done, the probe ends, or the interruptions ask to stop. With a past the run is resumed
+/// in its file, for the releases that are left.
+///
+/// # Errors
+/// [`MeasurementError`]. The load has ended, and what was recorded stays.
+pub fn measure(
+    plan: MeasurementPlan<'_>,
+    mut parts: Parts,
+    past: Option<Past>,
+    conditions: MeasurementConditions<'_>,
+) -> Result<Account, MeasurementError> {
+    let MeasurementConditions { carrier, interruptions, report } = conditions;
+    let began = Monotonic.now();
+    let mut load = BackgroundLoad::start(plan.load, carrier)?;
+
+    let index = past.as_ref().map_or(0, |past| past.next_block);
+    let releases = past.as_ref().map_or(plan.releases, |past| run_dir::releases_left(past, plan.releases));
+    let mut run = match past {
+        Some(past) => {
+            let run = Run::resume(past, plan.header, plan.setting)?;
+            report(MeasurementEvent::Resumed);
+            run_dir::take_up(plan.out, plan.path)?;
+            run
+        }
+        None => {
+            let destination = Destination { path: plan.path, header: plan.header, origin: plan.origin };
+            Run::open(destination, plan.setting)?
+        }
+    };
+
+    if plan.keep_seconds {
+        run.recorder().keep_seconds();
+    }
+
+    let name = plan.load.to_string();
+    let block = BlockPlan { index, load: &name, releases };
+    let ran = run.single_block(&block, &mut parts, interruptions, &mut |recorder| {
+        load.note_events(recorder, report);
+        let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
+        report(MeasurementEvent::Running { elapsed_s, recorder });
+    });
+
+    load.stop(run.recorder(), report);
+    ran?;
+    Ok(run.close()?)
+}
+
+/// The load that runs beside a measurement; its events are noted in the run file.
+struct BackgroundLoad<'l> {
+    load: &'l Load,
+    /// `None` for the load `idle`.
+    running: Option<RunningLoad>,
+}
+
+impl<'l> BackgroundLoad<'l> {
+    fn start(load: &'l Load, carrier: Option<Command>) -> Result<Self, MeasurementError> {
+        let failed = |source| MeasurementError::Load { load: load.clone(), source };
+        let running = carrier.filter(|_| !load.is_idle()).map(RunningLoad::start).transpose().map_err(failed)?;
+        Ok(Self { load, running })
+    }
+
+    /// Notes what happened to the load. A file that cannot be written ends the run by itself.
+    fn note_events(&mut self, recorder: &mut Recorder, report: &mut dyn FnMut(MeasurementEvent<'_>)) {
+        let Some(running) = &mut self.running else { return };
+        for event in running.events() {
+            let t = recorder.seconds(Monotonic.now());
+            let note = load_notes::of_event(&event, t);
+            if event.matters() {
+                report(MeasurementEvent::Load(note.detail.clone()));
+            }
+
+            let _ = recorder.writer().note(&Note::Load(note));
+        }
+    }
+
+    fn stop(&mut self, recorder: &mut Recorder, report: &mut dyn FnMut(MeasurementEvent<'_>)) {
+        self.note_events(recorder, report);
+        let Some(running) = self.running.take() else { return };
+        match running.stop() {
+            Ok((done, _)) => {
+                let t = recorder.seconds(Monotonic.now());
+                let _ = recorder.writer().note(&load_notes::of_report(self.load, &done, t));
+            }
+            Err(why) => report(MeasurementEvent::Load(format!("load {}: {why}", self.load))),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The kinds of grants by name, for code that decides by them.
+
+use serde::{Deserialize, Serialize};
+
+use super::Grant;
+
+/// A kind of [`Grant`]. Its name in JSON is [`Grant::what`], which run files and tables show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Privilege {
+    /// `SCHED_FIFO` for the loop's thread.
+    #[serde(rename = "real-time priority")]
+    RealTimePriority,
+    /// All memory of the process locked.
+    #[serde(rename = "locked memory")]
+    LockedMemory,
+    /// The loop's thread bound to one CPU.
+    #[serde(rename = "CPU affinity")]
+    CpuAffinity,
+    /// A CPU freed from other tasks and interrupts.
+    #[serde(rename = "CPU shield")]
+    CpuShield,
+    /// A bound on the exit latency of idle states.
+    #[serde(rename = "idle-state bound")]
+    IdleStateBound,
+    /// The flight recorder that explains spikes.
+    #[serde(rename = "flight recorder")]
+    FlightRecorder,
+    /// The counter of time that a hypervisor took.
+    #[serde(rename = "steal counter")]
+    StealCounter,
+}
+
+impl Privilege {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::RealTimePriority,
+        Self::LockedMemory,
+        Self::CpuAffinity,
+        Self::CpuShield,
+        Self::IdleStateBound,
+        Self::FlightRecorder,
+        Self::StealCounter,
+    ];
+
+    /// Returns the name that [`Grant::what`] has.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RealTimePriority => "real-time priority",
+            Self::LockedMemory => "locked memory",
+            Self::CpuAffinity => "CPU affinity",
+            Self::CpuShield => "CPU shield",
+            Self::IdleStateBound => "idle-state bound",
+            Self::FlightRecorder => "flight recorder",
+            Self::StealCounter => "steal counter",
+        }
+    }
+
+    /// Returns whether a loop without it is another loop: it decides when the loop runs, and not only what is known of it.
+    #[must_use]
+    pub const fn changes_the_loop(self) -> bool {
+        !matches!(self, Self::FlightRecorder | Self::StealCounter)
+    }
+}
+
+impl Grant {
+    /// Returns the kind of the grant; `None` for kinds that nothing decides by.
+    #[must_use]
+    pub fn privilege(&self) -> Option<Privilege> {
+        Privilege::ALL.into_iter().find(|privilege| privilege.name() == self.what)
+    }
+
+    /// Returns why it was refused and what would grant it, as one sentence without a full stop.
+    #[must_use]
+    pub fn refusal(&self) -> String {
+        let why = self.why_not.as_deref().unwrap_or("refused");
+        match &self.remedy {
+            Some(remedy) => format!("{} ({}): {why}; to grant it: {remedy}", self.what, self.wanted),
+            None => format!("{} ({}): {why}", self.what, self.wanted),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_json_is_the_one_that_grants_have() {
+        for privilege in Privilege::ALL {
+            assert_eq!(serde_json::to_value(privilege).unwrap(), privilege.name());
+            assert_eq!(Grant::given(privilege.name(), "").privilege(), Some(privilege));
+        }
+        assert_eq!(Grant::given("priority of explanations", "").privilege(), None);
+    }
+}
