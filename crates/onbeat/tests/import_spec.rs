@@ -291,12 +291,12 @@ fn what_cannot_be_read_says_which_line_and_why() {
     let json = std::fs::read_to_string(path("cyclictest.json")).unwrap();
 
     assert!(of(&json[..900]).starts_with("read as cyclictest-json, line "), "{}", of(&json[..900]));
-    assert!(of("time_s,latency_us\n0.1,20\n0.2,late\n").contains("line 3: `late` is no number"));
+    assert!(of("time_s,latency_us\n0.1,20\n0.2,late\n").contains("line 3: `late` is not a number"));
     assert!(of("time_s,latency_us\n0.1,20\n0.2,-1\n").contains("line 3: -1 is below 0"));
     assert!(of("17\n18\n").contains("line 1: the values have no unit"));
     let log = std::fs::read_to_string(path("hiccups.hlog")).unwrap().replace("HISTF", "HISTF!");
 
-    assert!(of(&log).contains("line 6: the histogram is no base64"), "{}", of(&log));
+    assert!(of(&log).contains("line 6: the histogram is not valid base64"), "{}", of(&log));
     assert!(of("#[onbeat: {\"run\":{}}]\n").contains("already"));
     let rtla = std::fs::read_to_string(path("rtla-osnoise.txt")).unwrap().replace("Index", "0\nIndex");
     assert!(of(&rtla).contains("line 5: the heading of the columns comes after rows"), "{}", of(&rtla));

@@ -132,8 +132,8 @@ fn a_limit_on_alarms_decides_alone_and_beside_a_limit_on_latency() {
     let failed = summary(&bad, Some(0));
 
     assert_eq!(failed.verdict.outcome, Some(Outcome::Fail));
-    assert!(failed.verdict.sentence.starts_with("FAIL: 2 alarms of bus and robot, 0 allowed: left knee"), "{failed:?}");
-    assert_eq!(closing::of(&failed)[0].text, "FAIL: 2 alarms of bus and robot, 0 allowed");
+    assert!(failed.verdict.sentence.starts_with("FAIL: 2 bus and robot alarms, 0 allowed: left knee"), "{failed:?}");
+    assert_eq!(closing::of(&failed)[0].text, "FAIL: 2 bus and robot alarms, 0 allowed");
     assert_eq!(summary(&bad, Some(2)).verdict.outcome, Some(Outcome::Pass));
     assert_eq!(summary(&good, Some(0)).verdict.outcome, Some(Outcome::Pass));
     let limit = |limit_ns| Some(onbeat::report::Limit { limit_ns, at: 50.0, on: Series::ReleaseLatency });

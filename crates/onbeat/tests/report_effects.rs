@@ -158,6 +158,6 @@ fn a_bench_says_what_each_factor_paid_in_one_line_per_load() {
     let summary = Summary::of_bench(&bench_file(&TUNINGS, &["idle", "paper"], None), &files);
     let sentences = bench_sentences(&summary);
     let line = sentences.iter().find(|line| line.starts_with("Factor by factor")).unwrap();
-    let words = ["p99 release latency under paper: P × 0.", ", M no visible effect, C × 1.", " and S × 0."];
+    let words = ["p99 release latency under the 2009 stress mix (`paper`): P × 0.", ", M no visible effect, C × 1.", " and S × 0."];
     assert!(words.iter().all(|words| line.contains(words)), "{line}");
 }

@@ -237,8 +237,8 @@ fn a_run_file_is_enough_for_an_estimate_and_its_curve() {
     let truth = 20_000.0 + 15_000.0 * (100.0 * MISSION_S).ln();
 
     assert!((estimate.low_ns..=estimate.high_ns).contains(&truth), "{}", told.sentence);
-    assert!(told.sentence.starts_with("In 8 h the worst release latency is estimated at "), "{}", told.sentence);
-    assert!(told.sentence.ends_with("a cause that did not strike in the run is not in it."), "{}", told.sentence);
+    assert!(told.sentence.starts_with("Estimated worst release latency in 8 h: "), "{}", told.sentence);
+    assert!(told.sentence.ends_with("causes that did not occur in the run are not included."), "{}", told.sentence);
     assert!(estimate.curve.len() > 5 && estimate.curve.windows(2).all(|pair| pair[0].worst_ns < pair[1].worst_ns));
     assert!((told.largest_ns - estimate.observed[0].ns).abs() < 1.0);
     let minute = extremes::of_run(&Day::at(MS).seconds(60).seeded(1).recorded(|_, _| 0), HOUR_S);

@@ -203,7 +203,7 @@ fn what_cannot_be_looked_for_is_said() {
     let short = modes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0));
     assert_eq!(
         short.sentence,
-        "Periodic interference cannot be looked for: the run has 10 steps of 100 ms, and at least 16 are needed."
+        "No search for periodic interference: the run has 10 steps of 100 ms; at least 16 are needed."
     );
     let mut old = Day::at(MS).seconds(1).recorded(|_, _| 0);
     old.trends.clear();

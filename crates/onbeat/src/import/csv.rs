@@ -80,7 +80,7 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
             return Err(Error::line(
                 FORMAT,
                 number,
-                format!("{} bytes, and no line of samples is so long", text.len()),
+                format!("{} bytes; a line of samples has at most {LONGEST_LINE}", text.len()),
             ));
         }
 
@@ -191,12 +191,12 @@ impl Columns {
         let figure = |place: usize| {
             let field = fields[place];
             let figure = field.parse::<f64>().ok().filter(|figure| figure.is_finite());
-            figure.ok_or_else(|| Error::line(FORMAT, number, format!("`{field}` is no number")))
+            figure.ok_or_else(|| Error::line(FORMAT, number, format!("`{field}` is not a number")))
         };
 
         let value = figure(self.value)?;
         let ns = to_ns(value, self.unit_ns).ok_or_else(|| {
-            Error::line(FORMAT, number, format!("{value} is below 0 or beyond 10,000 hours, and no latency"))
+            Error::line(FORMAT, number, format!("{value} is not a latency: below 0 or above 10,000 hours"))
         })?;
         let t_s = self.time.map(|(place, unit_ns)| Ok::<f64, Error>(figure(place)? * (unit_ns / 1e9))).transpose()?;
         let digits = fields[self.value].split_once('.').map_or("", |(_, digits)| digits);
@@ -327,14 +327,14 @@ impl Counting {
         let is_timed = extent.first_s.is_some() || self.period_s.is_some();
         let mut missing = Vec::new();
         if !is_timed {
-            missing.push("times of the samples: figures over time and their intervals cannot be made (--period gives their distance)".to_owned());
+            missing.push("times of the samples: no figures over time and no intervals (--period gives their distance)".to_owned());
         }
 
         if let Some(trend) = &mut self.trend {
             trend.close();
         } else if is_timed {
             missing.push(
-                "the order of the samples: their times go back, so that nothing can be looked for that recurs"
+                "the order of the samples: time stamps do not ascend, so periodic interference cannot be searched"
                     .to_owned(),
             );
         }

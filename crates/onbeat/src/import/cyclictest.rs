@@ -162,7 +162,7 @@ impl Text {
             "the machine, the start and the command: cyclictest's text does not hold them, its --json does".to_owned(),
         );
         if asked.unit_ns.is_none() {
-            missing.push("the unit: microseconds were taken; cyclictest -N counts nanoseconds (--unit ns)".to_owned());
+            missing.push("the unit: microseconds assumed; cyclictest -N counts nanoseconds (--unit ns)".to_owned());
         }
 
         Ok(Stream {
@@ -177,6 +177,6 @@ impl Text {
 }
 
 fn numbers<'w>(words: impl Iterator<Item = &'w str>, line: usize) -> Result<Vec<u64>, Error> {
-    let number = |word: &str| word.parse().map_err(|_| Error::line(FORMAT, line, format!("`{word}` is no count")));
+    let number = |word: &str| word.parse().map_err(|_| Error::line(FORMAT, line, format!("`{word}` is not a count")));
     words.map(number).collect()
 }

@@ -56,7 +56,7 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
     }
 
     let missing = vec![
-        "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
+        "order and times of the samples: no figures over time and no intervals".to_owned(),
         "values between two rows: they are known to lie between the rows' values, and percentiles there are given as the larger one"
             .to_owned(),
         "the machine, the start and the command: the text does not hold them".to_owned(),
@@ -77,7 +77,7 @@ impl Text {
             return Err(Error::line(
                 FORMAT,
                 number,
-                format!("`{}` is no row of value, percentile and count", brief(line)),
+                format!("`{}` is not a row of value, percentile and count", brief(line)),
             ));
         };
         // A value is printed rounded: it may have been larger by half of its last digit.

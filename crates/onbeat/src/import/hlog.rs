@@ -96,17 +96,17 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
 fn missing(asked: &Asked, stream: &Stream, clock: &Clock) -> Vec<String> {
     let mut missing = vec![
         "skipped releases, the machine and the command: an interval log does not hold them".to_owned(),
-        "order and times within an interval, and exact means: they are those of the histogram's cells".to_owned(),
+        "order and times within an interval, and exact means: computed from the histogram's buckets".to_owned(),
     ];
     if asked.unit_ns.is_none() {
-        missing.push("the unit: nanoseconds were taken, as HdrHistogram's writers have them (--unit)".to_owned());
+        missing.push("the unit: nanoseconds assumed, as HdrHistogram's writers use (--unit)".to_owned());
     }
 
     if stream.parts.iter().any(|part| part.series == Series::Recorded) {
         missing.push("what the values are: the log does not say, and --as was not given".to_owned());
     }
     if clock.start_s.is_none() {
-        missing.push("the start: the log has no StartTime, its first stamp was taken".to_owned());
+        missing.push("the start: the log has no StartTime; its first time stamp is used".to_owned());
     }
 
     missing
@@ -115,7 +115,7 @@ fn missing(asked: &Asked, stream: &Stream, clock: &Clock) -> Vec<String> {
 fn interval(line: &str, number: usize) -> Result<Fields<'_>, Error> {
     let fields = Fields::of(line).ok_or_else(|| {
         let begins: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
-        Error::line(FORMAT, number, format!("`{begins}` is no interval of start, length, maximum and histogram"))
+        Error::line(FORMAT, number, format!("`{begins}` is not an interval: start, length, maximum, histogram"))
     })?;
 
     if fields.length < 0.0 {
@@ -135,7 +135,7 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
         }
 
         if bytes.len() as u64 > LONGEST_LINE {
-            let reason = format!("more than {} MiB, and no histogram is so long", LONGEST_LINE >> 20);
+            let reason = format!("longer than {} MiB, the limit for a histogram line", LONGEST_LINE >> 20);
             return Err(Error::line(FORMAT, number, reason));
         }
 

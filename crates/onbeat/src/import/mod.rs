@@ -196,7 +196,7 @@ pub enum Error {
         line: usize,
     },
     /// It is too long to be read whole.
-    #[error("it is longer than {} MiB, which no {} file is", LARGEST / 1024 / 1024, format.word())]
+    #[error("it is longer than {} MiB, the limit for {} files", LARGEST / 1024 / 1024, format.word())]
     TooLong {
         /// The format it was to be read as.
         format: Format,

@@ -29,8 +29,8 @@ const ROOM: usize = 16 * 1024;
 /// Why a histogram cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
-    /// Its text is no base64.
-    #[error("the histogram is no base64 ({0})")]
+    /// Its text is not valid base64.
+    #[error("the histogram is not valid base64 ({0})")]
     Base64(base64::DecodeError),
     /// It ends before its own lengths say.
     #[error("the histogram is cut off: {found} bytes where {needed} should be")]
@@ -41,10 +41,10 @@ pub enum PayloadError {
         needed: usize,
     },
     /// It is in none of HdrHistogram's encodings.
-    #[error("the histogram begins with {0:#010x}, which is no encoding of HdrHistogram")]
+    #[error("the histogram begins with {0:#010x}, which is not an HdrHistogram encoding")]
     Cookie(u32),
     /// It holds floating-point values.
-    #[error("the histogram is a DoubleHistogram, whose values are no whole nanoseconds; log it as a Histogram")]
+    #[error("the histogram is a DoubleHistogram, whose values are not whole nanoseconds; log it as a Histogram")]
     Double,
     /// The deflated part is broken.
     #[error("the histogram cannot be inflated, or is longer than {} MiB", LARGEST / 1024 / 1024)]

@@ -220,10 +220,10 @@ fn period_ns(options: &Options, thread: u32) -> Option<u64> {
 /// What cyclictest's histograms do not tell.
 pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String> {
     let mut missing = vec![
-        "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
-        "skipped releases: cyclictest passes over them without counting, so that the slots they were in are in no figure"
+        "order and times of the samples: no figures over time and no intervals".to_owned(),
+        "skipped releases: cyclictest does not count them, so their slots are in no figure"
             .to_owned(),
-        "standard deviation: it is that of the histogram's cells".to_owned(),
+        "standard deviation: computed from the histogram's buckets".to_owned(),
     ];
     if resolution.beyond.is_some() {
         missing.push(
@@ -234,7 +234,7 @@ pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String>
 
     if !has_maximum {
         missing.push(
-            "the maximum, and how many samples lie beyond the histogram: the summary lines are not there".to_owned(),
+            "the maximum, and how many samples lie beyond the histogram: the summary lines are missing".to_owned(),
         );
     }
 
@@ -279,7 +279,7 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
 
         part.moments = Some(part.moments_around(&resolution, told));
         stream.missing = vec![
-            "order and times of the gaps: figures over time and their intervals cannot be made".to_owned(),
+            "order and times of the gaps: no figures over time and no intervals".to_owned(),
             "gaps to the nanosecond: oslat rounds each up to a microsecond; mean and standard deviation are estimates"
                 .to_owned(),
         ];

@@ -71,7 +71,7 @@ impl Text {
     }
 
     fn row<'w>(&mut self, index: u64, words: impl Iterator<Item = &'w str>, line: usize) -> Result<(), Error> {
-        let no_count = |word: &str| Error::line(FORMAT, line, format!("`{word}` is no count"));
+        let no_count = |word: &str| Error::line(FORMAT, line, format!("`{word}` is not a count"));
         let counts = words.map(|word| word.parse().map_err(|_| no_count(word))).collect::<Result<Vec<u64>, _>>()?;
         if counts.len() != self.columns.len() {
             let reason = format!("{} counts for {} columns", counts.len(), self.columns.len());
@@ -117,8 +117,8 @@ impl Text {
         let mut stream = Stream {
             label: if is_one_of_several { format!("CPU {cpu}") } else { String::new() },
             missing: vec![
-                "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
-                "standard deviation: it is that of the histogram's cells".to_owned(),
+                "order and times of the samples: no figures over time and no intervals".to_owned(),
+                "standard deviation: computed from the histogram's buckets".to_owned(),
                 "the machine, the start and the command: rtla's text does not hold them".to_owned(),
             ],
             ..Stream::default()

@@ -74,7 +74,7 @@ impl Stressor {
             [latency, count] if latency.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let row = latency.parse().ok().zip(count.parse().ok());
                 let (ns, n): (u64, u64) =
-                    row.ok_or_else(|| Error::line(FORMAT, number, format!("`{count}` is no count")))?;
+                    row.ok_or_else(|| Error::line(FORMAT, number, format!("`{count}` is not a count")))?;
                 let rises = self.rows.last().is_none_or(|(before, _)| *before < ns);
                 if self.step_ns == 0 || !ns.is_multiple_of(self.step_ns) || !rises {
                     let reason = format!("the row {ns} does not follow in steps of {} ns", self.step_ns);
@@ -91,7 +91,7 @@ impl Stressor {
 
     fn stream(&self, number: Option<u32>) -> Stream {
         let mut missing = vec![
-            "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
+            "order and times of the samples: no figures over time and no intervals".to_owned(),
             "missed periods: stress-ng sleeps for a time, not until an instant, so that a late start delays the next one".to_owned(),
         ];
         let counted: u64 = self.rows.iter().fold(0, |all, (_, n)| all.saturating_add(*n));

@@ -29,7 +29,7 @@ pub enum RunFileError {
     },
     /// It cannot be gone on with, because somebody does already.
     #[error(
-        "{path} is being written by a run that goes on right now; let that one end, or start another one without --resume"
+        "{path} is being written by a running measurement; wait for it to end, or start a new run without --resume"
     )]
     BeingWritten {
         /// Which file.
@@ -371,7 +371,7 @@ impl Parser<'_> {
         let mut fields = rest.splitn(4, ',');
         let mut number = || fields.next().and_then(|text| text.parse::<f64>().ok());
         let (Some(t), Some(length), Some(_max)) = (number(), number(), number()) else {
-            return Err(self.broken("a histogram line whose times are no numbers"));
+            return Err(self.broken("a histogram line whose times are not numbers"));
         };
         let counts = Distribution::of(&self.decode(series, fields.next().unwrap_or_default())?);
         let run = self.begun()?;
@@ -388,7 +388,7 @@ impl Parser<'_> {
 
     fn decode(&mut self, series: Series, base64: &str) -> Result<Counts, RunFileError> {
         let bytes =
-            STANDARD.decode(base64).map_err(|why| self.broken(&format!("a histogram that is no base64 ({why})")))?;
+            STANDARD.decode(base64).map_err(|why| self.broken(&format!("a histogram that is not valid base64 ({why})")))?;
         let counts: Counts = self
             .decoder
             .deserialize(&mut bytes.as_slice())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::cell::CellSummary;
 use super::remedies::remedy;
-use super::units::{Letters, count, listed, percent, three_digits, time_ns};
+use super::units::{Letters, capital, count, listed, percent, three_digits, time_ns, under};
 use crate::cause::{CauseKind, advice};
 use crate::record::{CauseCount, RunFile};
 
@@ -41,7 +41,7 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
         let of_load: Vec<&CellSummary> = cells.iter().filter(|cell| cell.load == *load).collect();
         let causes = merged(of_load.iter().map(|cell| &cell.causes));
         let spikes: u64 = of_load.iter().filter_map(|cell| cell.spike_count).sum();
-        sentences.extend(in_words(&causes, spikes).map(|words| format!("Under {load}, {words}")));
+        sentences.extend(in_words(&causes, spikes).map(|words| format!("{}, {words}", capital(&under(load)))));
         // What helps under one load is said once.
         let new =
             against(&causes, &of_load).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
@@ -58,7 +58,7 @@ pub fn cost_of_bench(bench: &RunFile) -> Option<String> {
     let end = bench.end.as_ref().filter(|end| end.causes_bytes > 0 && end.t > 0.0)?;
     let percent = (end.causes_cpu_ns as f64 / (end.t * 1e9) * 1e4).round() / 100.0;
     let (percent, mib) = (three_digits(percent), three_digits(end.causes_bytes as f64 / 1_048_576.0));
-    Some(format!("Looking for causes took {percent} % of a core beside the loops, and {mib} MiB of buffers"))
+    Some(format!("Analysing causes took {percent} % of a core beside the loops and {mib} MiB of buffers"))
 }
 
 /// What looking for causes has cost beside the loops; nothing where nobody looked.
@@ -71,10 +71,10 @@ fn cost(cells: &[CellSummary]) -> Option<String> {
     let share = |share: f64| format!("{} %", three_digits((share * 1e4).round() / 100.0));
     let most = if shares.len() > 1 { format!(" (at most {})", share(most)) } else { String::new() };
 
-    Some(format!("Looking for causes took {} of a core{most} beside the loop, and {mib} MiB of buffers", share(mean)))
+    Some(format!("Analysing causes took {} of a core{most} beside the loop and {mib} MiB of buffers", share(mean)))
 }
 
-/// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); 98.2 % of their lateness is accounted for`.
+/// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); causes account for 98.2 % of their lateness`.
 #[must_use]
 pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
     let looked_at: u64 = causes.values().map(|count| count.spikes).sum();
@@ -88,16 +88,16 @@ pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
     let mut told: Vec<String> = told.collect();
     let others: u64 = by_number.iter().skip(TOLD).map(|(_, count)| count.spikes).sum();
     if others > 0 {
-        told.push(format!("{} of other causes", count(others)));
+        told.push(format!("{} with other causes", count(others)));
     }
 
     if spikes > looked_at {
-        told.push(format!("{} not looked at", count(spikes - looked_at)));
+        told.push(format!("{} not analysed", count(spikes - looked_at)));
     }
 
     let plural = if spikes.max(looked_at) == 1 { "spike" } else { "spikes" };
     Some(format!(
-        "{} {plural}: {}; {} of their lateness is accounted for",
+        "{} {plural}: {}; causes account for {} of their lateness",
         count(spikes.max(looked_at)),
         listed(&told),
         share(causes)
@@ -134,12 +134,12 @@ fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     let of = |(kind, _): (&CauseKind, &CauseCount), which: &str| {
         let remedy = advice::in_words(&remedy(*kind, cells));
         let remedy = remedy.unwrap_or_else(|| NO_REMEDY.to_owned());
-        format!("Against {}{which}: {remedy}", kind.words())
+        format!("To reduce {}{which}: {remedy}", kind.words())
     };
 
     match (most, worst) {
         (Some(most), Some(worst)) if most.0 != worst.0 => {
-            vec![of(most, ", the most frequent"), of(worst, ", the worst")]
+            vec![of(most, " (the most frequent)"), of(worst, " (the worst)")]
         }
         (Some(most), _) => vec![of(most, "")],
         (None, _) => Vec::new(),
@@ -211,7 +211,7 @@ mod tests {
         let spinning = Situation { facts: [Fact::Spins].into(), ..Situation::default() };
         let causes = Causes::from([(CauseKind::WakeUpPath, counted(3, 1_000))]);
         let said = against(&causes, &[&cell(causes.clone(), &[], spinning)]);
-        assert_eq!(said, ["Against wake-up itself: no further remedy is known for this run's settings"]);
+        assert_eq!(said, ["To reduce wake-up itself: no further remedy is known for this run's settings"]);
     }
 
     #[test]
@@ -226,12 +226,12 @@ mod tests {
             in_words(&causes, 17).as_deref(),
             Some(
                 "17 spikes: 9 steal (worst 3.7 ms), 5 kernel section (worst 1.2 ms), 1 unexplained (worst 300 us) and 2 \
-                 not looked at; 98 % of their lateness is accounted for"
+                 not analysed; causes account for 98 % of their lateness"
             )
         );
         let said = against(&causes, &[&cell(causes.clone(), &[], Situation::default())]);
 
-        assert!(matches!(&said[..], [one] if one.starts_with("Against steal: ")));
+        assert!(matches!(&said[..], [one] if one.starts_with("To reduce steal: ")));
     }
 
     #[test]
@@ -242,8 +242,8 @@ mod tests {
         ]);
         let said = against(&causes, &[&cell(causes.clone(), &[], Situation::default())]);
 
-        assert!(said[0].starts_with("Against steal, the most frequent: "), "{said:?}");
-        assert!(said[1].starts_with("Against RT throttling, the worst: "), "{said:?}");
+        assert!(said[0].starts_with("To reduce steal (the most frequent): "), "{said:?}");
+        assert!(said[1].starts_with("To reduce RT throttling (the worst): "), "{said:?}");
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         let cells = [cell(0.01, 8 << 20), cell(0.02, 10 << 20), CellSummary::default()];
         assert_eq!(
             cost(&cells).as_deref(),
-            Some("Looking for causes took 1.5 % of a core (at most 2 %) beside the loop, and 10 MiB of buffers")
+            Some("Analysing causes took 1.5 % of a core (at most 2 %) beside the loop and 10 MiB of buffers")
         );
         assert_eq!(cost(&[CellSummary::default()]), None);
     }

@@ -155,7 +155,7 @@ impl CellSummary {
     }
 
     pub(super) fn missing(cell: Cell) -> Self {
-        let notes = vec!["it has no run file: the bench ended before it".to_owned()];
+        let notes = vec!["no run file: the bench ended before this cell was run".to_owned()];
         Self { tuning: cell.tuning, load: cell.load, permitted: true, notes, ..Self::default() }
     }
 }
@@ -281,11 +281,11 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let mut notes = run.import.as_ref().map(super::imported::notes).unwrap_or_default();
     notes.extend(run.resumes.iter().map(resumed));
     if run.goes_on {
-        notes.push(format!("the run goes on: figures are of its first {}", spoken(super::summary::last_second(run))));
+        notes.push(format!("run in progress: figures from its first {}", spoken(super::summary::last_second(run))));
     } else if !run.is_complete() {
         let line = if run.cut_line { ", in the middle of a line" } else { "" };
         notes.push(format!(
-            "the run file was cut off{line}: figures are of what is there, warm-up cycles are not counted"
+            "truncated{line}: figures from the recorded part; warm-up cycles are not counted"
         ));
     }
 
@@ -296,7 +296,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
         .collect();
     if !from_buckets.is_empty() {
         let which = super::units::listed(&from_buckets);
-        notes.push(format!("mean, SD and maximum of {which} come from histogram buckets and are as exact as these"));
+        notes.push(format!("mean, SD and maximum of {which} are computed from histogram buckets and have their precision"));
     }
 
     for grant in run.header.grants.iter().filter(|grant| !grant.granted) {
@@ -306,7 +306,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
 
     if let Account { lost: 1.., .. } = Account::of(run) {
         let lost = count(Account::of(run).lost);
-        notes.push(format!("{lost} samples found no room between loop and recorder and are in no figure"));
+        notes.push(format!("{lost} samples were dropped (ring between loop and recorder full) and are in no figure"));
     }
 
     notes.extend(warm_up(run, series));
@@ -329,15 +329,15 @@ fn warm_up(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Option<Strin
     (warmup_worst_ns > kept_ns).then(|| {
         let (worst, cycles) = (time(warmup_worst_ns), count(warmup));
         format!(
-            "{cycles} cycles of the warm-up are in no figure; the latest of them started {worst} behind its release"
+            "{cycles} warm-up cycles are excluded; the worst wake-up latency among them is {worst}"
         )
     })
 }
 
 fn resumed(resume: &Resume) -> String {
-    let how = if resume.after.is_some() { "ended early" } else { "cut off" };
+    let how = if resume.after.is_some() { "ended early" } else { "was interrupted" };
     let (unmeasured, t) = (spoken(resume.unmeasured_s), spoken(resume.t));
-    format!("the run was {how} and gone on with at {t}; for {unmeasured} before that nothing was measured")
+    format!("the run {how} and was resumed at {t}; the {unmeasured} before that were not measured")
 }
 
 fn loads_of(run: &RunFile) -> Vec<&str> {

@@ -9,7 +9,7 @@ use super::events::alarms_in_words;
 use super::remedies::remedy;
 use super::summary::Summary;
 use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
-use super::verdict::{Limit, Outcome, limit_in_words};
+use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
 use crate::cause::Advice;
 
 /// What a text has room for behind its label in a terminal of 80 columns.
@@ -87,13 +87,16 @@ fn verdict(summary: &Summary) -> Line {
         String::new()
     };
 
-    // There is room for few words beside the counts.
-    let words = limit_in_words(limit).replace("of release latency", "of releases");
-    let text = match outcome {
-        Outcome::Pass => format!("PASS: {words}{who}{figures}"),
-        Outcome::Fail => format!("FAIL: not {words}{who}{figures}"),
-        Outcome::Inconclusive => format!("INCONCLUSIVE: {words}{who}{figures}"),
+    let words = match outcome {
+        Outcome::Fail => missed_in_words(limit),
+        Outcome::Pass | Outcome::Inconclusive => limit_in_words(limit),
     };
+    let answer = format!("{}: {words}", outcome.words());
+
+    // The counts matter more than the tuning, which has a line of its own.
+    let candidates = [format!("{answer}{who}{figures}"), format!("{answer}{figures}"), answer];
+    let [longest, ..] = &candidates;
+    let text = candidates.iter().find(|text| text.chars().count() <= WIDTH).unwrap_or(longest).clone();
 
     Line { outcome: Some(outcome), ..line("verdict", text) }
 }
@@ -114,8 +117,8 @@ fn best(summary: &Summary) -> Option<Line> {
     let decide = times_longer.map(|times| times * summary.elapsed_s).filter(|needed_s| *needed_s <= LONGEST_S);
     let decide = decide.map(|needed_s| format!("; --for {} would", rounded_time(needed_s)));
     let text = match ties.as_slice() {
-        [] => format!("{} (tail and late releases over all loads)", best.tuning),
-        _ if all_tie => format!("none stands out{}", decide.unwrap_or_default().replace("would", "would show one")),
+        [] => format!("{} (by late releases and tail latency over all loads)", best.tuning),
+        _ if all_tie => format!("no tuning is distinguishable{}", decide.unwrap_or_default().replace("would", "would show one")),
         ties => {
             let names = if ties.len() > 4 { format!("{} others", ties.len()) } else { listed(ties) };
             format!("{}; {names} cannot be distinguished from it{}", best.tuning, decide.unwrap_or_default())
@@ -217,12 +220,12 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
             rounded_time(needed_s)
         ),
         Some(needed_s) => format!(
-            "{} and {names} differ so little that {} days would be needed to distinguish them: choose by what they cost",
+            "{} and {names} differ so little that {} days would be needed to distinguish them: choose the one with the lower cost",
             best.tuning,
             three_digits(needed_s / 86_400.0)
         ),
         None => {
-            format!("{} and {names} have too few stretches of time to be distinguished: measure longer", best.tuning)
+            format!("{} and {names} have too few blocks to be distinguished: measure longer", best.tuning)
         }
     })
 }

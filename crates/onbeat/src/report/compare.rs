@@ -301,7 +301,7 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     let (differing, alike): (Vec<&Ratio>, Vec<&Ratio>) =
         ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.differs);
     if differing.is_empty() && alike.is_empty() {
-        return format!("{mine} and {base} have too few stretches of time for an interval around their ratio");
+        return format!("{mine} and {base} have too few blocks or intervals for a confidence interval of their ratio");
     }
 
     let same: Vec<String> = alike.iter().map(|ratio| sized(ratio)).collect();

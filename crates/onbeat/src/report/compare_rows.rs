@@ -135,12 +135,12 @@ fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
     }
 
     if of.series == Series::WakeupLatency && rows.iter().any(|row| row.skipped.is_some_and(|skipped| skipped > 0)) {
-        legend.push("of served releases only: skipped ones stand in their column and in release latency".to_owned());
+        legend.push("served releases only; skipped releases are in their own column and in release latency".to_owned());
     }
 
     let coarse = names(|row| row.from_buckets);
     if !coarse.is_empty() {
-        legend.push(format!("min, avg, SD and max of {} come from histogram buckets", listed(&coarse)));
+        legend.push(format!("min, avg, SD and max of {} are computed from histogram buckets", listed(&coarse)));
     }
 
     legend

@@ -37,7 +37,7 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
     };
 
     if table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == Mark::Unsupported) {
-        table.legend.push("~ fewer than ten samples stand above this figure".to_owned());
+        table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
     }
 
     table
@@ -68,7 +68,7 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
 
     Some(Table {
         title: format!(
-            "{}{}, over that of {}, with 95 % intervals",
+            "{}{}, divided by that of {}, with 95 % confidence intervals",
             compared.series.words(),
             of_cell(compared),
             comparison.runs[base.run]
@@ -98,7 +98,7 @@ pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
     };
 
     (!kinds.is_empty()).then(|| Table {
-        title: format!("spikes by their main cause{}", of_cell(compared)),
+        title: format!("spikes by main cause{}", of_cell(compared)),
         columns,
         rows: kinds.into_iter().map(row).collect(),
         legend: Vec::new(),
@@ -112,7 +112,7 @@ pub fn differences(comparison: &Comparison) -> Option<Table> {
     columns.extend(comparison.runs.iter().map(|name| Column::words(name.as_str())));
     let rows = comparison.differences.iter().map(|difference| {
         let mut entries = vec![Entry::from(difference.fact.as_str())];
-        entries.extend(difference.values.iter().map(|value| Entry::from(value.as_deref().unwrap_or("not told"))));
+        entries.extend(difference.values.iter().map(|value| Entry::from(value.as_deref().unwrap_or("not recorded"))));
         Row { entries, begins_group: false }
     });
 

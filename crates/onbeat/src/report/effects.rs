@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bootstrap::{Drawn, Stretches, interval};
 use super::statistics::Share;
 use super::summary::cell_of;
-use super::units::{Letters, listed, ratio, time};
+use super::units::{Letters, listed, ratio, time, under};
 use crate::record::{RunFile, Series};
 
 /// Percentiles that may be compared, the farthest out first.
@@ -104,7 +104,7 @@ pub fn in_one_line(effects: &[Effect]) -> Vec<String> {
 
         let each = listed(&each.collect::<Vec<_>>());
         let metric = common.as_deref().unwrap_or("release latency");
-        format!("Factor by factor, {metric} under {load}: {each}")
+        format!("Effect of each tuning on {metric} {}: {each}", under(load))
     };
 
     loads.into_iter().map(line).collect()
@@ -210,7 +210,7 @@ fn sentence(effect: &Effect, without_ns: f64, with_ns: f64) -> String {
     }
 
     let (from, to) = (time(without_ns, Letters::Ascii), time(with_ns, Letters::Ascii));
-    let harm = if effect.ratio > 1.0 { "; it does harm here" } else { "" };
+    let harm = if effect.ratio > 1.0 { "; longer with it" } else { "" };
     format!("{factor}: {metric} × {times} ({low} to {high}), from {from} to {to}{harm}")
 }
 

@@ -86,9 +86,9 @@ pub fn judge(events: Option<&Events>, most: u64) -> AlarmVerdict {
 /// How many, as the subject of a sentence.
 pub(super) fn alarms_in_words(alarms: u64) -> String {
     match alarms {
-        0 => "no alarm of bus or robot".to_owned(),
-        1 => "1 alarm of bus or robot".to_owned(),
-        n => format!("{} alarms of bus and robot", count(n)),
+        0 => "no bus or robot alarms".to_owned(),
+        1 => "1 bus or robot alarm".to_owned(),
+        n => format!("{} bus and robot alarms", count(n)),
     }
 }
 
@@ -148,16 +148,16 @@ fn incident(event: &EventNote, after: &[EventNote]) -> String {
     match (event.kind, end) {
         (EventKind::DeviceLost, Some(end)) => {
             format!(
-                "{device} did not answer from {:.3} s on, back in OP after {:.3} s",
+                "{device} stopped answering at {:.3} s, back in OP after {:.3} s",
                 event.t,
                 f64::from(end.code) / 1e6
             )
         }
-        (EventKind::DeviceLost, None) => format!("{device} did not answer from {:.3} s on", event.t),
+        (EventKind::DeviceLost, None) => format!("{device} stopped answering at {:.3} s", event.t),
         (_, Some(end)) => {
-            format!("{} at {:.3} s, right again after {} cycles", event.sentence, event.t, count(end.code.into()))
+            format!("{} at {:.3} s, correct again after {} cycles", event.sentence, event.t, count(end.code.into()))
         }
-        (_, None) => format!("{} from {:.3} s on", event.sentence, event.t),
+        (_, None) => format!("{} since {:.3} s", event.sentence, event.t),
     }
 }
 
@@ -195,9 +195,9 @@ mod tests {
         assert_eq!(
             told,
             [
-                "left knee did not answer from 3.002 s on, back in OP after 0.520 s",
-                "left knee did not answer from 4.000 s on",
-                "working counter 2 where 3 is expected at 3.001 s, right again after 522 cycles",
+                "left knee stopped answering at 3.002 s, back in OP after 0.520 s",
+                "left knee stopped answering at 4.000 s",
+                "working counter 2 where 3 is expected at 3.001 s, correct again after 522 cycles",
             ]
         );
     }
@@ -230,6 +230,6 @@ mod tests {
             (Outcome::Pass, Outcome::Fail, Outcome::Pass)
         );
         assert_eq!((outcome(0, 1, 0), outcome(1, 1, 0)), (Outcome::Inconclusive, Outcome::Fail));
-        assert_eq!(judge(Some(&events(2, 0)), 0).sentence, "2 alarms of bus and robot, 0 allowed");
+        assert_eq!(judge(Some(&events(2, 0)), 0).sentence, "2 bus and robot alarms, 0 allowed");
     }
 }

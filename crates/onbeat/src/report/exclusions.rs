@@ -12,9 +12,9 @@ const TOLD: usize = 5;
 #[must_use]
 pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
     let told = notes.iter().take(TOLD).map(|note| {
-        let slots = if note.samples == 1 { "slot that was" } else { "slots that were" };
+        let slots = if note.samples == 1 { "slot" } else { "slots" };
         let (sentence, samples) = (&note.sentence, count(note.samples));
-        format!("{sentence} at {:.1} s: {samples} {slots} under way are in no figure", note.t)
+        format!("{sentence} at {:.1} s: {samples} {slots} in progress excluded from all figures", note.t)
     });
 
     let mut told: Vec<String> = told.collect();
@@ -55,7 +55,7 @@ mod tests {
         let note = |what| ExclusionNote { t: 12.34, length: 0.02, what, sentence: "it slept".into(), samples: 21 };
         let mut notes = vec![note(Surrounding::Suspend); 5];
         assert_eq!(in_words(&notes).len(), 5);
-        assert_eq!(in_words(&notes)[0], "it slept at 12.3 s: 21 slots that were under way are in no figure");
+        assert_eq!(in_words(&notes)[0], "it slept at 12.3 s: 21 slots in progress excluded from all figures");
         notes.extend([note(Surrounding::ClockStep), note(Surrounding::Suspend), note(Surrounding::Suspend)]);
         let last = "the same for 1 more step of the wall clock and 2 more suspends: 63 slots";
 

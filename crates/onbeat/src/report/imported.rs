@@ -5,7 +5,7 @@ use super::cell::{self, CellSummary};
 use super::statistics::Statistics;
 use super::summary::{Summary, cell_of, last_second};
 use super::units::{Letters, count, time_ns};
-use super::verdict::{Limit, Outcome, limit_in_words};
+use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
 use crate::record::{Import, RunFile, Series};
 
 /// The schema of the summary of imported runs.
@@ -59,12 +59,14 @@ fn judged(cells: &[CellSummary], limit: Limit) -> String {
     let Some((cell, verdict)) = decisive else { return "no samples".to_owned() };
     let words = limit_in_words(limit);
     let who = &cell.tuning;
-    match verdict.outcome {
-        Outcome::Pass if cells.len() == 1 => format!("{who} holds {words}; {}", verdict.sentence),
-        Outcome::Pass => format!("All {} streams hold {words}; {who}: {}", cells.len(), verdict.sentence),
-        Outcome::Fail => format!("{who} does not hold {words}; {}", verdict.sentence),
-        Outcome::Inconclusive => format!("{who} may hold {words}; {}", verdict.sentence),
-    }
+    let sentence = match verdict.outcome {
+        Outcome::Pass if cells.len() == 1 => format!("limit met in {who}: {words}; {}", verdict.sentence),
+        Outcome::Pass => format!("limit met in all {} streams: {words}; {who}: {}", cells.len(), verdict.sentence),
+        Outcome::Fail => format!("{} in {who}; {}", missed_in_words(limit), verdict.sentence),
+        Outcome::Inconclusive => format!("limit may be met in {who}: {words}; {}", verdict.sentence),
+    };
+
+    format!("{}: {sentence}", verdict.outcome.words())
 }
 
 /// `wake-up latency at most 1.2 ms in 1,999 samples of ct.json thread 0`.
@@ -88,9 +90,9 @@ pub fn notes(import: &Import) -> Vec<String> {
         notes.extend(coarseness(*series, import));
         if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
             let (from, to) = (time_ns(beyond.from_ns, Letters::Ascii), time_ns(beyond.to_ns, Letters::Ascii));
-            let (samples, lie) = if beyond.count == 1 { ("sample", "lies") } else { ("samples", "lie") };
+            let (samples, exceed) = if beyond.count == 1 { ("sample", "exceeds") } else { ("samples", "exceed") };
             notes.push(format!(
-                "{} {samples} of {} {lie} beyond the source's histogram, somewhere between {from} and {to}",
+                "{} {samples} of {} {exceed} the range of the source's histogram: between {from} and {to}",
                 count(beyond.count),
                 series.words()
             ));

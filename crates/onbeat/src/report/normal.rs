@@ -170,7 +170,7 @@ fn sentence(normal: &Normal, series: Series) -> String {
     let samples = count(normal.count);
     if normal.tail_ratio <= AS_FAR * normal.normal_tail_ratio {
         return format!(
-            "The largest {} lies {} above the mean; that of {samples} samples of a normal distribution would lie {} above it.",
+            "The largest {} is {} above the mean; for {samples} samples of a normal distribution, {} would be expected.",
             series.words(),
             sds(normal.tail_ratio),
             sds(normal.normal_tail_ratio)
@@ -178,8 +178,8 @@ fn sentence(normal: &Normal, series: Series) -> String {
     }
 
     format!(
-        "A normal distribution of this mean and SD would end at {} ({}) in {samples} samples; the run's largest {} is {} \
-         ({}), which it would reach {}. {} of the samples lie within one SD of the mean, of a normal one 68.3 %.",
+        "A normal distribution with this mean and SD would have a maximum of {} ({}) in {samples} samples; the largest {} \
+         of the run is {} ({}), expected {}. {} of the samples are within 1 SD of the mean (normal: 68.3 %).",
         time(normal.normal_max_ns, Letters::Ascii),
         sds(normal.normal_tail_ratio),
         series.words(),
@@ -230,12 +230,12 @@ pub fn table(summary: &Summary, otherwise: Series, letters: Letters) -> Option<T
     columns.extend(heads.map(Column::figures));
     (!rows.is_empty()).then(|| Table {
         title: match shown.iter().next() {
-            Some(series) if shown.len() == 1 => format!("how far the largest {} stands out", series.words()),
-            _ => "how far the largest values stand out".to_owned(),
+            Some(series) if shown.len() == 1 => format!("largest {} in standard deviations above the mean", series.words()),
+            _ => "largest values in standard deviations above the mean".to_owned(),
         },
         columns,
         rows,
-        legend: vec!["normal: (max - mean) / SD that as many samples of a normal distribution would have".to_owned()],
+        legend: vec!["normal: the (max - mean) / SD expected of a normal distribution with the same number of samples".to_owned()],
     })
 }
 
@@ -288,7 +288,7 @@ mod tests {
         };
 
         let normal = beside((0..20_000).map(|_| 1_000_000 + (0..12).map(|_| draw() / 1024).sum::<u64>()));
-        assert!(normal.sentence.starts_with("The largest wake-up latency lies "), "{}", normal.sentence);
+        assert!(normal.sentence.starts_with("The largest wake-up latency is "), "{}", normal.sentence);
         assert!((normal.within_one_sd - 0.683).abs() < 0.02);
         let expected: f64 = normal.curve.normal.iter().sum();
         assert!((expected / 20_000.0 - 1.0).abs() < 0.01, "the curve has as many samples: {expected}");

@@ -14,13 +14,13 @@ pub const PLACE: &str = "@@DATA@@";
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// The template is not one.
-    #[error("the page's template holds {PLACE} {found} times instead of once; build the viewer anew")]
+    #[error("the page template has {PLACE} {found} times, expected once; rebuild the viewer")]
     Template {
         /// How often it does.
         found: usize,
     },
     /// The summary is no JSON.
-    #[error("the summary is no JSON: {source}; print it with serde_json")]
+    #[error("the summary is not valid JSON: {source}; print it with serde_json")]
     Summary {
         /// The parser's answer.
         source: serde_json::Error,

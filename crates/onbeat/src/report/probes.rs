@@ -154,7 +154,7 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
     if series.contains_key(&Series::ReadWrite) && skipped > 0 {
         let answered = run.account().cycles;
         sentences.push(format!(
-            "{} of {} edges ({}) were never answered; they are in no figure, and over any limit on the way from edge to output",
+            "{} of {} edges ({}) were never answered; they are in no figure and count as over any limit on edge to output",
             count(skipped),
             count(skipped + answered),
             percent(skipped as f64 / (skipped + answered) as f64)

@@ -111,7 +111,7 @@ fn cause(spike: &SpikeNote) -> String {
 pub const fn why_no_window(spike: &SpikeNote) -> &'static str {
     match spike.window {
         Some(fate) => fate.words(),
-        None => "nobody looked into it: there was no flight recorder, or more than 20 cycles were late within 5 ms",
+        None => "not analysed: no flight recorder, or more than 20 late cycles within 5 ms",
     }
 }
 

@@ -232,7 +232,7 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
         }
     };
 
-    told(cell_names(|cell| cell.goes_on), "The run goes on, judged by what is there so far");
+    told(cell_names(|cell| cell.goes_on), "Run in progress; verdict from the part recorded so far");
     told(
         cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on),
         "Truncated; verdict from the recorded part",
@@ -245,7 +245,7 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
 fn one_after_the_other(summary: &Summary) -> Option<String> {
     let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
     (summary.order == "sequential" && summary.sweep.is_none()).then(|| {
-        format!("{what} ran one after the other: a change of what else the machine did meanwhile looks like an effect")
+        format!("{what} ran one after another: a change in background activity can look like an effect")
     })
 }
 

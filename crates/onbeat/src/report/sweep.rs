@@ -110,8 +110,7 @@ fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<Stri
     let worst = steps.iter().max_by_key(|step| step.jitter_ns)?;
     let allowed = steps.iter().filter(|step| step.is_allowed).count();
     let mut text = format!(
-        "Jitter (max - min) of {}: {} at {} % load, {} at {} %, at most {} at {} %; {} are allowed, and kept at {allowed} of \
-         {} loads",
+        "Jitter (max - min) of {}: {} at {} % load, {} at {} %, at most {} at {} %; limit {}, met at {allowed} of {} loads",
         series.words(),
         told(first.jitter_ns),
         first.asked_percent,
@@ -125,7 +124,7 @@ fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<Stri
     let missed: Vec<String> = steps.iter().filter(|step| !step.is_reached).map(in_words).collect();
 
     if !missed.is_empty() {
-        text += &format!("; the load was not within {WITHIN_POINTS} points of what was asked at {}", listed(&missed));
+        text += &format!("; the CPU load missed its target by more than {WITHIN_POINTS} points at {}", listed(&missed));
     }
 
     Some(text)
@@ -133,8 +132,8 @@ fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<Stri
 
 fn in_words(step: &SweepStep) -> String {
     match step.reached_percent {
-        Some(reached) => format!("{} % (the CPUs were {reached:.0} % busy)", step.asked_percent),
-        None => format!("{} % (not read)", step.asked_percent),
+        Some(reached) => format!("{} % (reached {reached:.0} %)", step.asked_percent),
+        None => format!("{} % (not measured)", step.asked_percent),
     }
 }
 
@@ -150,7 +149,7 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
         let reached = step.reached_percent.map_or_else(|| "-".to_owned(), |reached| format!("{reached:.1}"));
         let reached =
             if step.is_reached { Entry::from(reached) } else { Entry::marked(format!("!{reached}"), Mark::Bad) };
-        let verdict = if step.is_allowed { ("pass", Mark::Good) } else { ("fail", Mark::Bad) };
+        let verdict = if step.is_allowed { ("PASS", Mark::Good) } else { ("FAIL", Mark::Bad) };
         let entries = vec![
             format!("{}", step.asked_percent).into(),
             reached,
@@ -165,11 +164,11 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
         Row { entries, begins_group: false }
     };
 
-    let heads = ["load %", "reached", "samples", "min", "avg", "max", "jitter", "allowed"];
+    let heads = ["load %", "reached", "samples", "min", "avg", "max", "jitter", "verdict"];
     let allowed = time_ns(sweep.allowed_jitter_ns, letters);
-    let mut legend = vec![format!("jitter is max - min; {allowed} are allowed")];
+    let mut legend = vec![format!("jitter is max - min; limit {allowed}")];
     if sweep.steps.iter().any(|step| !step.is_reached) {
-        legend.push(format!("! the CPUs were not within {WITHIN_POINTS} points as busy as asked"));
+        legend.push(format!("! the CPU load missed its target by more than {WITHIN_POINTS} points"));
     }
 
     Table {
@@ -203,8 +202,8 @@ mod tests {
             "82.4 us at 0 %",
             "97.8 us at 100 %",
             "at most 250 us at 50 %",
-            "kept at 2 of 3",
-            "50 % (the CPUs were 45 % busy)",
+            "met at 2 of 3",
+            "50 % (reached 45 %)",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -242,7 +241,7 @@ mod tests {
         let steps = vec![step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000)];
         let sweep = Sweep { series: Series::WriteInterval, allowed_jitter_ns: 100_000, steps, sentence: String::new() };
         let text = table(&sweep, Letters::Ascii).to_text(80);
-        assert!(text.contains("pass") && text.contains("fail") && text.contains("!44.9"), "{text}");
+        assert!(text.contains("PASS") && text.contains("FAIL") && text.contains("!44.9"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80));
     }
 }

@@ -5,17 +5,17 @@ use super::imported::UNKNOWN;
 use super::statistics::{Low, Percentile, Share, Statistics};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, Row, Table};
-use super::units::{Letters, count, grouped, ratio};
+use super::units::{Letters, count, grouped, ratio, under};
 use super::verdict::{Outcome, limit_in_words};
 use crate::record::Series;
 use crate::thread::Grant;
 
 /// Before a figure, or the name of a row of figures, that few samples carry.
 const SIGN: char = '~';
-const UNSUPPORTED: &str = "~ fewer than ten samples stand above this figure, or any figure of this row";
-const UNSUPPORTED_FIGURE: &str = "~ fewer than ten samples stand above this figure";
-const CUT_OFF: &str = "* the run was cut off; figures are of what is there";
-const GOES_ON: &str = "+ the run goes on; figures are of what is there so far";
+const UNSUPPORTED: &str = "~ fewer than 10 samples beyond this value, or beyond any value of this row";
+const UNSUPPORTED_FIGURE: &str = "~ fewer than 10 samples beyond this value";
+const TRUNCATED: &str = "* truncated; figures from the recorded part";
+const IN_PROGRESS: &str = "+ run in progress; figures from the part recorded so far";
 const NO_FIGURE: &str = "-";
 /// The columns of a load's table, after the tuning.
 const HEADS: [&str; 10] = ["min", "avg", "max", "SD", "p50", "p99", "p99.9", "p99.99", "misses", "skipped"];
@@ -73,7 +73,7 @@ pub fn by_tuning(summary: &Summary, load: &str, letters: Letters) -> Table {
 pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
     let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load).collect();
     let unit = Unit::for_cells(&cells, series, letters);
-    let under = if load == UNKNOWN { String::new() } else { format!(" under {load}") };
+    let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
     let is_imported = cells.iter().all(|cell| cell.import.is_some());
     let mut table = Table {
         title: format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series)),
@@ -152,7 +152,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     let tail = |of: &Statistics| of.tail_ratio.map(|times| Entry::from(format!("{times:.1}")));
     rows.push(row("tail", "", &tail));
     rows.iter_mut().for_each(mark_whole_row);
-    let under = if load == UNKNOWN { String::new() } else { format!(" under {load}") };
+    let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
     let title = format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series));
     let mut table = Table { title, columns, rows, legend: Vec::new() };
     explain(&mut table, &cells);
@@ -193,7 +193,7 @@ pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
     let words = limit_in_words(limit);
     let words = if letters == Letters::Unicode { words.replace(" us", " µs") } else { words };
     Some(Table {
-        title: format!("{words}: how many are over, of how many"),
+        title: format!("{words}: releases over the limit / all releases"),
         columns,
         rows: summary.tunings.iter().map(row).collect(),
         legend: Vec::new(),
@@ -235,7 +235,7 @@ pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
     };
 
     Some(Table {
-        title: format!("what each factor does to {metric}, with 95 % intervals"),
+        title: format!("effect of each tuning on {metric}, with 95 % confidence intervals"),
         columns,
         rows: factors.iter().map(row).collect(),
         legend: Vec::new(),
@@ -253,13 +253,13 @@ pub fn ladder(grants: &[Grant]) -> Table {
     let mut legend = Vec::new();
     for grant in grants.iter().filter(|grant| !grant.granted) {
         legend.push(format!("{}: {}", grant.what, grant.why_not.as_deref().unwrap_or("no reason given")));
-        legend.extend(grant.costs.iter().map(|costs| format!("  without it: {costs}")));
-        legend.extend(grant.remedy.iter().map(|remedy| format!("  to get it: {remedy}")));
+        legend.extend(grant.costs.iter().map(|costs| format!("  effect: {costs}")));
+        legend.extend(grant.remedy.iter().map(|remedy| format!("  to grant it: {remedy}")));
     }
 
     Table {
-        title: "asked of the system".to_owned(),
-        columns: vec![Column::words("what"), Column::words("wanted"), Column::words("granted")],
+        title: "privileges".to_owned(),
+        columns: vec![Column::words("privilege"), Column::words("requested"), Column::words("granted")],
         rows: grants.iter().map(row).collect(),
         legend,
     }
@@ -317,10 +317,10 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
     }
 
     if cells.iter().any(|cell| cell.goes_on) {
-        table.legend.push(GOES_ON.to_owned());
+        table.legend.push(IN_PROGRESS.to_owned());
     }
     if cells.iter().any(|cell| cell.permitted && !cell.complete && !cell.goes_on) {
-        table.legend.push(CUT_OFF.to_owned());
+        table.legend.push(TRUNCATED.to_owned());
     }
 
     let mut blind: Vec<&str> = cells.iter().filter_map(|cell| Some(cell.import.as_ref()?.format.as_str())).collect();

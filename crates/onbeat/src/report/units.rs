@@ -119,6 +119,23 @@ pub fn one_in(rate: f64) -> String {
     format!("1 in {}", count(((many / scale).floor() * scale) as u64))
 }
 
+/// The words with their first letter in upper case.
+#[must_use]
+pub fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A load with its preposition: `with no added load`, `under cpu=50%`.
+#[must_use]
+pub fn under(load: &str) -> String {
+    match load {
+        "idle" => "with no added load".to_owned(),
+        "paper" => "under the 2009 stress mix (`paper`)".to_owned(),
+        load => format!("under {load}"),
+    }
+}
+
 /// Words in a row: `a`, `a and b`, `a, b and c`.
 #[must_use]
 pub fn listed(words: &[String]) -> String {

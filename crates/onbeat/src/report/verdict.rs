@@ -128,11 +128,23 @@ pub(super) fn allowed_rate(limit: Limit) -> f64 {
     ((100.0 - limit.at) / 100.0).clamp(0.0, 1.0 - f64::EPSILON)
 }
 
-/// `99.99 % of wake-up latency within 100 us`.
+/// `99.99 % of releases within 100 us`, `99.9 % of response time within 1 ms`.
 #[must_use]
 pub fn limit_in_words(limit: Limit) -> String {
     let share = if limit.at >= 100.0 { "all".to_owned() } else { format!("{} %", limit.at) };
-    format!("{share} of {} within {}", limit.on.words(), time_ns(limit.limit_ns, Letters::Ascii))
+    let within = time_ns(limit.limit_ns, Letters::Ascii);
+    match limit.on {
+        Series::ReleaseLatency if limit.at >= 100.0 => format!("all releases within {within}"),
+        Series::ReleaseLatency => format!("{share} of releases within {within}"),
+        series => format!("{share} of {} within {within}", series.words()),
+    }
+}
+
+/// `fewer than 99.99 % of releases within 100 us`: what a limit that was not met came to.
+#[must_use]
+pub fn missed_in_words(limit: Limit) -> String {
+    let comparison = if limit.at >= 100.0 { "not" } else { "fewer than" };
+    format!("{comparison} {}", limit_in_words(limit))
 }
 
 /// What was over, out of what.
@@ -198,29 +210,33 @@ impl Tally {
         let at_most = upper_bound(self.over + self.open(), self.releases + self.lost);
         let lost = match self.lost {
             0 => String::new(),
-            lost => format!("; {} samples were lost and count against it", count(lost)),
+            lost => format!("; {} lost samples count against either outcome", count(lost)),
         };
 
         let judged = match outcome {
-            _ if self.releases == 0 => "not enough samples: there is none".to_owned(),
+            _ if self.releases == 0 => "no samples".to_owned(),
             Outcome::Pass if allowed == 0.0 => {
-                format!("{found}; with 95 % confidence fewer than {} are", one_in(at_most))
+                format!("{found}; with 95 % confidence fewer than {} exceed it", one_in(at_most))
             }
             Outcome::Pass => {
-                format!("{found}; with 95 % confidence at most {} are, {} may be", percent(at_most), percent(allowed))
+                format!(
+                    "{found}; with 95 % confidence at most {} exceed it ({} allowed)",
+                    percent(at_most),
+                    percent(allowed)
+                )
             }
-            Outcome::Fail if allowed == 0.0 => format!("{found}, none may be"),
+            Outcome::Fail if allowed == 0.0 => format!("{found} (none allowed)"),
             Outcome::Fail => {
                 let rate = self.over as f64 / self.releases as f64;
-                format!("{found} ({}), {} may be", percent(rate), percent(allowed))
+                format!("{found} ({}; {} allowed)", percent(rate), percent(allowed))
             }
-            Outcome::Inconclusive if allowed == 0.0 => format!("{found}, as far as samples were kept"),
-            Outcome::Inconclusive => format!("not enough samples: {found}, {}", self.needs(limit.at, allowed)),
+            Outcome::Inconclusive if allowed == 0.0 => format!("{found} among the recorded samples"),
+            Outcome::Inconclusive => format!("{found}; {}", self.needs(allowed)),
         };
 
         let unsure = match self.unsure {
             0 => String::new(),
-            unsure => format!("; {} more may be, the source counted too coarsely to tell", count(unsure)),
+            unsure => format!("; {} more may exceed it (the limit is inside a bucket of the source)", count(unsure)),
         };
 
         judged + &lost + &unsure
@@ -244,11 +260,11 @@ impl Tally {
         format!("{over} of {} {noun} {is} over {}", count(self.releases), time_ns(limit.limit_ns, Letters::Ascii))
     }
 
-    fn needs(&self, at: f64, allowed: f64) -> String {
+    fn needs(&self, allowed: f64) -> String {
         let needed = count(needed_with(self.over + self.open(), allowed));
         match self.over {
-            0 => format!("{needed} with none over show that {at} % hold"),
-            _ => format!("{needed} with no more over show that {at} % hold"),
+            0 => format!("PASS needs {needed} with none over"),
+            _ => format!("PASS needs {needed} with no more over"),
         }
     }
 }
@@ -292,21 +308,21 @@ pub fn stalls_in_words(stalls: &BTreeMap<Stall, u64>) -> Option<String> {
         _ => stalls.iter().map(|(&stall, n)| format!("{} {}", count(*n), stall_in_words(stall))).collect(),
     };
 
-    let spikes = if total == 1 { "spike comes" } else { "spikes come" };
+    let spikes = if total == 1 { "spike caused" } else { "spikes caused" };
     let whose = match (stalls.contains_key(&Stall::Stopped), stalls.len()) {
-        (true, 1) => "somebody's doing",
-        (true, _) => "rules of the scheduler or somebody's doing",
-        (false, _) => "a rule of the scheduler",
+        (true, 1) => "an external signal",
+        (true, _) => "scheduler policy or an external signal",
+        (false, _) => "scheduler policy",
     };
 
-    Some(format!("{} {spikes} {}: {whose}, not latency of the machine", count(total), super::units::listed(&kinds)))
+    Some(format!("{} {spikes} {}: {whose}, not machine latency", count(total), super::units::listed(&kinds)))
 }
 
 const fn stall_in_words(stall: Stall) -> &'static str {
     match stall {
-        Stall::RtThrottling => "from real-time throttling",
-        Stall::FairServer => "from the fair server",
-        Stall::RtThrottlingOrFairServer => "from real-time throttling or the fair server",
-        Stall::Stopped => "from a signal that stopped the process",
+        Stall::RtThrottling => "by real-time throttling",
+        Stall::FairServer => "by the fair server",
+        Stall::RtThrottlingOrFairServer => "by real-time throttling or the fair server",
+        Stall::Stopped => "by a signal that stopped the process",
     }
 }

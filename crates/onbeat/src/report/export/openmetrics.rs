@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::record::{Cell, Distribution, RunFile, Series};
+use crate::report::units::capital;
 
 /// Bounds from 100 ns to 100 s.
 const BOUNDS_NS: [u64; 28] = {
@@ -126,9 +127,4 @@ fn seconds(ns: u64) -> String {
     let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     let short = text.trim_end_matches('0');
     if short.ends_with('.') { format!("{short}0") } else { short.to_owned() }
-}
-
-fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
