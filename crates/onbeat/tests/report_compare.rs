@@ -8,7 +8,7 @@ use onbeat::report::Summary;
 use onbeat::report::compare::{Comparison, Digest, SHARES};
 use report_days::{Day, MS, Noise};
 
-/// Some seconds of a loop, every latency so many times as long; levels of the seconds differ a little, as those of a machine do.
+/// Some seconds of a loop, every latency multiplied by a factor; levels of the seconds differ a little, as those of a machine do.
 fn run(seed: u64, times: f64) -> RunFile {
     let mut noise = Noise::seeded(seed);
     let mut draws = report_days::Draws(seed + 77);

@@ -88,7 +88,7 @@ fn by_our_own_account(starts: &[(u64, u64)], last_end: u64) -> Vec<u64> {
     latencies
 }
 
-/// A percentile by nearest rank, told as the histogram tells it: by the largest value of its bucket.
+/// A percentile by nearest rank, as the histogram reports it: the largest value of its bucket.
 fn percentile(latencies: &[u64], p: f64) -> u64 {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
@@ -109,8 +109,8 @@ fn assert_figures(of: &Statistics, latencies: &[u64]) {
 
     assert!(is_close(of.mean_ns, mean) && is_close(of.sd_ns, sd), "{} {mean}, {} {sd}", of.mean_ns, of.sd_ns);
     for share in Share::PERCENTILES {
-        let told = of.percentile(share).unwrap().value_ns;
-        assert_eq!(told, percentile(latencies, share.percent()), "{}", share.label());
+        let reported = of.percentile(share).unwrap().value_ns;
+        assert_eq!(reported, percentile(latencies, share.percent()), "{}", share.label());
     }
 
     for share in Share::LOW {

@@ -115,7 +115,7 @@ fn moments_of_fewer_samples_than_the_histogram_are_not_taken_and_it_is_said() {
 }
 
 #[test]
-fn a_value_beyond_the_histogram_is_told_as_it_was() {
+fn a_value_beyond_the_histogram_is_exact() {
     let beyond = 2 * onbeat::record::LONGEST_NS;
     let mut counts = empty_counts(Series::WakeupLatency);
     counts.saturating_record(beyond);
@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn a_period_near_a_millisecond_is_told_to_its_bucket(offsets in prop::collection::vec(0_u64..4_000, 1..2000)) {
+    fn a_period_near_a_millisecond_has_the_precision_of_its_bucket(offsets in prop::collection::vec(0_u64..4_000, 1..2000)) {
         let mut values: Vec<u64> = offsets.iter().map(|offset| 998_000 + offset).collect();
         let counts = counted(Series::ObservedPeriod, &values);
         let figures = Statistics::of(&counts, &moments_of(&values)).unwrap();
@@ -157,7 +157,7 @@ proptest! {
             let lowest = &values[..low.count as usize];
             let (mean, _) = mean_and_sd(lowest);
             let max = lowest[lowest.len() - 1];
-            prop_assert!(max <= low.max_ns && low.max_ns < max + 32, "{} is told as {}", max, low.max_ns);
+            prop_assert!(max <= low.max_ns && low.max_ns < max + 32, "{} is reported as {}", max, low.max_ns);
             prop_assert!((low.mean_ns - mean).abs() <= 32.0);
         }
     }

@@ -174,7 +174,7 @@ fn a_cell_without_a_file_is_listed_as_not_run() {
 }
 
 #[test]
-fn a_bench_without_any_samples_is_no_verdict() {
+fn a_bench_without_samples_has_no_verdict() {
     let mut asked = bench_file(&["P"], &["idle"], Some(limit()));
     let refused = CellNotPermitted { cell: cell("P", "idle"), why_not: "RLIMIT_RTPRIO is 0".to_owned() };
     asked.bench.as_mut().unwrap().not_permitted.push(refused);

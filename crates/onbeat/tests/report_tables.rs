@@ -212,13 +212,13 @@ fn a_table_that_is_too_wide_goes_on_below_with_its_labels() {
 }
 
 #[test]
-fn times_are_told_with_three_digits_in_the_unit_that_suits_them() {
-    let told = |ns: f64| units::time(ns, Letters::Ascii);
+fn times_have_three_digits_and_a_suitable_unit() {
+    let formatted = |ns: f64| units::time(ns, Letters::Ascii);
     let times = [0.0, 44.0, 999.4, 999.6, 17_123.0, 999_600.0, 1_071_000.0, 346_148_000.0, 2_300_000_000.0];
     let words = ["0 ns", "44 ns", "999 ns", "1 us", "17.1 us", "1 ms", "1.07 ms", "346 ms", "2.3 s"];
-    assert_eq!(times.map(told), words);
+    assert_eq!(times.map(formatted), words);
     assert_eq!(units::time_ns(17_100, Letters::Unicode), "17.1 µs");
-    assert_eq!(told(100_000.0), "100 us", "zeros before the point stay");
+    assert_eq!(formatted(100_000.0), "100 us", "zeros before the point stay");
 }
 
 #[test]

@@ -112,10 +112,7 @@ fn a_limit_holds_when_enough_releases_are_within_it() {
 fn too_few_releases_are_no_verdict_even_with_none_over() {
     let verdict = judge(&run_with_over("P", "paper", 6_000, 0), limit(99.99));
     assert_eq!((verdict.outcome, verdict.needed), (Outcome::Inconclusive, 29_956));
-    assert_eq!(
-        verdict.sentence,
-        "none of 6,000 releases is over 100 us; PASS needs 29,956 with none over"
-    );
+    assert_eq!(verdict.sentence, "none of 6,000 releases is over 100 us; PASS needs 29,956 with none over");
 }
 
 #[test]
@@ -231,7 +228,7 @@ fn a_tuning_that_was_not_permitted_under_a_load_cannot_hold() {
 }
 
 #[test]
-fn equal_tunings_are_told_apart_by_their_tail_and_then_by_their_letters() {
+fn equal_tunings_are_ranked_by_their_tail_and_then_by_their_letters() {
     let all_late = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 1_000]]);
     let best_of = |cells: &[RunFile]| {
         let summary = bench(&["PMC", "PM", "P"], &["paper"], Some(limit(99.0)), cells);
@@ -287,7 +284,10 @@ fn tails_of_two_loads_are_named_and_not_divided() {
 fn with_few_samples_the_comparison_falls_back_to_a_percentile_that_they_support() {
     let of = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 500]]);
     let summary = bench(&["none", "P"], &["paper"], None, &[of("none", 40 * US), of("P", 20 * US)]);
-    assert_eq!(summary.verdict.sentence, "P is best: p90 release latency 20 us under the 2009 stress mix (`paper`), 2.0 times below none");
+    assert_eq!(
+        summary.verdict.sentence,
+        "P is best: p90 release latency 20 us under the 2009 stress mix (`paper`), 2.0 times below none"
+    );
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn releases_that_none_skipped_are_said() {
 }
 
 #[test]
-fn stalls_are_told_apart_from_latency_of_the_machine() {
+fn stalls_are_reported_apart_from_machine_latency() {
     let mut cycles = vec![late(20 * US); 1_000];
     cycles[10] = Cycle { late_ns: 50 * MS, skipped: 0, stall: Some(Stall::RtThrottling) };
     let cells = [run("P", "idle", &[cycles])];

@@ -1,4 +1,4 @@
-//! A change around a run, told by a made-up source: no clock is set and no CPU taken away.
+//! A change around a run, reported by a simulated source: no clock is set and no CPU taken away.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use onbeat::probe::description::OnGrid;

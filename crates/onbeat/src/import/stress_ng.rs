@@ -3,7 +3,7 @@
 //! Each line carries the process it is of; several stressors are several streams. Without `--cyclic-dist` there are nine
 //! percentiles and no counts, and the YAML of `--metrics` holds work done, not latency: neither can be imported.
 
-use super::stream::{Part, Stream};
+use super::stream::{Stream, StreamPart};
 use super::{Error, Format};
 use crate::host::Host;
 use crate::record::{Beyond, Moments, Resolution, Series};
@@ -34,14 +34,14 @@ struct Stressor {
 pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     let mut all: Vec<Stressor> = Vec::new();
     for (line, number) in text.lines().zip(1..) {
-        let Some((before, told)) = line.split_once("] cyclic: ") else { continue };
+        let Some((before, text_after)) = line.split_once("] cyclic: ") else { continue };
         let process = before.rsplit_once('[').map_or("", |(_, process)| process);
         let place = all.iter().position(|stressor| stressor.process == process).unwrap_or_else(|| {
             all.push(Stressor { process: process.to_owned(), ..Stressor::default() });
             all.len() - 1
         });
 
-        all[place].line(told.trim(), number)?;
+        all[place].line(text_after.trim(), number)?;
     }
 
     all.retain(|stressor| !stressor.rows.is_empty());
@@ -54,8 +54,8 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
 }
 
 impl Stressor {
-    fn line(&mut self, told: &str, number: usize) -> Result<(), Error> {
-        let words: Vec<&str> = told.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
+    fn line(&mut self, text_after: &str, number: usize) -> Result<(), Error> {
+        let words: Vec<&str> = text_after.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
         match words.as_slice() {
             ["sched", policy, delay, "ns", "delay", ..] => {
                 policy.trim_end_matches(':').clone_into(&mut self.policy);
@@ -114,7 +114,7 @@ impl Stressor {
             resolution.beyond = Some(Beyond { from_ns: end, to_ns: max, count: 1 });
         }
 
-        let mut part = Part::untimed(Series::SleepLatency, 0.0);
+        let mut part = StreamPart::untimed(Series::SleepLatency, 0.0);
         for &(ns, n) in &self.rows {
             part.count(&resolution, ns, n);
         }

@@ -30,6 +30,14 @@ impl Bucket {
 }
 
 /// How samples are distributed: buckets with samples, in rising order.
+///
+/// ```
+/// use onbeat::record::Distribution;
+///
+/// let parts = [Distribution::of_values([10, 20]), Distribution::of_values([20, 30])];
+/// let all = Distribution::merged(&parts);
+/// assert_eq!((all.count(), all.count_above(15)), (4, 3));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     buckets: Vec<Bucket>,
@@ -76,7 +84,7 @@ impl Distribution {
         all
     }
 
-    /// How many samples lie in a bucket that holds `limit_ns` and larger values: on which side each is, nobody knows.
+    /// How many samples lie in a bucket that holds `limit_ns` and larger values: their side of the limit is not known.
     #[must_use]
     pub fn count_astride(&self, limit_ns: u64) -> u64 {
         let is_astride = |bucket: &&Bucket| bucket.low_ns <= limit_ns && limit_ns < bucket.high_ns();
@@ -118,7 +126,8 @@ impl Distribution {
     fn with(&self, other: &Self) -> Self {
         let mut both =
             Self { buckets: Vec::with_capacity(self.buckets.len().max(other.buckets.len()) * 5 / 4), count: 0 };
-        let (mut mine, mut others) = (self.buckets.iter().peekable(), other.buckets.iter().peekable());
+        let mut mine = self.buckets.iter().peekable();
+        let mut others = other.buckets.iter().peekable();
         while let Some(&next) = match (mine.peek(), others.peek()) {
             (Some(a), Some(b)) if b.low_ns < a.low_ns => others.next(),
             (Some(_), _) => mine.next(),

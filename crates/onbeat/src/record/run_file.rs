@@ -19,15 +19,15 @@ const MOST_BYTES: u64 = 4 << 30;
 /// A file could not be read as a run file.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFileError {
-    /// The system would not give it.
+    /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// Which file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// It cannot be gone on with, because somebody does already.
+    /// It cannot be resumed while another process writes it.
     #[error(
         "{path} is being written by a running measurement; wait for it to end, or start a new run without --resume"
     )]
@@ -35,7 +35,7 @@ pub enum RunFileError {
         /// Which file.
         path: PathBuf,
     },
-    /// It is something else.
+    /// It is not a run file.
     #[error(
         "{path} is not an onbeat run file: line {line} should be `#[onbeat: {{\"run\":...}}]`, the note every run \
          file begins with; see docs/format.md"
@@ -46,7 +46,7 @@ pub enum RunFileError {
         /// The line that shows it, from 1.
         line: usize,
     },
-    /// A whole line inside it makes no sense.
+    /// A whole line is not valid.
     #[error("{path}, line {line}: {reason}; the {before} lines before it are whole")]
     Broken {
         /// Which file.
@@ -112,9 +112,9 @@ pub struct RunFile {
     pub events: Vec<EventNote>,
     /// How many events have no note; known when the run has ended.
     pub events_left_out: EventsLeftOut,
-    /// What else is to be known, as sentences.
+    /// Remarks, as sentences.
     pub remarks: Vec<String>,
-    /// Where the run was gone on with.
+    /// Where the run was resumed.
     pub resumes: Vec<Resume>,
     /// The closing line; `None` when the file was cut off, or goes on behind it.
     pub end: Option<Account>,
@@ -130,7 +130,7 @@ impl RunFile {
     /// Reads a file from disk.
     ///
     /// # Errors
-    /// [`RunFileError`], with path and line. A last line that was cut off in the middle is no error.
+    /// [`RunFileError`], with path and line. A last line that was cut off in the middle is not an error.
     pub fn read(path: &Path) -> Result<Self, RunFileError> {
         let is_being_written = past::is_being_written(path);
         let bytes = onbeat_ethercat::input::read(path, MOST_BYTES)
@@ -177,9 +177,9 @@ impl RunFile {
             return end.clone();
         }
 
-        let (closed, told) = self.closed.clone().unwrap_or_default();
+        let (closed, counted) = self.closed.clone().unwrap_or_default();
         let mut since = Account::default();
-        self.intervals.iter().skip(told).for_each(|interval| since.add_interval(interval));
+        self.intervals.iter().skip(counted).for_each(|interval| since.add_interval(interval));
         closed.and(&since)
     }
 
@@ -387,8 +387,9 @@ impl Parser<'_> {
     }
 
     fn decode(&mut self, series: Series, base64: &str) -> Result<Counts, RunFileError> {
-        let bytes =
-            STANDARD.decode(base64).map_err(|why| self.broken(&format!("a histogram that is not valid base64 ({why})")))?;
+        let bytes = STANDARD
+            .decode(base64)
+            .map_err(|why| self.broken(&format!("a histogram that is not valid base64 ({why})")))?;
         let counts: Counts = self
             .decoder
             .deserialize(&mut bytes.as_slice())

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::cell::CellSummary;
-use super::contest::{Candidate, Ranking, ranking};
+use super::ranking::{RankedTuning, Ranking, ranking};
 use super::units::{Letters, count, listed, percent, ratio, time_ns, under};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words, stalls_in_words};
 use crate::record::{Cell, RunFile, Series, Stall};
 
-/// How a bench came out.
+/// The verdict of a bench.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
     /// Of the best tuning under all loads; `None` without a limit.
@@ -23,7 +23,7 @@ pub struct Overall {
     /// How many times as long a bench would distinguish the nearest of them; `None` without ties, or where no time would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_longer: Option<f64>,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -93,7 +93,8 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
     let words = match (winner.outcome, winner.decisive) {
         (Outcome::Pass, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
-            let (load, others) = (&cell.load, others(ranking));
+            let load = &cell.load;
+            let others = others(ranking);
             format!(
                 "limit met with {tuning}: {limit_words} under {}; {}: {}{others}",
                 listed(loads),
@@ -182,7 +183,7 @@ fn ties_in_words(ranking: &Ranking<'_>) -> String {
 
 fn short_ratio(times: f64) -> String {
     match times {
-        // Two digits: a percentile far out is no surer than that.
+        // Two digits: a percentile far out has no more precision.
         times if times >= 1000.0 => count((times / 100.0).round() as u64 * 100),
         times if times >= 10.0 => ratio(times),
         times => format!("{times:.1}"),
@@ -197,7 +198,7 @@ fn skipped_in_words(cell: &CellSummary) -> Option<String> {
 
 /// What the other tunings came to.
 fn others(ranking: &Ranking<'_>) -> String {
-    let holds = |candidate: &&Candidate<'_>| {
+    let holds = |candidate: &&RankedTuning<'_>| {
         candidate.outcome == Outcome::Pass && candidate.tuning != ranking.candidates[ranking.winner].tuning
     };
     let holding: Vec<String> =

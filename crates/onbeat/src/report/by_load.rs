@@ -19,7 +19,7 @@ pub fn is_by_load(summary: &Summary) -> bool {
         && summary.cells.iter().all(|cell| cell.import.is_none())
 }
 
-/// A series under each load; that which the run is about with its verdict, when there is a limit.
+/// A series under each load, with the verdict where the limit is on that series.
 #[must_use]
 pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
     let main = summary.cells.iter().find_map(|cell| cell.main()).map(|(main, _)| main);

@@ -1,4 +1,4 @@
-//! Why spikes were late, counted: how many by their main cause, how much of their lateness is accounted for, and what would
+//! Causes of latency, counted: how many by their main cause, how much of their lateness is accounted for, and what would
 //! remove the causes.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use crate::record::{CauseCount, RunFile};
 /// Spikes by their main cause.
 pub type Causes = BTreeMap<CauseKind, CauseCount>;
 
-/// Causes told in a sentence; the rest is one number.
-const TOLD: usize = 4;
+/// Causes named in a sentence; the others are counted together.
+const NAMED: usize = 4;
 
 /// The causes of a run's spikes, from all its intervals.
 #[must_use]
@@ -32,7 +32,7 @@ pub fn merged<'c>(all: impl IntoIterator<Item = &'c Causes>) -> Causes {
     sum
 }
 
-/// What a person should read: one sentence per load, and the advice for its most frequent cause. Nothing when nobody looked,
+/// What a person should read: one sentence per load, and the advice for its most frequent cause. Nothing without an analysis,
 /// or nothing was late.
 #[must_use]
 pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
@@ -57,11 +57,12 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
 pub fn cost_of_bench(bench: &RunFile) -> Option<String> {
     let end = bench.end.as_ref().filter(|end| end.causes_bytes > 0 && end.t > 0.0)?;
     let percent = (end.causes_cpu_ns as f64 / (end.t * 1e9) * 1e4).round() / 100.0;
-    let (percent, mib) = (three_digits(percent), three_digits(end.causes_bytes as f64 / 1_048_576.0));
+    let percent = three_digits(percent);
+    let mib = three_digits(end.causes_bytes as f64 / 1_048_576.0);
     Some(format!("Analysing causes took {percent} % of a core beside the loops and {mib} MiB of buffers"))
 }
 
-/// What looking for causes has cost beside the loops; nothing where nobody looked.
+/// What looking for causes has cost beside the loops; nothing without an analysis.
 fn cost(cells: &[CellSummary]) -> Option<String> {
     let shares: Vec<f64> = cells.iter().filter_map(|cell| cell.causes_cpu_share).collect();
     let most = shares.iter().copied().reduce(f64::max)?;
@@ -77,29 +78,29 @@ fn cost(cells: &[CellSummary]) -> Option<String> {
 /// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); causes account for 98.2 % of their lateness`.
 #[must_use]
 pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
-    let looked_at: u64 = causes.values().map(|count| count.spikes).sum();
-    if looked_at == 0 {
+    let analysed: u64 = causes.values().map(|count| count.spikes).sum();
+    if analysed == 0 {
         return None;
     }
 
     let mut by_number: Vec<(CauseKind, &CauseCount)> = causes.iter().map(|(kind, count)| (*kind, count)).collect();
     by_number.sort_by_key(|(_, count)| std::cmp::Reverse(count.spikes));
-    let told = by_number.iter().take(TOLD).map(|(kind, of_kind)| one_in_words(*kind, of_kind));
-    let mut told: Vec<String> = told.collect();
-    let others: u64 = by_number.iter().skip(TOLD).map(|(_, count)| count.spikes).sum();
+    let parts = by_number.iter().take(NAMED).map(|(kind, of_kind)| one_in_words(*kind, of_kind));
+    let mut parts: Vec<String> = parts.collect();
+    let others: u64 = by_number.iter().skip(NAMED).map(|(_, count)| count.spikes).sum();
     if others > 0 {
-        told.push(format!("{} with other causes", count(others)));
+        parts.push(format!("{} with other causes", count(others)));
     }
 
-    if spikes > looked_at {
-        told.push(format!("{} not analysed", count(spikes - looked_at)));
+    if spikes > analysed {
+        parts.push(format!("{} not analysed", count(spikes - analysed)));
     }
 
-    let plural = if spikes.max(looked_at) == 1 { "spike" } else { "spikes" };
+    let plural = if spikes.max(analysed) == 1 { "spike" } else { "spikes" };
     Some(format!(
         "{} {plural}: {}; causes account for {} of their lateness",
-        count(spikes.max(looked_at)),
-        listed(&told),
+        count(spikes.max(analysed)),
+        listed(&parts),
         share(causes)
     ))
 }
@@ -204,7 +205,8 @@ mod tests {
     fn the_remedy_is_for_the_cell_with_most_of_the_spikes_and_says_where_there_is_none() {
         let spikes = |spikes| Causes::from([(CauseKind::Migration, counted(spikes, 1_000))]);
         let bound = Situation { facts: [Fact::Bound].into(), ..Situation::default() };
-        let (free, bound) = (cell(spikes(2), &[], Situation::default()), cell(spikes(9), &[], bound));
+        let free = cell(spikes(2), &[], Situation::default());
+        let bound = cell(spikes(9), &[], bound);
         assert_eq!(remedy(CauseKind::Migration, &[&free, &bound]), [Advice::WhoMoves]);
         assert_eq!(remedy(CauseKind::Migration, &[&free]), [Advice::Bind]);
 
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn spikes_are_told_by_their_causes_most_frequent_first() {
+    fn causes_are_listed_most_frequent_first() {
         let causes = Causes::from([
             (CauseKind::HypervisorSteal, counted(9, 3_700_000)),
             (CauseKind::KernelSection, counted(5, 1_200_000)),
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looking_has_cost_is_told_once_for_all_cells() {
+    fn the_cost_of_the_analysis_is_reported_once_for_all_cells() {
         let cell = |share: f64, bytes| CellSummary {
             causes_cpu_share: Some(share),
             causes_bytes: Some(bytes),
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_looked_nothing_is_told() {
+    fn without_an_analysis_nothing_is_reported() {
         assert_eq!(in_words(&Causes::new(), 17), None);
     }
 }

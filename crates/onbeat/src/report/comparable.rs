@@ -15,9 +15,9 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
     }
 
     let mut differ = |what: &str, of: &dyn Fn(&Digest) -> Option<String>, why: &str| {
-        let told: Vec<(String, String)> = runs.iter().filter_map(|run| Some((run.name.clone(), of(run)?))).collect();
-        if told.iter().map(|(_, value)| value).collect::<BTreeSet<_>>().len() > 1 {
-            let each: Vec<String> = told.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let values: Vec<(String, String)> = runs.iter().filter_map(|run| Some((run.name.clone(), of(run)?))).collect();
+        if values.iter().map(|(_, value)| value).collect::<BTreeSet<_>>().len() > 1 {
+            let each: Vec<String> = values.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
             warnings.push(format!("{what}: {}; {why}", listed(&each)));
         }
     };

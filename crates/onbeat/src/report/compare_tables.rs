@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::compare::{Compared, Comparison, Figures, SHARES};
+use super::compare::{Compared, Comparison, RunFigures, SHARES};
 use super::table::{Column, Entry, Mark, Row, Table};
 use super::units::{Letters, count, three_digits};
 use crate::cause::CauseKind;
@@ -15,7 +15,7 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
     let mut columns = vec![Column::words("run"), Column::figures("samples"), Column::figures("min")];
     columns.extend(SHARES.map(|share| Column::figures(share.label())));
     columns.extend(["max", "misses", "spikes"].map(Column::figures));
-    let row = |of: &Figures| {
+    let row = |of: &RunFigures| {
         let us = |ns: u64| Entry::from(three_digits(ns as f64 / 1e3));
         let mut entries = vec![Entry::from(comparison.runs[of.run].as_str()), count(of.count).into(), us(of.min_ns)];
         entries.extend(of.percentiles.iter().map(|percentile| {
@@ -49,7 +49,7 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
     let [base, others @ ..] = compared.runs.as_slice() else { return None };
     let mut columns = vec![Column::words("run")];
     columns.extend(SHARES.map(|share| Column::figures(share.label())));
-    let row = |of: &Figures| {
+    let row = |of: &RunFigures| {
         let mut entries = vec![Entry::from(comparison.runs[of.run].as_str())];
         entries.extend(of.ratios.iter().map(|ratio| {
             let mark = match ratio {
@@ -79,7 +79,7 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
     })
 }
 
-/// Spikes by their main cause: a row per cause. `None` where nobody looked.
+/// Spikes by their main cause: a row per cause. `None` without an analysis.
 #[must_use]
 pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
     let kinds: BTreeSet<CauseKind> = compared.runs.iter().flat_map(|of| of.causes.keys().copied()).collect();

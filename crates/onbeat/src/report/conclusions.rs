@@ -10,11 +10,11 @@ use super::normal::{self, Normal};
 use super::summary::Summary;
 use crate::record::{RunFile, Series};
 
-/// The share that "how long to measure" is told for when no limit says another, in percent.
+/// The share that "how long to measure" is given for without a limit, in percent.
 const SHARE: f64 = 99.999;
 /// The heading that the table of [`normal::table`] goes with.
 pub const NOT_NORMAL: &str = "Tail versus normal distribution";
-/// Series that are looked at beside what a run is about, where it has them.
+/// Series that are analysed besides the main one, where it has them.
 const BESIDE: [Series; 3] = [Series::ResponseTime, Series::Hiccup, Series::RoundTrip];
 /// Without a mission it is this many times the run.
 const TIMES_THE_RUN: f64 = 10.0;
@@ -25,11 +25,11 @@ pub struct Conclusions {
     /// What the run is about, which the fields below are of.
     #[serde(default)]
     pub series: Series,
-    /// What recurs.
+    /// Periodic interference.
     pub modes: Modes,
     /// The series beside a normal distribution; `None` without a spread.
     pub normal: Option<Normal>,
-    /// How late it may get.
+    /// The extrapolated worst case (EVT).
     pub extremes: Extremes,
     /// How long to measure; `None` where no number of releases is enough.
     pub enough: Option<Enough>,
@@ -43,11 +43,11 @@ pub struct Conclusions {
 pub struct OfSeries {
     /// Which series.
     pub series: Series,
-    /// What recurs.
+    /// Periodic interference.
     pub modes: Modes,
     /// Beside a normal distribution; `None` without a spread.
     pub normal: Option<Normal>,
-    /// How late it may get.
+    /// The extrapolated worst case (EVT).
     pub extremes: Extremes,
 }
 
@@ -93,7 +93,7 @@ fn of_series(run: &RunFile, series: Series, mission_s: Option<f64>) -> OfSeries 
     }
 }
 
-/// How long a series was measured, in seconds; 0 where nobody knows.
+/// How long a series was measured, in seconds; 0 where it is not known.
 fn measured_s(run: &RunFile, series: Series) -> f64 {
     let of_series = run.entries.iter().filter(|entry| entry.series == series);
     of_series.fold(0.0, |all, entry| all + entry.length)
@@ -128,22 +128,24 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
     let is_best =
         |cell: &super::CellSummary| best.is_some_and(|best| best.tuning == cell.tuning && best.load == cell.load);
     // Of many cells those that found something, or else the best one.
-    let told = |has: &dyn Fn(&Conclusions) -> bool, words: &dyn Fn(&Conclusions) -> Vec<String>| -> Vec<String> {
-        let some: Vec<_> = cells.iter().filter(|(_, conclusions)| has(conclusions)).collect();
-        let chosen =
-            if some.is_empty() { cells.iter().filter(|(cell, _)| !many || is_best(cell)).collect() } else { some };
-        chosen
-            .into_iter()
-            .flat_map(|(cell, all)| words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>())
-            .collect()
-    };
+    let sentences_of =
+        |has: &dyn Fn(&Conclusions) -> bool, words: &dyn Fn(&Conclusions) -> Vec<String>| -> Vec<String> {
+            let some: Vec<_> = cells.iter().filter(|(_, conclusions)| has(conclusions)).collect();
+            let chosen =
+                if some.is_empty() { cells.iter().filter(|(cell, _)| !many || is_best(cell)).collect() } else { some };
+            chosen
+                .into_iter()
+                .flat_map(|(cell, all)| words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>())
+                .collect()
+        };
 
     let finds =
         |all: &Conclusions| !all.modes.found.is_empty() || all.others.iter().any(|other| !other.modes.found.is_empty());
-    let modes = told(&finds, &modes_of);
-    let normal =
-        told(&|all| !many && all.normal.is_some(), &|all| all.normal.iter().map(|n| n.sentence.clone()).collect());
-    let extremes = told(&|all| all.extremes.estimate.is_some(), &extremes_of);
+    let modes = sentences_of(&finds, &modes_of);
+    let normal = sentences_of(&|all| !many && all.normal.is_some(), &|all| {
+        all.normal.iter().map(|n| n.sentence.clone()).collect()
+    });
+    let extremes = sentences_of(&|all| all.extremes.estimate.is_some(), &extremes_of);
     let enough: Vec<String> =
         cells.iter().filter_map(|(_, all)| Some(all.enough.as_ref()?.sentence.clone())).take(1).collect();
     let all = [

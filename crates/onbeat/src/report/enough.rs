@@ -26,7 +26,7 @@ pub struct Enough {
     pub for_percentile: u64,
     /// How long these take, in seconds.
     pub for_percentile_s: f64,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -56,7 +56,8 @@ pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
 
 /// Numbers of releases, each with its seconds; without these where the period is not known.
 fn sentence(at: f64, period_ns: u64, releases: (u64, f64), for_percentile: (u64, f64), late: &str) -> String {
-    let (n, above) = (count(releases.0), count(for_percentile.0));
+    let n = count(releases.0);
+    let above = count(for_percentile.0);
     if period_ns == 0 {
         return format!(
             "PASS at {at} % needs {n} samples with {late}. p{at} with 10 samples beyond it needs {above} samples."

@@ -10,13 +10,13 @@ use crate::record::{EventNote, EventsLeftOut, RunFile};
 use onbeat_ethercat::event::EventKind;
 
 /// Incidents that are listed one by one.
-const TOLD: usize = 5;
+const INCIDENTS: usize = 5;
 /// Events that a summary lists of a cell: the first. All that were kept stand in the run file.
 const LISTED: usize = 200;
 
 /// The events of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Events {
+pub struct BusEvents {
     /// Events that say that something is wrong, by kind; those without a note among them.
     pub alarms: BTreeMap<EventKind, u64>,
     /// The others.
@@ -31,7 +31,7 @@ pub struct Events {
     pub listed: Vec<EventNote>,
 }
 
-impl Events {
+impl BusEvents {
     /// Those of a run; `None` when there is none.
     pub(super) fn of(run: &RunFile) -> Option<Box<Self>> {
         let EventsLeftOut { alarms, others, lost } = run.events_left_out.clone();
@@ -54,22 +54,22 @@ impl Events {
     }
 }
 
-/// How a limit on alarms came out.
+/// The verdict on a limit on alarms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlarmVerdict {
-    /// In one word.
+    /// The outcome.
     pub outcome: Outcome,
     /// How many there were.
     pub alarms: u64,
     /// How many there may be.
     pub most: u64,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
 /// Judges events by how many of them may say that something is wrong. Events that were lost may have been alarms.
 #[must_use]
-pub fn judge(events: Option<&Events>, most: u64) -> AlarmVerdict {
+pub fn judge(events: Option<&BusEvents>, most: u64) -> AlarmVerdict {
     let (alarms, lost) = events.map_or((0, 0), |events| (events.alarm_count(), events.lost));
     let outcome = match () {
         () if alarms > most => Outcome::Fail,
@@ -100,20 +100,20 @@ fn in_words(notes: &[EventNote], left_out: &EventsLeftOut) -> Vec<String> {
     }
 
     incidents.sort_by_key(|(rank, ..)| *rank);
-    let rest = incidents.split_off(incidents.len().min(TOLD));
+    let rest = incidents.split_off(incidents.len().min(INCIDENTS));
     let mut more = left_out.alarms.clone();
     rest.iter().for_each(|(.., kind)| *more.entry(*kind).or_insert(0) += 1);
-    let mut told: Vec<String> = incidents.into_iter().map(|(_, sentence, _)| sentence).collect();
+    let mut sentences: Vec<String> = incidents.into_iter().map(|(_, sentence, _)| sentence).collect();
     if !more.is_empty() {
         let kinds: Vec<String> = more.iter().map(|(kind, n)| format!("{} {}", count(*n), kind.words())).collect();
-        told.push(format!("further alarms: {}", listed(&kinds)));
+        sentences.push(format!("further alarms: {}", listed(&kinds)));
     }
 
     if left_out.lost > 0 {
-        told.push(format!("{} events were lost between loop and recorder", count(left_out.lost)));
+        sentences.push(format!("{} events were lost between loop and recorder", count(left_out.lost)));
     }
 
-    told
+    sentences
 }
 
 /// What people want to know first.
@@ -141,8 +141,8 @@ fn incident(event: &EventNote, after: &[EventNote]) -> String {
         _ => return format!("{} at {:.3} s", event.sentence, event.t),
     };
 
-    let begins_anew = |other: &&EventNote| other.kind == event.kind && other.device == event.device;
-    let until = after.iter().position(|other| begins_anew(&other)).unwrap_or(after.len());
+    let begins_again = |other: &&EventNote| other.kind == event.kind && other.device == event.device;
+    let until = after.iter().position(|other| begins_again(&other)).unwrap_or(after.len());
     let end = after[..until].iter().find(|other| other.kind == ended_by && other.device == event.device);
     let device = event.device.as_deref().unwrap_or_default();
     match (event.kind, end) {
@@ -190,10 +190,10 @@ mod tests {
             note(3.523, EventKind::WorkingCounterBack, None, 522),
             note(4.0, EventKind::DeviceLost, Some("left knee"), 0),
         ];
-        let told = in_words(&notes, &EventsLeftOut::default());
+        let sentences = in_words(&notes, &EventsLeftOut::default());
 
         assert_eq!(
-            told,
+            sentences,
             [
                 "left knee stopped answering at 3.002 s, back in OP after 0.520 s",
                 "left knee stopped answering at 4.000 s",
@@ -203,24 +203,24 @@ mod tests {
     }
 
     #[test]
-    fn five_incidents_are_told_and_the_rest_is_counted_with_what_was_left_out() {
+    fn five_incidents_are_listed_and_the_rest_is_counted_with_what_was_left_out() {
         let notes = vec![note(1.0, EventKind::FrameLate, None, 0); 7];
         let left_out =
             EventsLeftOut { alarms: BTreeMap::from([(EventKind::FrameLate, 1_000)]), lost: 3, ..Default::default() };
-        let told = in_words(&notes, &left_out);
+        let sentences = in_words(&notes, &left_out);
 
-        assert_eq!(told.len(), 7);
-        assert_eq!(told[5], "further alarms: 1,002 frame late");
-        assert_eq!(told[6], "3 events were lost between loop and recorder");
+        assert_eq!(sentences.len(), 7);
+        assert_eq!(sentences[5], "further alarms: 1,002 frame late");
+        assert_eq!(sentences[6], "3 events were lost between loop and recorder");
     }
 
     #[test]
     fn a_limit_counts_what_is_wrong_and_what_was_lost_decides_nothing() {
-        let events = |alarms: u64, lost| Events {
+        let events = |alarms: u64, lost| BusEvents {
             alarms: BTreeMap::from([(EventKind::DeviceLost, alarms)]),
             others: BTreeMap::from([(EventKind::BusUp, 1)]),
             lost,
-            ..Events::default()
+            ..BusEvents::default()
         };
 
         let outcome = |alarms, lost, most| judge(Some(&events(alarms, lost)), most).outcome;

@@ -21,13 +21,13 @@ pub struct Check {
     pub name: String,
     /// The run and its cell: `nightly, PMCS under paper`.
     pub of: String,
-    /// How it came out.
+    /// The verdict.
     pub outcome: Outcome,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
-/// What a gate has come to.
+/// The result of a gate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gate {
     /// [`GATE_SCHEMA`].
@@ -47,7 +47,8 @@ impl Gate {
     #[must_use]
     pub fn of(run: &str, checks: Vec<Check>) -> Self {
         let outcome = checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::Inconclusive);
-        let (schema, version) = (GATE_SCHEMA.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        let schema = GATE_SCHEMA.to_owned();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { schema, version, run: run.to_owned(), outcome, checks }
     }
 }
@@ -170,10 +171,7 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
     } else if high <= allowed {
         (Outcome::Pass, format!("{words} (x {allowed_words} allowed)"))
     } else {
-        (
-            Outcome::Inconclusive,
-            format!("{words} (x {allowed_words} allowed, within the interval)"),
-        )
+        (Outcome::Inconclusive, format!("{words} (x {allowed_words} allowed, within the interval)"))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::record::{Bucket, Distribution, Series};
 
 /// Bins of a curve.
 const BINS: usize = 64;
-/// A maximum up to so many times as far out as a normal one is called normal.
+/// A maximum up to this many times as far out as a normal one is called normal.
 const AS_FAR: f64 = 1.25;
 /// Above this the tail is taken from its asymptotic series, below from the error function's own.
 const FAR: f64 = 10.0;
@@ -45,7 +45,7 @@ pub struct Normal {
     pub within_one_sd: f64,
     /// The histogram and the normal distribution, bin by bin.
     pub curve: Curve,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -65,7 +65,9 @@ pub struct Curve {
 #[must_use]
 pub fn of(statistics: &Statistics, distribution: &Distribution, series: Series) -> Option<Normal> {
     let tail_ratio = statistics.tail_ratio?;
-    let (n, mean, sd) = (statistics.count as f64, statistics.mean_ns, statistics.sd_ns);
+    let n = statistics.count as f64;
+    let mean = statistics.mean_ns;
+    let sd = statistics.sd_ns;
     let normal_tail_ratio = exceeded_once_in(n);
     let within = |bucket: &&Bucket| (bucket.middle_ns() - mean).abs() <= sd;
     let inside: u64 = distribution.buckets().iter().filter(within).map(|bucket| bucket.count).sum();
@@ -91,7 +93,8 @@ fn curve(distribution: &Distribution, mean: f64, sd: f64) -> Curve {
     let (Some(first), Some(last)) = (distribution.buckets().first(), distribution.buckets().last()) else {
         return Curve::default();
     };
-    let (low, high) = (first.low_ns.max(1) as f64, (last.high_ns() + 1) as f64);
+    let low = first.low_ns.max(1) as f64;
+    let high = (last.high_ns() + 1) as f64;
     let edge = |i: usize| low * (high / low).powf(i as f64 / BINS as f64);
     let mut from_ns: Vec<u64> = (0..=BINS).map(|i| edge(i).round() as u64).collect();
     from_ns.dedup();
@@ -139,7 +142,9 @@ fn density(z: f64) -> f64 {
 }
 
 fn power_series(z: f64) -> f64 {
-    let (mut term, mut sum, mut k) = (z, z, 1.0);
+    let mut term = z;
+    let mut sum = z;
+    let mut k = 1.0;
     while term > 1e-17 * sum {
         k += 2.0;
         term *= z * z / k;
@@ -156,7 +161,8 @@ fn continued_fraction(z: f64) -> f64 {
 /// How many standard deviations above its mean a normal distribution exceeds once in `n` samples.
 fn exceeded_once_in(n: f64) -> f64 {
     let wanted = -n.max(2.0).ln();
-    let (mut low, mut high) = (0.0, 40.0);
+    let mut low = 0.0;
+    let mut high = 40.0;
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if ln_tail(middle) > wanted { low = middle } else { high = middle }
@@ -230,12 +236,17 @@ pub fn table(summary: &Summary, otherwise: Series, letters: Letters) -> Option<T
     columns.extend(heads.map(Column::figures));
     (!rows.is_empty()).then(|| Table {
         title: match shown.iter().next() {
-            Some(series) if shown.len() == 1 => format!("largest {} in standard deviations above the mean", series.words()),
+            Some(series) if shown.len() == 1 => {
+                format!("largest {} in standard deviations above the mean", series.words())
+            }
             _ => "largest values in standard deviations above the mean".to_owned(),
         },
         columns,
         rows,
-        legend: vec!["normal: the (max - mean) / SD expected of a normal distribution with the same number of samples".to_owned()],
+        legend: vec![
+            "normal: the (max - mean) / SD expected of a normal distribution with the same number of samples"
+                .to_owned(),
+        ],
     })
 }
 
@@ -267,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_whose_largest_is_far_out_is_told_so_in_words() {
+    fn a_day_with_a_distant_maximum_is_described_in_words() {
         let normal = beside((0..100_000_u64).map(|i| 20_000 + i % 1_000).chain([3_000_000]));
         assert!(normal.tail_ratio > 300.0 && normal.log10_expected_beyond < -20_000.0);
         assert!(

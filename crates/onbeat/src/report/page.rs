@@ -19,10 +19,10 @@ pub enum PageError {
         /// How often it does.
         found: usize,
     },
-    /// The summary is no JSON.
+    /// The summary is not valid JSON.
     #[error("the summary is not valid JSON: {source}; print it with serde_json")]
     Summary {
-        /// The parser's answer.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// It could not be packed.
@@ -30,7 +30,7 @@ pub enum PageError {
     Pack {
         /// How many bytes.
         bytes: usize,
-        /// The packer's answer.
+        /// The packer's error.
         source: std::io::Error,
     },
 }

@@ -35,7 +35,7 @@ pub struct BySecond {
 }
 
 impl BySecond {
-    /// From the notes of a run; `None` when there is no whole second.
+    /// From the notes of a run; `None` without a whole second.
     #[must_use]
     pub fn of(notes: &[Seconds]) -> Option<Self> {
         let rows: Vec<Second> = notes.iter().flat_map(Seconds::rows).collect();
@@ -126,14 +126,14 @@ fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Opt
 #[must_use]
 pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let Some(timing) = &run.header.timing else { return Vec::new() };
-    let told = |ns: f64| time_ns(ns.round() as u64, Letters::Ascii);
+    let formatted = |ns: f64| time_ns(ns.round() as u64, Letters::Ascii);
     let mut sentences = Vec::new();
     sentences.extend(relative_sleep(timing, series));
     if let (Some(interval), Some(response)) = (series.get(&Series::WriteInterval), series.get(&Series::ResponseTime)) {
         sentences.push(format!(
             "Jitter of the write interval (max - min): {}; t_w, the mean time from a release to the return of its write: {}",
-            told(interval.jitter_ns as f64),
-            told(response.mean_ns)
+            formatted(interval.jitter_ns as f64),
+            formatted(response.mean_ns)
         ));
     }
 
@@ -142,11 +142,11 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
         sentences.push(format!(
             "Jitter from edge to output (max - min): {}; t_rw, the mean without the delay of {}: {}; t_w, from the delay's \
              end to the output: {}; t_r = t_rw - t_w, from the edge to the loop: {}",
-            told(whole.jitter_ns as f64),
-            told(timing.delay_ns as f64),
-            told(whole.mean_ns - timing.delay_ns as f64),
-            told(write.mean_ns),
-            told(read.mean_ns)
+            formatted(whole.jitter_ns as f64),
+            formatted(timing.delay_ns as f64),
+            formatted(whole.mean_ns - timing.delay_ns as f64),
+            formatted(write.mean_ns),
+            formatted(read.mean_ns)
         ));
     }
 
@@ -165,7 +165,7 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
         let cycles = |ns: f64| format!("{:.2}", ns / timing.period_ns as f64);
         sentences.push(format!(
             "From command to output in cycles of {}: {} at least, {} on average, {} at most, SD {}",
-            told(timing.period_ns as f64),
+            formatted(timing.period_ns as f64),
             cycles(chain.min_ns as f64),
             cycles(chain.mean_ns),
             cycles(chain.max_ns as f64),

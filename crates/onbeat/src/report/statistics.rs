@@ -9,6 +9,13 @@ pub const LEAST_ABOVE: u64 = 10;
 
 /// A share of all samples, exact to a thousandth of a percent.
 ///
+/// ```
+/// use onbeat::report::Share;
+///
+/// assert_eq!(Share::P99_99.of(600_000), 599_940);
+/// assert!(Share::P99.is_supported_by(1_000) && !Share::P99_9.is_supported_by(1_000));
+/// ```
+///
 /// Held as parts of 100,000, so that "99.99 % of 600,000" is 599,940 and not one more by a rounding of binary fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Share(u32);
@@ -41,7 +48,7 @@ impl Share {
         parts.div_ceil(100_000) as u64
     }
 
-    /// Whether at least [`LEAST_ABOVE`] of `n` samples stand above it.
+    /// Whether at least [`LEAST_ABOVE`] of `n` samples are above it.
     #[must_use]
     pub const fn is_supported_by(self, n: u64) -> bool {
         n - self.of(n) >= LEAST_ABOVE
@@ -83,7 +90,7 @@ pub struct Low {
     pub mean_ns: f64,
     /// Their standard deviation (divided by n), in nanoseconds.
     pub sd_ns: f64,
-    /// Whether at least ten samples stand above. The row of all samples is an observation and always supported.
+    /// Whether at least ten samples are above. The row of all samples is an observation and always supported.
     pub supported: bool,
 }
 
@@ -94,7 +101,7 @@ pub struct Percentile {
     pub p: f64,
     /// In nanoseconds: the largest value of the bucket it falls into, never above the maximum.
     pub value_ns: u64,
-    /// Whether at least ten samples stand above.
+    /// Whether at least ten samples are above.
     pub supported: bool,
 }
 
@@ -137,7 +144,8 @@ impl Statistics {
     /// from the buckets' bounds and middles, and [`Statistics::from_buckets`] says so.
     #[must_use]
     pub fn of(distribution: &Distribution, moments: &Moments) -> Option<Self> {
-        let (first, last) = (distribution.buckets().first()?, distribution.buckets().last()?);
+        let first = distribution.buckets().first()?;
+        let last = distribution.buckets().last()?;
         let count = distribution.count();
         let from_buckets = moments.n != count;
         let whole = if from_buckets {
@@ -180,7 +188,8 @@ impl Low {
         let count = share.of(whole.n);
         let supported = share == Share::ALL || share.is_supported_by(whole.n);
         if count == whole.n {
-            let (mean_ns, sd_ns) = (whole.mean_ns, whole.sd_ns());
+            let mean_ns = whole.mean_ns;
+            let sd_ns = whole.sd_ns();
             return Self { q: share.percent(), count, max_ns: whole.max_ns, mean_ns, sd_ns, supported };
         }
 

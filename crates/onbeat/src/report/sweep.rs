@@ -7,19 +7,19 @@ use super::table::{Column, Entry, Mark, Row, Table};
 use super::units::{Letters, count, listed, time_ns};
 use crate::record::{RunFile, Series, StepNote};
 
-/// A load is reached when the CPUs were busy within so many points of what was asked.
+/// A load is reached when the CPUs were busy within this many points of what was asked.
 pub const WITHIN_POINTS: f64 = 5.0;
 
-/// What a sweep has come to.
+/// The result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// What is looked at.
+    /// The series that is swept.
     pub series: Series,
     /// The largest jitter that is allowed, in nanoseconds.
     pub allowed_jitter_ns: u64,
     /// Step by step.
     pub steps: Vec<SweepStep>,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
     Some(Sweep { series: asked.series, allowed_jitter_ns: asked.allowed_jitter_ns, steps, sentence })
 }
 
-/// The notes of a load as one: what was reached in its parts, each counting as long as it was looked at.
+/// The notes of a load as one: what was reached in its parts, each weighted by its length.
 fn once_each(notes: &[StepNote]) -> Vec<StepNote> {
     let mut steps: Vec<StepNote> = Vec::new();
     for note in notes {
@@ -105,20 +105,21 @@ fn once_each(notes: &[StepNote]) -> Vec<StepNote> {
 }
 
 fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<String> {
-    let told = |ns: u64| time_ns(ns, Letters::Ascii);
-    let (first, last) = (steps.first()?, steps.last()?);
+    let formatted = |ns: u64| time_ns(ns, Letters::Ascii);
+    let first = steps.first()?;
+    let last = steps.last()?;
     let worst = steps.iter().max_by_key(|step| step.jitter_ns)?;
     let allowed = steps.iter().filter(|step| step.is_allowed).count();
     let mut text = format!(
         "Jitter (max - min) of {}: {} at {} % load, {} at {} %, at most {} at {} %; limit {}, met at {allowed} of {} loads",
         series.words(),
-        told(first.jitter_ns),
+        formatted(first.jitter_ns),
         first.asked_percent,
-        told(last.jitter_ns),
+        formatted(last.jitter_ns),
         last.asked_percent,
-        told(worst.jitter_ns),
+        formatted(worst.jitter_ns),
         worst.asked_percent,
-        told(allowed_ns),
+        formatted(allowed_ns),
         steps.len()
     );
     let missed: Vec<String> = steps.iter().filter(|step| !step.is_reached).map(in_words).collect();
@@ -198,13 +199,9 @@ mod tests {
     fn a_sweep_says_first_last_and_worst_and_what_load_was_missed() {
         let steps = [step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000), step(100.0, 99.0, 97_800)];
         let text = sentence(Series::WriteInterval, 100_000, &steps).expect("steps");
-        for part in [
-            "82.4 us at 0 %",
-            "97.8 us at 100 %",
-            "at most 250 us at 50 %",
-            "met at 2 of 3",
-            "50 % (reached 45 %)",
-        ] {
+        for part in
+            ["82.4 us at 0 %", "97.8 us at 100 %", "at most 250 us at 50 %", "met at 2 of 3", "50 % (reached 45 %)"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
 

@@ -1,4 +1,4 @@
-//! The tables of a bench: figures per load, the paper's full table, the limit, what each factor paid, the ladder.
+//! The tables of a bench: figures per load, the paper's full table, the limit, the effect of each tuning, the ladder.
 
 use super::cell::CellSummary;
 use super::imported::UNKNOWN;
@@ -19,19 +19,19 @@ const IN_PROGRESS: &str = "+ run in progress; figures from the part recorded so 
 const NO_FIGURE: &str = "-";
 /// The columns of a load's table, after the tuning.
 const HEADS: [&str; 10] = ["min", "avg", "max", "SD", "p50", "p99", "p99.9", "p99.99", "misses", "skipped"];
-/// The width of a terminal that nobody has widened.
+/// The default width of a terminal.
 const TERMINAL: usize = 80;
 
 /// The unit of a table, one for all its figures.
 #[derive(Clone, Copy)]
-struct Unit {
+struct TableUnit {
     ns: f64,
     name: &'static str,
     /// Whether thousands stand apart.
     is_grouped: bool,
 }
 
-impl Unit {
+impl TableUnit {
     /// Microseconds, unless something took more than ten seconds.
     fn for_cells(cells: &[&CellSummary], series: Series, letters: Letters) -> Self {
         let longest = cells.iter().filter_map(|cell| Some(cell.series.get(&series)?.max_ns)).max().unwrap_or(0);
@@ -72,7 +72,7 @@ pub fn by_tuning(summary: &Summary, load: &str, letters: Letters) -> Table {
 #[must_use]
 pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
     let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load).collect();
-    let unit = Unit::for_cells(&cells, series, letters);
+    let unit = TableUnit::for_cells(&cells, series, letters);
     let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
     let is_imported = cells.iter().all(|cell| cell.import.is_some());
     let mut table = Table {
@@ -84,14 +84,14 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
 
     table.columns.extend(HEADS.map(Column::figures));
     if !table.fits(TERMINAL) {
-        table.rows = rows_by_tuning(summary, &cells, (series, Unit { is_grouped: false, ..unit }));
+        table.rows = rows_by_tuning(summary, &cells, (series, TableUnit { is_grouped: false, ..unit }));
     }
 
     explain(&mut table, &cells);
     table
 }
 
-fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, Unit)) -> Vec<Row> {
+fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, TableUnit)) -> Vec<Row> {
     let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
     let row = |cell: &&CellSummary| {
         let is_best = summary.cells.len() > 1 && best == Some(cell.tuning.as_str());
@@ -103,7 +103,7 @@ fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, Unit))
     cells.iter().map(row).collect()
 }
 
-fn figures(cell: &CellSummary, (series, unit): (Series, Unit)) -> Vec<Entry> {
+fn figures(cell: &CellSummary, (series, unit): (Series, TableUnit)) -> Vec<Entry> {
     let Some(of) = cell.series.get(&series) else { return vec![Entry::from(NO_FIGURE); HEADS.len()] };
     let plain = |ns: f64| Entry::from(unit.rounded(ns));
     let percentile = |share: Share| match of.percentile(share) {
@@ -123,7 +123,7 @@ fn figures(cell: &CellSummary, (series, unit): (Series, Unit)) -> Vec<Entry> {
 #[must_use]
 pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
     let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load && cell.permitted).collect();
-    let unit = Unit::for_cells(&cells, series, letters);
+    let unit = TableUnit::for_cells(&cells, series, letters);
     let mut columns = vec![Column::words("Low"), Column::words("")];
     columns.extend(cells.iter().map(|cell| Column::figures(name(cell))));
     let row = |label: &str, statistic: &str, entry: &dyn Fn(&Statistics) -> Option<Entry>| {
@@ -161,7 +161,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     table
 }
 
-/// How the limit came out: tunings by loads. `None` without a limit.
+/// The verdict on the limit: tunings by loads. `None` without a limit.
 #[must_use]
 pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
     let limit = summary.limit?;
@@ -200,7 +200,7 @@ pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
     })
 }
 
-/// What each factor paid: factors by loads. `None` when nothing could be compared.
+/// The effect of each tuning: factors by loads. `None` when nothing could be compared.
 #[must_use]
 pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
     let metric = &summary.effects.first()?.metric;
@@ -242,7 +242,7 @@ pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
     })
 }
 
-/// What was asked of the system and what it gave, with what would grant the rest.
+/// The privileges requested and granted, with what would grant the others.
 #[must_use]
 pub fn ladder(grants: &[Grant]) -> Table {
     let row = |grant: &Grant| {

@@ -11,7 +11,7 @@ use crate::record::{Distribution, RunFile, Series, Stall};
 /// A limit to hold: at least `at` percent of `on` at or below `limit_ns`.
 pub type Limit = crate::record::LimitNote;
 
-/// How a limit came out. In the order of preference.
+/// The outcome of a limit. In the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Outcome {
@@ -48,10 +48,10 @@ impl Outcome {
     }
 }
 
-/// How a limit came out in one run.
+/// The verdict on a limit in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// In one word.
+    /// The outcome.
     pub outcome: Outcome,
     /// How many were over the limit.
     pub over: u64,
@@ -63,7 +63,7 @@ pub struct Verdict {
     /// How many releases with none over suffice for [`Outcome::Pass`]; 1 when the limit is for all of them, because
     /// then no number proves it.
     pub needed: u64,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -94,7 +94,7 @@ impl Verdict {
 #[must_use]
 pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
     let limit = on_all_releases(run, limit);
-    let tally = Tally::of(run, limit);
+    let tally = OverCount::of(run, limit);
     let allowed = allowed_rate(limit);
     let outcome = tally.outcome(allowed);
     Verdict {
@@ -149,14 +149,14 @@ pub fn missed_in_words(limit: Limit) -> String {
 
 /// What was over, out of what.
 #[derive(Clone, Copy, Debug)]
-struct Tally {
+struct OverCount {
     over: u64,
     unsure: u64,
     releases: u64,
     lost: u64,
 }
 
-impl Tally {
+impl OverCount {
     fn of(run: &RunFile, limit: Limit) -> Self {
         if run.import.is_some() {
             return Self::of_cells(&run.distribution(limit.on), limit.limit_ns);

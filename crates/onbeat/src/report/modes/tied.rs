@@ -1,6 +1,6 @@
 //! Whether a mode keeps time or counts cycles.
 //!
-//! One loop at one period on an unbroken grid cannot tell: so many seconds are so many cycles. Two runs of different
+//! One loop at one period on an unbroken grid cannot show it: there a number of seconds is a number of cycles. Two runs of different
 //! periods can, and so can one run whose cycles were not served evenly: releases skipped, or pauses between blocks.
 
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ fn tied(mode: Mode, tied: Tied) -> Mode {
     Mode { tied, ..mode }
 }
 
-/// What a mode goes by, told from the same mode in a run of another period. `None` when `others` have no such mode, or the
+/// What a mode goes by, from the same mode in a run of another period. `None` when `others` have no such mode, or the
 /// loops' periods are too much alike.
 ///
 /// The two are the same mode when they come back after the same time, or after the same number of cycles.
