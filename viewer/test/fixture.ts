@@ -305,8 +305,8 @@ export function switchedOff(): string {
   ];
   const cell = cellSummary('P', 'idle', made, 1);
   cell['file'] = 'bus.onbeat.hlog';
-  cell['events'] = { alarms: { working_counter_off: 1, device_lost: 1 }, others: { bus_up: 1, device_back: 1 }, lost: 0, left_out: 0, incidents: ['left knee did not answer from 20.002 s on, back in OP after 0.520 s'], listed };
-  const sentence = 'FAIL: 2 alarms of bus and robot, 0 allowed: left knee did not answer from 20.002 s on, back in OP after 0.520 s';
+  cell['events'] = { alarms: { working_counter_off: 1, device_lost: 1 }, others: { bus_up: 1, device_back: 1 }, lost: 0, left_out: 0, incidents: ['left knee stopped answering at 20.002 s, back in OP after 0.520 s'], listed };
+  const sentence = 'FAIL: 2 bus and robot alarms, 0 allowed: left knee stopped answering at 20.002 s, back in OP after 0.520 s';
   const summary = { schema: 'onbeat.measure/1', version: '0.1.0', command: ['onbeat', 'measure', 'bus', '--limit-on', 'events=0'], started_unix_s: 1_763_900_000, elapsed_s: 60, host: HOST, ladder: LADDER.slice(0, 2),
     limit: null, most_alarms: 0, order: 'single', tunings: ['P'], loads: ['idle'], period_ns: PERIOD, cells: [cell], effects: [], verdict: { outcome: 'FAIL', best: null, sentence } };
   const notes = listed.map((note) => `#[onbeat: ${JSON.stringify({ event: note })}]\n`).join('');

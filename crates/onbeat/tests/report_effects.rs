@@ -157,7 +157,7 @@ fn a_bench_says_what_each_factor_paid_in_one_line_per_load() {
     let files = bench(&TUNINGS, &mut fastrand::Rng::with_seed(11));
     let summary = Summary::of_bench(&bench_file(&TUNINGS, &["idle", "paper"], None), &files);
     let sentences = bench_sentences(&summary);
-    let line = sentences.iter().find(|line| line.starts_with("Factor by factor")).unwrap();
+    let line = sentences.iter().find(|line| line.starts_with("Effect of each tuning")).unwrap();
     let words = [
         "p99 release latency under the 2009 stress mix (`paper`): P × 0.",
         ", M no visible effect, C × 1.",

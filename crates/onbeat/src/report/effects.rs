@@ -148,7 +148,7 @@ struct FactorComparison {
 
 impl FactorComparison {
     /// `None` when no two cells differ by the factor only, or they have too few samples even for the median.
-    fn about(factor: char, cells: &BTreeMap<Factors, Stretches>, at_most: Share) -> Option<Self> {
+    fn new(factor: char, cells: &BTreeMap<Factors, Stretches>, at_most: Share) -> Option<Self> {
         let bit = Factors::bit(factor)?;
         let without = cells.keys().filter(|factors| factors.0 & bit == 0);
         let pairs = without.map(|&Factors(bits)| (Factors(bits), Factors(bits | bit)));
