@@ -5,14 +5,14 @@ use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
 use onbeat::import::stream::ImportLabels;
-use onbeat::import::{self, Format, ImportOptions};
+use onbeat::import::{self, Format, SourceOptions};
 use onbeat::record::{Cell, RunFile};
 
 fuzz_target!(|bytes: &[u8]| {
     // The first byte chooses the format, or none; the rest is the file.
     let [choice, file @ ..] = bytes else { return };
     let format = Format::ALL.get(usize::from(*choice) % 16).copied();
-    let asked = ImportOptions { format, unit_ns: Some(1e3), period_ns: Some(1_000_000), ..ImportOptions::default() };
+    let asked = SourceOptions { format, unit_ns: Some(1e3), period_ns: Some(1_000_000), ..SourceOptions::default() };
     let Ok(streams) = import::read(&mut Cursor::new(file), &asked) else { return };
     let path = std::env::temp_dir().join(format!("onbeat-fuzz-{}", std::process::id()));
     for stream in streams.iter().take(4) {

@@ -7,12 +7,12 @@ use std::io::Cursor;
 use std::path::Path;
 
 use onbeat::import::stream::ImportLabels;
-use onbeat::import::{self, ImportOptions};
+use onbeat::import::{self, SourceOptions};
 use onbeat::record::{Cell, RunFile, Series};
 use onbeat::report::{Conclusions, conclusions, imported};
 use report_days::{Day, Draws, MS, Noise, US};
 
-fn imported(text: &str, asked: &ImportOptions) -> RunFile {
+fn imported(text: &str, asked: &SourceOptions) -> RunFile {
     let stream = import::read(&mut Cursor::new(text.as_bytes()), asked).unwrap().remove(0);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
@@ -63,7 +63,7 @@ fn interval_log(seconds: u64, every: u64) -> String {
 
 #[test]
 fn an_interval_log_keeps_its_trend_and_shows_what_recurs_in_it() {
-    let asked = ImportOptions { series: Some(Series::Hiccup), ..ImportOptions::default() };
+    let asked = SourceOptions { series: Some(Series::Hiccup), ..SourceOptions::default() };
     let run = imported(&interval_log(7200, 23), &asked);
     let all = concluded(&run);
     assert_eq!((all.series, all.modes.steps), (Series::Hiccup, 7200));
@@ -92,7 +92,7 @@ fn samples_with_times_show_what_recurs_between_their_steps() {
         text.push_str(&format!("{}.{:03},{:.1}\n", k / 1000, k % 1000, (noise.next_ns() + late_ns) as f64 / 1e3));
     }
 
-    let all = concluded(&imported(&text, &ImportOptions::default()));
+    let all = concluded(&imported(&text, &SourceOptions::default()));
     assert_eq!(all.modes.found.len(), 1, "{}", all.modes.sentence);
     assert!((all.modes.found[0].period_s / 0.137 - 1.0).abs() < 0.001, "{}", all.modes.sentence);
     let backwards: String = text
@@ -102,7 +102,7 @@ fn samples_with_times_show_what_recurs_between_their_steps() {
         .map(|line| format!("{line}\n"))
         .collect();
 
-    assert!(imported(&backwards, &ImportOptions::default()).trends.is_empty());
+    assert!(imported(&backwards, &SourceOptions::default()).trends.is_empty());
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn equal_samples_with_times_have_no_modes() {
     let mut draws = Draws(5);
     let line = |k: u64| format!("{}.{:03},{}\n", k / 1000, k % 1000, 20 + draws.next() % 3);
     let text: String = std::iter::once("time_s,latency_us\n".to_owned()).chain((0..60_000).map(line)).collect();
-    let all = concluded(&imported(&text, &ImportOptions::default()));
+    let all = concluded(&imported(&text, &SourceOptions::default()));
     assert_eq!(all.modes.found.len(), 0, "{}", all.modes.sentence);
 }
 
@@ -119,7 +119,7 @@ fn imports_without_times_say_so_and_no_nonsense() {
     for name in
         ["cyclictest.json", "cyclictest-h.txt", "oslat.json", "rtla-timerlat.txt", "rtla-osnoise.txt", "stress-ng.log"]
     {
-        let said = sections(&imported(&fixture(name), &ImportOptions::default()));
+        let said = sections(&imported(&fixture(name), &SourceOptions::default()));
         assert!(said.contains("No search for periodic interference: its source ("), "{name}: {said}");
         assert!(said.contains("No estimate of the worst case: its source ("), "{name}: {said}");
         assert!(said.contains("Tail versus normal distribution\n"), "{name}: {said}");

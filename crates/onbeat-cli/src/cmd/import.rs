@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::ImportLabels;
-use onbeat::import::{self, Format, ImportOptions, Stream};
+use onbeat::import::{self, Format, SourceOptions, Stream};
 use onbeat::record::{Cell, Series};
 use onbeat::report::imported::UNKNOWN;
 use onbeat_ethercat::input;
@@ -51,8 +51,8 @@ fn write_all(sources: &[(&Path, Vec<Stream>)], options: &ImportOptions, dir: &Pa
     Ok(())
 }
 
-fn asked(options: &ImportOptions) -> ImportOptions {
-    ImportOptions {
+fn asked(options: &ImportOptions) -> SourceOptions {
+    SourceOptions {
         format: options.from.map(Format::from),
         unit_ns: options.unit.map(Unit::ns),
         series: options.series,
@@ -61,7 +61,7 @@ fn asked(options: &ImportOptions) -> ImportOptions {
     }
 }
 
-fn read(path: &Path, asked: &ImportOptions) -> Result<Vec<Stream>, Failure> {
+fn read(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
     let failed = |source| Failure::Import { path: path.to_owned(), source };
     let file = input::open(path).map_err(|source| Failure::File { what: "read", path: path.to_owned(), source })?;
     import::read(&mut BufReader::with_capacity(1 << 18, file), asked).map_err(failed)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::stream::{Stream, StreamPart, TrendSteps};
-use super::{Error, Format, ImportOptions, to_ns};
+use super::{Error, Format, SourceOptions, to_ns};
 use crate::record::{Moments, Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Csv;
@@ -33,7 +33,7 @@ pub fn is_samples(line: &str) -> bool {
 ///
 /// # Errors
 /// [`Error`].
-pub fn read(file: &mut (impl BufRead + Seek), asked: &ImportOptions) -> Result<Vec<Stream>, Error> {
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut extent = FileExtent::default();
     let mut columns = None;
     each_line(file, |line, number| {
@@ -150,7 +150,7 @@ struct CsvSample {
 }
 
 impl Columns {
-    fn of(line: &str, number: usize, asked: &ImportOptions) -> Result<Self, Error> {
+    fn of(line: &str, number: usize, asked: &SourceOptions) -> Result<Self, Error> {
         let names = fields(line);
         let has_names = names.iter().any(|field| field.parse::<f64>().is_err());
         let time =
@@ -290,7 +290,7 @@ impl InSteps {
 }
 
 impl SampleCounter {
-    fn new(columns: &Columns, extent: &FileExtent, asked: &ImportOptions) -> Self {
+    fn new(columns: &Columns, extent: &FileExtent, asked: &SourceOptions) -> Self {
         let period_s = asked.period_ns.map(|ns| ns as f64 / 1e9);
         let origin_s = extent.first_s.unwrap_or(0.0);
         let length_s = match (extent.first_s, period_s) {

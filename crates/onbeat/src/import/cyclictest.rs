@@ -5,7 +5,7 @@
 
 use super::rt_tests::{Overflow, missing};
 use super::stream::{SourceFigures, Stream, StreamPart};
-use super::{Error, Format, ImportOptions};
+use super::{Error, Format, SourceOptions};
 use crate::record::{Resolution, Series};
 
 const FORMAT: Format = Format::Cyclictest;
@@ -30,7 +30,7 @@ struct HistogramText {
 ///
 /// # Errors
 /// [`Error`].
-pub fn read(text: &str, asked: &ImportOptions) -> Result<Vec<Stream>, Error> {
+pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let parsed = HistogramText::parse(text)?;
     let Some((_, _, first)) = parsed.rows.first() else {
         let advice = "run cyclictest with -h, such as -h 1000, or with --json";
@@ -120,7 +120,7 @@ impl HistogramText {
         if columns > 1 && self.rows.iter().all(|(_, _, counts)| is_sum(counts)) { columns - 1 } else { columns }
     }
 
-    fn stream(&self, thread: usize, threads: usize, step_ns: u64, asked: &ImportOptions) -> Result<Stream, Error> {
+    fn stream(&self, thread: usize, threads: usize, step_ns: u64, asked: &SourceOptions) -> Result<Stream, Error> {
         let column = || self.rows.iter().map(|(_, latency, counts)| (*latency, counts[thread]));
         let counted = column().try_fold(0_u64, |all, (_, n)| all.checked_add(n));
         let (last_line, last, _) =

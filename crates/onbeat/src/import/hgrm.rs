@@ -4,7 +4,7 @@
 //! values and no more: the rows' values become the uneven cells of the run.
 
 use super::stream::{Stream, StreamPart};
-use super::{Error, Format, ImportOptions};
+use super::{Error, Format, SourceOptions};
 use crate::record::{Moments, Resolution, Series};
 
 const FORMAT: Format = Format::Hgrm;
@@ -24,7 +24,7 @@ struct PercentileText {
 ///
 /// # Errors
 /// [`Error`]; [`Error::NoUnit`] without `--unit`, since the text has none.
-pub fn read(text: &str, asked: &ImportOptions) -> Result<Vec<Stream>, Error> {
+pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut all = PercentileText::default();
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();

@@ -11,7 +11,7 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::payload::{Decoder, Scale};
 use super::stream::{Stream, StreamPart, TrendSteps};
-use super::{Error, Format, ImportOptions};
+use super::{Error, Format, SourceOptions};
 use crate::record::{Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Hlog;
@@ -56,7 +56,7 @@ impl<'l> IntervalLine<'l> {
 ///
 /// # Errors
 /// [`Error`].
-pub fn read(file: &mut (impl BufRead + Seek), asked: &ImportOptions) -> Result<Vec<Stream>, Error> {
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut clock = LogClock::default();
     let mut is_jhiccup = false;
     let lines = each_line(file, |line, number| match line.strip_prefix('#') {
@@ -96,7 +96,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &ImportOptions) -> Result<V
     Ok(streams)
 }
 
-fn missing(asked: &ImportOptions, stream: &Stream, clock: &LogClock) -> Vec<String> {
+fn missing(asked: &SourceOptions, stream: &Stream, clock: &LogClock) -> Vec<String> {
     let mut missing = vec![
         "skipped releases, the machine and the command: an interval log does not hold them".to_owned(),
         "order and times within an interval, and exact means: computed from the histogram's buckets".to_owned(),

@@ -21,12 +21,12 @@
 //! ```
 //! use std::io::Cursor;
 //!
-//! use onbeat::import::{self, Format, ImportOptions};
+//! use onbeat::import::{self, Format, SourceOptions};
 //!
 //! let text = "time_s,latency_us\n0.1,20\n0.2,35\n";
 //! assert_eq!(Format::of(text), Some(Format::Csv));
 //!
-//! let streams = import::read(&mut Cursor::new(text), &ImportOptions::default())?;
+//! let streams = import::read(&mut Cursor::new(text), &SourceOptions::default())?;
 //! assert_eq!(streams[0].parts.iter().map(|part| part.samples()).sum::<u64>(), 2);
 //! # Ok::<(), import::Error>(())
 //! ```
@@ -150,7 +150,7 @@ impl Format {
 
 /// The options of an import.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ImportOptions {
+pub struct SourceOptions {
     /// The format, when its content is not to decide.
     pub format: Option<Format>,
     /// Nanoseconds per unit of the values, where the file does not say.
@@ -233,7 +233,7 @@ impl Error {
 ///
 /// # Errors
 /// [`Error`], with the line where there is one.
-pub fn read(file: &mut (impl BufRead + Seek), asked: &ImportOptions) -> Result<Vec<Stream>, Error> {
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut beginning = Vec::new();
     file.by_ref().take(SHOWN).read_to_end(&mut beginning)?;
     file.seek(SeekFrom::Start(0))?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::stream::{SourceFigures, Stream, StreamPart};
-use super::{Error, Format, ImportOptions, date};
+use super::{Error, Format, SourceOptions, date};
 use crate::host::Host;
 use crate::record::{Beyond, Resolution, Series};
 
@@ -142,7 +142,7 @@ fn line_of(text: &str, thread: u32) -> usize {
 ///
 /// # Errors
 /// [`Error`].
-pub fn cyclictest(text: &str, _asked: &ImportOptions) -> Result<Vec<Stream>, Error> {
+pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let format = Format::CyclictestJson;
     let file: RtTestsJson<CyclictestThread> = RtTestsJson::parse(text, format)?;
     let step_ns = if file.resolution_in_ns == 1 { 1 } else { 1_000 };
