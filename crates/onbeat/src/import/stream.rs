@@ -127,7 +127,7 @@ impl StreamPart {
         }
     }
 
-    /// How many samples.
+    /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.cells.values().fold(0, |all, n| all.saturating_add(*n))

@@ -91,7 +91,7 @@ impl Distribution {
         self.buckets.iter().filter(is_astride).map(|bucket| bucket.count).sum()
     }
 
-    /// How many samples.
+    /// Number of samples.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// (1979); both keep full precision where a plain sum of squares of nanoseconds would not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
-    /// How many figures.
+    /// Number of figures.
     pub n: u64,
     /// Smallest, in nanoseconds; 0 when there is none.
     pub min_ns: u64,

@@ -15,9 +15,9 @@ use crate::thread::Grant;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
-    /// What this run is; the first note of a file.
+    /// The header; the first note of a file.
     Run(Box<Header>),
-    /// What the bench is that the file belongs to; only in `bench.onbeat.hlog`.
+    /// The bench that the file belongs to; only in `bench.onbeat.hlog`.
     Bench(Box<Bench>),
     /// Another tool recorded this run; before the first histogram.
     Import(Box<Import>),
@@ -77,7 +77,7 @@ impl Note {
     ];
 }
 
-/// What a run is: written once, before anything is measured.
+/// The header of a run: written once, before anything is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// `onbeat.run/1`.
@@ -282,7 +282,7 @@ impl CauseCount {
         known.worst_ns = known.worst_ns.max(of.worst_ns);
     }
 
-    /// Who made most of these spikes late, where that is known.
+    /// Returns the most frequent culprit of these spikes, where that is known.
     #[must_use]
     pub fn most_frequent(&self) -> Option<(&str, CulpritCount)> {
         let most = self.culprits.iter().max_by_key(|(_, of)| (of.spikes, of.worst_ns))?;
@@ -433,7 +433,7 @@ pub enum EndReason {
     Task,
 }
 
-/// What a bench is, beside its cells.
+/// The options of a bench.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bench {
     /// Tunings in the order asked for.
@@ -477,7 +477,7 @@ pub struct SweepNote {
 pub struct StepNote {
     /// The load as typed.
     pub load: String,
-    /// How busy the CPUs should have been, in percent of all of them.
+    /// Target CPU load, in percent of all of them.
     pub asked_percent: f64,
     /// How busy they were, the loop and everything else among it; `None` where that could not be read.
     pub reached_percent: Option<f64>,

@@ -29,11 +29,11 @@ pub struct Resume {
 /// A run file that can be resumed. It is locked against other writers.
 #[derive(Debug)]
 pub struct Past {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
     /// What the run is.
     pub header: Header,
-    /// What it has come to, as far as the file tells.
+    /// The account so far.
     pub account: Account,
     /// Why it ended; `None` when it was cut off.
     pub ended: Option<EndReason>,

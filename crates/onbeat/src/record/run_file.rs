@@ -75,10 +75,10 @@ pub struct Entry {
     pub counts: Distribution,
 }
 
-/// All that a run file says.
+/// The content of a run file.
 #[derive(Clone, Debug)]
 pub struct RunFile {
-    /// Where it was read from.
+    /// The path it was read from.
     pub path: PathBuf,
     /// What the run is.
     pub header: Header,
@@ -108,7 +108,7 @@ pub struct RunFile {
     pub steps: Vec<StepNote>,
     /// Stretches that are in no series, because something around the loop changed.
     pub exclusions: Vec<ExclusionNote>,
-    /// What happened on the bus, and to the robot on it.
+    /// Events of the bus and the robot on it.
     pub events: Vec<EventNote>,
     /// How many events have no note; known when the run has ended.
     pub events_left_out: EventsLeftOut,
@@ -163,13 +163,13 @@ impl RunFile {
         Ok(run)
     }
 
-    /// Whether it goes to its end: a run of onbeat's has its closing line, an imported one is put in place when it is whole.
+    /// Whether the file is complete: with its closing line, or imported.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.end.is_some() || self.import.is_some()
     }
 
-    /// What the run has come to: its closing line, or as far as the intervals tell. Cycles of the warm-up are not known of
+    /// Returns the account of the run: its closing line, or the sum of its intervals. Cycles of the warm-up are not known of
     /// parts that were cut off.
     #[must_use]
     pub fn account(&self) -> Account {
@@ -427,7 +427,7 @@ fn is_of_a_later_kind(json: &str) -> bool {
 }
 
 impl RunFile {
-    /// What comes behind a closing line opens the run again.
+    /// Reopens a run whose closing line is not its last.
     fn open_again(&mut self) {
         if let Some(end) = self.end.take() {
             self.closed = Some((end, self.intervals.len()));

@@ -141,7 +141,7 @@ impl RunWriter {
         encoded.map_err(|source| WriteError::Encode { path: self.path.clone(), series: series.tag(), source })
     }
 
-    /// Where it is.
+    /// The path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

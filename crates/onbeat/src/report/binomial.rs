@@ -6,7 +6,7 @@
 
 use std::f64::consts::PI;
 
-/// What the bounds leave to chance: one in twenty.
+/// Significance level of the bounds: 5 %.
 pub const SIGNIFICANCE: f64 = 0.05;
 
 /// The largest rate that is still compatible with `over` in `n` trials, at one-sided 95 % confidence; 1 for no trials.

@@ -32,7 +32,7 @@ pub fn merged<'c>(all: impl IntoIterator<Item = &'c Causes>) -> Causes {
     sum
 }
 
-/// What a person should read: one sentence per load, and the advice for its most frequent cause. Nothing without an analysis,
+/// The sentences on causes: one per load, and the advice for its most frequent cause. Nothing without an analysis,
 /// or nothing was late.
 #[must_use]
 pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
@@ -52,7 +52,7 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
     sentences
 }
 
-/// What one flight recorder for all cells of a bench has cost, from the bench's own closing line; nothing where there was none.
+/// The cost of one flight recorder for all cells of a bench, from the bench's own closing line; nothing where there was none.
 #[must_use]
 pub fn cost_of_bench(bench: &RunFile) -> Option<String> {
     let end = bench.end.as_ref().filter(|end| end.causes_bytes > 0 && end.t > 0.0)?;
@@ -62,7 +62,7 @@ pub fn cost_of_bench(bench: &RunFile) -> Option<String> {
     Some(format!("Analysing causes took {percent} % of a core beside the loops and {mib} MiB of buffers"))
 }
 
-/// What looking for causes has cost beside the loops; nothing without an analysis.
+/// The cost of the analysis of causes beside the loops; nothing without an analysis.
 fn cost(cells: &[CellSummary]) -> Option<String> {
     let shares: Vec<f64> = cells.iter().filter_map(|cell| cell.causes_cpu_share).collect();
     let most = shares.iter().copied().reduce(f64::max)?;
@@ -127,7 +127,7 @@ fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
     }
 }
 
-/// What would remove the most frequent cause that has a name, and the one of the worst spike when that is another.
+/// The remedies for the most frequent known cause, and for that of the worst spike if it is another.
 fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     let named = || causes.iter().filter(|(kind, _)| **kind != CauseKind::Unexplained);
     let most = named().max_by_key(|(_, count)| count.spikes);
@@ -147,7 +147,7 @@ fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     }
 }
 
-/// What is said where no advice applies that is not in effect already.
+/// The text where no advice applies that is not in effect already.
 pub(super) const NO_REMEDY: &str = "no further remedy is known for this run's settings";
 
 #[cfg(test)]

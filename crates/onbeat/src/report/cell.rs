@@ -75,12 +75,12 @@ pub struct CellSummary {
     /// Second by second, where that was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_second: Option<BySecond>,
-    /// What follows from the figures of its probe, as sentences.
+    /// Conclusions from the figures of its probe, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub derived: Vec<String>,
     /// The verdict on the limit, when there is one.
     pub verdict: Option<Verdict>,
-    /// What happened on its bus and to the robot on it; absent where nothing did.
+    /// Events of its bus and the robot on it; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Box<BusEvents>>,
     /// How the limit on alarms came out, when there is one.
@@ -97,7 +97,7 @@ pub struct CellSummary {
     /// What decides which advice applies.
     #[serde(default)]
     pub situation: Situation,
-    /// What would remove the causes, the most frequent first; empty without an analysis.
+    /// Remedies for the causes, the most frequent first; empty without an analysis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedy>,
     /// Spikes of which the file keeps what the CPUs did around them, and how many bytes that takes.
@@ -116,7 +116,7 @@ pub struct CellSummary {
     /// Where it comes from, when another tool recorded it; misses and skipped releases are not known then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<Import>,
-    /// What can be concluded beyond the figures; absent unless requested.
+    /// Conclusions beyond the figures; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conclusions: Option<Box<Conclusions>>,
     /// Notes, as sentences.

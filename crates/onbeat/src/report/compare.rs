@@ -240,7 +240,7 @@ pub struct Comparison {
     pub runs: Vec<String>,
     /// Figures.
     pub cells: Vec<Compared>,
-    /// What differed between hosts and settings.
+    /// Differences between hosts and settings.
     pub differences: Vec<Difference>,
     /// Why the runs may not be comparable, in sentences.
     pub warnings: Vec<String>,

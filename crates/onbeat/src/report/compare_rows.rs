@@ -148,7 +148,7 @@ fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
     legend
 }
 
-/// What tells the rows apart.
+/// The labels that distinguish the rows.
 #[derive(Clone, Copy, Debug)]
 struct RowLabels {
     /// `load`, where the loads of one run are compared.

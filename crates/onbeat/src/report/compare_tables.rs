@@ -105,7 +105,7 @@ pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
     })
 }
 
-/// What differed between hosts and settings: a row per fact. `None` when nothing did.
+/// Differences between hosts and settings: a row per fact. `None` when nothing did.
 #[must_use]
 pub fn differences(comparison: &Comparison) -> Option<Table> {
     let mut columns = vec![Column::words("what differed")];

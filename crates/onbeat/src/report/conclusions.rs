@@ -1,4 +1,4 @@
-//! What a run's figures allow to conclude, beyond them: what recurs, what mean and SD leave out, how late it may get, how long
+//! Conclusions from the figures of a run: periodic interference, the tail versus a normal distribution, the worst case, how long
 //! to measure. All of it for what the run is about, and for what else it has.
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ const BESIDE: [Series; 3] = [Series::ResponseTime, Series::Hiccup, Series::Round
 /// Without a mission it is this many times the run.
 const TIMES_THE_RUN: f64 = 10.0;
 
-/// What can be concluded from one run.
+/// The conclusions from one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conclusions {
     /// What the run is about, which the fields below are of.
@@ -38,7 +38,7 @@ pub struct Conclusions {
     pub others: Vec<OfSeries>,
 }
 
-/// What can be concluded of one series.
+/// The conclusions about one series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OfSeries {
     /// Which series.
@@ -71,7 +71,7 @@ pub fn about(run: &RunFile) -> Vec<Series> {
     about
 }
 
-/// What can be concluded from a run; `mission_s` is the time that the worst is wanted for, or else ten times the run.
+/// Returns the conclusions from a run; `mission_s` is the time that the worst is wanted for, or else ten times the run.
 #[must_use]
 pub fn of_run(run: &RunFile, at: Option<f64>, mission_s: Option<f64>) -> Conclusions {
     let period_ns = run.header.timing.as_ref().map(|timing| timing.period_ns);

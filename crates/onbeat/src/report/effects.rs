@@ -26,7 +26,7 @@ pub struct Effect {
     pub load: String,
     /// What was compared: `p99 release latency`.
     pub metric: String,
-    /// With the factor over without it: below 1 it pays.
+    /// The percentile with the tuning divided by that without it: below 1 the tuning helps.
     pub ratio: f64,
     /// Lower end of the 95 % interval of the ratio.
     pub low: f64,
@@ -138,7 +138,7 @@ struct Pairs<'c> {
     pairs: Vec<(&'c Drawn, &'c Drawn)>,
 }
 
-/// What is to be compared for a factor.
+/// The pairs of cells that differ by one factor.
 struct FactorComparison {
     factor: char,
     share: Share,

@@ -9,7 +9,7 @@ use super::binomial::{needed_with, needed_with_none_over};
 use super::statistics::LEAST_ABOVE;
 use super::units::{Letters, count, spoken, time};
 
-/// What it takes to support a share.
+/// The releases needed to support a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Enough {
     /// The share of releases on time, in percent.
@@ -18,19 +18,19 @@ pub struct Enough {
     pub period_ns: u64,
     /// Releases that suffice when `over` of them are over the limit.
     pub releases: u64,
-    /// How long these take, in seconds; 0 where the period is not known.
+    /// Their duration in seconds; 0 where the period is not known.
     pub seconds: f64,
-    /// How many may be over the limit.
+    /// Number that may be over the limit.
     pub over: u64,
     /// Releases until ten stand above the percentile `at`, so that it is a figure that samples support.
     pub for_percentile: u64,
-    /// How long these take, in seconds.
+    /// Their duration in seconds.
     pub for_percentile_s: f64,
     /// The result as a sentence.
     pub sentence: String,
 }
 
-/// How long it takes to show that at least `at` percent of the releases are on time, at a period of `period_ns`, when
+/// Returns the releases and the time needed to show that at least `at` percent of the releases are on time, at a period of `period_ns`, when
 /// `over` of them will have been late. `None` when `at` is not above 0 and below 100: that all are on time is shown by no
 /// number.
 #[must_use]

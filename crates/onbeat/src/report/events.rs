@@ -1,4 +1,4 @@
-//! What happened on a bus and to the robot on it: counts, incidents in words, and whether a limit on them held.
+//! Events of a bus and the robot on it: counts, incidents in sentences, and the verdict on a limit.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl BusEvents {
         (!all.alarms.is_empty() || !all.others.is_empty() || lost > 0).then(|| Box::new(all))
     }
 
-    /// How many say that something is wrong.
+    /// Returns the number of alarms.
     #[must_use]
     pub fn alarm_count(&self) -> u64 {
         self.alarms.values().sum()
@@ -59,9 +59,9 @@ impl BusEvents {
 pub struct AlarmVerdict {
     /// The outcome.
     pub outcome: Outcome,
-    /// How many there were.
+    /// Number of alarms.
     pub alarms: u64,
-    /// How many there may be.
+    /// Number of alarms allowed.
     pub most: u64,
     /// The result as a sentence.
     pub sentence: String,
@@ -116,7 +116,7 @@ fn in_words(notes: &[EventNote], left_out: &EventsLeftOut) -> Vec<String> {
     sentences
 }
 
-/// What people want to know first.
+/// The order in which incidents are listed.
 const fn rank(kind: EventKind) -> u8 {
     match kind {
         EventKind::DeviceLost | EventKind::WrongDevice | EventKind::SafeStop => 0,

@@ -1,4 +1,4 @@
-//! What of a run is in no figure because something around the loop changed, in words.
+//! Slots that are excluded because something around the loop changed, in sentences.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::record::{ExclusionNote, Surrounding};
 /// Exclusions that are listed one by one.
 const LISTED: usize = 5;
 
-/// Why slots were left out and how many, most a sentence each.
+/// The reason and the number of excluded slots, in sentences.
 #[must_use]
 pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
     let sentences = notes.iter().take(LISTED).map(|note| {

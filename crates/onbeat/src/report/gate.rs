@@ -102,7 +102,7 @@ pub fn alarm_checks(run: &str, cells: &[&CellSummary], most: u64) -> Vec<Check> 
     cells.iter().filter(|cell| cell.file.is_some()).map(check).collect()
 }
 
-/// What a run may not be worse than.
+/// The baseline of a gate.
 #[derive(Clone, Copy)]
 pub struct Baseline<'b> {
     /// The baseline itself.

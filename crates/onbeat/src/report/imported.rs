@@ -124,7 +124,7 @@ fn coarseness(series: Series, import: &Import) -> Option<String> {
     }
 }
 
-/// What a person should know of imported cells: what was counted how, and what the sources do not add, each once.
+/// Notes on imported cells: how they were counted and what the sources do not record, each once.
 #[must_use]
 pub fn sentences(cells: &[CellSummary]) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a normal distribution would have made of a run: its curve over the real histogram, and where its maximum would be.
+//! A run compared with a normal distribution: its curve over the histogram, and its expected maximum.
 //!
 //! Latency is not normal, and mean and standard deviation alone say nothing of its tail: the table puts them beside the
 //! maximum and `(max − mean) / SD`, and the sentence says what a normal distribution would have predicted.
@@ -25,7 +25,7 @@ const FAR: f64 = 10.0;
 /// A series beside the normal distribution of the same mean and standard deviation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Normal {
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
     /// Mean of both, in nanoseconds.
     pub mean_ns: f64,
@@ -196,7 +196,7 @@ fn sentence(normal: &Normal, series: Series) -> String {
     )
 }
 
-/// How many runs like this one it takes, by the decimal logarithm of what one has.
+/// Expected occurrences per run of this length, from their decimal logarithm.
 fn how_often(log10: f64) -> String {
     match -log10 {
         few if few < 0.0 => format!("{} times in such a run", three_digits(10_f64.powf(log10))),

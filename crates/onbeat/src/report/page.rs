@@ -16,7 +16,7 @@ pub enum PageError {
     /// The template is not one.
     #[error("the page template has {PLACE} {found} times, expected once; rebuild the viewer")]
     Template {
-        /// How often it does.
+        /// Number of placeholders found.
         found: usize,
     },
     /// The summary is not valid JSON.
@@ -28,7 +28,7 @@ pub enum PageError {
     /// It could not be packed.
     #[error("cannot pack {bytes} bytes for the page: {source}")]
     Pack {
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
         /// The packer's error.
         source: std::io::Error,
@@ -51,7 +51,7 @@ pub fn page(template: &str, files: &[(&str, &str)], summary_json: &str) -> Resul
     Ok(template.replacen(PLACE, &STANDARD.encode(packed), 1))
 }
 
-/// What the page carries, before it is packed. Of a file that was cut off, the whole lines.
+/// The text that the page carries, before it is packed: of a truncated file, the whole lines.
 fn text(files: &[(&str, &str)], summary_json: &str) -> Result<String, PageError> {
     // A note is one line, however the summary was printed.
     let summary: serde_json::Value =

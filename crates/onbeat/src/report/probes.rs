@@ -1,4 +1,4 @@
-//! What single probes have to say beyond the figures of a loop: means of a reaction taken apart, a chain counted in cycles,
+//! Figures of single probes beyond those of a loop: the parts of a reaction, a chain counted in cycles,
 //! and a run second by second.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::table::{Column, Row, Table};
 use super::units::{Letters, count, percent, time_ns};
 use crate::record::{RunFile, Second, Seconds, Series, Timing};
 
-/// How a series of seconds is spread: the rows of the tables that Xenomai's `latency` is reported with.
+/// Spread of a series of seconds: the rows of the table that Xenomai's `latency` prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BySecond {
     /// Whole seconds.
@@ -98,7 +98,7 @@ pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
     })
 }
 
-/// What a loop without a grid comes to: the average of its main interval, and that minus the sleep, as both papers have it.
+/// The average interval of a loop without a grid, and that minus the sleep, as both papers report it.
 fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Option<String> {
     if !timing.wait.starts_with("relative") {
         return None;
@@ -122,7 +122,7 @@ fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Opt
     ))
 }
 
-/// What follows from the figures of a probe, as sentences.
+/// Conclusions from the figures of a probe, as sentences.
 #[must_use]
 pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let Some(timing) = &run.header.timing else { return Vec::new() };

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::{Bucket, Distribution, Moments};
 
-/// How many samples must stand above a figure before it is said to be supported.
+/// Samples that must be above a figure for it to be supported.
 pub const LEAST_ABOVE: u64 = 10;
 
 /// A share of all samples, exact to a thousandth of a percent.
@@ -82,7 +82,7 @@ impl Share {
 pub struct Low {
     /// The share, in percent.
     pub q: f64,
-    /// How many samples it holds: `ceil(q/100 · n)`.
+    /// Number of its samples: `ceil(q/100 · n)`.
     pub count: u64,
     /// Their largest, in nanoseconds; equal to the percentile `q` by nearest rank.
     pub max_ns: u64,
@@ -108,7 +108,7 @@ pub struct Percentile {
 /// The figures of one series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
     /// Smallest, in nanoseconds.
     pub min_ns: u64,

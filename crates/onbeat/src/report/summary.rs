@@ -197,7 +197,7 @@ impl Summary {
     }
 }
 
-/// What a person should read of a bench, most important first: the verdict, the effects, and what the figures do not
+/// The sentences of a bench, most important first: the verdict, the effects, and what the figures do not
 /// cover.
 #[must_use]
 pub fn bench_sentences(summary: &Summary) -> Vec<String> {
@@ -213,7 +213,7 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     sentences
 }
 
-/// What the figures of a summary do not cover: what was not permitted, cut off, or lost.
+/// Cautions on a summary: what was not permitted, truncated or lost.
 #[must_use]
 pub fn cautions(summary: &Summary) -> Vec<String> {
     let mut sentences = refusals(&summary.cells);
@@ -242,7 +242,7 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
     sentences
 }
 
-/// What an order that takes no turns leaves open.
+/// The caution on a sequential order.
 fn one_after_the_other(summary: &Summary) -> Option<String> {
     let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
     (summary.order == "sequential" && summary.sweep.is_none())
@@ -263,7 +263,7 @@ fn refusals(cells: &[CellSummary]) -> Vec<String> {
     refusals.into_iter().map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", "))).collect()
 }
 
-/// What the bench was asked to do; from its cells' files where its own note is missing.
+/// The options of the bench; from its cells' files where its own note is missing.
 fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
     bench.bench.clone().unwrap_or_else(|| {
         let mut found = Bench {
@@ -319,7 +319,7 @@ pub(super) fn cell_of(run: &RunFile) -> Cell {
     })
 }
 
-/// How far a file goes, in seconds since its start.
+/// The end of a file, in seconds since its start.
 pub(super) fn last_second(run: &RunFile) -> f64 {
     let intervals = run.intervals.iter().map(|interval| interval.t + interval.length);
     let entries = run.entries.iter().map(|entry| entry.t + entry.length);

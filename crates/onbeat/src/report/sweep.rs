@@ -36,9 +36,9 @@ impl Sweep {
 pub struct SweepStep {
     /// The load as typed.
     pub load: String,
-    /// How busy the CPUs should have been, in percent.
+    /// Target CPU load, in percent.
     pub asked_percent: f64,
-    /// How busy they were; `None` where that was not read.
+    /// CPU load reached; `None` where it was not measured.
     pub reached_percent: Option<f64>,
     /// Whether that is within [`WITHIN_POINTS`].
     pub is_reached: bool,

@@ -27,7 +27,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What a command that asked for the limit ends with: 0 for PASS, 1 for FAIL, 2 for INCONCLUSIVE.
+    /// The exit status of a command with a limit: 0 for PASS, 1 for FAIL, 2 for INCONCLUSIVE.
     #[must_use]
     pub const fn exit_status(self) -> u8 {
         match self {
@@ -53,9 +53,9 @@ impl Outcome {
 pub struct Verdict {
     /// The outcome.
     pub outcome: Outcome,
-    /// How many were over the limit.
+    /// Number of releases over the limit.
     pub over: u64,
-    /// How many may have been over it: they lie in a cell of the source that reaches beyond the limit. Only in imported runs.
+    /// Number of samples that may be over it: they are in a bucket of the source that reaches beyond the limit. Only in imported runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsure: u64,
     /// Out of how many: release latency and response time count every release, skipped ones among them.
@@ -147,7 +147,7 @@ pub fn missed_in_words(limit: Limit) -> String {
     format!("{comparison} {}", limit_in_words(limit))
 }
 
-/// What was over, out of what.
+/// Counts over a limit, and all counts.
 #[derive(Clone, Copy, Debug)]
 struct OverCount {
     over: u64,
@@ -173,14 +173,14 @@ impl OverCount {
         Self { over, unsure: 0, releases, lost }
     }
 
-    /// What a source that counted in cells can tell.
+    /// The counts of a source with coarse buckets.
     fn of_cells(cells: &Distribution, limit_ns: u64) -> Self {
         let wholly_over = cells.buckets().iter().filter(|bucket| bucket.low_ns > limit_ns);
         let over = wholly_over.map(|bucket| bucket.count).sum();
         Self { over, unsure: cells.count_astride(limit_ns), releases: cells.count(), lost: 0 }
     }
 
-    /// Those that may have been over and may not.
+    /// Samples on an unknown side of the limit.
     const fn open(&self) -> u64 {
         self.lost + self.unsure
     }
@@ -269,7 +269,7 @@ impl OverCount {
     }
 }
 
-/// How many samples of a series are over a limit, and how many there are. The exact maximum decides what the bucket
+/// Number of samples of a series over a limit, and of all its samples. The exact maximum decides what the bucket
 /// that holds the limit cannot.
 fn count_over(run: &RunFile, series: Series, limit_ns: u64) -> (u64, u64) {
     let distribution = run.distribution(series);
@@ -285,7 +285,7 @@ fn count_over(run: &RunFile, series: Series, limit_ns: u64) -> (u64, u64) {
     (over, distribution.count())
 }
 
-/// How many spikes each rule of the scheduler made, of those that the run file kept.
+/// Kept spikes of a run by stall.
 #[must_use]
 pub fn stalls(run: &RunFile) -> BTreeMap<Stall, u64> {
     let mut counted = BTreeMap::new();
@@ -295,7 +295,7 @@ pub fn stalls(run: &RunFile) -> BTreeMap<Stall, u64> {
     counted
 }
 
-/// What the stalls were, in words; `None` when there was none.
+/// Describes the stalls; `None` without any.
 #[must_use]
 pub fn stalls_in_words(stalls: &BTreeMap<Stall, u64>) -> Option<String> {
     let total: u64 = stalls.values().sum();

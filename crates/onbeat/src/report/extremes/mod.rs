@@ -10,7 +10,7 @@
 //! 4. The level exceeded once per mission on average, with a 95 % interval by profile likelihood that allows for the
 //!    number of peaks as well.
 //!
-//! What is refused is refused with its reason. A cause that did not strike in the run is in no estimate.
+//! Refused estimates have a reason. A cause that did not occur in the run is in no estimate.
 
 mod pareto;
 mod peaks;
@@ -181,7 +181,7 @@ pub struct Observed {
     pub ns: f64,
 }
 
-/// What a report says of a mission.
+/// The worst case of a mission as a report shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extremes {
     /// For how long, in seconds.

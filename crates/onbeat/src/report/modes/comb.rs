@@ -111,7 +111,7 @@ impl Comb {
         chosen
     }
 
-    /// The same period as exactly as the whole series tells it: more and more multiples, around the best so far.
+    /// The same period as exactly as the whole series allows: more and more multiples, around the best so far.
     pub(super) fn refined(&self, period: f64) -> f64 {
         let all = self.terms(period);
         let mut best = period;

@@ -28,7 +28,7 @@ pub(super) struct LateInstant {
     pub(super) step: usize,
 }
 
-/// What was measured, and how finely instants are known.
+/// The measured steps, and the resolution of instants.
 #[derive(Clone, Debug)]
 pub(super) struct MeasuredSteps {
     /// Length of a step, in seconds.

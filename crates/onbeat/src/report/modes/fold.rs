@@ -107,7 +107,7 @@ pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Opti
     best
 }
 
-/// What the periods say of a stretch.
+/// The evidence of the periods for a stretch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PeriodCounts {
     /// The mode's size, in nanoseconds.

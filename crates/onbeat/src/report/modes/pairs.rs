@@ -98,7 +98,7 @@ fn clusters(distances: &[f64], width_s: f64) -> Vec<PeriodCandidate> {
     found
 }
 
-/// The same period as exactly as pairs more and more periods apart tell it, while there are such pairs.
+/// The same period as exactly as pairs more and more periods apart allow, while there are such pairs.
 pub(super) fn refined(times: &[f64], candidate: PeriodCandidate, measured: &MeasuredSteps) -> f64 {
     let span_s = measured.span_s();
     let mut period_s = candidate.period_s;

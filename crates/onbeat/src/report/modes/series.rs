@@ -23,7 +23,7 @@ pub(super) struct TrendGrid {
     pub(super) filled: usize,
 }
 
-/// What the steps of a grid are counted by.
+/// The axis that the steps of a grid count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Axis {
     Time,
@@ -43,7 +43,7 @@ pub(super) struct Trends {
     is_placed: bool,
 }
 
-/// What a run file has of a series step by step.
+/// The steps of a series in a run file.
 pub(super) struct Recorded {
     /// All figures of each step.
     pub(super) levels: Trends,

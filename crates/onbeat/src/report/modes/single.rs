@@ -8,7 +8,7 @@ use super::spectrum;
 
 /// A period is also tried at these multiples and parts of it.
 const MULTIPLES: std::ops::RangeInclusive<usize> = 2..=12;
-/// How often a period may turn out to be a part or a multiple.
+/// Most corrections of a period to a part or a multiple.
 const MOST_CHANGES: usize = 4;
 /// Candidates of a set whose multiples are tried.
 const MOST_CANDIDATES: usize = 2;
@@ -23,9 +23,9 @@ const DENSE: f64 = 0.25;
 const LEAST_DENSE: usize = 32;
 /// Instants that are aligned together where the period drifts.
 const CHUNK: usize = 64;
-/// What lies within this many units beside a mode's place is the mode.
+/// Instants within this many units of a mode belong to it.
 const BESIDE: f64 = 1.2;
-/// What is at least this part of a mode's size, at its place, is the mode.
+/// Instants of at least this part of a mode's size belong to it.
 const SAME_SIZE: f64 = 0.5;
 
 /// A mode of single cycles.

@@ -73,7 +73,7 @@ fn power(times: &[f64], bin_s: f64, (stretch_s, span_s): (f64, f64), n: usize) -
     sums
 }
 
-/// The same period as exactly as pairs of instants further and further apart tell it, while these still agree.
+/// The same period as exactly as pairs of instants further and further apart allow, while these still agree.
 pub(super) fn refined(times: &[f64], period_s: f64, measured: &MeasuredSteps) -> f64 {
     let mut frequency = 1.0 / period_s;
     let mut apart_s = 2.0 * measured.step_s;
