@@ -217,7 +217,7 @@ fn a_tagged_log_becomes_the_series_of_its_tag_bucket_by_bucket() {
     assert_eq!(of.count(), 3_000);
     let mut expected = onbeat::record::empty_counts(Series::WakeupLatency);
     (1..=1_000_u64).for_each(|value| expected.record_n(20_000 + 10 * value, 3).unwrap());
-    assert_eq!(of, onbeat::record::Distribution::of(&expected), "the same cells as onbeat's own");
+    assert_eq!(of, onbeat::record::Distribution::from_histogram(&expected), "the same cells as onbeat's own");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn digest(name: &str, place: u64, run: &RunFile) -> Digest {
 
 /// The sentence about two runs.
 fn sentence(a: &RunFile, b: &RunFile) -> String {
-    Comparison::of(&[digest("a", 0, a), digest("b", 1, b)]).sentences.remove(0)
+    Comparison::new(&[digest("a", 0, a), digest("b", 1, b)]).sentences.remove(0)
 }
 
 #[test]

@@ -244,7 +244,7 @@ fn compare_speaks_of_all_releases() {
     let digest = |name: &str, place, run: &RunFile| {
         Digest::of(name, place, Summary::of_run(run, None), std::slice::from_ref(run), &SHARES)
     };
-    let comparison = Comparison::of(&[digest("fast", 0, &fast), digest("slow", 1, &slow)]);
+    let comparison = Comparison::new(&[digest("fast", 0, &fast), digest("slow", 1, &slow)]);
     let main = comparison.main()[0];
 
     assert_eq!(main.series, Series::ReleaseLatency);

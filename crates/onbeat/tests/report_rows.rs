@@ -161,7 +161,7 @@ fn the_loads_of_one_run_are_compared_as_runs_are() {
         text.starts_with("wake-up latency by load") && text.lines().any(|line| line.starts_with("paper")),
         "{text}"
     );
-    let comparison = Comparison::of(&loads);
+    let comparison = Comparison::new(&loads);
     let of_load = comparison.cells.iter().find(|of| of.series == Series::WakeupLatency).unwrap();
     let p50 = of_load.runs[1].ratios.iter().find(|ratio| ratio.metric == "p50").unwrap();
 
@@ -189,7 +189,7 @@ fn tunings_of_a_bench_have_their_own_rows_in_each_load() {
     assert_eq!(named, [(0, "none", 50_000), (0, "P", 20_000), (1, "none", 90_000), (1, "P", 30_000)]);
     let table = table(&loads, &found[0], Letters::Ascii);
     assert_eq!(table.columns[..2].iter().map(|column| column.header.as_str()).collect::<Vec<_>>(), ["load", "tuning"]);
-    let comparison = Comparison::of(&loads);
+    let comparison = Comparison::new(&loads);
     let cells: Vec<&str> =
         comparison.cells.iter().filter(|of| of.series == Series::WakeupLatency).map(|of| of.cell.as_str()).collect();
 

@@ -27,7 +27,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     let digests = comparable(digests, &options.runs)?;
     let compared = compare_rows::rows(&digests, SeriesChoice::All);
     check_series(options, &digests)?;
-    let comparison = Comparison::of(&digests);
+    let comparison = Comparison::new(&digests);
     let printed = Printed { comparison: &comparison, rows: &compared };
     if let Some(to) = &options.html {
         write_page(to, options, &digests, &printed)?;

@@ -74,7 +74,7 @@ fn cannot_run(why: &str) -> Gate {
         outcome: Outcome::Inconclusive,
         sentence: why.to_owned(),
     };
-    Gate::of("onbeat gate", vec![check])
+    Gate::new("onbeat gate", vec![check])
 }
 
 /// Words that make no command leave no result either: the file that they name as `--junit` says so.
@@ -107,7 +107,7 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let limit = options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on: options.series });
     let paths: Vec<_> = std::iter::once(options.run.clone()).chain(options.baseline.clone()).collect();
     let names = names(&paths);
-    let share = Share::of_percent(options.at);
+    let share = Share::from_percent(options.at);
     let more = Some(share).filter(|share| !SHARES.contains(share));
     let shares: Vec<Share> = SHARES.into_iter().chain(more).collect();
     let digest_of = |n: usize, limit| digest(&paths[n], &names[n], n as u64, limit, &shares);
@@ -128,7 +128,7 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
 
     checks.extend(options.limit_on.iter().flat_map(|most| alarm_checks(&run.name, &cells, *most)));
     checks.extend(cut_off(&run, &cells));
-    Ok((Gate::of(&run.name, checks), run.summary.elapsed_s))
+    Ok((Gate::new(&run.name, checks), run.summary.elapsed_s))
 }
 
 /// A run that was cut off has not shown what it was to show.

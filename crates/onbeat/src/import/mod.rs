@@ -1,6 +1,6 @@
 //! Files of other tools become run files, so that the same report, comparison and gate serve them.
 //!
-//! A format is detected from its content ([`Format::of`]); [`read`] takes the file apart into streams (a thread, a CPU, a tag), and
+//! A format is detected from its content ([`Format::detect`]); [`read`] takes the file apart into streams (a thread, a CPU, a tag), and
 //! [`write`](fn@write) puts each into a run file of its own.
 //!
 //! | file | format |
@@ -24,7 +24,7 @@
 //! use onbeat::import::{self, Format, SourceOptions};
 //!
 //! let text = "time_s,latency_us\n0.1,20\n0.2,35\n";
-//! assert_eq!(Format::of(text), Some(Format::Csv));
+//! assert_eq!(Format::detect(text), Some(Format::Csv));
 //!
 //! let streams = import::read(&mut Cursor::new(text), &SourceOptions::default())?;
 //! assert_eq!(streams[0].parts.iter().map(|part| part.samples()).sum::<u64>(), 2);
@@ -119,7 +119,7 @@ impl Format {
 
     /// The format of a file by its beginning; `None` when it looks like none of them.
     #[must_use]
-    pub fn of(beginning: &str) -> Option<Self> {
+    pub fn detect(beginning: &str) -> Option<Self> {
         let has = |text: &str| beginning.contains(text);
         let first = || beginning.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
         if beginning.trim_start().starts_with('{') {
@@ -242,7 +242,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         return Err(Error::RunFile);
     }
 
-    let format = asked.format.or_else(|| Format::of(&beginning)).ok_or_else(|| unknown(&beginning))?;
+    let format = asked.format.or_else(|| Format::detect(&beginning)).ok_or_else(|| unknown(&beginning))?;
     let mut streams = match format {
         Format::Hlog => hlog::read(file, asked)?,
         Format::Csv => csv::read(file, asked)?,
@@ -308,7 +308,7 @@ mod tests {
             ("Dear reader, this is a letter.\n", None),
         ];
         for (text, format) in cases {
-            assert_eq!(Format::of(text), format, "{text}");
+            assert_eq!(Format::detect(text), format, "{text}");
         }
     }
 }

@@ -88,7 +88,7 @@ impl TrendSteps {
         for (i, steps) in self.figures.chunks(STEPS_PER_NOTE).enumerate() {
             if steps.iter().any(Option::is_some) {
                 let t = (i * STEPS_PER_NOTE) as f64 * self.every_s;
-                writer.note(&Note::Trend(Box::new(Trend::of_steps(self.series, t, self.every_s, steps))))?;
+                writer.note(&Note::Trend(Box::new(Trend::from_steps(self.series, t, self.every_s, steps))))?;
             }
         }
         Ok(())

@@ -175,7 +175,7 @@ mod tests {
             prop_assert!((cell.low_ns..=cell.high_ns()).contains(&ns), "{ns} in {cell:?}");
             let mut line = empty_counts(Series::WakeupLatency);
             line.record(resolution.representative_ns(ns).max(1)).unwrap();
-            let read = Distribution::of(&line).at(&resolution).buckets()[0];
+            let read = Distribution::from_histogram(&line).at(&resolution).buckets()[0];
 
             prop_assert!(read == Bucket { count: 1, ..cell } || (read.width_ns as f64) < ns as f64 / 500.0, "{cell:?} came back as {read:?}");
         }

@@ -373,7 +373,7 @@ impl Parser<'_> {
         let (Some(t), Some(length), Some(_max)) = (number(), number(), number()) else {
             return Err(self.broken("a histogram line whose times are not numbers"));
         };
-        let counts = Distribution::of(&self.decode(series, fields.next().unwrap_or_default())?);
+        let counts = Distribution::from_histogram(&self.decode(series, fields.next().unwrap_or_default())?);
         let run = self.begun()?;
         let resolution = run.import.as_ref().and_then(|import| import.resolution.get(&series));
         let counts = match resolution {

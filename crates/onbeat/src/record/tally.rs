@@ -261,7 +261,7 @@ impl IntervalTally {
             let fate = note.window;
             writer.note(&super::Note::Spike(note))?;
             if let (Some(window), Some(WindowFate::Kept)) = (window, fate) {
-                writer.note(&super::Note::Window(Box::new(WindowNote::of(block, index, window))))?;
+                writer.note(&super::Note::Window(Box::new(WindowNote::new(block, index, window))))?;
             }
         }
 

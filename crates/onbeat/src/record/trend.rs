@@ -92,7 +92,7 @@ impl Trend {
     /// A note of steps from `t` on, each `every` seconds long; `None` is a step without a sample. When largest values were is
     /// kept where it is known of all of them.
     #[must_use]
-    pub fn of_steps(series: Series, t: f64, every: f64, steps: &[Option<StepFigures>]) -> Self {
+    pub fn from_steps(series: Series, t: f64, every: f64, steps: &[Option<StepFigures>]) -> Self {
         let mut note = Self { t, every, series, ..Self::default() };
         let is_placed = steps.iter().flatten().all(|step| step.worst_at.is_some());
         for step in steps {
@@ -408,12 +408,12 @@ mod tests {
     #[test]
     fn steps_counted_elsewhere_come_back_with_their_places_or_without() {
         let step = StepFigures { min_ns: 10, p50_ns: 20_000, p90_ns: 30_000, max_ns: 2_000_000, worst_at: Some(0.25) };
-        let note = Trend::of_steps(Series::Hiccup, 5.0, 2.0, &[Some(step), None, Some(step)]);
+        let note = Trend::from_steps(Series::Hiccup, 5.0, 2.0, &[Some(step), None, Some(step)]);
         let steps = note.steps();
         assert_eq!((steps.len(), note.is_placed()), (2, true));
         assert!((steps[1].t - 9.0).abs() < 1e-9 && (steps[1].worst_t - 9.5).abs() < 1e-3, "{:?}", steps[1]);
         assert!((steps[0].p50_ns / 20_000.0 - 1.0).abs() < 0.001 && (steps[0].max_ns / 2e6 - 1.0).abs() < 0.01);
-        let unplaced = Trend::of_steps(Series::Hiccup, 5.0, 2.0, &[Some(StepFigures { worst_at: None, ..step })]);
+        let unplaced = Trend::from_steps(Series::Hiccup, 5.0, 2.0, &[Some(StepFigures { worst_at: None, ..step })]);
 
         assert_eq!((unplaced.worst_at.as_str(), unplaced.steps()[0].worst_t), ("", 6.0));
     }

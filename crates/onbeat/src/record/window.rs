@@ -132,7 +132,7 @@ impl WindowNote {
         self.start_ns.saturating_sub(self.release_ns) + worked_ns.saturating_sub(self.planned_work_ns)
     }
 
-    pub(super) fn of(block: u32, index: u64, kept: KeptWindow) -> Self {
+    pub(super) fn new(block: u32, index: u64, kept: KeptWindow) -> Self {
         let KeptWindow { facts, events, left_out, packed } = kept;
         Self {
             block,
@@ -247,6 +247,6 @@ mod tests {
     #[test]
     fn a_note_gives_back_the_facts_it_was_made_of() {
         let facts = SpikeFacts { tid: 7, cpu: Some(1), prio: 9, ..SpikeFacts::default() };
-        assert_eq!(WindowNote::of(1, 2, KeptWindow { facts, ..window() }).facts(), facts);
+        assert_eq!(WindowNote::new(1, 2, KeptWindow { facts, ..window() }).facts(), facts);
     }
 }

@@ -68,7 +68,7 @@ impl Stretches {
         };
 
         let last = self.values_ns.len() - 1;
-        let rank = share.of(count(last));
+        let rank = share.rank_in(count(last));
         let mut low = 0;
         let mut high = last;
         while low < high {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_percentile_of_all_stretches_is_that_of_the_whole() {
-        let parts = [1_u64, 1000, 5000].map(|from| Distribution::of_values(from..from + 200));
+        let parts = [1_u64, 1000, 5000].map(|from| Distribution::from_values(from..from + 200));
         let cell = Stretches::of_parts(&parts, 0);
         assert_eq!(cell.ln_of_all(Share::P50), 1099_f64.ln(), "the 300th of 600");
         assert_eq!(cell.ln_percentile(Share::P99, &[0, 0, 1]), 1193_f64.ln(), "the 594th of 600, with block 0 twice");

@@ -166,7 +166,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
     let account = SlotCounts::of(run);
     let mut series: BTreeMap<Series, Statistics> = Series::ALL
         .into_iter()
-        .filter_map(|series| Some((series, Statistics::of(&run.distribution(series), &run.moments(series))?)))
+        .filter_map(|series| Some((series, Statistics::new(&run.distribution(series), &run.moments(series))?)))
         .collect();
     if let Some(import) = &run.import {
         super::imported::mark_beyond(&mut series, import);
@@ -208,7 +208,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         causes_bytes: run.end.as_ref().map(|end| end.causes_bytes).filter(|_| looked(run)),
         import: run.import.clone(),
         about: run.header.series.clone(),
-        by_second: BySecond::of(&run.seconds),
+        by_second: BySecond::from_seconds(&run.seconds),
         derived: probes::derived(run, &series),
         series,
         conclusions: None,

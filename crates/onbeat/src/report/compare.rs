@@ -251,7 +251,7 @@ pub struct Comparison {
 impl Comparison {
     /// Of several runs.
     #[must_use]
-    pub fn of(runs: &[Digest]) -> Self {
+    pub fn new(runs: &[Digest]) -> Self {
         let mut cells = Vec::new();
         for key in keys(runs) {
             for series in series_of(runs, &key) {
@@ -374,7 +374,7 @@ fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
         .collect();
     let base = found.first().copied();
     let figures = found.iter().filter_map(|&(place, cell)| {
-        let mut figures = RunFigures::of(place, cell, series)?;
+        let mut figures = RunFigures::new(place, cell, series)?;
         let (of, base_cell) = base.filter(|(of, _)| *of != place).unzip();
         if let (Some(of), Some(base_cell)) = (of, base_cell) {
             figures.ratios = runs[place].ratios_to(&runs[of], (cell, base_cell), series);
@@ -392,7 +392,7 @@ fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
 
 impl RunFigures {
     /// Of one cell; `None` where it has no sample of the series.
-    pub(super) fn of(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
+    pub(super) fn new(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
         let of = cell.series.get(&series)?;
         Some(Self {
             run,

@@ -54,7 +54,7 @@ pub fn rows(runs: &[Digest], wanted: SeriesChoice) -> Vec<SeriesRows> {
     let of_series = |series: Series| {
         let of = |(run, cell): (usize, &super::CellSummary)| {
             let main = cell.main().map(|(main, _)| in_common(main));
-            is_wanted(series, main).then(|| RunFigures::of(run, cell, series)).flatten()
+            is_wanted(series, main).then(|| RunFigures::new(run, cell, series)).flatten()
         };
         SeriesRows { series, rows: cells().filter_map(of).collect() }
     };
@@ -96,7 +96,7 @@ impl Digest {
 /// The rows of one series as a table.
 #[must_use]
 pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
-    let labels = RowLabels::of(runs, &of.rows);
+    let labels = RowLabels::new(runs, &of.rows);
     let mut columns: Vec<Column> = labels.heads().into_iter().map(Column::words).collect();
     let figures = ["samples", "min", "avg", "SD", "max", "jitter", "overruns", "skipped", "tail"];
     columns.extend(figures.map(Column::figures));
@@ -158,7 +158,7 @@ struct RowLabels {
 }
 
 impl RowLabels {
-    fn of(runs: &[Digest], rows: &[RunFigures]) -> Self {
+    fn new(runs: &[Digest], rows: &[RunFigures]) -> Self {
         let are_loads = runs.iter().all(|run| run.is_of_load);
         let loads: BTreeSet<&str> = rows.iter().map(|row| row.load.as_str()).collect();
         let apart: BTreeSet<(usize, &str)> = rows.iter().map(|row| (row.run, row.load.as_str())).collect();

@@ -84,7 +84,7 @@ pub fn of_run(run: &RunFile, at: Option<f64>, mission_s: Option<f64>) -> Conclus
 
 fn of_series(run: &RunFile, series: Series, mission_s: Option<f64>) -> OfSeries {
     let distribution = run.distribution(series);
-    let statistics = super::Statistics::of(&distribution, &run.moments(series));
+    let statistics = super::Statistics::new(&distribution, &run.moments(series));
     OfSeries {
         series,
         modes: modes::of_series(run, series),

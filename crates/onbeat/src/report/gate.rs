@@ -45,7 +45,7 @@ pub struct Gate {
 impl Gate {
     /// Of the checks of a run.
     #[must_use]
-    pub fn of(run: &str, checks: Vec<Check>) -> Self {
+    pub fn new(run: &str, checks: Vec<Check>) -> Self {
         let outcome = checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::Inconclusive);
         let schema = GATE_SCHEMA.to_owned();
         let version = env!("CARGO_PKG_VERSION").to_owned();

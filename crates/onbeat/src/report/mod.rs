@@ -35,7 +35,7 @@
 //!
 //! let mut moments = Moments::default();
 //! (1..=2_000).for_each(|ns| moments.add(ns));
-//! let latency = Statistics::of(&Distribution::of_values(1..=2_000), &moments).ok_or("no samples")?;
+//! let latency = Statistics::new(&Distribution::from_values(1..=2_000), &moments).ok_or("no samples")?;
 //!
 //! assert_eq!((latency.min_ns, latency.max_ns, latency.jitter_ns), (1, 2_000, 1_999));
 //! assert!(latency.percentile(Share::P99).is_some_and(|p99| p99.supported && p99.value_ns == 1_980));

@@ -259,8 +259,8 @@ mod tests {
         let values: Vec<u64> = values.into_iter().collect();
         let mut moments = Moments::default();
         values.iter().for_each(|&ns| moments.add(ns));
-        let distribution = Distribution::of_values(values);
-        let statistics = Statistics::of(&distribution, &moments).expect("samples");
+        let distribution = Distribution::from_values(values);
+        let statistics = Statistics::new(&distribution, &moments).expect("samples");
         of(&statistics, &distribution, Series::WakeupLatency).expect("not all equal")
     }
 
@@ -309,10 +309,10 @@ mod tests {
 
     #[test]
     fn equal_samples_have_no_spread_to_compare() {
-        let distribution = Distribution::of_values([5; 10]);
+        let distribution = Distribution::from_values([5; 10]);
         let mut moments = Moments::default();
         (0..10).for_each(|_| moments.add(5));
-        let statistics = Statistics::of(&distribution, &moments).expect("samples");
+        let statistics = Statistics::new(&distribution, &moments).expect("samples");
         assert_eq!(of(&statistics, &distribution, Series::WakeupLatency), None);
     }
 }

@@ -37,7 +37,7 @@ pub struct BySecond {
 impl BySecond {
     /// From the notes of a run; `None` without a whole second.
     #[must_use]
-    pub fn of(notes: &[Seconds]) -> Option<Self> {
+    pub fn from_seconds(notes: &[Seconds]) -> Option<Self> {
         let rows: Vec<Second> = notes.iter().flat_map(Seconds::rows).collect();
         if rows.is_empty() {
             return None;
@@ -202,11 +202,11 @@ mod tests {
             block: 0,
         };
 
-        let of = BySecond::of(&[first, second]).expect("three seconds");
+        let of = BySecond::from_seconds(&[first, second]).expect("three seconds");
         assert_eq!((of.seconds, of.samples, of.overruns), (3, 40, 5));
         assert!((of.min_mean_ns - 200.0).abs() < 1e-9 && (of.min_sd_ns - (20_000.0_f64 / 3.0).sqrt()).abs() < 1e-9);
         assert!((of.mean_mean_ns - 400.0).abs() < 1e-9, "means 200, 600 and 400");
         assert!((of.max_mean_ns - 1_000.0).abs() < 1e-9);
-        assert_eq!(BySecond::of(&[]), None);
+        assert_eq!(BySecond::from_seconds(&[]), None);
     }
 }

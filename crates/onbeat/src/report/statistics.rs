@@ -12,7 +12,7 @@ pub const LEAST_ABOVE: u64 = 10;
 /// ```
 /// use onbeat::report::Share;
 ///
-/// assert_eq!(Share::P99_99.of(600_000), 599_940);
+/// assert_eq!(Share::P99_99.rank_in(600_000), 599_940);
 /// assert!(Share::P99.is_supported_by(1_000) && !Share::P99_9.is_supported_by(1_000));
 /// ```
 ///
@@ -43,7 +43,7 @@ impl Share {
 
     /// How many of `n` samples it takes to have at least this share: `ceil(share · n)`.
     #[must_use]
-    pub const fn of(self, n: u64) -> u64 {
+    pub const fn rank_in(self, n: u64) -> u64 {
         let parts = self.0 as u128 * n as u128;
         parts.div_ceil(100_000) as u64
     }
@@ -51,12 +51,12 @@ impl Share {
     /// Whether at least [`LEAST_ABOVE`] of `n` samples are above it.
     #[must_use]
     pub const fn is_supported_by(self, n: u64) -> bool {
-        n - self.of(n) >= LEAST_ABOVE
+        n - self.rank_in(n) >= LEAST_ABOVE
     }
 
     /// The share nearest to a percentage of 0 to 100.
     #[must_use]
-    pub fn of_percent(percent: f64) -> Self {
+    pub fn from_percent(percent: f64) -> Self {
         Self((percent.clamp(0.0, 100.0) * 1000.0).round() as u32)
     }
 
@@ -143,7 +143,7 @@ impl Statistics {
     /// `moments` are taken for extremes, mean and spread when they are of the same samples; otherwise these come
     /// from the buckets' bounds and middles, and [`Statistics::from_buckets`] says so.
     #[must_use]
-    pub fn of(distribution: &Distribution, moments: &Moments) -> Option<Self> {
+    pub fn new(distribution: &Distribution, moments: &Moments) -> Option<Self> {
         let first = distribution.buckets().first()?;
         let last = distribution.buckets().last()?;
         let count = distribution.count();
@@ -164,8 +164,10 @@ impl Statistics {
             max_ns: whole.max_ns,
             jitter_ns: whole.max_ns - whole.min_ns,
             tail_ratio: (sd_ns > 0.0).then(|| (whole.max_ns as f64 - whole.mean_ns) / sd_ns),
-            low: Share::LOW.map(|share| Low::of(share, distribution.buckets(), &whole)).to_vec(),
-            percentiles: Share::PERCENTILES.map(|share| Percentile::of(share, distribution.buckets(), &whole)).to_vec(),
+            low: Share::LOW.map(|share| Low::new(share, distribution.buckets(), &whole)).to_vec(),
+            percentiles: Share::PERCENTILES
+                .map(|share| Percentile::new(share, distribution.buckets(), &whole))
+                .to_vec(),
             from_buckets,
         })
     }
@@ -184,8 +186,8 @@ impl Statistics {
 }
 
 impl Low {
-    fn of(share: Share, buckets: &[Bucket], whole: &Moments) -> Self {
-        let count = share.of(whole.n);
+    fn new(share: Share, buckets: &[Bucket], whole: &Moments) -> Self {
+        let count = share.rank_in(whole.n);
         let supported = share == Share::ALL || share.is_supported_by(whole.n);
         if count == whole.n {
             let mean_ns = whole.mean_ns;
@@ -201,8 +203,8 @@ impl Low {
 }
 
 impl Percentile {
-    fn of(share: Share, buckets: &[Bucket], whole: &Moments) -> Self {
-        let value_ns = value_at_rank(buckets, share.of(whole.n), whole);
+    fn new(share: Share, buckets: &[Bucket], whole: &Moments) -> Self {
+        let value_ns = value_at_rank(buckets, share.rank_in(whole.n), whole);
         Self { p: share.percent(), value_ns, supported: share.is_supported_by(whole.n) }
     }
 }

@@ -14,7 +14,7 @@ const TICKS_PER_HALF: f64 = 5.0;
 /// # Errors
 /// The error of the writer.
 pub fn write(distribution: &Distribution, moments: &Moments, unit_ns: f64, to: &mut dyn Write) -> io::Result<()> {
-    let Some(figures) = Statistics::of(distribution, moments) else { return Ok(()) };
+    let Some(figures) = Statistics::new(distribution, moments) else { return Ok(()) };
     let total = figures.count;
     writeln!(to, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
     let mut reach = 0.0_f64;
