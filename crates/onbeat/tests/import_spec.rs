@@ -292,7 +292,7 @@ fn what_cannot_be_read_says_which_line_and_why() {
 
     assert!(of(&json[..900]).starts_with("read as cyclictest-json, line "), "{}", of(&json[..900]));
     assert!(of("time_s,latency_us\n0.1,20\n0.2,late\n").contains("line 3: `late` is not a number"));
-    assert!(of("time_s,latency_us\n0.1,20\n0.2,-1\n").contains("line 3: -1 is below 0"));
+    assert!(of("time_s,latency_us\n0.1,20\n0.2,-1\n").contains("line 3: -1 is not a latency: below 0"));
     assert!(of("17\n18\n").contains("line 1: the values have no unit"));
     let log = std::fs::read_to_string(path("hiccups.hlog")).unwrap().replace("HISTF", "HISTF!");
 

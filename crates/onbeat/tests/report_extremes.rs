@@ -250,5 +250,5 @@ fn a_run_file_is_enough_for_an_estimate_and_its_curve() {
     );
     let second = extremes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0), HOUR_S).sentence;
 
-    assert!(second.contains("10 stretches of 100 ms, and 400 are needed; measure for 40.0 s or longer"), "{second}");
+    assert!(second.contains("10 intervals of 100 ms; 400 are needed; measure for 40.0 s or longer"), "{second}");
 }

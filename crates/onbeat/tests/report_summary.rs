@@ -167,7 +167,7 @@ fn a_cell_without_a_file_is_listed_as_not_run() {
     let summary = Summary::of_bench(&asked, &[run("P", "idle", &blocks())]);
     let missing = summary.cell("none", "idle").unwrap();
     assert!(missing.permitted && !missing.complete && missing.file.is_none() && missing.series.is_empty());
-    assert_eq!(missing.notes, ["it has no run file: the bench ended before it"]);
+    assert_eq!(missing.notes, ["no run file: the bench ended before this cell was run"]);
     assert!(
         bench_sentences(&summary).contains(&"Truncated; verdict from the recorded part: none under idle".to_owned())
     );
