@@ -4,23 +4,23 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::import::stream::Labels;
-use onbeat::import::{self, Asked, Format};
+use onbeat::import::stream::ImportLabels;
+use onbeat::import::{self, Format, SourceOptions};
 use onbeat::record::{Cell, RunFile};
 
 fuzz_target!(|bytes: &[u8]| {
     // The first byte chooses the format, or none; the rest is the file.
     let [choice, file @ ..] = bytes else { return };
     let format = Format::ALL.get(usize::from(*choice) % 16).copied();
-    let asked = Asked { format, unit_ns: Some(1e3), period_ns: Some(1_000_000), ..Asked::default() };
+    let asked = SourceOptions { format, unit_ns: Some(1e3), period_ns: Some(1_000_000), ..SourceOptions::default() };
     let Ok(streams) = import::read(&mut Cursor::new(file), &asked) else { return };
     let path = std::env::temp_dir().join(format!("onbeat-fuzz-{}", std::process::id()));
     for stream in streams.iter().take(4) {
         let cell = Cell { tuning: stream.label.clone(), load: "unknown".to_owned() };
-        let labels = Labels { command: Vec::new(), file: "fuzz".to_owned(), cell };
+        let labels = ImportLabels { command: Vec::new(), file: "fuzz".to_owned(), cell };
         import::write(stream, &labels, &path).expect("a stream can be written");
         let run = RunFile::read(&path).expect("what is written can be read");
-        let taken: u64 = stream.parts.iter().map(import::Part::samples).fold(0, u64::saturating_add);
+        let taken: u64 = stream.parts.iter().map(import::StreamPart::samples).fold(0, u64::saturating_add);
         let read: u64 = run.entries.iter().map(|entry| entry.counts.count()).fold(0, u64::saturating_add);
         assert_eq!(taken, read, "no sample is lost on the way");
     }

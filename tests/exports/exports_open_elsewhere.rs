@@ -1,7 +1,7 @@
 //! Exports open in libraries that know nothing of onbeat: pyarrow, prometheus_client, and Python's own readers of XML and CSV.
 //!
 //! The Python side is `opens.py`; its packages are installed below `target/` on the first run, which needs the network then. Where
-//! there is no Python, or it cannot be equipped, every test here is counted as ignored, with the reason in its line.
+//! Python is missing, or it cannot be equipped, every test here is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -117,8 +117,8 @@ fn openmetrics_is_read(python: &Python) {
         let moments = run.moments(series);
 
         assert_eq!(metric["count"].as_f64(), Some(moments.n as f64), "{series:?}");
-        let (sum_s, told_s) = (moments.mean_ns * moments.n as f64 / 1e9, metric["sum"].as_f64().unwrap());
-        assert!((sum_s - told_s).abs() <= 1e-9 * sum_s, "{series:?}: {told_s} s, {sum_s} s in the run");
+        let (sum_s, exported_s) = (moments.mean_ns * moments.n as f64 / 1e9, metric["sum"].as_f64().unwrap());
+        assert!((sum_s - exported_s).abs() <= 1e-9 * sum_s, "{series:?}: {exported_s} s, {sum_s} s in the run");
     }
 
     assert!(run.distribution(Series::WakeupLatency).count() > 100);

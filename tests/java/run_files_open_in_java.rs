@@ -3,7 +3,7 @@
 //! The Java side below `src/main/java/onbeat`, `IntervalLogs.java` and the loop of `HiccupLoop.java`, knows HdrHistogram's classes
 //! and nothing of onbeat. Maven builds it on the first run, and needs the network then; from the second run on it works offline.
 //!
-//! Where there is no Java or no Maven, every test here is counted as ignored, with the reason in its line; hence a
+//! Without Java or Maven, every test here is counted as ignored, with the reason in its line; hence a
 //! harness that can say so while it runs.
 // Everything here is a test, although clippy cannot see it without the attribute.
 #![allow(clippy::unwrap_used)]
@@ -183,11 +183,11 @@ fn a_log_that_java_wrote_is_imported_sample_by_sample(java: &Java) {
     assert!(done.status.success(), "{}", words(&done.stderr));
     let imported = to.join("java.onbeat.hlog");
     let (theirs, ours) = (java.read(std::slice::from_ref(&path)), java.read(std::slice::from_ref(&imported)));
-    let told = |tags: &[Tag]| {
+    let tags = |tags: &[Tag]| {
         tags.iter().map(|tag| (tag.tag.clone(), tag.counts.clone(), tag.maxima_ns.clone())).collect::<Vec<_>>()
     };
 
-    assert_eq!(told(&theirs), told(&ours), "Java finds in the run file what it wrote into the log");
+    assert_eq!(tags(&theirs), tags(&ours), "Java finds in the run file what it wrote into the log");
 }
 
 fn a_log_of_the_hiccup_loop_in_java_is_imported_whole(java: &Java) {
@@ -203,7 +203,7 @@ fn a_log_of_the_hiccup_loop_in_java_is_imported_whole(java: &Java) {
     let counts: Vec<u64> = ours.entries.iter().map(|entry| entry.counts.count()).collect();
     assert_eq!((theirs.len(), theirs[0].lines), (1, 4), "an interval per half second, and no tag");
     assert_eq!(counts.iter().sum::<u64>(), theirs[0].total_count);
-    assert!(ours.entries.iter().all(|entry| entry.series == Series::Hiccup), "told by the log's own comment");
+    assert!(ours.entries.iter().all(|entry| entry.series == Series::Hiccup), "from the log's own comment");
     // Whatever held it up: what is longer than the resolution counts as the many hiccups that it would have been.
     assert!((500..=2_400).contains(&theirs[0].total_count), "{} in two seconds", theirs[0].total_count);
 }

@@ -9,7 +9,7 @@ import { ns, type Ns } from './units.ts';
 /** A kind of cause: its words, its letters in charts, and how it is painted. */
 export interface CauseWord { kind: string; words: string; letters: string; hue: string; pattern: 'solid' | 'hatch' | 'dots' }
 
-// Causes of one family share a colour and differ in pattern; those met most often are solid.
+// Causes of one family share a colour and differ in pattern; the most frequent ones are solid.
 const TABLE: readonly (readonly [kind: string, words: string, letters: string, hue: string, pattern: CauseWord['pattern']])[] = [
   ['hypervisor_steal', 'steal', 'St', 'vermilion', 'solid'],
   ['hypervisor_pause', 'hypervisor pause', 'Hp', 'vermilion', 'dots'],
@@ -66,7 +66,7 @@ export function mostFrequent({ culprits }: CauseCount): { name: string; spikes: 
   return most === undefined ? null : { name: most[0], spikes: most[1].spikes };
 }
 
-/** Who it was, as the kernel has it: "dd [17594], nice 0", "irq/24-nvme [88], real-time priority 50"; null when nobody is known. */
+/** Who it was, as the kernel has it: "dd [17594], nice 0", "irq/24-nvme [88], real-time priority 50"; null when the culprit is not known. */
 export function thread({ culprit }: Cause): string | null {
   if (!culprit?.name || (culprit.tid === undefined && culprit.prio === undefined)) return null;
   const { name, tid, prio } = culprit;

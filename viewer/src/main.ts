@@ -80,7 +80,7 @@ function keepPlace(store: Store, first: State, start: string): Contents {
 
 const scrollTo = (section: string): void => document.getElementById(section)?.scrollIntoView();
 
-/** Goes to a section again when the charts above it have their height, unless the reader has moved meanwhile. */
+/** Goes to a section again when the charts above it have their height, unless the reader has scrolled since. */
 function scrollWhenSettled(section: string): () => void {
   let hasMoved = section === '';
   for (const what of ['wheel', 'touchstart', 'pointerdown', 'keydown']) addEventListener(what, () => { hasMoved = true; }, { once: true, passive: true });

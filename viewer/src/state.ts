@@ -16,7 +16,7 @@ export interface State {
 }
 export type Change = keyof State;
 
-/** The reader's choices, and who wants to hear of them. */
+/** The reader's choices, and the listeners for their changes. */
 export class Store {
   private listeners: ((changed: ReadonlySet<Change>) => void)[] = [];
   constructor(readonly report: Report, public state: State) {}

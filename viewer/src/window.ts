@@ -85,7 +85,7 @@ class Walk {
     this.stretches.push({ lane, from, to, name, detail: details.join(', '), tid: null });
   }
 
-  /** Events are missing from here to there. Every lane ends: nobody knows what ran in between. */
+  /** Events are missing from here to there. Every lane ends: what ran in between is not known. */
   gap(from: number, to: number): void {
     this.stop(from);
     this.begin = to;

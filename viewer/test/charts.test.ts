@@ -119,6 +119,23 @@ describe('charts in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : fa
     }
   });
 
+  test('cause bars and forest plots are saved as pictures, and as their figures', async () => {
+    await opened('bench.html', 1280, async (page) => {
+      for (const [section, head] of [['causes', 'cell,cause,spikes,lateness_ns,accounted_ns,worst_ns'], ['effects', 'tuning,load,metric,ratio,low,high']] as const) {
+        const saved = async (kind: string): Promise<Buffer> => {
+          const [download] = await Promise.all([page.waitForEvent('download'), page.locator(`#${section} .zoom button`, { hasText: kind }).first().click()]);
+          return readFileSync(await download.path());
+        };
+        const picture = await saved('PNG');
+        assert.equal(picture.subarray(1, 4).toString(), 'PNG');
+        assert.ok(picture.readUInt32BE(16) === 1920 && picture.length > 3000, `${section}: ${picture.length} bytes`);
+        const lines = (await saved('CSV')).toString().trimEnd().split('\n');
+        assert.equal(lines[0], head);
+        assert.ok(lines.length > 2, section);
+      }
+    });
+  });
+
   test('every chart is saved as a picture, and as figures with their units', async () => {
     await opened('hour.html', 1280, async (page) => {
       const heads = { distribution: 'cell,smallest_ns,largest_ns,samples', percentiles: 'cell,percentile_percent,value_ns,samples_above,supported', maxima: 'cell,from_s,to_s,largest_ns', heat: 'cell,from_s,to_s,smallest_ns,largest_ns,samples' };

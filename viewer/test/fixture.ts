@@ -266,7 +266,7 @@ export function bench(blocks = 6, seconds = 10, causes = true): string {
       effect('C', 'paper', 0.42, 0.31, 0.55, 'A shielded CPU made the 99th percentile 2.4 times shorter.'), effect('S', 'paper', 0.19, 0.15, 0.23, 'Spinning the last 50 µs made wake-up latency five times shorter.'),
     ],
     ...(causes ? { causes: ['Under idle, 62 spikes: 21 steal (worst 402 us), 15 late idle exit (worst 398 us), 12 kernel section in onbeat-load/write (worst 311 us), 8 softirq NET_RX (worst 280 us) and 6 of other causes; 97.8 % of their lateness is accounted for',
-      'Against steal: give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal'] } : {}),
+      'To reduce steal: give the virtual CPU a physical CPU of its own on the host (pinning, isolation), or run on bare metal'] } : {}),
     verdict: { outcome: 'PASS', best: { tuning: 'PMCS', load: 'paper' }, sentence: 'Yes: PMCS keeps 99.99 % of 60,000 releases within 100 µs under the paper’s load.' },
   };
   const whole = { bench: { tunings: TUNINGS, loads: ['idle', 'paper'], limit } };
@@ -305,8 +305,8 @@ export function switchedOff(): string {
   ];
   const cell = cellSummary('P', 'idle', made, 1);
   cell['file'] = 'bus.onbeat.hlog';
-  cell['events'] = { alarms: { working_counter_off: 1, device_lost: 1 }, others: { bus_up: 1, device_back: 1 }, lost: 0, left_out: 0, incidents: ['left knee did not answer from 20.002 s on, back in OP after 0.520 s'], listed };
-  const sentence = 'FAIL: 2 alarms of bus and robot, 0 allowed: left knee did not answer from 20.002 s on, back in OP after 0.520 s';
+  cell['events'] = { alarms: { working_counter_off: 1, device_lost: 1 }, others: { bus_up: 1, device_back: 1 }, lost: 0, left_out: 0, incidents: ['left knee stopped answering at 20.002 s, back in OP after 0.520 s'], listed };
+  const sentence = 'FAIL: 2 bus and robot alarms, 0 allowed: left knee stopped answering at 20.002 s, back in OP after 0.520 s';
   const summary = { schema: 'onbeat.measure/1', version: '0.1.0', command: ['onbeat', 'measure', 'bus', '--limit-on', 'events=0'], started_unix_s: 1_763_900_000, elapsed_s: 60, host: HOST, ladder: LADDER.slice(0, 2),
     limit: null, most_alarms: 0, order: 'single', tunings: ['P'], loads: ['idle'], period_ns: PERIOD, cells: [cell], effects: [], verdict: { outcome: 'FAIL', best: null, sentence } };
   const notes = listed.map((note) => `#[onbeat: ${JSON.stringify({ event: note })}]\n`).join('');

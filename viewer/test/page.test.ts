@@ -113,10 +113,10 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   test('what happened on the bus is listed, alarms first, then event by event', async () => {
     await opened('bus.html', {}, async (page) => {
-      assert.match(await page.locator('#verdict').innerText(), /FAIL[\s\S]*2 alarms of bus and robot, 0 allowed/);
+      assert.match(await page.locator('#verdict').innerText(), /FAIL[\s\S]*2 bus and robot alarms, 0 allowed/);
       const events = page.locator('#events');
       assert.match(await events.locator('.lead').innerText(), /^2 alarms; 0 allowed\.$/);
-      assert.deepEqual(await events.locator('li').allInnerTexts(), ['left knee did not answer from 20.002 s on, back in OP after 0.520 s']);
+      assert.deepEqual(await events.locator('li').allInnerTexts(), ['left knee stopped answering at 20.002 s, back in OP after 0.520 s']);
       await events.locator('summary').click();
       const rows = await events.locator('tbody tr').allInnerTexts();
       assert.equal(rows.length, 4);

@@ -71,7 +71,7 @@ fn a_bus_whose_device_fails_names_it_and_fails_under_a_limit_on_events() {
     let events = &summary["cells"][0]["events"];
     assert_eq!(events["alarms"]["device_lost"], 1, "{events}");
     let first = events["incidents"][0].as_str().unwrap();
-    assert!(first.starts_with("left knee did not answer from "), "{first}");
+    assert!(first.starts_with("left knee stopped answering at "), "{first}");
     let latest = place.runs().join("latest");
     let page = std::fs::read_to_string(latest.join("report.html")).unwrap();
 
@@ -80,7 +80,7 @@ fn a_bus_whose_device_fails_names_it_and_fails_under_a_limit_on_events() {
     let report = |words: &[&str]| place.onbeat(&[&["report", text(&latest)], words].concat());
     assert_eq!(report(&[]).status.code(), Some(1), "the run's own limit counts again");
     let said = String::from_utf8(report(&[]).stdout).unwrap();
-    assert!(said.contains("left knee did not answer from "), "{said}");
+    assert!(said.contains("left knee stopped answering at "), "{said}");
     assert_eq!(report(&["--limit-on", "events=1000000"]).status.code(), Some(0));
     let gate = |most: &str| place.onbeat(&["gate", text(&latest), "--limit-on", most]).status.code();
 

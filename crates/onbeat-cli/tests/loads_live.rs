@@ -280,7 +280,7 @@ fn another_kernel_is_refused_before_a_load_begins() {
     let second = measure(out, &words).output().unwrap();
     let said = stderr_of(&second);
 
-    assert!(second.status.code() == Some(2) && said.contains("is being written by a run that goes on"), "{said}");
+    assert!(second.status.code() == Some(2) && said.contains("is being written by a running measurement"), "{said}");
     killed.kill().unwrap();
     killed.wait().unwrap();
     let file = latest(out).join("bench.onbeat.hlog");

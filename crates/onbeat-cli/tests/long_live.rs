@@ -83,7 +83,7 @@ fn another_kernel_is_refused_and_a_living_run_too() {
     let second = measure(out.path(), &["--for", "1h", "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr);
 
-    assert!(second.status.code() == Some(2) && said.contains("is being written by a run that goes on"), "{said}");
+    assert!(second.status.code() == Some(2) && said.contains("is being written by a running measurement"), "{said}");
     signal(&alive, Signal::TERM);
     assert!(alive.wait_with_output().unwrap().status.success());
     let file = out.path().join("latest/timer.onbeat.hlog");
@@ -121,7 +121,7 @@ fn sigusr1_shows_the_summary_so_far_and_costs_the_run_no_memory() {
     signal(&run, Signal::INT);
     let ended = run.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(said.matches("the run goes on: figures are of its first").count(), 5, "{said}");
+    assert_eq!(said.matches("run in progress: figures from its first").count(), 5, "{said}");
     let summary: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
 
     assert_eq!((ended.status.code(), summary["cells"][0]["complete"].as_bool()), (Some(0), Some(true)));

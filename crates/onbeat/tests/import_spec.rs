@@ -5,8 +5,8 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onbeat::import::stream::Labels;
-use onbeat::import::{self, Asked, Error, Format, Stream};
+use onbeat::import::stream::ImportLabels;
+use onbeat::import::{self, Error, Format, SourceOptions, Stream};
 use onbeat::record::{Cell, LimitNote, RunFile, Series};
 use onbeat::report::verdict::judge;
 use onbeat::report::{CellSummary, Outcome, imported};
@@ -16,11 +16,11 @@ fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_files").join(name)
 }
 
-fn streams_of(bytes: &[u8], asked: &Asked) -> Result<Vec<Stream>, Error> {
+fn streams_of(bytes: &[u8], asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     import::read(&mut Cursor::new(bytes), asked)
 }
 
-fn streams(name: &str, asked: &Asked) -> Vec<Stream> {
+fn streams(name: &str, asked: &SourceOptions) -> Vec<Stream> {
     streams_of(&std::fs::read(path(name)).unwrap(), asked).unwrap()
 }
 
@@ -29,12 +29,12 @@ fn run_of(stream: &Stream) -> RunFile {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
     let cell = Cell { tuning: "a run".to_owned(), load: "unknown".to_owned() };
-    import::write(stream, &Labels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell }, &path)
+    import::write(stream, &ImportLabels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell }, &path)
         .unwrap();
     RunFile::read(&path).unwrap()
 }
 
-fn runs(name: &str, asked: &Asked) -> Vec<RunFile> {
+fn runs(name: &str, asked: &SourceOptions) -> Vec<RunFile> {
     streams(name, asked).iter().map(run_of).collect()
 }
 
@@ -42,13 +42,13 @@ fn cell(run: &RunFile) -> CellSummary {
     imported::summary(std::slice::from_ref(run), None).unwrap().cells.remove(0)
 }
 
-fn refused(text: &str, asked: &Asked) -> String {
+fn refused(text: &str, asked: &SourceOptions) -> String {
     streams_of(text.as_bytes(), asked).unwrap_err().to_string()
 }
 
 #[test]
 fn cyclictests_json_keeps_its_threads_its_overflows_and_its_own_figures() {
-    let runs = runs("cyclictest.json", &Asked::default());
+    let runs = runs("cyclictest.json", &SourceOptions::default());
     assert_eq!(runs.len(), 2);
     let of = cell(&runs[0]).series[&Series::WakeupLatency].clone();
     assert_eq!((of.count, of.min_ns, of.max_ns), (1999, 22_000, 1_204_000));
@@ -63,12 +63,12 @@ fn cyclictests_json_keeps_its_threads_its_overflows_and_its_own_figures() {
 }
 
 #[test]
-fn a_percentile_beyond_the_histogram_is_told_as_an_upper_end_and_marked() {
-    let run = &runs("cyclictest.json", &Asked::default())[0];
+fn a_percentile_beyond_the_histogram_is_an_upper_bound_and_marked() {
+    let run = &runs("cyclictest.json", &SourceOptions::default())[0];
     let of = cell(run).series[&Series::WakeupLatency].clone();
-    let told: Vec<(f64, u64, bool)> = of.percentiles.iter().map(|p| (p.p, p.value_ns, p.supported)).collect();
-    assert_eq!(told[0], (50.0, 40_999, true), "the upper end of a microsecond");
-    assert_eq!(told[2], (99.0, 1_204_000, false), "twenty lie beyond: anywhere up to the maximum");
+    let stated: Vec<(f64, u64, bool)> = of.percentiles.iter().map(|p| (p.p, p.value_ns, p.supported)).collect();
+    assert_eq!(stated[0], (50.0, 40_999, true), "the upper end of a microsecond");
+    assert_eq!(stated[2], (99.0, 1_204_000, false), "twenty lie beyond: anywhere up to the maximum");
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn text_and_json_of_cyclictest_count_the_same_way() {
         ("cyclictest-h.txt", [2_000, 1_993], [30, 35], [896_000, 770_000]),
         ("cyclictest-H.txt", [1_999, 1_992], [66, 31], [778_000, 969_000]),
     ] {
-        let runs = runs(name, &Asked::default());
-        assert_eq!(runs.len(), 2, "{name}: the column of sums is no thread");
+        let runs = runs(name, &SourceOptions::default());
+        assert_eq!(runs.len(), 2, "{name}: the column of sums is not a thread");
         for (thread, run) in runs.iter().enumerate() {
             let of = cell(run).series[&Series::WakeupLatency].clone();
             let beyond = run.import.as_ref().unwrap().beyond(Series::WakeupLatency).unwrap();
@@ -95,7 +95,7 @@ fn text_and_json_of_cyclictest_count_the_same_way() {
 fn text_of_cyclictest_in_nanoseconds_is_read_with_its_unit() {
     let text = "# Histogram\n000041 000007\n000042 000003\n# Total: 000000010\n# Min Latencies: 00041\n\
                 # Avg Latencies: 00041\n# Max Latencies: 00042\n# Histogram Overflows: 00000\n";
-    let asked = Asked { unit_ns: Some(1.0), ..Asked::default() };
+    let asked = SourceOptions { unit_ns: Some(1.0), ..SourceOptions::default() };
     let run = run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0]);
     let buckets: Vec<(u64, u64, u64)> =
         run.distribution(Series::WakeupLatency).buckets().iter().map(|b| (b.low_ns, b.width_ns, b.count)).collect();
@@ -105,7 +105,7 @@ fn text_of_cyclictest_in_nanoseconds_is_read_with_its_unit() {
 
 #[test]
 fn oslats_last_bucket_holds_all_that_is_beyond() {
-    let run = &runs("oslat.json", &Asked::default())[0];
+    let run = &runs("oslat.json", &SourceOptions::default())[0];
     let of = cell(run).series[&Series::Gap].clone();
     assert_eq!(of.count, 30_808_913);
     assert_eq!(of.max_ns, 23_778_000);
@@ -117,7 +117,7 @@ fn oslats_last_bucket_holds_all_that_is_beyond() {
 
 #[test]
 fn stress_ngs_distribution_keeps_its_twenty_microseconds() {
-    let run = &runs("stress-ng.log", &Asked::default())[0];
+    let run = &runs("stress-ng.log", &SourceOptions::default())[0];
     let of = cell(run).series[&Series::SleepLatency].clone();
     assert_eq!((of.count, of.min_ns, of.max_ns), (10_000, 11_237, 1_175_580));
     assert!((of.mean_ns - 29_639.91).abs() < 1e-6 && (of.sd_ns - 18_500.20).abs() < 0.01);
@@ -144,14 +144,14 @@ fn recorded_now(program: &str, words: &str, file: &str) -> Option<String> {
 fn what_the_installed_cyclictest_records_is_imported_with_every_cycle() {
     let words = "-D 1 -q -t 2 -i 1000 -h 100";
     if let Some(json) = recorded_now("cyclictest", &format!("{words} --json=out"), "out") {
-        let told: serde_json::Value = serde_json::from_str(&json).unwrap();
-        let streams = streams_of(json.as_bytes(), &Asked::default()).unwrap();
+        let stated: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let streams = streams_of(json.as_bytes(), &SourceOptions::default()).unwrap();
         assert_eq!(streams.len(), 2);
         for (thread, stream) in streams.iter().enumerate() {
-            let (of, told) = (cell(&run_of(stream)), &told["thread"][thread.to_string()]);
+            let (of, stated) = (cell(&run_of(stream)), &stated["thread"][thread.to_string()]);
             let of = &of.series[&Series::WakeupLatency];
-            assert_eq!(Some(of.count), told["cycles"].as_u64(), "thread {thread}");
-            assert_eq!(Some(of.max_ns / 1000), told["max"].as_u64(), "thread {thread}");
+            assert_eq!(Some(of.count), stated["cycles"].as_u64(), "thread {thread}");
+            assert_eq!(Some(of.max_ns / 1000), stated["max"].as_u64(), "thread {thread}");
         }
     }
 
@@ -159,7 +159,7 @@ fn what_the_installed_cyclictest_records_is_imported_with_every_cycle() {
         let totals = text.lines().find_map(|line| line.strip_prefix("# Total: ")).unwrap();
         let overflows = text.lines().find_map(|line| line.strip_prefix("# Histogram Overflows: ")).unwrap();
         let numbers = |line: &str| line.split_whitespace().map(|n| n.parse::<u64>().unwrap()).collect::<Vec<_>>();
-        let counts = streams_of(text.as_bytes(), &Asked::default()).unwrap();
+        let counts = streams_of(text.as_bytes(), &SourceOptions::default()).unwrap();
         let counts = counts.iter().map(|stream| cell(&run_of(stream)).series[&Series::WakeupLatency].count);
         let all = numbers(totals).into_iter().zip(numbers(overflows)).map(|(total, over)| total + over);
 
@@ -171,7 +171,7 @@ fn what_the_installed_cyclictest_records_is_imported_with_every_cycle() {
 fn what_the_installed_stress_ng_records_is_imported_with_its_own_figures() {
     let words = "--cyclic 1 --cyclic-policy rr --cyclic-dist 20000 --cyclic-samples 2000 --timeout 1s --log-file out";
     let Some(log) = recorded_now("stress-ng", words, "out") else { return };
-    let of = cell(&run_of(&streams_of(log.as_bytes(), &Asked::default()).unwrap()[0]));
+    let of = cell(&run_of(&streams_of(log.as_bytes(), &SourceOptions::default()).unwrap()[0]));
     let of = &of.series[&Series::SleepLatency];
     assert!(log.contains(&format!("min: {} ns, max: {} ns", of.min_ns, of.max_ns)), "{of:?}\n{log}");
     assert!(log.contains(&format!("{} samples", of.count)), "{of:?}\n{log}");
@@ -179,7 +179,7 @@ fn what_the_installed_stress_ng_records_is_imported_with_its_own_figures() {
 
 #[test]
 fn rtla_tells_three_latencies_per_cpu() {
-    let runs = runs("rtla-timerlat.txt", &Asked::default());
+    let runs = runs("rtla-timerlat.txt", &SourceOptions::default());
     assert_eq!(runs.len(), 2);
     let of = cell(&runs[0]);
     for (series, max_ns, over) in [
@@ -192,13 +192,13 @@ fn rtla_tells_three_latencies_per_cpu() {
         assert_eq!((beyond.count, beyond.from_ns), (over, 8_000), "rows are 2 us apart, and the last is 6");
     }
 
-    let noise = &self::runs("rtla-osnoise.txt", &Asked::default())[0];
+    let noise = &self::runs("rtla-osnoise.txt", &SourceOptions::default())[0];
     assert_eq!(cell(noise).series[&Series::Gap].count, 436);
 }
 
 #[test]
 fn a_jhiccup_log_keeps_its_coarse_cells_and_its_times() {
-    let run = &runs("hiccups.hlog", &Asked::default())[0];
+    let run = &runs("hiccups.hlog", &SourceOptions::default())[0];
     let import = run.import.as_ref().unwrap();
     assert_eq!(import.resolution[&Series::Hiccup].step_ns, 16_384, "20 us and two digits are steps of 16.4 us");
     assert_eq!(run.entries.len(), 4);
@@ -212,12 +212,12 @@ fn a_jhiccup_log_keeps_its_coarse_cells_and_its_times() {
 
 #[test]
 fn a_tagged_log_becomes_the_series_of_its_tag_bucket_by_bucket() {
-    let run = &runs("tagged.hlog", &Asked::default())[0];
+    let run = &runs("tagged.hlog", &SourceOptions::default())[0];
     let of = run.distribution(Series::WakeupLatency);
     assert_eq!(of.count(), 3_000);
     let mut expected = onbeat::record::empty_counts(Series::WakeupLatency);
     (1..=1_000_u64).for_each(|value| expected.record_n(20_000 + 10 * value, 3).unwrap());
-    assert_eq!(of, onbeat::record::Distribution::of(&expected), "the same cells as onbeat's own");
+    assert_eq!(of, onbeat::record::Distribution::from_histogram(&expected), "the same cells as onbeat's own");
 }
 
 #[test]
@@ -225,27 +225,27 @@ fn logs_without_legend_version_or_base_time_are_read_as_the_reference_reads_them
     let text = std::fs::read_to_string(path("hiccups.hlog")).unwrap();
     let bare: String =
         text.lines().filter(|line| !line.starts_with(['#', '"'])).map(|line| format!("{line}\r\n")).collect();
-    let told = &streams_of(bare.as_bytes(), &Asked::default()).unwrap()[0];
-    let whole = &streams("hiccups.hlog", &Asked::default())[0];
+    let stated = &streams_of(bare.as_bytes(), &SourceOptions::default()).unwrap()[0];
+    let whole = &streams("hiccups.hlog", &SourceOptions::default())[0];
 
-    assert_eq!(told.started_unix_s, 0.0, "nobody told");
+    assert_eq!(stated.started_unix_s, 0.0, "not in the file");
     assert_eq!(
-        told.parts.iter().map(|part| &part.cells).collect::<Vec<_>>(),
+        stated.parts.iter().map(|part| &part.cells).collect::<Vec<_>>(),
         whole.parts.iter().map(|part| &part.cells).collect::<Vec<_>>()
     );
     let absolute = bare.replace("\r\n0.", "\r\n1763712000.").replace("\r\n1.", "\r\n1763712001.");
     let absolute = format!("#[StartTime: 1763712000.000 (seconds since epoch)]\n{absolute}");
 
-    assert!(streams_of(absolute.as_bytes(), &Asked::default()).is_ok());
+    assert!(streams_of(absolute.as_bytes(), &SourceOptions::default()).is_ok());
 }
 
 #[test]
 fn percentile_text_is_uneven_cells_and_needs_a_unit() {
     let text = std::fs::read_to_string(path("hiccups.hgrm")).unwrap();
-    assert!(refused(&text, &Asked::default()).contains("--unit"));
-    let asked = Asked { unit_ns: Some(1e6), series: Some(Series::Hiccup), ..Asked::default() };
+    assert!(refused(&text, &SourceOptions::default()).contains("--unit"));
+    let asked = SourceOptions { unit_ns: Some(1e6), series: Some(Series::Hiccup), ..SourceOptions::default() };
     let of = cell(&run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0])).series[&Series::Hiccup].clone();
-    let log = cell(&runs("hiccups.hlog", &Asked::default())[0]).series[&Series::Hiccup].clone();
+    let log = cell(&runs("hiccups.hlog", &SourceOptions::default())[0]).series[&Series::Hiccup].clone();
 
     assert_eq!(of.count, log.count);
     let relative = |a: u64, b: u64| (a as f64 - b as f64).abs() / b as f64;
@@ -255,7 +255,7 @@ fn percentile_text_is_uneven_cells_and_needs_a_unit() {
 
 #[test]
 fn samples_in_csv_keep_their_times_and_no_more_digits_than_they_have() {
-    let run = &runs("time-and-latency.csv", &Asked::default())[0];
+    let run = &runs("time-and-latency.csv", &SourceOptions::default())[0];
     let of = cell(run).series[&Series::Recorded].clone();
     assert_eq!((of.count, of.min_ns, of.max_ns), (6, 19_800, 480_900));
     assert_eq!(run.import.as_ref().unwrap().resolution[&Series::Recorded].step_ns, 100);
@@ -268,35 +268,35 @@ fn samples_in_csv_keep_their_times_and_no_more_digits_than_they_have() {
 #[test]
 fn samples_without_times_get_them_from_the_period() {
     let text: String = (0..3_000).map(|k| format!("{}\n", 20 + k % 7)).collect();
-    let asked = Asked {
+    let asked = SourceOptions {
         unit_ns: Some(1e3),
         period_ns: Some(1_000_000),
         series: Some(Series::WakeupLatency),
-        ..Asked::default()
+        ..SourceOptions::default()
     };
 
     let run = run_of(&streams_of(text.as_bytes(), &asked).unwrap()[0]);
     assert_eq!(run.entries.len(), 3);
-    let without = Asked { period_ns: None, ..asked };
+    let without = SourceOptions { period_ns: None, ..asked };
     let run = run_of(&streams_of(text.as_bytes(), &without).unwrap()[0]);
     assert_eq!((run.entries.len(), run.entries[0].length), (1, 0.0));
 }
 
 #[test]
 fn what_cannot_be_read_says_which_line_and_why() {
-    let of = |text: &str| refused(text, &Asked::default());
+    let of = |text: &str| refused(text, &SourceOptions::default());
     assert!(of("Dear reader,\nthis is a letter.\n").contains("line 1 is `Dear reader,`"));
     let cut = std::fs::read_to_string(path("cyclictest-h.txt")).unwrap().replace("000043 000063\t000099\n", "");
     assert!(of(&cut).contains("thread 0: its rows add up to 1907, `# Total` says 1970"), "{}", of(&cut));
     let json = std::fs::read_to_string(path("cyclictest.json")).unwrap();
 
     assert!(of(&json[..900]).starts_with("read as cyclictest-json, line "), "{}", of(&json[..900]));
-    assert!(of("time_s,latency_us\n0.1,20\n0.2,late\n").contains("line 3: `late` is no number"));
-    assert!(of("time_s,latency_us\n0.1,20\n0.2,-1\n").contains("line 3: -1 is below 0"));
+    assert!(of("time_s,latency_us\n0.1,20\n0.2,late\n").contains("line 3: `late` is not a number"));
+    assert!(of("time_s,latency_us\n0.1,20\n0.2,-1\n").contains("line 3: -1 is not a latency: below 0"));
     assert!(of("17\n18\n").contains("line 1: the values have no unit"));
     let log = std::fs::read_to_string(path("hiccups.hlog")).unwrap().replace("HISTF", "HISTF!");
 
-    assert!(of(&log).contains("line 6: the histogram is no base64"), "{}", of(&log));
+    assert!(of(&log).contains("line 6: the histogram is not valid base64"), "{}", of(&log));
     assert!(of("#[onbeat: {\"run\":{}}]\n").contains("already"));
     let rtla = std::fs::read_to_string(path("rtla-osnoise.txt")).unwrap().replace("Index", "0\nIndex");
     assert!(of(&rtla).contains("line 5: the heading of the columns comes after rows"), "{}", of(&rtla));
@@ -304,15 +304,19 @@ fn what_cannot_be_read_says_which_line_and_why() {
 
 #[test]
 fn a_format_can_be_named_against_the_content() {
-    let asked =
-        Asked { format: Some(Format::Csv), unit_ns: Some(1e3), column: Some("2".to_owned()), ..Asked::default() };
+    let asked = SourceOptions {
+        format: Some(Format::Csv),
+        unit_ns: Some(1e3),
+        column: Some("2".to_owned()),
+        ..SourceOptions::default()
+    };
     let rows = "000020 000003 000004\n000021 000003 000004\n";
     assert_eq!(streams_of(rows.as_bytes(), &asked).unwrap()[0].parts[0].samples(), 2);
 }
 
 #[test]
 fn a_limit_inside_a_cell_is_decided_by_neither_side() {
-    let run = &runs("cyclictest.json", &Asked::default())[0];
+    let run = &runs("cyclictest.json", &SourceOptions::default())[0];
     let judged = |limit_ns, at| judge(run, LimitNote { limit_ns, at, on: Series::WakeupLatency });
     let inside = judged(40_500, 50.0);
     assert!(inside.unsure > 100, "those of the whole microsecond 40");
@@ -325,8 +329,8 @@ fn a_limit_inside_a_cell_is_decided_by_neither_side() {
 proptest! {
     #[test]
     fn any_text_is_imported_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), format in 0_usize..8) {
-        let asked = Asked { format: Some(Format::ALL[format]), unit_ns: Some(1e3), ..Asked::default() };
+        let asked = SourceOptions { format: Some(Format::ALL[format]), unit_ns: Some(1e3), ..SourceOptions::default() };
         let _ = streams_of(&bytes, &asked);
-        let _ = streams_of(&bytes, &Asked::default());
+        let _ = streams_of(&bytes, &SourceOptions::default());
     }
 }

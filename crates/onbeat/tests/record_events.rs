@@ -77,7 +77,7 @@ fn a_drive_that_was_switched_off_is_named_with_the_time_it_was_gone() {
     assert_eq!((lost.kind, lost.device.as_deref(), lost.cycle), (EventKind::DeviceLost, Some("left knee"), 502));
     assert!((lost.t - 0.502).abs() < 1e-9 && lost.alarm, "{lost:?}");
     let summary = summary(&run, None);
-    let said = "left knee did not answer from 0.502 s on, back in OP after 0.520 s";
+    let said = "left knee stopped answering at 0.502 s, back in OP after 0.520 s";
 
     assert!(onbeat::report::bench_sentences(&summary).iter().any(|sentence| sentence == said));
     let events = summary.cells[0].events.as_ref().unwrap();
@@ -100,7 +100,7 @@ fn a_nuisance_does_not_make_the_file_grow_and_hides_no_other_kind() {
     let events = summary.cells[0].events.as_ref().unwrap();
 
     assert_eq!((events.alarms[&EventKind::FrameLate], events.left_out), (50_000, 50_000 - MOST_OF_A_KIND));
-    assert!(events.incidents[0].starts_with("left knee did not answer"), "{:?}", events.incidents);
+    assert!(events.incidents[0].starts_with("left knee stopped answering"), "{:?}", events.incidents);
     assert!(events.incidents.iter().any(|what| what == "7 events were lost between loop and recorder"));
 }
 
@@ -132,8 +132,8 @@ fn a_limit_on_alarms_decides_alone_and_beside_a_limit_on_latency() {
     let failed = summary(&bad, Some(0));
 
     assert_eq!(failed.verdict.outcome, Some(Outcome::Fail));
-    assert!(failed.verdict.sentence.starts_with("FAIL: 2 alarms of bus and robot, 0 allowed: left knee"), "{failed:?}");
-    assert_eq!(closing::of(&failed)[0].text, "FAIL: 2 alarms of bus and robot, 0 allowed");
+    assert!(failed.verdict.sentence.starts_with("FAIL: 2 bus and robot alarms, 0 allowed: left knee"), "{failed:?}");
+    assert_eq!(closing::of(&failed)[0].text, "FAIL: 2 bus and robot alarms, 0 allowed");
     assert_eq!(summary(&bad, Some(2)).verdict.outcome, Some(Outcome::Pass));
     assert_eq!(summary(&good, Some(0)).verdict.outcome, Some(Outcome::Pass));
     let limit = |limit_ns| Some(onbeat::report::Limit { limit_ns, at: 50.0, on: Series::ReleaseLatency });

@@ -223,7 +223,7 @@ proptest! {
             adds_up(&run, &account);
 
             assert!(run.entries.is_sorted_by_key(|entry| entry.t));
-            // Where not even the block had begun, the part that is gone on with is the first one.
+            // Where not even the block had begun, the resumed part is the first one.
             let part = run.blocks.len() as u32 - 1;
             let before = run.intervals.iter().filter(|interval| interval.block < part);
             let cut_off: u64 = before.map(|interval| interval.cycles + interval.skipped).sum();

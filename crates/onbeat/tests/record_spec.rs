@@ -332,9 +332,9 @@ proptest! {
             let kept = |of: fn(&onbeat::record::Interval) -> u64| run.intervals.iter().map(of).sum::<u64>();
             assert_eq!((kept(|i| i.cycles), kept(|i| i.skipped), kept(|i| i.excluded)), (counted, skipped, account.excluded));
             assert_eq!(run.exclusions.len(), stretches.len(), "each stretch is written down once");
-            let told: u64 = run.exclusions.iter().map(|note| note.samples).sum();
+            let noted: u64 = run.exclusions.iter().map(|note| note.samples).sum();
 
-            assert!(told >= account.excluded, "{told} of {}", account.excluded);
+            assert!(noted >= account.excluded, "{noted} of {}", account.excluded);
             let all = run.distribution(Series::WakeupLatency).count();
             assert_eq!(all, counted, "histograms and moments agree");
             assert_eq!(run.distribution(Series::ReleaseLatency).count(), counted + skipped);

@@ -110,8 +110,8 @@ fn spikes_have_their_place_in_the_file_as_a_number_and_keep_it_in_the_summary() 
     assert_eq!(cell.spikes.iter().map(|spike| spike.number).collect::<Vec<_>>(), [5, 4, 3, 2, 1], "worst first");
     assert_eq!((cell.windows, cell.window_bytes), (5, 5 * PACKED_MOST as u64));
     assert_eq!(cell.causes_cpu_share, Some(0.1), "half a second of five");
-    let told = spikes::windows_in_words(&summary).unwrap();
-    assert_eq!(told, "The events around 5 of 5 spikes are kept (60 KiB): onbeat export --list");
+    let words = spikes::windows_in_words(&summary).unwrap();
+    assert_eq!(words, "The events around 5 of 5 spikes are kept (60 KiB): onbeat export --list");
     let table = spikes::worst(&summary, Letters::Ascii).unwrap();
 
     assert_eq!(table.rows[0].entries[0].text, "5");

@@ -8,7 +8,7 @@ use onbeat::report::Summary;
 use onbeat::report::compare::{Comparison, Digest, SHARES};
 use report_days::{Day, MS, Noise};
 
-/// Some seconds of a loop, every latency so many times as long; levels of the seconds differ a little, as those of a machine do.
+/// Some seconds of a loop, every latency multiplied by a factor; levels of the seconds differ a little, as those of a machine do.
 fn run(seed: u64, times: f64) -> RunFile {
     let mut noise = Noise::seeded(seed);
     let mut draws = report_days::Draws(seed + 77);
@@ -30,7 +30,7 @@ fn digest(name: &str, place: u64, run: &RunFile) -> Digest {
 
 /// The sentence about two runs.
 fn sentence(a: &RunFile, b: &RunFile) -> String {
-    Comparison::of(&[digest("a", 0, a), digest("b", 1, b)]).sentences.remove(0)
+    Comparison::new(&[digest("a", 0, a), digest("b", 1, b)]).sentences.remove(0)
 }
 
 #[test]

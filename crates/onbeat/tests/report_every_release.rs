@@ -88,7 +88,7 @@ fn by_our_own_account(starts: &[(u64, u64)], last_end: u64) -> Vec<u64> {
     latencies
 }
 
-/// A percentile by nearest rank, told as the histogram tells it: by the largest value of its bucket.
+/// A percentile by nearest rank, as the histogram reports it: the largest value of its bucket.
 fn percentile(latencies: &[u64], p: f64) -> u64 {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
@@ -109,8 +109,8 @@ fn assert_figures(of: &Statistics, latencies: &[u64]) {
 
     assert!(is_close(of.mean_ns, mean) && is_close(of.sd_ns, sd), "{} {mean}, {} {sd}", of.mean_ns, of.sd_ns);
     for share in Share::PERCENTILES {
-        let told = of.percentile(share).unwrap().value_ns;
-        assert_eq!(told, percentile(latencies, share.percent()), "{}", share.label());
+        let reported = of.percentile(share).unwrap().value_ns;
+        assert_eq!(reported, percentile(latencies, share.percent()), "{}", share.label());
     }
 
     for share in Share::LOW {
@@ -203,7 +203,7 @@ fn effect_ranking_and_closing_lines_see_the_stop() {
     assert!(summary.verdict.sentence.contains("skipped 400 of 6,000 releases"), "{}", summary.verdict.sentence);
 
     // One stop in six seconds may be chance; with the limit it is a failure, and the two are apart.
-    assert!(closing::of(&summary).iter().any(|line| line.text.contains("none stands out")));
+    assert!(closing::of(&summary).iter().any(|line| line.text.contains("no tuning is distinguishable")));
     let (summary, _, _, _) = bench(1_000, Some(limit()));
     let lines = closing::of(&summary);
 
@@ -244,7 +244,7 @@ fn compare_speaks_of_all_releases() {
     let digest = |name: &str, place, run: &RunFile| {
         Digest::of(name, place, Summary::of_run(run, None), std::slice::from_ref(run), &SHARES)
     };
-    let comparison = Comparison::of(&[digest("fast", 0, &fast), digest("slow", 1, &slow)]);
+    let comparison = Comparison::new(&[digest("fast", 0, &fast), digest("slow", 1, &slow)]);
     let main = comparison.main()[0];
 
     assert_eq!(main.series, Series::ReleaseLatency);

@@ -6,18 +6,18 @@ mod report_days;
 use std::io::Cursor;
 use std::path::Path;
 
-use onbeat::import::stream::Labels;
-use onbeat::import::{self, Asked};
+use onbeat::import::stream::ImportLabels;
+use onbeat::import::{self, SourceOptions};
 use onbeat::record::{Cell, RunFile, Series};
 use onbeat::report::{Conclusions, conclusions, imported};
 use report_days::{Day, Draws, MS, Noise, US};
 
-fn imported(text: &str, asked: &Asked) -> RunFile {
+fn imported(text: &str, asked: &SourceOptions) -> RunFile {
     let stream = import::read(&mut Cursor::new(text.as_bytes()), asked).unwrap().remove(0);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
     let cell = Cell { tuning: "a run".to_owned(), load: "unknown".to_owned() };
-    let labels = Labels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell };
+    let labels = ImportLabels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell };
     import::write(&stream, &labels, &path).unwrap();
 
     RunFile::read(&path).unwrap()
@@ -39,7 +39,7 @@ fn fixture(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_files").join(name)).unwrap()
 }
 
-/// An interval log of so many seconds as HistogramLogWriter makes them: noise, and every so many seconds a value of 5 ms.
+/// An interval log of the given length as HistogramLogWriter makes them: noise, and periodically a value of 5 ms.
 fn interval_log(seconds: u64, every: u64) -> String {
     use base64::Engine;
     use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
@@ -63,7 +63,7 @@ fn interval_log(seconds: u64, every: u64) -> String {
 
 #[test]
 fn an_interval_log_keeps_its_trend_and_shows_what_recurs_in_it() {
-    let asked = Asked { series: Some(Series::Hiccup), ..Asked::default() };
+    let asked = SourceOptions { series: Some(Series::Hiccup), ..SourceOptions::default() };
     let run = imported(&interval_log(7200, 23), &asked);
     let all = concluded(&run);
     assert_eq!((all.series, all.modes.steps), (Series::Hiccup, 7200));
@@ -92,7 +92,7 @@ fn samples_with_times_show_what_recurs_between_their_steps() {
         text.push_str(&format!("{}.{:03},{:.1}\n", k / 1000, k % 1000, (noise.next_ns() + late_ns) as f64 / 1e3));
     }
 
-    let all = concluded(&imported(&text, &Asked::default()));
+    let all = concluded(&imported(&text, &SourceOptions::default()));
     assert_eq!(all.modes.found.len(), 1, "{}", all.modes.sentence);
     assert!((all.modes.found[0].period_s / 0.137 - 1.0).abs() < 0.001, "{}", all.modes.sentence);
     let backwards: String = text
@@ -102,7 +102,7 @@ fn samples_with_times_show_what_recurs_between_their_steps() {
         .map(|line| format!("{line}\n"))
         .collect();
 
-    assert!(imported(&backwards, &Asked::default()).trends.is_empty());
+    assert!(imported(&backwards, &SourceOptions::default()).trends.is_empty());
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn equal_samples_with_times_have_no_modes() {
     let mut draws = Draws(5);
     let line = |k: u64| format!("{}.{:03},{}\n", k / 1000, k % 1000, 20 + draws.next() % 3);
     let text: String = std::iter::once("time_s,latency_us\n".to_owned()).chain((0..60_000).map(line)).collect();
-    let all = concluded(&imported(&text, &Asked::default()));
+    let all = concluded(&imported(&text, &SourceOptions::default()));
     assert_eq!(all.modes.found.len(), 0, "{}", all.modes.sentence);
 }
 
@@ -119,8 +119,8 @@ fn imports_without_times_say_so_and_no_nonsense() {
     for name in
         ["cyclictest.json", "cyclictest-h.txt", "oslat.json", "rtla-timerlat.txt", "rtla-osnoise.txt", "stress-ng.log"]
     {
-        let said = sections(&imported(&fixture(name), &Asked::default()));
-        assert!(said.contains("Periodic interference cannot be looked for: its source ("), "{name}: {said}");
+        let said = sections(&imported(&fixture(name), &SourceOptions::default()));
+        assert!(said.contains("No search for periodic interference: its source ("), "{name}: {said}");
         assert!(said.contains("No estimate of the worst case: its source ("), "{name}: {said}");
         assert!(said.contains("Tail versus normal distribution\n"), "{name}: {said}");
         for nonsense in ["-0 ", "recorded by onbeat", "measure for", "NaN", "inf", " 0 ns"] {

@@ -3,7 +3,7 @@
 
 mod report_days;
 
-use onbeat::report::extremes::{self, Estimate, Pareto, Refusal, Stretches, estimate};
+use onbeat::report::extremes::{self, BlockMaxima, Estimate, NoEstimate, Pareto, estimate};
 use report_days::{Day, Draws, MS, US};
 
 const HOUR_S: f64 = 3600.0;
@@ -14,12 +14,12 @@ const PER_SECOND: f64 = 1000.0;
 
 /// Largest values of the seconds of an hour, 1,000 samples each: the sample whose chance of being exceeded is `tail` comes
 /// from `quantile(tail)`.
-fn hour(seed: u64, quantile: impl Fn(f64) -> f64) -> Stretches {
+fn hour(seed: u64, quantile: impl Fn(f64) -> f64) -> BlockMaxima {
     let mut draws = Draws(seed.wrapping_mul(0x5851_F42D));
     // The largest of n uniform draws, in one draw: u^(1/n).
     let largest = |share: f64| -((share.ln() / PER_SECOND).exp_m1());
     let largest_ns = (0..3600).map(|at| (at, quantile(largest(draws.share())))).collect();
-    Stretches { length_s: 1.0, largest_ns }
+    BlockMaxima { length_s: 1.0, largest_ns }
 }
 
 /// What a second exceeds once per mission.
@@ -41,7 +41,7 @@ struct Cases {
 }
 
 impl Cases {
-    fn of(hours: impl Iterator<Item = Stretches>, truth: f64) -> Self {
+    fn of(hours: impl Iterator<Item = BlockMaxima>, truth: f64) -> Self {
         let mut cases = Self::default();
         for hour in hours {
             match estimate(&hour, MISSION_S) {
@@ -61,7 +61,7 @@ impl Cases {
         cases
     }
 
-    fn told(&self, family: &str) -> String {
+    fn summary(&self, family: &str) -> String {
         let (below, above) = self.missed;
         let width = self.widths.get(self.widths.len() / 2).copied().unwrap_or(f64::NAN);
         let Self { covered, refused, .. } = self;
@@ -82,9 +82,9 @@ fn cases(quantile: impl Fn(f64) -> f64 + Copy) -> Cases {
 #[track_caller]
 fn covers(family: &str, widest: f64, quantile: impl Fn(f64) -> f64 + Copy) {
     let cases = cases(quantile);
-    println!("{}", cases.told(family));
-    assert!(cases.covered >= 90, "{}", cases.told(family));
-    assert!(cases.widths[cases.widths.len() / 2] <= widest, "{}", cases.told(family));
+    println!("{}", cases.summary(family));
+    assert!(cases.covered >= 90, "{}", cases.summary(family));
+    assert!(cases.widths[cases.widths.len() / 2] <= widest, "{}", cases.summary(family));
 }
 
 #[test]
@@ -124,13 +124,13 @@ fn a_weibull_tail_is_covered() {
 fn a_wall_is_covered_or_refused_but_never_missed() {
     let quantile = |tail: f64| 1_000_000.0 * (1.0 - 500.0 * tail).max(0.1);
     let cases = cases(quantile);
-    assert!(cases.covered + cases.refused >= 99, "{}", cases.told("wall"));
-    println!("{}", cases.told("wall"));
+    assert!(cases.covered + cases.refused >= 99, "{}", cases.summary("wall"));
+    println!("{}", cases.summary("wall"));
 }
 
 /// A second population that strikes `rare` times an hour, with 3 to 4 ms. Which reason is the right one depends on how many of
 /// its peaks there are; that nobody measured long enough is none.
-fn mixed(rare: u64) -> impl Iterator<Item = Stretches> {
+fn mixed(rare: u64) -> impl Iterator<Item = BlockMaxima> {
     (1..=CASES).map(move |seed| {
         let mut hour = hour(seed, |tail| 20_000.0 - 5_000.0 * tail.ln());
         let mut draws = Draws(seed - 1);
@@ -146,13 +146,13 @@ fn mixed(rare: u64) -> impl Iterator<Item = Stretches> {
 #[test]
 fn a_rare_second_population_is_refused() {
     for rare in [3, 8, 20] {
-        let is_of_the_mixture = |refusal: &Refusal| {
+        let is_of_the_mixture = |refusal: &NoEstimate| {
             matches!(
                 refusal,
-                Refusal::StandApart { .. }
-                    | Refusal::DoesNotFit { .. }
-                    | Refusal::Unstable { .. }
-                    | Refusal::TooWide { .. }
+                NoEstimate::StandApart { .. }
+                    | NoEstimate::DoesNotFit { .. }
+                    | NoEstimate::Unstable { .. }
+                    | NoEstimate::TooWide { .. }
             )
         };
 
@@ -165,14 +165,14 @@ fn a_rare_second_population_is_refused() {
 
 /// Where a second population is so frequent that it alone makes the tail, an estimate of its end is as good as a refusal.
 #[test]
-fn no_mixture_is_told_as_what_it_is_not() {
+fn no_mixture_is_reported_as_a_single_distribution() {
     for rare in [1, 2, 40, 80, 200] {
         // Uniform peaks: once in a mission, one is within a part in (rare x 8) of the end.
         let truth = 4e6 - 1e6 / (rare as f64 * MISSION_S / HOUR_S);
         let cases = Cases::of(mixed(rare), truth);
-        let told = cases.told(&format!("{rare} an hour"));
-        println!("{told}");
-        assert!(cases.covered + cases.refused >= 95, "{told}");
+        let found = cases.summary(&format!("{rare} an hour"));
+        println!("{found}");
+        assert!(cases.covered + cases.refused >= 95, "{found}");
     }
 }
 
@@ -180,7 +180,7 @@ fn no_mixture_is_told_as_what_it_is_not() {
 fn a_run_that_changes_half_way_is_refused() {
     let mut hour = hour(3, |tail| 20_000.0 - 5_000.0 * tail.ln());
     hour.largest_ns.iter_mut().skip(1800).for_each(|(_, ns)| *ns *= 1.5);
-    assert!(matches!(estimate(&hour, MISSION_S), Err(Refusal::Changed { first: 0..20, .. })));
+    assert!(matches!(estimate(&hour, MISSION_S), Err(NoEstimate::Changed { first: 0..20, .. })));
 }
 
 #[test]
@@ -200,12 +200,12 @@ fn what_one_stall_makes_in_neighbouring_seconds_is_one_event() {
 fn missions_out_of_reach_and_runs_too_short_are_refused_with_numbers() {
     let hour = hour(5, |tail| 20_000.0 - 5_000.0 * tail.ln());
     assert!(
-        matches!(estimate(&hour, 101.0 * HOUR_S), Err(Refusal::MissionTooLong { longest_s, .. }) if longest_s == 100.0 * HOUR_S)
+        matches!(estimate(&hour, 101.0 * HOUR_S), Err(NoEstimate::MissionTooLong { longest_s, .. }) if longest_s == 100.0 * HOUR_S)
     );
-    assert!(matches!(estimate(&hour, 10.0), Err(Refusal::MissionTooShort { .. })));
-    let few = Stretches { length_s: 1.0, largest_ns: hour.largest_ns[..399].to_vec() };
+    assert!(matches!(estimate(&hour, 10.0), Err(NoEstimate::MissionTooShort { .. })));
+    let few = BlockMaxima { length_s: 1.0, largest_ns: hour.largest_ns[..399].to_vec() };
 
-    assert_eq!(estimate(&few, HOUR_S), Err(Refusal::TooFew { stretches: 399, needed: 400, length_s: 1.0 }));
+    assert_eq!(estimate(&few, HOUR_S), Err(NoEstimate::TooFew { stretches: 399, needed: 400, length_s: 1.0 }));
 }
 
 #[test]
@@ -232,15 +232,15 @@ fn a_fit_finds_the_shape_it_was_drawn_from_and_one_in_ten_is_said_to_misfit() {
 fn a_run_file_is_enough_for_an_estimate_and_its_curve() {
     let mut draws = Draws(6);
     let run = Day::at(10 * MS).hours(1).recorded_as(|_, _| 20 * US + (-15_000.0 * draws.share().ln()) as u64);
-    let told = extremes::of_run(&run, MISSION_S);
-    let estimate = told.estimate.expect("an exponential tail");
+    let found = extremes::of_run(&run, MISSION_S);
+    let estimate = found.estimate.expect("an exponential tail");
     let truth = 20_000.0 + 15_000.0 * (100.0 * MISSION_S).ln();
 
-    assert!((estimate.low_ns..=estimate.high_ns).contains(&truth), "{}", told.sentence);
-    assert!(told.sentence.starts_with("In 8 h the worst release latency is estimated at "), "{}", told.sentence);
-    assert!(told.sentence.ends_with("a cause that did not strike in the run is not in it."), "{}", told.sentence);
+    assert!((estimate.low_ns..=estimate.high_ns).contains(&truth), "{}", found.sentence);
+    assert!(found.sentence.starts_with("Estimated worst release latency in 8 h: "), "{}", found.sentence);
+    assert!(found.sentence.ends_with("causes that did not occur in the run are not included."), "{}", found.sentence);
     assert!(estimate.curve.len() > 5 && estimate.curve.windows(2).all(|pair| pair[0].worst_ns < pair[1].worst_ns));
-    assert!((told.largest_ns - estimate.observed[0].ns).abs() < 1.0);
+    assert!((found.largest_ns - estimate.observed[0].ns).abs() < 1.0);
     let minute = extremes::of_run(&Day::at(MS).seconds(60).seeded(1).recorded(|_, _| 0), HOUR_S);
 
     assert!(
@@ -250,5 +250,5 @@ fn a_run_file_is_enough_for_an_estimate_and_its_curve() {
     );
     let second = extremes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0), HOUR_S).sentence;
 
-    assert!(second.contains("10 stretches of 100 ms, and 400 are needed; measure for 40.0 s or longer"), "{second}");
+    assert!(second.contains("10 intervals of 100 ms; 400 are needed; measure for 40.0 s or longer"), "{second}");
 }

@@ -44,9 +44,9 @@ fn finds_the_three(modes: &Modes, of: &str) {
     assert!(near(level.size_ns, 4_000.0, 0.1) && near(level.duration_s, 15.0, 0.1), "{of}: {}", level.sentence);
     assert_eq!(level.lifts, Lifts::Most, "{of}: {}", level.sentence);
     assert!((271..=272).contains(&level.periods), "{of}: {}", level.sentence);
-    let told = ["14.9", "15", "15.1"].map(|s| format!(" us for {s} s every 5 min 18 s, "));
+    let expected = ["14.9", "15", "15.1"].map(|s| format!(" us for {s} s every 5 min 18 s, "));
 
-    assert!(told.iter().any(|told| level.sentence.contains(told)), "{of}: {}", level.sentence);
+    assert!(expected.iter().any(|expected| level.sentence.contains(expected)), "{of}: {}", level.sentence);
     assert!(near(bump.size_ns, 185_000.0, 0.1) && bump.lifts == Lifts::Single, "{of}: {}", bump.sentence);
     assert!(near(ramp.size_ns, 150_000.0, 0.1) && ramp.periods <= 24, "{of}: {}", ramp.sentence);
     assert_eq!(modes.found.len(), 3, "{of}: harmonics are folded to one: {:#?}", sentences(modes));
@@ -143,7 +143,7 @@ fn a_minute_without_a_mode_has_none() {
 }
 
 #[test]
-fn a_drift_is_no_mode() {
+fn a_drift_is_not_a_mode() {
     for seed in 0..5 {
         let (mut walk, mut draws) = (0.0, report_days::Draws(seed));
         let mut noise = report_days::Noise::seeded(seed);
@@ -160,7 +160,7 @@ fn a_drift_is_no_mode() {
 }
 
 #[test]
-fn a_disturbance_that_makes_a_fifth_of_the_cycles_late_is_told_by_the_slowest_tenth() {
+fn a_disturbance_that_makes_a_fifth_of_the_cycles_late_is_seen_in_the_slowest_tenth() {
     let late = |second: f64, cycle: u64| if second % 90.0 < 9.0 && cycle.is_multiple_of(5) { 60 * US } else { 0 };
     let modes = modes::of_run(&Day::at(10 * MS).hours(1).seeded(4).recorded(late));
     let mode = mode_of(&modes, 90.0);
@@ -185,7 +185,7 @@ fn runs_of_two_periods_tell_time_from_cycle_count() {
     let (slow, fast) = (by_cycles(10 * MS), by_cycles(5 * MS));
     assert_eq!(modes::across(&slow[0], &fast), Some(Tied::Cycles), "{} {}", slow[0].sentence, fast[0].sentence);
     assert_eq!(modes::across(&slow[0], &slow), None, "the same period tells nothing");
-    assert!(slow[0].sentence.contains("this run cannot tell"), "{}", slow[0].sentence);
+    assert!(slow[0].sentence.contains("this run does not show"), "{}", slow[0].sentence);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn what_cannot_be_looked_for_is_said() {
     let short = modes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0));
     assert_eq!(
         short.sentence,
-        "Periodic interference cannot be looked for: the run has 10 steps of 100 ms, and at least 16 are needed."
+        "No search for periodic interference: the run has 10 steps of 100 ms; at least 16 are needed."
     );
     let mut old = Day::at(MS).seconds(1).recorded(|_, _| 0);
     old.trends.clear();

@@ -56,7 +56,7 @@ fn a_template_without_exactly_one_place_is_refused() {
 }
 
 #[test]
-fn a_summary_that_is_no_json_is_refused() {
+fn invalid_summary_json_is_refused() {
     let refused = page(TEMPLATE, &[], "{").unwrap_err();
-    assert!(refused.to_string().starts_with("the summary is no JSON: "), "{refused}");
+    assert!(refused.to_string().starts_with("the summary is not valid JSON: "), "{refused}");
 }

@@ -5,7 +5,7 @@ mod report_world;
 
 use onbeat::record::{Import, LimitNote, RunFile, Series};
 use onbeat::report::compare::{Comparison, Digest, SHARES};
-use onbeat::report::compare_rows::{Wanted, rows, series_of, table};
+use onbeat::report::compare_rows::{SeriesChoice, rows, series_of, table};
 use onbeat::report::{Letters, Summary, by_load};
 use proptest::prelude::*;
 use report_world::{Cycle, US, bench_file, late, run};
@@ -44,7 +44,7 @@ proptest! {
         let digests: Vec<Digest> = runs.iter().zip(0..).map(|(latencies, place)| {
             digest(&format!("r{place}"), place, run("P", "idle", &blocks(latencies)))
         }).collect();
-        let found = rows(&digests, Wanted::One(Series::WakeupLatency));
+        let found = rows(&digests, SeriesChoice::One(Series::WakeupLatency));
 
         prop_assert_eq!(found.len(), 1);
         prop_assert_eq!(found[0].rows.len(), runs.len());
@@ -68,7 +68,7 @@ fn the_main_rows_are_of_what_each_run_is_about() {
     let mut hiccup = run("P", "idle", &blocks(&[vec![50_000; 40]]));
     hiccup.header.series = vec![Series::ResponseTime];
     let digests = [digest("a", 0, run("P", "idle", &blocks(&[vec![20_000; 40]]))), digest("b", 1, hiccup)];
-    let found = rows(&digests, Wanted::Main);
+    let found = rows(&digests, SeriesChoice::Main);
     let about: Vec<(Series, usize)> =
         found.iter().flat_map(|of| of.rows.iter().map(|row| (of.series, row.run))).collect();
     let mains = digests.iter().map(|run| run.summary.cells[0].main().unwrap().0);
@@ -76,7 +76,7 @@ fn the_main_rows_are_of_what_each_run_is_about() {
 
     assert_eq!(about, wanted);
     assert_eq!(about[1].0, Series::ResponseTime);
-    let all = rows(&digests, Wanted::All);
+    let all = rows(&digests, SeriesChoice::All);
     assert_eq!(all.iter().map(|of| of.series).collect::<Vec<_>>(), series_of(&digests).into_iter().collect::<Vec<_>>());
     assert!(all.iter().any(|of| of.series == Series::ObservedPeriod && of.rows.len() == 2));
 }
@@ -90,7 +90,7 @@ fn skipped_releases_stand_in_their_run_and_what_a_source_does_not_count_is_a_das
     foreign.header.timing = None;
     foreign.import = Some(Import { format: "cyclictest".to_owned(), ..Import::default() });
     let digests = [digest("own", 0, own), digest("foreign", 1, foreign)];
-    let found = rows(&digests, Wanted::One(Series::WakeupLatency));
+    let found = rows(&digests, SeriesChoice::One(Series::WakeupLatency));
     let counts: Vec<_> = found[0].rows.iter().map(|row| (row.overruns.is_some(), row.skipped)).collect();
 
     assert_eq!(counts, [(true, Some(3)), (false, None)]);
@@ -123,7 +123,7 @@ fn a_day_of_four_systems_stands_in_one_table_of_80_columns() {
         }
     }
 
-    let found = rows(&digests, Wanted::One(Series::WakeupLatency));
+    let found = rows(&digests, SeriesChoice::One(Series::WakeupLatency));
     let table = table(&digests, &found[0], Letters::Ascii);
     assert!(table.fits(80), "{}", table.to_text(80));
     let text = table.to_text(80);
@@ -152,7 +152,7 @@ fn the_loads_of_one_run_are_compared_as_runs_are() {
     let whole = Digest::of("night", 0, Summary::of_bench(&bench, &files), &files, &SHARES);
     let loads = whole.by_load();
     assert_eq!(loads.iter().map(|load| load.name.as_str()).collect::<Vec<_>>(), ["idle", "paper"]);
-    let found = rows(&loads, Wanted::One(Series::WakeupLatency));
+    let found = rows(&loads, SeriesChoice::One(Series::WakeupLatency));
     let jitters: Vec<u64> = found[0].rows.iter().map(|row| row.jitter_ns).collect();
 
     assert_eq!(jitters, [10_000, 50_000], "no load against load");
@@ -161,7 +161,7 @@ fn the_loads_of_one_run_are_compared_as_runs_are() {
         text.starts_with("wake-up latency by load") && text.lines().any(|line| line.starts_with("paper")),
         "{text}"
     );
-    let comparison = Comparison::of(&loads);
+    let comparison = Comparison::new(&loads);
     let of_load = comparison.cells.iter().find(|of| of.series == Series::WakeupLatency).unwrap();
     let p50 = of_load.runs[1].ratios.iter().find(|ratio| ratio.metric == "p50").unwrap();
 
@@ -172,7 +172,7 @@ fn the_loads_of_one_run_are_compared_as_runs_are() {
 }
 
 #[test]
-fn a_benchs_tunings_are_told_apart_in_the_rows_of_each_load() {
+fn tunings_of_a_bench_have_their_own_rows_in_each_load() {
     let one = |tuning: &str, load: &str, ns: u64| run(tuning, load, &blocks(&[vec![ns, ns + 1_000]]));
     let files = [
         one("none", "idle", 50_000),
@@ -182,14 +182,14 @@ fn a_benchs_tunings_are_told_apart_in_the_rows_of_each_load() {
     ];
     let bench = bench_file(&["none", "P"], &["idle", "paper"], None);
     let loads = Digest::of("b", 0, Summary::of_bench(&bench, &files), &files, &SHARES).by_load();
-    let found = rows(&loads, Wanted::One(Series::WakeupLatency));
+    let found = rows(&loads, SeriesChoice::One(Series::WakeupLatency));
     let named: Vec<(usize, &str, u64)> =
         found[0].rows.iter().map(|row| (row.run, row.tuning.as_str(), row.min_ns)).collect();
 
     assert_eq!(named, [(0, "none", 50_000), (0, "P", 20_000), (1, "none", 90_000), (1, "P", 30_000)]);
     let table = table(&loads, &found[0], Letters::Ascii);
     assert_eq!(table.columns[..2].iter().map(|column| column.header.as_str()).collect::<Vec<_>>(), ["load", "tuning"]);
-    let comparison = Comparison::of(&loads);
+    let comparison = Comparison::new(&loads);
     let cells: Vec<&str> =
         comparison.cells.iter().filter(|of| of.series == Series::WakeupLatency).map(|of| of.cell.as_str()).collect();
 

@@ -14,11 +14,11 @@ fn moments_of(values: &[u64]) -> Moments {
 fn counted(series: Series, values: &[u64]) -> Distribution {
     let mut counts = empty_counts(series);
     values.iter().for_each(|&ns| counts.record(ns).unwrap());
-    Distribution::of(&counts)
+    Distribution::from_histogram(&counts)
 }
 
 fn statistics(values: &[u64]) -> Statistics {
-    Statistics::of(&counted(Series::WakeupLatency, values), &moments_of(values)).unwrap()
+    Statistics::new(&counted(Series::WakeupLatency, values), &moments_of(values)).unwrap()
 }
 
 /// Mean and standard deviation, the slow way.
@@ -78,15 +78,15 @@ fn equal_samples_have_no_tail_ratio() {
 
 #[test]
 fn no_samples_have_no_figures() {
-    assert_eq!(Statistics::of(&Distribution::default(), &Moments::default()), None);
+    assert_eq!(Statistics::new(&Distribution::default(), &Moments::default()), None);
 }
 
 #[test]
 fn ten_minutes_at_a_kilohertz_support_99_99_percent_and_not_99_999() {
     let n: u64 = 600_000;
-    assert_eq!(n - Share::P99_999.of(n), 6);
-    assert_eq!(n - Share::P99_99.of(n), 60);
-    let figures = Statistics::of(&Distribution::of_values((0..n).map(|i| i % 1000)), &Moments::default()).unwrap();
+    assert_eq!(n - Share::P99_999.rank_in(n), 6);
+    assert_eq!(n - Share::P99_99.rank_in(n), 60);
+    let figures = Statistics::new(&Distribution::from_values((0..n).map(|i| i % 1000)), &Moments::default()).unwrap();
     let supported: Vec<bool> = figures.low.iter().map(|low| low.supported).collect();
 
     assert_eq!(supported, [true, true, true, false, true], "the last row is an observation");
@@ -96,18 +96,18 @@ fn ten_minutes_at_a_kilohertz_support_99_99_percent_and_not_99_999() {
 
 #[test]
 fn a_share_is_rounded_up_to_whole_samples_without_the_errors_of_binary_fractions() {
-    assert_eq!(Share::P99_9.of(1000), 999, "0.999 · 1000 is 999 and not 999.0000000000001");
-    assert_eq!(Share::P99_9.of(1001), 1000);
-    assert_eq!(Share::P99_999.of(86_400_000), 86_399_136);
-    assert_eq!(Share::ALL.of(7), 7);
-    assert_eq!(Share::P50.of(1), 1);
+    assert_eq!(Share::P99_9.rank_in(1000), 999, "0.999 · 1000 is 999 and not 999.0000000000001");
+    assert_eq!(Share::P99_9.rank_in(1001), 1000);
+    assert_eq!(Share::P99_999.rank_in(86_400_000), 86_399_136);
+    assert_eq!(Share::ALL.rank_in(7), 7);
+    assert_eq!(Share::P50.rank_in(1), 1);
     assert_eq!(Share::P99_9.label(), "p99.9");
 }
 
 #[test]
 fn moments_of_fewer_samples_than_the_histogram_are_not_taken_and_it_is_said() {
     let values = [100, 200, 3001];
-    let figures = Statistics::of(&counted(Series::WakeupLatency, &values), &moments_of(&values[..2])).unwrap();
+    let figures = Statistics::new(&counted(Series::WakeupLatency, &values), &moments_of(&values[..2])).unwrap();
     assert!(figures.from_buckets);
     assert_eq!((figures.count, figures.min_ns, figures.max_ns), (3, 100, 3001), "3000 and 3001 share a bucket");
     assert!(is_close(figures.mean_ns, (100.0 + 200.0 + 3000.5) / 3.0, 1e-12));
@@ -115,11 +115,11 @@ fn moments_of_fewer_samples_than_the_histogram_are_not_taken_and_it_is_said() {
 }
 
 #[test]
-fn a_value_beyond_the_histogram_is_told_as_it_was() {
+fn a_value_beyond_the_histogram_is_exact() {
     let beyond = 2 * onbeat::record::LONGEST_NS;
     let mut counts = empty_counts(Series::WakeupLatency);
     counts.saturating_record(beyond);
-    let figures = Statistics::of(&Distribution::of(&counts), &moments_of(&[beyond])).unwrap();
+    let figures = Statistics::new(&Distribution::from_histogram(&counts), &moments_of(&[beyond])).unwrap();
     assert_eq!((figures.max_ns, figures.low(Share::ALL).unwrap().max_ns), (beyond, beyond));
 }
 
@@ -148,16 +148,16 @@ proptest! {
     }
 
     #[test]
-    fn a_period_near_a_millisecond_is_told_to_its_bucket(offsets in prop::collection::vec(0_u64..4_000, 1..2000)) {
+    fn a_period_near_a_millisecond_has_the_precision_of_its_bucket(offsets in prop::collection::vec(0_u64..4_000, 1..2000)) {
         let mut values: Vec<u64> = offsets.iter().map(|offset| 998_000 + offset).collect();
         let counts = counted(Series::ObservedPeriod, &values);
-        let figures = Statistics::of(&counts, &moments_of(&values)).unwrap();
+        let figures = Statistics::new(&counts, &moments_of(&values)).unwrap();
         values.sort_unstable();
         for low in &figures.low {
             let lowest = &values[..low.count as usize];
             let (mean, _) = mean_and_sd(lowest);
             let max = lowest[lowest.len() - 1];
-            prop_assert!(max <= low.max_ns && low.max_ns < max + 32, "{} is told as {}", max, low.max_ns);
+            prop_assert!(max <= low.max_ns && low.max_ns < max + 32, "{} is reported as {}", max, low.max_ns);
             prop_assert!((low.mean_ns - mean).abs() <= 32.0);
         }
     }

@@ -138,7 +138,7 @@ fn a_file_that_was_cut_off_gives_what_is_there_and_says_so() {
     assert!(!cut.complete);
     assert_eq!((cut.slots, cut.cycles, cut.skipped), (6_008, 6_000, Some(8)), "all intervals are there");
     assert_eq!((cut.page_faults, cut.involuntary_switches, cut.cpu_share), (None, None, None));
-    assert_eq!(cut.notes[0], "the run file was cut off: figures are of what is there, warm-up cycles are not counted");
+    assert_eq!(cut.notes[0], "truncated: figures from the recorded part; warm-up cycles are not counted");
     assert!(cut.verdict.is_some());
 }
 
@@ -167,14 +167,14 @@ fn a_cell_without_a_file_is_listed_as_not_run() {
     let summary = Summary::of_bench(&asked, &[run("P", "idle", &blocks())]);
     let missing = summary.cell("none", "idle").unwrap();
     assert!(missing.permitted && !missing.complete && missing.file.is_none() && missing.series.is_empty());
-    assert_eq!(missing.notes, ["it has no run file: the bench ended before it"]);
+    assert_eq!(missing.notes, ["no run file: the bench ended before this cell was run"]);
     assert!(
         bench_sentences(&summary).contains(&"Truncated; verdict from the recorded part: none under idle".to_owned())
     );
 }
 
 #[test]
-fn a_bench_without_any_samples_is_no_verdict() {
+fn a_bench_without_samples_has_no_verdict() {
     let mut asked = bench_file(&["P"], &["idle"], Some(limit()));
     let refused = CellNotPermitted { cell: cell("P", "idle"), why_not: "RLIMIT_RTPRIO is 0".to_owned() };
     asked.bench.as_mut().unwrap().not_permitted.push(refused);
@@ -243,8 +243,8 @@ fn one_run_is_a_bench_of_one_cell_named_by_what_was_granted() {
     );
     assert_eq!(
         summary.verdict.sentence,
-        "p99 release latency 90 us under idle, at most 2.6 ms in 6,008 releases; skipped 8 of 6,008 releases (0.133 %). \
-         4 spikes come from the fair server: a rule of the scheduler, not latency of the machine"
+        "p99 release latency 90 us with no added load, at most 2.6 ms in 6,008 releases; skipped 8 of 6,008 releases (0.133 %). \
+         4 spikes caused by the fair server: scheduler policy, not machine latency"
     );
 }
 

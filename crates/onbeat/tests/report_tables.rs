@@ -88,12 +88,12 @@ fn a_row_has_figures_rounded_to_their_certainty_and_marks_those_that_few_samples
     let summary = Summary::of_run(&file, None);
     let table = tables::by_tuning(&summary, "idle", Letters::Ascii);
 
-    assert_eq!(table.title, "release latency under idle, us; 6,000 samples");
+    assert_eq!(table.title, "release latency with no added load, us; 6,000 samples");
     let texts: Vec<&str> = table.rows[0].entries.iter().map(|entry| entry.text.as_str()).collect();
     assert_eq!(texts, ["P*", "17.1", "18.3", "1 234", "38.5", "17.1", "17.1", "~17.1", "~1 234", "0", "0"]);
     assert_eq!((table.rows[0].entries[7].mark, table.rows[0].entries[3].mark), (Mark::Unsupported, Mark::Plain));
-    assert_eq!(table.legend[0], "~ fewer than ten samples stand above this figure");
-    assert_eq!(table.legend[1], "* the run was cut off; figures are of what is there");
+    assert_eq!(table.legend[0], "~ fewer than 10 samples beyond this value");
+    assert_eq!(table.legend[1], "* truncated; figures from the recorded part");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_cell_that_was_not_permitted_has_a_row_that_says_why() {
 #[test]
 fn the_full_table_has_the_rows_of_the_paper() {
     let table = tables::full(&paper(None), "paper", Series::ReleaseLatency, Letters::Unicode);
-    assert_eq!(table.title, "release latency under paper, µs; 6,000 samples each");
+    assert_eq!(table.title, "release latency under the 2009 stress mix (`paper`), µs; 6,000 samples each");
     let names: Vec<String> =
         table.rows.iter().map(|row| format!("{} {}", row.entries[0].text, row.entries[1].text)).collect();
     let expected = [
@@ -170,7 +170,7 @@ fn markdown_has_a_rule_under_its_heads_and_as_many_cells_in_every_row() {
 fn the_limit_s_table_says_the_outcome_in_words() {
     let summary = paper(Some(Limit { limit_ns: 2 * MS, at: 99.9, on: Series::ReleaseLatency }));
     let table = tables::limit(&summary, Letters::Ascii).unwrap();
-    assert_eq!(table.title, "99.9 % of release latency within 2 ms: how many are over, of how many");
+    assert_eq!(table.title, "99.9 % of releases within 2 ms: releases over the limit / all releases");
     let text_and_mark = |row: usize| (table.rows[row].entries[1].text.clone(), table.rows[row].entries[1].mark);
 
     assert_eq!(text_and_mark(4), ("PASS 0/6,000".to_owned(), Mark::Good));
@@ -195,7 +195,7 @@ fn the_ladder_tells_what_was_not_granted_and_what_would_grant_it() {
     let text = table.to_text(80);
     is_within(&text, 80);
     assert!(text.contains("\nSCHED_FIFO 98: RLIMIT_RTPRIO is 0\n"), "{text}");
-    assert!(text.contains("\n  to get it: sudo setcap cap_sys_nice+ep ./onbeat\n"), "{text}");
+    assert!(text.contains("\n  to grant it: sudo setcap cap_sys_nice+ep ./onbeat\n"), "{text}");
 }
 
 #[test]
@@ -212,13 +212,13 @@ fn a_table_that_is_too_wide_goes_on_below_with_its_labels() {
 }
 
 #[test]
-fn times_are_told_with_three_digits_in_the_unit_that_suits_them() {
-    let told = |ns: f64| units::time(ns, Letters::Ascii);
+fn times_have_three_digits_and_a_suitable_unit() {
+    let formatted = |ns: f64| units::time(ns, Letters::Ascii);
     let times = [0.0, 44.0, 999.4, 999.6, 17_123.0, 999_600.0, 1_071_000.0, 346_148_000.0, 2_300_000_000.0];
     let words = ["0 ns", "44 ns", "999 ns", "1 us", "17.1 us", "1 ms", "1.07 ms", "346 ms", "2.3 s"];
-    assert_eq!(times.map(told), words);
+    assert_eq!(times.map(formatted), words);
     assert_eq!(units::time_ns(17_100, Letters::Unicode), "17.1 µs");
-    assert_eq!(told(100_000.0), "100 us", "zeros before the point stay");
+    assert_eq!(formatted(100_000.0), "100 us", "zeros before the point stay");
 }
 
 #[test]

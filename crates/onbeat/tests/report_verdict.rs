@@ -104,7 +104,7 @@ fn a_limit_holds_when_enough_releases_are_within_it() {
     assert_eq!((verdict.outcome, verdict.over, verdict.releases, verdict.needed), (Outcome::Pass, 0, 30_000, 29_956));
     assert_eq!(
         verdict.sentence,
-        "none of 30,000 releases is over 100 us; with 95 % confidence at most 0.00999 % are, 0.01 % may be"
+        "none of 30,000 releases is over 100 us; with 95 % confidence at most 0.00999 % exceed it (0.01 % allowed)"
     );
 }
 
@@ -112,17 +112,14 @@ fn a_limit_holds_when_enough_releases_are_within_it() {
 fn too_few_releases_are_no_verdict_even_with_none_over() {
     let verdict = judge(&run_with_over("P", "paper", 6_000, 0), limit(99.99));
     assert_eq!((verdict.outcome, verdict.needed), (Outcome::Inconclusive, 29_956));
-    assert_eq!(
-        verdict.sentence,
-        "not enough samples: none of 6,000 releases is over 100 us, 29,956 with none over show that 99.99 % hold"
-    );
+    assert_eq!(verdict.sentence, "none of 6,000 releases is over 100 us; PASS needs 29,956 with none over");
 }
 
 #[test]
 fn a_limit_is_broken_when_chance_cannot_explain_how_many_are_over() {
     let verdict = judge(&run_with_over("P", "paper", 6_000, 60), limit(99.9));
     assert_eq!((verdict.outcome, verdict.over), (Outcome::Fail, 60));
-    assert_eq!(verdict.sentence, "60 of 6,000 releases are over 100 us (1 %), 0.1 % may be");
+    assert_eq!(verdict.sentence, "60 of 6,000 releases are over 100 us (1 %; 0.1 % allowed)");
     assert_eq!(judge(&run_with_over("P", "paper", 6_000, 7), limit(99.9)).outcome, Outcome::Inconclusive, "7 for 6");
 }
 
@@ -130,13 +127,13 @@ fn a_limit_is_broken_when_chance_cannot_explain_how_many_are_over() {
 fn a_limit_for_all_releases_is_broken_by_one_and_tells_what_the_run_can_support() {
     let verdict = judge(&run_with_over("P", "paper", 60_000, 1), limit(100.0));
     assert_eq!(verdict.outcome, Outcome::Fail);
-    assert_eq!(verdict.sentence, "1 of 60,000 releases is over 100 us, none may be");
+    assert_eq!(verdict.sentence, "1 of 60,000 releases is over 100 us (none allowed)");
     let verdict = judge(&run_with_over("P", "paper", 60_000, 0), limit(100.0));
 
     assert_eq!((verdict.outcome, verdict.needed), (Outcome::Pass, 1));
     assert_eq!(
         verdict.sentence,
-        "none of 60,000 releases is over 100 us; with 95 % confidence fewer than 1 in 20,000 are"
+        "none of 60,000 releases is over 100 us; with 95 % confidence fewer than 1 in 20,000 exceed it"
     );
 }
 
@@ -168,7 +165,7 @@ fn lost_samples_count_against_either_outcome() {
     run.intervals[0].lost = 5;
     let verdict = judge(&run, limit(99.99));
     assert_eq!((verdict.outcome, verdict.over), (Outcome::Inconclusive, 0), "5 of 30,005 might have been over");
-    assert!(verdict.sentence.ends_with("; 5 samples were lost and count against it"), "{}", verdict.sentence);
+    assert!(verdict.sentence.ends_with("; 5 lost samples count against either outcome"), "{}", verdict.sentence);
 }
 
 #[test]
@@ -195,8 +192,9 @@ fn a_tuning_holds_only_if_it_holds_under_every_load() {
     assert_eq!(summary.verdict.best, Some(cell("PM", "paper")), "P is broken when idle");
     assert_eq!(
         summary.verdict.sentence,
-        "PASS: PM holds 99 % of release latency within 100 us under idle and paper; under paper 1 of 1,000 releases is over \
-         100 us; with 95 % confidence at most 0.473 % are, 1 % may be; no other tuning is shown to hold"
+        "PASS: limit met with PM: 99 % of releases within 100 us under idle and paper; under the 2009 stress mix (`paper`): \
+         1 of 1,000 releases is over 100 us; with 95 % confidence at most 0.473 % exceed it (1 % allowed); no other \
+         tuning passes"
     );
 }
 
@@ -207,8 +205,8 @@ fn when_every_tuning_is_broken_the_best_one_is_named_with_where_it_broke() {
     assert_eq!(summary.verdict.outcome, Some(Outcome::Fail));
     assert_eq!(
         summary.verdict.sentence,
-        "FAIL: no tuning holds 99 % of release latency within 100 us; with P, the best, under paper 50 of 1,000 releases \
-         are over 100 us (5 %), 1 % may be"
+        "FAIL: fewer than 99 % of releases within 100 us with any tuning; P (the best), under the 2009 stress mix (`paper`): \
+         50 of 1,000 releases are over 100 us (5 %; 1 % allowed)"
     );
 }
 
@@ -230,7 +228,7 @@ fn a_tuning_that_was_not_permitted_under_a_load_cannot_hold() {
 }
 
 #[test]
-fn equal_tunings_are_told_apart_by_their_tail_and_then_by_their_letters() {
+fn equal_tunings_are_ranked_by_their_tail_and_then_by_their_letters() {
     let all_late = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 1_000]]);
     let best_of = |cells: &[RunFile]| {
         let summary = bench(&["PMC", "PM", "P"], &["paper"], Some(limit(99.0)), cells);
@@ -250,7 +248,7 @@ fn without_a_limit_the_best_tuning_is_compared_with_none() {
     assert_eq!((summary.verdict.outcome, summary.verdict.best), (None, Some(cell("PMCS", "paper"))));
     assert_eq!(
         summary.verdict.sentence,
-        "PMCS is best: p99.9 release latency 12.3 us under paper, 61 times below none"
+        "PMCS is best: p99.9 release latency 12.3 us under the 2009 stress mix (`paper`), 61 times below none"
     );
 }
 
@@ -259,10 +257,10 @@ fn a_bench_that_ended_before_its_heaviest_load_is_compared_by_what_was_run() {
     let of = |tuning: &str, ns: u64| run(tuning, "idle", &[vec![late(ns); 2_000]]);
     let cells = [of("none", 80 * US), of("P", 8_000)];
     let sentence = |limit| bench(&["none", "P"], &["idle", "paper"], limit, &cells).verdict.sentence;
-    assert_eq!(sentence(None), "P is best: p99 release latency 8 us under idle, 10 times below none");
+    assert_eq!(sentence(None), "P is best: p99 release latency 8 us with no added load, 10 times below none");
     assert_eq!(
         sentence(Some(limit(99.0))),
-        "INCONCLUSIVE: P may hold 99 % of release latency within 100 us, but was not run under every load asked for"
+        "INCONCLUSIVE: limit may be met with P: 99 % of releases within 100 us; not every requested load was run"
     );
 }
 
@@ -276,7 +274,8 @@ fn tails_of_two_loads_are_named_and_not_divided() {
         of("P", "paper", 6 * US),
     ];
     let sentence = bench(&["none", "P"], &["idle", "paper"], None, &cells).verdict.sentence;
-    let expected = "P is best: p99 release latency 30 us under idle, its worst load; none has 700 us under paper";
+    let expected = "P is best: p99 release latency 30 us with no added load, its worst load; none has 700 us under the 2009 stress \
+                    mix (`paper`)";
 
     assert_eq!(sentence, expected);
 }
@@ -285,7 +284,10 @@ fn tails_of_two_loads_are_named_and_not_divided() {
 fn with_few_samples_the_comparison_falls_back_to_a_percentile_that_they_support() {
     let of = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 500]]);
     let summary = bench(&["none", "P"], &["paper"], None, &[of("none", 40 * US), of("P", 20 * US)]);
-    assert_eq!(summary.verdict.sentence, "P is best: p90 release latency 20 us under paper, 2.0 times below none");
+    assert_eq!(
+        summary.verdict.sentence,
+        "P is best: p90 release latency 20 us under the 2009 stress mix (`paper`), 2.0 times below none"
+    );
 }
 
 #[test]
@@ -297,12 +299,12 @@ fn releases_that_none_skipped_are_said() {
 }
 
 #[test]
-fn stalls_are_told_apart_from_latency_of_the_machine() {
+fn stalls_are_reported_apart_from_machine_latency() {
     let mut cycles = vec![late(20 * US); 1_000];
     cycles[10] = Cycle { late_ns: 50 * MS, skipped: 0, stall: Some(Stall::RtThrottling) };
     let cells = [run("P", "idle", &[cycles])];
     let summary = bench(&["P"], &["idle"], None, &cells);
-    let said = "1 spike comes from real-time throttling: a rule of the scheduler, not latency of the machine";
+    let said = "1 spike caused by real-time throttling: scheduler policy, not machine latency";
 
     assert!(summary.verdict.sentence.ends_with(&format!(". {said}")), "{}", summary.verdict.sentence);
     assert!(summary.cells[0].notes.contains(&said.to_owned()), "{:?}", summary.cells[0].notes);

@@ -1,4 +1,4 @@
-//! A change around a run, read from a source of the test: no clock is set and no CPU taken away.
+//! A change around a run, reported by a simulated source: no clock is set and no CPU taken away.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use onbeat::probe::description::OnGrid;

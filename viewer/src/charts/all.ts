@@ -28,7 +28,7 @@ class Turns {
   }
 }
 
-/** The charts' figures in page order, and what to call when something changed. `first` hears of the first drawing, `settled` of the last one asked for. */
+/** The charts' figures in page order, and what to call when something changed. `first` is called after the first drawing, `settled` after the last one. */
 export function buildCharts(store: Store, first: () => void, settled: () => void): { figures: HTMLElement[]; changed: (what: ReadonlySet<Change>) => void; redraw: () => void } {
   const setRange = (range: readonly [number, number] | null): void =>
     store.set({ range: range === null ? null : [sec(range[0]), sec(range[1])] as Range });

@@ -1,6 +1,8 @@
 // Causes of latency: causes by cell, and what would remove each.
 import { adviceAgainst, NO_REMEDY, type Situation } from '../advice.ts';
 import { CAUSES, causeWord, explained, inWords, joinCounts, LINKS, mainCause, mostFrequent, type Counts, type Explained } from '../causes.ts';
+import { paintBar, saveButtons, type PictureRow } from '../charts/rows.ts';
+import type { Figures } from '../charts/save.ts';
 import { choice, h, section } from '../dom.ts';
 import type { CauseCount, Spike } from '../hlog.ts';
 import type { Report } from '../model.ts';
@@ -39,6 +41,28 @@ function chart(cells: readonly Explained[], kinds: readonly string[], measure: M
     return h('div', { class: 'cause-row', 'aria-hidden': 'true' }, h('b', {}, cell.name), dividedBar(pieces),
       h('span', { class: 'total' }, measure === 'spikes' ? spikes : human(cell.lateness)));
   }));
+}
+
+/** The bars as rows of a picture. */
+function pictureRows(cells: readonly Explained[], kinds: readonly string[], measure: Measure): PictureRow[] {
+  return cells.map((cell) => {
+    const parts = kinds.flatMap((kind) => {
+      const one = cell.counts[kind];
+      const { letters, hue, pattern } = causeWord(kind);
+      return one === undefined ? [] : [{ size: sizeOf(one, measure), hue, pattern, words: `${letters} ${sizeWord(one, measure)}` }];
+    });
+    const words = measure === 'spikes' ? spikesWord(cell.analysed) : human(cell.lateness);
+    return { name: cell.name, words, paint: (ctx, box) => paintBar(ctx, box, parts) };
+  });
+}
+
+/** The exact figures behind the bars: a line for each cause of each cell. */
+export function figures(cells: readonly Pick<Explained, 'name' | 'counts'>[]): Figures {
+  const rows = cells.flatMap(({ name, counts }) => kindsOf(counts, 'spikes').map((kind) => {
+    const { spikes, lateness_ns: lateness, accounted_ns: named, worst_ns: worst } = counts[kind]!;
+    return [name, kind, spikes, lateness, named, worst];
+  }));
+  return { head: ['cell', 'cause', 'spikes', 'lateness_ns', 'accounted_ns', 'worst_ns'], rows };
 }
 
 function hiddenTable(cells: readonly Explained[], kinds: readonly string[]): HTMLElement {
@@ -83,7 +107,9 @@ export function causesSection(report: Report): HTMLElement {
   const all = joinCounts(cells.map(({ counts }) => counts));
   const kept = report.cells.flatMap(({ figures }) => figures.spikes);
   const holder = h('div');
+  let shown: Measure = 'spikes';
   const draw = (measure: Measure): void => {
+    shown = measure;
     const kinds = kindsOf(all, measure);
     holder.replaceChildren(chart(cells, kinds, measure), hiddenTable(cells, kinds), remedies(all, kinds, kept, cells));
   };
@@ -96,5 +122,7 @@ export function causesSection(report: Report): HTMLElement {
   return section('causes', 'Causes of latency', null,
     sentences.length > 0 ? h('div', { class: 'sentences' }, ...sentences.map((sentence) => h('p', {}, held(sentence)))) : null,
     h('p', { class: 'lead' }, held(lead)),
-    choice<Measure>('Measure', [{ value: 'spikes', label: 'Number of spikes' }, { value: 'lateness', label: 'Lateness' }], 'spikes', draw), holder);
+    h('div', { class: 'rows-head' },
+      choice<Measure>('Measure', [{ value: 'spikes', label: 'Number of spikes' }, { value: 'lateness', label: 'Lateness' }], 'spikes', draw),
+      saveButtons('Causes of latency', () => pictureRows(cells, kindsOf(all, shown), shown), () => figures(cells))), holder);
 }

@@ -1,10 +1,11 @@
 // Runs beside each other: ratios of percentiles with their intervals, what differed, and limits of the comparison.
 import { beside, rowsOf, type Beside, type Ratio, type Row, type Rows } from '../comparison.ts';
+import { saveButtons } from '../charts/rows.ts';
 import { h, section } from '../dom.ts';
 import type { Store } from '../state.ts';
 import { count, held, human, ns } from '../units.ts';
 import { seriesWord, UNSUPPORTED } from '../words.ts';
-import { forest, ratioBounds, reading, scale, times, type Span } from './effects.ts';
+import { forest, pictureRows, ratioBounds, reading, scale, times, type Span } from './effects.ts';
 
 const WORDS = { better: 'shorter', worse: 'longer', unclear: 'not distinguishable' } as const;
 
@@ -25,7 +26,11 @@ function ratios(found: readonly Beside[]): HTMLElement[] {
   const bounds = ratioBounds(found.flatMap(({ others }) => others.flatMap((other) => other.ratios.map(spanOf))));
   return found.flatMap(({ cell, base, others }) => others.map(({ name, ratios: own }) =>
     h('div', { class: 'effects', role: 'group', 'aria-label': `${name} over ${base} ${cell}` },
-      h('h3', {}, name, h('span', { class: 'muted' }, ` over ${base}${cell === '' ? '' : `, ${cell}`}`)),
+      h('div', { class: 'rows-head' }, h('h3', {}, name, h('span', { class: 'muted' }, ` over ${base}${cell === '' ? '' : `, ${cell}`}`)),
+        saveButtons(`Ratios of ${name} over ${base} ${cell}`.trim(), () => pictureRows(own.filter(({ supported }) => supported).map((one) => ({ ...spanOf(one), name: one.metric })), bounds), () => ({
+          head: ['run', 'base', 'cell', 'metric', 'ratio', 'low', 'high', 'supported'],
+          rows: own.map(({ metric, ratio, low, high, supported }) => [name, base, cell, metric, ratio, low ?? '', high ?? '', String(supported)]),
+        }))),
       ...own.filter(({ supported }) => supported).map((ratio) => row(ratio, bounds)), scale(bounds), unsupported(own, bounds))));
 }
 

@@ -5,7 +5,7 @@ import { h } from '../dom.ts';
 const PARTS = 'section[id], figure.chart[id]';
 const titleOf = (part: Element): string => part.querySelector('h2, h3')?.firstChild?.textContent?.trim() ?? '';
 
-/** The list; `seen` hears of the part that comes into sight, `address` gives the fragment of a part. */
+/** The list; `seen` is called with the part that scrolls into view, `address` gives the fragment of a part. */
 export class Contents {
   readonly element = h('nav', { class: 'contents', 'aria-label': 'Contents' });
   private links = new Map<string, HTMLAnchorElement>();

@@ -1,5 +1,7 @@
 // Effect of each tuning: ratios with their intervals, as a forest plot.
+import { paintInterval, paintStops, saveButtons, type PictureRow } from '../charts/rows.ts';
 import { h, section, svg } from '../dom.ts';
+import { ink } from '../theme.ts';
 import type { Effect } from '../summary.ts';
 import { held } from '../units.ts';
 import { loadHeading, loadPhrase, TUNING_LETTERS } from '../words.ts';
@@ -38,6 +40,17 @@ export function forest({ ratio, low, high }: Span, bounds: [number, number], ton
 export const scale = (bounds: [number, number]): HTMLElement => h('div', { class: 'effect axis', 'aria-hidden': 'true' }, h('div'), svg('svg', { class: 'forest scale' },
   ...stops(bounds).map((v) => svg('text', { x: place(v, bounds), y: 14 }, `× ${v}`))), h('div'), h('div'));
 
+const TONES = { better: 'blue', worse: 'vermilion', unclear: 'muted' } as const;
+
+/** A forest plot as rows of a picture, with its axis below. */
+export function pictureRows(spans: readonly (Span & { name: string })[], bounds: [number, number]): PictureRow[] {
+  const row = ({ name, ...span }: Span & { name: string }): PictureRow => ({
+    name, words: `× ${times(span.ratio)} (${times(span.low)} … ${times(span.high)})`,
+    paint: (ctx, box) => paintInterval(ctx, box, span, bounds, ink(TONES[reading(span)])),
+  });
+  return [...spans.map(row), { name: '', words: '', paint: (ctx, box) => paintStops(ctx, box, stops(bounds), bounds) }];
+}
+
 function row(effect: Effect, bounds: [number, number]): HTMLElement {
   const tone = reading(effect);
   return h('div', { class: 'effect' },
@@ -53,7 +66,7 @@ function stops([low, high]: [number, number]): number[] {
 }
 
 export function effectsSection(effects: readonly Effect[]): HTMLElement {
-  if (effects.length === 0) return section('effects', 'Effect of each tuning', 'No two cells differ in one tuning alone, so the effect of a single one is not known.');
+  if (effects.length === 0) return section('effects', 'Effect of each tuning', 'No two cells differ in one tuning alone, so the effect of a single tuning cannot be computed.');
   const bounds = ratioBounds(effects);
   const loads = [...new Set(effects.map((effect) => effect.load))];
   return section('effects', 'Effect of each tuning', 'Each figure with the tuning divided by the figure without it, over the pairs of cells that differ in nothing else; the line is its confidence interval. Left of 1 is shorter. An interval that contains 1 shows no difference.',
@@ -61,7 +74,10 @@ export function effectsSection(effects: readonly Effect[]): HTMLElement {
       const own = effects.filter((effect) => effect.load === load);
       const metrics = [...new Set(own.map((effect) => effect.metric))];
       return h('div', { class: 'effects', role: 'group', 'aria-label': `Effects ${loadPhrase(load)}` },
-        h('h3', {}, loadHeading(load), h('span', { class: 'muted' }, ` ${metrics.join(', ')}`)),
+        h('div', { class: 'rows-head' }, h('h3', {}, loadHeading(load), h('span', { class: 'muted' }, ` ${metrics.join(', ')}`)),
+          saveButtons(`Effect of each tuning, ${load}`, () => pictureRows(own.map((effect) => ({ ...effect, name: effect.factor })), bounds), () => ({
+            head: ['tuning', 'load', 'metric', 'ratio', 'low', 'high'], rows: own.map(({ factor, load: of, metric, ratio, low, high }) => [factor, of, metric, ratio, low, high]),
+          }))),
         ...own.map((effect) => row(effect, bounds)), scale(bounds));
     }));
 }

@@ -1,4 +1,4 @@
-// How late it may get in a longer time: the estimate with its interval where the fit holds, or why there is none.
+// Extrapolated worst case (EVT): the estimate with its interval where the fit holds, or why there is none.
 import { limitMark, type LimitMark } from '../charts/marks.ts';
 import { logMarks, line, smallChart, type Layer } from '../charts/small.ts';
 import { eachSeries, type Estimate, type Extremes } from '../conclusions.ts';
@@ -39,14 +39,14 @@ function plot(name: string, { sentence, mission_s: mission }: Extremes, estimate
     ];
   };
   return smallChart({
-    title: name === '' ? 'Once in that time' : `Once in that time, ${name}`, lead: held(sentence), layers, xTitle: 'time', yTitle: 'value exceeded once',
+    title: name === '' ? 'Return level' : `Return level, ${name}`, lead: held(sentence), layers, xTitle: 'return period', yTitle: 'value exceeded once',
     x: { from, to, log: true, marks: TIMES.filter((at) => at >= from && at <= to).map((at) => ({ at, label: days(sec(at)) })) },
     y: { from: low, to: high, log: high / low > 3, marks: logMarks(low, high, tick) },
     limit,
     figures: () => ({ head: ['kind', 'time_s', 'value_ns', 'low_ns', 'high_ns'], rows: [
       ...curve.map((level) => ['estimate', level.mission_s, level.worst_ns, level.low_ns, level.high_ns]), ...observed.map((one) => ['observed', one.every_s, one.ns, '', '']),
     ] }),
-    key: [['seen', 'as seen in the run'], ['bell', 'estimate, with its 95 % interval'], ['begin', 'the mission']],
+    key: [['seen', 'observed in the run'], ['bell', 'estimate, with its 95 % interval'], ['begin', 'the mission']],
     table: { caption: 'Value exceeded once in a time', head: ['time', 'estimate', 'from', 'to'], rows: curve.map((level) => [days(sec(level.mission_s)), human(level.worst_ns), human(level.low_ns), human(level.high_ns)]) },
   });
 }

@@ -1,4 +1,4 @@
-// What the run was allowed to do, what it was not, and the line that would allow it.
+// Privileges: which were granted, which were not, and the command that grants them.
 import { announce } from '../a11y.ts';
 import { h, section } from '../dom.ts';
 import type { Grant } from '../hlog.ts';
@@ -20,7 +20,7 @@ function rung(grant: Grant): HTMLElement {
       h('b', {}, grant.what), h('span', { class: 'state' }, grant.granted ? 'granted' : 'not granted')),
     h('p', {}, grant.wanted),
     !grant.granted && grant.why_not ? h('p', {}, h('span', { class: 'muted' }, 'Why not: '), grant.why_not) : null,
-    !grant.granted && grant.costs ? h('p', {}, h('span', { class: 'muted' }, 'What that costs: '), grant.costs) : null,
+    !grant.granted && grant.costs ? h('p', {}, h('span', { class: 'muted' }, 'Effect: '), grant.costs) : null,
     !grant.granted && grant.remedy ? copyable(grant.remedy) : null);
 }
 
@@ -29,7 +29,7 @@ export function ladderSection(ladder: readonly Grant[]): HTMLElement {
   const refused = ladder.filter((grant) => !grant.granted);
   const granted = ladder.filter((grant) => grant.granted);
   const lead = refused.length === 0 ? 'All requested privileges were granted.'
-    : `${refused.length} of ${ladder.length} privileges ${refused.length === 1 ? 'was' : 'were'} not granted; below, what that costs and what grants ${refused.length === 1 ? 'it' : 'each'}.`;
+    : `${refused.length} of ${ladder.length} privileges ${refused.length === 1 ? 'was' : 'were'} not granted; below, the effect and what grants ${refused.length === 1 ? 'it' : 'each'}.`;
   return section('ladder', 'Privileges', lead,
     refused.length > 0 ? h('ul', { class: 'ladder' }, ...refused.map(rung)) : null,
     granted.length > 0 ? h('details', { open: refused.length === 0 && granted.length < 4 },

@@ -1,4 +1,4 @@
-// What comes back at its time: each mode in a sentence, and the run laid over itself with its period.
+// Periodic interference: each mode in a sentence, and the run laid over itself with its period.
 import { limitMark } from '../charts/marks.ts';
 import { evenMarks, line, smallChart, timeMarks, type Layer } from '../charts/small.ts';
 import { eachSeries, type Mode } from '../conclusions.ts';
@@ -55,6 +55,6 @@ export function modesSection(report: Report): HTMLElement | null {
     const sentences = new Set(cells.map((cell) => cell.figures.conclusions!.modes.sentence));
     return section('modes', 'Periodic interference', sentences.size === 1 ? held([...sentences][0]!) : `No periodic interference found in any of the ${count(cells.length)} cells, as far as their recordings can show it.`);
   }
-  return section('modes', 'Periodic interference', 'Disturbances that recur. Each chart lays the run over itself with the period of one of them, so that what comes at the same place adds up and all else evens out.',
+  return section('modes', 'Periodic interference', 'Disturbances that recur. Each chart lays the run over itself with the period of one of them, so that what recurs adds up and everything else averages out.',
     ...found.map((one) => h('div', { class: 'smalls' }, many ? h('h3', { class: 'of' }, one.cell.name) : null, ...one.found)));
 }

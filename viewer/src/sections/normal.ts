@@ -12,8 +12,8 @@ const FLOOR = 0.5;
 const digits = (value: number): string => String(Number(value.toPrecision(3)));
 
 function table(cells: readonly (readonly [Cell, Normal])[]): HTMLElement {
-  const heads = ['samples', 'mean', 'SD', 'max', '(max − mean) / SD', 'of a normal one'];
-  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'How far the largest value stands out' }, h('table', { class: 'list plain' },
+  const heads = ['samples', 'mean', 'SD', 'max', '(max − mean) / SD', 'normal'];
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Largest value in standard deviations above the mean' }, h('table', { class: 'list plain' },
     h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'run'), ...heads.map((head) => h('th', { scope: 'col', class: 'number' }, head)))),
     h('tbody', {}, ...cells.map(([cell, normal]) => h('tr', {}, h('th', { scope: 'row' }, cell.name),
       ...[count(normal.count), human(normal.mean_ns), human(normal.sd_ns), human(normal.max_ns), digits(normal.tail_ratio), digits(normal.normal_tail_ratio)].map((text) => h('td', { class: 'number' }, text)))))));
@@ -37,7 +37,7 @@ function plot(cell: Cell, normal: Normal, named: boolean, limit: Limit | null): 
     limit: limitMark(limit, tag, 'x'),
     figures: () => ({ head: ['from_ns', 'to_ns', 'samples', 'normal_samples'], rows: counts.map((n, i) => [edges[i]!, edges[i + 1]!, n, expected[i]!]) }),
     y: { from: FLOOR, to: most * 1.6, log: true, marks: logMarks(1, most * 1.6, count) },
-    key: [['bin', 'samples'], ['bell', 'normal distribution of the same mean and SD'], ['begin', 'where it would end']],
+    key: [['bin', 'samples'], ['bell', 'normal distribution of the same mean and SD'], ['begin', 'its expected maximum']],
     table: { caption: `Samples and what a normal distribution would have, ${cell.name}`, head: ['from', 'samples', 'normal'], rows: counts.map((n, i) => [human(edges[i]!), count(n), digits(expected[i]!)]) },
   });
 }

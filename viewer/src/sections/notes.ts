@@ -6,7 +6,7 @@ import { GLOSSARY } from '../words.ts';
 
 const EVENTS: Readonly<Record<string, string>> = { part_died: 'a part of the load died', part_substituted: 'a part of the load was substituted', started: 'started', stopped: 'stopped' };
 
-/** Everything worth a line, as it was found: cut-off files, losses, dead or substituted load parts, and the cells' own notes. */
+/** All notes: truncated files, losses, dead or substituted load parts, and the cells' own notes. */
 export function collectNotes(report: Report): [string, string][] {
   const notes: [string, string][] = [];
   for (const cell of report.cells) {

@@ -111,7 +111,7 @@ export function spikesSection(store: Store): { element: HTMLElement; redraw: () 
 
   function redraw(): void {
     const rows = sorted(collect(), key, down);
-    if (rows.length === 0) { holder.replaceChildren(h('p', { class: 'empty' }, total === 0 ? '' : 'None in the cells and the time range chosen.')); return; }
+    if (rows.length === 0) { holder.replaceChildren(h('p', { class: 'empty' }, total === 0 ? '' : 'No spikes in the selected cells and time range.')); return; }
     const shown = all ? rows : rows.slice(0, SHOWN);
     const columns = COLUMNS.filter((column) => (many || column.key !== 'cell') && (isAnalysed || column.key !== 'cause'));
     const { sort, why } = (document.activeElement as HTMLElement | null)?.dataset ?? {};

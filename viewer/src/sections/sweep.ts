@@ -22,19 +22,19 @@ function times(values: readonly number[]): Axis {
   return { from: log ? low : 0, to: high, log, marks: log ? logMarks(low, high, tick) : evenMarks(0, high, 6, tick) };
 }
 
-const rows = (steps: readonly SweepStep[]): string[][] => steps.map((step) => [percent(step.asked_percent), step.reached_percent === null ? 'not read' : percent(step.reached_percent), human(ns(step.min_ns)), human(ns(step.mean_ns)), human(ns(step.max_ns)), human(ns(step.jitter_ns)), step.is_allowed ? 'PASS' : 'FAIL']);
+const rows = (steps: readonly SweepStep[]): string[][] => steps.map((step) => [percent(step.asked_percent), step.reached_percent === null ? 'not measured' : percent(step.reached_percent), human(ns(step.min_ns)), human(ns(step.mean_ns)), human(ns(step.max_ns)), human(ns(step.jitter_ns)), step.is_allowed ? 'PASS' : 'FAIL']);
 /** Every step as it was measured; the same behind each chart. */
 const figures = (steps: readonly SweepStep[]): Figures => ({
   head: ['load_asked_percent', 'load_reached_percent', 'min_ns', 'mean_ns', 'max_ns', 'jitter_ns', 'verdict'],
   rows: steps.map((step) => [step.asked_percent, step.reached_percent ?? '', step.min_ns, step.mean_ns, step.max_ns, step.jitter_ns, step.is_allowed ? 'PASS' : 'FAIL']),
 });
-const HEAD = ['load asked for', 'reached', 'min', 'avg', 'max', 'jitter', 'allowed'];
+const HEAD = ['target load', 'reached', 'min', 'avg', 'max', 'jitter', 'verdict'];
 
 function spread({ steps, series }: Sweep): HTMLElement {
   const name = seriesWord(series).name;
   const shown = ['min_ns', 'mean_ns', 'max_ns'] as const;
   return smallChart({
-    title: `${name} over load`, lead: 'Smallest, mean and largest at each step.', xTitle: 'CPU load asked for, %', yTitle: `${name}, µs`,
+    title: `${name} over load`, lead: 'Smallest, mean and largest at each step.', xTitle: 'target CPU load, %', yTitle: `${name}, µs`,
     x: loads(steps), y: times(steps.flatMap((step) => shown.map((figure) => us(step[figure])))),
     layers: (x, y) => shown.flatMap((figure) => [
       line(`curve ${figure.slice(0, -3)}`, steps.map((step) => [x(step.asked_percent), y(us(step[figure]))] as const)),
@@ -48,23 +48,23 @@ function spread({ steps, series }: Sweep): HTMLElement {
 
 function jitter({ steps, allowed_jitter_ns: allowed }: Sweep): HTMLElement {
   return smallChart({
-    title: 'Jitter over load', lead: `Largest minus smallest at each step; ${human(ns(allowed))} are allowed.`, xTitle: 'CPU load asked for, %', yTitle: 'max − min, µs',
+    title: 'Jitter over load', lead: `Largest minus smallest at each step; limit ${human(ns(allowed))}.`, xTitle: 'target CPU load, %', yTitle: 'max − min, µs',
     x: loads(steps), y: times([us(allowed), ...steps.map((step) => us(step.jitter_ns))]),
     layers: (x, y) => [
       line('begin', [[x(loads(steps).from), y(us(allowed))], [x(loads(steps).to), y(us(allowed))]]),
       line('curve mean', steps.map((step) => [x(step.asked_percent), y(us(step.jitter_ns))] as const)),
       ...steps.map((step) => svg('circle', { class: `dot ${step.is_allowed ? 'good' : 'bad'}`, cx: x(step.asked_percent), cy: y(us(step.jitter_ns)), r: 4 })),
     ],
-    key: [['begin', `allowed: ${human(ns(allowed))}`], ['good', 'PASS'], ['bad', 'FAIL']],
+    key: [['begin', `limit ${human(ns(allowed))}`], ['good', 'PASS'], ['bad', 'FAIL']],
     figures: () => figures(steps),
-    table: { caption: 'Jitter over load', head: ['load asked for', 'jitter', 'allowed'], rows: steps.map((step) => [percent(step.asked_percent), human(ns(step.jitter_ns)), step.is_allowed ? 'PASS' : 'FAIL']) },
+    table: { caption: 'Jitter over load', head: ['target load', 'jitter', 'verdict'], rows: steps.map((step) => [percent(step.asked_percent), human(ns(step.jitter_ns)), step.is_allowed ? 'PASS' : 'FAIL']) },
   });
 }
 
 function reached({ steps }: Sweep): HTMLElement {
   const [first, last] = [steps[0]!.asked_percent, steps[steps.length - 1]!.asked_percent];
   return smallChart({
-    title: 'Load reached', lead: 'How busy the CPUs were at each step, with everything else that ran. A step off by more than five points is marked.', xTitle: 'CPU load asked for, %', yTitle: 'busy, %',
+    title: 'Load reached', lead: 'CPU utilisation at each step. Steps more than 5 points off the target are marked.', xTitle: 'target CPU load, %', yTitle: 'busy, %',
     x: loads(steps), y: { from: 0, to: 105, log: false, marks: [0, 25, 50, 75, 100].map((at) => ({ at, label: `${at}` })) },
     layers: (x, y) => [
       svg('polygon', { class: 'band', points: [[first, first - 5], [last, last - 5], [last, last + 5], [first, first + 5]].map(([a, b]) => `${x(a!).toFixed(1)},${y(b!).toFixed(1)}`).join(' ') }),

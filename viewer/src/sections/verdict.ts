@@ -1,4 +1,4 @@
-// The answer, and what it rests on.
+// The verdict and its grounds.
 import { h } from '../dom.ts';
 import type { Report } from '../model.ts';
 import { shellWord } from '../shell.ts';
@@ -40,7 +40,7 @@ export function verdictSection(report: Report): HTMLElement {
   const host = Object.entries(summary.host);
   const best = verdict?.best;
   const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: the figures below are computed from the histograms.' : 'No latency limit was given, so this report has figures and no verdict.');
-  // The first clause is the answer; what it rests on is read after it.
+  // The first clause is the headline; the grounds follow it.
   // The badge above says the outcome.
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
   const [headline = '', ...rest] = (summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer).split('; ');
@@ -56,6 +56,6 @@ export function verdictSection(report: Report): HTMLElement {
     summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, shellWord(word)), ' ']))) : null,
     h('dl', { class: 'facts' }, ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),
     host.length > 0 ? h('details', { class: 'host' },
-      h('summary', {}, 'The computer', h('span', { class: 'muted' }, ` ${[summary.host['processor'], summary.host['kernel']].filter(Boolean).join(' · ')}`)),
+      h('summary', {}, 'Host', h('span', { class: 'muted' }, ` ${[summary.host['processor'], summary.host['kernel']].filter(Boolean).join(' · ')}`)),
       h('dl', { class: 'pairs' }, ...host.flatMap(([name, value]) => [h('dt', {}, name.replaceAll('_', ' ')), h('dd', {}, typeof value === 'object' ? JSON.stringify(value) : String(value))]))) : null);
 }

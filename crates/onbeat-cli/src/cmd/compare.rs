@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use onbeat::record::RunOrder;
 use onbeat::record::run_dir::{RUN_FILE_ENDING, RunText, check_not_own_file};
 use onbeat::report::compare::{Compared, Comparison, Digest, SHARES};
-use onbeat::report::compare_rows::{self, SeriesRows, Wanted};
+use onbeat::report::compare_rows::{self, SeriesChoice, SeriesRows};
 use onbeat::report::statistics::Share;
 use onbeat::report::verdict::Limit;
 use onbeat::report::{JudgedRun, Overall, Summary, compare_tables};
@@ -37,9 +37,9 @@ pub(crate) fn run(options: &CompareOptions) -> Result<Verdict, Failure> {
     }
 
     let digests = comparable(digests, &options.runs)?;
-    let compared = compare_rows::rows(&digests, Wanted::All);
+    let compared = compare_rows::rows(&digests, SeriesChoice::All);
     check_series(options, &digests)?;
-    let comparison = Comparison::of(&digests);
+    let comparison = Comparison::new(&digests);
     let printed = Printed { comparison: &comparison, rows: &compared };
     if let Some(to) = &options.html {
         write_page(to, options, &digests, &printed, texts)?;
@@ -95,9 +95,9 @@ pub(crate) fn digest(
 
 fn print(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {
     let wanted = match (options.full, options.on) {
-        (true, _) => Wanted::All,
-        (false, Some(series)) => Wanted::One(series),
-        (false, None) => Wanted::Main,
+        (true, _) => SeriesChoice::All,
+        (false, Some(series)) => SeriesChoice::One(series),
+        (false, None) => SeriesChoice::Main,
     };
 
     for of_series in compare_rows::rows(digests, wanted) {
@@ -124,11 +124,11 @@ fn print(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) 
     }
 }
 
-fn shown(comparison: &Comparison, wanted: Wanted) -> Vec<&Compared> {
+fn shown(comparison: &Comparison, wanted: SeriesChoice) -> Vec<&Compared> {
     match wanted {
-        Wanted::Main => comparison.main(),
-        Wanted::One(series) => comparison.cells.iter().filter(|compared| compared.series == series).collect(),
-        Wanted::All => comparison.cells.iter().collect(),
+        SeriesChoice::Main => comparison.main(),
+        SeriesChoice::One(series) => comparison.cells.iter().filter(|compared| compared.series == series).collect(),
+        SeriesChoice::All => comparison.cells.iter().collect(),
     }
 }
 

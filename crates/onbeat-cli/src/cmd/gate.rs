@@ -77,7 +77,7 @@ fn cannot_run(why: &str) -> Gate {
         outcome: Outcome::Inconclusive,
         sentence: why.to_owned(),
     };
-    Gate::of("onbeat gate", vec![check])
+    Gate::new("onbeat gate", vec![check])
 }
 
 /// Writes the error of an invalid command line to the file that it names as `--junit`.
@@ -110,7 +110,7 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let limit = options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on: options.series });
     let paths: Vec<_> = std::iter::once(options.run.clone()).chain(options.baseline.clone()).collect();
     let names = names(&paths);
-    let share = Share::of_percent(options.at);
+    let share = Share::from_percent(options.at);
     let more = Some(share).filter(|share| !SHARES.contains(share));
     let shares: Vec<Share> = SHARES.into_iter().chain(more).collect();
     let digest_of = |n: usize, limit| digest(&paths[n], &names[n], n as u64, limit, &shares);
@@ -132,7 +132,7 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
 
     checks.extend(options.limit_on.iter().flat_map(|most| alarm_checks(&run.name, &cells, *most)));
     checks.extend(cut_off(&run, &cells));
-    Ok((Gate::of(&run.name, checks), run.summary.elapsed_s))
+    Ok((Gate::new(&run.name, checks), run.summary.elapsed_s))
 }
 
 /// Returns an inconclusive check for a run that was cut off.

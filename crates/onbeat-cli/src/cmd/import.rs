@@ -5,8 +5,8 @@ use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use onbeat::import::stream::Labels;
-use onbeat::import::{self, Asked, Format, Stream};
+use onbeat::import::stream::ImportLabels;
+use onbeat::import::{self, Format, SourceOptions, Stream};
 use onbeat::record::run_dir::NewRunDir;
 use onbeat::record::{Cell, Series};
 use onbeat::report::imported::UNKNOWN;
@@ -52,8 +52,8 @@ fn write_all(sources: &[(&Path, Vec<Stream>)], options: &ImportOptions, dir: &Pa
     Ok(())
 }
 
-fn asked(options: &ImportOptions) -> Asked {
-    Asked {
+fn asked(options: &ImportOptions) -> SourceOptions {
+    SourceOptions {
         format: options.from.map(Format::from),
         unit_ns: options.unit.map(Unit::ns),
         series: options.series,
@@ -62,7 +62,7 @@ fn asked(options: &ImportOptions) -> Asked {
     }
 }
 
-fn read(path: &Path, asked: &Asked) -> Result<Vec<Stream>, Failure> {
+fn read(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
     let failed = |source| Failure::Import { path: path.to_owned(), source };
     let file = input::open(path).map_err(|source| Failure::File { what: "read", path: path.to_owned(), source })?;
     import::read(&mut BufReader::with_capacity(1 << 18, file), asked).map_err(failed)
@@ -96,7 +96,7 @@ fn write(stream: &Stream, source: &Path, options: &ImportOptions, place: &mut St
     let path = place.dir.join(bare);
     // The final name is for a complete file only.
     let part = path.with_extension("part");
-    let written = import::write(stream, &Labels { command: typed(), file, cell }, &part).map_err(Failure::from);
+    let written = import::write(stream, &ImportLabels { command: typed(), file, cell }, &part).map_err(Failure::from);
     let moved = written.and_then(|_| {
         fs::rename(&part, &path).map_err(|source| Failure::File { what: "create", path: path.clone(), source })
     });

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use onbeat::record::Series;
-use onbeat::report::closing::{self, Line};
+use onbeat::report::closing::{self, ClosingLine};
 use onbeat::report::table::Table;
 use onbeat::report::units::Letters;
 use onbeat::report::{Outcome, Summary, bench_sentences, by_load, cautions, imported, probes, spikes, sweep, tables};
@@ -66,14 +66,15 @@ pub(crate) fn summary(kept: &ReportedRun, extent: SummaryExtent, page: Option<&P
 const FIRST: [&str; 5] = ["verdict", "events", "remedy", "best", "cause"];
 
 /// Separates the lines above the tables from those below.
-fn split(lines: Vec<Line>) -> (Vec<Line>, Vec<Line>) {
-    let place = |line: &Line| FIRST.iter().position(|label| *label == line.label);
-    let (mut first, last): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| place(line).is_some());
+fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {
+    let place = |line: &ClosingLine| FIRST.iter().position(|label| *label == line.label);
+    let (mut first, last): (Vec<ClosingLine>, Vec<ClosingLine>) =
+        lines.into_iter().partition(|line| place(line).is_some());
     first.sort_by_key(place);
     (first, last)
 }
 
-fn say_line(line: &Line) {
+fn say_line(line: &ClosingLine) {
     let text = format!("{:8} {}", line.label, line.text);
     let text = if letters() == Letters::Unicode { text.replace(" us", " µs").replace("->", "→") } else { text };
     say(line.outcome.map_or(Tone::Plain, tone_of), &fold::lines(&text, columns()));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use onbeat::cause::ftrace::{UnpackError, write_as_kernel};
 use onbeat::cause::{Explanation, perfetto};
 use onbeat::record::{RunFile, WindowFate, WindowNote};
-use onbeat::report::spikes::{self, Listed};
+use onbeat::report::spikes::{self, ListedSpike};
 use onbeat::report::units::{count, time_ns};
 use onbeat::thread::shell_word;
 
@@ -57,14 +57,14 @@ pub(crate) struct SpikeChoice<'o> {
 
 /// A spike with the events around it.
 pub(crate) struct SpikeWindow<'r> {
-    listed: Listed<'r>,
+    listed: ListedSpike<'r>,
     window: &'r WindowNote,
     kernel: &'r str,
 }
 
 impl SpikeChoice<'_> {
     /// All spikes of its cell, worst first; at least one.
-    pub(crate) fn listed<'r>(&self, runs: &'r [RunFile]) -> Result<Vec<Listed<'r>>, NoSpike> {
+    pub(crate) fn listed<'r>(&self, runs: &'r [RunFile]) -> Result<Vec<ListedSpike<'r>>, NoSpike> {
         let run = || self.run.to_owned();
         let all = spikes::listed(runs);
         let Some(cell) = self.cell else {
@@ -79,7 +79,8 @@ impl SpikeChoice<'_> {
             return Err(NoSpike::NoSuchCell { run: run(), cell: cell.to_owned(), has: names.join(", ") });
         }
 
-        let of_cell: Vec<Listed<'r>> = all.into_iter().filter(|listed| listed.cell.as_deref() == Some(cell)).collect();
+        let of_cell: Vec<ListedSpike<'r>> =
+            all.into_iter().filter(|listed| listed.cell.as_deref() == Some(cell)).collect();
         if of_cell.is_empty() {
             Err(NoSpike::None { run: format!("{cell} of {}", self.run.display()).into() })
         } else {
@@ -90,7 +91,7 @@ impl SpikeChoice<'_> {
     /// Finds the spike by its number, or the worst one with recorded events.
     pub(crate) fn find<'r>(&self, runs: &'r [RunFile]) -> Result<SpikeWindow<'r>, NoSpike> {
         let listed = self.listed(runs)?;
-        let kept = |listed: &&Listed<'_>| window_of(runs, listed).is_some();
+        let kept = |listed: &&ListedSpike<'_>| window_of(runs, listed).is_some();
         let worst_kept = listed.iter().find(kept);
         let chosen = match (self.number, worst_kept) {
             (Some(number), _) => self.numbered(number, &listed)?,
@@ -115,10 +116,10 @@ impl SpikeChoice<'_> {
         }
     }
 
-    fn numbered<'l, 'r>(&self, number: u64, listed: &'l [Listed<'r>]) -> Result<&'l Listed<'r>, NoSpike> {
+    fn numbered<'l, 'r>(&self, number: u64, listed: &'l [ListedSpike<'r>]) -> Result<&'l ListedSpike<'r>, NoSpike> {
         let mut of_number = listed.iter().filter(|listed| listed.spike.number == number);
         let first = of_number.next();
-        let cells = |listed: &Listed<'_>| listed.cell.clone();
+        let cells = |listed: &ListedSpike<'_>| listed.cell.clone();
         match (first, of_number.next()) {
             (Some(first), None) => Ok(first),
             (Some(first), Some(_)) => Err(NoSpike::WhichCell { first: cells(first).unwrap_or_default(), number }),
@@ -135,7 +136,7 @@ fn name_of_cell(run: &RunFile) -> Option<String> {
     run.header.cell.as_ref().map(|cell| format!("{}/{}", cell.tuning, cell.load))
 }
 
-fn window_of<'r>(runs: &'r [RunFile], listed: &Listed<'_>) -> Option<(&'r RunFile, &'r WindowNote)> {
+fn window_of<'r>(runs: &'r [RunFile], listed: &ListedSpike<'_>) -> Option<(&'r RunFile, &'r WindowNote)> {
     let spike = listed.spike;
     let run = runs.iter().find(|run| name_of_cell(run) == listed.cell)?;
     Some((run, run.window_of(spike).filter(|_| spike.window == Some(WindowFate::Kept))?))

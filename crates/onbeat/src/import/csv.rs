@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
-use super::stream::{Part, Steps, Stream};
-use super::{Asked, Error, Format, to_ns};
+use super::stream::{Stream, StreamPart, TrendSteps};
+use super::{Error, Format, SourceOptions, to_ns};
 use crate::record::{Moments, Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Csv;
@@ -33,8 +33,8 @@ pub fn is_samples(line: &str) -> bool {
 ///
 /// # Errors
 /// [`Error`].
-pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Stream>, Error> {
-    let mut extent = Extent::default();
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let mut extent = FileExtent::default();
     let mut columns = None;
     each_line(file, |line, number| {
         if columns.is_none() {
@@ -53,7 +53,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
         return Err(Error::NoHistogram { format: FORMAT, lines: extent.lines, advice: "it needs one value per line" });
     };
     file.seek(SeekFrom::Start(0))?;
-    let mut counting = Counting::new(&columns, &extent, asked);
+    let mut counting = SampleCounter::new(&columns, &extent, asked);
     each_line(file, |line, number| {
         if number == columns.line && columns.has_names {
             return Ok(());
@@ -80,7 +80,7 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
             return Err(Error::line(
                 FORMAT,
                 number,
-                format!("{} bytes, and no line of samples is so long", text.len()),
+                format!("{} bytes; a line of samples has at most {LONGEST_LINE}", text.len()),
             ));
         }
 
@@ -142,7 +142,7 @@ struct Columns {
 }
 
 /// One line.
-struct Sample {
+struct CsvSample {
     ns: u64,
     /// Smallest step that its digits can tell, in units.
     decimals: u32,
@@ -150,7 +150,7 @@ struct Sample {
 }
 
 impl Columns {
-    fn of(line: &str, number: usize, asked: &Asked) -> Result<Self, Error> {
+    fn of(line: &str, number: usize, asked: &SourceOptions) -> Result<Self, Error> {
         let names = fields(line);
         let has_names = names.iter().any(|field| field.parse::<f64>().is_err());
         let time =
@@ -160,7 +160,7 @@ impl Columns {
                 let by_number =
                     wanted.parse::<usize>().ok().and_then(|n| n.checked_sub(1)).filter(|n| *n < names.len());
                 names.iter().position(|name| name == wanted).or(by_number).ok_or_else(|| {
-                    Error::line(FORMAT, number, format!("there is no column `{wanted}` among {}", names.join(", ")))
+                    Error::line(FORMAT, number, format!("no column `{wanted}` among {}", names.join(", ")))
                 })?
             }
             None if names.len() > 2 => {
@@ -181,7 +181,7 @@ impl Columns {
         Ok(Self { line: number, has_names, count: names.len(), value, unit_ns, time, series })
     }
 
-    fn sample(&self, line: &str, number: usize) -> Result<Sample, Error> {
+    fn sample(&self, line: &str, number: usize) -> Result<CsvSample, Error> {
         let fields = fields(line);
         if fields.len() != self.count {
             let reason = format!("{} fields where line {} has {}", fields.len(), self.line, self.count);
@@ -191,18 +191,18 @@ impl Columns {
         let figure = |place: usize| {
             let field = fields[place];
             let figure = field.parse::<f64>().ok().filter(|figure| figure.is_finite());
-            figure.ok_or_else(|| Error::line(FORMAT, number, format!("`{field}` is no number")))
+            figure.ok_or_else(|| Error::line(FORMAT, number, format!("`{field}` is not a number")))
         };
 
         let value = figure(self.value)?;
         let ns = to_ns(value, self.unit_ns).ok_or_else(|| {
-            Error::line(FORMAT, number, format!("{value} is below 0 or beyond 10,000 hours, and no latency"))
+            Error::line(FORMAT, number, format!("{value} is not a latency: below 0 or above 10,000 hours"))
         })?;
         let t_s = self.time.map(|(place, unit_ns)| Ok::<f64, Error>(figure(place)? * (unit_ns / 1e9))).transpose()?;
         let digits = fields[self.value].split_once('.').map_or("", |(_, digits)| digits);
         let decimals = u32::try_from(digits.len()).unwrap_or(9).min(9);
 
-        Ok(Sample { ns, decimals: if digits.contains(['e', 'E']) { 9 } else { decimals }, t_s })
+        Ok(CsvSample { ns, decimals: if digits.contains(['e', 'E']) { 9 } else { decimals }, t_s })
     }
 }
 
@@ -216,7 +216,7 @@ fn series_in(name: &str) -> Option<Series> {
 
 /// What the first pass over the file finds.
 #[derive(Default)]
-struct Extent {
+struct FileExtent {
     samples: u64,
     lines: usize,
     decimals: u32,
@@ -224,8 +224,8 @@ struct Extent {
     last_s: f64,
 }
 
-impl Extent {
-    fn take_in(&mut self, sample: &Sample) {
+impl FileExtent {
+    fn take_in(&mut self, sample: &CsvSample) {
         self.samples += 1;
         self.decimals = self.decimals.max(sample.decimals);
         if let Some(t) = sample.t_s {
@@ -236,7 +236,7 @@ impl Extent {
 }
 
 /// The second pass: samples into intervals.
-struct Counting {
+struct SampleCounter {
     resolution: Resolution,
     interval_s: f64,
     period_s: Option<f64>,
@@ -248,7 +248,7 @@ struct Counting {
 
 /// Samples step by step, for sources whose samples are in order of time.
 struct InSteps {
-    steps: Steps,
+    steps: TrendSteps,
     place: usize,
     /// Values of the step in the making, with their times since the stream's start.
     samples: Vec<(u64, f64)>,
@@ -289,8 +289,8 @@ impl InSteps {
     }
 }
 
-impl Counting {
-    fn new(columns: &Columns, extent: &Extent, asked: &Asked) -> Self {
+impl SampleCounter {
+    fn new(columns: &Columns, extent: &FileExtent, asked: &SourceOptions) -> Self {
         let period_s = asked.period_ns.map(|ns| ns as f64 / 1e9);
         let origin_s = extent.first_s.unwrap_or(0.0);
         let length_s = match (extent.first_s, period_s) {
@@ -304,18 +304,18 @@ impl Counting {
         let resolution = Resolution::even((step_ns.round() as u64).max(1));
         let apart_s = length_s / extent.samples.max(2) as f64;
         let step_s = (interval_s / STEPS_PER_INTERVAL).min(LONGEST_STEP_S).max(LEAST_PER_STEP * apart_s);
-        let steps = Steps::new(columns.series, step_s, length_s).filter(|_| length_s > 0.0);
+        let steps = TrendSteps::new(columns.series, step_s, length_s).filter(|_| length_s > 0.0);
         let trend = steps.map(|steps| InSteps { steps, place: 0, samples: Vec::new() });
 
         Self { resolution, interval_s, period_s, taken: 0, origin_s, parts: BTreeMap::new(), trend }
     }
 
-    fn count(&mut self, sample: &Sample) {
+    fn count(&mut self, sample: &CsvSample) {
         let by_period = self.period_s.map(|period_s| period_s * self.taken as f64);
         let t = sample.t_s.map(|t| t - self.origin_s).or(by_period).unwrap_or(0.0);
         self.taken += 1;
         let (cells, moments) = self.parts.entry((t / self.interval_s).max(0.0) as u64).or_default();
-        *cells.entry(rounded(self.resolution.told_as(sample.ns))).or_insert(0) += 1;
+        *cells.entry(rounded(self.resolution.representative_ns(sample.ns))).or_insert(0) += 1;
         moments.add(sample.ns);
 
         if self.trend.as_mut().is_some_and(|trend| !trend.count(sample.ns, t)) {
@@ -323,18 +323,21 @@ impl Counting {
         }
     }
 
-    fn finish(mut self, columns: &Columns, extent: &Extent) -> Stream {
+    fn finish(mut self, columns: &Columns, extent: &FileExtent) -> Stream {
         let is_timed = extent.first_s.is_some() || self.period_s.is_some();
         let mut missing = Vec::new();
         if !is_timed {
-            missing.push("times of the samples: figures over time and their intervals cannot be made (--period gives their distance)".to_owned());
+            missing.push(
+                "times of the samples: no figures over time and no intervals (--period gives their distance)"
+                    .to_owned(),
+            );
         }
 
         if let Some(trend) = &mut self.trend {
             trend.close();
         } else if is_timed {
             missing.push(
-                "the order of the samples: their times go back, so that nothing can be looked for that recurs"
+                "the order of the samples: time stamps do not ascend, so periodic interference cannot be searched"
                     .to_owned(),
             );
         }
@@ -350,10 +353,10 @@ impl Counting {
         let length = if is_timed { self.interval_s } else { 0.0 };
         let part = |(index, (cells, moments)): (u64, (BTreeMap<u64, u64>, Moments))| {
             let t = index as f64 * length;
-            Part { series: columns.series, t, length, cells, moments: Some(moments), maxima: None }
+            StreamPart { series: columns.series, t, length, cells, moments: Some(moments), maxima: None }
         };
 
-        // Seconds since 1970 are told from seconds since a start by their size.
+        // Seconds since 1970 are distinguished from seconds since a start by their size.
         let is_wall_clock = extent.first_s.is_some_and(|first| (1e9..1e11).contains(&first));
         Stream {
             started_unix_s: if is_wall_clock { self.origin_s } else { 0.0 },

@@ -4,15 +4,15 @@
 //! extremes, and how many samples lie beyond the last row. The text does not tell its unit.
 
 use super::rt_tests::{Overflow, missing};
-use super::stream::{Part, Stream, Told};
-use super::{Asked, Error, Format};
+use super::stream::{SourceFigures, Stream, StreamPart};
+use super::{Error, Format, SourceOptions};
 use crate::record::{Resolution, Series};
 
 const FORMAT: Format = Format::Cyclictest;
 
-/// The text, taken apart.
+/// The parsed text.
 #[derive(Default)]
-struct Text {
+struct HistogramText {
     /// Latency in units and counts per column, with the line.
     rows: Vec<(usize, u64, Vec<u64>)>,
     totals: Vec<u64>,
@@ -30,8 +30,8 @@ struct Text {
 ///
 /// # Errors
 /// [`Error`].
-pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
-    let parsed = Text::parse(text)?;
+pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let parsed = HistogramText::parse(text)?;
     let Some((_, _, first)) = parsed.rows.first() else {
         let advice = "run cyclictest with -h, such as -h 1000, or with --json";
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
@@ -46,13 +46,13 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
     streams.collect()
 }
 
-impl Text {
+impl HistogramText {
     fn parse(text: &str) -> Result<Self, Error> {
         let mut all = Self::default();
         for (line, number) in text.lines().zip(1..) {
             let line = line.trim();
-            if let Some(told) = line.strip_prefix("# ") {
-                all.summary(told, number)?;
+            if let Some(stated) = line.strip_prefix("# ") {
+                all.summary(stated, number)?;
             } else if line.starts_with("T:") {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 let interval = words.iter().find_map(|word| word.strip_prefix("I:")).and_then(|text| text.parse().ok());
@@ -65,8 +65,8 @@ impl Text {
         Ok(all)
     }
 
-    fn summary(&mut self, told: &str, number: usize) -> Result<(), Error> {
-        let Some((name, rest)) = told.split_once(':') else { return Ok(()) };
+    fn summary(&mut self, stated: &str, number: usize) -> Result<(), Error> {
+        let Some((name, rest)) = stated.split_once(':') else { return Ok(()) };
         if name.starts_with("Thread ") {
             self.threads += 1;
         }
@@ -120,7 +120,7 @@ impl Text {
         if columns > 1 && self.rows.iter().all(|(_, _, counts)| is_sum(counts)) { columns - 1 } else { columns }
     }
 
-    fn stream(&self, thread: usize, threads: usize, step_ns: u64, asked: &Asked) -> Result<Stream, Error> {
+    fn stream(&self, thread: usize, threads: usize, step_ns: u64, asked: &SourceOptions) -> Result<Stream, Error> {
         let column = || self.rows.iter().map(|(_, latency, counts)| (*latency, counts[thread]));
         let counted = column().try_fold(0_u64, |all, (_, n)| all.checked_add(n));
         let (last_line, last, _) =
@@ -142,7 +142,7 @@ impl Text {
         };
 
         let resolution = Resolution { beyond: overflow.at(step_ns), ..Resolution::even(step_ns) };
-        let mut part = Part::untimed(Series::WakeupLatency, 0.0);
+        let mut part = StreamPart::untimed(Series::WakeupLatency, 0.0);
         for (latency, n) in column() {
             part.count(&resolution, latency.saturating_mul(step_ns), n);
         }
@@ -153,8 +153,8 @@ impl Text {
 
         if let (Some(min), Some(mean), Some(max)) = (figure(&self.minima), figure(&self.averages), max) {
             let at = |units: u64| units.saturating_mul(step_ns);
-            let told = Told { min_ns: at(min), max_ns: at(max), mean_ns: at(mean) as f64 };
-            part.moments = Some(part.moments_around(&resolution, told));
+            let stated = SourceFigures { min_ns: at(min), max_ns: at(max), mean_ns: at(mean) as f64 };
+            part.moments = Some(part.moments_around(&resolution, stated));
         }
 
         let mut missing = missing(&resolution, max.is_some());
@@ -162,7 +162,7 @@ impl Text {
             "the machine, the start and the command: cyclictest's text does not hold them, its --json does".to_owned(),
         );
         if asked.unit_ns.is_none() {
-            missing.push("the unit: microseconds were taken; cyclictest -N counts nanoseconds (--unit ns)".to_owned());
+            missing.push("the unit: microseconds assumed; cyclictest -N counts nanoseconds (--unit ns)".to_owned());
         }
 
         Ok(Stream {
@@ -177,6 +177,6 @@ impl Text {
 }
 
 fn numbers<'w>(words: impl Iterator<Item = &'w str>, line: usize) -> Result<Vec<u64>, Error> {
-    let number = |word: &str| word.parse().map_err(|_| Error::line(FORMAT, line, format!("`{word}` is no count")));
+    let number = |word: &str| word.parse().map_err(|_| Error::line(FORMAT, line, format!("`{word}` is not a count")));
     words.map(number).collect()
 }

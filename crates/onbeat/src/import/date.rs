@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_none() {
+    fn an_invalid_date_is_none() {
         for text in
             ["", "21 Nov", "1 Nov 2026 11:5x:50 +0000", "1 Nov 2026 11:50:50 é0000", "99 Nov 2026 11:00:00 +0000"]
         {

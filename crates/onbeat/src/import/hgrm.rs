@@ -1,16 +1,16 @@
 //! HdrHistogram's percentile text (`.hgrm`), as `outputPercentileDistribution` prints it.
 //!
-//! Each row tells a value and how many samples do not exceed it. What lies between two rows is known to lie between their
+//! Each row has a value and the number of samples that do not exceed it. Samples between two rows are known to be between their
 //! values and no more: the rows' values become the uneven cells of the run.
 
-use super::stream::{Part, Stream};
-use super::{Asked, Error, Format};
+use super::stream::{Stream, StreamPart};
+use super::{Error, Format, SourceOptions};
 use crate::record::{Moments, Resolution, Series};
 
 const FORMAT: Format = Format::Hgrm;
 
 #[derive(Default)]
-struct Text {
+struct PercentileText {
     /// Upper end of a cell and how many samples it holds.
     cells: Vec<(u64, u64)>,
     counted: u64,
@@ -24,12 +24,12 @@ struct Text {
 ///
 /// # Errors
 /// [`Error`]; [`Error::NoUnit`] without `--unit`, since the text has none.
-pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
-    let mut all = Text::default();
+pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let mut all = PercentileText::default();
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
-        if let Some(told) = line.strip_prefix("#[") {
-            all.summary(told);
+        if let Some(comment) = line.strip_prefix("#[") {
+            all.summary(comment);
         } else if line.starts_with(|c: char| c.is_ascii_digit()) {
             let unit_ns = asked.unit_ns.ok_or(Error::NoUnit { format: FORMAT, line: number })?;
             all.row(line, number, unit_ns)?;
@@ -42,7 +42,7 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
     };
     let resolution =
         Resolution { upper_ends_ns: all.cells.iter().map(|(end, _)| *end).collect(), ..Resolution::exact() };
-    let mut part = Part::untimed(asked.series.unwrap_or(Series::Recorded), 0.0);
+    let mut part = StreamPart::untimed(asked.series.unwrap_or(Series::Recorded), 0.0);
     for &(end, n) in &all.cells {
         part.count(&resolution, end, n);
     }
@@ -56,7 +56,7 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
     }
 
     let missing = vec![
-        "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
+        "order and times of the samples: no figures over time and no intervals".to_owned(),
         "values between two rows: they are known to lie between the rows' values, and percentiles there are given as the larger one"
             .to_owned(),
         "the machine, the start and the command: the text does not hold them".to_owned(),
@@ -66,7 +66,7 @@ pub fn read(text: &str, asked: &Asked) -> Result<Vec<Stream>, Error> {
     Ok(vec![Stream { resolution, parts: vec![part], missing, ..Stream::default() }])
 }
 
-impl Text {
+impl PercentileText {
     fn row(&mut self, line: &str, number: usize, unit_ns: f64) -> Result<(), Error> {
         self.last_line = number;
         let mut words = line.split_whitespace();
@@ -77,7 +77,7 @@ impl Text {
             return Err(Error::line(
                 FORMAT,
                 number,
-                format!("`{}` is no row of value, percentile and count", brief(line)),
+                format!("`{}` is not a row of value, percentile and count", brief(line)),
             ));
         };
         // A value is printed rounded: it may have been larger by half of its last digit.
@@ -101,8 +101,8 @@ impl Text {
     }
 
     /// `Mean    =       20.123, StdDeviation   =        1.5]`.
-    fn summary(&mut self, told: &str) {
-        for pair in told.trim_end_matches(']').split(',') {
+    fn summary(&mut self, comment: &str) {
+        for pair in comment.trim_end_matches(']').split(',') {
             let Some((name, value)) = pair.split_once('=') else { continue };
             let value = value.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
             match name.trim() {

@@ -1,6 +1,6 @@
 //! HdrHistogram interval logs: jHiccup's, HistogramLogWriter's, of format versions 1.0 to 1.3, with tags and without.
 //!
-//! Lines are `[Tag=NAME,]start,length,max,histogram`. What `start` counts from is told by `#[StartTime: ...]` and
+//! Lines are `[Tag=NAME,]start,length,max,histogram`. What `start` counts from is given by `#[StartTime: ...]` and
 //! `#[BaseTime: ...]`, or, where these are missing, found as HistogramLogReader does: a stamp more than a year before the
 //! start counts from it.
 //!
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::payload::{Decoder, Scale};
-use super::stream::{Part, Steps, Stream};
-use super::{Asked, Error, Format};
+use super::stream::{Stream, StreamPart, TrendSteps};
+use super::{Error, Format, SourceOptions};
 use crate::record::{Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Hlog;
@@ -24,18 +24,19 @@ const MOST_TAGS: usize = 256;
 /// Whether a line is one interval of a log.
 #[must_use]
 pub fn is_interval_line(line: &str) -> bool {
-    Fields::of(line).is_some_and(|fields| fields.histogram.starts_with("HIST") || fields.histogram.starts_with("DHIST"))
+    IntervalLine::of(line)
+        .is_some_and(|fields| fields.histogram.starts_with("HIST") || fields.histogram.starts_with("DHIST"))
 }
 
-/// One line, taken apart.
-struct Fields<'l> {
+/// One parsed line.
+struct IntervalLine<'l> {
     tag: &'l str,
     start: f64,
     length: f64,
     histogram: &'l str,
 }
 
-impl<'l> Fields<'l> {
+impl<'l> IntervalLine<'l> {
     fn of(line: &'l str) -> Option<Self> {
         let (tag, rest) = match line.strip_prefix("Tag=") {
             Some(rest) => rest.split_once(',')?,
@@ -44,7 +45,9 @@ impl<'l> Fields<'l> {
 
         let mut fields = rest.splitn(4, ',');
         let mut number = || fields.next()?.trim().parse().ok().filter(|n: &f64| n.is_finite());
-        let (start, length, _max) = (number()?, number()?, number()?);
+        let start = number()?;
+        let length = number()?;
+        let _max = number()?;
         Some(Self { tag, start, length, histogram: fields.next()?.trim() })
     }
 }
@@ -53,8 +56,8 @@ impl<'l> Fields<'l> {
 ///
 /// # Errors
 /// [`Error`].
-pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Stream>, Error> {
-    let mut clock = Clock::default();
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let mut clock = LogClock::default();
     let mut is_jhiccup = false;
     let lines = each_line(file, |line, number| match line.strip_prefix('#') {
         Some(comment) => {
@@ -76,8 +79,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
     file.seek(SeekFrom::Start(0))?;
     let unit_ns = asked.unit_ns.map_or(Some(1), |unit_ns| super::to_ns(1.0, unit_ns)).filter(|unit| *unit > 0);
     let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
-    let untold = if is_jhiccup { Series::Hiccup } else { Series::Recorded };
-    let mut counting = Counting::new(&clock, unit_ns, asked.series.unwrap_or(untold));
+    let default_series = if is_jhiccup { Series::Hiccup } else { Series::Recorded };
+    let mut counting = IntervalMerger::new(&clock, unit_ns, asked.series.unwrap_or(default_series));
     each_line(
         file,
         |line, number| {
@@ -93,29 +96,29 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
     Ok(streams)
 }
 
-fn missing(asked: &Asked, stream: &Stream, clock: &Clock) -> Vec<String> {
+fn missing(asked: &SourceOptions, stream: &Stream, clock: &LogClock) -> Vec<String> {
     let mut missing = vec![
         "skipped releases, the machine and the command: an interval log does not hold them".to_owned(),
-        "order and times within an interval, and exact means: they are those of the histogram's cells".to_owned(),
+        "order and times within an interval, and exact means: computed from the histogram's buckets".to_owned(),
     ];
     if asked.unit_ns.is_none() {
-        missing.push("the unit: nanoseconds were taken, as HdrHistogram's writers have them (--unit)".to_owned());
+        missing.push("the unit: nanoseconds assumed, as HdrHistogram's writers use (--unit)".to_owned());
     }
 
     if stream.parts.iter().any(|part| part.series == Series::Recorded) {
         missing.push("what the values are: the log does not say, and --as was not given".to_owned());
     }
     if clock.start_s.is_none() {
-        missing.push("the start: the log has no StartTime, its first stamp was taken".to_owned());
+        missing.push("the start: the log has no StartTime; its first time stamp is used".to_owned());
     }
 
     missing
 }
 
-fn interval(line: &str, number: usize) -> Result<Fields<'_>, Error> {
-    let fields = Fields::of(line).ok_or_else(|| {
+fn interval(line: &str, number: usize) -> Result<IntervalLine<'_>, Error> {
+    let fields = IntervalLine::of(line).ok_or_else(|| {
         let begins: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
-        Error::line(FORMAT, number, format!("`{begins}` is no interval of start, length, maximum and histogram"))
+        Error::line(FORMAT, number, format!("`{begins}` is not an interval: start, length, maximum, histogram"))
     })?;
 
     if fields.length < 0.0 {
@@ -135,7 +138,7 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
         }
 
         if bytes.len() as u64 > LONGEST_LINE {
-            let reason = format!("more than {} MiB, and no histogram is so long", LONGEST_LINE >> 20);
+            let reason = format!("longer than {} MiB, the limit for a histogram line", LONGEST_LINE >> 20);
             return Err(Error::line(FORMAT, number, reason));
         }
 
@@ -150,7 +153,7 @@ fn each_line(file: &mut impl BufRead, mut take: impl FnMut(&str, usize) -> Resul
 
 /// What the stamps count from, and how far they reach.
 #[derive(Default)]
-struct Clock {
+struct LogClock {
     start_s: Option<f64>,
     base_s: Option<f64>,
     first_s: f64,
@@ -158,7 +161,7 @@ struct Clock {
     intervals: u64,
 }
 
-impl Clock {
+impl LogClock {
     fn comment(&mut self, comment: &str) {
         let seconds = |name: &str| {
             let rest = comment.split_once(name)?.1.trim_start();
@@ -172,7 +175,7 @@ impl Clock {
         }
     }
 
-    fn take_in(&mut self, fields: &Fields<'_>) {
+    fn take_in(&mut self, fields: &IntervalLine<'_>) {
         self.first_s = if self.intervals == 0 { fields.start } else { self.first_s.min(fields.start) };
         self.end_s = if self.intervals == 0 {
             fields.start + fields.length
@@ -183,7 +186,7 @@ impl Clock {
         self.intervals += 1;
     }
 
-    /// Wall clock of the first stamp, in seconds since 1970, as far as it is told; otherwise 0.
+    /// Wall clock of the first stamp, in seconds since 1970, 0 where it is not known.
     fn started_unix_s(&self) -> f64 {
         let start = self.start_s.unwrap_or(0.0);
         let base = self.base_s.unwrap_or(if self.first_s < start - YEAR_S { start } else { 0.0 });
@@ -197,36 +200,36 @@ impl Clock {
 }
 
 /// Puts intervals together, tag by tag.
-struct Counting {
+struct IntervalMerger {
     decoder: Decoder,
     first_s: f64,
     /// A run file's interval, in seconds.
     interval_s: f64,
     length_s: f64,
     unit_ns: u64,
-    untold: Series,
+    default_series: Series,
     tags: BTreeMap<String, Tag>,
 }
 
-/// One tag in the making.
+/// A tag that is being counted.
 struct Tag {
     series: Series,
     scale: Option<Scale>,
     resolution: Option<Resolution>,
     /// Counts by place, of the part in the making.
     counts: Vec<u64>,
-    part: Part,
+    part: StreamPart,
     index: u64,
     /// Length of the source's intervals, in seconds.
     every_s: f64,
     /// Counts by place, of one line.
     line: Vec<(usize, u64)>,
-    steps: Option<Steps>,
-    parts: Vec<Part>,
+    steps: Option<TrendSteps>,
+    parts: Vec<StreamPart>,
 }
 
-impl Counting {
-    fn new(clock: &Clock, unit_ns: u64, untold: Series) -> Self {
+impl IntervalMerger {
+    fn new(clock: &LogClock, unit_ns: u64, default_series: Series) -> Self {
         let length_ns = (clock.length_s().clamp(0.0, 1e9) * 1e9) as u64;
         let interval_s = interval_ns_for(length_ns) as f64 / 1e9;
         Self {
@@ -235,18 +238,18 @@ impl Counting {
             interval_s,
             length_s: clock.length_s(),
             unit_ns,
-            untold,
+            default_series,
             tags: BTreeMap::new(),
         }
     }
 
-    fn line(&mut self, fields: &Fields<'_>, number: usize) -> Result<(), Error> {
+    fn line(&mut self, fields: &IntervalLine<'_>, number: usize) -> Result<(), Error> {
         let t = fields.start - self.first_s;
         if !self.tags.contains_key(fields.tag) {
             if self.tags.len() == MOST_TAGS {
                 return Err(Error::line(FORMAT, number, format!("more than {MOST_TAGS} tags")));
             }
-            let series = Series::from_tag(fields.tag).unwrap_or(self.untold);
+            let series = Series::from_tag(fields.tag).unwrap_or(self.default_series);
             self.tags.insert(fields.tag.to_owned(), Tag::new(series, fields.length, self.length_s));
         }
 
@@ -311,11 +314,11 @@ impl Tag {
         Self {
             series,
             line: Vec::new(),
-            steps: Steps::new(series, every_s, length_s),
+            steps: TrendSteps::new(series, every_s, length_s),
             scale: None,
             resolution: None,
             counts: Vec::new(),
-            part: Part::untimed(series, 0.0),
+            part: StreamPart::untimed(series, 0.0),
             index: 0,
             every_s,
             parts: Vec::new(),
@@ -342,7 +345,9 @@ impl Tag {
             });
         }
 
-        let (counts, line, mut largest) = (&mut self.counts, &mut self.line, None);
+        let counts = &mut self.counts;
+        let line = &mut self.line;
+        let mut largest = None;
         line.clear();
         encoded.counts(|index, n| {
             line.push((index, n));
@@ -371,7 +376,7 @@ impl Tag {
     fn maximum(&mut self, place: usize, largest_ns: u64) {
         let every_s = self.every_s;
         let (_, maxima) = self.part.maxima.get_or_insert_with(|| (every_s, Vec::new()));
-        // An interval is at most 300 s; a stamp far off is no reason for a long list.
+        // An interval is at most 300 s; a wrong time stamp must not make a long list.
         if place < 1024 {
             maxima.resize(maxima.len().max(place + 1), 0);
             maxima[place] = maxima[place].max(largest_ns);
@@ -404,7 +409,7 @@ impl Tag {
     /// Ends a part and begins the next one.
     fn close(&mut self, unit_ns: u64) {
         self.empty_counts(unit_ns);
-        let part = std::mem::replace(&mut self.part, Part::untimed(self.series, 0.0));
+        let part = std::mem::replace(&mut self.part, StreamPart::untimed(self.series, 0.0));
         if !part.cells.is_empty() {
             self.parts.push(part);
         }

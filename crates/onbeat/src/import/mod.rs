@@ -1,6 +1,6 @@
 //! Files of other tools become run files, so that the same report, comparison and gate serve them.
 //!
-//! A format is told by its content ([`Format::of`]); [`read`] takes the file apart into streams (a thread, a CPU, a tag), and
+//! A format is detected from its content ([`Format::detect`]); [`read`] takes the file apart into streams (a thread, a CPU, a tag), and
 //! [`write`](fn@write) puts each into a run file of its own.
 //!
 //! | file | format |
@@ -17,6 +17,19 @@
 //! A histogram does not tell when its samples were taken, nor in which order, nor how long those were that lie beyond its end.
 //! Nothing of this is made up: the run file keeps the source's cells ([`crate::record::Resolution`]) and says in sentences what
 //! is missing ([`crate::record::Import`]).
+//!
+//! ```
+//! use std::io::Cursor;
+//!
+//! use onbeat::import::{self, Format, SourceOptions};
+//!
+//! let text = "time_s,latency_us\n0.1,20\n0.2,35\n";
+//! assert_eq!(Format::detect(text), Some(Format::Csv));
+//!
+//! let streams = import::read(&mut Cursor::new(text), &SourceOptions::default())?;
+//! assert_eq!(streams[0].parts.iter().map(|part| part.samples()).sum::<u64>(), 2);
+//! # Ok::<(), import::Error>(())
+//! ```
 //!
 //! Absent on purpose: files and names of files (the command line's), and any figure that the source does not have.
 
@@ -35,7 +48,7 @@ use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 use crate::record::Series;
 
-pub use stream::{Part, Steps, Stream, write};
+pub use stream::{Stream, StreamPart, TrendSteps, write};
 
 /// Formats that are read whole are not read beyond this many bytes.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -76,7 +89,7 @@ impl Format {
         Self::Csv,
     ];
 
-    /// What people type.
+    /// The name on the command line.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -106,7 +119,7 @@ impl Format {
 
     /// The format of a file by its beginning; `None` when it looks like none of them.
     #[must_use]
-    pub fn of(beginning: &str) -> Option<Self> {
+    pub fn detect(beginning: &str) -> Option<Self> {
         let has = |text: &str| beginning.contains(text);
         let first = || beginning.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
         if beginning.trim_start().starts_with('{') {
@@ -135,31 +148,31 @@ impl Format {
     }
 }
 
-/// What the user says of a file, beside its content.
+/// The options of an import.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Asked {
+pub struct SourceOptions {
     /// The format, when its content is not to decide.
     pub format: Option<Format>,
-    /// Nanoseconds per unit of the values, where the file does not tell.
+    /// Nanoseconds per unit of the values, where the file does not say.
     pub unit_ns: Option<f64>,
-    /// What the values are, where the file does not tell.
+    /// What the values are, where the file does not say.
     pub series: Option<Series>,
-    /// The loop's period, where the file does not tell.
+    /// The loop's period, where the file does not say.
     pub period_ns: Option<u64>,
     /// The column of values in a CSV file: its name, or its number from 1.
     pub column: Option<String>,
 }
 
-/// Why a file cannot be imported.
+/// A file cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system would not give it.
+    /// The file cannot be read.
     #[error("{0}")]
     Read(#[from] io::Error),
     /// Its content fits no format.
     #[error("line {line} is `{begins}`, which fits no known format; name it with --from: {}", words())]
     Unknown {
-        /// The first line that is no comment, from 1.
+        /// The first line that is not a comment, from 1.
         line: usize,
         /// What it begins with.
         begins: String,
@@ -167,7 +180,7 @@ pub enum Error {
     /// It is a run file.
     #[error("it is an onbeat run file already; report, compare, gate and export take it as it is")]
     RunFile,
-    /// A line makes no sense.
+    /// A line is not valid.
     #[error("read as {}, line {line}: {reason}", format.word())]
     Line {
         /// The format it was read as.
@@ -177,7 +190,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// Nothing in it can be counted.
+    /// It holds no histogram.
     #[error("read as {}, {lines} lines hold no histogram: {advice}", format.word())]
     NoHistogram {
         /// The format it was read as.
@@ -196,7 +209,7 @@ pub enum Error {
         line: usize,
     },
     /// It is too long to be read whole.
-    #[error("it is longer than {} MiB, which no {} file is", LARGEST / 1024 / 1024, format.word())]
+    #[error("it is longer than {} MiB, the limit for {} files", LARGEST / 1024 / 1024, format.word())]
     TooLong {
         /// The format it was to be read as.
         format: Format,
@@ -213,14 +226,14 @@ impl Error {
     }
 }
 
-/// Takes a file apart into its streams.
+/// Reads a file into its streams.
 ///
 /// Memory is bounded by the number of different values and of intervals kept (about 300), not by the file's length, for the
 /// formats that may be long (`hlog`, `csv`); the others are read whole, up to 64 MiB.
 ///
 /// # Errors
 /// [`Error`], with the line where there is one.
-pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Stream>, Error> {
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut beginning = Vec::new();
     file.by_ref().take(SHOWN).read_to_end(&mut beginning)?;
     file.seek(SeekFrom::Start(0))?;
@@ -229,7 +242,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
         return Err(Error::RunFile);
     }
 
-    let format = asked.format.or_else(|| Format::of(&beginning)).ok_or_else(|| unknown(&beginning))?;
+    let format = asked.format.or_else(|| Format::detect(&beginning)).ok_or_else(|| unknown(&beginning))?;
     let mut streams = match format {
         Format::Hlog => hlog::read(file, asked)?,
         Format::Csv => csv::read(file, asked)?,
@@ -250,8 +263,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &Asked) -> Result<Vec<Strea
 }
 
 fn unknown(beginning: &str) -> Error {
-    let told = beginning.lines().zip(1..).find(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
-    let (begins, line) = told.unwrap_or(("", 1));
+    let first_line = beginning.lines().zip(1..).find(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
+    let (begins, line) = first_line.unwrap_or(("", 1));
     Error::Unknown { line, begins: begins.chars().filter(|c| !c.is_control()).take(40).collect() }
 }
 
@@ -280,8 +293,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_by_their_content() {
-        let told = [
+    fn formats_are_detected_from_their_content() {
+        let cases = [
             ("{\n  \"cmdline:\": \"cyclictest -D 2\",", Some(Format::CyclictestJson)),
             ("{ \"cmdline:\": \"oslat -D 2\" }", Some(Format::OslatJson)),
             ("# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000001", Some(Format::Cyclictest)),
@@ -294,8 +307,8 @@ mod tests {
             ("17\n18\n", Some(Format::Csv)),
             ("Dear reader, this is a letter.\n", None),
         ];
-        for (text, format) in told {
-            assert_eq!(Format::of(text), format, "{text}");
+        for (text, format) in cases {
+            assert_eq!(Format::detect(text), format, "{text}");
         }
     }
 }

@@ -29,8 +29,8 @@ const ROOM: usize = 16 * 1024;
 /// Why a histogram cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
-    /// Its text is no base64.
-    #[error("the histogram is no base64 ({0})")]
+    /// Its text is not valid base64.
+    #[error("the histogram is not valid base64 ({0})")]
     Base64(base64::DecodeError),
     /// It ends before its own lengths say.
     #[error("the histogram is cut off: {found} bytes where {needed} should be")]
@@ -41,15 +41,15 @@ pub enum PayloadError {
         needed: usize,
     },
     /// It is in none of HdrHistogram's encodings.
-    #[error("the histogram begins with {0:#010x}, which is no encoding of HdrHistogram")]
+    #[error("the histogram begins with {0:#010x}, which is not an HdrHistogram encoding")]
     Cookie(u32),
     /// It holds floating-point values.
-    #[error("the histogram is a DoubleHistogram, whose values are no whole nanoseconds; log it as a Histogram")]
+    #[error("the histogram is a DoubleHistogram, whose values are not whole nanoseconds; log it as a Histogram")]
     Double,
     /// The deflated part is broken.
     #[error("the histogram cannot be inflated, or is longer than {} MiB", LARGEST / 1024 / 1024)]
     Inflate,
-    /// A figure of its header makes no sense.
+    /// A field of its header is out of range.
     #[error("the histogram's header says {what} {value}")]
     Header {
         /// Which figure.
@@ -57,7 +57,7 @@ pub enum PayloadError {
         /// What it is.
         value: u64,
     },
-    /// A count makes no sense.
+    /// A count is out of range.
     #[error("count {index} of the histogram is {value}, beyond its range")]
     Count {
         /// Its place.
@@ -77,7 +77,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// From the lowest value to be told apart from 0 and the significant decimal digits.
+    /// From the lowest value that differs from 0 and the significant decimal digits.
     fn of(lowest: u64, digits: u32) -> Result<Self, PayloadError> {
         if !(1..=5).contains(&digits) {
             return Err(PayloadError::Header { what: "significant digits", value: u64::from(digits) });
@@ -156,7 +156,8 @@ impl Decoder {
     /// How many bytes of `plain` hold the inflated part.
     fn inflate(&mut self, from: usize, to: usize) -> Result<usize, PayloadError> {
         self.inflater.init();
-        let (mut read, mut written) = (from, 0);
+        let mut read = from;
+        let mut written = 0;
         loop {
             let source = &self.encoded[read..to];
             let (status, taken, given) = decompress(&mut self.inflater, source, &mut self.plain, written, ZLIB_AT_ONCE);
@@ -389,7 +390,8 @@ mod tests {
                 .iter_recorded()
                 .map(|step| (histogram.lowest_equivalent(step.value_iterated_to()), step.count_since_last_iteration()))
                 .collect();
-            let (mut plain, mut deflated) = (Vec::new(), Vec::new());
+            let mut plain = Vec::new();
+            let mut deflated = Vec::new();
             V2Serializer::new().serialize(&histogram, &mut plain).unwrap();
             V2DeflateSerializer::new().serialize(&histogram, &mut deflated).unwrap();
 

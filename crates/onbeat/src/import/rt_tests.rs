@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::stream::{Part, Stream, Told};
-use super::{Asked, Error, Format, date};
+use super::stream::{SourceFigures, Stream, StreamPart};
+use super::{Error, Format, SourceOptions, date};
 use crate::host::Host;
 use crate::record::{Beyond, Resolution, Series};
 
 #[derive(Deserialize)]
-struct File<T> {
+struct RtTestsJson<T> {
     #[serde(rename = "cmdline:", alias = "cmdline", default)]
     cmdline: String,
     #[serde(rename = "rt_test_version:", alias = "rt_test_version", default)]
@@ -52,11 +52,11 @@ struct OslatThread {
 }
 
 /// The command line of an rt-tests program.
-struct Options {
+struct CommandLine {
     words: Vec<String>,
 }
 
-impl Options {
+impl CommandLine {
     /// The number of an option in any of its spellings: `-i 1000`, `-i1000`, `--interval=1000`.
     fn number(&self, short: &[&str], long: &[&str]) -> Option<u64> {
         for (i, word) in self.words.iter().enumerate() {
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-impl<T> File<T> {
+impl<T> RtTestsJson<T> {
     fn parse<'t>(text: &'t str, format: Format) -> Result<Self, Error>
     where
         T: Deserialize<'t>,
@@ -92,8 +92,8 @@ impl<T> File<T> {
         serde_json::from_str(text).map_err(|why| Error::line(format, why.line().max(1), why.to_string()))
     }
 
-    fn options(&self) -> Options {
-        Options { words: self.cmdline.split_whitespace().map(str::to_owned).collect() }
+    fn options(&self) -> CommandLine {
+        CommandLine { words: self.cmdline.split_whitespace().map(str::to_owned).collect() }
     }
 
     /// A stream with what all threads share.
@@ -142,9 +142,9 @@ fn line_of(text: &str, thread: u32) -> usize {
 ///
 /// # Errors
 /// [`Error`].
-pub fn cyclictest(text: &str, _asked: &Asked) -> Result<Vec<Stream>, Error> {
+pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let format = Format::CyclictestJson;
-    let file: File<CyclictestThread> = File::parse(text, format)?;
+    let file: RtTestsJson<CyclictestThread> = RtTestsJson::parse(text, format)?;
     let step_ns = if file.resolution_in_ns == 1 { 1 } else { 1_000 };
     let options = file.options();
     let mut streams = Vec::new();
@@ -166,7 +166,7 @@ pub fn cyclictest(text: &str, _asked: &Asked) -> Result<Vec<Stream>, Error> {
             options.number(&["-h", "-H"], &["--histogram", "--histofall"]).unwrap_or(0).max(last.saturating_add(1));
         let beyond = Overflow { end, max: thread.max, count: thread.cycles - counted };
         let resolution = Resolution { beyond: beyond.at(step_ns), ..Resolution::even(step_ns) };
-        let mut part = Part::untimed(Series::WakeupLatency, file.elapsed_s());
+        let mut part = StreamPart::untimed(Series::WakeupLatency, file.elapsed_s());
         for (&bucket, &n) in &thread.histogram {
             part.count(&resolution, bucket.saturating_mul(step_ns), n);
         }
@@ -176,13 +176,13 @@ pub fn cyclictest(text: &str, _asked: &Asked) -> Result<Vec<Stream>, Error> {
         }
 
         let unit = step_ns as f64;
-        let told = Told {
+        let stated = SourceFigures {
             min_ns: thread.min.saturating_mul(step_ns),
             max_ns: thread.max.saturating_mul(step_ns),
             mean_ns: thread.avg * unit,
         };
 
-        part.moments = Some(part.moments_around(&resolution, told));
+        part.moments = Some(part.moments_around(&resolution, stated));
         stream.period_ns = period_ns(&options, number);
         stream.missing = missing(&resolution, true);
         stream.resolution.insert(part.series, resolution);
@@ -210,7 +210,7 @@ impl Overflow {
 }
 
 /// Threads have intervals further and further apart (`-d`, 500 µs), unless a histogram or `-S` makes them equal.
-fn period_ns(options: &Options, thread: u32) -> Option<u64> {
+fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
     let interval_us = options.number(&["-i"], &["--interval"]).unwrap_or(1_000);
     let equal = options.number(&["-h", "-H"], &["--histogram", "--histofall"]).is_some() || options.has('S', "--smp");
     let apart_us = if equal { 0 } else { options.number(&["-d"], &["--distance"]).unwrap_or(500) };
@@ -220,10 +220,9 @@ fn period_ns(options: &Options, thread: u32) -> Option<u64> {
 /// What cyclictest's histograms do not tell.
 pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String> {
     let mut missing = vec![
-        "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
-        "skipped releases: cyclictest passes over them without counting, so that the slots they were in are in no figure"
-            .to_owned(),
-        "standard deviation: it is that of the histogram's cells".to_owned(),
+        "order and times of the samples: no figures over time and no intervals".to_owned(),
+        "skipped releases: cyclictest does not count them, so their slots are in no figure".to_owned(),
+        "standard deviation: computed from the histogram's buckets".to_owned(),
     ];
     if resolution.beyond.is_some() {
         missing.push(
@@ -234,7 +233,7 @@ pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String>
 
     if !has_maximum {
         missing.push(
-            "the maximum, and how many samples lie beyond the histogram: the summary lines are not there".to_owned(),
+            "the maximum, and how many samples lie beyond the histogram: the summary lines are missing".to_owned(),
         );
     }
 
@@ -248,7 +247,7 @@ pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String>
 pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
     const STEP_NS: u64 = 1_000;
     let format = Format::OslatJson;
-    let file: File<OslatThread> = File::parse(text, format)?;
+    let file: RtTestsJson<OslatThread> = RtTestsJson::parse(text, format)?;
     let mut streams = Vec::new();
     for (&number, thread) in &file.thread {
         let Some((&last, &in_last)) = thread.histogram.last_key_value() else {
@@ -265,21 +264,21 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
         let overflow = Overflow { end: last - 1, max: thread.max.saturating_sub(1), count: in_last };
         let beyond = if thread.max > last { overflow.at(STEP_NS) } else { None };
         let resolution = Resolution { beyond, ..Resolution::even(STEP_NS) };
-        let mut part = Part::untimed(Series::Gap, thread.duration.clamp(0.0, 1e9));
+        let mut part = StreamPart::untimed(Series::Gap, thread.duration.clamp(0.0, 1e9));
         for (&bucket, &n) in &thread.histogram {
             part.count(&resolution, (bucket - 1) * STEP_NS, n);
         }
 
-        let told = Told {
+        let stated = SourceFigures {
             min_ns: thread.min.saturating_sub(1).saturating_mul(STEP_NS),
             max_ns: thread.max.saturating_mul(STEP_NS),
             // Each gap is counted rounded up to its microsecond, and so is the mean: half of one too much, on average.
             mean_ns: (thread.avg - 0.5).max(0.0) * STEP_NS as f64,
         };
 
-        part.moments = Some(part.moments_around(&resolution, told));
+        part.moments = Some(part.moments_around(&resolution, stated));
         stream.missing = vec![
-            "order and times of the gaps: figures over time and their intervals cannot be made".to_owned(),
+            "order and times of the gaps: no figures over time and no intervals".to_owned(),
             "gaps to the nanosecond: oslat rounds each up to a microsecond; mean and standard deviation are estimates"
                 .to_owned(),
         ];
@@ -301,7 +300,7 @@ mod tests {
 
     #[test]
     fn options_are_found_in_all_their_spellings() {
-        let options = |line: &str| Options { words: line.split(' ').map(str::to_owned).collect() };
+        let options = |line: &str| CommandLine { words: line.split(' ').map(str::to_owned).collect() };
         let interval = |line: &str| options(line).number(&["-i"], &["--interval"]);
         assert_eq!(["c -i 200", "c -i200", "c --interval=200", "c --interval 200"].map(interval), [Some(200); 4]);
         assert_eq!(interval("c -D 2"), None);
@@ -309,8 +308,8 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_intervals_further_and_further_apart_unless_told_otherwise() {
-        let of = |line: &str| period_ns(&Options { words: line.split(' ').map(str::to_owned).collect() }, 2);
+    fn threads_have_intervals_further_and_further_apart_unless_an_option_makes_them_equal() {
+        let of = |line: &str| period_ns(&CommandLine { words: line.split(' ').map(str::to_owned).collect() }, 2);
         assert_eq!(of("cyclictest -i 1000"), Some(2_000_000));
         assert_eq!(of("cyclictest -i 1000 -d 0"), Some(1_000_000));
         assert_eq!(of("cyclictest -S -i 500"), Some(500_000));

@@ -4,14 +4,14 @@
 //! thread, `Usr-000` back to user space, `CPU-000` of osnoise. Then `over:`, `count:`, `min:`, `avg:`, `max:`. How wide a bucket is
 //! shows in the distance of the rows; rows of zeros may be left out.
 
-use super::stream::{Part, Stream, Told};
+use super::stream::{SourceFigures, Stream, StreamPart};
 use super::{Error, Format};
 use crate::record::{Beyond, Resolution, Series};
 
 const FORMAT: Format = Format::Rtla;
 
 #[derive(Default)]
-struct Text {
+struct RtlaText {
     step_of_unit_ns: u64,
     length_s: f64,
     columns: Vec<(Series, u32)>,
@@ -29,7 +29,7 @@ struct Text {
 /// # Errors
 /// [`Error`].
 pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
-    let parsed = Text::parse(text)?;
+    let parsed = RtlaText::parse(text)?;
     if parsed.columns.is_empty() || parsed.rows.is_empty() {
         let advice =
             "run rtla with hist and without --no-header, --no-index and --no-summary; it may have seen nothing";
@@ -41,17 +41,17 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     cpus.iter().map(|&cpu| parsed.stream(cpu, cpus.len() > 1)).collect()
 }
 
-impl Text {
+impl RtlaText {
     fn parse(text: &str) -> Result<Self, Error> {
         let mut all = Self { step_of_unit_ns: 1_000, ..Self::default() };
         for (line, number) in text.lines().zip(1..) {
             let line = line.trim();
             let mut words = line.split_whitespace();
             let first = words.next().unwrap_or_default();
-            if let Some(told) = line.strip_prefix("# Time unit is ") {
-                all.step_of_unit_ns = if told.starts_with("nanoseconds") { 1 } else { 1_000 };
-            } else if let Some(told) = line.strip_prefix("# Duration:") {
-                all.length_s = duration_s(told).unwrap_or(0.0);
+            if let Some(stated) = line.strip_prefix("# Time unit is ") {
+                all.step_of_unit_ns = if stated.starts_with("nanoseconds") { 1 } else { 1_000 };
+            } else if let Some(stated) = line.strip_prefix("# Duration:") {
+                all.length_s = duration_s(stated).unwrap_or(0.0);
             } else if first == "Index" {
                 if !all.rows.is_empty() {
                     return Err(Error::line(FORMAT, number, "the heading of the columns comes after rows of counts"));
@@ -71,7 +71,7 @@ impl Text {
     }
 
     fn row<'w>(&mut self, index: u64, words: impl Iterator<Item = &'w str>, line: usize) -> Result<(), Error> {
-        let no_count = |word: &str| Error::line(FORMAT, line, format!("`{word}` is no count"));
+        let no_count = |word: &str| Error::line(FORMAT, line, format!("`{word}` is not a count"));
         let counts = words.map(|word| word.parse().map_err(|_| no_count(word))).collect::<Result<Vec<u64>, _>>()?;
         if counts.len() != self.columns.len() {
             let reason = format!("{} counts for {} columns", counts.len(), self.columns.len());
@@ -117,8 +117,8 @@ impl Text {
         let mut stream = Stream {
             label: if is_one_of_several { format!("CPU {cpu}") } else { String::new() },
             missing: vec![
-                "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
-                "standard deviation: it is that of the histogram's cells".to_owned(),
+                "order and times of the samples: no figures over time and no intervals".to_owned(),
+                "standard deviation: computed from the histogram's buckets".to_owned(),
                 "the machine, the start and the command: rtla's text does not hold them".to_owned(),
             ],
             ..Stream::default()
@@ -143,7 +143,7 @@ impl Text {
         Ok(stream)
     }
 
-    fn part(&self, place: usize, series: Series) -> Result<(Resolution, Part), Error> {
+    fn part(&self, place: usize, series: Series) -> Result<(Resolution, StreamPart), Error> {
         let figure = |list: &[Option<f64>]| list.get(place).copied().flatten();
         let step_ns = self.width().saturating_mul(self.step_of_unit_ns);
         let end =
@@ -153,25 +153,25 @@ impl Text {
         let to_ns = figure(&self.max).map_or(end, |max| at(max).saturating_add(self.step_of_unit_ns - 1)).max(end);
         let beyond = (over > 0).then_some(Beyond { from_ns: end, to_ns, count: over });
         let resolution = Resolution { beyond, ..Resolution::even(step_ns) };
-        let mut part = Part::untimed(series, self.length_s);
+        let mut part = StreamPart::untimed(series, self.length_s);
         for (index, counts) in &self.rows {
             part.count(&resolution, index.saturating_mul(self.step_of_unit_ns), counts[place]);
         }
 
         part.count(&resolution, end, over);
         let counted = part.samples();
-        if let Some(told) = figure(&self.count).filter(|told| *told as u64 != counted) {
+        if let Some(stated) = figure(&self.count).filter(|stated| *stated as u64 != counted) {
             let (name, cpu) = self.columns[place];
             let reason = format!(
-                "{} of CPU {cpu}: its rows and `over:` add up to {counted}, `count:` says {told}: lines are lost or changed",
+                "{} of CPU {cpu}: its rows and `over:` add up to {counted}, `count:` says {stated}: lines are lost or changed",
                 name.words()
             );
             return Err(Error::line(FORMAT, self.last_line, reason));
         }
 
         if let (Some(min), Some(avg), Some(max)) = (figure(&self.min), figure(&self.avg), figure(&self.max)) {
-            let told = Told { min_ns: at(min), max_ns: at(max), mean_ns: avg * self.step_of_unit_ns as f64 };
-            part.moments = Some(part.moments_around(&resolution, told));
+            let stated = SourceFigures { min_ns: at(min), max_ns: at(max), mean_ns: avg * self.step_of_unit_ns as f64 };
+            part.moments = Some(part.moments_around(&resolution, stated));
         }
 
         Ok((resolution, part))
@@ -179,7 +179,7 @@ impl Text {
 }
 
 fn column(word: &str, line: usize) -> Result<(Series, u32), Error> {
-    let told = word.split_once('-').and_then(|(name, cpu)| {
+    let stated = word.split_once('-').and_then(|(name, cpu)| {
         let series = match name {
             "IRQ" => Series::InterruptLatency,
             "Thr" => Series::WakeupLatency,
@@ -189,7 +189,8 @@ fn column(word: &str, line: usize) -> Result<(Series, u32), Error> {
         };
         Some((series, cpu.parse().ok()?))
     });
-    told.ok_or_else(|| Error::line(FORMAT, line, format!("the column `{word}` is none of IRQ-N, Thr-N, Usr-N, CPU-N")))
+    stated
+        .ok_or_else(|| Error::line(FORMAT, line, format!("the column `{word}` is none of IRQ-N, Thr-N, Usr-N, CPU-N")))
 }
 
 /// Seconds of `0 00:10:00`: days, then the clock.

@@ -22,19 +22,19 @@ pub struct Stream {
     pub format: Option<Format>,
     /// The command that recorded it, as far as the source tells.
     pub command: Vec<String>,
-    /// What the source tells of the machine.
+    /// What the source records of the machine.
     pub host: Host,
-    /// Wall clock at its start, in seconds since 1970; 0 when the source does not tell.
+    /// Wall clock at its start, in seconds since 1970; 0 when the source does not say.
     pub started_unix_s: f64,
     /// The loop's period, when it is known.
     pub period_ns: Option<u64>,
     /// The cells of each series.
     pub resolution: BTreeMap<Series, Resolution>,
     /// What was counted, in order of time.
-    pub parts: Vec<Part>,
+    pub parts: Vec<StreamPart>,
     /// A few figures per step of time, where the source has times.
-    pub steps: Option<Steps>,
-    /// What the source cannot tell, one sentence each.
+    pub steps: Option<TrendSteps>,
+    /// What the source does not record, one sentence each.
     pub missing: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ const STEPS_PER_NOTE: usize = 600;
 
 /// Figures step by step, from the stream's start on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Steps {
+pub struct TrendSteps {
     /// Which series.
     pub series: Series,
     /// Seconds from step to step.
@@ -54,7 +54,7 @@ pub struct Steps {
     pub figures: Vec<Option<StepFigures>>,
 }
 
-impl Steps {
+impl TrendSteps {
     /// Steps of about `every_s`, in a source of `length_s`; `None` for a source without times.
     #[must_use]
     pub fn new(series: Series, every_s: f64, length_s: f64) -> Option<Self> {
@@ -88,7 +88,7 @@ impl Steps {
         for (i, steps) in self.figures.chunks(STEPS_PER_NOTE).enumerate() {
             if steps.iter().any(Option::is_some) {
                 let t = (i * STEPS_PER_NOTE) as f64 * self.every_s;
-                writer.note(&Note::Trend(Box::new(Trend::of_steps(self.series, t, self.every_s, steps))))?;
+                writer.note(&Note::Trend(Box::new(Trend::from_steps(self.series, t, self.every_s, steps))))?;
             }
         }
         Ok(())
@@ -97,22 +97,22 @@ impl Steps {
 
 /// What was counted of one series in one stretch of time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct StreamPart {
     /// Which series.
     pub series: Series,
-    /// Start in seconds since the stream's start; 0 when the source does not tell times.
+    /// Start in seconds since the stream's start; 0 when the source does not say times.
     pub t: f64,
-    /// Seconds; 0 when the source does not tell.
+    /// Seconds; 0 when the source does not say.
     pub length: f64,
     /// Samples per value that stands for a cell, in nanoseconds.
     pub cells: BTreeMap<u64, u64>,
     /// Count, extremes, mean and spread as the source tells them.
     pub moments: Option<Moments>,
-    /// Largest value per so many seconds, where the source had shorter intervals than the run file keeps.
+    /// Seconds per value and the largest values, where the source had shorter intervals than the run file keeps.
     pub maxima: Option<(f64, Vec<u64>)>,
 }
 
-impl Part {
+impl StreamPart {
     /// A part without times: all that a histogram tells.
     #[must_use]
     pub const fn untimed(series: Series, length: f64) -> Self {
@@ -122,12 +122,12 @@ impl Part {
     /// Counts samples whose value is `ns` in the source.
     pub fn count(&mut self, resolution: &Resolution, ns: u64, samples: u64) {
         if samples > 0 {
-            let counted = self.cells.entry(resolution.told_as(ns.min(FARTHEST_NS))).or_insert(0);
+            let counted = self.cells.entry(resolution.representative_ns(ns.min(FARTHEST_NS))).or_insert(0);
             *counted = counted.saturating_add(samples);
         }
     }
 
-    /// How many samples.
+    /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.cells.values().fold(0, |all, n| all.saturating_add(*n))
@@ -136,13 +136,13 @@ impl Part {
     /// The moments of these cells around a mean that the source tells: extremes are the source's own, the spread is that of
     /// the cells' middles.
     #[must_use]
-    pub fn moments_around(&self, resolution: &Resolution, told: Told) -> Moments {
-        let square = |(&ns, &n): (&u64, &u64)| (resolution.cell(ns).middle_ns() - told.mean_ns).powi(2) * n as f64;
+    pub fn moments_around(&self, resolution: &Resolution, source: SourceFigures) -> Moments {
+        let square = |(&ns, &n): (&u64, &u64)| (resolution.cell(ns).middle_ns() - source.mean_ns).powi(2) * n as f64;
         Moments {
             n: self.samples(),
-            min_ns: told.min_ns,
-            max_ns: told.max_ns,
-            mean_ns: told.mean_ns,
+            min_ns: source.min_ns,
+            max_ns: source.max_ns,
+            mean_ns: source.mean_ns,
             m2: self.cells.iter().map(square).sum(),
         }
     }
@@ -150,7 +150,7 @@ impl Part {
 
 /// Figures that a source tells beside its histogram, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Told {
+pub struct SourceFigures {
     /// Smallest.
     pub min_ns: u64,
     /// Largest.
@@ -161,12 +161,12 @@ pub struct Told {
 
 /// What stands in the run file beside the stream itself.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Labels {
+pub struct ImportLabels {
     /// The import's own command, as typed.
     pub command: Vec<String>,
     /// The source's file name.
     pub file: String,
-    /// The cell it shall be: its name beside other streams, and the load that ran meanwhile.
+    /// The cell of the run file: its name beside other streams, and the load that ran.
     pub cell: Cell,
 }
 
@@ -174,7 +174,7 @@ pub struct Labels {
 ///
 /// # Errors
 /// [`WriteError`].
-pub fn write(stream: &Stream, labels: &Labels, path: &Path) -> Result<(), WriteError> {
+pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), WriteError> {
     let header = Header {
         schema: Header::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -211,7 +211,7 @@ pub fn write(stream: &Stream, labels: &Labels, path: &Path) -> Result<(), WriteE
     writer.sync()
 }
 
-fn write_part(part: &Part, writer: &mut RunWriter) -> Result<(), WriteError> {
+fn write_part(part: &StreamPart, writer: &mut RunWriter) -> Result<(), WriteError> {
     let mut counts = empty_counts(part.series);
     for (&ns, &n) in &part.cells {
         counts.saturating_record_n(ns.clamp(1, LONGEST_NS), n);

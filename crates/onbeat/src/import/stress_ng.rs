@@ -3,7 +3,7 @@
 //! Each line carries the process it is of; several stressors are several streams. Without `--cyclic-dist` there are nine
 //! percentiles and no counts, and the YAML of `--metrics` holds work done, not latency: neither can be imported.
 
-use super::stream::{Part, Stream};
+use super::stream::{Stream, StreamPart};
 use super::{Error, Format};
 use crate::host::Host;
 use crate::record::{Beyond, Moments, Resolution, Series};
@@ -34,14 +34,14 @@ struct Stressor {
 pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     let mut all: Vec<Stressor> = Vec::new();
     for (line, number) in text.lines().zip(1..) {
-        let Some((before, told)) = line.split_once("] cyclic: ") else { continue };
+        let Some((before, text_after)) = line.split_once("] cyclic: ") else { continue };
         let process = before.rsplit_once('[').map_or("", |(_, process)| process);
         let place = all.iter().position(|stressor| stressor.process == process).unwrap_or_else(|| {
             all.push(Stressor { process: process.to_owned(), ..Stressor::default() });
             all.len() - 1
         });
 
-        all[place].line(told.trim(), number)?;
+        all[place].line(text_after.trim(), number)?;
     }
 
     all.retain(|stressor| !stressor.rows.is_empty());
@@ -54,8 +54,8 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
 }
 
 impl Stressor {
-    fn line(&mut self, told: &str, number: usize) -> Result<(), Error> {
-        let words: Vec<&str> = told.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
+    fn line(&mut self, text_after: &str, number: usize) -> Result<(), Error> {
+        let words: Vec<&str> = text_after.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
         match words.as_slice() {
             ["sched", policy, delay, "ns", "delay", ..] => {
                 policy.trim_end_matches(':').clone_into(&mut self.policy);
@@ -74,7 +74,7 @@ impl Stressor {
             [latency, count] if latency.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let row = latency.parse().ok().zip(count.parse().ok());
                 let (ns, n): (u64, u64) =
-                    row.ok_or_else(|| Error::line(FORMAT, number, format!("`{count}` is no count")))?;
+                    row.ok_or_else(|| Error::line(FORMAT, number, format!("`{count}` is not a count")))?;
                 let rises = self.rows.last().is_none_or(|(before, _)| *before < ns);
                 if self.step_ns == 0 || !ns.is_multiple_of(self.step_ns) || !rises {
                     let reason = format!("the row {ns} does not follow in steps of {} ns", self.step_ns);
@@ -91,7 +91,7 @@ impl Stressor {
 
     fn stream(&self, number: Option<u32>) -> Stream {
         let mut missing = vec![
-            "order and times of the samples: figures over time and their intervals cannot be made".to_owned(),
+            "order and times of the samples: no figures over time and no intervals".to_owned(),
             "missed periods: stress-ng sleeps for a time, not until an instant, so that a late start delays the next one".to_owned(),
         ];
         let counted: u64 = self.rows.iter().fold(0, |all, (_, n)| all.saturating_add(*n));
@@ -114,7 +114,7 @@ impl Stressor {
             resolution.beyond = Some(Beyond { from_ns: end, to_ns: max, count: 1 });
         }
 
-        let mut part = Part::untimed(Series::SleepLatency, 0.0);
+        let mut part = StreamPart::untimed(Series::SleepLatency, 0.0);
         for &(ns, n) in &self.rows {
             part.count(&resolution, ns, n);
         }

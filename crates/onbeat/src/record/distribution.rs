@@ -30,6 +30,14 @@ impl Bucket {
 }
 
 /// How samples are distributed: buckets with samples, in rising order.
+///
+/// ```
+/// use onbeat::record::Distribution;
+///
+/// let parts = [Distribution::from_values([10, 20]), Distribution::from_values([20, 30])];
+/// let all = Distribution::merged(&parts);
+/// assert_eq!((all.count(), all.count_above(15)), (4, 3));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     buckets: Vec<Bucket>,
@@ -39,7 +47,7 @@ pub struct Distribution {
 impl Distribution {
     /// The buckets with samples of a histogram.
     #[must_use]
-    pub fn of<T: Counter>(counts: &Histogram<T>) -> Self {
+    pub fn from_histogram<T: Counter>(counts: &Histogram<T>) -> Self {
         let buckets = counts.iter_recorded().map(|step| {
             let low_ns = counts.lowest_equivalent(step.value_iterated_to());
             Bucket { low_ns, width_ns: counts.equivalent_range(low_ns), count: step.count_since_last_iteration() }
@@ -52,7 +60,7 @@ impl Distribution {
 
     /// A distribution of exact values, for what was never in a histogram.
     #[must_use]
-    pub fn of_values(values_ns: impl IntoIterator<Item = u64>) -> Self {
+    pub fn from_values(values_ns: impl IntoIterator<Item = u64>) -> Self {
         let mut values: Vec<u64> = values_ns.into_iter().collect();
         values.sort_unstable();
         let mut all = Self::default();
@@ -76,14 +84,14 @@ impl Distribution {
         all
     }
 
-    /// How many samples lie in a bucket that holds `limit_ns` and larger values: on which side each is, nobody knows.
+    /// How many samples lie in a bucket that holds `limit_ns` and larger values: their side of the limit is not known.
     #[must_use]
     pub fn count_astride(&self, limit_ns: u64) -> u64 {
         let is_astride = |bucket: &&Bucket| bucket.low_ns <= limit_ns && limit_ns < bucket.high_ns();
         self.buckets.iter().filter(is_astride).map(|bucket| bucket.count).sum()
     }
 
-    /// How many samples.
+    /// Number of samples.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
@@ -118,7 +126,8 @@ impl Distribution {
     fn with(&self, other: &Self) -> Self {
         let mut both =
             Self { buckets: Vec::with_capacity(self.buckets.len().max(other.buckets.len()) * 5 / 4), count: 0 };
-        let (mut mine, mut others) = (self.buckets.iter().peekable(), other.buckets.iter().peekable());
+        let mut mine = self.buckets.iter().peekable();
+        let mut others = other.buckets.iter().peekable();
         while let Some(&next) = match (mine.peek(), others.peek()) {
             (Some(a), Some(b)) if b.low_ns < a.low_ns => others.next(),
             (Some(_), _) => mine.next(),
@@ -172,10 +181,10 @@ mod tests {
         fn parts_add_up_to_the_whole(values in prop::collection::vec(1_u64..10_000_000, 0..300), cut in 0_usize..300) {
             let cut = cut.min(values.len());
             let parts = [
-                Distribution::of_values(values[..cut].iter().copied()),
-                Distribution::of_values(values[cut..].iter().copied()),
+                Distribution::from_values(values[..cut].iter().copied()),
+                Distribution::from_values(values[cut..].iter().copied()),
             ];
-            prop_assert_eq!(Distribution::merged(&parts), Distribution::of_values(values));
+            prop_assert_eq!(Distribution::merged(&parts), Distribution::from_values(values));
         }
 
         #[test]
@@ -184,7 +193,7 @@ mod tests {
         ) {
             let mut counts = crate::record::empty_counts(crate::record::Series::WakeupLatency);
             values.iter().for_each(|&value| counts.record(value).unwrap());
-            let all = Distribution::of(&counts);
+            let all = Distribution::from_histogram(&counts);
             prop_assert_eq!(all.count(), values.len() as u64);
             for bucket in all.buckets() {
                 let within = values.iter().filter(|&&v| (bucket.low_ns..=bucket.high_ns()).contains(&v)).count();

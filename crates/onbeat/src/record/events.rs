@@ -43,7 +43,7 @@ pub struct EventsLeftOut {
     /// Of the others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub others: BTreeMap<EventKind, u64>,
-    /// Events that found no room on their way from the loop; their kinds are not known.
+    /// Events dropped because their ring was full; their kinds are not known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
 }

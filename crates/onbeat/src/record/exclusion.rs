@@ -7,7 +7,7 @@
 use onbeat_rt::{Instant, Sample};
 use serde::{Deserialize, Serialize};
 
-/// What changed around a run.
+/// A change around a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Surrounding {
@@ -32,7 +32,7 @@ pub struct Exclusion {
     pub sentence: String,
 }
 
-/// The same, as a run file says it.
+/// The note of an excluded stretch in a run file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExclusionNote {
     /// Start of the stretch, in seconds since the file's start.
@@ -47,11 +47,11 @@ pub struct ExclusionNote {
     pub samples: u64,
 }
 
-/// Stretches that may still touch a sample to come.
+/// Exclusions that may still touch a future sample.
 #[derive(Debug, Default)]
-pub(super) struct Open(Vec<(Exclusion, u64)>);
+pub(super) struct OpenExclusions(Vec<(Exclusion, u64)>);
 
-impl Open {
+impl OpenExclusions {
     pub(super) fn add(&mut self, exclusion: Exclusion) {
         self.0.push((exclusion, 0));
     }

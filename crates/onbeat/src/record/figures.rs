@@ -4,7 +4,7 @@ use onbeat_rt::Sample;
 
 use super::Series;
 
-/// What a probe counts besides the series of every loop.
+/// The series that a probe counts besides those of every loop.
 pub trait Figures: Send {
     /// Its series, none of [`Series::CYCLE`].
     fn series(&self) -> &'static [Series];
@@ -14,7 +14,7 @@ pub trait Figures: Send {
     fn of(&mut self, sample: &Sample, before: Option<&Sample>, count: &mut dyn FnMut(Series, u64));
 }
 
-/// Of a probe that has none.
+/// The figures of a probe without series of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFigures;
 

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_period_near_a_millisecond_is_told_apart_to_64_ns() {
+    fn a_period_near_a_millisecond_has_buckets_of_64_ns() {
         let counts = empty_counts(Series::ObservedPeriod);
         assert_eq!(counts.equivalent_range(1_000_000), 32);
         assert_eq!(counts.equivalent_range(1_048_577), 64);

@@ -1,4 +1,4 @@
-//! What is to be known of a run that another tool recorded.
+//! The origin of a run that another tool recorded.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Resolution, Series};
 
-/// Where an imported run comes from, how finely it was counted, and what its source does not tell.
+/// Where an imported run comes from, how finely it was counted, and what its source does not record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Import {
     /// The format's word, such as `cyclictest-json`.
@@ -19,7 +19,7 @@ pub struct Import {
     pub period_ns: Option<u64>,
     /// The cells of each series.
     pub resolution: BTreeMap<Series, Resolution>,
-    /// What the source cannot tell, one sentence each.
+    /// What the source does not record, one sentence each.
     pub missing: Vec<String>,
 }
 

@@ -6,6 +6,18 @@
 //!
 //! Memory is fixed: one interval histogram per series, whatever the length of the run.
 //!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use onbeat::record::{RunFile, Series};
+//!
+//! let run = RunFile::read(Path::new("P-idle.onbeat.hlog"))?;
+//! let latency = run.moments(Series::ReleaseLatency);
+//! assert_eq!(run.account().slots, run.account().cycles + run.account().skipped + run.account().lost);
+//! assert!(latency.max_ns >= latency.min_ns);
+//! # Ok::<(), onbeat::record::RunFileError>(())
+//! ```
+//!
 //! Absent on purpose: anything that knows of HTML, of the command line, or of what a figure means
 //! (that is [`crate::report`]).
 
@@ -51,7 +63,7 @@ pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};
 pub use series::Series;
 pub use tally::{SpikeLimit, Why};
-pub use trend::{Step, StepFigures, Trend};
+pub use trend::{StepFigures, Trend, TrendStep};
 pub use tuning::{Tuning, TuningError};
 pub use window::{WindowFate, WindowNote};
 pub use words::{LoadEventKind, RunOrder};

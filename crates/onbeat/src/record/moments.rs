@@ -4,11 +4,19 @@ use serde::{Deserialize, Serialize};
 
 /// Count, extremes, mean and the sum of squared distances from the mean.
 ///
+/// ```
+/// use onbeat::record::Moments;
+///
+/// let mut latency = Moments::default();
+/// [10, 20, 30].into_iter().for_each(|ns| latency.add(ns));
+/// assert_eq!((latency.n, latency.min_ns, latency.max_ns, latency.mean_ns), (3, 10, 30, 20.0));
+/// ```
+///
 /// Single values are added by Welford's recurrence (1962), whole sets by Chan, Golub and LeVeque's pairwise formula
 /// (1979); both keep full precision where a plain sum of squares of nanoseconds would not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
-    /// How many figures.
+    /// Number of figures.
     pub n: u64,
     /// Smallest, in nanoseconds; 0 when there is none.
     pub min_ns: u64,

@@ -16,9 +16,9 @@ use crate::thread::{Grant, Privilege};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
-    /// What this run is; the first note of a file.
+    /// The header; the first note of a file.
     Run(Box<Header>),
-    /// What the bench is that the file belongs to; only in `bench.onbeat.hlog`.
+    /// The bench that the file belongs to; only in `bench.onbeat.hlog`.
     Bench(Box<Bench>),
     /// Another tool recorded this run; before the first histogram.
     Import(Box<Import>),
@@ -30,7 +30,7 @@ pub enum Note {
     Event(EventNote),
     /// How many events have no note.
     EventsLeftOut(EventsLeftOut),
-    /// The run goes on in this file after it was cut off or ended early.
+    /// The run was resumed in this file.
     Resume(Resume),
     /// Largest values, second by second, where histograms are further apart.
     Maxima(Maxima),
@@ -48,7 +48,7 @@ pub enum Note {
     Step(StepNote),
     /// Something around the loop changed, and what was under way is in no series.
     Exclusion(ExclusionNote),
-    /// Something else that is to be known.
+    /// A remark on the run.
     Remark(Remark),
     /// The closing line.
     End(Account),
@@ -78,7 +78,7 @@ impl Note {
     ];
 }
 
-/// What a run is: written once, before anything is measured.
+/// The header of a run: written once, before anything is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// `onbeat.run/1`.
@@ -100,7 +100,7 @@ pub struct Header {
     pub cell: Option<Cell>,
     /// The loop's timing; absent in `bench.onbeat.hlog`.
     pub timing: Option<Timing>,
-    /// What was asked of the system for the loop, and what was granted.
+    /// The privileges requested for the loop, and which were granted.
     pub grants: Vec<Grant>,
     /// The limit to judge this run by, when one was given; a bench has its own.
     #[serde(default)]
@@ -187,7 +187,7 @@ pub struct Block {
     pub index: u32,
     /// Seconds since the file's start.
     pub t: f64,
-    /// The load that ran meanwhile.
+    /// The load that ran in it.
     pub load: String,
     /// Of this number of releases at its start, cycles that were on time are in no series: they ran with cold caches.
     pub warmup: u64,
@@ -210,7 +210,7 @@ pub struct Interval {
     pub overruns: u64,
     /// Cycles that ended after their deadline.
     pub deadline_misses: u64,
-    /// Samples that found no room between loop and recorder.
+    /// Samples dropped because the ring between loop and recorder was full.
     pub lost: u64,
     /// Cycles in no series because they ran with cold caches; not among `cycles`.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -287,7 +287,7 @@ impl CauseCount {
         known.worst_ns = known.worst_ns.max(of.worst_ns);
     }
 
-    /// Who made most of these spikes late, where that is known.
+    /// Returns the most frequent culprit of these spikes, where that is known.
     #[must_use]
     pub fn most_frequent(&self) -> Option<(&str, CulpritCount)> {
         let most = self.culprits.iter().max_by_key(|(_, of)| (of.spikes, of.worst_ns))?;
@@ -326,10 +326,10 @@ pub struct SpikeNote {
     pub skipped: u64,
     /// What stopped the loop, when it was not the machine's own latency.
     pub stall: Option<Stall>,
-    /// What made it late, with the nanoseconds that each cause accounts for; empty when nobody looked.
+    /// What made it late, with the nanoseconds that each cause accounts for; empty without an analysis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// Whether what the CPUs did around it is in the file; `None` when nobody looked.
+    /// Whether what the CPUs did around it is in the file; `None` without an analysis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowFate>,
 }
@@ -339,7 +339,7 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Stops of the loop that are rules of the scheduler, or of somebody who stopped it, and not latency of the machine.
+/// Stops of the loop by the scheduler's policy or by a signal, not by latency of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stall {
@@ -366,7 +366,7 @@ pub struct LoadEvent {
     pub detail: String,
 }
 
-/// Something that is to be known of a run besides its figures.
+/// A remark on a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
     /// In words, without a full stop.
@@ -386,7 +386,7 @@ pub struct Account {
     pub cycles: u64,
     /// Releases passed over, excluded ones among them.
     pub skipped: u64,
-    /// Slots that are unknown because their samples found no room between loop and recorder.
+    /// Slots that are unknown because the ring between loop and recorder was full.
     pub lost: u64,
     /// Cycles that are in no series because they ran with cold caches.
     pub warmup: u64,
@@ -396,7 +396,7 @@ pub struct Account {
     /// Slots that are in no series because something around the loop changed while they were under way.
     #[serde(default)]
     pub excluded: u64,
-    /// Slots of parts of the run that were killed before they told what the kernel had counted: the figures below are
+    /// Slots of parts of the run that were killed before they recorded what the kernel had counted: the figures below are
     /// without them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untold: u64,
@@ -430,15 +430,15 @@ pub enum EndReason {
     /// Its time was over.
     #[default]
     Complete,
-    /// Somebody asked: Ctrl-C, SIGTERM, the bench.
+    /// It was asked to: Ctrl-C, SIGTERM, the bench.
     Asked,
-    /// A cycle overran and the loop was told to stop then.
+    /// A cycle overran and the loop was configured to stop then.
     Overrun,
     /// The task ended the loop.
     Task,
 }
 
-/// What a bench is, beside its cells.
+/// The options of a bench.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bench {
     /// Tunings in the order asked for.
@@ -458,17 +458,17 @@ pub struct Bench {
     pub most_alarms: Option<u64>,
     /// Cells that could not be run, and why.
     pub not_permitted: Vec<CellNotPermitted>,
-    /// What was asked of the system, and what was granted.
+    /// The privileges requested, and which were granted.
     pub ladder: Vec<Grant>,
     /// What the shield moved and what it could not, in sentences.
     #[serde(default)]
     pub shield: Vec<String>,
-    /// What a sweep looks at, when it is one.
+    /// The series and limit of a sweep, when it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepNote>,
 }
 
-/// What a sweep over rising load looks at.
+/// The series and limit of a sweep over rising load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepNote {
     /// The series.
@@ -482,11 +482,11 @@ pub struct SweepNote {
 pub struct StepNote {
     /// The load as typed.
     pub load: String,
-    /// How busy the CPUs should have been, in percent of all of them.
+    /// Target CPU load, in percent of all of them.
     pub asked_percent: f64,
     /// How busy they were, the loop and everything else among it; `None` where that could not be read.
     pub reached_percent: Option<f64>,
-    /// For how long that was looked at, in seconds; 0 in files that do not tell.
+    /// For how long that was measured, in seconds; 0 in files without it.
     #[serde(default)]
     pub seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! What a run file has come to, when its run goes on in it: after a crash, a power cut, a reboot, or a signal.
+//! The state of a run file that is resumed after a crash, a power cut, a reboot or a signal.
 //!
 //! Read line by line, so that the length of the file takes no memory. A last line that was cut in the middle is left out
 //! here and taken away by [`RunWriter::go_on`](super::RunWriter::go_on); nothing whole is lost.
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::window::Keeping;
 use super::{Account, EndReason, Header, Interval, Note, RunFile, RunFileError, Series};
 
-/// A run goes on in its file.
+/// A resumed run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resume {
     /// Seconds since the file's start.
@@ -22,18 +22,18 @@ pub struct Resume {
     pub unmeasured_s: f64,
     /// Why the part before it ended; `None` when it was cut off.
     pub after: Option<EndReason>,
-    /// `r_0 mod T` from here on: the clock began anew when the machine did.
+    /// `r_0 mod T` from here on: the clock restarts from 0 at boot.
     pub phase_ns: u64,
 }
 
-/// A run file that can be gone on with. It is locked: nobody else writes it meanwhile.
+/// A run file that can be resumed. It is locked against other writers.
 #[derive(Debug)]
 pub struct Past {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
     /// What the run is.
     pub header: Header,
-    /// What it has come to, as far as the file tells.
+    /// The account so far.
     pub account: Account,
     /// Why it ended; `None` when it was cut off.
     pub ended: Option<EndReason>,
@@ -129,7 +129,7 @@ impl Account {
 }
 
 impl Past {
-    /// Opens a run file to go on in it.
+    /// Opens a run file to resume it.
     ///
     /// # Errors
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
@@ -138,7 +138,7 @@ impl Past {
         onbeat_ethercat::input::open(path).map_err(failed)?;
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         lock_of(&file).map_err(|()| RunFileError::BeingWritten { path: path.to_owned() })?;
-        let mut reading = Reading::default();
+        let mut reading = PastReader::default();
         let mut lines = BufReader::new(&file);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 && line.ends_with(b"\n") {
@@ -170,7 +170,7 @@ impl Past {
 }
 
 #[derive(Default)]
-struct Reading {
+struct PastReader {
     lines: usize,
     bytes: u64,
     header: Option<Header>,
@@ -182,7 +182,7 @@ struct Reading {
     orphans: Vec<u8>,
 }
 
-impl Reading {
+impl PastReader {
     /// Takes a whole line. What cannot be read is for the reader of run files to complain about.
     fn line(&mut self, line: &[u8]) {
         self.lines += 1;
@@ -195,9 +195,9 @@ impl Reading {
         }
 
         let Some(json) = line.strip_prefix(b"#[onbeat: ").and_then(|rest| rest.strip_suffix(b"]\n")) else { return };
-        const TOLD: [&str; 7] = ["run", "block", "resume", "interval", "window", "load", "end"];
+        const SUMMED_KINDS: [&str; 7] = ["run", "block", "resume", "interval", "window", "load", "end"];
         let is = |kind: &&str| json.starts_with(format!("{{\"{kind}\"").as_bytes());
-        if !TOLD.iter().any(is) {
+        if !SUMMED_KINDS.iter().any(is) {
             return;
         }
 
@@ -226,13 +226,14 @@ fn untold(path: &Path, run_line: &[u8], orphans: &[u8], block: u32) -> Result<Op
 
     let run = RunFile::parse(path, &[run_line, orphans].concat())?;
     let count = |series: Series| run.distribution(series).count();
-    let (cycles, skipped) = (count(Series::WakeupLatency), count(Series::SkippedLatency));
+    let cycles = count(Series::WakeupLatency);
+    let skipped = count(Series::SkippedLatency);
     let first = run.entries.first();
     let (t, length) = first.map_or((0.0, 0.0), |entry| (entry.t, entry.length));
     Ok(Some(Interval { t, length, block, cycles, skipped, ..Interval::default() }))
 }
 
-/// Whether somebody has a run file open who writes it. A writer that is killed has it open no more.
+/// Whether a process has a run file open for writing. The lock of a killed writer is released.
 pub(super) fn is_being_written(path: &Path) -> bool {
     onbeat_ethercat::input::open(path)
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK))

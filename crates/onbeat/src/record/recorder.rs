@@ -8,9 +8,9 @@ use onbeat_rt::{Flags, Instant, Outcome, Sample};
 use serde::{Deserialize, Serialize};
 
 use super::events::EventTally;
-use super::exclusion::{Exclusion, ExclusionNote, Open};
+use super::exclusion::{Exclusion, ExclusionNote, OpenExclusions};
 use super::seconds::SecondTally;
-use super::tally::Tally;
+use super::tally::IntervalTally;
 use super::trend::TrendTally;
 use super::{
     Account, Block, Figures, Maxima, NoFigures, Note, Past, Remark, RunWriter, Second, Series, SpikeLimit, Stall, Why,
@@ -24,7 +24,7 @@ const MAXIMA_PER_NOTE: usize = 10;
 /// The series whose maxima are kept second by second in long runs.
 const MAXIMA_OF: [Series; 3] = [Series::ReleaseLatency, Series::ObservedPeriod, Series::ResponseTime];
 
-/// What a recorder must know of a run.
+/// The parameters of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Recording {
     /// T.
@@ -33,7 +33,7 @@ pub struct Recording {
     pub work_ns: u64,
     /// Length of an interval histogram.
     pub interval_ns: u64,
-    /// From when on a sample is a spike.
+    /// The limit beyond which a sample is a spike.
     pub spike_limit: SpikeLimit,
 }
 
@@ -52,7 +52,7 @@ pub const fn interval_ns_for(duration_ns: u64) -> u64 {
     }
 }
 
-/// What a run has come to so far.
+/// The counts of a run so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Cycles counted, without those of the warm-up.
@@ -67,26 +67,26 @@ pub struct Progress {
     pub spikes: u64,
 }
 
-/// Which instant stands for which time in the file.
+/// The instant that a time in the file refers to.
 #[derive(Clone, Copy, Debug)]
-struct Zero {
+struct TimeOrigin {
     at: Instant,
-    /// Nanoseconds since the file's start: 0 but where a run goes on, since the clock begins anew with the machine.
+    /// Nanoseconds since the file's start: 0 but where a run goes on, since the clock starts from 0 at boot.
     t_ns: u64,
 }
 
-impl Zero {
+impl TimeOrigin {
     const fn seconds(self, instant: Instant) -> f64 {
         (instant.ns_since(self.at) + self.t_ns) as f64 / 1e9
     }
 }
 
-/// The cold end of a run: takes samples, writes the run file.
+/// Receives the samples of a run and writes its run file.
 pub struct Recorder {
     writer: RunWriter,
-    zero: Zero,
+    zero: TimeOrigin,
     recording: Recording,
-    tally: Tally,
+    tally: IntervalTally,
     interval_start: Instant,
     /// What of the interval is not written yet begins here.
     part_start: Instant,
@@ -94,7 +94,7 @@ pub struct Recorder {
     before: Option<Sample>,
     /// Whether that one is in no series, so that no period begins with it.
     before_is_excluded: bool,
-    excluded: Open,
+    excluded: OpenExclusions,
     next_index: u64,
     /// How many releases of the block may warm up.
     warmup: u64,
@@ -118,14 +118,14 @@ impl Recorder {
         let long = recording.interval_ns > SECOND_NS;
         Self {
             writer,
-            zero: Zero { at: origin, t_ns: 0 },
+            zero: TimeOrigin { at: origin, t_ns: 0 },
             recording,
-            tally: Tally::new(recording.spike_limit, recording.work_ns),
+            tally: IntervalTally::new(recording.spike_limit, recording.work_ns),
             interval_start: origin,
             part_start: origin,
             before: None,
             before_is_excluded: false,
-            excluded: Open::default(),
+            excluded: OpenExclusions::default(),
             next_index: 0,
             warmup: 0,
             first_release: origin,
@@ -140,13 +140,14 @@ impl Recorder {
         }
     }
 
-    /// A recorder that goes on in the file of a run which was cut off or ended early. `origin` stands for `from_ns`
+    /// Creates a recorder that resumes the file of a run that was cut off or ended early. `origin` stands for `from_ns`
     /// nanoseconds after the file's start.
     ///
     /// # Errors
     /// [`WriteError`].
     pub fn go_on(mut past: Past, (origin, from_ns): (Instant, u64), recording: Recording) -> Result<Self, WriteError> {
-        let (before, keeping) = (past.account.clone(), std::mem::take(&mut past.keeping));
+        let before = past.account.clone();
+        let keeping = std::mem::take(&mut past.keeping);
         let mut recorder = Self::new(RunWriter::go_on(past)?, origin, recording);
         recorder.zero.t_ns = from_ns;
         recorder.tally.go_on_keeping(keeping);
@@ -195,7 +196,7 @@ impl Recorder {
         self.excluded.add(exclusion);
     }
 
-    /// Writes down what is to be known of the run besides its figures.
+    /// Writes a remark on the run.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -203,7 +204,7 @@ impl Recorder {
         self.writer.note(&Note::Remark(Remark { sentence }))
     }
 
-    /// Writes down an event of a bus or of the robot on it, `device` being the name of its device; only counts it when its kind has had
+    /// Writes an event of a bus or of the robot on it, `device` being the name of its device; only counts it when its kind has had
     /// [`MOST_OF_A_KIND`](super::MOST_OF_A_KIND) notes.
     ///
     /// # Errors
@@ -219,7 +220,7 @@ impl Recorder {
         self.events.lose(events);
     }
 
-    /// What the run has come to so far.
+    /// Returns the counts of the run so far.
     #[must_use]
     pub const fn progress(&self) -> Progress {
         self.progress
@@ -395,7 +396,8 @@ impl Recorder {
 
     fn write_exclusion(&mut self, exclusion: Exclusion, samples: u64) -> Result<(), WriteError> {
         let Exclusion { from, to, what, sentence } = exclusion;
-        let (t, length) = (self.seconds(from), to.ns_since(from) as f64 / 1e9);
+        let t = self.seconds(from);
+        let length = to.ns_since(from) as f64 / 1e9;
         self.writer.note(&Note::Exclusion(ExclusionNote { t, length, what, sentence, samples }))
     }
 
@@ -544,7 +546,7 @@ impl SecondMaxima {
         self.second_of(release) >= MAXIMA_PER_NOTE
     }
 
-    /// Starts anew at the second of `from` that `release` lies in.
+    /// Restarts at the second of `from` that `release` lies in.
     fn move_to(&mut self, release: Instant) {
         self.from = self.from.plus_ns(release.ns_since(self.from) / SECOND_NS * SECOND_NS);
     }
@@ -557,7 +559,7 @@ impl SecondMaxima {
         }
     }
 
-    fn write(&mut self, writer: &mut RunWriter, zero: Zero) -> Result<(), WriteError> {
+    fn write(&mut self, writer: &mut RunWriter, zero: TimeOrigin) -> Result<(), WriteError> {
         if self.rows.is_empty() {
             return Ok(());
         }

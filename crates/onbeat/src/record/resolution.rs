@@ -1,8 +1,8 @@
 //! How finely a foreign tool counted: the cells behind the histogram lines of an imported run file.
 //!
 //! onbeat's own histograms are finer than most tools': a file that counts whole microseconds says nothing of nanoseconds.
-//! An imported file therefore holds one value per cell of its source, and says here how wide the cells are. Whoever
-//! reads it gets the cells back, and no figure is told more exactly than the source had it.
+//! An imported file therefore holds one value per cell of its source, and says here how wide the cells are. A
+//! reader gets the cells back, and no figure is more precise than in the source.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,13 @@ use super::Bucket;
 const WIDEST_NS: u64 = 1 << 50;
 
 /// The cells in which a source counted one series.
+///
+/// ```
+/// use onbeat::record::Resolution;
+///
+/// let microseconds = Resolution::even(1_000);
+/// assert_eq!((microseconds.cell(22_999).low_ns, microseconds.cell(22_999).high_ns()), (22_000, 22_999));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     /// Width of a cell in nanoseconds, at least 1; cells begin at its multiples.
@@ -86,7 +93,7 @@ impl Resolution {
     /// What stands for a cell in a histogram line: its middle, or the largest value where the cell is an open end, so that
     /// a reader who does not know of cells tells too much rather than too little.
     #[must_use]
-    pub fn told_as(&self, ns: u64) -> u64 {
+    pub fn representative_ns(&self, ns: u64) -> u64 {
         match self.beyond {
             Some(beyond) if ns >= beyond.from_ns => beyond.to_ns.max(ns),
             _ => {
@@ -124,7 +131,7 @@ mod tests {
     fn a_microsecond_that_was_counted_whole_stays_a_microsecond_wide() {
         let whole = Resolution::even(1_000);
         assert_eq!(whole.cell(22_999), Bucket { low_ns: 22_000, width_ns: 1_000, count: 0 });
-        assert_eq!(whole.told_as(22_000), 22_500);
+        assert_eq!(whole.representative_ns(22_000), 22_500);
     }
 
     #[test]
@@ -133,7 +140,7 @@ mod tests {
         let resolution = Resolution { beyond: Some(beyond), ..Resolution::even(1_000) };
         assert_eq!(resolution.cell(59_999).high_ns(), 59_999);
         assert_eq!((resolution.cell(60_000).low_ns, resolution.cell(60_000).high_ns()), (60_000, 1_204_000));
-        assert_eq!(resolution.told_as(60_000), 1_204_000);
+        assert_eq!(resolution.representative_ns(60_000), 1_204_000);
     }
 
     #[test]
@@ -162,13 +169,13 @@ mod tests {
             resolution in resolutions(),
             ns in 1_u64..50_000_000,
         ) {
-            // Nothing lies beyond the maximum that the source tells.
+            // No value is beyond the maximum that the source states.
             prop_assume!(resolution.beyond.is_none_or(|beyond| ns <= beyond.to_ns));
             let cell = resolution.cell(ns);
             prop_assert!((cell.low_ns..=cell.high_ns()).contains(&ns), "{ns} in {cell:?}");
             let mut line = empty_counts(Series::WakeupLatency);
-            line.record(resolution.told_as(ns).max(1)).unwrap();
-            let read = Distribution::of(&line).at(&resolution).buckets()[0];
+            line.record(resolution.representative_ns(ns).max(1)).unwrap();
+            let read = Distribution::from_histogram(&line).at(&resolution).buckets()[0];
 
             prop_assert!(read == Bucket { count: 1, ..cell } || (read.width_ns as f64) < ns as f64 / 500.0, "{cell:?} came back as {read:?}");
         }

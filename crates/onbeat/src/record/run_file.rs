@@ -19,23 +19,23 @@ const MOST_BYTES: u64 = 4 << 30;
 /// A file could not be read as a run file.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFileError {
-    /// The system would not give it.
+    /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// Which file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// It cannot be gone on with, because somebody does already.
+    /// It cannot be resumed while another process writes it.
     #[error(
-        "{path} is being written by a run that goes on right now; let that one end, or start another one without --resume"
+        "{path} is being written by a running measurement; wait for it to end, or start a new run without --resume"
     )]
     BeingWritten {
         /// Which file.
         path: PathBuf,
     },
-    /// It is something else.
+    /// It is not a run file.
     #[error(
         "{path} is not an onbeat run file: line {line} should be `#[onbeat: {{\"run\":...}}]`, the note every run \
          file begins with; see docs/format.md"
@@ -46,7 +46,7 @@ pub enum RunFileError {
         /// The line that shows it, from 1.
         line: usize,
     },
-    /// A whole line inside it makes no sense.
+    /// A whole line is not valid.
     #[error("{path}, line {line}: {reason}; the {before} lines before it are whole")]
     Broken {
         /// Which file.
@@ -75,10 +75,10 @@ pub struct Entry {
     pub counts: Distribution,
 }
 
-/// All that a run file says.
+/// The content of a run file.
 #[derive(Clone, Debug)]
 pub struct RunFile {
-    /// Where it was read from.
+    /// The path it was read from.
     pub path: PathBuf,
     /// What the run is.
     pub header: Header,
@@ -108,13 +108,13 @@ pub struct RunFile {
     pub steps: Vec<StepNote>,
     /// Stretches that are in no series, because something around the loop changed.
     pub exclusions: Vec<ExclusionNote>,
-    /// What happened on the bus, and to the robot on it.
+    /// Events of the bus and the robot on it.
     pub events: Vec<EventNote>,
     /// How many events have no note; known when the run has ended.
     pub events_left_out: EventsLeftOut,
-    /// What else is to be known, as sentences.
+    /// Remarks, as sentences.
     pub remarks: Vec<String>,
-    /// Where the run was gone on with.
+    /// Where the run was resumed.
     pub resumes: Vec<Resume>,
     /// The closing line; `None` when the file was cut off, or goes on behind it.
     pub end: Option<Account>,
@@ -130,7 +130,7 @@ impl RunFile {
     /// Reads a file from disk.
     ///
     /// # Errors
-    /// [`RunFileError`], with path and line. A last line that was cut off in the middle is no error.
+    /// [`RunFileError`], with path and line. A last line that was cut off in the middle is not an error.
     pub fn read(path: &Path) -> Result<Self, RunFileError> {
         Self::read_with_bytes(path).map(|(run, _)| run)
     }
@@ -171,13 +171,13 @@ impl RunFile {
         Ok(run)
     }
 
-    /// Whether it goes to its end: a run of onbeat's has its closing line, an imported one is put in place when it is whole.
+    /// Whether the file is complete: with its closing line, or imported.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.end.is_some() || self.import.is_some()
     }
 
-    /// What the run has come to: its closing line, or as far as the intervals tell. Cycles of the warm-up are not known of
+    /// Returns the account of the run: its closing line, or the sum of its intervals. Cycles of the warm-up are not known of
     /// parts that were cut off.
     #[must_use]
     pub fn account(&self) -> Account {
@@ -185,9 +185,9 @@ impl RunFile {
             return end.clone();
         }
 
-        let (closed, told) = self.closed.clone().unwrap_or_default();
+        let (closed, counted) = self.closed.clone().unwrap_or_default();
         let mut since = Account::default();
-        self.intervals.iter().skip(told).for_each(|interval| since.add_interval(interval));
+        self.intervals.iter().skip(counted).for_each(|interval| since.add_interval(interval));
         closed.and(&since)
     }
 
@@ -379,9 +379,9 @@ impl Parser<'_> {
         let mut fields = rest.splitn(4, ',');
         let mut number = || fields.next().and_then(|text| text.parse::<f64>().ok());
         let (Some(t), Some(length), Some(_max)) = (number(), number(), number()) else {
-            return Err(self.broken("a histogram line whose times are no numbers"));
+            return Err(self.broken("a histogram line whose times are not numbers"));
         };
-        let counts = Distribution::of(&self.decode(series, fields.next().unwrap_or_default())?);
+        let counts = Distribution::from_histogram(&self.decode(series, fields.next().unwrap_or_default())?);
         let run = self.begun()?;
         let resolution = run.import.as_ref().and_then(|import| import.resolution.get(&series));
         let counts = match resolution {
@@ -395,8 +395,9 @@ impl Parser<'_> {
     }
 
     fn decode(&mut self, series: Series, base64: &str) -> Result<Counts, RunFileError> {
-        let bytes =
-            STANDARD.decode(base64).map_err(|why| self.broken(&format!("a histogram that is no base64 ({why})")))?;
+        let bytes = STANDARD
+            .decode(base64)
+            .map_err(|why| self.broken(&format!("a histogram that is not valid base64 ({why})")))?;
         let counts: Counts = self
             .decoder
             .deserialize(&mut bytes.as_slice())
@@ -434,7 +435,7 @@ fn is_of_a_later_kind(json: &str) -> bool {
 }
 
 impl RunFile {
-    /// What comes behind a closing line opens the run again.
+    /// Reopens a run whose closing line is not its last.
     fn open_again(&mut self) {
         if let Some(end) = self.end.take() {
             self.closed = Some((end, self.intervals.len()));

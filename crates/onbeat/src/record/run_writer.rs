@@ -22,7 +22,7 @@ pub enum WriteError {
     Create {
         /// Which file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// A line could not be appended. All lines before it are in the file.
@@ -35,7 +35,7 @@ pub enum WriteError {
         path: PathBuf,
         /// Bytes that are safely in it.
         written: u64,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// A histogram could not be encoded.
@@ -45,12 +45,12 @@ pub enum WriteError {
         path: PathBuf,
         /// Which series.
         series: &'static str,
-        /// The encoder's answer.
+        /// The encoder's error.
         source: io::Error,
     },
 }
 
-/// So many different values of an interval are encoded without taking new memory; more of them, which are rare, may take some.
+/// This many different values of an interval are encoded without taking new memory; more of them, which are rare, may take some.
 const WARM_UP_VALUES: u64 = 4_096;
 /// What lines that grow with the run, such as its trend, may take later; asked for and given back at the start, so that an allocator
 /// that keeps what it has, as that of a process with locked memory does, has it.
@@ -73,7 +73,7 @@ impl RunWriter {
     /// # Errors
     /// [`WriteError`], with the path.
     pub fn create(path: &Path, header: &Header) -> Result<Self, WriteError> {
-        // The name is mostly onbeat's own choice, in a directory that may be somebody else's: a link is not followed.
+        // The name is mostly onbeat's own choice, in a directory that another user may own: a link is not followed.
         let no_link = OFlags::NOFOLLOW.bits().cast_signed();
         let opened = File::options().write(true).create(true).truncate(true).custom_flags(no_link).open(path);
         let file = opened.map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
@@ -93,7 +93,7 @@ impl RunWriter {
         Ok(writer)
     }
 
-    /// Goes on behind the last whole line of a file that was cut off or ended early.
+    /// Resumes a file after its last whole line.
     ///
     /// # Errors
     /// [`WriteError`], with the path.
@@ -141,7 +141,7 @@ impl RunWriter {
         encoded.map_err(|source| WriteError::Encode { path: self.path.clone(), series: series.tag(), source })
     }
 
-    /// Where it is.
+    /// The path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -95,16 +95,16 @@ impl Seconds {
     }
 }
 
-/// The second in the making, and those that are not written yet.
+/// The second that is being counted, and those that are not written yet.
 pub(super) struct SecondTally {
     from: Instant,
     now: Second,
     done: Seconds,
-    /// Finished seconds that nobody has shown yet; a screen's worth at most.
+    /// Finished seconds that were not displayed yet; a screen's worth at most.
     fresh: Vec<Second>,
 }
 
-/// Seconds kept for whoever shows them.
+/// Seconds kept for display.
 const FRESH_KEPT: usize = 60;
 
 impl SecondTally {

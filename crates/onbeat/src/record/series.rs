@@ -120,7 +120,7 @@ impl Series {
         Self::ALL.into_iter().find(|series| series.tag() == tag)
     }
 
-    /// What people read.
+    /// The name for people.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What one interval has come to: a histogram and exact moments per series, and the worst samples.
+//! The counts of one interval: a histogram and exact moments per series, and the worst samples.
 
 use onbeat_rt::{Flags, Sample};
 
@@ -15,7 +15,7 @@ const SPIKES_KEPT: usize = 10;
 /// The smallest spike limit that is chosen by itself, in nanoseconds.
 const LEAST_SPIKE_NS: u64 = 50_000;
 
-/// From when on a sample is a spike, by its lateness: wake-up latency plus execution time beyond the planned work.
+/// The limit beyond which a sample is a spike, by its lateness: wake-up latency plus execution time beyond the planned work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SpikeLimit {
     /// The larger of 50 µs and ten times the interval's median.
@@ -37,8 +37,8 @@ struct Spike {
     window: Option<KeptWindow>,
 }
 
-/// One interval in the making. Its memory is kept from interval to interval.
-pub(super) struct Tally {
+/// The interval that is being counted. Its memory is kept from interval to interval.
+pub(super) struct IntervalTally {
     counted: Vec<Counted>,
     /// Of served releases; their histogram is that of all releases without the skipped ones.
     wakeup: Moments,
@@ -51,7 +51,7 @@ pub(super) struct Tally {
     pub(super) interval: Interval,
 }
 
-/// What is known of why a sample was late.
+/// The evidence for why a sample was late.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Why {
     /// A rule of the scheduler, or a signal.
@@ -62,7 +62,7 @@ pub struct Why {
     pub window: Option<KeptWindow>,
 }
 
-impl Tally {
+impl IntervalTally {
     pub(super) fn new(spike_limit: SpikeLimit, work_ns: u64) -> Self {
         let counted =
             Series::CYCLE.map(|series| Counted { series, counts: empty_interval(series), moments: Moments::default() });
@@ -95,7 +95,7 @@ impl Tally {
         self.empty();
     }
 
-    /// Counts a value. One of a series that has no room is left out: there is no such series in this run.
+    /// Counts a value. A value of a series that this run does not have is ignored.
     #[inline]
     pub(super) fn count(&mut self, series: Series, ns: u64) {
         let Some(counted) = self.counted.iter_mut().find(|counted| counted.series == series) else { return };
@@ -257,10 +257,11 @@ impl Tally {
 
         self.worst.sort_by_key(|spike| spike.note.index);
         for Spike { note, window, .. } in self.worst.drain(..) {
-            let (index, fate) = (note.index, note.window);
+            let index = note.index;
+            let fate = note.window;
             writer.note(&super::Note::Spike(note))?;
             if let (Some(window), Some(WindowFate::Kept)) = (window, fate) {
-                writer.note(&super::Note::Window(Box::new(WindowNote::of(block, index, window))))?;
+                writer.note(&super::Note::Window(Box::new(WindowNote::new(block, index, window))))?;
             }
         }
 
@@ -274,7 +275,7 @@ impl Tally {
         }
     }
 
-    /// The median of served releases. Skipped ones are left out: an outage must not raise the limit by which it is looked at.
+    /// The median of served releases. Skipped ones are left out: an outage must not raise the limit that is applied to it.
     fn median_wakeup_ns(&self) -> u64 {
         let counts_of = |series| self.counted.iter().find(|counted| counted.series == series).map(|c| &c.counts);
         let Some((all, skipped)) = counts_of(Series::ReleaseLatency).zip(counts_of(Series::SkippedLatency)) else {

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{LONGEST_NS, Series};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Steps of an interval, where the period allows so many.
+/// Steps of an interval, where the period allows that many.
 const STEPS_OF_SHORT_INTERVALS: u64 = 10;
-/// A step has at least so many cycles, so that its median is one.
+/// A step has at least this many cycles, so that its median is meaningful.
 const LEAST_CYCLES: u64 = 10;
 /// Binary digits behind the leading one in a figure of two characters: within 0.8 %.
 const COARSE: u32 = 6;
@@ -20,7 +20,7 @@ const COARSE: u32 = 6;
 const FINE: u32 = 12;
 /// The same for the counts that medians are taken from.
 const COUNTED: u32 = 8;
-/// The instant of a step's largest value is kept as one of so many parts of the step: two characters.
+/// The instant of a step's largest value is kept as one of this many parts of the step: two characters.
 const PLACES: u64 = 4096;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -57,7 +57,7 @@ pub struct Trend {
 
 /// One unpacked step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct TrendStep {
     /// Start, in seconds since the file's start.
     pub t: f64,
     /// Smallest value, in nanoseconds.
@@ -92,7 +92,7 @@ impl Trend {
     /// A note of steps from `t` on, each `every` seconds long; `None` is a step without a sample. When largest values were is
     /// kept where it is known of all of them.
     #[must_use]
-    pub fn of_steps(series: Series, t: f64, every: f64, steps: &[Option<StepFigures>]) -> Self {
+    pub fn from_steps(series: Series, t: f64, every: f64, steps: &[Option<StepFigures>]) -> Self {
         let mut note = Self { t, every, series, ..Self::default() };
         let is_placed = steps.iter().flatten().all(|step| step.worst_at.is_some());
         for step in steps {
@@ -118,9 +118,9 @@ impl Trend {
         !self.worst_at.is_empty()
     }
 
-    /// The steps with samples, in order. What is no figure ends the list.
+    /// The steps with samples, in order. An invalid figure ends the list.
     #[must_use]
-    pub fn steps(&self) -> Vec<Step> {
+    pub fn steps(&self) -> Vec<TrendStep> {
         let columns = [(&self.min, COARSE), (&self.p50, FINE), (&self.p90, FINE), (&self.max, COARSE)];
         let mut steps = Vec::with_capacity(self.max.len() / 2);
         for i in 0..self.max.len() / 2 {
@@ -133,7 +133,7 @@ impl Trend {
 
             if max_ns > 0.0 {
                 let worst_t = t + worst_at * self.every;
-                steps.push(Step { t, min_ns, p50_ns, p90_ns, max_ns, worst_t });
+                steps.push(TrendStep { t, min_ns, p50_ns, p90_ns, max_ns, worst_t });
             }
         }
 
@@ -202,7 +202,7 @@ const fn step_ns_for(interval_ns: u64, period_ns: u64) -> u64 {
     }
 }
 
-/// The trend of an interval in the making. Its memory is kept from interval to interval.
+/// The trend of the interval that is being counted. Its memory is kept from interval to interval.
 pub(super) struct TrendTally {
     step_ns: u64,
     from: Instant,
@@ -239,7 +239,7 @@ impl TrendTally {
         tally
     }
 
-    /// Begins an interval at `from`, when so many cycles of the run have been served.
+    /// Begins an interval at `from`, after `cycles` cycles of the run.
     pub(super) fn begin(&mut self, from: Instant, cycles: u64) {
         self.from = from;
         self.step = 0;
@@ -280,7 +280,8 @@ impl TrendTally {
             pack(&mut self.note.worst_at, place, 2);
 
             if self.n > 0 {
-                let (low, high) = (code_of(self.min_ns, COUNTED) as usize, code_of(self.max_ns, COUNTED) as usize);
+                let low = code_of(self.min_ns, COUNTED) as usize;
+                let high = code_of(self.max_ns, COUNTED) as usize;
                 self.counts[low..=high].fill(0);
             }
 
@@ -296,13 +297,15 @@ impl TrendTally {
         }
 
         let rank = share * self.n as f64;
-        let (first, last) = (code_of(self.min_ns, COUNTED), code_of(self.max_ns, COUNTED));
+        let first = code_of(self.min_ns, COUNTED);
+        let last = code_of(self.max_ns, COUNTED);
         let mut below = 0.0;
         for code in first..=last {
             let here = f64::from(self.counts[code as usize]);
             if below + here >= rank && here > 0.0 {
                 let (low, high) = bounds_of(code);
-                let (low, high) = (low.max(self.min_ns as f64), high.min(self.max_ns as f64));
+                let low = low.max(self.min_ns as f64);
+                let high = high.min(self.max_ns as f64);
                 let ns = low + (high - low).max(0.0) * (rank - below) / here;
                 return code_of(ns.round() as u64, FINE);
             }
@@ -394,7 +397,8 @@ mod tests {
             let step = tally.end(0.0).expect("samples").steps()[0];
             let mut sorted = values.clone();
             sorted.sort_unstable();
-            let (low, high) = (sorted[(sorted.len() - 1) / 2] as f64, sorted[sorted.len() / 2] as f64);
+            let low = sorted[(sorted.len() - 1) / 2] as f64;
+            let high = sorted[sorted.len() / 2] as f64;
 
             prop_assert!(step.p50_ns >= low * 0.996 - 1.0 && step.p50_ns <= high * 1.004 + 1.0, "{:?} {} {}", step, low, high);
             prop_assert!((step.max_ns / sorted[sorted.len() - 1] as f64 - 1.0).abs() < 0.008);
@@ -404,18 +408,18 @@ mod tests {
     #[test]
     fn steps_counted_elsewhere_come_back_with_their_places_or_without() {
         let step = StepFigures { min_ns: 10, p50_ns: 20_000, p90_ns: 30_000, max_ns: 2_000_000, worst_at: Some(0.25) };
-        let note = Trend::of_steps(Series::Hiccup, 5.0, 2.0, &[Some(step), None, Some(step)]);
+        let note = Trend::from_steps(Series::Hiccup, 5.0, 2.0, &[Some(step), None, Some(step)]);
         let steps = note.steps();
         assert_eq!((steps.len(), note.is_placed()), (2, true));
         assert!((steps[1].t - 9.0).abs() < 1e-9 && (steps[1].worst_t - 9.5).abs() < 1e-3, "{:?}", steps[1]);
         assert!((steps[0].p50_ns / 20_000.0 - 1.0).abs() < 0.001 && (steps[0].max_ns / 2e6 - 1.0).abs() < 0.01);
-        let unplaced = Trend::of_steps(Series::Hiccup, 5.0, 2.0, &[Some(StepFigures { worst_at: None, ..step })]);
+        let unplaced = Trend::from_steps(Series::Hiccup, 5.0, 2.0, &[Some(StepFigures { worst_at: None, ..step })]);
 
         assert_eq!((unplaced.worst_at.as_str(), unplaced.steps()[0].worst_t), ("", 6.0));
     }
 
     #[test]
-    fn what_is_no_figure_ends_the_list() {
+    fn an_invalid_figure_ends_the_list() {
         let whole = Trend {
             every: 1.0,
             min: "BA".into(),

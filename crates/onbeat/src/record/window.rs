@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::cause::ftrace::{UnpackError, unpack};
 use crate::cause::{KeptWindow, SpikeFacts, Window};
 
-/// Of the run so far, a spike must be among so many worst ones.
+/// Of the run so far, a spike must be among this many worst ones.
 const AMONG: usize = 32;
 /// Bytes of packed windows in a file, at most.
 const FILE_MOST: u64 = 2 * 1024 * 1024;
@@ -22,7 +22,7 @@ const FILE_MOST: u64 = 2 * 1024 * 1024;
 pub enum WindowFate {
     /// It follows the spike.
     Kept,
-    /// The run had so many worse ones before that it was left out.
+    /// The run had 32 worse ones before it.
     NotAmongWorst,
     /// The file's room for windows was used up.
     NoRoom,
@@ -31,7 +31,7 @@ pub enum WindowFate {
 }
 
 impl WindowFate {
-    /// Why there is no window, as the end of a sentence; that it is there, otherwise.
+    /// Whether there is a window, and why not, as the end of a sentence.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ pub struct WindowNote {
     pub prio: i32,
     /// Events in `packed`.
     pub events: u64,
-    /// Events that found no room; the nearest to the spike are kept.
+    /// Events dropped because the window was full; the nearest to the spike are kept.
     pub left_out: u64,
     /// The kernel's `trace` text with nine digits of time, deflated, in base64.
     pub packed: String,
@@ -132,7 +132,7 @@ impl WindowNote {
         self.start_ns.saturating_sub(self.release_ns) + worked_ns.saturating_sub(self.planned_work_ns)
     }
 
-    pub(super) fn of(block: u32, index: u64, kept: KeptWindow) -> Self {
+    pub(super) fn new(block: u32, index: u64, kept: KeptWindow) -> Self {
         let KeptWindow { facts, events, left_out, packed } = kept;
         Self {
             block,
@@ -192,7 +192,8 @@ mod tests {
 
     /// How many of these are kept, and which.
     fn kept(latenesses_ns: impl IntoIterator<Item = u64>) -> (Keeping, Vec<u64>) {
-        let (mut keeping, large) = (Keeping::default(), window());
+        let mut keeping = Keeping::default();
+        let large = window();
         let is_kept = |ns: &u64| keeping.admit(*ns, Some(&large)) == WindowFate::Kept;
         let kept = latenesses_ns.into_iter().filter(is_kept).collect();
         (keeping, kept)
@@ -246,6 +247,6 @@ mod tests {
     #[test]
     fn a_note_gives_back_the_facts_it_was_made_of() {
         let facts = SpikeFacts { tid: 7, cpu: Some(1), prio: 9, ..SpikeFacts::default() };
-        assert_eq!(WindowNote::of(1, 2, KeptWindow { facts, ..window() }).facts(), facts);
+        assert_eq!(WindowNote::new(1, 2, KeptWindow { facts, ..window() }).facts(), facts);
     }
 }

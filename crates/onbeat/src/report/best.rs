@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::cell::CellSummary;
-use super::contest::{Candidate, Ranking, ranking};
-use super::units::{Letters, count, listed, percent, ratio, time_ns};
-use super::verdict::{Limit, Outcome, limit_in_words, stalls_in_words};
+use super::ranking::{RankedTuning, Ranking, ranking};
+use super::units::{Letters, count, listed, percent, ratio, time_ns, under};
+use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words, stalls_in_words};
 use crate::record::{Cell, RunFile, Series, Stall};
 
-/// How a bench came out.
+/// The verdict of a bench.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
     /// Of the best tuning under all loads; `None` without a limit.
@@ -23,7 +23,7 @@ pub struct Overall {
     /// How many times as long a bench would distinguish the nearest of them; `None` without ties, or where no time would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_longer: Option<f64>,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -86,29 +86,37 @@ fn names(ranking: &Ranking<'_>, places: &[usize]) -> Vec<String> {
 /// The sentence of a bench with a limit.
 fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
     let winner = &ranking.candidates[ranking.winner];
-    let (tuning, limit_words) = (winner.tuning, limit_in_words(limit));
+    let tuning = winner.tuning;
+    let limit_words = limit_in_words(limit);
     let alone = ranking.candidates.len() == 1;
     let detail = |cell: &CellSummary| cell.verdict.as_ref().map_or(String::new(), |v| v.sentence.clone());
     let words = match (winner.outcome, winner.decisive) {
         (Outcome::Pass, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
-            let (load, others) = (&cell.load, others(ranking));
-            format!("{tuning} holds {limit_words} under {}; under {load} {}{others}", listed(loads), detail(cell))
+            let load = &cell.load;
+            let others = others(ranking);
+            format!(
+                "limit met with {tuning}: {limit_words} under {}; {}: {}{others}",
+                listed(loads),
+                under(load),
+                detail(cell)
+            )
         }
         (Outcome::Inconclusive, Some(cell)) => {
-            let best = if alone { "" } else { ", the best," };
-            format!("{tuning}{best} may hold {limit_words}; under {}: {}", cell.load, detail(cell))
+            let best = if alone { "" } else { " (the best)" };
+            format!("limit may be met with {tuning}{best}: {limit_words}; {}: {}", under(&cell.load), detail(cell))
         }
         (Outcome::Inconclusive, None) => {
-            format!("{tuning} may hold {limit_words}, but was not run under every load asked for")
+            format!("limit may be met with {tuning}: {limit_words}; not every requested load was run")
         }
         (Outcome::Fail, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
             let load = &cell.load;
+            let missed = missed_in_words(limit);
             if alone {
-                format!("{tuning} does not hold {limit_words}; under {load} {}", detail(cell))
+                format!("{missed} with {tuning}; {}: {}", under(load), detail(cell))
             } else {
-                format!("no tuning holds {limit_words}; with {tuning}, the best, under {load} {}", detail(cell))
+                format!("{missed} with any tuning; {tuning} (the best), {}: {}", under(load), detail(cell))
             }
         }
     };
@@ -122,7 +130,7 @@ fn compared(ranking: &Ranking<'_>) -> String {
     let (tail_ns, cell) = winner.tail();
     let about = cell.main().map_or(Series::ReleaseLatency, |(series, _)| series);
     let time = time_ns(tail_ns, Letters::Ascii);
-    let figure = format!("{} {} {time} under {}", ranking.share.label(), about.words(), cell.load);
+    let figure = format!("{} {} {time} {}", ranking.share.label(), about.words(), under(&cell.load));
     if ranking.candidates.len() == 1 {
         return alone(cell, &figure);
     }
@@ -148,7 +156,7 @@ fn compared(ranking: &Ranking<'_>) -> String {
         _ if none_cell.load != cell.load => {
             let also = skipped.map(|skipped| format!(" and {skipped}")).unwrap_or_default();
             let none_time = time_ns(none_ns, Letters::Ascii);
-            format!(", its worst load; none has {none_time} under {}{also}", none_cell.load)
+            format!(", its worst load; none has {none_time} {}{also}", under(&none_cell.load))
         }
         Some(skipped) => format!(", {} times below none, which {skipped}", short_ratio(times)),
         None => format!(", {} times below none", short_ratio(times)),
@@ -175,7 +183,7 @@ fn ties_in_words(ranking: &Ranking<'_>) -> String {
 
 fn short_ratio(times: f64) -> String {
     match times {
-        // Two digits: a percentile far out is no surer than that.
+        // Two digits: a percentile far out has no more precision.
         times if times >= 1000.0 => count((times / 100.0).round() as u64 * 100),
         times if times >= 10.0 => ratio(times),
         times => format!("{times:.1}"),
@@ -190,15 +198,15 @@ fn skipped_in_words(cell: &CellSummary) -> Option<String> {
 
 /// What the other tunings came to.
 fn others(ranking: &Ranking<'_>) -> String {
-    let holds = |candidate: &&Candidate<'_>| {
+    let holds = |candidate: &&RankedTuning<'_>| {
         candidate.outcome == Outcome::Pass && candidate.tuning != ranking.candidates[ranking.winner].tuning
     };
     let holding: Vec<String> =
         ranking.candidates.iter().filter(holds).map(|candidate| candidate.tuning.to_owned()).collect();
     match holding.len() {
         0 if ranking.candidates.len() == 1 => String::new(),
-        0 => "; no other tuning is shown to hold".to_owned(),
-        1 => format!("; {} holds too", holding[0]),
-        _ => format!("; {} hold too", listed(&holding)),
+        0 => "; no other tuning passes".to_owned(),
+        1 => format!("; {} passes too", holding[0]),
+        _ => format!("; {} pass too", listed(&holding)),
     }
 }

@@ -6,10 +6,16 @@
 
 use std::f64::consts::PI;
 
-/// What the bounds leave to chance: one in twenty.
+/// Significance level of the bounds: 5 %.
 pub const SIGNIFICANCE: f64 = 0.05;
 
 /// The largest rate that is still compatible with `over` in `n` trials, at one-sided 95 % confidence; 1 for no trials.
+///
+/// ```
+/// use onbeat::report::binomial::upper_bound;
+///
+/// assert!(upper_bound(0, 29_956) <= 0.000_1, "three over the rate");
+/// ```
 ///
 /// `over` above `n` counts as `n`.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Percentiles of stretches drawn anew, for intervals around ratios of two recordings.
+//! Percentiles of resampled stretches, for intervals around ratios of two recordings.
 //!
 //! Stretches (blocks, or intervals) and not samples are drawn with replacement, because neighbouring samples share their
 //! disturbances. A percentile interval over few stretches is too narrow, so it is widened as Hesterberg proposes (What Teachers
@@ -14,7 +14,7 @@ const MOST_STRETCHES: usize = 64;
 
 /// A series of a recording, stretch by stretch.
 pub(super) struct Stretches {
-    /// What each bucket of any stretch is told as, rising, in nanoseconds.
+    /// Upper end of each bucket of any stretch, ascending, in nanoseconds.
     values_ns: Vec<u64>,
     /// Per bucket and, within it, per stretch: samples up to and with this bucket.
     up_to: Vec<u32>,
@@ -55,8 +55,8 @@ impl Stretches {
             }
         }
 
-        let told = |high_ns: u64| if max_ns > 0 { high_ns.min(max_ns) } else { high_ns };
-        let values_ns = whole.buckets().iter().map(|bucket| told(bucket.high_ns()).max(1)).collect();
+        let reported = |high_ns: u64| if max_ns > 0 { high_ns.min(max_ns) } else { high_ns };
+        let values_ns = whole.buckets().iter().map(|bucket| reported(bucket.high_ns()).max(1)).collect();
         Self { values_ns, up_to, stretches: parts.len(), samples: whole.count() }
     }
 
@@ -68,8 +68,9 @@ impl Stretches {
         };
 
         let last = self.values_ns.len() - 1;
-        let rank = share.of(count(last));
-        let (mut low, mut high) = (0, last);
+        let rank = share.rank_in(count(last));
+        let mut low = 0;
+        let mut high = last;
         while low < high {
             let middle = low.midpoint(high);
             if count(middle) >= rank { high = middle } else { low = middle + 1 }
@@ -83,7 +84,7 @@ impl Stretches {
     }
 }
 
-/// A cell and its percentile, as it is and drawn anew many times, as logarithms.
+/// A cell and its percentile, of the data and of many resamples, as logarithms.
 pub(super) struct Drawn {
     pub(super) ln: f64,
     draws: Vec<f64>,
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_percentile_of_all_stretches_is_that_of_the_whole() {
-        let parts = [1_u64, 1000, 5000].map(|from| Distribution::of_values(from..from + 200));
+        let parts = [1_u64, 1000, 5000].map(|from| Distribution::from_values(from..from + 200));
         let cell = Stretches::of_parts(&parts, 0);
         assert_eq!(cell.ln_of_all(Share::P50), 1099_f64.ln(), "the 300th of 600");
         assert_eq!(cell.ln_percentile(Share::P99, &[0, 0, 1]), 1193_f64.ln(), "the 594th of 600, with block 0 twice");

@@ -19,7 +19,7 @@ pub fn is_by_load(summary: &Summary) -> bool {
         && summary.cells.iter().all(|cell| cell.import.is_none())
 }
 
-/// A series under each load; that which the run is about with its verdict, when there is a limit.
+/// A series under each load, with the verdict where the limit is on that series.
 #[must_use]
 pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
     let main = summary.cells.iter().find_map(|cell| cell.main()).map(|(main, _)| main);
@@ -50,19 +50,19 @@ pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
     if let Some(limit) = limit {
         let words = limit_in_words(limit);
         let words = if letters == Letters::Unicode { words.replace(" us", " µs") } else { words };
-        table.legend.push(format!("the verdict is on {words}; over is how many releases are beyond it"));
+        table.legend.push(format!("limit: {words}; over is the number of releases beyond it"));
     }
 
     let is = |mark: Mark| table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == mark);
     if is(Mark::Unsupported) {
-        table.legend.push("~ fewer than ten samples stand above this figure".to_owned());
+        table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
     }
     if summary.cells.iter().any(|cell| cell.goes_on) {
-        table.legend.push("+ the run goes on; figures are of what is there so far".to_owned());
+        table.legend.push("+ run in progress; figures from the part recorded so far".to_owned());
     }
 
     if summary.cells.iter().any(|cell| cell.file.is_some() && !cell.complete && !cell.goes_on) {
-        table.legend.push("* the run was cut off; figures are of what is there".to_owned());
+        table.legend.push("* truncated; figures from the recorded part".to_owned());
     }
 
     table

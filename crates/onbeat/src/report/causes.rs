@@ -1,19 +1,19 @@
-//! Why spikes were late, counted: how many by their main cause, how much of their lateness is accounted for, and what would
+//! Causes of latency, counted: how many by their main cause, how much of their lateness is accounted for, and what would
 //! remove the causes.
 
 use std::collections::BTreeMap;
 
 use super::cell::CellSummary;
 use super::remedies::remedy;
-use super::units::{Letters, count, listed, percent, three_digits, time_ns};
+use super::units::{Letters, capital, count, listed, percent, three_digits, time_ns, under};
 use crate::cause::{CauseKind, advice};
 use crate::record::{CauseCount, RunFile};
 
 /// Spikes by their main cause.
 pub type Causes = BTreeMap<CauseKind, CauseCount>;
 
-/// Causes told in a sentence; the rest is one number.
-const TOLD: usize = 4;
+/// Causes named in a sentence; the others are counted together.
+const NAMED: usize = 4;
 
 /// The causes of a run's spikes, from all its intervals.
 #[must_use]
@@ -32,7 +32,7 @@ pub fn merged<'c>(all: impl IntoIterator<Item = &'c Causes>) -> Causes {
     sum
 }
 
-/// What a person should read: one sentence per load, and the advice for its most frequent cause. Nothing when nobody looked,
+/// The sentences on causes: one per load, and the advice for its most frequent cause. Nothing without an analysis,
 /// or nothing was late.
 #[must_use]
 pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
@@ -41,7 +41,7 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
         let of_load: Vec<&CellSummary> = cells.iter().filter(|cell| cell.load == *load).collect();
         let causes = merged(of_load.iter().map(|cell| &cell.causes));
         let spikes: u64 = of_load.iter().filter_map(|cell| cell.spike_count).sum();
-        sentences.extend(in_words(&causes, spikes).map(|words| format!("Under {load}, {words}")));
+        sentences.extend(in_words(&causes, spikes).map(|words| format!("{}, {words}", capital(&under(load)))));
         // What helps under one load is said once.
         let new =
             against(&causes, &of_load).into_iter().filter(|advice| !sentences.contains(advice)).collect::<Vec<_>>();
@@ -52,16 +52,17 @@ pub fn sentences(cells: &[CellSummary], loads: &[String]) -> Vec<String> {
     sentences
 }
 
-/// What one flight recorder for all cells of a bench has cost, from the bench's own closing line; nothing where there was none.
+/// The cost of one flight recorder for all cells of a bench, from the bench's own closing line; nothing where there was none.
 #[must_use]
 pub fn cost_of_bench(bench: &RunFile) -> Option<String> {
     let end = bench.end.as_ref().filter(|end| end.causes_bytes > 0 && end.t > 0.0)?;
     let percent = (end.causes_cpu_ns as f64 / (end.t * 1e9) * 1e4).round() / 100.0;
-    let (percent, mib) = (three_digits(percent), three_digits(end.causes_bytes as f64 / 1_048_576.0));
-    Some(format!("Looking for causes took {percent} % of a core beside the loops, and {mib} MiB of buffers"))
+    let percent = three_digits(percent);
+    let mib = three_digits(end.causes_bytes as f64 / 1_048_576.0);
+    Some(format!("Analysing causes took {percent} % of a core beside the loops and {mib} MiB of buffers"))
 }
 
-/// What looking for causes has cost beside the loops; nothing where nobody looked.
+/// The cost of the analysis of causes beside the loops; nothing without an analysis.
 fn cost(cells: &[CellSummary]) -> Option<String> {
     let shares: Vec<f64> = cells.iter().filter_map(|cell| cell.causes_cpu_share).collect();
     let most = shares.iter().copied().reduce(f64::max)?;
@@ -71,35 +72,35 @@ fn cost(cells: &[CellSummary]) -> Option<String> {
     let share = |share: f64| format!("{} %", three_digits((share * 1e4).round() / 100.0));
     let most = if shares.len() > 1 { format!(" (at most {})", share(most)) } else { String::new() };
 
-    Some(format!("Looking for causes took {} of a core{most} beside the loop, and {mib} MiB of buffers", share(mean)))
+    Some(format!("Analysing causes took {} of a core{most} beside the loop and {mib} MiB of buffers", share(mean)))
 }
 
-/// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); 98.2 % of their lateness is accounted for`.
+/// `17 spikes: 9 steal (worst 3.7 ms), 5 kernel section in dd/write (worst 1.2 ms); causes account for 98.2 % of their lateness`.
 #[must_use]
 pub fn in_words(causes: &Causes, spikes: u64) -> Option<String> {
-    let looked_at: u64 = causes.values().map(|count| count.spikes).sum();
-    if looked_at == 0 {
+    let analysed: u64 = causes.values().map(|count| count.spikes).sum();
+    if analysed == 0 {
         return None;
     }
 
     let mut by_number: Vec<(CauseKind, &CauseCount)> = causes.iter().map(|(kind, count)| (*kind, count)).collect();
     by_number.sort_by_key(|(_, count)| std::cmp::Reverse(count.spikes));
-    let told = by_number.iter().take(TOLD).map(|(kind, of_kind)| one_in_words(*kind, of_kind));
-    let mut told: Vec<String> = told.collect();
-    let others: u64 = by_number.iter().skip(TOLD).map(|(_, count)| count.spikes).sum();
+    let parts = by_number.iter().take(NAMED).map(|(kind, of_kind)| one_in_words(*kind, of_kind));
+    let mut parts: Vec<String> = parts.collect();
+    let others: u64 = by_number.iter().skip(NAMED).map(|(_, count)| count.spikes).sum();
     if others > 0 {
-        told.push(format!("{} of other causes", count(others)));
+        parts.push(format!("{} with other causes", count(others)));
     }
 
-    if spikes > looked_at {
-        told.push(format!("{} not looked at", count(spikes - looked_at)));
+    if spikes > analysed {
+        parts.push(format!("{} not analysed", count(spikes - analysed)));
     }
 
-    let plural = if spikes.max(looked_at) == 1 { "spike" } else { "spikes" };
+    let plural = if spikes.max(analysed) == 1 { "spike" } else { "spikes" };
     Some(format!(
-        "{} {plural}: {}; {} of their lateness is accounted for",
-        count(spikes.max(looked_at)),
-        listed(&told),
+        "{} {plural}: {}; causes account for {} of their lateness",
+        count(spikes.max(analysed)),
+        listed(&parts),
         share(causes)
     ))
 }
@@ -126,7 +127,7 @@ fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
     }
 }
 
-/// What would remove the most frequent cause that has a name, and the one of the worst spike when that is another.
+/// The remedies for the most frequent known cause, and for that of the worst spike if it is another.
 fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     let named = || causes.iter().filter(|(kind, _)| **kind != CauseKind::Unexplained);
     let most = named().max_by_key(|(_, count)| count.spikes);
@@ -134,19 +135,19 @@ fn against(causes: &Causes, cells: &[&CellSummary]) -> Vec<String> {
     let of = |(kind, _): (&CauseKind, &CauseCount), which: &str| {
         let remedy = advice::in_words(&remedy(*kind, cells));
         let remedy = remedy.unwrap_or_else(|| NO_REMEDY.to_owned());
-        format!("Against {}{which}: {remedy}", kind.words())
+        format!("To reduce {}{which}: {remedy}", kind.words())
     };
 
     match (most, worst) {
         (Some(most), Some(worst)) if most.0 != worst.0 => {
-            vec![of(most, ", the most frequent"), of(worst, ", the worst")]
+            vec![of(most, " (the most frequent)"), of(worst, " (the worst)")]
         }
         (Some(most), _) => vec![of(most, "")],
         (None, _) => Vec::new(),
     }
 }
 
-/// What is said where no advice applies that is not in effect already.
+/// The text where no advice applies that is not in effect already.
 pub(super) const NO_REMEDY: &str = "no further remedy is known for this run's settings";
 
 #[cfg(test)]
@@ -204,18 +205,19 @@ mod tests {
     fn the_remedy_is_for_the_cell_with_most_of_the_spikes_and_says_where_there_is_none() {
         let spikes = |spikes| Causes::from([(CauseKind::Migration, counted(spikes, 1_000))]);
         let bound = Situation { facts: [Fact::Bound].into(), ..Situation::default() };
-        let (free, bound) = (cell(spikes(2), &[], Situation::default()), cell(spikes(9), &[], bound));
+        let free = cell(spikes(2), &[], Situation::default());
+        let bound = cell(spikes(9), &[], bound);
         assert_eq!(remedy(CauseKind::Migration, &[&free, &bound]), [Advice::WhoMoves]);
         assert_eq!(remedy(CauseKind::Migration, &[&free]), [Advice::Bind]);
 
         let spinning = Situation { facts: [Fact::Spins].into(), ..Situation::default() };
         let causes = Causes::from([(CauseKind::WakeUpPath, counted(3, 1_000))]);
         let said = against(&causes, &[&cell(causes.clone(), &[], spinning)]);
-        assert_eq!(said, ["Against wake-up itself: no further remedy is known for this run's settings"]);
+        assert_eq!(said, ["To reduce wake-up itself: no further remedy is known for this run's settings"]);
     }
 
     #[test]
-    fn spikes_are_told_by_their_causes_most_frequent_first() {
+    fn causes_are_listed_most_frequent_first() {
         let causes = Causes::from([
             (CauseKind::HypervisorSteal, counted(9, 3_700_000)),
             (CauseKind::KernelSection, counted(5, 1_200_000)),
@@ -226,12 +228,12 @@ mod tests {
             in_words(&causes, 17).as_deref(),
             Some(
                 "17 spikes: 9 steal (worst 3.7 ms), 5 kernel section (worst 1.2 ms), 1 unexplained (worst 300 us) and 2 \
-                 not looked at; 98 % of their lateness is accounted for"
+                 not analysed; causes account for 98 % of their lateness"
             )
         );
         let said = against(&causes, &[&cell(causes.clone(), &[], Situation::default())]);
 
-        assert!(matches!(&said[..], [one] if one.starts_with("Against steal: ")));
+        assert!(matches!(&said[..], [one] if one.starts_with("To reduce steal: ")));
     }
 
     #[test]
@@ -242,12 +244,12 @@ mod tests {
         ]);
         let said = against(&causes, &[&cell(causes.clone(), &[], Situation::default())]);
 
-        assert!(said[0].starts_with("Against steal, the most frequent: "), "{said:?}");
-        assert!(said[1].starts_with("Against RT throttling, the worst: "), "{said:?}");
+        assert!(said[0].starts_with("To reduce steal (the most frequent): "), "{said:?}");
+        assert!(said[1].starts_with("To reduce RT throttling (the worst): "), "{said:?}");
     }
 
     #[test]
-    fn what_looking_has_cost_is_told_once_for_all_cells() {
+    fn the_cost_of_the_analysis_is_reported_once_for_all_cells() {
         let cell = |share: f64, bytes| CellSummary {
             causes_cpu_share: Some(share),
             causes_bytes: Some(bytes),
@@ -257,13 +259,13 @@ mod tests {
         let cells = [cell(0.01, 8 << 20), cell(0.02, 10 << 20), CellSummary::default()];
         assert_eq!(
             cost(&cells).as_deref(),
-            Some("Looking for causes took 1.5 % of a core (at most 2 %) beside the loop, and 10 MiB of buffers")
+            Some("Analysing causes took 1.5 % of a core (at most 2 %) beside the loop and 10 MiB of buffers")
         );
         assert_eq!(cost(&[CellSummary::default()]), None);
     }
 
     #[test]
-    fn where_nobody_looked_nothing_is_told() {
+    fn without_an_analysis_nothing_is_reported() {
         assert_eq!(in_words(&Causes::new(), 17), None);
     }
 }

@@ -1,4 +1,4 @@
-//! One cell of a summary: the figures of one run file, and what is to be known about them.
+//! One cell of a summary: the figures of one run file, and its notes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::causes::{self, Causes};
 use super::conclusions::Conclusions;
-use super::events::{AlarmVerdict, Events};
+use super::events::{AlarmVerdict, BusEvents};
 use super::exclusions;
 use super::probes::{self, BySecond};
 use super::remedies::{self, Remedy};
@@ -24,7 +24,7 @@ const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// What one cell has come to.
+/// The result of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellSummary {
     /// `none`, or letters of P, M, C, S.
@@ -48,20 +48,20 @@ pub struct CellSummary {
     pub slots: u64,
     /// Cycles run.
     pub cycles: u64,
-    /// Releases passed over; `None` where another tool recorded and nobody counted them, as the three below.
+    /// Releases passed over; `None` in imported runs, as the three below.
     pub skipped: Option<u64>,
     /// Cycles that ended after the next release.
     pub overruns: Option<u64>,
     /// Cycles that ended after their deadline.
     pub deadline_misses: Option<u64>,
-    /// Samples that found no room between loop and recorder.
+    /// Samples dropped because the ring between loop and recorder was full.
     pub lost: u64,
     /// Slots in no series because something around the loop changed while they were under way.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excluded: u64,
     /// Samples beyond the spike limit.
     pub spike_count: Option<u64>,
-    /// Page faults of the loop's thread; `None` when the run was cut off before it told.
+    /// Page faults of the loop's thread; `None` when the run was cut off before its closing line.
     pub page_faults: Option<u64>,
     /// Times the loop's thread was made to leave the CPU; `None` as above.
     pub involuntary_switches: Option<u64>,
@@ -75,14 +75,14 @@ pub struct CellSummary {
     /// Second by second, where that was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_second: Option<BySecond>,
-    /// What follows from the figures of its probe, as sentences.
+    /// Conclusions from the figures of its probe, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub derived: Vec<String>,
-    /// How the limit came out, when there is one.
+    /// The verdict on the limit, when there is one.
     pub verdict: Option<Verdict>,
-    /// What happened on its bus and to the robot on it; absent where nothing did.
+    /// Events of its bus and the robot on it; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub events: Option<Box<Events>>,
+    pub events: Option<Box<BusEvents>>,
     /// How the limit on alarms came out, when there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarms: Option<AlarmVerdict>,
@@ -91,13 +91,13 @@ pub struct CellSummary {
     /// Spikes that are no latency of the machine, of all that the run file kept.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stalls: BTreeMap<Stall, u64>,
-    /// Spikes by their main cause; empty when nobody looked.
+    /// Spikes by their main cause; empty without an analysis.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: Causes,
     /// What decides which advice applies.
     #[serde(default)]
     pub situation: Situation,
-    /// What would remove the causes, the most frequent first; empty when nobody looked.
+    /// Remedies for the causes, the most frequent first; empty without an analysis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedy>,
     /// Spikes of which the file keeps what the CPUs did around them, and how many bytes that takes.
@@ -106,7 +106,7 @@ pub struct CellSummary {
     /// See [`Self::windows`].
     #[serde(default)]
     pub window_bytes: u64,
-    /// CPU time of the thread that looks for causes over the time of the slots, 0 to 1; `None` where nobody looked, or the
+    /// CPU time of the thread that looks for causes over the time of the slots, 0 to 1; `None` without an analysis, or the
     /// run was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes_cpu_share: Option<f64>,
@@ -116,10 +116,10 @@ pub struct CellSummary {
     /// Where it comes from, when another tool recorded it; misses and skipped releases are not known then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<Import>,
-    /// What can be concluded beyond the figures; absent where nobody asked.
+    /// Conclusions beyond the figures; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conclusions: Option<Box<Conclusions>>,
-    /// What else is to be known of it, as sentences.
+    /// Notes, as sentences.
     pub notes: Vec<String>,
 }
 
@@ -130,7 +130,7 @@ impl CellSummary {
         Cell { tuning: self.tuning.clone(), load: self.load.clone() }
     }
 
-    /// Releases that were skipped or whose cycle missed its deadline; 0 where nobody counted them.
+    /// Releases that were skipped or whose cycle missed its deadline; 0 where they were not counted.
     pub(super) fn late_or_skipped(&self) -> u64 {
         self.deadline_misses.unwrap_or(0) + self.skipped.unwrap_or(0)
     }
@@ -155,7 +155,7 @@ impl CellSummary {
     }
 
     pub(super) fn missing(cell: Cell) -> Self {
-        let notes = vec!["it has no run file: the bench ended before it".to_owned()];
+        let notes = vec!["no run file: the bench ended before this cell was run".to_owned()];
         Self { tuning: cell.tuning, load: cell.load, permitted: true, notes, ..Self::default() }
     }
 }
@@ -163,10 +163,10 @@ impl CellSummary {
 /// The summary of a cell's run file.
 pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSummary {
     let per_interval = |figure: fn(&crate::record::Interval) -> u64| run.intervals.iter().map(figure).sum::<u64>();
-    let account = Account::of(run);
+    let account = SlotCounts::of(run);
     let mut series: BTreeMap<Series, Statistics> = Series::ALL
         .into_iter()
-        .filter_map(|series| Some((series, Statistics::of(&run.distribution(series), &run.moments(series))?)))
+        .filter_map(|series| Some((series, Statistics::new(&run.distribution(series), &run.moments(series))?)))
         .collect();
     if let Some(import) = &run.import {
         super::imported::mark_beyond(&mut series, import);
@@ -195,7 +195,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         involuntary_switches: run.end.as_ref().map(|end| end.involuntary_switches),
         cpu_share: share_of_slots(run, |end| end.cpu_ns),
         verdict: limit.map(|limit| verdict::judge(run, limit)),
-        events: Events::of(run),
+        events: BusEvents::of(run),
         alarms: None,
         spikes: worst_spikes(run),
         stalls: verdict::stalls(run),
@@ -208,7 +208,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         causes_bytes: run.end.as_ref().map(|end| end.causes_bytes).filter(|_| looked(run)),
         import: run.import.clone(),
         about: run.header.series.clone(),
-        by_second: BySecond::of(&run.seconds),
+        by_second: BySecond::from_seconds(&run.seconds),
         derived: probes::derived(run, &series),
         series,
         conclusions: None,
@@ -232,7 +232,7 @@ pub(super) fn load_notes<'e>(events: &'e [LoadEvent], load: &'e str) -> impl Ite
 }
 
 /// Slots, as the closing line tells them, or as far as the intervals go.
-struct Account {
+struct SlotCounts {
     slots: u64,
     cycles: u64,
     skipped: u64,
@@ -240,7 +240,7 @@ struct Account {
     excluded: u64,
 }
 
-impl Account {
+impl SlotCounts {
     fn of(run: &RunFile) -> Self {
         if run.import.is_some() {
             let count = |series: Series| -> u64 {
@@ -257,7 +257,8 @@ impl Account {
 }
 
 fn share_of_slots(run: &RunFile, cpu_ns: fn(&crate::record::Account) -> u64) -> Option<f64> {
-    let (end, timing) = (run.end.as_ref()?, run.header.timing.as_ref()?);
+    let end = run.end.as_ref()?;
+    let timing = run.header.timing.as_ref()?;
     let slots_ns = end.slots.saturating_sub(end.untold) as f64 * timing.period_ns as f64;
     (slots_ns > 0.0).then(|| cpu_ns(end) as f64 / slots_ns)
 }
@@ -281,12 +282,10 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let mut notes = run.import.as_ref().map(super::imported::notes).unwrap_or_default();
     notes.extend(run.resumes.iter().map(resumed));
     if run.goes_on {
-        notes.push(format!("the run goes on: figures are of its first {}", spoken(super::summary::last_second(run))));
+        notes.push(format!("run in progress: figures from its first {}", spoken(super::summary::last_second(run))));
     } else if !run.is_complete() {
         let line = if run.cut_line { ", in the middle of a line" } else { "" };
-        notes.push(format!(
-            "the run file was cut off{line}: figures are of what is there, warm-up cycles are not counted"
-        ));
+        notes.push(format!("truncated{line}: figures from the recorded part; warm-up cycles are not counted"));
     }
 
     let from_buckets: Vec<String> = series
@@ -296,7 +295,9 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
         .collect();
     if !from_buckets.is_empty() {
         let which = super::units::listed(&from_buckets);
-        notes.push(format!("mean, SD and maximum of {which} come from histogram buckets and are as exact as these"));
+        notes.push(format!(
+            "mean, SD and maximum of {which} are computed from histogram buckets and have their precision"
+        ));
     }
 
     for grant in run.header.grants.iter().filter(|grant| !grant.granted) {
@@ -304,15 +305,15 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
         notes.push(format!("{} ({}) was not granted: {why}", grant.what, grant.wanted));
     }
 
-    if let Account { lost: 1.., .. } = Account::of(run) {
-        let lost = count(Account::of(run).lost);
-        notes.push(format!("{lost} samples found no room between loop and recorder and are in no figure"));
+    if let SlotCounts { lost: 1.., .. } = SlotCounts::of(run) {
+        let lost = count(SlotCounts::of(run).lost);
+        notes.push(format!("{lost} samples were dropped (ring between loop and recorder full) and are in no figure"));
     }
 
     notes.extend(warm_up(run, series));
     notes.extend(verdict::stalls_in_words(&verdict::stalls(run)));
     notes.extend(exclusions::in_words(&run.exclusions));
-    notes.extend(Events::of(run).map_or(Vec::new(), |events| events.incidents));
+    notes.extend(BusEvents::of(run).map_or(Vec::new(), |events| events.incidents));
     notes.extend(run.remarks.iter().cloned());
     for load in loads_of(run) {
         notes.extend(load_notes(&run.loads, load));
@@ -327,17 +328,17 @@ fn warm_up(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Option<Strin
     let kept_ns = series.get(&Series::ReleaseLatency).map_or(0, |figures| figures.max_ns);
     let time = |ns: u64| super::units::time_ns(ns, super::units::Letters::Ascii);
     (warmup_worst_ns > kept_ns).then(|| {
-        let (worst, cycles) = (time(warmup_worst_ns), count(warmup));
-        format!(
-            "{cycles} cycles of the warm-up are in no figure; the latest of them started {worst} behind its release"
-        )
+        let worst = time(warmup_worst_ns);
+        let cycles = count(warmup);
+        format!("{cycles} warm-up cycles are excluded; the worst wake-up latency among them is {worst}")
     })
 }
 
 fn resumed(resume: &Resume) -> String {
-    let how = if resume.after.is_some() { "ended early" } else { "cut off" };
-    let (unmeasured, t) = (spoken(resume.unmeasured_s), spoken(resume.t));
-    format!("the run was {how} and gone on with at {t}; for {unmeasured} before that nothing was measured")
+    let how = if resume.after.is_some() { "ended early" } else { "was interrupted" };
+    let unmeasured = spoken(resume.unmeasured_s);
+    let t = spoken(resume.t);
+    format!("the run {how} and was resumed at {t}; the {unmeasured} before that were not measured")
 }
 
 fn loads_of(run: &RunFile) -> Vec<&str> {

@@ -1,4 +1,4 @@
-//! What a terminal ends with: at most seven lines, the verdict first.
+//! The closing lines of a terminal: at most seven lines, the verdict first.
 //!
 //! Each line has a label and a text that fits beside it into 80 columns. Everything else stands above, or in the page.
 
@@ -9,17 +9,17 @@ use super::events::alarms_in_words;
 use super::remedies::remedy;
 use super::summary::Summary;
 use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
-use super::verdict::{Limit, Outcome, limit_in_words};
+use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
 use crate::cause::Advice;
 
 /// What a text has room for behind its label in a terminal of 80 columns.
 const WIDTH: usize = 70;
-/// Nobody waits longer than this to distinguish two tunings, in seconds.
+/// Longer benches than this are not proposed, in seconds.
 const LONGEST_S: f64 = 86_400.0;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ClosingLine {
     /// What it is: `verdict`, `events`, `best`, `effect`, `cause`, `remedy`.
     pub label: &'static str,
     /// What it says.
@@ -28,13 +28,13 @@ pub struct Line {
     pub outcome: Option<Outcome>,
 }
 
-fn line(label: &'static str, text: String) -> Line {
-    Line { label, text, outcome: None }
+fn line(label: &'static str, text: String) -> ClosingLine {
+    ClosingLine { label, text, outcome: None }
 }
 
 /// The closing lines of a summary, without the one that names the page.
 #[must_use]
-pub fn of(summary: &Summary) -> Vec<Line> {
+pub fn of(summary: &Summary) -> Vec<ClosingLine> {
     let is_bench = summary.tunings.len() > 1;
     let mut lines = vec![verdict(summary)];
     lines.extend(events(summary));
@@ -46,7 +46,7 @@ pub fn of(summary: &Summary) -> Vec<Line> {
 }
 
 /// What was wrong on the bus and with the robot, of the cell with most alarms.
-fn events(summary: &Summary) -> Option<Line> {
+fn events(summary: &Summary) -> Option<ClosingLine> {
     let with_alarms = summary.cells.iter().filter_map(|cell| Some((cell, cell.events.as_ref()?)));
     let (cell, events) = with_alarms.max_by_key(|(_, events)| events.alarm_count())?;
     let first = events.incidents.first()?;
@@ -60,14 +60,15 @@ fn events(summary: &Summary) -> Option<Line> {
     texts.into_iter().find(|text| text.chars().count() <= WIDTH).map(|text| line("events", text))
 }
 
-fn verdict(summary: &Summary) -> Line {
+fn verdict(summary: &Summary) -> ClosingLine {
     let Overall { outcome, best, .. } = &summary.verdict;
     if let Some(((_, alarms), outcome)) = summary.most_alarming().zip(*outcome)
         && (summary.limit.is_none() || alarms.outcome == outcome && outcome != Outcome::Pass)
     {
-        let (found, most) = (alarms_in_words(alarms.alarms), count(alarms.most));
+        let found = alarms_in_words(alarms.alarms);
+        let most = count(alarms.most);
         let text = format!("{}: {found}, {most} allowed", outcome.words());
-        return Line { outcome: Some(outcome), ..line("verdict", text) };
+        return ClosingLine { outcome: Some(outcome), ..line("verdict", text) };
     }
 
     let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
@@ -87,15 +88,18 @@ fn verdict(summary: &Summary) -> Line {
         String::new()
     };
 
-    // There is room for few words beside the counts.
-    let words = limit_in_words(limit).replace("of release latency", "of releases");
-    let text = match outcome {
-        Outcome::Pass => format!("PASS: {words}{who}{figures}"),
-        Outcome::Fail => format!("FAIL: not {words}{who}{figures}"),
-        Outcome::Inconclusive => format!("INCONCLUSIVE: {words}{who}{figures}"),
+    let words = match outcome {
+        Outcome::Fail => missed_in_words(limit),
+        Outcome::Pass | Outcome::Inconclusive => limit_in_words(limit),
     };
+    let answer = format!("{}: {words}", outcome.words());
 
-    Line { outcome: Some(outcome), ..line("verdict", text) }
+    // The counts matter more than the tuning, which has a line of its own.
+    let candidates = [format!("{answer}{who}{figures}"), format!("{answer}{figures}"), answer];
+    let [longest, ..] = &candidates;
+    let text = candidates.iter().find(|text| text.chars().count() <= WIDTH).unwrap_or(longest).clone();
+
+    ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
 }
 
 /// The cell of a tuning where most releases are over the limit.
@@ -106,7 +110,7 @@ fn decisive<'s>(summary: &'s Summary, tuning: &str, limit: Limit) -> Option<(&'s
     worst.map(|(cell, verdict)| (cell, verdict.over, verdict.releases))
 }
 
-fn best(summary: &Summary) -> Option<Line> {
+fn best(summary: &Summary) -> Option<ClosingLine> {
     let Overall { best, ties, times_longer, .. } = &summary.verdict;
     let best = best.as_ref()?;
     let all_tie =
@@ -114,8 +118,10 @@ fn best(summary: &Summary) -> Option<Line> {
     let decide = times_longer.map(|times| times * summary.elapsed_s).filter(|needed_s| *needed_s <= LONGEST_S);
     let decide = decide.map(|needed_s| format!("; --for {} would", rounded_time(needed_s)));
     let text = match ties.as_slice() {
-        [] => format!("{} (tail and late releases over all loads)", best.tuning),
-        _ if all_tie => format!("none stands out{}", decide.unwrap_or_default().replace("would", "would show one")),
+        [] => format!("{} (by late releases and tail latency over all loads)", best.tuning),
+        _ if all_tie => {
+            format!("no tuning is distinguishable{}", decide.unwrap_or_default().replace("would", "would show one"))
+        }
         ties => {
             let names = if ties.len() > 4 { format!("{} others", ties.len()) } else { listed(ties) };
             format!("{}; {names} cannot be distinguished from it{}", best.tuning, decide.unwrap_or_default())
@@ -134,7 +140,7 @@ fn rounded_time(seconds: f64) -> String {
 }
 
 /// What the best tuning changes against none, under the load where none's tail is largest; nothing where the two cannot be distinguished.
-fn effect(summary: &Summary) -> Option<Line> {
+fn effect(summary: &Summary) -> Option<ClosingLine> {
     let Overall { best, ties, .. } = &summary.verdict;
     let is_apart = !ties.iter().any(|tie| tie == "none");
     let best = best.as_ref().filter(|best| best.tuning != "none" && is_apart)?;
@@ -147,7 +153,8 @@ fn effect(summary: &Summary) -> Option<Line> {
     let ((_, with_figures), (_, figures)) = (with.main()?, without.main()?);
     let supported = |p: f64| {
         let of = |all: &super::Statistics| all.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9).copied();
-        let (one, other) = (of(figures)?, of(with_figures)?);
+        let one = of(figures)?;
+        let other = of(with_figures)?;
         (one.supported && other.supported).then_some((p, one.value_ns, other.value_ns))
     };
 
@@ -168,7 +175,7 @@ fn effect(summary: &Summary) -> Option<Line> {
 }
 
 /// The cause of most spikes of the best tuning, or of all where it has none, and what removes it.
-fn cause(summary: &Summary) -> Vec<Line> {
+fn cause(summary: &Summary) -> Vec<ClosingLine> {
     let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
     let of_best: Vec<&CellSummary> = summary.cells.iter().filter(|cell| Some(cell.tuning.as_str()) == best).collect();
     let all: Vec<&CellSummary> = summary.cells.iter().collect();
@@ -196,7 +203,7 @@ fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<(String, Option<Advice
     Some((words, remedy(*kind, cells).first().copied()))
 }
 
-/// A remedy without what stands behind a comma where there is no room for it.
+/// A remedy without what stands behind a comma when it does not fit.
 fn in_short(first: &str) -> String {
     let short = if first.chars().count() > WIDTH { first.split(", ").next().unwrap_or(first) } else { first };
     short.trim().to_owned()
@@ -217,12 +224,12 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
             rounded_time(needed_s)
         ),
         Some(needed_s) => format!(
-            "{} and {names} differ so little that {} days would be needed to distinguish them: choose by what they cost",
+            "{} and {names} differ so little that {} days would be needed to distinguish them: choose the one with the lower cost",
             best.tuning,
             three_digits(needed_s / 86_400.0)
         ),
         None => {
-            format!("{} and {names} have too few stretches of time to be distinguished: measure longer", best.tuning)
+            format!("{} and {names} have too few blocks to be distinguished: measure longer", best.tuning)
         }
     })
 }

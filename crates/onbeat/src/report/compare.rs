@@ -1,6 +1,6 @@
 //! Runs beside each other: figures, ratios with their intervals, and what differed between the machines.
 //!
-//! A run is first made small ([`Digest`]): its summary, and percentiles of its stretches drawn anew. So many long runs can be
+//! A run is first made small ([`Digest`]): its summary, and percentiles of its resampled stretches. Any number of long runs can be
 //! compared while only one of them is in memory. The first run is what the others are held against.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use crate::record::{Cell, RunFile, Series};
 pub const COMPARE_SCHEMA: &str = "onbeat.compare/1";
 /// Percentiles that are compared.
 pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
-/// How often stretches are drawn anew.
+/// Number of resamples.
 const RESAMPLES: u32 = 1000;
 /// More stretches of time than this are put together, see [`super::bootstrap`].
 const MOST_STRETCHES: usize = 64;
@@ -53,7 +53,8 @@ impl Digest {
     /// percentiles in `shares` get intervals.
     #[must_use]
     pub fn of(name: &str, place: u64, summary: Summary, files: &[RunFile], shares: &[Share]) -> Self {
-        let (mut drawn, mut stretches_of) = (BTreeMap::new(), BTreeMap::new());
+        let mut drawn = BTreeMap::new();
+        let mut stretches_of = BTreeMap::new();
         let mut random = fastrand::Rng::with_seed(SEED + place);
         for file in files {
             for series in Series::ALL {
@@ -68,7 +69,8 @@ impl Digest {
 
         let probe =
             files.iter().find(|file| file.bench.is_none()).map_or_else(String::new, |file| file.header.probe.clone());
-        let (name, settings) = (name.to_owned(), settings(files));
+        let name = name.to_owned();
+        let settings = settings(files);
         Self { name, probe, settings, summary, drawn, stretches: stretches_of, is_of_load: false }
     }
 
@@ -77,7 +79,8 @@ impl Digest {
     pub fn ratio_to(&self, base: &Self, cells: (&CellSummary, &CellSummary), on: (Series, Share)) -> Option<Ratio> {
         let (series, share) = on;
         let [mine, other] = [cells.0, cells.1].map(|cell| figure(cell, series, share));
-        let (mine, other) = (mine?, other?);
+        let mine = mine?;
+        let other = other?;
         let drawn = self.drawn_of(cells.0, on).zip(base.drawn_of(cells.1, on));
         let ratio = mine.value_ns.max(1) as f64 / other.value_ns.max(1) as f64;
         let supported = mine.supported && other.supported;
@@ -94,7 +97,7 @@ impl Digest {
     }
 
     /// The ratios of all percentiles to those of another run's cell. Which of them differ is judged for all of them together:
-    /// with an interval as wide as each of so many needs, for all to hold what they should in 95 of 100 comparisons
+    /// with intervals widened for their number, so that all of them hold in 95 of 100 comparisons
     /// (Bonferroni).
     #[must_use]
     pub fn ratios_to(&self, base: &Self, cells: (&CellSummary, &CellSummary), series: Series) -> Vec<Ratio> {
@@ -119,7 +122,7 @@ impl Digest {
     }
 }
 
-/// How much wider than a 95 % interval one must be that holds together with others, of figures from so many stretches of time:
+/// How much wider than a 95 % interval each of `intervals` must be to hold together with the others, from `stretches` stretches of time:
 /// Student's t with the fewest degrees of freedom that there can be (Abramowitz and Stegun, 26.7.5).
 fn wider_for(intervals: usize, stretches: usize) -> f64 {
     let freedom = stretches.saturating_sub(1).max(3) as f64;
@@ -148,7 +151,7 @@ pub struct Ratio {
     pub low: Option<f64>,
     /// Its upper end.
     pub high: Option<f64>,
-    /// Whether at least ten samples stand above both figures.
+    /// Whether at least ten samples are above both figures.
     pub supported: bool,
     /// Whether it differs from 1, judged together with the other percentiles of the series.
     pub differs: bool,
@@ -166,7 +169,7 @@ impl Ratio {
 
 /// One run's figures of one series in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figures {
+pub struct RunFigures {
     /// Place of the run, from 0.
     pub run: usize,
     /// The run's own name of the cell.
@@ -214,7 +217,7 @@ pub struct Compared {
     /// Which series.
     pub series: Series,
     /// Runs that have it, in order.
-    pub runs: Vec<Figures>,
+    pub runs: Vec<RunFigures>,
 }
 
 /// A fact that is not the same in all runs.
@@ -237,7 +240,7 @@ pub struct Comparison {
     pub runs: Vec<String>,
     /// Figures.
     pub cells: Vec<Compared>,
-    /// What differed between hosts and settings.
+    /// Differences between hosts and settings.
     pub differences: Vec<Difference>,
     /// Why the runs may not be comparable, in sentences.
     pub warnings: Vec<String>,
@@ -248,7 +251,7 @@ pub struct Comparison {
 impl Comparison {
     /// Of several runs.
     #[must_use]
-    pub fn of(runs: &[Digest]) -> Self {
+    pub fn new(runs: &[Digest]) -> Self {
         let mut cells = Vec::new();
         for key in keys(runs) {
             for series in series_of(runs, &key) {
@@ -272,7 +275,7 @@ impl Comparison {
         comparison
     }
 
-    /// The first series of each cell: what is shown when nobody asks for all.
+    /// The first series of each cell: what is shown by default.
     #[must_use]
     pub fn main(&self) -> Vec<&Compared> {
         let mut seen = BTreeSet::new();
@@ -301,7 +304,7 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     let (differing, alike): (Vec<&Ratio>, Vec<&Ratio>) =
         ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.differs);
     if differing.is_empty() && alike.is_empty() {
-        return format!("{mine} and {base} have too few stretches of time for an interval around their ratio");
+        return format!("{mine} and {base} have too few blocks or intervals for a confidence interval of their ratio");
     }
 
     let same: Vec<String> = alike.iter().map(|ratio| sized(ratio)).collect();
@@ -371,7 +374,7 @@ fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
         .collect();
     let base = found.first().copied();
     let figures = found.iter().filter_map(|&(place, cell)| {
-        let mut figures = Figures::of(place, cell, series)?;
+        let mut figures = RunFigures::new(place, cell, series)?;
         let (of, base_cell) = base.filter(|(of, _)| *of != place).unzip();
         if let (Some(of), Some(base_cell)) = (of, base_cell) {
             figures.ratios = runs[place].ratios_to(&runs[of], (cell, base_cell), series);
@@ -387,9 +390,9 @@ fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
     Compared { cell, series, runs: figures.collect() }
 }
 
-impl Figures {
+impl RunFigures {
     /// Of one cell; `None` where it has no sample of the series.
-    pub(super) fn of(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
+    pub(super) fn new(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
         let of = cell.series.get(&series)?;
         Some(Self {
             run,
@@ -418,17 +421,17 @@ fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     let Some(timing) = files.iter().find_map(|file| file.header.timing.as_ref()) else { return settings };
     let benched = files.iter().filter(|file| file.header.timing.is_some()).count() > 1;
-    let mut tell = |name: &str, value: String| settings.insert(name.to_owned(), value);
-    tell("deadline", time_ns(timing.deadline_ns, Letters::Ascii));
-    tell("work", time_ns(timing.work_ns, Letters::Ascii));
-    tell("overrun policy", timing.on_overrun.clone());
-    tell("phase", time_ns(timing.phase_ns, Letters::Ascii));
+    let mut add = |name: &str, value: String| settings.insert(name.to_owned(), value);
+    add("deadline", time_ns(timing.deadline_ns, Letters::Ascii));
+    add("work", time_ns(timing.work_ns, Letters::Ascii));
+    add("overrun policy", timing.on_overrun.clone());
+    add("phase", time_ns(timing.phase_ns, Letters::Ascii));
 
     // Cells of a bench differ in these by intention.
     if !benched {
-        tell("wait", timing.wait.clone());
-        tell("priority", timing.priority.to_string());
-        tell("CPU of the loop", timing.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()));
+        add("wait", timing.wait.clone());
+        add("priority", timing.priority.to_string());
+        add("CPU of the loop", timing.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()));
     }
 
     settings
@@ -440,8 +443,8 @@ fn differences(runs: &[Digest]) -> Vec<Difference> {
     let names: BTreeSet<&String> = facts.iter().flat_map(BTreeMap::keys).collect();
     let differing = names.into_iter().filter_map(|name| {
         let values: Vec<Option<String>> = facts.iter().map(|facts| facts.get(name).cloned()).collect();
-        let told: BTreeSet<&Option<String>> = values.iter().collect();
-        (told.len() > 1).then(|| Difference { fact: name.clone(), values })
+        let distinct: BTreeSet<&Option<String>> = values.iter().collect();
+        (distinct.len() > 1).then(|| Difference { fact: name.clone(), values })
     });
 
     differing.collect()
@@ -452,22 +455,22 @@ fn facts(run: &Digest) -> BTreeMap<String, String> {
     let mut facts: BTreeMap<String, String> =
         summary.host.facts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     facts.extend(run.settings.clone());
-    let mut tell = |name: &str, value: String| facts.insert(name.to_owned(), value);
-    tell("measured by", run.probe.clone());
+    let mut add = |name: &str, value: String| facts.insert(name.to_owned(), value);
+    add("measured by", run.probe.clone());
 
     if !run.is_of_load {
-        tell("loads", summary.loads.join(", "));
+        add("loads", summary.loads.join(", "));
     }
     if summary.period_ns > 0 {
-        tell("period", time_ns(summary.period_ns, Letters::Ascii));
+        add("period", time_ns(summary.period_ns, Letters::Ascii));
     }
     if summary.cells.iter().all(|cell| cell.import.is_none()) {
-        tell("tunings", summary.tunings.join(", "));
+        add("tunings", summary.tunings.join(", "));
     }
 
     for grant in &summary.ladder {
         let granted = if grant.granted { "" } else { ", not granted" };
-        tell(&grant.what, format!("{}{granted}", grant.wanted));
+        add(&grant.what, format!("{}{granted}", grant.wanted));
     }
 
     facts

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::compare::{Digest, Figures};
+use super::compare::{Digest, RunFigures};
 use super::table::{Column, Entry, Row, Table};
 use super::units::{Letters, count, listed, three_digits};
 use crate::record::Series;
@@ -21,12 +21,12 @@ pub struct SeriesRows {
     /// Which series.
     pub series: Series,
     /// Runs in order, cells of a run in its own order. Without ratios, which are between cells of the same name only.
-    pub rows: Vec<Figures>,
+    pub rows: Vec<RunFigures>,
 }
 
 /// Which series are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum SeriesChoice {
     /// Of each cell the one that its run is about.
     Main,
     /// This one, of all cells that have it.
@@ -37,12 +37,12 @@ pub enum Wanted {
 
 /// A row per run and cell, series by series.
 #[must_use]
-pub fn rows(runs: &[Digest], wanted: Wanted) -> Vec<SeriesRows> {
+pub fn rows(runs: &[Digest], wanted: SeriesChoice) -> Vec<SeriesRows> {
     let cells = || runs.iter().enumerate().flat_map(|(run, of)| of.summary.cells.iter().map(move |cell| (run, cell)));
     let is_wanted = |series: Series, main: Option<Series>| match wanted {
-        Wanted::Main => main == Some(series),
-        Wanted::One(one) => one == series,
-        Wanted::All => true,
+        SeriesChoice::Main => main == Some(series),
+        SeriesChoice::One(one) => one == series,
+        SeriesChoice::All => true,
     };
 
     // Another tool's run knows served releases only: beside one, all runs stand by what they have in common.
@@ -54,7 +54,7 @@ pub fn rows(runs: &[Digest], wanted: Wanted) -> Vec<SeriesRows> {
     let of_series = |series: Series| {
         let of = |(run, cell): (usize, &super::CellSummary)| {
             let main = cell.main().map(|(main, _)| in_common(main));
-            is_wanted(series, main).then(|| Figures::of(run, cell, series)).flatten()
+            is_wanted(series, main).then(|| RunFigures::new(run, cell, series)).flatten()
         };
         SeriesRows { series, rows: cells().filter_map(of).collect() }
     };
@@ -82,7 +82,9 @@ impl Digest {
             left = others;
             let of_load = self.stretches.iter().filter(|((cell, _), _)| cell.load == *load);
             let stretches = of_load.map(|(key, n)| (key.clone(), *n)).collect();
-            let (name, probe, settings) = (load.clone(), self.probe.clone(), self.settings.clone());
+            let name = load.clone();
+            let probe = self.probe.clone();
+            let settings = self.settings.clone();
             parts.push(Self { name, probe, settings, drawn, stretches, summary, is_of_load: true });
         }
 
@@ -94,11 +96,11 @@ impl Digest {
 /// The rows of one series as a table.
 #[must_use]
 pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
-    let labels = Labels::of(runs, &of.rows);
+    let labels = RowLabels::new(runs, &of.rows);
     let mut columns: Vec<Column> = labels.heads().into_iter().map(Column::words).collect();
     let figures = ["samples", "min", "avg", "SD", "max", "jitter", "overruns", "skipped", "tail"];
     columns.extend(figures.map(Column::figures));
-    let row = |row: &Figures| {
+    let row = |row: &RunFigures| {
         let us = |ns: f64| Entry::from(three_digits(ns / 1e3));
         let counted = |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), count));
         let tail = row.tail_ratio.map_or_else(|| NO_FIGURE.to_owned(), three_digits);
@@ -120,7 +122,7 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
 
 fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
     let rows = &of.rows;
-    let names = |is: fn(&Figures) -> bool| -> Vec<String> {
+    let names = |is: fn(&RunFigures) -> bool| -> Vec<String> {
         let runs_of: BTreeSet<usize> = rows.iter().filter(|row| is(row)).map(|row| row.run).collect();
         runs_of.into_iter().map(|run| runs[run].name.clone()).collect()
     };
@@ -135,28 +137,28 @@ fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
     }
 
     if of.series == Series::WakeupLatency && rows.iter().any(|row| row.skipped.is_some_and(|skipped| skipped > 0)) {
-        legend.push("of served releases only: skipped ones stand in their column and in release latency".to_owned());
+        legend.push("served releases only; skipped releases are in their own column and in release latency".to_owned());
     }
 
     let coarse = names(|row| row.from_buckets);
     if !coarse.is_empty() {
-        legend.push(format!("min, avg, SD and max of {} come from histogram buckets", listed(&coarse)));
+        legend.push(format!("min, avg, SD and max of {} are computed from histogram buckets", listed(&coarse)));
     }
 
     legend
 }
 
-/// What tells the rows apart.
+/// The labels that distinguish the rows.
 #[derive(Clone, Copy, Debug)]
-struct Labels {
+struct RowLabels {
     /// `load`, where the loads of one run are compared.
     first: &'static str,
     has_tuning: bool,
     has_load: bool,
 }
 
-impl Labels {
-    fn of(runs: &[Digest], rows: &[Figures]) -> Self {
+impl RowLabels {
+    fn new(runs: &[Digest], rows: &[RunFigures]) -> Self {
         let are_loads = runs.iter().all(|run| run.is_of_load);
         let loads: BTreeSet<&str> = rows.iter().map(|row| row.load.as_str()).collect();
         let apart: BTreeSet<(usize, &str)> = rows.iter().map(|row| (row.run, row.load.as_str())).collect();
@@ -175,7 +177,7 @@ impl Labels {
         heads
     }
 
-    fn words<'r>(self, runs: &'r [Digest], row: &'r Figures) -> Vec<&'r str> {
+    fn words<'r>(self, runs: &'r [Digest], row: &'r RunFigures) -> Vec<&'r str> {
         let mut words = vec![runs[row.run].name.as_str()];
         words.extend(self.has_tuning.then_some(row.tuning.as_str()));
         words.extend(self.has_load.then_some(row.load.as_str()));

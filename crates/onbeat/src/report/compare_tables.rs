@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::compare::{Compared, Comparison, Figures, SHARES};
+use super::compare::{Compared, Comparison, RunFigures, SHARES};
 use super::table::{Column, Entry, Mark, Row, Table};
 use super::units::{Letters, count, three_digits};
 use crate::cause::CauseKind;
@@ -15,7 +15,7 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
     let mut columns = vec![Column::words("run"), Column::figures("samples"), Column::figures("min")];
     columns.extend(SHARES.map(|share| Column::figures(share.label())));
     columns.extend(["max", "misses", "spikes"].map(Column::figures));
-    let row = |of: &Figures| {
+    let row = |of: &RunFigures| {
         let us = |ns: u64| Entry::from(three_digits(ns as f64 / 1e3));
         let mut entries = vec![Entry::from(comparison.runs[of.run].as_str()), count(of.count).into(), us(of.min_ns)];
         entries.extend(of.percentiles.iter().map(|percentile| {
@@ -37,7 +37,7 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
     };
 
     if table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == Mark::Unsupported) {
-        table.legend.push("~ fewer than ten samples stand above this figure".to_owned());
+        table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
     }
 
     table
@@ -49,7 +49,7 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
     let [base, others @ ..] = compared.runs.as_slice() else { return None };
     let mut columns = vec![Column::words("run")];
     columns.extend(SHARES.map(|share| Column::figures(share.label())));
-    let row = |of: &Figures| {
+    let row = |of: &RunFigures| {
         let mut entries = vec![Entry::from(comparison.runs[of.run].as_str())];
         entries.extend(of.ratios.iter().map(|ratio| {
             let mark = match ratio {
@@ -68,7 +68,7 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
 
     Some(Table {
         title: format!(
-            "{}{}, over that of {}, with 95 % intervals",
+            "{}{}, divided by that of {}, with 95 % confidence intervals",
             compared.series.words(),
             of_cell(compared),
             comparison.runs[base.run]
@@ -79,7 +79,7 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
     })
 }
 
-/// Spikes by their main cause: a row per cause. `None` where nobody looked.
+/// Spikes by their main cause: a row per cause. `None` without an analysis.
 #[must_use]
 pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
     let kinds: BTreeSet<CauseKind> = compared.runs.iter().flat_map(|of| of.causes.keys().copied()).collect();
@@ -98,21 +98,21 @@ pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
     };
 
     (!kinds.is_empty()).then(|| Table {
-        title: format!("spikes by their main cause{}", of_cell(compared)),
+        title: format!("spikes by main cause{}", of_cell(compared)),
         columns,
         rows: kinds.into_iter().map(row).collect(),
         legend: Vec::new(),
     })
 }
 
-/// What differed between hosts and settings: a row per fact. `None` when nothing did.
+/// Differences between hosts and settings: a row per fact. `None` when nothing did.
 #[must_use]
 pub fn differences(comparison: &Comparison) -> Option<Table> {
     let mut columns = vec![Column::words("what differed")];
     columns.extend(comparison.runs.iter().map(|name| Column::words(name.as_str())));
     let rows = comparison.differences.iter().map(|difference| {
         let mut entries = vec![Entry::from(difference.fact.as_str())];
-        entries.extend(difference.values.iter().map(|value| Entry::from(value.as_deref().unwrap_or("not told"))));
+        entries.extend(difference.values.iter().map(|value| Entry::from(value.as_deref().unwrap_or("not recorded"))));
         Row { entries, begins_group: false }
     });
 

@@ -1,4 +1,4 @@
-//! What a run's figures allow to conclude, beyond them: what recurs, what mean and SD leave out, how late it may get, how long
+//! Conclusions from the figures of a run: periodic interference, the tail versus a normal distribution, the worst case, how long
 //! to measure. All of it for what the run is about, and for what else it has.
 
 use serde::{Deserialize, Serialize};
@@ -10,26 +10,26 @@ use super::normal::{self, Normal};
 use super::summary::Summary;
 use crate::record::{RunFile, Series};
 
-/// The share that "how long to measure" is told for when no limit says another, in percent.
+/// The share that "how long to measure" is given for without a limit, in percent.
 const SHARE: f64 = 99.999;
 /// The heading that the table of [`normal::table`] goes with.
 pub const NOT_NORMAL: &str = "Tail versus normal distribution";
-/// Series that are looked at beside what a run is about, where it has them.
+/// Series that are analysed besides the main one, where it has them.
 const BESIDE: [Series; 3] = [Series::ResponseTime, Series::Hiccup, Series::RoundTrip];
 /// Without a mission it is this many times the run.
 const TIMES_THE_RUN: f64 = 10.0;
 
-/// What can be concluded from one run.
+/// The conclusions from one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conclusions {
     /// What the run is about, which the fields below are of.
     #[serde(default)]
     pub series: Series,
-    /// What recurs.
+    /// Periodic interference.
     pub modes: Modes,
     /// The series beside a normal distribution; `None` without a spread.
     pub normal: Option<Normal>,
-    /// How late it may get.
+    /// The extrapolated worst case (EVT).
     pub extremes: Extremes,
     /// How long to measure; `None` where no number of releases is enough.
     pub enough: Option<Enough>,
@@ -38,16 +38,16 @@ pub struct Conclusions {
     pub others: Vec<OfSeries>,
 }
 
-/// What can be concluded of one series.
+/// The conclusions about one series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OfSeries {
     /// Which series.
     pub series: Series,
-    /// What recurs.
+    /// Periodic interference.
     pub modes: Modes,
     /// Beside a normal distribution; `None` without a spread.
     pub normal: Option<Normal>,
-    /// How late it may get.
+    /// The extrapolated worst case (EVT).
     pub extremes: Extremes,
 }
 
@@ -71,7 +71,7 @@ pub fn about(run: &RunFile) -> Vec<Series> {
     about
 }
 
-/// What can be concluded from a run; `mission_s` is the time that the worst is wanted for, or else ten times the run.
+/// Returns the conclusions from a run; `mission_s` is the time that the worst is wanted for, or else ten times the run.
 #[must_use]
 pub fn of_run(run: &RunFile, at: Option<f64>, mission_s: Option<f64>) -> Conclusions {
     let period_ns = run.header.timing.as_ref().map(|timing| timing.period_ns);
@@ -84,7 +84,7 @@ pub fn of_run(run: &RunFile, at: Option<f64>, mission_s: Option<f64>) -> Conclus
 
 fn of_series(run: &RunFile, series: Series, mission_s: Option<f64>) -> OfSeries {
     let distribution = run.distribution(series);
-    let statistics = super::Statistics::of(&distribution, &run.moments(series));
+    let statistics = super::Statistics::new(&distribution, &run.moments(series));
     OfSeries {
         series,
         modes: modes::of_series(run, series),
@@ -93,7 +93,7 @@ fn of_series(run: &RunFile, series: Series, mission_s: Option<f64>) -> OfSeries 
     }
 }
 
-/// How long a series was measured, in seconds; 0 where nobody knows.
+/// How long a series was measured, in seconds; 0 where it is not known.
 fn measured_s(run: &RunFile, series: Series) -> f64 {
     let of_series = run.entries.iter().filter(|entry| entry.series == series);
     of_series.fold(0.0, |all, entry| all + entry.length)
@@ -128,22 +128,24 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
     let is_best =
         |cell: &super::CellSummary| best.is_some_and(|best| best.tuning == cell.tuning && best.load == cell.load);
     // Of many cells those that found something, or else the best one.
-    let told = |has: &dyn Fn(&Conclusions) -> bool, words: &dyn Fn(&Conclusions) -> Vec<String>| -> Vec<String> {
-        let some: Vec<_> = cells.iter().filter(|(_, conclusions)| has(conclusions)).collect();
-        let chosen =
-            if some.is_empty() { cells.iter().filter(|(cell, _)| !many || is_best(cell)).collect() } else { some };
-        chosen
-            .into_iter()
-            .flat_map(|(cell, all)| words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>())
-            .collect()
-    };
+    let sentences_of =
+        |has: &dyn Fn(&Conclusions) -> bool, words: &dyn Fn(&Conclusions) -> Vec<String>| -> Vec<String> {
+            let some: Vec<_> = cells.iter().filter(|(_, conclusions)| has(conclusions)).collect();
+            let chosen =
+                if some.is_empty() { cells.iter().filter(|(cell, _)| !many || is_best(cell)).collect() } else { some };
+            chosen
+                .into_iter()
+                .flat_map(|(cell, all)| words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>())
+                .collect()
+        };
 
     let finds =
         |all: &Conclusions| !all.modes.found.is_empty() || all.others.iter().any(|other| !other.modes.found.is_empty());
-    let modes = told(&finds, &modes_of);
-    let normal =
-        told(&|all| !many && all.normal.is_some(), &|all| all.normal.iter().map(|n| n.sentence.clone()).collect());
-    let extremes = told(&|all| all.extremes.estimate.is_some(), &extremes_of);
+    let modes = sentences_of(&finds, &modes_of);
+    let normal = sentences_of(&|all| !many && all.normal.is_some(), &|all| {
+        all.normal.iter().map(|n| n.sentence.clone()).collect()
+    });
+    let extremes = sentences_of(&|all| all.extremes.estimate.is_some(), &extremes_of);
     let enough: Vec<String> =
         cells.iter().filter_map(|(_, all)| Some(all.enough.as_ref()?.sentence.clone())).take(1).collect();
     let all = [

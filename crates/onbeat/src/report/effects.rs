@@ -1,8 +1,8 @@
-//! What each of P, M, C and S paid on its own.
+//! The effect of each of P, M, C and S on its own.
 //!
 //! For a factor, every pair of cells that differs by this factor only (none and P, M and PM, …) gives a ratio of a percentile
-//! of release latency; the effect is the geometric mean of the ratios. How sure it is, is found by drawing each cell's
-//! blocks anew with replacement (`bootstrap`).
+//! of release latency; the effect is the geometric mean of the ratios. How sure it is, is found by resampling each cell's
+//! blocks with replacement (`bootstrap`).
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::bootstrap::{Drawn, Stretches, interval};
 use super::statistics::Share;
 use super::summary::cell_of;
-use super::units::{Letters, listed, ratio, time};
+use super::units::{Letters, listed, ratio, time, under};
 use crate::record::{RunFile, Series};
 
 /// Percentiles that may be compared, the farthest out first.
 const COMPARED_BY: [Share; 4] = [Share::P99_9, Share::P99, Share::P90, Share::P50];
 
-/// What one factor paid under one load.
+/// The effect of one factor under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// `P`, `M`, `C` or `S`.
@@ -26,13 +26,13 @@ pub struct Effect {
     pub load: String,
     /// What was compared: `p99 release latency`.
     pub metric: String,
-    /// With the factor over without it: below 1 it pays.
+    /// The percentile with the tuning divided by that without it: below 1 the tuning helps.
     pub ratio: f64,
     /// Lower end of the 95 % interval of the ratio.
     pub low: f64,
     /// Its upper end.
     pub high: f64,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -49,7 +49,7 @@ impl Effect {
 pub struct Bootstrap {
     /// Where the draws start: the same seed gives the same intervals.
     pub seed: u64,
-    /// How often blocks are drawn anew; at least 1,000 for ends that stay put.
+    /// Number of resamples; at least 1,000 for stable ends.
     pub resamples: u32,
     /// The farthest percentile to compare; a lower one is taken where a cell has too few samples for it.
     pub at_most: Share,
@@ -104,7 +104,7 @@ pub fn in_one_line(effects: &[Effect]) -> Vec<String> {
 
         let each = listed(&each.collect::<Vec<_>>());
         let metric = common.as_deref().unwrap_or("release latency");
-        format!("Factor by factor, {metric} under {load}: {each}")
+        format!("Effect of each tuning on {metric} {}: {each}", under(load))
     };
 
     loads.into_iter().map(line).collect()
@@ -115,10 +115,10 @@ pub fn in_one_line(effects: &[Effect]) -> Vec<String> {
 struct Factors(u32);
 
 impl Factors {
-    /// In the order they are told.
-    const TOLD: &str = "PMCSABDEFGHIJKLNOQRTUVWXYZ";
+    /// The order in which effects are listed.
+    const ORDER: &str = "PMCSABDEFGHIJKLNOQRTUVWXYZ";
 
-    /// `None` when the name is no set of letters.
+    /// `None` when the name is not a set of letters.
     fn of(tuning: &str) -> Option<Self> {
         if tuning == "none" {
             return Some(Self(0));
@@ -138,17 +138,17 @@ struct Pairs<'c> {
     pairs: Vec<(&'c Drawn, &'c Drawn)>,
 }
 
-/// What is to be compared for a factor.
-struct Question {
+/// The pairs of cells that differ by one factor.
+struct FactorComparison {
     factor: char,
     share: Share,
     /// Without it, with it.
     pairs: Vec<(Factors, Factors)>,
 }
 
-impl Question {
+impl FactorComparison {
     /// `None` when no two cells differ by the factor only, or they have too few samples even for the median.
-    fn about(factor: char, cells: &BTreeMap<Factors, Stretches>, at_most: Share) -> Option<Self> {
+    fn new(factor: char, cells: &BTreeMap<Factors, Stretches>, at_most: Share) -> Option<Self> {
         let bit = Factors::bit(factor)?;
         let without = cells.keys().filter(|factors| factors.0 & bit == 0);
         let pairs = without.map(|&Factors(bits)| (Factors(bits), Factors(bits | bit)));
@@ -162,10 +162,10 @@ impl Question {
 
 fn under_load(load: &str, cells: &BTreeMap<Factors, Stretches>, bootstrap: Bootstrap) -> Vec<Effect> {
     let mut random = fastrand::Rng::with_seed(bootstrap.seed);
-    let questions: Vec<Question> =
-        Factors::TOLD.chars().filter_map(|factor| Question::about(factor, cells, bootstrap.at_most)).collect();
+    let questions: Vec<FactorComparison> =
+        Factors::ORDER.chars().filter_map(|factor| FactorComparison::new(factor, cells, bootstrap.at_most)).collect();
     let mut drawn: BTreeMap<(Share, Factors), Drawn> = BTreeMap::new();
-    for Question { share, pairs, .. } in &questions {
+    for FactorComparison { share, pairs, .. } in &questions {
         for factors in pairs.iter().flat_map(|&(a, b)| [a, b]) {
             drawn
                 .entry((*share, factors))
@@ -173,7 +173,7 @@ fn under_load(load: &str, cells: &BTreeMap<Factors, Stretches>, bootstrap: Boots
         }
     }
 
-    let effect = |Question { factor, share, pairs }: &Question| {
+    let effect = |FactorComparison { factor, share, pairs }: &FactorComparison| {
         let pairs = pairs.iter().map(|&(a, b)| (&drawn[&(*share, a)], &drawn[&(*share, b)])).collect();
         Pairs { factor: *factor, share: *share, pairs }.effect(load)
     };
@@ -204,13 +204,16 @@ impl Pairs<'_> {
 
 fn sentence(effect: &Effect, without_ns: f64, with_ns: f64) -> String {
     let Effect { factor, metric, .. } = effect;
-    let (times, low, high) = (ratio(effect.ratio), ratio(effect.low), ratio(effect.high));
+    let times = ratio(effect.ratio);
+    let low = ratio(effect.low);
+    let high = ratio(effect.high);
     if !effect.is_visible() {
         return format!("{factor}: no visible effect on {metric} (× {times}, {low} to {high})");
     }
 
-    let (from, to) = (time(without_ns, Letters::Ascii), time(with_ns, Letters::Ascii));
-    let harm = if effect.ratio > 1.0 { "; it does harm here" } else { "" };
+    let from = time(without_ns, Letters::Ascii);
+    let to = time(with_ns, Letters::Ascii);
+    let harm = if effect.ratio > 1.0 { "; longer with it" } else { "" };
     format!("{factor}: {metric} × {times} ({low} to {high}), from {from} to {to}{harm}")
 }
 

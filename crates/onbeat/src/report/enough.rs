@@ -9,7 +9,7 @@ use super::binomial::{needed_with, needed_with_none_over};
 use super::statistics::LEAST_ABOVE;
 use super::units::{Letters, count, spoken, time};
 
-/// What it takes to support a share.
+/// The releases needed to support a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Enough {
     /// The share of releases on time, in percent.
@@ -18,19 +18,19 @@ pub struct Enough {
     pub period_ns: u64,
     /// Releases that suffice when `over` of them are over the limit.
     pub releases: u64,
-    /// How long these take, in seconds; 0 where the period is not known.
+    /// Their duration in seconds; 0 where the period is not known.
     pub seconds: f64,
-    /// How many may be over the limit.
+    /// Number that may be over the limit.
     pub over: u64,
     /// Releases until ten stand above the percentile `at`, so that it is a figure that samples support.
     pub for_percentile: u64,
-    /// How long these take, in seconds.
+    /// Their duration in seconds.
     pub for_percentile_s: f64,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
-/// How long it takes to show that at least `at` percent of the releases are on time, at a period of `period_ns`, when
+/// Returns the releases and the time needed to show that at least `at` percent of the releases are on time, at a period of `period_ns`, when
 /// `over` of them will have been late. `None` when `at` is not above 0 and below 100: that all are on time is shown by no
 /// number.
 #[must_use]
@@ -46,7 +46,7 @@ pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
     let for_percentile = (LEAST_ABOVE as f64 / allowed - 1e-6).ceil() as u64;
     let for_percentile_s = for_percentile as f64 * period_ns as f64 / 1e9;
     let late = match over {
-        0 => "none of them over the limit".to_owned(),
+        0 => "none over the limit".to_owned(),
         over => format!("{} over the limit", count(over)),
     };
 
@@ -56,18 +56,17 @@ pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
 
 /// Numbers of releases, each with its seconds; without these where the period is not known.
 fn sentence(at: f64, period_ns: u64, releases: (u64, f64), for_percentile: (u64, f64), late: &str) -> String {
-    let (n, above) = (count(releases.0), count(for_percentile.0));
+    let n = count(releases.0);
+    let above = count(for_percentile.0);
     if period_ns == 0 {
         return format!(
-            "To show that {at} % of the samples are within a limit takes {n} samples with {}. For p{at} itself to be \
-             supported, ten samples must stand above it: {above} samples.",
-            late.replace("them", "these")
+            "PASS at {at} % needs {n} samples with {late}. p{at} with 10 samples beyond it needs {above} samples."
         );
     }
 
     format!(
-        "To show that {at} % of the releases are on time takes {n} releases with {late}: {} at a period of {}. For p{at} \
-         itself to be supported, ten samples must stand above it: {above} releases, {}.",
+        "PASS at {at} % needs {n} releases with {late}: {} at a period of {}. p{at} with 10 samples beyond it needs \
+         {above} releases: {}.",
         spoken(releases.1),
         time(period_ns as f64, Letters::Ascii),
         spoken(for_percentile.1)
@@ -84,16 +83,15 @@ mod tests {
         assert_eq!((five_nines.releases, five_nines.for_percentile), (299_572, 1_000_000));
         assert_eq!(
             five_nines.sentence,
-            "To show that 99.999 % of the releases are on time takes 299,572 releases with none of them over the limit: \
-             5 min at a period of 1 ms. For p99.999 itself to be supported, ten samples must stand above it: 1,000,000 \
-             releases, 16 min 40 s."
+            "PASS at 99.999 % needs 299,572 releases with none over the limit: 5 min at a period of 1 ms. p99.999 with 10 \
+             samples beyond it needs 1,000,000 releases: 16 min 40 s."
         );
     }
 
     #[test]
     fn without_a_period_no_time_is_given() {
         let sentence = enough(99.9, 0, 0).expect("below 100").sentence;
-        assert!(sentence.ends_with("must stand above it: 10,000 samples."), "{sentence}");
+        assert!(sentence.ends_with("samples beyond it needs 10,000 samples."), "{sentence}");
         assert!(!sentence.contains("period") && !sentence.contains("ns"), "{sentence}");
     }
 

@@ -1,4 +1,4 @@
-//! What happened on a bus and to the robot on it: counts, incidents in words, and whether a limit on them held.
+//! Events of a bus and the robot on it: counts, incidents in sentences, and the verdict on a limit.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::record::{EventNote, EventsLeftOut, RunFile};
 use onbeat_ethercat::event::EventKind;
 
 /// Incidents that are listed one by one.
-const TOLD: usize = 5;
+const INCIDENTS: usize = 5;
 /// Events that a summary lists of a cell: the first. All that were kept stand in the run file.
 const LISTED: usize = 200;
 
 /// The events of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Events {
+pub struct BusEvents {
     /// Events that say that something is wrong, by kind; those without a note among them.
     pub alarms: BTreeMap<EventKind, u64>,
     /// The others.
@@ -31,7 +31,7 @@ pub struct Events {
     pub listed: Vec<EventNote>,
 }
 
-impl Events {
+impl BusEvents {
     /// Those of a run; `None` when there is none.
     pub(super) fn of(run: &RunFile) -> Option<Box<Self>> {
         let EventsLeftOut { alarms, others, lost } = run.events_left_out.clone();
@@ -47,29 +47,29 @@ impl Events {
         (!all.alarms.is_empty() || !all.others.is_empty() || lost > 0).then(|| Box::new(all))
     }
 
-    /// How many say that something is wrong.
+    /// Returns the number of alarms.
     #[must_use]
     pub fn alarm_count(&self) -> u64 {
         self.alarms.values().sum()
     }
 }
 
-/// How a limit on alarms came out.
+/// The verdict on a limit on alarms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlarmVerdict {
-    /// In one word.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How many there were.
+    /// Number of alarms.
     pub alarms: u64,
-    /// How many there may be.
+    /// Number of alarms allowed.
     pub most: u64,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
 /// Judges events by how many of them may say that something is wrong. Events that were lost may have been alarms.
 #[must_use]
-pub fn judge(events: Option<&Events>, most: u64) -> AlarmVerdict {
+pub fn judge(events: Option<&BusEvents>, most: u64) -> AlarmVerdict {
     let (alarms, lost) = events.map_or((0, 0), |events| (events.alarm_count(), events.lost));
     let outcome = match () {
         () if alarms > most => Outcome::Fail,
@@ -86,9 +86,9 @@ pub fn judge(events: Option<&Events>, most: u64) -> AlarmVerdict {
 /// How many, as the subject of a sentence.
 pub(super) fn alarms_in_words(alarms: u64) -> String {
     match alarms {
-        0 => "no alarm of bus or robot".to_owned(),
-        1 => "1 alarm of bus or robot".to_owned(),
-        n => format!("{} alarms of bus and robot", count(n)),
+        0 => "no bus or robot alarms".to_owned(),
+        1 => "1 bus or robot alarm".to_owned(),
+        n => format!("{} bus and robot alarms", count(n)),
     }
 }
 
@@ -100,23 +100,23 @@ fn in_words(notes: &[EventNote], left_out: &EventsLeftOut) -> Vec<String> {
     }
 
     incidents.sort_by_key(|(rank, ..)| *rank);
-    let rest = incidents.split_off(incidents.len().min(TOLD));
+    let rest = incidents.split_off(incidents.len().min(INCIDENTS));
     let mut more = left_out.alarms.clone();
     rest.iter().for_each(|(.., kind)| *more.entry(*kind).or_insert(0) += 1);
-    let mut told: Vec<String> = incidents.into_iter().map(|(_, sentence, _)| sentence).collect();
+    let mut sentences: Vec<String> = incidents.into_iter().map(|(_, sentence, _)| sentence).collect();
     if !more.is_empty() {
         let kinds: Vec<String> = more.iter().map(|(kind, n)| format!("{} {}", count(*n), kind.words())).collect();
-        told.push(format!("further alarms: {}", listed(&kinds)));
+        sentences.push(format!("further alarms: {}", listed(&kinds)));
     }
 
     if left_out.lost > 0 {
-        told.push(format!("{} events were lost between loop and recorder", count(left_out.lost)));
+        sentences.push(format!("{} events were lost between loop and recorder", count(left_out.lost)));
     }
 
-    told
+    sentences
 }
 
-/// What people want to know first.
+/// The order in which incidents are listed.
 const fn rank(kind: EventKind) -> u8 {
     match kind {
         EventKind::DeviceLost | EventKind::WrongDevice | EventKind::SafeStop => 0,
@@ -141,23 +141,23 @@ fn incident(event: &EventNote, after: &[EventNote]) -> String {
         _ => return format!("{} at {:.3} s", event.sentence, event.t),
     };
 
-    let begins_anew = |other: &&EventNote| other.kind == event.kind && other.device == event.device;
-    let until = after.iter().position(|other| begins_anew(&other)).unwrap_or(after.len());
+    let begins_again = |other: &&EventNote| other.kind == event.kind && other.device == event.device;
+    let until = after.iter().position(|other| begins_again(&other)).unwrap_or(after.len());
     let end = after[..until].iter().find(|other| other.kind == ended_by && other.device == event.device);
     let device = event.device.as_deref().unwrap_or_default();
     match (event.kind, end) {
         (EventKind::DeviceLost, Some(end)) => {
             format!(
-                "{device} did not answer from {:.3} s on, back in OP after {:.3} s",
+                "{device} stopped answering at {:.3} s, back in OP after {:.3} s",
                 event.t,
                 f64::from(end.code) / 1e6
             )
         }
-        (EventKind::DeviceLost, None) => format!("{device} did not answer from {:.3} s on", event.t),
+        (EventKind::DeviceLost, None) => format!("{device} stopped answering at {:.3} s", event.t),
         (_, Some(end)) => {
-            format!("{} at {:.3} s, right again after {} cycles", event.sentence, event.t, count(end.code.into()))
+            format!("{} at {:.3} s, correct again after {} cycles", event.sentence, event.t, count(end.code.into()))
         }
-        (_, None) => format!("{} from {:.3} s on", event.sentence, event.t),
+        (_, None) => format!("{} since {:.3} s", event.sentence, event.t),
     }
 }
 
@@ -190,37 +190,37 @@ mod tests {
             note(3.523, EventKind::WorkingCounterBack, None, 522),
             note(4.0, EventKind::DeviceLost, Some("left knee"), 0),
         ];
-        let told = in_words(&notes, &EventsLeftOut::default());
+        let sentences = in_words(&notes, &EventsLeftOut::default());
 
         assert_eq!(
-            told,
+            sentences,
             [
-                "left knee did not answer from 3.002 s on, back in OP after 0.520 s",
-                "left knee did not answer from 4.000 s on",
-                "working counter 2 where 3 is expected at 3.001 s, right again after 522 cycles",
+                "left knee stopped answering at 3.002 s, back in OP after 0.520 s",
+                "left knee stopped answering at 4.000 s",
+                "working counter 2 where 3 is expected at 3.001 s, correct again after 522 cycles",
             ]
         );
     }
 
     #[test]
-    fn five_incidents_are_told_and_the_rest_is_counted_with_what_was_left_out() {
+    fn five_incidents_are_listed_and_the_rest_is_counted_with_what_was_left_out() {
         let notes = vec![note(1.0, EventKind::FrameLate, None, 0); 7];
         let left_out =
             EventsLeftOut { alarms: BTreeMap::from([(EventKind::FrameLate, 1_000)]), lost: 3, ..Default::default() };
-        let told = in_words(&notes, &left_out);
+        let sentences = in_words(&notes, &left_out);
 
-        assert_eq!(told.len(), 7);
-        assert_eq!(told[5], "further alarms: 1,002 frame late");
-        assert_eq!(told[6], "3 events were lost between loop and recorder");
+        assert_eq!(sentences.len(), 7);
+        assert_eq!(sentences[5], "further alarms: 1,002 frame late");
+        assert_eq!(sentences[6], "3 events were lost between loop and recorder");
     }
 
     #[test]
     fn a_limit_counts_what_is_wrong_and_what_was_lost_decides_nothing() {
-        let events = |alarms: u64, lost| Events {
+        let events = |alarms: u64, lost| BusEvents {
             alarms: BTreeMap::from([(EventKind::DeviceLost, alarms)]),
             others: BTreeMap::from([(EventKind::BusUp, 1)]),
             lost,
-            ..Events::default()
+            ..BusEvents::default()
         };
 
         let outcome = |alarms, lost, most| judge(Some(&events(alarms, lost)), most).outcome;
@@ -230,6 +230,6 @@ mod tests {
             (Outcome::Pass, Outcome::Fail, Outcome::Pass)
         );
         assert_eq!((outcome(0, 1, 0), outcome(1, 1, 0)), (Outcome::Inconclusive, Outcome::Fail));
-        assert_eq!(judge(Some(&events(2, 0)), 0).sentence, "2 alarms of bus and robot, 0 allowed");
+        assert_eq!(judge(Some(&events(2, 0)), 0).sentence, "2 bus and robot alarms, 0 allowed");
     }
 }

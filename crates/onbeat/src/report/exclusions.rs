@@ -1,26 +1,27 @@
-//! What of a run is in no figure because something around the loop changed, in words.
+//! Slots that are excluded because something around the loop changed, in sentences.
 
 use std::collections::BTreeMap;
 
 use super::units::{count, listed};
 use crate::record::{ExclusionNote, Surrounding};
 
-/// Stretches that are told one by one.
-const TOLD: usize = 5;
+/// Exclusions that are listed one by one.
+const LISTED: usize = 5;
 
-/// Why slots were left out and how many, most a sentence each.
+/// The reason and the number of excluded slots, in sentences.
 #[must_use]
 pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
-    let told = notes.iter().take(TOLD).map(|note| {
-        let slots = if note.samples == 1 { "slot that was" } else { "slots that were" };
-        let (sentence, samples) = (&note.sentence, count(note.samples));
-        format!("{sentence} at {:.1} s: {samples} {slots} under way are in no figure", note.t)
+    let sentences = notes.iter().take(LISTED).map(|note| {
+        let slots = if note.samples == 1 { "slot" } else { "slots" };
+        let sentence = &note.sentence;
+        let samples = count(note.samples);
+        format!("{sentence} at {:.1} s: {samples} {slots} in progress excluded from all figures", note.t)
     });
 
-    let mut told: Vec<String> = told.collect();
-    if notes.len() > TOLD {
+    let mut sentences: Vec<String> = sentences.collect();
+    if notes.len() > LISTED {
         let mut more: BTreeMap<Surrounding, (u64, u64)> = BTreeMap::new();
-        for note in &notes[TOLD..] {
+        for note in &notes[LISTED..] {
             let (times, samples) = more.entry(note.what).or_default();
             *times += 1;
             *samples += note.samples;
@@ -29,10 +30,10 @@ pub(super) fn in_words(notes: &[ExclusionNote]) -> Vec<String> {
         let kinds: Vec<String> =
             more.iter().map(|(what, (times, _))| format!("{} {}", count(*times), words(*what, *times))).collect();
         let samples = more.values().map(|(_, samples)| samples).sum();
-        told.push(format!("the same for {}: {} slots", listed(&kinds), count(samples)));
+        sentences.push(format!("the same for {}: {} slots", listed(&kinds), count(samples)));
     }
 
-    told
+    sentences
 }
 
 const fn words(what: Surrounding, times: u64) -> &'static str {
@@ -51,11 +52,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_five_are_told_one_by_one_and_the_rest_together() {
+    fn the_first_five_are_listed_and_the_rest_is_summed_up() {
         let note = |what| ExclusionNote { t: 12.34, length: 0.02, what, sentence: "it slept".into(), samples: 21 };
         let mut notes = vec![note(Surrounding::Suspend); 5];
         assert_eq!(in_words(&notes).len(), 5);
-        assert_eq!(in_words(&notes)[0], "it slept at 12.3 s: 21 slots that were under way are in no figure");
+        assert_eq!(in_words(&notes)[0], "it slept at 12.3 s: 21 slots in progress excluded from all figures");
         notes.extend([note(Surrounding::ClockStep), note(Surrounding::Suspend), note(Surrounding::Suspend)]);
         let last = "the same for 1 more step of the wall clock and 2 more suspends: 63 slots";
 

@@ -17,17 +17,17 @@ pub const GATE_SCHEMA: &str = "onbeat.gate/1";
 /// One thing that was checked in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// `99.99 % of wake-up latency within 100 us`.
+    /// `99.99 % of releases within 100 us`.
     pub name: String,
     /// The run and its cell: `nightly, PMCS under paper`.
     pub of: String,
-    /// How it came out.
+    /// The verdict.
     pub outcome: Outcome,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
-/// What a gate has come to.
+/// The result of a gate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gate {
     /// [`GATE_SCHEMA`].
@@ -36,7 +36,7 @@ pub struct Gate {
     pub version: String,
     /// The run's name.
     pub run: String,
-    /// The worst of all checks; not enough samples when there is none.
+    /// The worst of all checks; INCONCLUSIVE without checks.
     pub outcome: Outcome,
     /// Every check.
     pub checks: Vec<Check>,
@@ -45,9 +45,10 @@ pub struct Gate {
 impl Gate {
     /// Of the checks of a run.
     #[must_use]
-    pub fn of(run: &str, checks: Vec<Check>) -> Self {
+    pub fn new(run: &str, checks: Vec<Check>) -> Self {
         let outcome = checks.iter().map(|check| check.outcome).max().unwrap_or(Outcome::Inconclusive);
-        let (schema, version) = (GATE_SCHEMA.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        let schema = GATE_SCHEMA.to_owned();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { schema, version, run: run.to_owned(), outcome, checks }
     }
 }
@@ -82,8 +83,8 @@ pub fn limit_checks(run: &str, cells: &[&CellSummary], limit: Limit) -> Vec<Chec
     let check = |cell: &&CellSummary| {
         let (outcome, sentence) = match (&cell.verdict, &cell.why_not) {
             (Some(verdict), _) => (verdict.outcome, verdict.sentence.clone()),
-            (None, Some(why)) => (Outcome::Inconclusive, format!("it was not permitted: {why}")),
-            (None, None) => (Outcome::Inconclusive, "it has no run file".to_owned()),
+            (None, Some(why)) => (Outcome::Inconclusive, format!("not permitted: {why}")),
+            (None, None) => (Outcome::Inconclusive, "no run file".to_owned()),
         };
         Check { name: limit_in_words(limit), of: name(run, cell), outcome, sentence }
     };
@@ -95,13 +96,13 @@ pub fn limit_checks(run: &str, cells: &[&CellSummary], limit: Limit) -> Vec<Chec
 pub fn alarm_checks(run: &str, cells: &[&CellSummary], most: u64) -> Vec<Check> {
     let check = |cell: &&CellSummary| {
         let AlarmVerdict { outcome, sentence, .. } = events::judge(cell.events.as_deref(), most);
-        let name = format!("at most {} alarms of bus and robot", super::units::count(most));
+        let name = format!("at most {} bus and robot alarms", super::units::count(most));
         Check { name, of: self::name(run, cell), outcome, sentence }
     };
     cells.iter().filter(|cell| cell.file.is_some()).map(check).collect()
 }
 
-/// What a run may not be worse than.
+/// The baseline of a gate.
 #[derive(Clone, Copy)]
 pub struct Baseline<'b> {
     /// The baseline itself.
@@ -152,12 +153,12 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
     let label = baseline.share.label();
     let Some(found) = found else {
         let series = baseline.series.words();
-        let why = format!("not enough samples: the run and its baseline have no {label} {series} in common");
+        let why = format!("the run and its baseline have no {label} {series} in common");
         return (Outcome::Inconclusive, why);
     };
     let Some((low, high)) = found.low.zip(found.high) else {
         let why = format!(
-            "not enough samples: {label} is x {}, and fewer than ten samples above it or four stretches of time carry it",
+            "{label} is x {}, with fewer than 10 samples beyond it or fewer than 4 blocks or intervals",
             ratio(found.ratio)
         );
         return (Outcome::Inconclusive, why);
@@ -166,14 +167,11 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
     let allowed_words = super::units::three_digits(allowed);
 
     if low > allowed {
-        (Outcome::Fail, format!("{words}, x {allowed_words} is allowed"))
+        (Outcome::Fail, format!("{words} (x {allowed_words} allowed)"))
     } else if high <= allowed {
-        (Outcome::Pass, format!("{words}, x {allowed_words} is allowed"))
+        (Outcome::Pass, format!("{words} (x {allowed_words} allowed)"))
     } else {
-        (
-            Outcome::Inconclusive,
-            format!("not enough samples: {words}, x {allowed_words} is allowed and lies within the interval"),
-        )
+        (Outcome::Inconclusive, format!("{words} (x {allowed_words} allowed, within the interval)"))
     }
 }
 

@@ -1,16 +1,16 @@
-//! Runs that other tools recorded: one cell per stream, judged together, and what their sources do not tell.
+//! Runs that other tools recorded: one cell per stream, judged together, and what their sources do not add.
 
 use super::best::Overall;
 use super::cell::{self, CellSummary};
 use super::statistics::Statistics;
 use super::summary::{Summary, cell_of, last_second};
 use super::units::{Letters, count, time_ns};
-use super::verdict::{Limit, Outcome, limit_in_words};
+use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
 use crate::record::{Import, RunFile, Series};
 
 /// The schema of the summary of imported runs.
 pub const IMPORT_SCHEMA: &str = "onbeat.import/1";
-/// A load that nobody has told.
+/// The name of a load that is not known.
 pub const UNKNOWN: &str = "unknown";
 
 /// The summary of imported runs: the streams of one source, or several. `None` without any.
@@ -59,12 +59,14 @@ fn judged(cells: &[CellSummary], limit: Limit) -> String {
     let Some((cell, verdict)) = decisive else { return "no samples".to_owned() };
     let words = limit_in_words(limit);
     let who = &cell.tuning;
-    match verdict.outcome {
-        Outcome::Pass if cells.len() == 1 => format!("{who} holds {words}; {}", verdict.sentence),
-        Outcome::Pass => format!("All {} streams hold {words}; {who}: {}", cells.len(), verdict.sentence),
-        Outcome::Fail => format!("{who} does not hold {words}; {}", verdict.sentence),
-        Outcome::Inconclusive => format!("{who} may hold {words}; {}", verdict.sentence),
-    }
+    let sentence = match verdict.outcome {
+        Outcome::Pass if cells.len() == 1 => format!("limit met in {who}: {words}; {}", verdict.sentence),
+        Outcome::Pass => format!("limit met in all {} streams: {words}; {who}: {}", cells.len(), verdict.sentence),
+        Outcome::Fail => format!("{} in {who}; {}", missed_in_words(limit), verdict.sentence),
+        Outcome::Inconclusive => format!("limit may be met in {who}: {words}; {}", verdict.sentence),
+    };
+
+    format!("{}: {sentence}", verdict.outcome.words())
 }
 
 /// `wake-up latency at most 1.2 ms in 1,999 samples of ct.json thread 0`.
@@ -80,17 +82,18 @@ fn worst_in_words(cells: &[CellSummary]) -> String {
     )
 }
 
-/// What is to be known of an imported run, as sentences.
+/// The notes of an imported run, as sentences.
 #[must_use]
 pub fn notes(import: &Import) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for (series, resolution) in &import.resolution {
         notes.extend(coarseness(*series, import));
         if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
-            let (from, to) = (time_ns(beyond.from_ns, Letters::Ascii), time_ns(beyond.to_ns, Letters::Ascii));
-            let (samples, lie) = if beyond.count == 1 { ("sample", "lies") } else { ("samples", "lie") };
+            let from = time_ns(beyond.from_ns, Letters::Ascii);
+            let to = time_ns(beyond.to_ns, Letters::Ascii);
+            let (samples, exceed) = if beyond.count == 1 { ("sample", "exceeds") } else { ("samples", "exceed") };
             notes.push(format!(
-                "{} {samples} of {} {lie} beyond the source's histogram, somewhere between {from} and {to}",
+                "{} {samples} of {} {exceed} the range of the source's histogram: between {from} and {to}",
                 count(beyond.count),
                 series.words()
             ));
@@ -121,13 +124,13 @@ fn coarseness(series: Series, import: &Import) -> Option<String> {
     }
 }
 
-/// What a person should know of imported cells: what was counted how, and what the sources do not tell, each once.
+/// Notes on imported cells: how they were counted and what the sources do not record, each once.
 #[must_use]
 pub fn sentences(cells: &[CellSummary]) -> Vec<String> {
-    let mut told: Vec<String> = Vec::new();
-    let mut tell = |sentence: String| {
-        if !told.contains(&sentence) {
-            told.push(sentence);
+    let mut sentences: Vec<String> = Vec::new();
+    let mut add = |sentence: String| {
+        if !sentences.contains(&sentence) {
+            sentences.push(sentence);
         }
     };
 
@@ -137,15 +140,15 @@ pub fn sentences(cells: &[CellSummary]) -> Vec<String> {
                 continue;
             }
             let is_shared = cells.iter().all(|other| other.notes.contains(note));
-            tell(if is_shared { note.clone() } else { format!("{}: {note}", cell.tuning) });
+            add(if is_shared { note.clone() } else { format!("{}: {note}", cell.tuning) });
         }
     }
 
     for import in cells.iter().filter_map(|cell| cell.import.as_ref()) {
-        tell(format!("Not in the file ({}): {}", import.format, import.missing.join("; ")));
+        add(format!("Not in the file ({}): {}", import.format, import.missing.join("; ")));
     }
 
-    told
+    sentences
 }
 
 /// Marks figures that fall beyond the source's histogram: they are upper ends, and no sample stands above them for certain.

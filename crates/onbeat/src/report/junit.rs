@@ -32,7 +32,9 @@ pub fn junit(gate: &Gate, time_s: f64) -> String {
 }
 
 fn case(check: &Check, xml: &mut String) {
-    let (name, of, sentence) = (escaped(&check.name), escaped(&check.of), escaped(&check.sentence));
+    let name = escaped(&check.name);
+    let of = escaped(&check.of);
+    let sentence = escaped(&check.sentence);
     xml.push_str(&format!("    <testcase classname=\"{of}\" name=\"{name}\" time=\"0\">"));
     match check.outcome {
         Outcome::Pass => xml.push_str(&format!("<system-out>{sentence}</system-out>")),

@@ -7,19 +7,19 @@
 //! | [`statistics`] | how the samples of a series are spread, and which figures they carry |
 //! | [`binomial`] | how large a rate can be, given what was counted |
 //! | [`verdict`] | whether one run held a limit |
-//! | [`best`], `contest` | which tuning is best, which ones tie with it, and whether it holds the limit under every load |
-//! | [`closing`] | what a terminal ends with |
-//! | [`causes`] | why spikes were late, counted |
+//! | [`best`], `ranking` | which tuning is best, which ones tie with it, and whether it holds the limit under every load |
+//! | [`closing`] | the closing lines of a terminal |
+//! | [`causes`] | causes of latency, counted |
 //! | [`spikes`] | which spikes there are, by number |
-//! | [`imported`] | what runs of other tools have come to |
+//! | [`imported`] | results of runs of other tools |
 //! | [`compare`], [`comparable`], [`compare_rows`], [`compare_tables`] | runs beside each other |
 //! | [`export`] | runs for other programs |
 //! | [`gate`], [`junit`] | whether a run passes, for machines |
-//! | [`effects`] | what each of P, M, C and S paid on its own |
-//! | [`modes`] | what comes back at its time |
-//! | [`extremes`] | how late it may get in a longer time than was measured |
+//! | [`effects`] | the effect of each of P, M, C and S on its own |
+//! | [`modes`] | periodic interference |
+//! | [`extremes`] | the extrapolated worst case (EVT) |
 //! | [`enough`] | how long to measure |
-//! | [`normal`] | what mean and standard deviation leave out |
+//! | [`normal`] | the tail versus a normal distribution |
 //! | [`conclusions`] | these four together |
 //! | [`by_load`] | one tuning under several loads |
 //! | [`sweep`] | figures over rising load |
@@ -28,6 +28,19 @@
 //! | [`tables`], [`table`] | all of it as text |
 //! | [`mod@page`] | all of it as one HTML file |
 //! | [`units`] | figures as people read them |
+//!
+//! ```
+//! use onbeat::record::{Distribution, Moments};
+//! use onbeat::report::{Share, Statistics};
+//!
+//! let mut moments = Moments::default();
+//! (1..=2_000).for_each(|ns| moments.add(ns));
+//! let latency = Statistics::new(&Distribution::from_values(1..=2_000), &moments).ok_or("no samples")?;
+//!
+//! assert_eq!((latency.min_ns, latency.max_ns, latency.jitter_ns), (1, 2_000, 1_999));
+//! assert!(latency.percentile(Share::P99).is_some_and(|p99| p99.supported && p99.value_ns == 1_980));
+//! # Ok::<(), &str>(())
+//! ```
 //!
 //! Absent on purpose: colours and the width of a terminal (the command line's), and any figure that a run file does not
 //! carry.
@@ -44,7 +57,6 @@ pub mod compare;
 pub mod compare_rows;
 pub mod compare_tables;
 pub mod conclusions;
-mod contest;
 pub mod effects;
 pub mod enough;
 pub mod events;
@@ -59,6 +71,7 @@ pub mod modes;
 pub mod normal;
 pub mod page;
 pub mod probes;
+mod ranking;
 pub mod remedies;
 pub mod spikes;
 pub mod statistics;

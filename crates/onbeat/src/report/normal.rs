@@ -1,4 +1,4 @@
-//! What a normal distribution would have made of a run: its curve over the real histogram, and where its maximum would be.
+//! A run compared with a normal distribution: its curve over the histogram, and its expected maximum.
 //!
 //! Latency is not normal, and mean and standard deviation alone say nothing of its tail: the table puts them beside the
 //! maximum and `(max − mean) / SD`, and the sentence says what a normal distribution would have predicted.
@@ -17,7 +17,7 @@ use crate::record::{Bucket, Distribution, Series};
 
 /// Bins of a curve.
 const BINS: usize = 64;
-/// A maximum up to so many times as far out as a normal one is called normal.
+/// A maximum up to this many times as far out as a normal one is called normal.
 const AS_FAR: f64 = 1.25;
 /// Above this the tail is taken from its asymptotic series, below from the error function's own.
 const FAR: f64 = 10.0;
@@ -25,7 +25,7 @@ const FAR: f64 = 10.0;
 /// A series beside the normal distribution of the same mean and standard deviation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Normal {
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
     /// Mean of both, in nanoseconds.
     pub mean_ns: f64,
@@ -45,7 +45,7 @@ pub struct Normal {
     pub within_one_sd: f64,
     /// The histogram and the normal distribution, bin by bin.
     pub curve: Curve,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -65,7 +65,9 @@ pub struct Curve {
 #[must_use]
 pub fn of(statistics: &Statistics, distribution: &Distribution, series: Series) -> Option<Normal> {
     let tail_ratio = statistics.tail_ratio?;
-    let (n, mean, sd) = (statistics.count as f64, statistics.mean_ns, statistics.sd_ns);
+    let n = statistics.count as f64;
+    let mean = statistics.mean_ns;
+    let sd = statistics.sd_ns;
     let normal_tail_ratio = exceeded_once_in(n);
     let within = |bucket: &&Bucket| (bucket.middle_ns() - mean).abs() <= sd;
     let inside: u64 = distribution.buckets().iter().filter(within).map(|bucket| bucket.count).sum();
@@ -91,7 +93,8 @@ fn curve(distribution: &Distribution, mean: f64, sd: f64) -> Curve {
     let (Some(first), Some(last)) = (distribution.buckets().first(), distribution.buckets().last()) else {
         return Curve::default();
     };
-    let (low, high) = (first.low_ns.max(1) as f64, (last.high_ns() + 1) as f64);
+    let low = first.low_ns.max(1) as f64;
+    let high = (last.high_ns() + 1) as f64;
     let edge = |i: usize| low * (high / low).powf(i as f64 / BINS as f64);
     let mut from_ns: Vec<u64> = (0..=BINS).map(|i| edge(i).round() as u64).collect();
     from_ns.dedup();
@@ -139,7 +142,9 @@ fn density(z: f64) -> f64 {
 }
 
 fn power_series(z: f64) -> f64 {
-    let (mut term, mut sum, mut k) = (z, z, 1.0);
+    let mut term = z;
+    let mut sum = z;
+    let mut k = 1.0;
     while term > 1e-17 * sum {
         k += 2.0;
         term *= z * z / k;
@@ -156,7 +161,8 @@ fn continued_fraction(z: f64) -> f64 {
 /// How many standard deviations above its mean a normal distribution exceeds once in `n` samples.
 fn exceeded_once_in(n: f64) -> f64 {
     let wanted = -n.max(2.0).ln();
-    let (mut low, mut high) = (0.0, 40.0);
+    let mut low = 0.0;
+    let mut high = 40.0;
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if ln_tail(middle) > wanted { low = middle } else { high = middle }
@@ -170,7 +176,7 @@ fn sentence(normal: &Normal, series: Series) -> String {
     let samples = count(normal.count);
     if normal.tail_ratio <= AS_FAR * normal.normal_tail_ratio {
         return format!(
-            "The largest {} lies {} above the mean; that of {samples} samples of a normal distribution would lie {} above it.",
+            "The largest {} is {} above the mean; for {samples} samples of a normal distribution, {} would be expected.",
             series.words(),
             sds(normal.tail_ratio),
             sds(normal.normal_tail_ratio)
@@ -178,8 +184,8 @@ fn sentence(normal: &Normal, series: Series) -> String {
     }
 
     format!(
-        "A normal distribution of this mean and SD would end at {} ({}) in {samples} samples; the run's largest {} is {} \
-         ({}), which it would reach {}. {} of the samples lie within one SD of the mean, of a normal one 68.3 %.",
+        "A normal distribution with this mean and SD would have a maximum of {} ({}) in {samples} samples; the largest {} \
+         of the run is {} ({}), expected {}. {} of the samples are within 1 SD of the mean (normal: 68.3 %).",
         time(normal.normal_max_ns, Letters::Ascii),
         sds(normal.normal_tail_ratio),
         series.words(),
@@ -190,7 +196,7 @@ fn sentence(normal: &Normal, series: Series) -> String {
     )
 }
 
-/// How many runs like this one it takes, by the decimal logarithm of what one has.
+/// Expected occurrences per run of this length, from their decimal logarithm.
 fn how_often(log10: f64) -> String {
     match -log10 {
         few if few < 0.0 => format!("{} times in such a run", three_digits(10_f64.powf(log10))),
@@ -230,12 +236,17 @@ pub fn table(summary: &Summary, otherwise: Series, letters: Letters) -> Option<T
     columns.extend(heads.map(Column::figures));
     (!rows.is_empty()).then(|| Table {
         title: match shown.iter().next() {
-            Some(series) if shown.len() == 1 => format!("how far the largest {} stands out", series.words()),
-            _ => "how far the largest values stand out".to_owned(),
+            Some(series) if shown.len() == 1 => {
+                format!("largest {} in standard deviations above the mean", series.words())
+            }
+            _ => "largest values in standard deviations above the mean".to_owned(),
         },
         columns,
         rows,
-        legend: vec!["normal: (max - mean) / SD that as many samples of a normal distribution would have".to_owned()],
+        legend: vec![
+            "normal: the (max - mean) / SD expected of a normal distribution with the same number of samples"
+                .to_owned(),
+        ],
     })
 }
 
@@ -248,8 +259,8 @@ mod tests {
         let values: Vec<u64> = values.into_iter().collect();
         let mut moments = Moments::default();
         values.iter().for_each(|&ns| moments.add(ns));
-        let distribution = Distribution::of_values(values);
-        let statistics = Statistics::of(&distribution, &moments).expect("samples");
+        let distribution = Distribution::from_values(values);
+        let statistics = Statistics::new(&distribution, &moments).expect("samples");
         of(&statistics, &distribution, Series::WakeupLatency).expect("not all equal")
     }
 
@@ -267,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_whose_largest_is_far_out_is_told_so_in_words() {
+    fn a_day_with_a_distant_maximum_is_described_in_words() {
         let normal = beside((0..100_000_u64).map(|i| 20_000 + i % 1_000).chain([3_000_000]));
         assert!(normal.tail_ratio > 300.0 && normal.log10_expected_beyond < -20_000.0);
         assert!(
@@ -288,7 +299,7 @@ mod tests {
         };
 
         let normal = beside((0..20_000).map(|_| 1_000_000 + (0..12).map(|_| draw() / 1024).sum::<u64>()));
-        assert!(normal.sentence.starts_with("The largest wake-up latency lies "), "{}", normal.sentence);
+        assert!(normal.sentence.starts_with("The largest wake-up latency is "), "{}", normal.sentence);
         assert!((normal.within_one_sd - 0.683).abs() < 0.02);
         let expected: f64 = normal.curve.normal.iter().sum();
         assert!((expected / 20_000.0 - 1.0).abs() < 0.01, "the curve has as many samples: {expected}");
@@ -298,10 +309,10 @@ mod tests {
 
     #[test]
     fn equal_samples_have_no_spread_to_compare() {
-        let distribution = Distribution::of_values([5; 10]);
+        let distribution = Distribution::from_values([5; 10]);
         let mut moments = Moments::default();
         (0..10).for_each(|_| moments.add(5));
-        let statistics = Statistics::of(&distribution, &moments).expect("samples");
+        let statistics = Statistics::new(&distribution, &moments).expect("samples");
         assert_eq!(of(&statistics, &distribution, Series::WakeupLatency), None);
     }
 }

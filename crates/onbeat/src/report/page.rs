@@ -14,23 +14,23 @@ pub const PLACE: &str = "@@DATA@@";
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// The template is not one.
-    #[error("the page's template holds {PLACE} {found} times instead of once; build the viewer anew")]
+    #[error("the page template has {PLACE} {found} times, expected once; rebuild the viewer")]
     Template {
-        /// How often it does.
+        /// Number of placeholders found.
         found: usize,
     },
-    /// The summary is no JSON.
-    #[error("the summary is no JSON: {source}; print it with serde_json")]
+    /// The summary is not valid JSON.
+    #[error("the summary is not valid JSON: {source}; print it with serde_json")]
     Summary {
-        /// The parser's answer.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// It could not be packed.
     #[error("cannot pack {bytes} bytes for the page: {source}")]
     Pack {
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
-        /// The packer's answer.
+        /// The packer's error.
         source: std::io::Error,
     },
 }
@@ -51,7 +51,7 @@ pub fn page(template: &str, files: &[(&str, &str)], summary_json: &str) -> Resul
     Ok(template.replacen(PLACE, &STANDARD.encode(packed), 1))
 }
 
-/// What the page carries, before it is packed. Of a file that was cut off, the whole lines.
+/// The text that the page carries, before it is packed: of a truncated file, the whole lines.
 fn text(files: &[(&str, &str)], summary_json: &str) -> Result<String, PageError> {
     // A note is one line, however the summary was printed.
     let summary: serde_json::Value =

@@ -1,4 +1,4 @@
-//! What single probes have to say beyond the figures of a loop: means of a reaction taken apart, a chain counted in cycles,
+//! Figures of single probes beyond those of a loop: the parts of a reaction, a chain counted in cycles,
 //! and a run second by second.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::table::{Column, Row, Table};
 use super::units::{Letters, count, percent, time_ns};
 use crate::record::{RunFile, Second, Seconds, Series, Timing};
 
-/// How a series of seconds is spread: the rows of the tables that Xenomai's `latency` is reported with.
+/// Spread of a series of seconds: the rows of the table that Xenomai's `latency` prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BySecond {
     /// Whole seconds.
@@ -35,9 +35,9 @@ pub struct BySecond {
 }
 
 impl BySecond {
-    /// From the notes of a run; `None` when there is no whole second.
+    /// From the notes of a run; `None` without a whole second.
     #[must_use]
-    pub fn of(notes: &[Seconds]) -> Option<Self> {
+    pub fn from_seconds(notes: &[Seconds]) -> Option<Self> {
         let rows: Vec<Second> = notes.iter().flat_map(Seconds::rows).collect();
         if rows.is_empty() {
             return None;
@@ -98,7 +98,7 @@ pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
     })
 }
 
-/// What a loop without a grid comes to: the average of its main interval, and that minus the sleep, as both papers have it.
+/// The average interval of a loop without a grid, and that minus the sleep, as both papers report it.
 fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Option<String> {
     if !timing.wait.starts_with("relative") {
         return None;
@@ -122,18 +122,18 @@ fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Opt
     ))
 }
 
-/// What follows from the figures of a probe, as sentences.
+/// Conclusions from the figures of a probe, as sentences.
 #[must_use]
 pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let Some(timing) = &run.header.timing else { return Vec::new() };
-    let told = |ns: f64| time_ns(ns.round() as u64, Letters::Ascii);
+    let formatted = |ns: f64| time_ns(ns.round() as u64, Letters::Ascii);
     let mut sentences = Vec::new();
     sentences.extend(relative_sleep(timing, series));
     if let (Some(interval), Some(response)) = (series.get(&Series::WriteInterval), series.get(&Series::ResponseTime)) {
         sentences.push(format!(
             "Jitter of the write interval (max - min): {}; t_w, the mean time from a release to the return of its write: {}",
-            told(interval.jitter_ns as f64),
-            told(response.mean_ns)
+            formatted(interval.jitter_ns as f64),
+            formatted(response.mean_ns)
         ));
     }
 
@@ -142,11 +142,11 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
         sentences.push(format!(
             "Jitter from edge to output (max - min): {}; t_rw, the mean without the delay of {}: {}; t_w, from the delay's \
              end to the output: {}; t_r = t_rw - t_w, from the edge to the loop: {}",
-            told(whole.jitter_ns as f64),
-            told(timing.delay_ns as f64),
-            told(whole.mean_ns - timing.delay_ns as f64),
-            told(write.mean_ns),
-            told(read.mean_ns)
+            formatted(whole.jitter_ns as f64),
+            formatted(timing.delay_ns as f64),
+            formatted(whole.mean_ns - timing.delay_ns as f64),
+            formatted(write.mean_ns),
+            formatted(read.mean_ns)
         ));
     }
 
@@ -154,7 +154,7 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
     if series.contains_key(&Series::ReadWrite) && skipped > 0 {
         let answered = run.account().cycles;
         sentences.push(format!(
-            "{} of {} edges ({}) were never answered; they are in no figure, and over any limit on the way from edge to output",
+            "{} of {} edges ({}) were never answered; they are in no figure and count as over any limit on edge to output",
             count(skipped),
             count(skipped + answered),
             percent(skipped as f64 / (skipped + answered) as f64)
@@ -165,7 +165,7 @@ pub(super) fn derived(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> V
         let cycles = |ns: f64| format!("{:.2}", ns / timing.period_ns as f64);
         sentences.push(format!(
             "From command to output in cycles of {}: {} at least, {} on average, {} at most, SD {}",
-            told(timing.period_ns as f64),
+            formatted(timing.period_ns as f64),
             cycles(chain.min_ns as f64),
             cycles(chain.mean_ns),
             cycles(chain.max_ns as f64),
@@ -202,11 +202,11 @@ mod tests {
             block: 0,
         };
 
-        let of = BySecond::of(&[first, second]).expect("three seconds");
+        let of = BySecond::from_seconds(&[first, second]).expect("three seconds");
         assert_eq!((of.seconds, of.samples, of.overruns), (3, 40, 5));
         assert!((of.min_mean_ns - 200.0).abs() < 1e-9 && (of.min_sd_ns - (20_000.0_f64 / 3.0).sqrt()).abs() < 1e-9);
         assert!((of.mean_mean_ns - 400.0).abs() < 1e-9, "means 200, 600 and 400");
         assert!((of.max_mean_ns - 1_000.0).abs() < 1e-9);
-        assert_eq!(BySecond::of(&[]), None);
+        assert_eq!(BySecond::from_seconds(&[]), None);
     }
 }

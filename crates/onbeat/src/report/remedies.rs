@@ -1,4 +1,4 @@
-//! What would remove the causes of a run, in its situation.
+//! The remedies for the causes of a run, in its situation.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,12 @@ use crate::host::{Host, cpu_list};
 use crate::record::{CauseCount, Header, SpikeNote};
 use crate::thread::Privilege;
 
-/// What helps against one kind of cause.
+/// The remedies for one kind of cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
     /// The kind.
     pub kind: CauseKind,
-    /// Who made most of its spikes late, where that is known.
+    /// Its most frequent culprit, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<String>,
     /// Ids of what applies, the best first; empty where nothing does that is not in effect already.
@@ -78,7 +78,7 @@ fn exit_ns(state: &str) -> Option<u64> {
     state.strip_suffix(" ns to leave")?.rsplit_once(", ")?.1.parse().ok()
 }
 
-/// What would remove a kind of cause: by who made most of its spikes late, in the situation of the cell that has most of them.
+/// Returns the remedies for a kind of cause: by its most frequent culprit, in the situation of the cell with most of its spikes.
 #[must_use]
 pub fn remedy(kind: CauseKind, cells: &[&CellSummary]) -> Vec<Advice> {
     let counts: Vec<_> = cells.iter().map(|cell| &cell.causes).collect();

@@ -14,15 +14,15 @@ const SHOWN: usize = 5;
 
 /// A spike, and the name of its cell in a bench.
 #[derive(Clone, Debug)]
-pub struct Listed<'s> {
+pub struct ListedSpike<'s> {
     /// `PMC/paper`; `None` outside a bench.
     pub cell: Option<String>,
     /// The spike.
     pub spike: &'s SpikeNote,
 }
 
-impl Listed<'_> {
-    /// How it is told: `spike 3`, `spike 3 of PMC/paper`.
+impl ListedSpike<'_> {
+    /// How it is called: `spike 3`, `spike 3 of PMC/paper`.
     #[must_use]
     pub fn words(&self) -> String {
         let of = self.cell.as_ref().map(|cell| format!(" of {cell}")).unwrap_or_default();
@@ -39,13 +39,13 @@ impl Listed<'_> {
 
 /// All spikes of run files, worst first: by wake-up latency plus execution time.
 #[must_use]
-pub fn listed(runs: &[RunFile]) -> Vec<Listed<'_>> {
+pub fn listed(runs: &[RunFile]) -> Vec<ListedSpike<'_>> {
     let of_run = |run: &'_ RunFile| run.header.cell.as_ref().map(|cell| format!("{}/{}", cell.tuning, cell.load));
-    let all = runs.iter().flat_map(|run| run.spikes.iter().map(move |spike| Listed { cell: of_run(run), spike }));
+    let all = runs.iter().flat_map(|run| run.spikes.iter().map(move |spike| ListedSpike { cell: of_run(run), spike }));
     worst_first(all.collect())
 }
 
-fn worst_first(mut spikes: Vec<Listed<'_>>) -> Vec<Listed<'_>> {
+fn worst_first(mut spikes: Vec<ListedSpike<'_>>) -> Vec<ListedSpike<'_>> {
     spikes.sort_by_key(|listed| Reverse(listed.spike.wakeup_latency_ns + listed.spike.execution_time_ns));
     spikes
 }
@@ -55,8 +55,10 @@ fn worst_first(mut spikes: Vec<Listed<'_>>) -> Vec<Listed<'_>> {
 pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
     let is_bench = summary.order != crate::record::RunOrder::Single;
     let name = |cell: &super::CellSummary| is_bench.then(|| format!("{}/{}", cell.tuning, cell.load));
-    let all =
-        summary.cells.iter().flat_map(|cell| cell.spikes.iter().map(move |spike| Listed { cell: name(cell), spike }));
+    let all = summary
+        .cells
+        .iter()
+        .flat_map(|cell| cell.spikes.iter().map(move |spike| ListedSpike { cell: name(cell), spike }));
     let all = worst_first(all.collect());
     let total: u64 = summary.cells.iter().filter_map(|cell| cell.spike_count).sum();
     let title = match total {
@@ -71,9 +73,9 @@ pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
 /// Spikes as a table, in the order given. Execution times stand in it where one of them is worth a look: a tenth of the wake-up
 /// latency beside it.
 #[must_use]
-pub fn table(title: impl Into<String>, spikes: &[Listed<'_>], letters: Letters) -> Table {
+pub fn table(title: impl Into<String>, spikes: &[ListedSpike<'_>], letters: Letters) -> Table {
     let in_cells = spikes.iter().any(|listed| listed.cell.is_some());
-    let worked = |listed: &Listed<'_>| listed.spike.execution_time_ns > listed.spike.wakeup_latency_ns / 10;
+    let worked = |listed: &ListedSpike<'_>| listed.spike.execution_time_ns > listed.spike.wakeup_latency_ns / 10;
     let with_work = spikes.iter().any(worked);
     let mut columns = vec![Column::figures("spike"), Column::figures("at, s"), Column::figures("wake-up")];
     columns.extend(with_work.then(|| Column::figures("execution")));
@@ -83,7 +85,7 @@ pub fn table(title: impl Into<String>, spikes: &[Listed<'_>], letters: Letters) 
         columns.insert(0, Column::words("cell"));
     }
 
-    let row = |listed: &Listed<'_>| {
+    let row = |listed: &ListedSpike<'_>| {
         let spike = listed.spike;
         let mut entries: Vec<Entry> =
             in_cells.then(|| listed.cell.clone().unwrap_or_default().into()).into_iter().collect();
@@ -100,7 +102,7 @@ pub fn table(title: impl Into<String>, spikes: &[Listed<'_>], letters: Letters) 
     Table { title: title.into(), columns, rows: spikes.iter().map(row).collect(), legend: Vec::new() }
 }
 
-/// The main cause in words; a dash where nobody looked.
+/// The main cause in words; a dash without an analysis.
 fn cause(spike: &SpikeNote) -> String {
     let explanation = Explanation::from_causes(spike.causes.clone());
     explanation.main().map_or_else(|| "-".to_owned(), crate::cause::Cause::words)
@@ -111,11 +113,11 @@ fn cause(spike: &SpikeNote) -> String {
 pub const fn why_no_window(spike: &SpikeNote) -> &'static str {
     match spike.window {
         Some(fate) => fate.words(),
-        None => "nobody looked into it: there was no flight recorder, or more than 20 cycles were late within 5 ms",
+        None => "not analysed: no flight recorder, or more than 20 late cycles within 5 ms",
     }
 }
 
-/// `The events around 12 of 57 spikes are kept (31.2 KiB)`, and what shows them; `None` where nobody looked.
+/// `The events around 12 of 57 spikes are kept (31.2 KiB)`, and what shows them; `None` without an analysis.
 #[must_use]
 pub fn windows_in_words(summary: &Summary) -> Option<String> {
     let sum = |of: fn(&super::CellSummary) -> u64| summary.cells.iter().map(of).sum::<u64>();

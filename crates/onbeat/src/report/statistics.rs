@@ -4,10 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::{Bucket, Distribution, Moments};
 
-/// How many samples must stand above a figure before it is said to be supported.
+/// Samples that must be above a figure for it to be supported.
 pub const LEAST_ABOVE: u64 = 10;
 
 /// A share of all samples, exact to a thousandth of a percent.
+///
+/// ```
+/// use onbeat::report::Share;
+///
+/// assert_eq!(Share::P99_99.rank_in(600_000), 599_940);
+/// assert!(Share::P99.is_supported_by(1_000) && !Share::P99_9.is_supported_by(1_000));
+/// ```
 ///
 /// Held as parts of 100,000, so that "99.99 % of 600,000" is 599,940 and not one more by a rounding of binary fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,20 +43,20 @@ impl Share {
 
     /// How many of `n` samples it takes to have at least this share: `ceil(share · n)`.
     #[must_use]
-    pub const fn of(self, n: u64) -> u64 {
+    pub const fn rank_in(self, n: u64) -> u64 {
         let parts = self.0 as u128 * n as u128;
         parts.div_ceil(100_000) as u64
     }
 
-    /// Whether at least [`LEAST_ABOVE`] of `n` samples stand above it.
+    /// Whether at least [`LEAST_ABOVE`] of `n` samples are above it.
     #[must_use]
     pub const fn is_supported_by(self, n: u64) -> bool {
-        n - self.of(n) >= LEAST_ABOVE
+        n - self.rank_in(n) >= LEAST_ABOVE
     }
 
     /// The share nearest to a percentage of 0 to 100.
     #[must_use]
-    pub fn of_percent(percent: f64) -> Self {
+    pub fn from_percent(percent: f64) -> Self {
         Self((percent.clamp(0.0, 100.0) * 1000.0).round() as u32)
     }
 
@@ -75,7 +82,7 @@ impl Share {
 pub struct Low {
     /// The share, in percent.
     pub q: f64,
-    /// How many samples it holds: `ceil(q/100 · n)`.
+    /// Number of its samples: `ceil(q/100 · n)`.
     pub count: u64,
     /// Their largest, in nanoseconds; equal to the percentile `q` by nearest rank.
     pub max_ns: u64,
@@ -83,7 +90,7 @@ pub struct Low {
     pub mean_ns: f64,
     /// Their standard deviation (divided by n), in nanoseconds.
     pub sd_ns: f64,
-    /// Whether at least ten samples stand above. The row of all samples is an observation and always supported.
+    /// Whether at least ten samples are above. The row of all samples is an observation and always supported.
     pub supported: bool,
 }
 
@@ -94,14 +101,14 @@ pub struct Percentile {
     pub p: f64,
     /// In nanoseconds: the largest value of the bucket it falls into, never above the maximum.
     pub value_ns: u64,
-    /// Whether at least ten samples stand above.
+    /// Whether at least ten samples are above.
     pub supported: bool,
 }
 
 /// The figures of one series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
     /// Smallest, in nanoseconds.
     pub min_ns: u64,
@@ -136,8 +143,9 @@ impl Statistics {
     /// `moments` are taken for extremes, mean and spread when they are of the same samples; otherwise these come
     /// from the buckets' bounds and middles, and [`Statistics::from_buckets`] says so.
     #[must_use]
-    pub fn of(distribution: &Distribution, moments: &Moments) -> Option<Self> {
-        let (first, last) = (distribution.buckets().first()?, distribution.buckets().last()?);
+    pub fn new(distribution: &Distribution, moments: &Moments) -> Option<Self> {
+        let first = distribution.buckets().first()?;
+        let last = distribution.buckets().last()?;
         let count = distribution.count();
         let from_buckets = moments.n != count;
         let whole = if from_buckets {
@@ -156,8 +164,10 @@ impl Statistics {
             max_ns: whole.max_ns,
             jitter_ns: whole.max_ns - whole.min_ns,
             tail_ratio: (sd_ns > 0.0).then(|| (whole.max_ns as f64 - whole.mean_ns) / sd_ns),
-            low: Share::LOW.map(|share| Low::of(share, distribution.buckets(), &whole)).to_vec(),
-            percentiles: Share::PERCENTILES.map(|share| Percentile::of(share, distribution.buckets(), &whole)).to_vec(),
+            low: Share::LOW.map(|share| Low::new(share, distribution.buckets(), &whole)).to_vec(),
+            percentiles: Share::PERCENTILES
+                .map(|share| Percentile::new(share, distribution.buckets(), &whole))
+                .to_vec(),
             from_buckets,
         })
     }
@@ -176,11 +186,12 @@ impl Statistics {
 }
 
 impl Low {
-    fn of(share: Share, buckets: &[Bucket], whole: &Moments) -> Self {
-        let count = share.of(whole.n);
+    fn new(share: Share, buckets: &[Bucket], whole: &Moments) -> Self {
+        let count = share.rank_in(whole.n);
         let supported = share == Share::ALL || share.is_supported_by(whole.n);
         if count == whole.n {
-            let (mean_ns, sd_ns) = (whole.mean_ns, whole.sd_ns());
+            let mean_ns = whole.mean_ns;
+            let sd_ns = whole.sd_ns();
             return Self { q: share.percent(), count, max_ns: whole.max_ns, mean_ns, sd_ns, supported };
         }
 
@@ -192,8 +203,8 @@ impl Low {
 }
 
 impl Percentile {
-    fn of(share: Share, buckets: &[Bucket], whole: &Moments) -> Self {
-        let value_ns = value_at_rank(buckets, share.of(whole.n), whole);
+    fn new(share: Share, buckets: &[Bucket], whole: &Moments) -> Self {
+        let value_ns = value_at_rank(buckets, share.rank_in(whole.n), whole);
         Self { p: share.percent(), value_ns, supported: share.is_supported_by(whole.n) }
     }
 }

@@ -23,7 +23,7 @@ pub const BENCH_SCHEMA: &str = "onbeat.bench/1";
 /// The schema of one run's summary: the same with one cell.
 pub const MEASURE_SCHEMA: &str = "onbeat.measure/1";
 
-/// What a bench, or one run, has come to.
+/// The result of a bench or of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// [`BENCH_SCHEMA`] or [`MEASURE_SCHEMA`].
@@ -38,7 +38,7 @@ pub struct Summary {
     pub elapsed_s: f64,
     /// The machine.
     pub host: Host,
-    /// What was asked of the system, and what was granted.
+    /// The privileges requested, and which were granted.
     pub ladder: Vec<Grant>,
     /// The limit to hold.
     pub limit: Option<Limit>,
@@ -55,15 +55,15 @@ pub struct Summary {
     pub period_ns: u64,
     /// Load by load, tunings in the order asked for.
     pub cells: Vec<CellSummary>,
-    /// What each factor paid on its own.
+    /// The effect of each tuning on its own.
     pub effects: Vec<Effect>,
-    /// Why spikes were late, in sentences; empty when nobody looked.
+    /// The causes of latency, in sentences; empty without an analysis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
     /// Over rising load, when it is a sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
-    /// How it came out.
+    /// The verdict.
     pub verdict: Overall,
 }
 
@@ -121,7 +121,8 @@ impl Summary {
     #[must_use]
     pub fn of_run(run: &RunFile, limit: Option<Limit>) -> Self {
         let cell = cell_of(run);
-        let (tunings, loads) = (vec![cell.tuning.clone()], vec![cell.load.clone()]);
+        let tunings = vec![cell.tuning.clone()];
+        let loads = vec![cell.load.clone()];
         let mut only = cell::of_file(cell, run, limit);
         // What else is to be known of one run stands beside its figures: what was never answered, how late an observer was.
         let incidents = only.events.as_ref().map_or(Vec::new(), |events| events.incidents.clone());
@@ -196,7 +197,7 @@ impl Summary {
     }
 }
 
-/// What a person should read of a bench, most important first: the verdict, what paid, and what the figures do not
+/// The sentences of a bench, most important first: the verdict, the effects, and what the figures do not
 /// cover.
 #[must_use]
 pub fn bench_sentences(summary: &Summary) -> Vec<String> {
@@ -212,7 +213,7 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
     sentences
 }
 
-/// What the figures of a summary do not cover: what was not permitted, cut off, or lost.
+/// Cautions on a summary: what was not permitted, truncated or lost.
 #[must_use]
 pub fn cautions(summary: &Summary) -> Vec<String> {
     let mut sentences = refusals(&summary.cells);
@@ -226,27 +227,26 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
             .collect()
     };
 
-    let mut told = |names: Vec<String>, what: &str| {
+    let mut caution = |names: Vec<String>, what: &str| {
         if !names.is_empty() {
             sentences.push(format!("{what}: {}", super::units::listed(&names)));
         }
     };
 
-    told(cell_names(|cell| cell.goes_on), "The run goes on, judged by what is there so far");
-    told(
+    caution(cell_names(|cell| cell.goes_on), "Run in progress; verdict from the part recorded so far");
+    caution(
         cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on),
         "Truncated; verdict from the recorded part",
     );
-    told(cell_names(|cell| cell.lost > 0), "Samples were lost");
+    caution(cell_names(|cell| cell.lost > 0), "Samples were lost");
     sentences
 }
 
-/// What an order that takes no turns leaves open.
+/// The caution on a sequential order.
 fn one_after_the_other(summary: &Summary) -> Option<String> {
     let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
-    (summary.order == RunOrder::Sequential && summary.sweep.is_none()).then(|| {
-        format!("{what} ran one after the other: a change of what else the machine did meanwhile looks like an effect")
-    })
+    (summary.order == RunOrder::Sequential && summary.sweep.is_none())
+        .then(|| format!("{what} ran one after another: a change in background activity can look like an effect"))
 }
 
 /// Each reason once, with the tunings that it kept from running.
@@ -263,7 +263,7 @@ fn refusals(cells: &[CellSummary]) -> Vec<String> {
     refusals.into_iter().map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", "))).collect()
 }
 
-/// What the bench was asked to do; from its cells' files where its own note is missing.
+/// The options of the bench; from its cells' files where its own note is missing.
 fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
     bench.bench.clone().unwrap_or_else(|| {
         let mut found = Bench {
@@ -319,7 +319,7 @@ pub(super) fn cell_of(run: &RunFile) -> Cell {
     })
 }
 
-/// How far a file goes, in seconds since its start.
+/// The end of a file, in seconds since its start.
 pub(super) fn last_second(run: &RunFile) -> f64 {
     let intervals = run.intervals.iter().map(|interval| interval.t + interval.length);
     let entries = run.entries.iter().map(|entry| entry.t + entry.length);

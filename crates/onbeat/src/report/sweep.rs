@@ -7,19 +7,19 @@ use super::table::{Column, Entry, Mark, Row, Table};
 use super::units::{Letters, count, listed, time_ns};
 use crate::record::{RunFile, Series, StepNote};
 
-/// A load is reached when the CPUs were busy within so many points of what was asked.
+/// A load is reached when the CPUs were busy within this many points of what was asked.
 pub const WITHIN_POINTS: f64 = 5.0;
 
-/// What a sweep has come to.
+/// The result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// What is looked at.
+    /// The series that is swept.
     pub series: Series,
     /// The largest jitter that is allowed, in nanoseconds.
     pub allowed_jitter_ns: u64,
     /// Step by step.
     pub steps: Vec<SweepStep>,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -36,9 +36,9 @@ impl Sweep {
 pub struct SweepStep {
     /// The load as typed.
     pub load: String,
-    /// How busy the CPUs should have been, in percent.
+    /// Target CPU load, in percent.
     pub asked_percent: f64,
-    /// How busy they were; `None` where that was not read.
+    /// CPU load reached; `None` where it was not measured.
     pub reached_percent: Option<f64>,
     /// Whether that is within [`WITHIN_POINTS`].
     pub is_reached: bool,
@@ -83,7 +83,7 @@ pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
     Some(Sweep { series: asked.series, allowed_jitter_ns: asked.allowed_jitter_ns, steps, sentence })
 }
 
-/// The notes of a load as one: what was reached in its parts, each counting as long as it was looked at.
+/// The notes of a load as one: what was reached in its parts, each weighted by its length.
 fn once_each(notes: &[StepNote]) -> Vec<StepNote> {
     let mut steps: Vec<StepNote> = Vec::new();
     for note in notes {
@@ -105,27 +105,27 @@ fn once_each(notes: &[StepNote]) -> Vec<StepNote> {
 }
 
 fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<String> {
-    let told = |ns: u64| time_ns(ns, Letters::Ascii);
-    let (first, last) = (steps.first()?, steps.last()?);
+    let formatted = |ns: u64| time_ns(ns, Letters::Ascii);
+    let first = steps.first()?;
+    let last = steps.last()?;
     let worst = steps.iter().max_by_key(|step| step.jitter_ns)?;
     let allowed = steps.iter().filter(|step| step.is_allowed).count();
     let mut text = format!(
-        "Jitter (max - min) of {}: {} at {} % load, {} at {} %, at most {} at {} %; {} are allowed, and kept at {allowed} of \
-         {} loads",
+        "Jitter (max - min) of {}: {} at {} % load, {} at {} %, at most {} at {} %; limit {}, met at {allowed} of {} loads",
         series.words(),
-        told(first.jitter_ns),
+        formatted(first.jitter_ns),
         first.asked_percent,
-        told(last.jitter_ns),
+        formatted(last.jitter_ns),
         last.asked_percent,
-        told(worst.jitter_ns),
+        formatted(worst.jitter_ns),
         worst.asked_percent,
-        told(allowed_ns),
+        formatted(allowed_ns),
         steps.len()
     );
     let missed: Vec<String> = steps.iter().filter(|step| !step.is_reached).map(in_words).collect();
 
     if !missed.is_empty() {
-        text += &format!("; the load was not within {WITHIN_POINTS} points of what was asked at {}", listed(&missed));
+        text += &format!("; the CPU load missed its target by more than {WITHIN_POINTS} points at {}", listed(&missed));
     }
 
     Some(text)
@@ -133,8 +133,8 @@ fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<Stri
 
 fn in_words(step: &SweepStep) -> String {
     match step.reached_percent {
-        Some(reached) => format!("{} % (the CPUs were {reached:.0} % busy)", step.asked_percent),
-        None => format!("{} % (not read)", step.asked_percent),
+        Some(reached) => format!("{} % (reached {reached:.0} %)", step.asked_percent),
+        None => format!("{} % (not measured)", step.asked_percent),
     }
 }
 
@@ -150,7 +150,7 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
         let reached = step.reached_percent.map_or_else(|| "-".to_owned(), |reached| format!("{reached:.1}"));
         let reached =
             if step.is_reached { Entry::from(reached) } else { Entry::marked(format!("!{reached}"), Mark::Bad) };
-        let verdict = if step.is_allowed { ("pass", Mark::Good) } else { ("fail", Mark::Bad) };
+        let verdict = if step.is_allowed { ("PASS", Mark::Good) } else { ("FAIL", Mark::Bad) };
         let entries = vec![
             format!("{}", step.asked_percent).into(),
             reached,
@@ -165,11 +165,11 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
         Row { entries, begins_group: false }
     };
 
-    let heads = ["load %", "reached", "samples", "min", "avg", "max", "jitter", "allowed"];
+    let heads = ["load %", "reached", "samples", "min", "avg", "max", "jitter", "verdict"];
     let allowed = time_ns(sweep.allowed_jitter_ns, letters);
-    let mut legend = vec![format!("jitter is max - min; {allowed} are allowed")];
+    let mut legend = vec![format!("jitter is max - min; limit {allowed}")];
     if sweep.steps.iter().any(|step| !step.is_reached) {
-        legend.push(format!("! the CPUs were not within {WITHIN_POINTS} points as busy as asked"));
+        legend.push(format!("! the CPU load missed its target by more than {WITHIN_POINTS} points"));
     }
 
     Table {
@@ -199,13 +199,9 @@ mod tests {
     fn a_sweep_says_first_last_and_worst_and_what_load_was_missed() {
         let steps = [step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000), step(100.0, 99.0, 97_800)];
         let text = sentence(Series::WriteInterval, 100_000, &steps).expect("steps");
-        for part in [
-            "82.4 us at 0 %",
-            "97.8 us at 100 %",
-            "at most 250 us at 50 %",
-            "kept at 2 of 3",
-            "50 % (the CPUs were 45 % busy)",
-        ] {
+        for part in
+            ["82.4 us at 0 %", "97.8 us at 100 %", "at most 250 us at 50 %", "met at 2 of 3", "50 % (reached 45 %)"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
 
@@ -242,7 +238,7 @@ mod tests {
         let steps = vec![step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000)];
         let sweep = Sweep { series: Series::WriteInterval, allowed_jitter_ns: 100_000, steps, sentence: String::new() };
         let text = table(&sweep, Letters::Ascii).to_text(80);
-        assert!(text.contains("pass") && text.contains("fail") && text.contains("!44.9"), "{text}");
+        assert!(text.contains("PASS") && text.contains("FAIL") && text.contains("!44.9"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80));
     }
 }

@@ -1,6 +1,6 @@
 //! Tables as plain text: what stands in a cell, and how it is laid out in a given width.
 //!
-//! No colours; whoever prints may give them by [`Mark`].
+//! No colours; the caller may add them by [`Mark`].
 
 /// On which side a column's texts line up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Mark {
     /// Nothing.
     #[default]
     Plain,
-    /// Fewer than ten samples stand above the figure; its text, or the name of its row, begins with `~`.
+    /// Fewer than ten samples are above the figure; its text, or the name of its row, begins with `~`.
     Unsupported,
     /// The best of its column.
     Best,

@@ -1,37 +1,37 @@
-//! The tables of a bench: figures per load, the paper's full table, the limit, what each factor paid, the ladder.
+//! The tables of a bench: figures per load, the paper's full table, the limit, the effect of each tuning, the ladder.
 
 use super::cell::CellSummary;
 use super::imported::UNKNOWN;
 use super::statistics::{Low, Percentile, Share, Statistics};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, Row, Table};
-use super::units::{Letters, count, grouped, ratio};
+use super::units::{Letters, count, grouped, ratio, under};
 use super::verdict::{Outcome, limit_in_words};
 use crate::record::Series;
 use crate::thread::Grant;
 
 /// Before a figure, or the name of a row of figures, that few samples carry.
 const SIGN: char = '~';
-const UNSUPPORTED: &str = "~ fewer than ten samples stand above this figure, or any figure of this row";
-const UNSUPPORTED_FIGURE: &str = "~ fewer than ten samples stand above this figure";
-const CUT_OFF: &str = "* the run was cut off; figures are of what is there";
-const GOES_ON: &str = "+ the run goes on; figures are of what is there so far";
+const UNSUPPORTED: &str = "~ fewer than 10 samples beyond this value, or beyond any value of this row";
+const UNSUPPORTED_FIGURE: &str = "~ fewer than 10 samples beyond this value";
+const TRUNCATED: &str = "* truncated; figures from the recorded part";
+const IN_PROGRESS: &str = "+ run in progress; figures from the part recorded so far";
 const NO_FIGURE: &str = "-";
 /// The columns of a load's table, after the tuning.
 const HEADS: [&str; 10] = ["min", "avg", "max", "SD", "p50", "p99", "p99.9", "p99.99", "misses", "skipped"];
-/// The width of a terminal that nobody has widened.
+/// The default width of a terminal.
 const TERMINAL: usize = 80;
 
 /// The unit of a table, one for all its figures.
 #[derive(Clone, Copy)]
-struct Unit {
+struct TableUnit {
     ns: f64,
     name: &'static str,
     /// Whether thousands stand apart.
     is_grouped: bool,
 }
 
-impl Unit {
+impl TableUnit {
     /// Microseconds, unless something took more than ten seconds.
     fn for_cells(cells: &[&CellSummary], series: Series, letters: Letters) -> Self {
         let longest = cells.iter().filter_map(|cell| Some(cell.series.get(&series)?.max_ns)).max().unwrap_or(0);
@@ -72,8 +72,8 @@ pub fn by_tuning(summary: &Summary, load: &str, letters: Letters) -> Table {
 #[must_use]
 pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
     let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load).collect();
-    let unit = Unit::for_cells(&cells, series, letters);
-    let under = if load == UNKNOWN { String::new() } else { format!(" under {load}") };
+    let unit = TableUnit::for_cells(&cells, series, letters);
+    let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
     let is_imported = cells.iter().all(|cell| cell.import.is_some());
     let mut table = Table {
         title: format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series)),
@@ -84,14 +84,14 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
 
     table.columns.extend(HEADS.map(Column::figures));
     if !table.fits(TERMINAL) {
-        table.rows = rows_by_tuning(summary, &cells, (series, Unit { is_grouped: false, ..unit }));
+        table.rows = rows_by_tuning(summary, &cells, (series, TableUnit { is_grouped: false, ..unit }));
     }
 
     explain(&mut table, &cells);
     table
 }
 
-fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, Unit)) -> Vec<Row> {
+fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, TableUnit)) -> Vec<Row> {
     let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
     let row = |cell: &&CellSummary| {
         let is_best = summary.cells.len() > 1 && best == Some(cell.tuning.as_str());
@@ -103,7 +103,7 @@ fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, Unit))
     cells.iter().map(row).collect()
 }
 
-fn figures(cell: &CellSummary, (series, unit): (Series, Unit)) -> Vec<Entry> {
+fn figures(cell: &CellSummary, (series, unit): (Series, TableUnit)) -> Vec<Entry> {
     let Some(of) = cell.series.get(&series) else { return vec![Entry::from(NO_FIGURE); HEADS.len()] };
     let plain = |ns: f64| Entry::from(unit.rounded(ns));
     let percentile = |share: Share| match of.percentile(share) {
@@ -123,7 +123,7 @@ fn figures(cell: &CellSummary, (series, unit): (Series, Unit)) -> Vec<Entry> {
 #[must_use]
 pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
     let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load && cell.permitted).collect();
-    let unit = Unit::for_cells(&cells, series, letters);
+    let unit = TableUnit::for_cells(&cells, series, letters);
     let mut columns = vec![Column::words("Low"), Column::words("")];
     columns.extend(cells.iter().map(|cell| Column::figures(name(cell))));
     let row = |label: &str, statistic: &str, entry: &dyn Fn(&Statistics) -> Option<Entry>| {
@@ -152,7 +152,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     let tail = |of: &Statistics| of.tail_ratio.map(|times| Entry::from(format!("{times:.1}")));
     rows.push(row("tail", "", &tail));
     rows.iter_mut().for_each(mark_whole_row);
-    let under = if load == UNKNOWN { String::new() } else { format!(" under {load}") };
+    let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
     let title = format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series));
     let mut table = Table { title, columns, rows, legend: Vec::new() };
     explain(&mut table, &cells);
@@ -161,7 +161,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     table
 }
 
-/// How the limit came out: tunings by loads. `None` without a limit.
+/// The verdict on the limit: tunings by loads. `None` without a limit.
 #[must_use]
 pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
     let limit = summary.limit?;
@@ -193,14 +193,14 @@ pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
     let words = limit_in_words(limit);
     let words = if letters == Letters::Unicode { words.replace(" us", " µs") } else { words };
     Some(Table {
-        title: format!("{words}: how many are over, of how many"),
+        title: format!("{words}: releases over the limit / all releases"),
         columns,
         rows: summary.tunings.iter().map(row).collect(),
         legend: Vec::new(),
     })
 }
 
-/// What each factor paid: factors by loads. `None` when nothing could be compared.
+/// The effect of each tuning: factors by loads. `None` when nothing could be compared.
 #[must_use]
 pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
     let metric = &summary.effects.first()?.metric;
@@ -235,14 +235,14 @@ pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
     };
 
     Some(Table {
-        title: format!("what each factor does to {metric}, with 95 % intervals"),
+        title: format!("effect of each tuning on {metric}, with 95 % confidence intervals"),
         columns,
         rows: factors.iter().map(row).collect(),
         legend: Vec::new(),
     })
 }
 
-/// What was asked of the system and what it gave, with what would grant the rest.
+/// The privileges requested and granted, with what would grant the others.
 #[must_use]
 pub fn ladder(grants: &[Grant]) -> Table {
     let row = |grant: &Grant| {
@@ -253,13 +253,13 @@ pub fn ladder(grants: &[Grant]) -> Table {
     let mut legend = Vec::new();
     for grant in grants.iter().filter(|grant| !grant.granted) {
         legend.push(format!("{}: {}", grant.what, grant.why_not.as_deref().unwrap_or("no reason given")));
-        legend.extend(grant.costs.iter().map(|costs| format!("  without it: {costs}")));
-        legend.extend(grant.remedy.iter().map(|remedy| format!("  to get it: {remedy}")));
+        legend.extend(grant.costs.iter().map(|costs| format!("  effect: {costs}")));
+        legend.extend(grant.remedy.iter().map(|remedy| format!("  to grant it: {remedy}")));
     }
 
     Table {
-        title: "asked of the system".to_owned(),
-        columns: vec![Column::words("what"), Column::words("wanted"), Column::words("granted")],
+        title: "privileges".to_owned(),
+        columns: vec![Column::words("privilege"), Column::words("requested"), Column::words("granted")],
         rows: grants.iter().map(row).collect(),
         legend,
     }
@@ -317,10 +317,10 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
     }
 
     if cells.iter().any(|cell| cell.goes_on) {
-        table.legend.push(GOES_ON.to_owned());
+        table.legend.push(IN_PROGRESS.to_owned());
     }
     if cells.iter().any(|cell| cell.permitted && !cell.complete && !cell.goes_on) {
-        table.legend.push(CUT_OFF.to_owned());
+        table.legend.push(TRUNCATED.to_owned());
     }
 
     let mut blind: Vec<&str> = cells.iter().filter_map(|cell| Some(cell.import.as_ref()?.format.as_str())).collect();

@@ -22,13 +22,20 @@ impl Letters {
 }
 
 /// A time in nanoseconds with three significant digits: `17.1 us`, `1.07 ms`, `346 ms`, `2.3 s`. Whole nanoseconds are
-/// the least that is told.
+/// the smallest unit.
+///
+/// ```
+/// use onbeat::report::{Letters, units::time};
+///
+/// assert_eq!(time(17_100.0, Letters::Ascii), "17.1 us");
+/// assert_eq!(time(1_070_000.0, Letters::Unicode), "1.07 ms");
+/// ```
 #[must_use]
 pub fn time(ns: f64, letters: Letters) -> String {
     let units = [(1.0, "ns"), (1e3, letters.microseconds()), (1e6, "ms"), (1e9, "s")];
     let mut chosen = units[0];
     for unit in units {
-        // A figure that would be rounded to 1,000 of one unit is told in the next.
+        // A figure that would be rounded to 1,000 of one unit is shown in the next.
         if ns / unit.0 >= 0.9995 {
             chosen = unit;
         }
@@ -55,9 +62,9 @@ pub fn spoken(seconds: f64) -> String {
 
     let whole = seconds.round() as u64;
     let parts = [(whole / 3600, "h"), (whole % 3600 / 60, "min"), (whole % 60, "s")];
-    let told: Vec<String> =
+    let parts_shown: Vec<String> =
         parts.iter().filter(|(n, _)| *n > 0).take(2).map(|(n, unit)| format!("{n} {unit}")).collect();
-    told.join(" ")
+    parts_shown.join(" ")
 }
 
 /// A figure of at least 0.001 with three significant digits and no zeros at its end: `17.1`, `0.064`, `1234`.
@@ -111,12 +118,29 @@ pub fn grouped(n: u64, between: char) -> String {
     text
 }
 
-/// "1 in so many" of a rate, rounded down to two digits so that it never promises too much: `1 in 20,000`.
+/// A rate as "1 in N", N rounded down to two digits so that the rate is never understated: `1 in 20,000`.
 #[must_use]
 pub fn one_in(rate: f64) -> String {
     let many = (1.0 / rate).floor().max(1.0);
     let scale = 10_f64.powi((many.log10().floor() as i32 - 1).max(0));
     format!("1 in {}", count(((many / scale).floor() * scale) as u64))
+}
+
+/// The words with their first letter in upper case.
+#[must_use]
+pub fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A load with its preposition: `with no added load`, `under cpu=50%`.
+#[must_use]
+pub fn under(load: &str) -> String {
+    match load {
+        "idle" => "with no added load".to_owned(),
+        "paper" => "under the 2009 stress mix (`paper`)".to_owned(),
+        load => format!("under {load}"),
+    }
 }
 
 /// Words in a row: `a`, `a and b`, `a, b and c`.

@@ -11,7 +11,7 @@ use crate::record::{Distribution, RunFile, Series, Stall};
 /// A limit to hold: at least `at` percent of `on` at or below `limit_ns`.
 pub type Limit = crate::record::LimitNote;
 
-/// How a limit came out. In the order of preference.
+/// The outcome of a limit. In the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Outcome {
@@ -27,7 +27,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What a command that asked for the limit ends with: 0 for PASS, 1 for FAIL, 2 for INCONCLUSIVE.
+    /// The exit status of a command with a limit: 0 for PASS, 1 for FAIL, 2 for INCONCLUSIVE.
     #[must_use]
     pub const fn exit_status(self) -> u8 {
         match self {
@@ -48,14 +48,14 @@ impl Outcome {
     }
 }
 
-/// How a limit came out in one run.
+/// The verdict on a limit in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// In one word.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How many were over the limit.
+    /// Number of releases over the limit.
     pub over: u64,
-    /// How many may have been over it: they lie in a cell of the source that reaches beyond the limit. Only in imported runs.
+    /// Number of samples that may be over it: they are in a bucket of the source that reaches beyond the limit. Only in imported runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsure: u64,
     /// Out of how many: release latency and response time count every release, skipped ones among them.
@@ -63,7 +63,7 @@ pub struct Verdict {
     /// How many releases with none over suffice for [`Outcome::Pass`]; 1 when the limit is for all of them, because
     /// then no number proves it.
     pub needed: u64,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -94,7 +94,7 @@ impl Verdict {
 #[must_use]
 pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
     let limit = on_all_releases(run, limit);
-    let tally = Tally::of(run, limit);
+    let tally = OverCount::of(run, limit);
     let allowed = allowed_rate(limit);
     let outcome = tally.outcome(allowed);
     Verdict {
@@ -128,23 +128,35 @@ pub(super) fn allowed_rate(limit: Limit) -> f64 {
     ((100.0 - limit.at) / 100.0).clamp(0.0, 1.0 - f64::EPSILON)
 }
 
-/// `99.99 % of wake-up latency within 100 us`.
+/// `99.99 % of releases within 100 us`, `99.9 % of response time within 1 ms`.
 #[must_use]
 pub fn limit_in_words(limit: Limit) -> String {
     let share = if limit.at >= 100.0 { "all".to_owned() } else { format!("{} %", limit.at) };
-    format!("{share} of {} within {}", limit.on.words(), time_ns(limit.limit_ns, Letters::Ascii))
+    let within = time_ns(limit.limit_ns, Letters::Ascii);
+    match limit.on {
+        Series::ReleaseLatency if limit.at >= 100.0 => format!("all releases within {within}"),
+        Series::ReleaseLatency => format!("{share} of releases within {within}"),
+        series => format!("{share} of {} within {within}", series.words()),
+    }
 }
 
-/// What was over, out of what.
+/// `fewer than 99.99 % of releases within 100 us`: what a limit that was not met came to.
+#[must_use]
+pub fn missed_in_words(limit: Limit) -> String {
+    let comparison = if limit.at >= 100.0 { "not" } else { "fewer than" };
+    format!("{comparison} {}", limit_in_words(limit))
+}
+
+/// Counts over a limit, and all counts.
 #[derive(Clone, Copy, Debug)]
-struct Tally {
+struct OverCount {
     over: u64,
     unsure: u64,
     releases: u64,
     lost: u64,
 }
 
-impl Tally {
+impl OverCount {
     fn of(run: &RunFile, limit: Limit) -> Self {
         if run.import.is_some() {
             return Self::of_cells(&run.distribution(limit.on), limit.limit_ns);
@@ -161,14 +173,14 @@ impl Tally {
         Self { over, unsure: 0, releases, lost }
     }
 
-    /// What a source that counted in cells can tell.
+    /// The counts of a source with coarse buckets.
     fn of_cells(cells: &Distribution, limit_ns: u64) -> Self {
         let wholly_over = cells.buckets().iter().filter(|bucket| bucket.low_ns > limit_ns);
         let over = wholly_over.map(|bucket| bucket.count).sum();
         Self { over, unsure: cells.count_astride(limit_ns), releases: cells.count(), lost: 0 }
     }
 
-    /// Those that may have been over and may not.
+    /// Samples on an unknown side of the limit.
     const fn open(&self) -> u64 {
         self.lost + self.unsure
     }
@@ -198,29 +210,33 @@ impl Tally {
         let at_most = upper_bound(self.over + self.open(), self.releases + self.lost);
         let lost = match self.lost {
             0 => String::new(),
-            lost => format!("; {} samples were lost and count against it", count(lost)),
+            lost => format!("; {} lost samples count against either outcome", count(lost)),
         };
 
         let judged = match outcome {
-            _ if self.releases == 0 => "not enough samples: there is none".to_owned(),
+            _ if self.releases == 0 => "no samples".to_owned(),
             Outcome::Pass if allowed == 0.0 => {
-                format!("{found}; with 95 % confidence fewer than {} are", one_in(at_most))
+                format!("{found}; with 95 % confidence fewer than {} exceed it", one_in(at_most))
             }
             Outcome::Pass => {
-                format!("{found}; with 95 % confidence at most {} are, {} may be", percent(at_most), percent(allowed))
+                format!(
+                    "{found}; with 95 % confidence at most {} exceed it ({} allowed)",
+                    percent(at_most),
+                    percent(allowed)
+                )
             }
-            Outcome::Fail if allowed == 0.0 => format!("{found}, none may be"),
+            Outcome::Fail if allowed == 0.0 => format!("{found} (none allowed)"),
             Outcome::Fail => {
                 let rate = self.over as f64 / self.releases as f64;
-                format!("{found} ({}), {} may be", percent(rate), percent(allowed))
+                format!("{found} ({}; {} allowed)", percent(rate), percent(allowed))
             }
-            Outcome::Inconclusive if allowed == 0.0 => format!("{found}, as far as samples were kept"),
-            Outcome::Inconclusive => format!("not enough samples: {found}, {}", self.needs(limit.at, allowed)),
+            Outcome::Inconclusive if allowed == 0.0 => format!("{found} among the recorded samples"),
+            Outcome::Inconclusive => format!("{found}; {}", self.needs(allowed)),
         };
 
         let unsure = match self.unsure {
             0 => String::new(),
-            unsure => format!("; {} more may be, the source counted too coarsely to tell", count(unsure)),
+            unsure => format!("; {} more may exceed it (the limit is inside a bucket of the source)", count(unsure)),
         };
 
         judged + &lost + &unsure
@@ -244,16 +260,16 @@ impl Tally {
         format!("{over} of {} {noun} {is} over {}", count(self.releases), time_ns(limit.limit_ns, Letters::Ascii))
     }
 
-    fn needs(&self, at: f64, allowed: f64) -> String {
+    fn needs(&self, allowed: f64) -> String {
         let needed = count(needed_with(self.over + self.open(), allowed));
         match self.over {
-            0 => format!("{needed} with none over show that {at} % hold"),
-            _ => format!("{needed} with no more over show that {at} % hold"),
+            0 => format!("PASS needs {needed} with none over"),
+            _ => format!("PASS needs {needed} with no more over"),
         }
     }
 }
 
-/// How many samples of a series are over a limit, and how many there are. The exact maximum decides what the bucket
+/// Number of samples of a series over a limit, and of all its samples. The exact maximum decides what the bucket
 /// that holds the limit cannot.
 fn count_over(run: &RunFile, series: Series, limit_ns: u64) -> (u64, u64) {
     let distribution = run.distribution(series);
@@ -269,7 +285,7 @@ fn count_over(run: &RunFile, series: Series, limit_ns: u64) -> (u64, u64) {
     (over, distribution.count())
 }
 
-/// How many spikes each rule of the scheduler made, of those that the run file kept.
+/// Kept spikes of a run by stall.
 #[must_use]
 pub fn stalls(run: &RunFile) -> BTreeMap<Stall, u64> {
     let mut counted = BTreeMap::new();
@@ -279,7 +295,7 @@ pub fn stalls(run: &RunFile) -> BTreeMap<Stall, u64> {
     counted
 }
 
-/// What the stalls were, in words; `None` when there was none.
+/// Describes the stalls; `None` without any.
 #[must_use]
 pub fn stalls_in_words(stalls: &BTreeMap<Stall, u64>) -> Option<String> {
     let total: u64 = stalls.values().sum();
@@ -292,21 +308,21 @@ pub fn stalls_in_words(stalls: &BTreeMap<Stall, u64>) -> Option<String> {
         _ => stalls.iter().map(|(&stall, n)| format!("{} {}", count(*n), stall_in_words(stall))).collect(),
     };
 
-    let spikes = if total == 1 { "spike comes" } else { "spikes come" };
+    let spikes = if total == 1 { "spike caused" } else { "spikes caused" };
     let whose = match (stalls.contains_key(&Stall::Stopped), stalls.len()) {
-        (true, 1) => "somebody's doing",
-        (true, _) => "rules of the scheduler or somebody's doing",
-        (false, _) => "a rule of the scheduler",
+        (true, 1) => "an external signal",
+        (true, _) => "scheduler policy or an external signal",
+        (false, _) => "scheduler policy",
     };
 
-    Some(format!("{} {spikes} {}: {whose}, not latency of the machine", count(total), super::units::listed(&kinds)))
+    Some(format!("{} {spikes} {}: {whose}, not machine latency", count(total), super::units::listed(&kinds)))
 }
 
 const fn stall_in_words(stall: Stall) -> &'static str {
     match stall {
-        Stall::RtThrottling => "from real-time throttling",
-        Stall::FairServer => "from the fair server",
-        Stall::RtThrottlingOrFairServer => "from real-time throttling or the fair server",
-        Stall::Stopped => "from a signal that stopped the process",
+        Stall::RtThrottling => "by real-time throttling",
+        Stall::FairServer => "by the fair server",
+        Stall::RtThrottlingOrFairServer => "by real-time throttling or the fair server",
+        Stall::Stopped => "by a signal that stopped the process",
     }
 }

@@ -16,7 +16,7 @@ pub struct Day {
     period_ns: u64,
     seconds: u64,
     seed: u64,
-    /// Every so many cycles, as many releases are skipped.
+    /// Cycles between two outages, and the releases that each skips.
     skips: Option<(u64, u64)>,
 }
 

@@ -10,16 +10,20 @@ pub const HEADER: &str = "tuning,load,series,block,t_s,length_s,low_ns,high_ns,c
 /// Writes the buckets of runs, one line each.
 ///
 /// # Errors
-/// What the writer answers.
+/// The error of the writer.
 pub fn write<'r>(runs: impl IntoIterator<Item = &'r RunFile>, to: &mut dyn Write) -> io::Result<()> {
     write!(to, "{HEADER}\r\n")?;
     for run in runs {
         let cell = super::cell(run);
-        let (tuning, load) = (quoted(&cell.tuning), quoted(&cell.load));
+        let tuning = quoted(&cell.tuning);
+        let load = quoted(&cell.load);
         for row in super::rows(run, &cell) {
             let block = row.block.map(|block| block.to_string()).unwrap_or_default();
-            let (series, bucket) = (row.series.tag(), row.bucket);
-            let (low, high, count) = (bucket.low_ns, bucket.high_ns(), bucket.count);
+            let series = row.series.tag();
+            let bucket = row.bucket;
+            let low = bucket.low_ns;
+            let high = bucket.high_ns();
+            let count = bucket.count;
             write!(to, "{tuning},{load},{series},{block},{:.3},{:.3},{low},{high},{count}\r\n", row.t, row.length)?;
         }
     }

@@ -12,9 +12,9 @@ const TICKS_PER_HALF: f64 = 5.0;
 /// Writes the percentiles of a distribution, in units of `unit_ns` nanoseconds. Nothing when it holds no sample.
 ///
 /// # Errors
-/// What the writer answers.
+/// The error of the writer.
 pub fn write(distribution: &Distribution, moments: &Moments, unit_ns: f64, to: &mut dyn Write) -> io::Result<()> {
-    let Some(figures) = Statistics::of(distribution, moments) else { return Ok(()) };
+    let Some(figures) = Statistics::new(distribution, moments) else { return Ok(()) };
     let total = figures.count;
     writeln!(to, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
     let mut reach = 0.0_f64;
@@ -26,7 +26,8 @@ pub fn write(distribution: &Distribution, moments: &Moments, unit_ns: f64, to: &
         let percent = 100.0 * up_to as f64 / total as f64;
         // A bucket may reach over several ticks: they all have its value.
         while reach <= percent && reach < 100.0 {
-            let (share, inverse) = (reach / 100.0, 1.0 / (1.0 - reach / 100.0));
+            let share = reach / 100.0;
+            let inverse = 1.0 / (1.0 - reach / 100.0);
             writeln!(to, "{value:12.3} {share:2.12} {up_to:10} {inverse:14.2}")?;
             reach = next_tick(reach, total);
         }
@@ -34,7 +35,8 @@ pub fn write(distribution: &Distribution, moments: &Moments, unit_ns: f64, to: &
 
     let last = figures.max_ns as f64 / unit_ns;
     writeln!(to, "{last:12.3} {:2.12} {total:10}", 1.0)?;
-    let (mean, sd) = (figures.mean_ns / unit_ns, figures.sd_ns / unit_ns);
+    let mean = figures.mean_ns / unit_ns;
+    let sd = figures.sd_ns / unit_ns;
     writeln!(to, "#[Mean    = {mean:12.3}, StdDeviation   = {sd:12.3}]")?;
     writeln!(to, "#[Max     = {last:12.3}, Total count    = {total:12}]")?;
     writeln!(to, "#[Buckets = {:12}, SubBuckets     = {:12}]", distribution.buckets().len(), 2048)

@@ -33,7 +33,7 @@ pub struct BucketRow<'r> {
     pub block: Option<u32>,
     /// Start of the interval, in seconds since the file's start.
     pub t: f64,
-    /// Its length in seconds; 0 where the source of an imported run does not tell.
+    /// Its length in seconds; 0 where the source of an imported run does not say.
     pub length: f64,
     /// The bucket.
     pub bucket: Bucket,

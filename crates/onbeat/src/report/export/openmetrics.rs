@@ -1,17 +1,19 @@
 //! Histograms in the OpenMetrics text format (openmetrics.io, version 1.0.0), values in seconds.
 //!
 //! A metric per series, labelled with tuning and load. Bounds are at 1, 2 and 5 times powers of ten, the same in every export, so
-//! that runs can be added up. A bucket that reaches over a bound is counted above it: `le` is never told too low.
+//! that runs can be added up. A bucket that reaches over a bound is counted above it: `le` is never too low.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::record::{Cell, Distribution, RunFile, Series};
+use crate::report::units::capital;
 
 /// Bounds from 100 ns to 100 s.
 const BOUNDS_NS: [u64; 28] = {
     let mut bounds = [0; 28];
-    let (mut power, mut i) = (100, 0);
+    let mut power = 100;
+    let mut i = 0;
     while i < 28 {
         bounds[i] = power;
         if i + 1 < 28 {
@@ -31,7 +33,7 @@ const BOUNDS_NS: [u64; 28] = {
 /// Writes all runs' histograms and counters, up to `# EOF`.
 ///
 /// # Errors
-/// What the writer answers.
+/// The error of the writer.
 pub fn write(runs: &[RunFile], to: &mut dyn Write) -> io::Result<()> {
     let cells: Vec<(Cell, &RunFile)> = runs.iter().map(|run| (super::cell(run), run)).collect();
     for series in Series::ALL {
@@ -106,7 +108,8 @@ fn counters(cells: &[(Cell, &RunFile)], to: &mut dyn Write) -> io::Result<()> {
 
 /// All values together, in seconds: exact where the run has exact means, of the buckets' middles otherwise.
 fn sum_s(run: &RunFile, series: Series) -> f64 {
-    let (moments, all) = (run.moments(series), run.distribution(series));
+    let moments = run.moments(series);
+    let all = run.distribution(series);
     if moments.n == all.count() {
         return moments.mean_ns * moments.n as f64 / 1e9;
     }
@@ -126,9 +129,4 @@ fn seconds(ns: u64) -> String {
     let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     let short = text.trim_end_matches('0');
     if short.ends_with('.') { format!("{short}0") } else { short.to_owned() }
-}
-
-fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

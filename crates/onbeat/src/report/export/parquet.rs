@@ -39,9 +39,9 @@ const WORDS: usize = 3;
 /// Writes the buckets of runs; returns how many rows. `block` is −1 where blocks are not noted.
 ///
 /// # Errors
-/// What the writer answers.
+/// The error of the writer.
 pub fn write<'r>(runs: impl IntoIterator<Item = &'r RunFile>, to: &mut dyn Write) -> io::Result<u64> {
-    let mut file = File::begin(to)?;
+    let mut file = ParquetWriter::begin(to)?;
     for run in runs {
         let cell = super::cell(run);
         for row in super::rows(run, &cell) {
@@ -52,8 +52,8 @@ pub fn write<'r>(runs: impl IntoIterator<Item = &'r RunFile>, to: &mut dyn Write
     file.finish()
 }
 
-/// A file in the making.
-struct File<'w> {
+/// A file that is being written.
+struct ParquetWriter<'w> {
     to: &'w mut dyn Write,
     at: u64,
     rows: u64,
@@ -65,20 +65,20 @@ struct File<'w> {
 #[derive(Default)]
 struct Group {
     rows: usize,
-    words: [Words; WORDS],
+    words: [StringColumn; WORDS],
     /// PLAIN bytes of the columns behind the words.
     numbers: [Vec<u8>; COLUMNS.len() - WORDS],
 }
 
 /// One column of words: each once, and their places.
 #[derive(Default)]
-struct Words {
+struct StringColumn {
     known: Vec<String>,
     /// Runs of equal places.
     runs: Vec<(u32, u64)>,
 }
 
-impl Words {
+impl StringColumn {
     fn push(&mut self, word: &str) {
         if let Some((last, length)) = self.runs.last_mut()
             && self.known[*last as usize] == word
@@ -118,7 +118,7 @@ impl Words {
     }
 }
 
-impl<'w> File<'w> {
+impl<'w> ParquetWriter<'w> {
     fn begin(to: &'w mut dyn Write) -> io::Result<Self> {
         to.write_all(MAGIC)?;
         Ok(Self { to, at: MAGIC.len() as u64, rows: 0, group: Group::default(), groups: Vec::new() })

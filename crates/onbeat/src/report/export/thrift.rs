@@ -89,7 +89,7 @@ impl Struct {
         self.bytes
     }
 
-    /// Fields less than 16 apart are told by their distance.
+    /// Fields less than 16 apart are encoded by their distance.
     fn header(&mut self, field: u8, kind: u8) {
         let apart = field.saturating_sub(self.last).min(15);
         self.bytes.push(apart << 4 | kind);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_tell_their_length_behind_the_type() {
+    fn long_lists_have_their_length_after_the_type() {
         let bytes = Struct::default().integers(1, &[0; 200]).finish();
         assert_eq!(&bytes[..4], [0x19, 0xf5, 0xc8, 0x01]);
     }

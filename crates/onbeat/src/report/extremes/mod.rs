@@ -1,4 +1,4 @@
-//! How late it may get in a longer time than was measured: peaks over a threshold, a generalized Pareto distribution, and
+//! The worst value to expect in a longer time than was measured: peaks over a threshold, a generalized Pareto distribution, and
 //! an interval; only where the fit holds, and never as a guarantee.
 //!
 //! The method is that of Davison and Smith (1990), step by step:
@@ -10,7 +10,7 @@
 //! 4. The level exceeded once per mission on average, with a 95 % interval by profile likelihood that allows for the
 //!    number of peaks as well.
 //!
-//! What is refused is refused with its reason. A cause that did not strike in the run is in no estimate.
+//! Refused estimates have a reason. A cause that did not occur in the run is in no estimate.
 
 mod pareto;
 mod peaks;
@@ -19,7 +19,7 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 pub use pareto::Pareto;
-pub use peaks::{Stretches, of_series as stretches_of};
+pub use peaks::{BlockMaxima, of_series as stretches_of};
 
 use crate::record::{RunFile, Series};
 
@@ -27,13 +27,13 @@ use crate::record::{RunFile, Series};
 const SHARES: [f64; 9] = [0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125, 0.008, 0.005];
 const FEWEST_PEAKS: usize = 40;
 const MOST_PEAKS: usize = 500;
-/// Missions up to so many times the run.
+/// Longest mission, in lengths of the run.
 const LONGEST: f64 = 100.0;
-/// An interval that reaches beyond so many times the largest value seen is of no use.
+/// Intervals beyond this many times the largest observed value are refused.
 const WIDEST: f64 = 20.0;
-/// Halves of a run may differ in their number of peaks by so many standard deviations.
+/// Halves of a run may differ in their number of peaks by this many standard deviations.
 const EVEN: f64 = 4.0;
-/// The shape of the upper half of the peaks may differ by so many.
+/// The shape of the upper half of the peaks may differ by this many standard deviations.
 const STABLE: f64 = 3.0;
 /// Below this shape an end is so near that the largest value is all that can be said.
 const STEEPEST: f64 = -0.42;
@@ -46,9 +46,9 @@ const TWO_SIDED: f64 = 1.96;
 /// Points of a curve.
 const CURVE: i32 = 8;
 
-/// Why there is no estimate.
+/// Why an estimate was refused.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Refusal {
+pub enum NoEstimate {
     /// The run is too short.
     TooFew {
         /// Stretches that there are.
@@ -65,7 +65,7 @@ pub enum Refusal {
         /// The longest that this run supports, in seconds.
         longest_s: f64,
     },
-    /// The mission is no longer than what was measured several times over.
+    /// The mission is not longer than what was measured several times over.
     MissionTooShort {
         /// The mission, in seconds.
         mission_s: f64,
@@ -181,7 +181,7 @@ pub struct Observed {
     pub ns: f64,
 }
 
-/// What a report says of a mission.
+/// The worst case of a mission as a report shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extremes {
     /// For how long, in seconds.
@@ -227,20 +227,21 @@ fn without_times(run: &RunFile, series: Series, mission_s: f64) -> Extremes {
 /// The level exceeded once per mission of `mission_s` seconds on average.
 ///
 /// # Errors
-/// [`Refusal`], with the reason.
-pub fn estimate(stretches: &Stretches, mission_s: f64) -> Result<Estimate, Refusal> {
+/// [`NoEstimate`], with the reason.
+pub fn estimate(stretches: &BlockMaxima, mission_s: f64) -> Result<Estimate, NoEstimate> {
     let n = stretches.largest_ns.len();
     let needed = (FEWEST_PEAKS as f64 / SHARES[0]) as usize;
     let run_s = n as f64 * stretches.length_s;
     if n < needed {
-        return Err(Refusal::TooFew { stretches: n, needed, length_s: stretches.length_s });
+        return Err(NoEstimate::TooFew { stretches: n, needed, length_s: stretches.length_s });
     }
 
     if mission_s > LONGEST * run_s {
-        return Err(Refusal::MissionTooLong { mission_s, longest_s: LONGEST * run_s });
+        return Err(NoEstimate::MissionTooLong { mission_s, longest_s: LONGEST * run_s });
     }
 
-    let (mut why_not, mut tried) = (None, 0);
+    let mut why_not = None;
+    let mut tried = 0;
     for share in SHARES {
         let peaks = share * n as f64;
         if peaks > MOST_PEAKS as f64 && share > SHARES[SHARES.len() - 1] {
@@ -261,27 +262,27 @@ pub fn estimate(stretches: &Stretches, mission_s: f64) -> Result<Estimate, Refus
     }
 
     Err(match why_not {
-        Some(Refusal::DoesNotFit { times, .. }) => Refusal::DoesNotFit { times, tried: tried as usize },
+        Some(NoEstimate::DoesNotFit { times, .. }) => NoEstimate::DoesNotFit { times, tried: tried as usize },
         Some(other) => other,
-        None => Refusal::TooFew { stretches: n, needed, length_s: stretches.length_s },
+        None => NoEstimate::TooFew { stretches: n, needed, length_s: stretches.length_s },
     })
 }
 
 /// Of two reasons the one that says more; of two misfits the smaller.
-fn more_telling(before: Option<Refusal>, now: Refusal) -> Refusal {
+fn more_telling(before: Option<NoEstimate>, now: NoEstimate) -> NoEstimate {
     match (before, now) {
-        (Some(before @ Refusal::StandApart { .. }), _) => before,
-        (Some(Refusal::DoesNotFit { times, tried }), Refusal::DoesNotFit { times: other, .. }) => {
-            Refusal::DoesNotFit { times: times.min(other), tried }
+        (Some(before @ NoEstimate::StandApart { .. }), _) => before,
+        (Some(NoEstimate::DoesNotFit { times, tried }), NoEstimate::DoesNotFit { times: other, .. }) => {
+            NoEstimate::DoesNotFit { times: times.min(other), tried }
         }
         (_, now) => now,
     }
 }
 
-fn at_threshold(stretches: &Stretches, threshold_ns: f64, mission_s: f64) -> Result<Estimate, Refusal> {
+fn at_threshold(stretches: &BlockMaxima, threshold_ns: f64, mission_s: f64) -> Result<Estimate, NoEstimate> {
     let events = stretches.events(threshold_ns);
     let excesses: Vec<f64> = events.iter().map(|(_, ns)| ns - threshold_ns).collect();
-    let no_fit = |times: f64| Refusal::DoesNotFit { times, tried: 1 };
+    let no_fit = |times: f64| NoEstimate::DoesNotFit { times, tried: 1 };
     let n = stretches.largest_ns.len();
     let peaks = excesses.len();
     if peaks * 2 < FEWEST_PEAKS {
@@ -291,13 +292,13 @@ fn at_threshold(stretches: &Stretches, threshold_ns: f64, mission_s: f64) -> Res
     let middle = stretches.largest_ns[n / 2].0;
     let first = events.iter().filter(|(at, _)| *at < middle).count();
     if (2.0 * first as f64 - peaks as f64).abs() > EVEN * (peaks as f64).sqrt() {
-        return Err(Refusal::Changed { first, second: peaks - first, threshold_ns });
+        return Err(NoEstimate::Changed { first, second: peaks - first, threshold_ns });
     }
 
     gap(&excesses, threshold_ns)?;
     let fit = Pareto::fitted(&excesses).ok_or(no_fit(f64::INFINITY))?;
     if fit.shape < STEEPEST {
-        return Err(Refusal::Wall { largest_ns: stretches.largest() });
+        return Err(NoEstimate::Wall { largest_ns: stretches.largest() });
     }
 
     let (anderson_darling, critical) = fit.anderson_darling(&excesses);
@@ -308,7 +309,7 @@ fn at_threshold(stretches: &Stretches, threshold_ns: f64, mission_s: f64) -> Res
     let shape_above = upper_shape(&excesses).unwrap_or(fit.shape);
     let usual = (1.0 + fit.shape.max(shape_above)) / (peaks as f64).sqrt();
     if (shape_above - fit.shape).abs() > STABLE * usual {
-        return Err(Refusal::Unstable { shape: fit.shape, upper: shape_above });
+        return Err(NoEstimate::Unstable { shape: fit.shape, upper: shape_above });
     }
 
     let times = mission_s / (n as f64 * stretches.length_s) * peaks as f64;
@@ -343,15 +344,15 @@ struct Tail<'e> {
 
 impl Tail<'_> {
     /// The level exceeded once in `times` peaks, which is once in `mission_s` seconds, with its interval.
-    fn level(&self, times: f64, mission_s: f64) -> Result<Level, Refusal> {
+    fn level(&self, times: f64, mission_s: f64) -> Result<Level, NoEstimate> {
         let Self { fit, excesses, threshold_ns, largest_ns } = *self;
         let spread = (TWO_SIDED / (excesses.len() as f64).sqrt()).exp();
         if times / spread <= 1.5 {
-            return Err(Refusal::MissionTooShort { mission_s, largest_ns });
+            return Err(NoEstimate::MissionTooShort { mission_s, largest_ns });
         }
 
         let worst_ns = threshold_ns + fit.once_in(times);
-        let too_wide = Refusal::TooWide { worst_ns, largest_ns };
+        let too_wide = NoEstimate::TooWide { worst_ns, largest_ns };
         let most = WIDEST * largest_ns - threshold_ns;
         let (low, high) = fit.interval(excesses, (times / spread, times, times * spread), most).ok_or(too_wide)?;
         Ok(Level { mission_s, worst_ns, low_ns: threshold_ns + low, high_ns: threshold_ns + high })
@@ -371,7 +372,7 @@ fn upper_shape(excesses: &[f64]) -> Option<f64> {
 ///
 /// Of excesses made exponential by the fit, `j` times the distance of the j-th largest to the next is exponential again
 /// (Rényi, 1953).
-fn gap(excesses: &[f64], threshold_ns: f64) -> Result<(), Refusal> {
+fn gap(excesses: &[f64], threshold_ns: f64) -> Result<(), NoEstimate> {
     let mut sorted = excesses.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
     let places = GAP_PLACES.min(sorted.len() / 4);
@@ -382,22 +383,24 @@ fn gap(excesses: &[f64], threshold_ns: f64) -> Result<(), Refusal> {
     let distance = j as f64 * (exponential(sorted[j - 1]) - exponential(sorted[j]));
 
     if distance > (places as f64 / GAP).ln() {
-        let (from_ns, below_ns) = (threshold_ns + sorted[j - 1], threshold_ns + sorted[j]);
-        return Err(Refusal::StandApart { peaks: j, from_ns, below_ns });
+        let from_ns = threshold_ns + sorted[j - 1];
+        let below_ns = threshold_ns + sorted[j];
+        return Err(NoEstimate::StandApart { peaks: j, from_ns, below_ns });
     }
 
     Ok(())
 }
 
 /// Adds what a chart is drawn from.
-fn with_curve(mut estimate: Estimate, stretches: &Stretches) -> Estimate {
+fn with_curve(mut estimate: Estimate, stretches: &BlockMaxima) -> Estimate {
     let events = stretches.events(estimate.threshold_ns);
     let excesses: Vec<f64> = events.iter().map(|(_, ns)| ns - estimate.threshold_ns).collect();
     let run_s = estimate.stretches as f64 * estimate.stretch_s;
     let Some(fit) = Pareto::fitted(&excesses) else { return estimate };
     let tail = Tail { fit, excesses: &excesses, threshold_ns: estimate.threshold_ns, largest_ns: stretches.largest() };
     let per_s = excesses.len() as f64 / run_s;
-    let (from_s, to_s) = (5.0 / per_s, estimate.mission_s.max(run_s));
+    let from_s = 5.0 / per_s;
+    let to_s = estimate.mission_s.max(run_s);
     estimate.curve = (0..=CURVE)
         .map(|i| from_s * (to_s / from_s).powf(f64::from(i) / f64::from(CURVE)))
         .filter_map(|s| tail.level(s * per_s, s).ok())

@@ -1,6 +1,6 @@
 //! The generalized Pareto distribution of excesses over a threshold (Pickands, 1975): fitted, checked, and carried on.
 
-/// Shapes that are looked at. Below −1/2 likelihood says nothing regular any more (Smith, 1985); above 1 there is no mean.
+/// Range of shapes that are fitted. Below −1/2 maximum likelihood is not regular (Smith, 1985); above 1 the mean does not exist.
 const SHAPES: (f64, f64) = (-0.5, 1.0);
 /// Half of the 95 % point of chi-square with one degree of freedom: how far likelihood falls at the ends of an interval.
 const FALL: f64 = 1.920_7;
@@ -148,9 +148,11 @@ fn best_of<T: Copy>(candidates: &[f64], at: impl Fn(f64) -> Option<T>, value: im
         return None;
     }
 
-    let (mut low, mut high) = (sorted[place.saturating_sub(1)], sorted[(place + 1).min(sorted.len() - 1)]);
+    let mut low = sorted[place.saturating_sub(1)];
+    let mut high = sorted[(place + 1).min(sorted.len() - 1)];
     for _ in 0..32 {
-        let (left, right) = (high - GOLDEN * (high - low), low + GOLDEN * (high - low));
+        let left = high - GOLDEN * (high - low);
+        let right = low + GOLDEN * (high - low);
         if height(left) > height(right) { high = right } else { low = left }
     }
 

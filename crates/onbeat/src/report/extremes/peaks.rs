@@ -9,7 +9,7 @@ const APART: usize = 2;
 
 /// Largest values of a series, one for each of equal stretches of time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stretches {
+pub struct BlockMaxima {
     /// How long each is, in seconds.
     pub length_s: f64,
     /// Which stretch since the file's start, and the largest value in it in nanoseconds, in order of time.
@@ -18,7 +18,7 @@ pub struct Stretches {
 
 /// The largest values of a series of a run: of its seconds, or of the steps of its trend where it has few seconds.
 #[must_use]
-pub fn of_series(run: &RunFile, series: Series) -> Stretches {
+pub fn of_series(run: &RunFile, series: Series) -> BlockMaxima {
     let seconds = of_seconds(run, series);
     if seconds.largest_ns.len() >= FEW_SECONDS {
         return seconds;
@@ -27,7 +27,7 @@ pub fn of_series(run: &RunFile, series: Series) -> Stretches {
     if steps.largest_ns.len() > seconds.largest_ns.len() { steps } else { seconds }
 }
 
-fn of_seconds(run: &RunFile, series: Series) -> Stretches {
+fn of_seconds(run: &RunFile, series: Series) -> BlockMaxima {
     let mut largest_ns = Vec::new();
     for note in run.maxima.iter().filter(|note| (note.every - 1.0).abs() < 1e-9) {
         let values = note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0);
@@ -42,24 +42,24 @@ fn of_seconds(run: &RunFile, series: Series) -> Stretches {
         largest_ns.extend(whole.filter_map(largest));
     }
 
-    Stretches { length_s: 1.0, largest_ns }
+    BlockMaxima { length_s: 1.0, largest_ns }
 }
 
 /// The trend keeps largest values to within 0.8 %. They are spread over what their codes stand for, in turns, so that many
 /// equal ones do not look like a distribution of a few values.
-fn of_trend(run: &RunFile, series: Series) -> Stretches {
+fn of_trend(run: &RunFile, series: Series) -> BlockMaxima {
     let notes = || run.trends.iter().filter(|note| note.series == series);
-    let Some(every) = notes().next().map(|note| note.every) else { return Stretches::default() };
+    let Some(every) = notes().next().map(|note| note.every) else { return BlockMaxima::default() };
     let steps = notes().filter(|note| (note.every - every).abs() < 1e-9).flat_map(Trend::steps);
-    let spread = |(i, step): (usize, crate::record::Step)| {
+    let spread = |(i, step): (usize, crate::record::TrendStep)| {
         let part = ((i as f64 * 0.618_033_988_75).fract() - 0.5) / 64.0;
         ((step.t / every + 0.5) as u64, step.max_ns * (1.0 + part * 0.7))
     };
 
-    Stretches { length_s: every, largest_ns: steps.enumerate().map(spread).collect() }
+    BlockMaxima { length_s: every, largest_ns: steps.enumerate().map(spread).collect() }
 }
 
-impl Stretches {
+impl BlockMaxima {
     /// The value that `share` of the stretches are above.
     pub(super) fn above(&self, share: f64) -> f64 {
         let mut sorted: Vec<f64> = self.largest_ns.iter().map(|(_, ns)| *ns).collect();

@@ -1,14 +1,14 @@
 //! Which periods a series may have: sums of its autocorrelation at multiples of a lag, less what lies half-way between.
 //!
-//! A slow drift correlates at every lag alike, half-way between multiples too; only what comes back at its time is left.
+//! A slow drift correlates at every lag alike, half-way between multiples too; only periodic interference is left.
 
 use super::fft::correlate;
 
 /// Multiples of a lag that are summed up in the search; refining takes all.
 const MOST_TERMS: usize = 16;
-/// Periods looked at more closely, per series and way of ranking.
+/// Periods examined more closely, per series and way of ranking.
 const CANDIDATES: usize = 6;
-/// How far above the usual a comb must stand to be looked at. What is accepted is decided elsewhere, by its periods.
+/// How far above the usual a comb must be to be examined. What is accepted is decided elsewhere, by its periods.
 const LEAST_HEIGHT: f64 = 4.5;
 /// A mode must come back so often in a run.
 pub(super) const LEAST_PERIODS: usize = 4;
@@ -33,7 +33,8 @@ impl Comb {
         let i = lag as usize;
         let part = lag - i as f64;
         let lag = |i: usize| self.lags.get(i).copied().unwrap_or_default();
-        let (low, high) = (lag(i), lag(i + 1));
+        let low = lag(i);
+        let high = lag(i + 1);
         let between = |k: usize| f64::from(low[k]) + f64::from(high[k] - low[k]) * part;
         (between(0), between(1))
     }
@@ -41,12 +42,14 @@ impl Comb {
     /// How much more the series agrees with itself after multiples of a period than half-way between them, in standard
     /// deviations of a series without memory.
     pub(super) fn height(&self, period: f64, terms: usize) -> f64 {
-        let (mut excess, mut variance) = (0.0, 0.0);
+        let mut excess = 0.0;
+        let mut variance = 0.0;
         let mut before = self.at(period / 2.0);
         for k in 1..=terms {
             let (sum, pairs) = self.at(k as f64 * period);
             let after = self.at((k as f64 + 0.5) * period);
-            let (between, between_pairs) = (before.0 + after.0, before.1 + after.1);
+            let between = before.0 + after.0;
+            let between_pairs = before.1 + after.1;
             before = after;
             if pairs < 1.0 || between_pairs < 1.0 {
                 continue;
@@ -64,7 +67,7 @@ impl Comb {
         ((self.n as f64 / period) as usize).saturating_sub(1).max(1)
     }
 
-    /// How many periods the search looks at.
+    /// How many periods the search covers.
     pub(super) fn looked_at(&self) -> f64 {
         let longest = self.n as f64 / LEAST_PERIODS as f64;
         let few = self.n as f64 / MOST_TERMS as f64;
@@ -76,7 +79,8 @@ impl Comb {
     pub(super) fn candidates(&self) -> Vec<f64> {
         let longest = self.n / LEAST_PERIODS;
         let mut all: Vec<Tooth> = Vec::new();
-        let (mut octave_from, mut octave_ends) = (0, 4);
+        let mut octave_from = 0;
+        let mut octave_ends = 4;
         for whole in 2..longest {
             if whole >= octave_ends {
                 level(&mut all[octave_from..]);
@@ -107,7 +111,7 @@ impl Comb {
         chosen
     }
 
-    /// The same period as exactly as the whole series tells it: more and more multiples, around the best so far.
+    /// The same period as exactly as the whole series allows: more and more multiples, around the best so far.
     pub(super) fn refined(&self, period: f64) -> f64 {
         let all = self.terms(period);
         let mut best = period;

@@ -1,12 +1,12 @@
 //! Whether late instants come back after a period: how many lie in one narrow part of it, and whether chance would do.
 
 use super::comb::LEAST_PERIODS;
-use super::events::Measured;
+use super::events::MeasuredSteps;
 use super::fold::ln_tail;
 
 /// The largest chance of a false alarm in a whole run.
 const FALSE_ALARM: f64 = 1e-3;
-/// Sets of events and widths that are looked at: each is one more chance of a false alarm.
+/// Sets of events and widths that are tried: each is one more chance of a false alarm.
 const LOOKS: f64 = 400.0;
 /// Octaves of periods.
 const OCTAVES: f64 = 16.0;
@@ -18,7 +18,7 @@ const LEAST_SHARE: f64 = 0.3;
 const LEAST_IN_STEPS: f64 = 0.25;
 /// A part of the period that chance fills more often than this tells nothing: small differences of what was measured would.
 const MOST_COVERED: f64 = 0.15;
-/// The narrowest part of a period that is looked at, in units, and by how much parts grow.
+/// The narrowest part of a period that is tried, in units, and by how much parts grow.
 const NARROWEST: f64 = 0.6;
 const WIDER: f64 = 2.0;
 /// The widest, over the period.
@@ -49,7 +49,7 @@ impl Comes {
 }
 
 /// The part of a period in which instants stand out most. `None` where it is missing from too many periods.
-pub(super) fn at(times: &[f64], period_s: f64, measured: &Measured) -> Option<Comes> {
+pub(super) fn at(times: &[f64], period_s: f64, measured: &MeasuredSteps) -> Option<Comes> {
     let mut phases: Vec<(f64, i64)> = times
         .iter()
         .map(|t| {
@@ -64,7 +64,8 @@ pub(super) fn at(times: &[f64], period_s: f64, measured: &Measured) -> Option<Co
         let n = apart(times, if period_s < measured.step_s { 0.0 } else { width_s });
         let mut comes = fullest(&phases, period_s, width_s);
         comes.n = n.max(comes.inside);
-        let (usual, covered) = (width_s / period_s, covered(times, width_s, measured));
+        let usual = width_s / period_s;
+        let covered = covered(times, width_s, measured);
         if period_s >= measured.step_s && covered > MOST_COVERED {
             break;
         }
@@ -90,7 +91,7 @@ fn apart(times: &[f64], width_s: f64) -> usize {
 }
 
 /// The share of the measured time from which on a width holds an instant.
-fn covered(times: &[f64], width_s: f64, measured: &Measured) -> f64 {
+fn covered(times: &[f64], width_s: f64, measured: &MeasuredSteps) -> f64 {
     let gaps_s: f64 = times.windows(2).map(|pair| (pair[1] - pair[0]).min(width_s)).sum();
     ((gaps_s + width_s) / (measured.steps() as f64 * measured.step_s)).min(1.0)
 }
@@ -104,7 +105,9 @@ fn fullest(phases: &[(f64, i64)], period_s: f64, width_s: f64) -> Comes {
         if i < n { (phase, turn) } else { (phase + period_s, turn - 1) }
     };
 
-    let (mut from, mut most, mut end) = (0, 0, 0);
+    let mut from = 0;
+    let mut most = 0;
+    let mut end = 0;
     for i in 0..n {
         end = end.max(i);
         while end < i + n && place(end).0 <= place(i).0 + width_s {
@@ -120,14 +123,15 @@ fn fullest(phases: &[(f64, i64)], period_s: f64, width_s: f64) -> Comes {
     turns.sort_unstable();
     turns.dedup();
     // What lies there is in the middle of the part, so that a little less exact instants are still in it.
-    let (first, last) = (place(from).0, place(from + most - 1).0);
+    let first = place(from).0;
+    let last = place(from + most - 1).0;
     let from_s = first - (width_s - (last - first)) / 2.0;
     Comes { period_s, from_s, width_s, inside: turns.len(), n, ln_chance: 0.0 }
 }
 
-/// The share of the measured time that lies in the part: of chance, so many instants would. Where the period is few units,
+/// The share of the measured time that lies in the part: by chance, this share of the instants would lie there. Where the period is few units,
 /// the share of the grid that instants lie on.
-fn share_of_time(comes: &Comes, measured: &Measured) -> f64 {
+fn share_of_time(comes: &Comes, measured: &MeasuredSteps) -> f64 {
     let Comes { period_s, from_s, width_s, .. } = *comes;
     if period_s < ON_A_GRID * measured.unit_s {
         let inside = |j: &usize| (*j as f64 * measured.unit_s - from_s).rem_euclid(period_s) <= width_s;
@@ -139,7 +143,8 @@ fn share_of_time(comes: &Comes, measured: &Measured) -> f64 {
         return width_s / period_s;
     }
 
-    let (mut inside_s, mut all_s) = (0.0, 0.0);
+    let mut inside_s = 0.0;
+    let mut all_s = 0.0;
     for (i, _) in measured.has.iter().enumerate().filter(|(_, has)| **has) {
         let start = (i as f64 * measured.step_s - from_s).rem_euclid(period_s);
         let end = start + measured.step_s;
@@ -153,13 +158,14 @@ fn share_of_time(comes: &Comes, measured: &Measured) -> f64 {
 
 /// `usual` is the share of the instants that lie in the part by chance, `covered` the share of the periods that have one there
 /// by chance: where instants come in bursts, or one in each step, the two differ, and the larger chance counts.
-fn ln_chance(comes: &Comes, (usual, covered): (f64, f64), measured: &Measured) -> f64 {
-    let (k, n) = (comes.inside, comes.n);
+fn ln_chance(comes: &Comes, (usual, covered): (f64, f64), measured: &MeasuredSteps) -> f64 {
+    let k = comes.inside;
+    let n = comes.n;
     if k < LEAST_PERIODS || usual <= 0.0 {
         return 0.0;
     }
 
-    // How many periods and phases can be told apart in the run; or how many pairs of instants there are, of which each
+    // How many periods and phases can be distinguished in the run; or how many pairs of instants there are, of which each
     // stands for a period and a phase that the others must agree with.
     let parts = comes.period_s / comes.width_s;
     let turns = (measured.span_s() / comes.period_s).max(1.0);
@@ -177,7 +183,7 @@ fn ln_chance(comes: &Comes, (usual, covered): (f64, f64), measured: &Measured) -
     (grid.min(pairs) + (2.0 * LOOKS).ln()).min(0.0)
 }
 
-fn is_often_there(comes: &Comes, usual: f64, measured: &Measured) -> bool {
+fn is_often_there(comes: &Comes, usual: f64, measured: &MeasuredSteps) -> bool {
     if comes.period_s < measured.step_s {
         // Some of the largest values, of one size, agree with parts of a slower mode's period too.
         let in_steps = comes.inside as f64 / measured.steps().max(1) as f64;
@@ -190,7 +196,7 @@ fn is_often_there(comes: &Comes, usual: f64, measured: &Measured) -> bool {
 }
 
 /// Begins of the parts that were measured, period by period.
-pub(super) fn windows<'m>(comes: &Comes, measured: &'m Measured) -> impl Iterator<Item = f64> + 'm {
+pub(super) fn windows<'m>(comes: &Comes, measured: &'m MeasuredSteps) -> impl Iterator<Item = f64> + 'm {
     let Comes { period_s, from_s, width_s, .. } = *comes;
     let first = ((-from_s - width_s) / period_s).ceil() as i64;
     let last = ((measured.span_s() - from_s) / period_s) as i64;

@@ -1,14 +1,14 @@
 //! Late instants of a run: the largest value of each step of the trend, and when it was.
 
-use super::series::Grid;
+use super::series::TrendGrid;
 
 /// Instants within a step are kept to this part of it.
 const PLACES: f64 = 4096.0;
 /// A period has at least this many of the parts that instants are kept to, where these are coarser than releases.
 const LEAST_PLACES: f64 = 8.0;
-/// Shares of the events that are looked at together, by size.
+/// Shares of the events that are analysed together, by size.
 const SHARE: f64 = 0.4;
-/// Events are also looked at by size, in overlapping bands from one size to so many times as much: what comes back with
+/// Events are also grouped by size, in overlapping bands from one size to this many times that size: what comes back with
 /// the same size each time stands out among few others.
 const BAND: f64 = 1.6;
 /// From one band to the next.
@@ -19,7 +19,7 @@ pub(super) const LEAST_EVENTS: usize = 4;
 
 /// The largest value of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Event {
+pub(super) struct LateInstant {
     /// When, in seconds from the grid's begin.
     pub(super) at_s: f64,
     /// How much beyond the step's median, in nanoseconds.
@@ -28,12 +28,12 @@ pub(super) struct Event {
     pub(super) step: usize,
 }
 
-/// What was measured, and how finely instants are known.
+/// The measured steps, and the resolution of instants.
 #[derive(Clone, Debug)]
-pub(super) struct Measured {
+pub(super) struct MeasuredSteps {
     /// Length of a step, in seconds.
     pub(super) step_s: f64,
-    /// Nearer instants than this cannot be told apart, in seconds.
+    /// Nearer instants than this cannot be distinguished, in seconds.
     pub(super) unit_s: f64,
     /// The shortest period that instants so far apart can show, in seconds.
     pub(super) shortest_s: f64,
@@ -43,7 +43,7 @@ pub(super) struct Measured {
     pub(super) has: Vec<bool>,
 }
 
-impl Measured {
+impl MeasuredSteps {
     pub(super) fn span_s(&self) -> f64 {
         self.has.len() as f64 * self.step_s
     }
@@ -59,7 +59,7 @@ impl Measured {
 }
 
 /// The events of a grid in order of time, and what was measured. `release_s` is the loop's period, 0 where it is unknown.
-pub(super) fn of(grid: &Grid, release_s: f64) -> (Vec<Event>, Measured) {
+pub(super) fn of(grid: &TrendGrid, release_s: f64) -> (Vec<LateInstant>, MeasuredSteps) {
     let place_s = grid.step_s / PLACES;
     let on_releases = release_s >= 2.0 * place_s && grid.is_placed;
     let (unit_s, shortest_s) = match (grid.is_placed, on_releases) {
@@ -69,21 +69,21 @@ pub(super) fn of(grid: &Grid, release_s: f64) -> (Vec<Event>, Measured) {
     };
 
     let has: Vec<bool> = grid.max.iter().map(|max| !max.is_nan()).collect();
-    let mut events: Vec<Event> = (0..grid.len())
+    let mut events: Vec<LateInstant> = (0..grid.len())
         .filter(|&i| has[i])
-        .map(|i| Event { at_s: grid.worst_at[i] * grid.step_s, late_ns: grid.max[i] - grid.p50[i], step: i })
+        .map(|i| LateInstant { at_s: grid.worst_at[i] * grid.step_s, late_ns: grid.max[i] - grid.p50[i], step: i })
         .collect();
     if on_releases {
         onto_releases(&mut events, release_s);
     }
 
     let longest_s = grid.len() as f64 * grid.step_s / super::comb::LEAST_PERIODS as f64;
-    (events, Measured { step_s: grid.step_s, unit_s, shortest_s, longest_s, has })
+    (events, MeasuredSteps { step_s: grid.step_s, unit_s, shortest_s, longest_s, has })
 }
 
 /// Late instants are releases: what the trend keeps of them is rounded to the release that it stands for. Not where blocks
 /// have grids of their own.
-fn onto_releases(events: &mut [Event], release_s: f64) {
+fn onto_releases(events: &mut [LateInstant], release_s: f64) {
     let (sine, cosine) = events.iter().fold((0.0, 0.0), |(sine, cosine), event| {
         let (s, c) = (std::f64::consts::TAU * event.at_s / release_s).sin_cos();
         (sine + s, cosine + c)
@@ -99,8 +99,8 @@ fn onto_releases(events: &mut [Event], release_s: f64) {
     }
 }
 
-/// Bounds of sizes that are looked at one after the other: all, fewer and fewer of the largest, and bands of one size.
-pub(super) fn sets(events: &[Event]) -> Vec<(f64, f64)> {
+/// Bounds of sizes that are analysed in turn: all, fewer and fewer of the largest, and bands of one size.
+pub(super) fn sets(events: &[LateInstant]) -> Vec<(f64, f64)> {
     let mut sizes: Vec<f64> = events.iter().map(|event| event.late_ns).collect();
     sizes.sort_unstable_by(f64::total_cmp);
     let n = sizes.len();
@@ -128,6 +128,6 @@ pub(super) fn sets(events: &[Event]) -> Vec<(f64, f64)> {
 }
 
 /// Instants of the events within bounds.
-pub(super) fn times(events: &[Event], (low, high): (f64, f64)) -> Vec<f64> {
+pub(super) fn times(events: &[LateInstant], (low, high): (f64, f64)) -> Vec<f64> {
     events.iter().filter(|event| (low..high).contains(&event.late_ns)).map(|event| event.at_s).collect()
 }

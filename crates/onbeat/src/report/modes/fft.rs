@@ -49,16 +49,21 @@ pub(super) fn transform(re: &mut [f64], im: &mut [f64]) {
 /// apart, and how many pairs there are.
 pub(super) fn correlate(values: &[f64], present: &[f64], lags: usize) -> (Vec<f64>, Vec<f64>) {
     let n = (values.len() + lags).next_power_of_two();
-    let (mut re, mut im) = (vec![0.0; n], vec![0.0; n]);
+    let mut re = vec![0.0; n];
+    let mut im = vec![0.0; n];
     re[..values.len()].copy_from_slice(values);
     im[..present.len()].copy_from_slice(present);
     transform(&mut re, &mut im);
     // Both real series came through in one transform; their spectra are its even and odd parts.
-    let (mut power, mut marks) = (vec![0.0; n], vec![0.0; n]);
+    let mut power = vec![0.0; n];
+    let mut marks = vec![0.0; n];
 
     for k in 0..n {
         let mirror = (n - k) % n;
-        let (a, b, c, d) = (re[k], im[k], re[mirror], im[mirror]);
+        let a = re[k];
+        let b = im[k];
+        let c = re[mirror];
+        let d = im[mirror];
         power[k] = ((a + c) * (a + c) + (b - d) * (b - d)) / 4.0;
         marks[k] = ((b + d) * (b + d) + (a - c) * (a - c)) / 4.0;
     }

@@ -2,13 +2,13 @@
 //! the periods it was there.
 
 use super::comb::LEAST_PERIODS;
-use super::series::{Grid, median};
+use super::series::{TrendGrid, median};
 
 /// The largest chance of a false alarm in a whole run without memory.
 const FALSE_ALARM: f64 = 1e-5;
 /// A mode must have been there in this share of the periods.
 const LEAST_SEEN: f64 = 0.5;
-/// Places beside the mode where the same is looked for, per period, so that chance can be told from it.
+/// Places beside the mode where the same is looked for, per period, so that chance can be distinguished from it.
 const CONTROLS: usize = 12;
 /// Widths of boxes grow by this factor.
 const WIDER: f64 = 1.3;
@@ -26,7 +26,7 @@ pub(super) enum Figure {
 
 /// A stretch of the period: where it begins and how wide it is, in steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Stretch {
+pub(super) struct PeriodPart {
     pub(super) period: f64,
     pub(super) from: f64,
     pub(super) width: f64,
@@ -35,12 +35,12 @@ pub(super) struct Stretch {
 }
 
 /// Sums by place in the period.
-struct Profile {
+struct FoldProfile {
     sums: Vec<f64>,
     counts: Vec<f64>,
 }
 
-impl Profile {
+impl FoldProfile {
     fn of(values: &[f64], present: &[f64], period: f64) -> Self {
         let bins = bins_for(period);
         let mut profile = Self { sums: vec![0.0; bins], counts: vec![0.0; bins] };
@@ -63,8 +63,8 @@ fn bins_for(period: f64) -> usize {
 }
 
 /// The stretch of a period that stands out most, up to half of it.
-pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Option<Stretch> {
-    let profile = Profile::of(values, present, period);
+pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Option<PeriodPart> {
+    let profile = FoldProfile::of(values, present, period);
     let bins = profile.sums.len();
     let running = |of: &[f64]| {
         let twice = of.iter().chain(of);
@@ -77,16 +77,19 @@ pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Opti
         all
     };
 
-    let (sums, counts) = (running(&profile.sums), running(&profile.counts));
-    let (sum, count) = (sums[bins], counts[bins]);
+    let sums = running(&profile.sums);
+    let counts = running(&profile.counts);
+    let sum = sums[bins];
+    let count = counts[bins];
     let bin = period / bins as f64;
-    let mut best: Option<Stretch> = None;
+    let mut best: Option<PeriodPart> = None;
     // Four bins make a step in short periods; a stretch is a step at least.
     let mut wide = (1.0 / bin).max(1.0);
     while wide <= (bins as f64 / 2.0).max(1.0) {
         let width = wide.round() as usize;
         for from in 0..bins {
-            let (inside, n) = (sums[from + width] - sums[from], counts[from + width] - counts[from]);
+            let inside = sums[from + width] - sums[from];
+            let n = counts[from + width] - counts[from];
             let outside = count - n;
             if n < LEAST_PERIODS as f64 || outside < LEAST_PERIODS as f64 {
                 continue;
@@ -94,7 +97,7 @@ pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Opti
 
             let score = (inside / n - (sum - inside) / outside) * (n * outside / count).sqrt();
             if best.is_none_or(|best| score > best.score) {
-                best = Some(Stretch { period, from: from as f64 * bin, width: width as f64 * bin, score });
+                best = Some(PeriodPart { period, from: from as f64 * bin, width: width as f64 * bin, score });
             }
         }
 
@@ -104,9 +107,9 @@ pub(super) fn best_stretch(values: &[f64], present: &[f64], period: f64) -> Opti
     best
 }
 
-/// What the periods say of a stretch.
+/// The evidence of the periods for a stretch.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct PeriodCounts {
     /// The mode's size, in nanoseconds.
     pub(super) size_ns: f64,
     /// Periods that have figures where it should be.
@@ -118,8 +121,9 @@ pub(super) struct Seen {
 }
 
 /// Whole steps `[from, to)` of a stretch in one period.
-fn steps_of(stretch: Stretch, at: f64) -> (i64, i64) {
-    let (from, to) = (at, at + stretch.width);
+fn steps_of(stretch: PeriodPart, at: f64) -> (i64, i64) {
+    let from = at;
+    let to = at + stretch.width;
     // Steps at the edges may lie half outside; a level is read inside.
     if stretch.width >= 4.0 {
         return (from.ceil() as i64, to.floor() as i64);
@@ -129,7 +133,7 @@ fn steps_of(stretch: Stretch, at: f64) -> (i64, i64) {
 
 /// By how much a figure is lifted in a stretch that begins at `at`, in nanoseconds, over what lies just beside it. `None` in
 /// gaps.
-fn lift(grid: &Grid, figure: Figure, stretch: Stretch, at: f64) -> Option<f64> {
+fn lift(grid: &TrendGrid, figure: Figure, stretch: PeriodPart, at: f64) -> Option<f64> {
     let (from, to) = steps_of(stretch, at);
     let inside = |series: &[f64], from: i64, to: i64| -> Vec<f64> {
         let within = from.max(0) as usize..(to.max(0) as usize).min(series.len());
@@ -152,7 +156,7 @@ fn lift(grid: &Grid, figure: Figure, stretch: Stretch, at: f64) -> Option<f64> {
 
 /// Looks for the mode in every period, and beside it as often; `None` when chance would do as well, with `looked_at`
 /// periods tried.
-pub(super) fn seen(grid: &Grid, figure: Figure, stretch: Stretch, looked_at: f64) -> Option<Seen> {
+pub(super) fn seen(grid: &TrendGrid, figure: Figure, stretch: PeriodPart, looked_at: f64) -> Option<PeriodCounts> {
     let periods = (grid.len() as f64 / stretch.period).ceil() as usize;
     let at = |e: usize| e as f64 * stretch.period + stretch.from;
     let lifts: Vec<(f64, f64)> =
@@ -177,7 +181,7 @@ pub(super) fn seen(grid: &Grid, figure: Figure, stretch: Stretch, looked_at: f64
     let tried = (looked_at * finer * places * SEARCHES * HEIGHTS.len() as f64).max(1.0);
     let is_real =
         typical > 0.0 && (seen as f64) >= LEAST_SEEN * lifts.len() as f64 && ln_chance + tried.ln() < FALSE_ALARM.ln();
-    is_real.then(|| Seen {
+    is_real.then(|| PeriodCounts {
         size_ns: median(&mut lifts.iter().map(|(_, ns)| *ns).filter(|ns| *ns >= there).collect::<Vec<f64>>()),
         periods: lifts.len() as u64,
         seen: seen as u64,
@@ -186,7 +190,7 @@ pub(super) fn seen(grid: &Grid, figure: Figure, stretch: Stretch, looked_at: f64
 }
 
 /// The same lift, looked for elsewhere in the periods.
-fn controls(grid: &Grid, figure: Figure, stretch: Stretch, periods: usize) -> Vec<f64> {
+fn controls(grid: &TrendGrid, figure: Figure, stretch: PeriodPart, periods: usize) -> Vec<f64> {
     let free = stretch.period - 2.0 * stretch.width;
     let per_period = if free < 1.0 { 1 } else { CONTROLS.min(free as usize).max(1) };
     let mut lifts = Vec::with_capacity(periods * per_period);
@@ -213,8 +217,8 @@ pub(super) fn ln_tail(k: usize, n: usize, rate: f64) -> f64 {
 }
 
 /// How long a level lasts in each period, in steps: its area over its height.
-pub(super) fn duration(values: &[f64], present: &[f64], stretch: Stretch) -> f64 {
-    let profile = Profile::of(values, present, stretch.period);
+pub(super) fn duration(values: &[f64], present: &[f64], stretch: PeriodPart) -> f64 {
+    let profile = FoldProfile::of(values, present, stretch.period);
     let bins = profile.sums.len();
     let bin = stretch.period / bins as f64;
     let mean = |i: i64| {
@@ -222,7 +226,8 @@ pub(super) fn duration(values: &[f64], present: &[f64], stretch: Stretch) -> f64
         if profile.counts[i] > 0.0 { profile.sums[i] / profile.counts[i] } else { f64::NAN }
     };
 
-    let (from, width) = ((stretch.from / bin).round() as i64, ((stretch.width / bin).round() as i64).max(1));
+    let from = (stretch.from / bin).round() as i64;
+    let width = ((stretch.width / bin).round() as i64).max(1);
     let margin = (width / 4).max((2.0 / bin) as i64).min((bins as i64 - width) / 2);
     let inside = |from: i64, to: i64| (from..to).map(mean).filter(|v| !v.is_nan()).collect::<Vec<f64>>();
     let base = median(&mut inside(from + width + margin, from + bins as i64 - margin));
@@ -236,8 +241,9 @@ pub(super) fn duration(values: &[f64], present: &[f64], stretch: Stretch) -> f64
 }
 
 /// The mean of a figure by place in the period, in nanoseconds, the stretch beginning at a tenth; NaN where there is none.
-pub(super) fn by_place(series: &[f64], stretch: Stretch, bins: usize) -> Vec<f64> {
-    let (mut sums, mut counts) = (vec![0.0; bins], vec![0.0; bins]);
+pub(super) fn by_place(series: &[f64], stretch: PeriodPart, bins: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; bins];
+    let mut counts = vec![0.0; bins];
     for (i, value) in series.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let place = ((i as f64 + 0.5 - stretch.from) / stretch.period + 0.1).rem_euclid(1.0);
         let bin = ((place * bins as f64) as usize).min(bins - 1);

@@ -38,21 +38,21 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 use comes::Comes;
-use fold::{Figure, Stretch};
-use search::Found;
-use series::{Axis, Grid, Recorded};
+use fold::{Figure, PeriodPart};
+use search::LevelMode;
+use series::{Axis, Recorded, TrendGrid};
 use single::Single;
 
 use crate::record::{RunFile, Series};
 
 pub use tied::{Tied, across};
 
-/// Points of a phase plot, where the period has so many steps.
+/// Points of a phase plot, at most.
 const PLOT_POINTS: usize = 160;
-/// A mode is told by the slowest tenth of its steps when this is lifted by so much more than the median, or by no less than
+/// A mode is reported by the slowest tenth of its steps when this is lifted by this factor more than the median, or by no less than
 /// this part of what the largest values are.
 const MORE_IN_THE_TAIL: f64 = 2.0;
-/// What lifts the slowest tenth for so many steps is no single cycle.
+/// What lifts the slowest tenth for this many steps is not a single cycle.
 const LASTING: f64 = 2.0;
 /// Multiples of a fast mode's frequency that figures of steps may show.
 const SEEN_MULTIPLES: u32 = 4;
@@ -71,14 +71,14 @@ pub enum Lifts {
     Single,
 }
 
-/// One disturbance that comes back at its time.
+/// One periodic disturbance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mode {
     /// From one to the next, in seconds.
     pub period_s: f64,
-    /// The same in cycles of the loop; 0 where there is no loop whose period is known.
+    /// The same in cycles of the loop; 0 where the period of the loop is not known.
     pub period_cycles: f64,
-    /// How much later cycles are: over what lies beside it, or for single cycles over the median meanwhile. Nanoseconds.
+    /// How much later cycles are: over what lies beside it, or for single cycles over the median of its step. Nanoseconds.
     pub size_ns: f64,
     /// Which cycles it makes late.
     pub lifts: Lifts,
@@ -96,7 +96,7 @@ pub struct Mode {
     pub tied: Tied,
     /// The run laid over itself with the period.
     pub phase: PhasePlot,
-    /// All of it in words.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
@@ -177,7 +177,7 @@ pub fn of_series(run: &RunFile, series: Series) -> Modes {
 /// How far samples are apart.
 #[derive(Clone, Copy, Debug)]
 struct Release {
-    /// Seconds from one sample to the next, on average where there is no loop.
+    /// Seconds from one sample to the next, on average without a loop.
     apart_s: f64,
     /// Whether that is the period of a loop.
     is_loop: bool,
@@ -206,7 +206,8 @@ impl Release {
 fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
     let whole = recorded.levels.grid(axis);
     let mut left = whole.clone();
-    let of = |found: Vec<Found>| found.into_iter().map(|found| of_found(&whole, &found, release)).collect::<Vec<_>>();
+    let of =
+        |found: Vec<LevelMode>| found.into_iter().map(|found| of_found(&whole, &found, release)).collect::<Vec<_>>();
     let mut all = of(search::levels(&mut left, Figure::P50, 0.0));
     // What makes nearly every second cycle late lifts the median of some steps more than of others.
     if !all.is_empty() && recorded.largest.is_none() {
@@ -265,14 +266,15 @@ pub fn is_same_period(a: &Mode, b: &Mode) -> bool {
 /// Whether a mode is what another one left over: at a whole multiple or part of its period and at its place.
 fn is_part_of(mode: &Mode, other: &Mode) -> bool {
     let ratio = (mode.period_s / other.period_s).max(other.period_s / mode.period_s);
-    let (short, long) = (mode.period_s.min(other.period_s), mode.duration_s.max(other.duration_s));
+    let short = mode.period_s.min(other.period_s);
+    let long = mode.duration_s.max(other.duration_s);
     let apart = (mode.first_s - other.first_s).rem_euclid(short);
     let is_multiple = (ratio - ratio.round()).abs() < SAME_PERIOD * ratio && ratio < 32.5;
     is_multiple && apart.min(short - apart) <= 1.5 * long
 }
 
-fn of_found(grid: &Grid, found: &Found, release: Release) -> Mode {
-    let Stretch { period, .. } = found.stretch;
+fn of_found(grid: &TrendGrid, found: &LevelMode, release: Release) -> Mode {
+    let PeriodPart { period, .. } = found.stretch;
     let period_s = period * grid.step_s;
     let mut mode = Mode {
         period_s,
@@ -298,11 +300,11 @@ fn of_found(grid: &Grid, found: &Found, release: Release) -> Mode {
     mode
 }
 
-fn of_single(grid: &Grid, single: &Single, release: Release) -> Mode {
+fn of_single(grid: &TrendGrid, single: &Single, release: Release) -> Mode {
     let comes = single.comes;
     let in_steps = |s: f64| s / grid.step_s;
     let width = in_steps(comes.width_s).max(1.0);
-    let stretch = Stretch { period: in_steps(comes.period_s), from: in_steps(comes.from_s), width, score: 0.0 };
+    let stretch = PeriodPart { period: in_steps(comes.period_s), from: in_steps(comes.from_s), width, score: 0.0 };
     let is_slow = comes.period_s >= 2.0 * grid.step_s;
     let mut mode = Mode {
         period_s: comes.period_s,
@@ -328,7 +330,7 @@ fn of_single(grid: &Grid, single: &Single, release: Release) -> Mode {
     mode
 }
 
-fn phase_plot(grid: &Grid, stretch: Stretch) -> PhasePlot {
+fn phase_plot(grid: &TrendGrid, stretch: PeriodPart) -> PhasePlot {
     let bins = PLOT_POINTS.min(stretch.period.round() as usize).max(2);
     let whole = |series: &[f64]| {
         let means = fold::by_place(series, stretch, bins).into_iter();
@@ -338,9 +340,10 @@ fn phase_plot(grid: &Grid, stretch: Stretch) -> PhasePlot {
 }
 
 /// For a mode about as fast as the steps: the largest values by when they were.
-fn fast_plot(grid: &Grid, comes: Comes) -> PhasePlot {
+fn fast_plot(grid: &TrendGrid, comes: Comes) -> PhasePlot {
     const PLACES: usize = 40;
-    let (mut sums, mut counts) = ([0.0; PLACES], [0_u32; PLACES]);
+    let mut sums = [0.0; PLACES];
+    let mut counts = [0_u32; PLACES];
     for (at, max) in grid.worst_at.iter().zip(&grid.max).filter(|(at, _)| !at.is_nan()) {
         let place = ((at * grid.step_s - comes.from_s) / comes.period_s + 0.1).rem_euclid(1.0);
         let bin = ((place * PLACES as f64) as usize).min(PLACES - 1);

@@ -1,13 +1,13 @@
 //! Periods from one step on: distances that pairs of late instants have more often than others.
 
-use super::events::{LEAST_EVENTS, Measured};
+use super::events::{LEAST_EVENTS, MeasuredSteps};
 
-/// Pairs that are looked at, at most.
+/// Most pairs that are compared.
 const MOST_PAIRS: f64 = 300_000.0;
 /// The first widths, in units, and by how much they grow.
 const WIDTHS: [f64; 3] = [0.6, 1.2, 2.4];
 const WIDER: f64 = 4.0;
-/// A period is at least so many widths.
+/// A period is at least this many widths.
 const LEAST_WIDTHS: f64 = 4.0;
 /// How far to both sides is looked for what is usual, in widths.
 const BESIDE: f64 = 8.0;
@@ -21,15 +21,16 @@ const STILL: f64 = 0.3;
 
 /// A period worth a closer look, and how far pairs are off it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub(super) struct PeriodCandidate {
     pub(super) period_s: f64,
     pub(super) within_s: f64,
     clearness: f64,
 }
 
 /// Periods worth a closer look.
-pub(super) fn periods(times: &[f64], measured: &Measured) -> Vec<Candidate> {
-    let (n, span_s) = (times.len() as f64, measured.span_s());
+pub(super) fn periods(times: &[f64], measured: &MeasuredSteps) -> Vec<PeriodCandidate> {
+    let n = times.len() as f64;
+    let span_s = measured.span_s();
     let shortest_s = (SHORTEST_STEPS * measured.step_s).max(SHORTEST_GAPS * span_s / n).max(measured.shortest_s);
     // A run holds four of the longest only when it begins and ends with one.
     let longest_s = (measured.longest_s * 1.1).min(MOST_PAIRS * span_s / (n * n));
@@ -40,7 +41,7 @@ pub(super) fn periods(times: &[f64], measured: &Measured) -> Vec<Candidate> {
     }
 
     distances.sort_unstable_by(f64::total_cmp);
-    let mut found: Vec<Candidate> = Vec::new();
+    let mut found: Vec<PeriodCandidate> = Vec::new();
     let widths = WIDTHS.into_iter().chain(std::iter::successors(Some(WIDTHS[2] * WIDER), |w| Some(w * WIDER)));
     for width_s in widths.map(|width| width * measured.unit_s).take_while(|w| *w * LEAST_WIDTHS <= longest_s) {
         let mut of_width = clusters(&distances, width_s);
@@ -61,9 +62,11 @@ pub(super) fn periods(times: &[f64], measured: &Measured) -> Vec<Candidate> {
 }
 
 /// Stretches of a width in which there are more distances than beside it; those that no neighbour exceeds.
-fn clusters(distances: &[f64], width_s: f64) -> Vec<Candidate> {
-    let mut found: Vec<Candidate> = Vec::new();
-    let (mut end, mut low, mut high) = (0, 0, 0);
+fn clusters(distances: &[f64], width_s: f64) -> Vec<PeriodCandidate> {
+    let mut found: Vec<PeriodCandidate> = Vec::new();
+    let mut end = 0;
+    let mut low = 0;
+    let mut high = 0;
     for (i, &from) in distances.iter().enumerate() {
         let reach = |bound: f64, place: &mut usize| {
             while *place < distances.len() && distances[*place] < bound {
@@ -81,7 +84,7 @@ fn clusters(distances: &[f64], width_s: f64) -> Vec<Candidate> {
         let usual = (around - here) as f64 / (2.0 * BESIDE);
         let clearness = (here as f64 - usual) / (usual + 1.0).sqrt();
         let middle = distances[i + here / 2];
-        let one = Candidate { period_s: middle, within_s: width_s, clearness };
+        let one = PeriodCandidate { period_s: middle, within_s: width_s, clearness };
         match found.last_mut() {
             Some(last) if middle - last.period_s < width_s => {
                 if clearness > last.clearness {
@@ -95,11 +98,12 @@ fn clusters(distances: &[f64], width_s: f64) -> Vec<Candidate> {
     found
 }
 
-/// The same period as exactly as pairs more and more periods apart tell it, while there are such pairs.
-pub(super) fn refined(times: &[f64], candidate: Candidate, measured: &Measured) -> f64 {
+/// The same period as exactly as pairs more and more periods apart allow, while there are such pairs.
+pub(super) fn refined(times: &[f64], candidate: PeriodCandidate, measured: &MeasuredSteps) -> f64 {
     let span_s = measured.span_s();
     let mut period_s = candidate.period_s;
-    let (mut k, mut first) = (1.0, None);
+    let mut k = 1.0;
+    let mut first = None;
     while k * period_s < span_s {
         let apart_s = k * period_s;
         let mut off: Vec<f64> = Vec::new();

@@ -1,10 +1,10 @@
 //! The search: series after series, the clearest mode first, each taken out before the next is looked for.
 
 use super::comb::{Comb, LEAST_PERIODS};
-use super::fold::{self, Figure, Seen, Stretch};
-use super::series::{Grid, standardised};
+use super::fold::{self, Figure, PeriodCounts, PeriodPart};
+use super::series::{TrendGrid, standardised};
 
-/// Modes told of one series.
+/// Modes reported of one series.
 const MOST_PER_SERIES: usize = 4;
 /// Fewer steps than this are not searched.
 pub(super) const LEAST_STEPS: usize = 16;
@@ -17,17 +17,17 @@ const CLEARER: f64 = 1.02;
 
 /// A mode as it stands in a grid.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct LevelMode {
     pub(super) figure: Figure,
-    pub(super) stretch: Stretch,
-    pub(super) seen: Seen,
+    pub(super) stretch: PeriodPart,
+    pub(super) seen: PeriodCounts,
     /// How long it lasts, in steps.
     pub(super) duration: f64,
 }
 
 /// Modes that lift a level, half of the cycles or the slowest tenth of them, that are no shorter than two steps; their steps
 /// are taken out. `least_width` is how long they must last, in steps.
-pub(super) fn levels(grid: &mut Grid, figure: Figure, least_width: f64) -> Vec<Found> {
+pub(super) fn levels(grid: &mut TrendGrid, figure: Figure, least_width: f64) -> Vec<LevelMode> {
     let mut found = Vec::new();
     while found.len() < MOST_PER_SERIES {
         let (values, present) = standardised(series(grid, figure), CLIP);
@@ -43,7 +43,7 @@ pub(super) fn levels(grid: &mut Grid, figure: Figure, least_width: f64) -> Vec<F
     found
 }
 
-pub(super) fn series(grid: &Grid, figure: Figure) -> &[f64] {
+pub(super) fn series(grid: &TrendGrid, figure: Figure) -> &[f64] {
     match figure {
         Figure::P50 => &grid.p50,
         Figure::P90 => &grid.p90,
@@ -51,13 +51,13 @@ pub(super) fn series(grid: &Grid, figure: Figure) -> &[f64] {
 }
 
 /// The clearest mode of a series, when one stands the test of its periods.
-fn clearest(grid: &Grid, figure: Figure, values: &[f64], present: &[f64]) -> Option<Found> {
+fn clearest(grid: &TrendGrid, figure: Figure, values: &[f64], present: &[f64]) -> Option<LevelMode> {
     if grid.filled < LEAST_STEPS {
         return None;
     }
 
     let comb = Comb::of(values, present);
-    let mut best: Option<(Stretch, Seen)> = None;
+    let mut best: Option<(PeriodPart, PeriodCounts)> = None;
     for candidate in comb.candidates() {
         let Some(stretch) = fold::best_stretch(values, present, comb.refined(candidate)) else { continue };
         if best.as_ref().is_some_and(|(other, _)| other.score >= stretch.score) {
@@ -72,12 +72,12 @@ fn clearest(grid: &Grid, figure: Figure, values: &[f64], present: &[f64]) -> Opt
 
     let (stretch, seen) = best?;
     let duration = fold::duration(values, present, stretch);
-    Some(Found { figure, stretch, seen, duration })
+    Some(LevelMode { figure, stretch, seen, duration })
 }
 
 /// A mode agrees with parts of its period, where it is missing from most, and with multiples, where it is there several
 /// times. Its own period is where one stretch holds all of it, which is where that stands out most.
-fn own_period(comb: &Comb, values: &[f64], present: &[f64], stretch: Stretch) -> Stretch {
+fn own_period(comb: &Comb, values: &[f64], present: &[f64], stretch: PeriodPart) -> PeriodPart {
     let longest = values.len() as f64 / LEAST_PERIODS as f64;
     let mut best = stretch;
     let others = MULTIPLES.iter().flat_map(|m| [stretch.period * m, stretch.period / m]);
@@ -93,7 +93,7 @@ fn own_period(comb: &Comb, values: &[f64], present: &[f64], stretch: Stretch) ->
 }
 
 /// Takes the steps of a mode out of a grid.
-fn take_out(grid: &mut Grid, mode: &Found) {
+fn take_out(grid: &mut TrendGrid, mode: &LevelMode) {
     let stretch = mode.stretch;
     let margin = 1.0;
     let periods = (grid.len() as f64 / stretch.period).ceil() as usize;

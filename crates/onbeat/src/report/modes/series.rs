@@ -1,13 +1,13 @@
 //! The trend of a run as series on an even grid, with gaps where nothing was measured.
 
-use crate::record::{Bucket, Entry, RunFile, Series, Step, Trend};
+use crate::record::{Bucket, Entry, RunFile, Series, Trend, TrendStep};
 
 /// More steps than this are taken together, so that the search is bounded: a day and a half of seconds.
 const MOST_STEPS: usize = 1 << 17;
 
 /// Steps on an even grid. Positions count from 0 in steps; a gap is NaN.
 #[derive(Clone, Debug)]
-pub(super) struct Grid {
+pub(super) struct TrendGrid {
     /// Seconds from step to step.
     pub(super) step_s: f64,
     /// When the grid begins, in seconds since the file's start.
@@ -23,7 +23,7 @@ pub(super) struct Grid {
     pub(super) filled: usize,
 }
 
-/// What the steps of a grid are counted by.
+/// The axis that the steps of a grid count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Axis {
     Time,
@@ -31,19 +31,19 @@ pub(super) enum Axis {
 }
 
 /// A step, and where it stands by either axis, in seconds: for cycles, as if all had come a period apart.
-struct Placed {
-    step: Step,
+struct PlacedStep {
+    step: TrendStep,
     by_cycles_s: f64,
 }
 
 /// Steps of a series, and where they are on both axes.
 pub(super) struct Trends {
-    placed: Vec<Placed>,
+    placed: Vec<PlacedStep>,
     every_s: f64,
     is_placed: bool,
 }
 
-/// What a run file has of a series step by step.
+/// The steps of a series in a run file.
 pub(super) struct Recorded {
     /// All figures of each step.
     pub(super) levels: Trends,
@@ -66,13 +66,14 @@ impl Recorded {
 }
 
 /// A step per interval.
-fn of_intervals(run: &RunFile, series: Series) -> Vec<Step> {
+fn of_intervals(run: &RunFile, series: Series) -> Vec<TrendStep> {
     let entries = run.entries.iter().filter(|entry| entry.series == series && entry.length > 0.0);
     let step = |entry: &Entry| {
         let buckets = entry.counts.buckets();
         let n = entry.counts.count();
         let value = |share: f64| {
-            let (rank, mut below) = ((share * n as f64).max(1.0), 0);
+            let rank = (share * n as f64).max(1.0);
+            let mut below = 0;
             let reached = buckets.iter().find(|bucket| {
                 below += bucket.count;
                 below as f64 >= rank
@@ -80,22 +81,25 @@ fn of_intervals(run: &RunFile, series: Series) -> Vec<Step> {
             reached.map(Bucket::middle_ns)
         };
 
-        let (min_ns, p50_ns, p90_ns, max_ns) = (value(0.0)?, value(0.5)?, value(0.9)?, value(1.0)?);
-        Some(Step { t: entry.t, min_ns, p50_ns, p90_ns, max_ns, worst_t: entry.t + entry.length / 2.0 })
+        let min_ns = value(0.0)?;
+        let p50_ns = value(0.5)?;
+        let p90_ns = value(0.9)?;
+        let max_ns = value(1.0)?;
+        Some(TrendStep { t: entry.t, min_ns, p50_ns, p90_ns, max_ns, worst_t: entry.t + entry.length / 2.0 })
     };
 
     entries.filter_map(step).collect()
 }
 
 /// A step per largest value, with the other figures of the interval around it.
-fn of_maxima(run: &RunFile, series: Series, intervals: &[Step]) -> Vec<Step> {
+fn of_maxima(run: &RunFile, series: Series, intervals: &[TrendStep]) -> Vec<TrendStep> {
     let mut steps = Vec::new();
     for note in &run.maxima {
         for (i, ns) in note.series.get(&series).into_iter().flatten().enumerate().filter(|(_, ns)| **ns > 0) {
             let t = note.t + i as f64 * note.every;
             let Some(around) = intervals.partition_point(|step| step.t <= t).checked_sub(1) else { continue };
             let max_ns = (*ns as f64).max(intervals[around].p50_ns);
-            steps.push(Step { t, max_ns, worst_t: t + note.every / 2.0, ..intervals[around] });
+            steps.push(TrendStep { t, max_ns, worst_t: t + note.every / 2.0, ..intervals[around] });
         }
     }
 
@@ -114,7 +118,7 @@ impl Trends {
             notes.iter().enumerate().filter(|(_, note)| (note.every - every_s).abs() < 1e-9 && every_s > 0.0)
         {
             let Some(period_s) = period_s else {
-                placed.extend(note.steps().into_iter().map(|step| Placed { by_cycles_s: step.t, step }));
+                placed.extend(note.steps().into_iter().map(|step| PlacedStep { by_cycles_s: step.t, step }));
                 continue;
             };
             // Cycles of a note are spread evenly over its time: where releases were skipped there are fewer of them.
@@ -124,7 +128,7 @@ impl Trends {
             let start = note.cycles as f64 * period_s;
             placed.extend(note.steps().into_iter().map(|step| {
                 let by_cycles_s = start + (step.t - note.t) * rate;
-                Placed { step, by_cycles_s }
+                PlacedStep { step, by_cycles_s }
             }));
         }
 
@@ -133,10 +137,10 @@ impl Trends {
     }
 
     /// Steps of which it is not known when in them the largest value was; as long as most of them are apart.
-    fn unplaced(steps: Vec<Step>) -> Option<Self> {
+    fn unplaced(steps: Vec<TrendStep>) -> Option<Self> {
         let mut apart: Vec<f64> = steps.windows(2).map(|pair| pair[1].t - pair[0].t).filter(|s| *s > 0.0).collect();
         let every_s = if apart.is_empty() { return None } else { median(&mut apart) };
-        let placed = steps.into_iter().map(|step| Placed { by_cycles_s: step.t, step }).collect();
+        let placed = steps.into_iter().map(|step| PlacedStep { by_cycles_s: step.t, step }).collect();
         Some(Self { placed, every_s, is_placed: false })
     }
 
@@ -147,8 +151,8 @@ impl Trends {
         high - low
     }
 
-    pub(super) fn grid(&self, axis: Axis) -> Grid {
-        let place = |placed: &Placed| match axis {
+    pub(super) fn grid(&self, axis: Axis) -> TrendGrid {
+        let place = |placed: &PlacedStep| match axis {
             Axis::Time => placed.step.t,
             Axis::Cycles => placed.by_cycles_s,
         };
@@ -158,7 +162,7 @@ impl Trends {
         let last = ((starts().fold(f64::MIN, f64::max) - from_s) / self.every_s).round() as usize;
         let together = (last + 1).div_ceil(MOST_STEPS);
         let step_s = self.every_s * together as f64;
-        let mut grid = Grid::empty(step_s, from_s, last / together + 1);
+        let mut grid = TrendGrid::empty(step_s, from_s, last / together + 1);
         grid.is_placed = self.is_placed;
 
         for placed in &self.placed {
@@ -172,7 +176,7 @@ impl Trends {
     }
 }
 
-impl Grid {
+impl TrendGrid {
     pub(super) fn empty(step_s: f64, from_s: f64, n: usize) -> Self {
         let nothing = || vec![f64::NAN; n];
         Self {
@@ -187,7 +191,7 @@ impl Grid {
         }
     }
 
-    fn put(&mut self, i: usize, step: &Step, worst_at: f64) {
+    fn put(&mut self, i: usize, step: &TrendStep, worst_at: f64) {
         if self.max[i].is_nan() {
             self.filled += 1;
             (self.p50[i], self.p90[i]) = (step.p50_ns, step.p90_ns);

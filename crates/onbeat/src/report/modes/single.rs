@@ -1,14 +1,14 @@
 //! Modes of single cycles: found by when the largest value of each step was, whatever the period is in steps.
 
 use super::comes::{self, Comes};
-use super::events::{self, Event, LEAST_EVENTS, Measured};
+use super::events::{self, LEAST_EVENTS, LateInstant, MeasuredSteps};
 use super::pairs;
-use super::series::{Grid, median};
+use super::series::{TrendGrid, median};
 use super::spectrum;
 
 /// A period is also tried at these multiples and parts of it.
 const MULTIPLES: std::ops::RangeInclusive<usize> = 2..=12;
-/// How often a period may turn out to be a part or a multiple.
+/// Most corrections of a period to a part or a multiple.
 const MOST_CHANGES: usize = 4;
 /// Candidates of a set whose multiples are tried.
 const MOST_CANDIDATES: usize = 2;
@@ -21,11 +21,11 @@ const MOST: usize = 12;
 const DENSE: f64 = 0.25;
 /// Fewer instants than this have no spectrum.
 const LEAST_DENSE: usize = 32;
-/// Instants that wander are brought together by so many.
+/// Instants that are aligned together where the period drifts.
 const CHUNK: usize = 64;
-/// What lies so many units beside a mode's place is the mode.
+/// Instants within this many units of a mode belong to it.
 const BESIDE: f64 = 1.2;
-/// What is at least this part of a mode's size, at its place, is the mode.
+/// Instants of at least this part of a mode's size belong to it.
 const SAME_SIZE: f64 = 0.5;
 
 /// A mode of single cycles.
@@ -43,7 +43,7 @@ pub(super) struct Single {
 }
 
 /// All of them. The largest values that they made are taken out of the grid.
-pub(super) fn all(grid: &mut Grid, release_s: f64) -> Vec<Single> {
+pub(super) fn all(grid: &mut TrendGrid, release_s: f64) -> Vec<Single> {
     let mut found: Vec<Single> = Vec::new();
     let (mut events, mut measured) = events::of(grid, release_s);
     // Again after a find: beside what comes every five seconds, what comes every hour does not stand out.
@@ -72,7 +72,7 @@ pub(super) fn all(grid: &mut Grid, release_s: f64) -> Vec<Single> {
 }
 
 /// The mode of a set that stands out most.
-fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Comes> {
+fn clearest(events: &[LateInstant], set: (f64, f64), measured: &MeasuredSteps) -> Option<Comes> {
     let times = events::times(events, set);
     if times.len() < LEAST_EVENTS {
         return None;
@@ -103,7 +103,7 @@ fn clearest(events: &[Event], set: (f64, f64), measured: &Measured) -> Option<Co
 
 /// What a period of the spectrum comes to where it wanders in the course of the run: each stretch of instants has a phase of its
 /// own.
-fn wandering(times: &[f64], period_s: f64, measured: &Measured) -> Option<Comes> {
+fn wandering(times: &[f64], period_s: f64, measured: &MeasuredSteps) -> Option<Comes> {
     if period_s >= measured.step_s || times.len() < 4 * CHUNK {
         return None;
     }
@@ -117,7 +117,7 @@ fn wandering(times: &[f64], period_s: f64, measured: &Measured) -> Option<Comes>
 
 /// A mode agrees with parts of its period, where it is missing from most, and with multiples, where it is there several
 /// times. Its own period is where one narrow part holds all of it, which is where that is least by chance.
-fn own_period(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
+fn own_period(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes {
     let mut best = polished(times, comes, measured);
     for _ in 0..MOST_CHANGES {
         let here = best;
@@ -142,7 +142,7 @@ fn own_period(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
 }
 
 /// The same with the period that fits the instants in it best (least squares over their numbers).
-fn polished(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
+fn polished(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes {
     let place = |t: f64| {
         let turn = ((t - comes.from_s) / comes.period_s).floor();
         (turn, t - comes.from_s - turn * comes.period_s)
@@ -151,8 +151,10 @@ fn polished(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
     let inside: Vec<(f64, f64)> = times.iter().map(|t| place(*t)).filter(|(_, off)| *off <= comes.width_s).collect();
     let n = inside.len().max(1) as f64;
     let (turns, offs) = inside.iter().fold((0.0, 0.0), |(turns, offs), (turn, off)| (turns + turn, offs + off));
-    let (turn_mean, off_mean) = (turns / n, offs / n);
-    let (mut together, mut square) = (0.0, 0.0);
+    let turn_mean = turns / n;
+    let off_mean = offs / n;
+    let mut together = 0.0;
+    let mut square = 0.0;
     for (turn, off) in &inside {
         together += (turn - turn_mean) * (off - off_mean);
         square += (turn - turn_mean) * (turn - turn_mean);
@@ -164,19 +166,20 @@ fn polished(times: &[f64], comes: Comes, measured: &Measured) -> Comes {
 }
 
 /// The mode counted among all events, whatever set it was found in; and the steps that it made the largest value of.
-fn counted(events: &[Event], set: (f64, f64), comes: Comes, measured: &Measured) -> (Single, Vec<usize>) {
+fn counted(events: &[LateInstant], set: (f64, f64), comes: Comes, measured: &MeasuredSteps) -> (Single, Vec<usize>) {
     // A disturbance between two releases is felt at the later one.
-    let (from_s, width_s) = (comes.from_s - BESIDE * measured.unit_s, comes.width_s + 2.0 * BESIDE * measured.unit_s);
-    let is_there = |event: &&Event| (event.at_s - from_s).rem_euclid(comes.period_s) <= width_s;
-    let at_place: Vec<&Event> = events.iter().filter(is_there).collect();
+    let from_s = comes.from_s - BESIDE * measured.unit_s;
+    let width_s = comes.width_s + 2.0 * BESIDE * measured.unit_s;
+    let is_there = |event: &&LateInstant| (event.at_s - from_s).rem_euclid(comes.period_s) <= width_s;
+    let at_place: Vec<&LateInstant> = events.iter().filter(is_there).collect();
     let sizes = |from: f64, to: f64| {
         let of = at_place.iter().map(|event| event.late_ns).filter(|ns| (from..to).contains(ns));
         of.collect::<Vec<f64>>()
     };
 
     let least_ns = SAME_SIZE * median(&mut sizes(set.0, set.1));
-    let its: Vec<&&Event> = at_place.iter().filter(|event| event.late_ns >= least_ns).collect();
-    let turn = |event: &Event| ((event.at_s - from_s) / comes.period_s).floor() as i64;
+    let its: Vec<&&LateInstant> = at_place.iter().filter(|event| event.late_ns >= least_ns).collect();
+    let turn = |event: &LateInstant| ((event.at_s - from_s) / comes.period_s).floor() as i64;
     let is_fast = comes.period_s < measured.step_s;
     let mut turns: Vec<i64> = its.iter().map(|event| turn(event)).collect();
     turns.dedup();

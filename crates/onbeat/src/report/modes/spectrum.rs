@@ -6,7 +6,7 @@
 
 use std::f64::consts::TAU;
 
-use super::events::Measured;
+use super::events::MeasuredSteps;
 use super::fft::transform;
 
 /// Steps of a stretch.
@@ -14,14 +14,14 @@ const STEPS: usize = 64;
 const MOST_STRETCHES: usize = 24;
 /// The longest period looked for here, in steps.
 const LONGEST: f64 = 2.2;
-/// The lowest frequency that has this part of the largest power is looked at beside that: a mode of single cycles has as
+/// The lowest frequency that has this part of the largest power is examined as well: a mode of single cycles has as
 /// much power at all multiples of its frequency.
 const AS_HIGH: f64 = 0.5;
 /// Pairs of instants that tell the period more exactly, at most.
 const MOST_PAIRS: usize = 8192;
 
 /// Periods worth a closer look, in seconds.
-pub(super) fn periods(times: &[f64], measured: &Measured) -> Vec<f64> {
+pub(super) fn periods(times: &[f64], measured: &MeasuredSteps) -> Vec<f64> {
     let bin_s = measured.shortest_s / 2.0;
     let span_s = measured.span_s();
     let stretch_s = (STEPS as f64 * measured.step_s).min(span_s);
@@ -60,7 +60,10 @@ fn power(times: &[f64], bin_s: f64, (stretch_s, span_s): (f64, f64), n: usize) -
         transform(re, im);
         for (j, sum) in sums.iter_mut().enumerate() {
             let mirror = (n - j) % n;
-            let (a, b, c, d) = (re[j], im[j], re[mirror], im[mirror]);
+            let a = re[j];
+            let b = im[j];
+            let c = re[mirror];
+            let d = im[mirror];
             let first = ((a + c) * (a + c) + (b - d) * (b - d)) / 4.0;
             let second = ((b + d) * (b + d) + (a - c) * (a - c)) / 4.0;
             *sum += first / f64::max(counts[0], 1.0) + second / f64::max(counts[1], 1.0);
@@ -70,13 +73,17 @@ fn power(times: &[f64], bin_s: f64, (stretch_s, span_s): (f64, f64), n: usize) -
     sums
 }
 
-/// The same period as exactly as pairs of instants further and further apart tell it, while these still agree.
-pub(super) fn refined(times: &[f64], period_s: f64, measured: &Measured) -> f64 {
+/// The same period as exactly as pairs of instants further and further apart allow, while these still agree.
+pub(super) fn refined(times: &[f64], period_s: f64, measured: &MeasuredSteps) -> f64 {
     let mut frequency = 1.0 / period_s;
-    let (mut apart_s, mut first) = (2.0 * measured.step_s, None);
+    let mut apart_s = 2.0 * measured.step_s;
+    let mut first = None;
     while apart_s < 0.9 * measured.span_s() {
         let every = (times.len() / MOST_PAIRS).max(1);
-        let (mut sine, mut cosine, mut distance_s, mut n) = (0.0, 0.0, 0.0, 0.0);
+        let mut sine = 0.0;
+        let mut cosine = 0.0;
+        let mut distance_s = 0.0;
+        let mut n = 0.0;
         let mut j = 0;
         for &t in times.iter().step_by(every) {
             while j < times.len() && times[j] < t + apart_s {

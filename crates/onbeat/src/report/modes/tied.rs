@@ -1,6 +1,6 @@
 //! Whether a mode keeps time or counts cycles.
 //!
-//! One loop at one period on an unbroken grid cannot tell: so many seconds are so many cycles. Two runs of different
+//! One loop at one period on an unbroken grid cannot show it: there a number of seconds is a number of cycles. Two runs of different
 //! periods can, and so can one run whose cycles were not served evenly: releases skipped, or pauses between blocks.
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ const SAME: f64 = 0.01;
 /// How much more often a mode must be where one axis has it than where the other has.
 const CLEARER: f64 = 1.2;
 
-/// What a mode goes by.
+/// What a mode is periodic in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tied {
@@ -54,7 +54,7 @@ fn tied(mode: Mode, tied: Tied) -> Mode {
     Mode { tied, ..mode }
 }
 
-/// What a mode goes by, told from the same mode in a run of another period. `None` when `others` have no such mode, or the
+/// What a mode is periodic in, from the same mode in a run of another period. `None` when `others` have no such mode, or the
 /// loops' periods are too much alike.
 ///
 /// The two are the same mode when they come back after the same time, or after the same number of cycles.

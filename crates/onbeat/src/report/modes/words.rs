@@ -26,9 +26,11 @@ pub(super) fn of(mode: &Mode, step_s: f64) -> String {
     };
 
     let tied = match mode.tied {
-        Tied::Time => "; it keeps time, whatever the loop does",
-        Tied::Cycles => "; it counts the loop's cycles",
-        Tied::CannotTell if mode.period_cycles > 0.0 => "; this run cannot tell whether it keeps time or counts cycles",
+        Tied::Time => "; periodic in time, independent of the loop",
+        Tied::Cycles => "; periodic in loop cycles",
+        Tied::CannotTell if mode.period_cycles > 0.0 => {
+            "; this run does not show whether it is periodic in time or in cycles"
+        }
         Tied::CannotTell => "",
     };
 
@@ -76,12 +78,12 @@ pub(super) fn without_a_trend(run: &RunFile, series: Series) -> String {
             format!("this file holds no trend of the {} (recorded by onbeat {})", series.words(), run.header.version)
         }
     };
-    format!("Periodic interference cannot be looked for: {why}.")
+    format!("No search for periodic interference: {why}.")
 }
 
 pub(super) fn too_short(steps: usize, step_s: f64) -> String {
     format!(
-        "Periodic interference cannot be looked for: the run has {steps} steps of {}, and at least {} are needed.",
+        "No search for periodic interference: the run has {steps} steps of {}; at least {} are needed.",
         length(step_s),
         super::search::LEAST_STEPS
     )

@@ -21,30 +21,30 @@ const RESAMPLES: u32 = 2000;
 const SEED: u64 = 2009;
 
 /// A tuning with everything that it is ranked by.
-pub(super) struct Candidate<'c> {
+pub(super) struct RankedTuning<'c> {
     pub(super) tuning: &'c str,
     pub(super) outcome: Outcome,
     /// Its cell that decides the outcome; `None` when that one was not run.
     pub(super) decisive: Option<&'c CellSummary>,
     /// Its cells with samples, in the order of the loads.
     pub(super) cells: Vec<&'c CellSummary>,
-    late: Late,
+    late: LateReleases,
     /// The percentile compared, of the load where it is largest.
     tail: Option<Drawn>,
     share: Share,
 }
 
 /// Releases that were too late, out of all, over all loads.
-struct Late {
+struct LateReleases {
     rate: f64,
     /// The rate of stretches drawn again; empty where there are too few stretches.
     draws: Vec<f64>,
 }
 
-/// How a contest came out.
+/// The ranking of all tunings.
 pub(super) struct Ranking<'c> {
     /// Every tuning with samples, in the order asked for.
-    pub(super) candidates: Vec<Candidate<'c>>,
+    pub(super) candidates: Vec<RankedTuning<'c>>,
     /// The place of the best one.
     pub(super) winner: usize,
     /// Places of those that cannot be distinguished from it; not the winner's own.
@@ -72,9 +72,9 @@ pub(super) fn ranking<'c>(
         .filter(|(_, cells)| !cells.is_empty())
         .collect();
     let share = compared_by(all.iter().flat_map(|(_, cells)| cells));
-    let candidates: Vec<Candidate<'c>> = (SEED..)
+    let candidates: Vec<RankedTuning<'c>> = (SEED..)
         .zip(all)
-        .map(|(seed, (tuning, of_tuning))| Candidate::of(tuning, of_tuning, (files, loads, limit), (share, seed)))
+        .map(|(seed, (tuning, of_tuning))| RankedTuning::of(tuning, of_tuning, (files, loads, limit), (share, seed)))
         .collect();
 
     if candidates.is_empty() { None } else { Some(ranked(candidates, share)) }
@@ -86,7 +86,7 @@ fn compared_by<'c>(cells: impl Iterator<Item = &'c &'c CellSummary> + Clone) -> 
     COMPARED_BY.into_iter().find(|share| share.is_supported_by(fewest)).unwrap_or(Share::P50)
 }
 
-fn ranked(candidates: Vec<Candidate<'_>>, share: Share) -> Ranking<'_> {
+fn ranked(candidates: Vec<RankedTuning<'_>>, share: Share) -> Ranking<'_> {
     let mut left: Vec<usize> = (0..candidates.len()).collect();
     let best = candidates.iter().map(|candidate| candidate.outcome).min();
     left.retain(|&i| Some(candidates[i].outcome) == best);
@@ -112,7 +112,7 @@ fn lowest(places: &[usize], of: impl Fn(usize) -> f64) -> usize {
     places.iter().copied().min_by(|&a, &b| of(a).total_cmp(&of(b))).unwrap_or(0)
 }
 
-impl<'c> Candidate<'c> {
+impl<'c> RankedTuning<'c> {
     fn of(
         tuning: &'c str,
         cells: Vec<&'c CellSummary>,
@@ -122,7 +122,7 @@ impl<'c> Candidate<'c> {
         let mut random = fastrand::Rng::with_seed(seed);
         let file_of = |cell: &&CellSummary| files.iter().find(|file| cell_of(file) == cell.cell());
         let own: Vec<&RunFile> = cells.iter().filter_map(file_of).collect();
-        let late = Late::of(&own, &cells, limit, &mut random);
+        let late = LateReleases::of(&own, &cells, limit, &mut random);
         let drawn: Option<Vec<Drawn>> = own
             .iter()
             .zip(&cells)
@@ -162,7 +162,8 @@ impl<'c> Candidate<'c> {
 
     /// How many times as long a run would distinguish the two tails; `None` where they are equal, or without intervals.
     fn times_longer(&self, other: &Self) -> Option<f64> {
-        let (own, others) = (self.tail.as_ref()?, other.tail.as_ref()?);
+        let own = self.tail.as_ref()?;
+        let others = other.tail.as_ref()?;
         let behind = (own.ln - others.ln).abs();
         let (low, high) = interval(own.ln - others.ln, &[(others, own)]);
         let half_width = (high - low) / 2.0;
@@ -190,9 +191,10 @@ fn outcome_of<'c>(cells: &[&'c CellSummary], loads: &[String]) -> (Outcome, Opti
     worst
 }
 
-impl Late {
+impl LateReleases {
     fn of(files: &[&RunFile], cells: &[&CellSummary], limit: Option<Limit>, random: &mut fastrand::Rng) -> Self {
-        let (mut late, mut all) = (0, 0);
+        let mut late = 0;
+        let mut all = 0;
         for cell in cells {
             let (of_cell, out_of) = match (&cell.verdict, limit) {
                 (Some(verdict), Some(_)) => (verdict.over + verdict.unsure, verdict.releases),
