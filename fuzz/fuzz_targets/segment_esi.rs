@@ -23,8 +23,8 @@ fn frame(command: u8, offset: u16, data: &[u8]) -> Vec<u8> {
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(description) = Description::from_esi(bytes, "fuzz.xml", &[]) else { return };
-    let Ok(mut segment) = Segment::of(&description) else { return };
-    let Ok(layout) = Layout::of(&description) else { panic!("a segment without a layout") };
+    let Ok(mut segment) = Segment::from_description(&description) else { return };
+    let Ok(layout) = Layout::from_description(&description) else { panic!("a segment without a layout") };
     assert_eq!(layout.devices.len(), segment.order_on_cable().len());
     let mut now_ns = 0;
     let mut send = |segment: &mut Segment, mut frame: Vec<u8>| {

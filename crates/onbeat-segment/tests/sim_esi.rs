@@ -30,7 +30,7 @@ fn one(keys: &str) -> Description {
 }
 
 fn world(description: &Description) -> World {
-    let mut world = World::around(Segment::of(description).unwrap());
+    let mut world = World::with_segment(Segment::from_description(description).unwrap());
     world.address_all();
     world
 }
@@ -48,7 +48,7 @@ fn eeprom(world: &mut World) -> Vec<u8> {
 
 /// Why an ESI file is refused.
 fn refusal(esi: &str) -> String {
-    Description::from_esi(esi.as_bytes(), "a.xml", &[]).and_then(|one| Segment::of(&one)).unwrap_err().to_string()
+    Description::from_esi(esi.as_bytes(), "a.xml", &[]).and_then(|one| Segment::from_description(&one)).unwrap_err().to_string()
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn the_eeprom_of_every_kind_of_device_is_decoded_to_what_the_device_is() {
         let description = one(keys);
         let bytes = eeprom(&mut world(&description));
         let sii = Sii::decode(&bytes).unwrap_or_else(|why| panic!("{keys}: {why}"));
-        let device = &Layout::of(&description).unwrap().devices[0];
+        let device = &Layout::from_description(&description).unwrap().devices[0];
 
         assert_eq!((sii.vendor, sii.product, sii.revision), (device.vendor, device.product, device.revision), "{keys}");
         let values = |pdos: &[SiiPdo]| {
@@ -116,7 +116,7 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
          [[devices]]\ntype = \"joint\"\nnames = [\"hip\", \"knee\"]\n[[devices]]\ntype = \"contacts\"\nname = \"foot\"\n\
          [[devices]]\ntype = \"gauge\"\nname = \"sole\"\n",
     );
-    let mut segment = Segment::of(&description).unwrap();
+    let mut segment = Segment::from_description(&description).unwrap();
     let (mut tx, mut rx, main_device) = main_device();
     let wire = Wire::to(&mut segment);
     let up = async {
@@ -136,7 +136,7 @@ fn ethercrab_brings_devices_of_esi_files_to_op_with_the_right_lengths_of_process
         assert_eq!((cycle, seen.working_counter), (cycle, 3 + 3 + 3 + 1));
     }
 
-    let layout = Layout::of(&description).unwrap();
+    let layout = Layout::from_description(&description).unwrap();
     let kinds: Vec<DeviceKind> = layout.devices.iter().map(|device| device.kind).collect();
     assert_eq!(kinds, [DeviceKind::Drive, DeviceKind::Drive, DeviceKind::Digital, DeviceKind::Analogue]);
     assert_eq!((layout.output_bytes, layout.input_bytes), (17, 28));
@@ -220,7 +220,7 @@ fn inputs_of_other_devices_are_what_is_set_and_outputs_what_was_sent() {
 fn of_several_revisions_the_newest_is_taken_unless_the_file_says_which() {
     let revision = |keys: &str| {
         let keys = format!("esi = \"terminals.xml\"\n{keys}");
-        Layout::of(&one(&keys)).unwrap().devices[0].revision
+        Layout::from_description(&one(&keys)).unwrap().devices[0].revision
     };
 
     assert_eq!(revision("device = \"gauge\""), 2);
@@ -228,11 +228,11 @@ fn of_several_revisions_the_newest_is_taken_unless_the_file_says_which() {
     assert_eq!(revision("device = \"Gauge, first revision\""), 1);
     assert_eq!(revision("product = 0x21"), 2);
     let all = Description::from_esi(TERMINALS.as_bytes(), "terminals.xml", &[]).unwrap();
-    let names: Vec<String> = Layout::of(&all).unwrap().devices.iter().map(|one| one.name.clone()).collect();
+    let names: Vec<String> = Layout::from_description(&all).unwrap().devices.iter().map(|one| one.name.clone()).collect();
 
     assert_eq!(names, ["four-in-four-out", "gauge"]);
     let twice = Description::from_esi(TERMINALS.as_bytes(), "t", &["gauge".to_owned(), "gauge".to_owned()]).unwrap();
-    assert_eq!(Segment::of(&twice).unwrap().len(), 2);
+    assert_eq!(Segment::from_description(&twice).unwrap().len(), 2);
 }
 
 #[test]
@@ -249,14 +249,14 @@ fn pdos_that_exclude_each_other_or_leave_a_mandatory_one_out_keep_a_device_from_
         world.sync_manager(0x1001, 1, (0x1200, 192, 0x22));
         assert_eq!(world.ask_state(0x1001, 2), (2, 0));
         let mut counter = 0;
-        let mut download = |world: &mut World, sub: u8, value: u16, size: usize| {
+        let mut download = |world: &mut World, subindex: u8, value: u16, size: usize| {
             counter = counter % 7 + 1;
             let mut mail = vec![10, 0, 0, 0, 0, 3 | counter << 4, 0x00, 0x20];
             mail.extend_from_slice(&[
                 0x23 | (4 - size as u8) << 2,
                 0x13,
                 0x1c,
-                sub,
+                subindex,
                 value as u8,
                 (value >> 8) as u8,
                 0,
@@ -268,8 +268,8 @@ fn pdos_that_exclude_each_other_or_leave_a_mandatory_one_out_keep_a_device_from_
             assert_eq!(world.read(0x1001, 0x1200, 192).data[8], 0x60);
         };
         download(&mut world, 0, 0, 1);
-        for (sub, pdo) in (1..).zip(assigned) {
-            download(&mut world, sub, *pdo, 2);
+        for (subindex, pdo) in (1..).zip(assigned) {
+            download(&mut world, subindex, *pdo, 2);
         }
         download(&mut world, 0, assigned.len() as u16, 1);
         world.sync_manager(0x1001, 3, (0x1c00, bytes, 0x20));
@@ -347,10 +347,10 @@ fn a_choice_that_fits_none_or_several_lists_those_there_are() {
 fn a_file_in_an_older_encoding_and_one_that_names_its_esi_file_are_read() {
     let latin = SERVO.replace("knee", "Gelenk \u{fc}ber").replace("utf-8", "ISO-8859-1");
     let bytes: Vec<u8> = latin.chars().map(|letter| letter as u8).collect();
-    let mut segment = Segment::of(&Description::from_esi(&bytes, "a.xml", &[]).unwrap()).unwrap();
+    let mut segment = Segment::from_description(&Description::from_esi(&bytes, "a.xml", &[]).unwrap()).unwrap();
     segment.advance(Instant::from_ns(1));
     let sii = Sii::decode(&eeprom(&mut {
-        let mut world = World::around(segment);
+        let mut world = World::with_segment(segment);
         world.address_all();
         world
     }))
@@ -358,7 +358,7 @@ fn a_file_in_an_older_encoding_and_one_that_names_its_esi_file_are_read() {
 
     assert_eq!(sii.name, "Gelenk \u{fc}ber");
     let file = folder().join("line.toml");
-    let layout = Layout::of(&Description::from_file(&file).unwrap()).unwrap();
+    let layout = Layout::from_description(&Description::from_file(&file).unwrap()).unwrap();
     assert_eq!(layout.devices.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["hip", "sole"]);
-    assert_eq!(Layout::of(&Description::from_file(&folder().join("servo.xml")).unwrap()).unwrap().devices.len(), 1);
+    assert_eq!(Layout::from_description(&Description::from_file(&folder().join("servo.xml")).unwrap()).unwrap().devices.len(), 1);
 }

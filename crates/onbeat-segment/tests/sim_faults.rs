@@ -4,7 +4,7 @@
 mod sim_world;
 
 use onbeat_rt::time::Instant;
-use onbeat_segment::{Command, Fault, Happening, Link, Nic, Segment};
+use onbeat_segment::{Command, Fault, FaultChange, Link, Nic, Segment};
 use proptest::prelude::*;
 use sim_world::{DIGITAL, DRIVE, World, frame_of, last_count};
 
@@ -63,8 +63,8 @@ fn frames_are_lost_from_a_time_to_a_time() {
     let mut traffic = Traffic::with(&fault("kind = \"lose\"\nat_ms = 3\nfor_ms = 2"));
     let back: Vec<bool> = traffic.cycles(7).iter().map(|back| !back.is_empty()).collect();
     assert_eq!(back, [true, true, true, false, false, true, true]);
-    let told: Vec<Happening> = traffic.link.log().iter().map(|line| line.what).collect();
-    assert_eq!(told, [Happening::Begins, Happening::Befalls, Happening::Befalls, Happening::Ends]);
+    let told: Vec<FaultChange> = traffic.link.log().iter().map(|line| line.what).collect();
+    assert_eq!(told, [FaultChange::Begins, FaultChange::Affects, FaultChange::Affects, FaultChange::Ends]);
     assert_eq!(traffic.link.counts().lost, 2);
 }
 
@@ -136,7 +136,7 @@ fn faults_can_be_injected_and_healed_while_frames_pass() {
 fn a_fault_that_cannot_be_is_told_and_a_wrong_file_is_refused() {
     let mut traffic = Traffic::with(&fault("kind = \"mail-mute\"\ndevice = \"a\""));
     traffic.cycle();
-    assert_eq!(traffic.link.log()[0].what, Happening::Impossible, "no mailbox to be mute");
+    assert_eq!(traffic.link.log()[0].what, FaultChange::Impossible, "no mailbox to be mute");
     let why = |faults: &str| {
         let text = format!("{DIGITAL}[[devices]]\ntype = \"t\"\nname = \"a\"\n{faults}");
         Link::from_toml(&text).unwrap_err().to_string()
@@ -406,7 +406,7 @@ proptest! {
             world.bring_up(station, 128, u32::from(station) * 16);
         }
 
-        let mut link = Link::to(world.segment);
+        let mut link = Link::new(world.segment);
         let mut now_ns = world.now_ns;
         let mut buffer = [0; 1514];
         for (frame, fault, what, wait_ns) in steps {

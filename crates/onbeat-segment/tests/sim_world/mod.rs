@@ -61,10 +61,10 @@ pub fn last_count(frame: &[u8]) -> u16 {
 impl World {
     pub fn of(text: &str) -> Self {
         let segment = Segment::from_toml(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        Self::around(segment)
+        Self::with_segment(segment)
     }
 
-    pub fn around(segment: Segment) -> Self {
+    pub fn with_segment(segment: Segment) -> Self {
         Self { segment, now_ns: 1_000_000, mail_counter: 0 }
     }
 
@@ -213,9 +213,9 @@ impl World {
     }
 
     /// Expedited upload; the abort code where it is refused.
-    pub fn upload(&mut self, station: u16, index: u16, sub: u8) -> Result<Vec<u8>, u32> {
+    pub fn upload(&mut self, station: u16, index: u16, subindex: u8) -> Result<Vec<u8>, u32> {
         let [low, high] = index.to_le_bytes();
-        let reply = self.sdo(station, &[0x40, low, high, sub, 0, 0, 0, 0]);
+        let reply = self.sdo(station, &[0x40, low, high, subindex, 0, 0, 0, 0]);
         let value = u32::from_le_bytes([reply[4], reply[5], reply[6], reply[7]]);
         match reply[0] {
             0x80 => Err(value),
@@ -225,9 +225,9 @@ impl World {
     }
 
     /// Expedited download.
-    pub fn download(&mut self, station: u16, index: u16, sub: u8, value: &[u8]) -> Result<(), u32> {
+    pub fn download(&mut self, station: u16, index: u16, subindex: u8, value: &[u8]) -> Result<(), u32> {
         let [low, high] = index.to_le_bytes();
-        let mut request = vec![0x23 | (4 - value.len() as u8) << 2, low, high, sub];
+        let mut request = vec![0x23 | (4 - value.len() as u8) << 2, low, high, subindex];
         request.extend_from_slice(value);
         request.resize(8, 0);
         let reply = self.sdo(station, &request);

@@ -8,16 +8,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
 use onbeat_rt::time::Instant;
-use onbeat_segment::serving::{Answer, Control, Order, ask};
-use onbeat_segment::{Command, FaultLog, FaultWords, Link, Nic};
+use onbeat_segment::serving::{SegmentReply, ControlSocket, SegmentCommand, send_command};
+use onbeat_segment::{Command, FaultLog, FaultTable, Link, Nic};
 use sim_world::frame_of;
 
 const FILE: &str = "[segment]\nseed = 7\n[types.j]\nkind = \"drive\"\n[types.d]\nkind = \"digital\"\n\
     [[devices]]\ntype = \"j\"\nname = \"knee\"\n[[devices]]\ntype = \"d\"\nname = \"foot\"\n\
     [[faults]]\nkind = \"lose\"\nat_ms = 2\nfor_ms = 20\nshare = 0.5\n";
 
-fn fault(kind: &str, device: Option<&str>) -> FaultWords {
-    FaultWords { kind: kind.to_owned(), device: device.map(str::to_owned), share: 1.0, ..FaultWords::default() }
+fn fault(kind: &str, device: Option<&str>) -> FaultTable {
+    FaultTable { kind: kind.to_owned(), device: device.map(str::to_owned), share: 1.0, ..FaultTable::default() }
 }
 
 /// A frame that every device counts in; how many of them came back in so many ms.
@@ -37,12 +37,12 @@ fn frames(link: &mut Link, now_ns: &mut u64, milliseconds: u64) -> u64 {
 fn log_of(file: &str) -> String {
     let mut link = Link::from_toml(file).unwrap();
     let mut bytes = Vec::new();
-    let mut log = FaultLog::of(link.segment(), &mut bytes);
+    let mut log = FaultLog::new(link.segment(), &mut bytes);
     let mut now_ns = 1_000_000;
     frames(&mut link, &mut now_ns, 30);
-    let words = FaultWords { by: Some(-2), for_ms: Some(3.0), ..fault("clock-step", Some("knee")) };
+    let words = FaultTable { by: Some(-2), for_ms: Some(3.0), ..fault("clock-step", Some("knee")) };
 
-    assert_eq!(Order::Fault(words).obeyed(&mut link, Instant::from_ns(now_ns)), Answer::Done { faults: 0 });
+    assert_eq!(SegmentCommand::Fault(words).execute(&mut link, Instant::from_ns(now_ns)), SegmentReply::Done { faults: 0 });
     frames(&mut link, &mut now_ns, 5);
     for line in link.drain_log() {
         log.record(&line).unwrap();
@@ -64,11 +64,11 @@ fn the_same_seed_gives_the_same_log_and_another_one_another() {
     assert_eq!(lines[0]["device"], serde_json::Value::Null);
     let last = lines.last().unwrap();
     assert_eq!((&last["fault"], &last["device"], &last["by"]), (&"clock-step".into(), &"knee".into(), &(-2).into()));
-    assert_eq!(lines.iter().filter(|line| line["what"] == "befalls").count() as u64, befallen());
+    assert_eq!(lines.iter().filter(|line| line["what"] == "befalls").count() as u64, frames_lost());
 }
 
 /// How many frames the planned fault took.
-fn befallen() -> u64 {
+fn frames_lost() -> u64 {
     let mut link = Link::from_toml(FILE).unwrap();
     frames(&mut link, &mut 1_000_000, 30);
     link.counts().lost
@@ -81,24 +81,24 @@ fn a_fault_that_is_ordered_is_there_at_once_and_gone_when_healed() {
     assert_eq!(frames(&mut link, &mut now_ns, 3), 3);
     let now = |now_ns: u64| Instant::from_ns(now_ns);
 
-    assert_eq!(Order::Fault(fault("lose", None)).obeyed(&mut link, now(now_ns)), Answer::Done { faults: 1 });
-    let power = Order::Fault(fault("power-off", Some("foot")));
-    assert_eq!(power.obeyed(&mut link, now(now_ns)), Answer::Done { faults: 2 });
+    assert_eq!(SegmentCommand::Fault(fault("lose", None)).execute(&mut link, now(now_ns)), SegmentReply::Done { faults: 1 });
+    let power = SegmentCommand::Fault(fault("power-off", Some("foot")));
+    assert_eq!(power.execute(&mut link, now(now_ns)), SegmentReply::Done { faults: 2 });
     assert_eq!(frames(&mut link, &mut now_ns, 3), 0);
-    let Answer::Status(status) = Order::Status.obeyed(&mut link, now(now_ns)) else { panic!("a status") };
+    let SegmentReply::Status(status) = SegmentCommand::Status.execute(&mut link, now(now_ns)) else { panic!("a status") };
 
     assert_eq!(status.faults, [fault("lose", None), fault("power-off", Some("foot"))]);
     assert_eq!(status.devices.iter().map(|device| device.powered).collect::<Vec<_>>(), [true, false]);
     assert_eq!((status.counts.sent, status.counts.lost, status.seed), (6, 3, 7));
-    assert_eq!(Order::Heal.obeyed(&mut link, now(now_ns)), Answer::Done { faults: 0 });
+    assert_eq!(SegmentCommand::Heal.execute(&mut link, now(now_ns)), SegmentReply::Done { faults: 0 });
     assert_eq!(frames(&mut link, &mut now_ns, 3), 3);
 }
 
 #[test]
 fn a_fault_that_cannot_be_is_refused_in_a_sentence() {
     let mut link = Link::from_toml(FILE).unwrap();
-    let mut why = |words: FaultWords| match Order::Fault(words).obeyed(&mut link, Instant::from_ns(5)) {
-        Answer::Refused { why } => why,
+    let mut why = |words: FaultTable| match SegmentCommand::Fault(words).execute(&mut link, Instant::from_ns(5)) {
+        SegmentReply::Refused { why } => why,
         other => panic!("{other:?}"),
     };
 
@@ -121,22 +121,22 @@ fn a_socket_that_a_killed_segment_left_is_taken_over_and_a_living_one_is_not() {
     std::fs::create_dir(folder.path().join("run")).unwrap();
     drop(UnixListener::bind(&path).unwrap());
 
-    assert_eq!(ask(&path, &Order::Heal).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-    let (control, orders) = Control::open(&path).unwrap();
+    assert_eq!(send_command(&path, &SegmentCommand::Heal).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    let (control, commands) = ControlSocket::open(&path).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(Control::open(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    assert_eq!(ControlSocket::open(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     let asking = std::thread::spawn({
         let path = path.clone();
-        move || ask(&path, &Order::Fault(fault("flip", None))).unwrap()
+        move || send_command(&path, &SegmentCommand::Fault(fault("flip", None))).unwrap()
     });
 
     let mut link = Link::from_toml(FILE).unwrap();
     while !asking.is_finished() {
-        orders.obey(&mut link, Instant::from_ns(9));
+        commands.execute_pending(&mut link, Instant::from_ns(9));
         std::thread::yield_now();
     }
 
-    assert_eq!(asking.join().unwrap(), Answer::Done { faults: 2 });
+    assert_eq!(asking.join().unwrap(), SegmentReply::Done { faults: 2 });
     drop(control);
     assert!(!path.exists());
 }

@@ -36,7 +36,7 @@ fn file() -> String {
 #[test]
 fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
     let text = file();
-    let mut world = World::around(Segment::from_toml(&text).unwrap());
+    let mut world = World::with_segment(Segment::from_toml(&text).unwrap());
     world.address_all();
     // Outputs and inputs of a device share their addresses; none is in two frames.
     let mut parts: Vec<(u32, usize, u16)> = vec![(0, 0, 0)];

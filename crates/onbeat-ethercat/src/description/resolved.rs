@@ -1,54 +1,54 @@
-//! The devices of a description, checked, with their cables and their process data.
+//! A description with all references resolved: checked devices with their cables and process data.
 //!
-//! Both who simulates a segment and who expects one on a cable begin here, so that they cannot disagree on names, places and mapping.
+//! The simulated segment and the layout of a real bus are both built from this, so they agree on names, positions and mappings.
 
 use std::collections::BTreeMap;
 
-use super::process_data::{ProcessData, Way};
+use super::process_data::{ProcessData, PdoDirection};
 use super::tables::FICTITIOUS_VENDOR;
 use super::{Description, DescriptionError, DeviceTable, TypeTable};
-use crate::esi::Information;
+use crate::esi::EsiDevice;
 
 /// Longest name of a device, in bytes.
 const LONGEST_NAME: usize = 64;
-/// Product codes of devices without one: this, and the number of their kind.
+/// Product code of a device without one: this number plus the number of its kind.
 const FIRST_PRODUCT: u32 = 0x1000;
 
-/// Where a cable ends.
+/// One end of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CableEnd {
     /// A network interface of the MainDevice.
     Nic(usize),
     /// A port of a device.
     Port {
-        /// Place of the device in the file.
+        /// Position of the device in the file.
         device: usize,
         /// The port, 0 to 3.
         port: usize,
     },
 }
 
-/// A cable between two ends.
+/// A cable of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cable {
-    /// The end nearer to the MainDevice first.
-    pub ends: [End; 2],
-    /// Travel time of a frame, in ns.
+pub struct CableSpec {
+    /// Both ends, the one nearer to the MainDevice first.
+    pub ends: [CableEnd; 2],
+    /// Propagation delay, in ns.
     pub delay_ns: u64,
 }
 
 /// One device of a description.
 #[derive(Clone, Debug)]
-pub struct Placed<'d> {
-    /// Its name.
+pub struct ResolvedDevice<'d> {
+    /// Name of the device.
     pub name: &'d str,
     /// Its table in the file.
     pub table: &'d DeviceTable,
-    /// Its type.
+    /// Table of its type.
     pub kind: &'d TypeTable,
-    /// What the vendor's file says of its type, where there is one.
-    pub information: Option<&'d Information>,
-    /// How many ports it has, 1 to 4.
+    /// Its device in an ESI file, if the type names one.
+    pub esi: Option<&'d EsiDevice>,
+    /// Number of ports, 1 to 4.
     pub ports: u8,
     /// Vendor id.
     pub vendor: u32,
@@ -56,36 +56,36 @@ pub struct Placed<'d> {
     pub product: u32,
     /// Revision.
     pub revision: u32,
-    /// Serial number, where the file says one; 0 for none.
+    /// Serial number if the file has one; 0 for none.
     pub serial: Option<u32>,
-    /// Second station address, 0 for none.
+    /// Station alias, 0 for none.
     pub alias: u16,
-    /// Its outputs, as they are mapped without a MainDevice's doing.
+    /// Outputs in the default mapping.
     pub outputs: ProcessData,
-    /// Its inputs.
+    /// Inputs in the default mapping.
     pub inputs: ProcessData,
 }
 
-/// All devices and cables.
+/// All devices and cables of a description.
 #[derive(Clone, Debug)]
-pub struct Arrangement<'d> {
-    /// In the order of the file.
-    pub devices: Vec<Placed<'d>>,
-    /// The cable to each device, in the order of the file; of a ring, the one back at the end.
-    pub cables: Vec<Cable>,
+pub struct ResolvedDescription<'d> {
+    /// Devices in file order.
+    pub devices: Vec<ResolvedDevice<'d>>,
+    /// The cable to each device, in file order; in a ring, the cable back to the MainDevice at the end.
+    pub cables: Vec<CableSpec>,
 }
 
-impl<'d> Arrangement<'d> {
-    /// Checks a description and lays its cables.
+impl<'d> ResolvedDescription<'d> {
+    /// Checks a description and resolves types, names and cables.
     ///
     /// # Errors
-    /// [`DescriptionError`] says what in it makes no segment.
-    pub fn of(description: &'d Description) -> Result<Self, DescriptionError> {
+    /// [`DescriptionError`] with the first inconsistency.
+    pub fn new(description: &'d Description) -> Result<Self, DescriptionError> {
         let mut builder = Builder {
             description,
-            made: Self { devices: Vec::new(), cables: Vec::new() },
-            taken: Vec::new(),
-            places: BTreeMap::new(),
+            resolved: Self { devices: Vec::new(), cables: Vec::new() },
+            used_ports: Vec::new(),
+            positions: BTreeMap::new(),
         };
 
         for table in &description.devices {
@@ -102,31 +102,31 @@ impl<'d> Arrangement<'d> {
             for (number, name) in table.all_names().enumerate() {
                 builder.connect(table, number, name)?;
                 let device = builder.device(table, kind, number, name)?;
-                builder.made.devices.push(device);
+                builder.resolved.devices.push(device);
             }
         }
 
         builder.close_ring();
-        Ok(builder.made)
+        Ok(builder.resolved)
     }
 
-    /// Places of the devices in the order in which a frame reaches them: a device, then what hangs on its ports 3, 1 and 2. In a ring
-    /// the frame leaves by the second interface; what it would reach behind that is not among them.
+    /// Returns the file positions of the devices in the order in which a frame reaches them: a device, then the branches at its ports 3,
+    /// 1 and 2. In a ring, the order ends at the second interface.
     #[must_use]
     pub fn order_on_cable(&self) -> Vec<usize> {
         let mut far_ends = vec![[None; 4]; self.devices.len()];
         for cable in &self.cables {
-            if let [End::Port { device, port }, far] = cable.ends {
+            if let [CableEnd::Port { device, port }, far] = cable.ends {
                 far_ends[device][port] = Some(far);
             }
         }
 
         let mut order = Vec::with_capacity(self.devices.len());
-        let mut waiting = vec![End::Port { device: 0, port: 0 }];
-        while let Some(End::Port { device, .. }) = waiting.pop() {
+        let mut pending = vec![CableEnd::Port { device: 0, port: 0 }];
+        while let Some(CableEnd::Port { device, .. }) = pending.pop() {
             order.push(device);
-            // Taken from the end: what is reached first is put there last.
-            waiting.extend([2, 1, 3].into_iter().filter_map(|port: usize| far_ends[device][port]));
+            // A stack: the branch that is reached first is pushed last.
+            pending.extend([2, 1, 3].into_iter().filter_map(|port: usize| far_ends[device][port]));
         }
 
         order
@@ -135,34 +135,34 @@ impl<'d> Arrangement<'d> {
 
 struct Builder<'d> {
     description: &'d Description,
-    made: Arrangement<'d>,
+    resolved: ResolvedDescription<'d>,
     /// For each device, which ports have a cable.
-    taken: Vec<[bool; 4]>,
-    places: BTreeMap<&'d str, usize>,
+    used_ports: Vec<[bool; 4]>,
+    positions: BTreeMap<&'d str, usize>,
 }
 
 impl<'d> Builder<'d> {
     fn ports(&self, device: usize) -> u8 {
-        self.made.devices.get(device).map_or(0, |device| device.ports)
+        self.resolved.devices.get(device).map_or(0, |device| device.ports)
     }
 
-    /// Lays the cable to a new device.
+    /// Adds the cable to a new device.
     fn connect(&mut self, table: &'d DeviceTable, number: usize, name: &'d str) -> Result<(), DescriptionError> {
-        let device = self.made.devices.len();
+        let device = self.resolved.devices.len();
         if name.is_empty() || name.len() > LONGEST_NAME {
             let value = format!("\"{name}\"");
             let range = "1 to 64 bytes long";
             return Err(DescriptionError::Range { kind: table.kind.clone(), what: "name", value, range });
         }
 
-        if self.places.insert(name, device).is_some() {
+        if self.positions.insert(name, device).is_some() {
             return Err(DescriptionError::DuplicateName(name.to_owned()));
         }
 
         let before =
             match table.after.as_ref().filter(|_| number == 0) {
                 Some(after) => {
-                    Some(*self.places.get(after.as_str()).filter(|place| **place < device).ok_or_else(|| {
+                    Some(*self.positions.get(after.as_str()).filter(|position| **position < device).ok_or_else(|| {
                         DescriptionError::UnknownParent { device: name.to_owned(), after: after.clone() }
                     })?)
                 }
@@ -170,37 +170,37 @@ impl<'d> Builder<'d> {
             };
 
         let from = match before {
-            None => End::Nic(0),
+            None => CableEnd::Nic(0),
             Some(before) => self.free_port(before, table.port.filter(|_| number == 0), name)?,
         };
 
-        self.taken.push([true, false, false, false]);
+        self.used_ports.push([true, false, false, false]);
         let delay_ns = table.cable_ns.unwrap_or(self.description.segment.cable_ns);
-        self.made.cables.push(Cable { ends: [from, End::Port { device, port: 0 }], delay_ns });
+        self.resolved.cables.push(CableSpec { ends: [from, CableEnd::Port { device, port: 0 }], delay_ns });
         Ok(())
     }
 
-    /// Takes the wanted port of a device, or its first that is free.
-    fn free_port(&mut self, before: usize, wanted: Option<u8>, name: &str) -> Result<End, DescriptionError> {
+    /// Reserves the requested port of a device, or its first free one.
+    fn free_port(&mut self, before: usize, wanted: Option<u8>, name: &str) -> Result<CableEnd, DescriptionError> {
         let ports = self.ports(before);
-        let taken = &mut self.taken[before];
-        let is_free = |port: &u8| !taken[usize::from(*port)] && wanted.is_none_or(|wanted| wanted == *port);
+        let used = &mut self.used_ports[before];
+        let is_free = |port: &u8| !used[usize::from(*port)] && wanted.is_none_or(|wanted| wanted == *port);
         let Some(port) = (1..ports).find(is_free) else {
-            let after = self.made.devices[before].name.to_owned();
+            let after = self.resolved.devices[before].name.to_owned();
             return Err(DescriptionError::NoPort { device: name.to_owned(), after, ports });
         };
-        taken[usize::from(port)] = true;
+        used[usize::from(port)] = true;
 
-        Ok(End::Port { device: before, port: usize::from(port) })
+        Ok(CableEnd::Port { device: before, port: usize::from(port) })
     }
 
-    /// A ring leads on from the last device's first free port to the second interface.
+    /// Adds the cable of a ring from the first free port of the last device to the second interface.
     fn close_ring(&mut self) {
-        let Some(taken) = self.taken.last().filter(|_| self.description.segment.ring) else { return };
-        let device = self.taken.len() - 1;
-        if let Some(port) = (1..self.ports(device)).map(usize::from).find(|port| !taken[*port]) {
+        let Some(used) = self.used_ports.last().filter(|_| self.description.segment.ring) else { return };
+        let device = self.used_ports.len() - 1;
+        if let Some(port) = (1..self.ports(device)).map(usize::from).find(|port| !used[*port]) {
             let delay_ns = self.description.segment.cable_ns;
-            self.made.cables.push(Cable { ends: [End::Port { device, port }, End::Nic(1)], delay_ns });
+            self.resolved.cables.push(CableSpec { ends: [CableEnd::Port { device, port }, CableEnd::Nic(1)], delay_ns });
         }
     }
 
@@ -210,45 +210,45 @@ impl<'d> Builder<'d> {
         kind: &'d TypeTable,
         number: usize,
         name: &'d str,
-    ) -> Result<Placed<'d>, DescriptionError> {
-        let information = self.description.information.get(&table.kind);
-        let (vendor, product, revision) = match information {
-            Some(information) => (information.vendor, information.product, information.revision),
+    ) -> Result<ResolvedDevice<'d>, DescriptionError> {
+        let esi = self.description.esi_devices.get(&table.kind);
+        let (vendor, product, revision) = match esi {
+            Some(esi) => (esi.vendor, esi.product, esi.revision),
             None => (
                 kind.vendor.unwrap_or(FICTITIOUS_VENDOR),
-                kind.product.unwrap_or(FIRST_PRODUCT + kind.word(&table.kind)? as u32),
+                kind.product.unwrap_or(FIRST_PRODUCT + kind.kind_of(&table.kind)? as u32),
                 kind.revision.unwrap_or(1),
             ),
         };
 
-        if information.is_some() || kind.word(&table.kind)? == super::KindWord::Drive {
+        if esi.is_some() || kind.kind_of(&table.kind)? == super::TypeKind::Drive {
             kind.drive.unwrap_or_default().check(&table.kind)?;
         }
 
-        let data = |way| match information {
-            Some(information) => Ok(ProcessData::of_esi(information, way)),
-            None => ProcessData::of_type(&table.kind, kind, way),
+        let data = |direction| match esi {
+            Some(esi) => Ok(ProcessData::from_esi(esi, direction)),
+            None => ProcessData::from_type(&table.kind, kind, direction),
         };
 
-        Ok(Placed {
+        Ok(ResolvedDevice {
             name,
             table,
             kind,
-            information,
-            ports: information.map_or(kind.ports.unwrap_or(2), |information| information.ports.0),
+            esi,
+            ports: esi.map_or(kind.ports.unwrap_or(2), |esi| esi.ports),
             vendor,
             product,
             revision,
             serial: table.serial_of(number),
-            // Aliases count on from the first device of a line.
+            // The aliases of further devices of a table follow the first one.
             alias: if table.alias == 0 { 0 } else { table.alias.wrapping_add(number as u16) },
-            outputs: data(Way::Outputs)?,
-            inputs: data(Way::Inputs)?,
+            outputs: data(PdoDirection::Outputs)?,
+            inputs: data(PdoDirection::Inputs)?,
         })
     }
 }
 
-/// Checks the numbers of a type that are not its model's.
+/// Checks the numbers of a type, other than those of its model.
 fn check(name: &str, kind: &TypeTable) -> Result<(), DescriptionError> {
     let refused =
         |what, value: String, range| Err(DescriptionError::Range { kind: name.to_owned(), what, value, range });
