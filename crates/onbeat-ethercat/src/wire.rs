@@ -3,8 +3,8 @@
 use onbeat_rt::sys::Port;
 use onbeat_rt::time::{Clock, Instant};
 
-use crate::carrier::{CarrierError, Interface, PacketSocket, PacketRing, Role, Trouble, LinkWatcher};
 use crate::busy_wait::BusyWait;
+use crate::carrier::{CarrierError, Interface, LinkWatcher, PacketRing, PacketSocket, Role, Trouble};
 
 /// Ethernet header, which the MTU does not include: both addresses and the EtherType, in bytes.
 const ETHERNET_HEADER: usize = 14;

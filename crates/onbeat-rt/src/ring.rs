@@ -94,7 +94,12 @@ impl<'s, T: Copy + Send> Ring<'s, T> {
         if !slots.len().is_power_of_two() {
             return Err(NotAPowerOfTwo { slots: slots.len() });
         }
-        Ok(Self { slots, head: CacheAligned(AtomicUsize::new(0)), tail: CacheAligned(AtomicUsize::new(0)), lost: CacheAligned(AtomicU64::new(0)) })
+        Ok(Self {
+            slots,
+            head: CacheAligned(AtomicUsize::new(0)),
+            tail: CacheAligned(AtomicUsize::new(0)),
+            lost: CacheAligned(AtomicU64::new(0)),
+        })
     }
 }
 

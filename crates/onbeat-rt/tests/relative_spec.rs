@@ -73,11 +73,7 @@ fn the_loop_ends_after_the_planned_time_with_fewer_cycles_than_on_the_grid() {
 fn a_cycle_longer_than_the_period_skips_nothing_and_does_not_overrun() {
     let (samples, outcome, _) = run(RELATIVE, 20, 0, &[0, 7_300 * US, 0]);
     assert!(samples[1].flags.has(Flags::DEADLINE_MISS) && !samples[1].flags.has(Flags::OVERRUN));
-    assert_eq!(
-        samples[2].release,
-        samples[1].release.plus_ns(7_300 * US + MS),
-        "it still sleeps for a whole period"
-    );
+    assert_eq!(samples[2].release, samples[1].release.plus_ns(7_300 * US + MS), "it still sleeps for a whole period");
     assert_eq!((outcome.skipped, outcome.slots), (0, outcome.cycles));
 }
 

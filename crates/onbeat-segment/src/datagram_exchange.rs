@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::esc::{Esc, ReadMode, PassTimes, CyclicRegister};
+use super::esc::{CyclicRegister, Esc, PassTimes, ReadMode};
 use super::fmmu::Fmmu;
 use super::frame::{Command, DatagramMut};
 use super::registers::{SYSTEM_TIME, quad};
@@ -184,7 +184,9 @@ impl DatagramExchange<'_> {
 
     fn broadcast(&mut self, datagram: &mut DatagramMut<'_>, act: AccessKind) -> u16 {
         let cyclic_register = CyclicRegister::from_datagram(datagram.offset(), datagram.data.len());
-        if let Some(cyclic_register) = cyclic_register.filter(|_| self.fast_path && act == AccessKind::Read(ReadMode::Or)) {
+        if let Some(cyclic_register) =
+            cyclic_register.filter(|_| self.fast_path && act == AccessKind::Read(ReadMode::Or))
+        {
             return self.read_cyclic_register(datagram, cyclic_register);
         }
         self.route.order.iter().fold(0u16, |count, &stop| count.wrapping_add(self.act(stop, datagram, act)))

@@ -1,13 +1,13 @@
 //! The parts of a device, from a type table or an ESI file.
 
 use super::coe::{DataType, Dictionary, access};
-use super::esc::{EscSettings, Esc};
 use super::device::Model;
 use super::eeprom::SiiEeprom;
-use super::firmware::{ProcessDataArea, Firmware, Mailboxes, FirmwareSetup};
-use super::sii_contents::{SiiContents, SiiIdentity, PdoListing};
+use super::esc::{Esc, EscSettings};
+use super::firmware::{Firmware, FirmwareSetup, Mailboxes, ProcessDataArea};
+use super::sii_contents::{PdoListing, SiiContents, SiiIdentity};
 use super::subdevice::SubDevice;
-use onbeat_ethercat::esi::{SyncManagerEntry, DcMode};
+use onbeat_ethercat::esi::{DcMode, SyncManagerEntry};
 
 /// The parts of one device.
 pub(crate) struct DeviceParts {
@@ -89,13 +89,7 @@ impl DeviceParts {
 }
 
 /// Adds the objects of every device with a mailbox, except those that exist. `usages`: SyncManager types.
-pub(crate) fn common_objects(
-    objects: &mut Dictionary,
-    name: &str,
-    identity: SiiIdentity,
-    profile: u32,
-    usages: &[u8],
-) {
+pub(crate) fn common_objects(objects: &mut Dictionary, name: &str, identity: SiiIdentity, profile: u32, usages: &[u8]) {
     let text = |text: &str| DataType::Text(text.len().min(64) as u16);
     let version = env!("CARGO_PKG_VERSION");
     let mut value = |index, title, kind, bytes: &[u8]| {

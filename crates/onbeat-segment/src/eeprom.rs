@@ -115,7 +115,13 @@ impl SiiEeprom {
 mod tests {
     use super::*;
 
-    fn run_command(eeprom: &mut SiiEeprom, control: u16, address: u32, data: u16, now_ns: u64) -> (CommandEffect, Vec<u8>) {
+    fn run_command(
+        eeprom: &mut SiiEeprom,
+        control: u16,
+        address: u32,
+        data: u16,
+        now_ns: u64,
+    ) -> (CommandEffect, Vec<u8>) {
         let mut registers = vec![0; 0x0510];
         registers[SII_CONTROL..SII_CONTROL + 2].copy_from_slice(&control.to_le_bytes());
         registers[SII_ADDRESS..SII_ADDRESS + 4].copy_from_slice(&address.to_le_bytes());

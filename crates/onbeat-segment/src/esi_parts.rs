@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use onbeat_ethercat::esi::{Behaviour, EsiError, EsiDevice, EsiObject, Pdo, PdoEntry, EsiValue, values};
+use onbeat_ethercat::esi::{Behaviour, EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, values};
 
 use crate::coe::{DataType, Dictionary, access, details};
 use crate::device::{Drive, DriveSettings, Io, Model};
-use crate::firmware::{ProcessDataArea, Mailboxes};
 use crate::device_parts::{DeviceParts, common_objects};
-use crate::process_data::{MOST_VALUES, AssignmentRules};
-use crate::sii_contents::{SiiIdentity, PdoListing};
+use crate::firmware::{Mailboxes, ProcessDataArea};
+use crate::process_data::{AssignmentRules, MOST_VALUES};
+use crate::sii_contents::{PdoListing, SiiIdentity};
 
 /// Number of entries of a PDO that a MainDevice can configure.
 const CONFIGURABLE_ENTRIES: usize = 16;
@@ -88,8 +88,10 @@ fn area(esi: &EsiDevice, direction: usize) -> ProcessDataArea {
     };
 
     let always = pdos.iter().filter(|pdo| pdo.mandatory && pdo.sync_manager.is_some());
-    let rules =
-        AssignmentRules { excludes: pdos.iter().flat_map(excludes).collect(), mandatory: always.map(|pdo| pdo.index).collect() };
+    let rules = AssignmentRules {
+        excludes: pdos.iter().flat_map(excludes).collect(),
+        mandatory: always.map(|pdo| pdo.index).collect(),
+    };
     let channel = sync_manager(esi, direction);
     ProcessDataArea {
         channel,
@@ -161,7 +163,8 @@ fn add_pdos(esi: &EsiDevice, objects: &mut Dictionary) {
         let Some(channel) = sync_manager(esi, direction) else { continue };
         let right = right(details::PDO_ASSIGN);
         let assigned: Vec<u16> = pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).map(|pdo| pdo.index).collect();
-        objects.object(ASSIGNMENT + channel as u16, if direction == 0 { "Outputs assigned" } else { "Inputs assigned" });
+        objects
+            .object(ASSIGNMENT + channel as u16, if direction == 0 { "Outputs assigned" } else { "Inputs assigned" });
         objects.entry("Entries", DataType::U8, right, &[assigned.len().min(254) as u8]);
         for number in 0..pdos.len().clamp(4, 254) {
             let index = assigned.get(number).copied().unwrap_or(0);
@@ -221,7 +224,8 @@ fn add_object(objects: &mut Dictionary, index: u16, plan: &EsiObject) {
     }
 
     for (&subindex, value) in &plan.values {
-        let bytes = if subindex == 0 && highest > 0 && value.value.is_empty() { vec![highest] } else { value.value.clone() };
+        let bytes =
+            if subindex == 0 && highest > 0 && value.value.is_empty() { vec![highest] } else { value.value.clone() };
         objects.entry_at(subindex, &value.name, (value.kind, value.access), &bytes);
     }
 }

@@ -184,11 +184,7 @@ mod tests {
             );
             let converted = to_table(&fault, |_| Some("a"));
 
-            assert_eq!(
-                to_fault(&converted, Some(0), Some(1)),
-                Some(fault),
-                "{kind}: converts back to the same fault"
-            );
+            assert_eq!(to_fault(&converted, Some(0), Some(1)), Some(fault), "{kind}: converts back to the same fault");
         }
     }
 }

@@ -4,10 +4,10 @@ pub(crate) use onbeat_ethercat::al::{BOOT, INIT, OP, PREOP, SAFEOP};
 use onbeat_ethercat::al::{ERROR, STATE};
 
 use super::coe::Dictionary;
-use super::esc::{Esc, event};
 use super::device::{Model, ModelStep};
+use super::esc::{Esc, event};
 use super::mailbox::DeviceMailbox;
-use super::process_data::{ProcessDataMap, AssignmentRules};
+use super::process_data::{AssignmentRules, ProcessDataMap};
 
 /// AL status codes (ETG.1020).
 pub(crate) mod code {
@@ -302,7 +302,8 @@ impl Firmware {
             return self.fail(esc, code);
         }
 
-        let duration_ns = if target == self.state { 0 } else { self.setup.state_ns.saturating_add(self.faults.slower_ns) };
+        let duration_ns =
+            if target == self.state { 0 } else { self.setup.state_ns.saturating_add(self.faults.slower_ns) };
         self.pending = Some((target, now_ns.saturating_add(duration_ns)));
     }
 

@@ -1,19 +1,19 @@
 //! Builds devices and cables from a description.
 
 use onbeat_ethercat::description::{
-    ResolvedDescription, Description, DescriptionError, TypeKind, ResolvedDevice, ProcessData, TypeTable,
+    Description, DescriptionError, ProcessData, ResolvedDescription, ResolvedDevice, TypeKind, TypeTable,
 };
-use onbeat_ethercat::esi::{SyncManagerEntry, DcMode, EEPROM_BYTES, DEFAULT_CONFIGURATION};
+use onbeat_ethercat::esi::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 use onbeat_ethercat::layout::MappedValue;
 
 use super::coe::{DataType, Dictionary, access, details};
-use super::esc::EscSettings;
 use super::device::{Drive, DriveSettings, ForceTorque, Imu, Io, Model, MotorSettings, Noise};
-use super::esi_parts;
-use super::firmware::{ProcessDataArea, Mailboxes};
 use super::device_parts::{DeviceInstance, DeviceParts, common_objects};
-use super::process_data::{INPUT_ASSIGNMENT, OUTPUT_ASSIGNMENT, AssignmentRules};
-use super::sii_contents::{SiiIdentity, PdoListing};
+use super::esc::EscSettings;
+use super::esi_parts;
+use super::firmware::{Mailboxes, ProcessDataArea};
+use super::process_data::{AssignmentRules, INPUT_ASSIGNMENT, OUTPUT_ASSIGNMENT};
+use super::sii_contents::{PdoListing, SiiIdentity};
 use super::subdevice::SubDevice;
 use super::topology::SimulatedCable;
 
@@ -41,7 +41,8 @@ pub(crate) fn build(description: &Description) -> Result<Built, DescriptionError
     }
 
     let cables = resolved.cables.iter();
-    let cables = cables.map(|cable| SimulatedCable { ends: cable.ends, delay_ns: cable.delay_ns, intact: true }).collect();
+    let cables =
+        cables.map(|cable| SimulatedCable { ends: cable.ends, delay_ns: cable.delay_ns, intact: true }).collect();
     Ok(Built { devices, cables })
 }
 
@@ -115,7 +116,12 @@ fn type_parts(device: &ResolvedDevice<'_>, identity: SiiIdentity, seed: u64) -> 
 
     let boot = mailboxes.map_or([0; 4], |boxes| [boxes.to_device.0, mailbox, boxes.to_main.0, mailbox]);
     let first = if mailbox > 0 { 2 } else { 0 };
-    let area = |channel, start, assignment| ProcessDataArea { channel: Some(channel), start, assignment, rules: AssignmentRules::default() };
+    let area = |channel, start, assignment| ProcessDataArea {
+        channel: Some(channel),
+        start,
+        assignment,
+        rules: AssignmentRules::default(),
+    };
     let has_data = !device.outputs.values.is_empty() || !device.inputs.values.is_empty();
     let listed = |index, channel: usize, data: &ProcessData| {
         let one = PdoListing { index, channel: channel as u8, flags: 0 };
@@ -175,9 +181,7 @@ fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
 
 fn model(objects: &mut Dictionary, word: TypeKind, kind: &TypeTable, seed: u64) -> Model {
     let channels = kind.channels.unwrap_or_default();
-    let io = |objects: &mut Dictionary, value: DataType| {
-        Model::Io(Io::new(objects, value, channels))
-    };
+    let io = |objects: &mut Dictionary, value: DataType| Model::Io(Io::new(objects, value, channels));
     match word {
         TypeKind::Coupler => Model::Coupler,
         TypeKind::Digital => io(objects, DataType::Bool),

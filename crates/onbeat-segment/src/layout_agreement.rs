@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use onbeat_ethercat::description::{ResolvedDescription, ChannelsTable, Description, TypeKind, PdoDirection, mappable};
+use onbeat_ethercat::description::{ChannelsTable, Description, PdoDirection, ResolvedDescription, TypeKind, mappable};
 use onbeat_ethercat::layout::{DeviceLayout, Layout, MappedValue};
 use proptest::prelude::*;
 

@@ -33,44 +33,44 @@
 //! (refused with a mailbox error, as by a device without them). Register addresses and their meaning: ETG.1000.4 and the
 //! Beckhoff SubDevice controller data sheet, section II.
 
-#[cfg(test)]
-mod layout_agreement;
-mod from_description;
-mod distributed_clock;
 mod coe;
-mod esc;
-mod device;
-mod eeprom;
-mod esi_parts;
 mod datagram_exchange;
+mod device;
+mod device_parts;
+mod distributed_clock;
+mod eeprom;
+mod esc;
+mod esi_parts;
+#[cfg(test)]
+mod fast_path;
 mod fault;
+mod fault_log;
 mod fault_table;
 mod firmware;
 mod fmmu;
 mod frame;
+mod from_description;
 mod in_process;
+#[cfg(test)]
+mod layout_agreement;
 mod link;
-mod fault_log;
 mod mailbox;
-mod device_parts;
+mod placement;
 mod process_data;
 mod registers;
-mod placement;
 mod segment;
 pub mod serving;
-#[cfg(test)]
-mod fast_path;
 mod sii_contents;
 mod subdevice;
 mod sync_manager;
 mod topology;
 
 pub use fault::Fault;
+pub use fault_log::FaultLog;
 pub use fault_table::{FAULT_KINDS, FaultError};
 pub use frame::Command;
 pub use in_process::InProcess;
-pub use link::{FaultChange, Link, LinkCounts, FaultLogEntry};
-pub use fault_log::FaultLog;
+pub use link::{FaultChange, FaultLogEntry, Link, LinkCounts};
 pub use onbeat_ethercat::description::{Description, DescriptionError, FaultTable};
 pub use onbeat_ethercat::esi::EsiError;
 pub use onbeat_rt::time::{Clock, Instant};

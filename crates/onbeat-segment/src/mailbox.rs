@@ -1,6 +1,6 @@
 //! Mailbox of a device: headers, counters and queue of mails.
 
-use super::coe::{SdoOutcome, Dictionary, SdoServer};
+use super::coe::{Dictionary, SdoOutcome, SdoServer};
 use super::esc::{Esc, event};
 use super::registers::word;
 

@@ -3,7 +3,7 @@
 //! The file defines the cables between positions. An unplugged device keeps its position, and its cables are joined; a swapped device has
 //! the position of the other one, on or off the cable. Power is independent of this.
 
-use super::topology::{SimulatedCable, CableEnd, Topology};
+use super::topology::{CableEnd, SimulatedCable, Topology};
 
 /// Position of each device.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl Placement {
     fn ports(&self, position: usize) -> impl Iterator<Item = usize> {
         let ends = self.file_cables.iter().flat_map(|cable| cable.ends);
         ends.filter_map(move |end| match end {
-            CableEnd::PortState { device, port } if device == position => Some(port),
+            CableEnd::Port { device, port } if device == position => Some(port),
             _ => None,
         })
     }
@@ -42,7 +42,7 @@ impl Placement {
         }
 
         for end in cables.iter_mut().flat_map(|cable| &mut cable.ends) {
-            if let CableEnd::PortState { device, .. } = end {
+            if let CableEnd::Port { device, .. } = end {
                 *device = device_at[*device];
             }
         }
@@ -53,7 +53,7 @@ impl Placement {
 
 /// Joins the two cables of a position; at the end of a line, the cable is removed.
 fn bypass(cables: &mut Vec<SimulatedCable>, position: usize) {
-    let is_at_position = |end: &CableEnd| matches!(end, CableEnd::PortState { device, .. } if *device == position);
+    let is_at_position = |end: &CableEnd| matches!(end, CableEnd::Port { device, .. } if *device == position);
     let far = |cable: &SimulatedCable| if is_at_position(&cable.ends[0]) { cable.ends[1] } else { cable.ends[0] };
     let mut own: Vec<SimulatedCable> = Vec::new();
     cables.retain(|cable| {
@@ -77,8 +77,10 @@ impl Topology {
     /// Cuts or repairs the cable at port 0 of a device. Returns `false` when it has none.
     pub(crate) fn cut(&mut self, device: usize, intact: bool) -> bool {
         let Some(&position) = self.placement.position.get(device) else { return false };
-        let end = CableEnd::PortState { device: position, port: 0 };
-        let Some(cable) = self.placement.file_cables.iter_mut().find(|cable| cable.ends.contains(&end)) else { return false };
+        let end = CableEnd::Port { device: position, port: 0 };
+        let Some(cable) = self.placement.file_cables.iter_mut().find(|cable| cable.ends.contains(&end)) else {
+            return false;
+        };
         cable.intact = intact;
         self.update_cables();
         true
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     fn line(devices: usize) -> Topology {
-        let end = |device, port| CableEnd::PortState { device, port };
+        let end = |device, port| CableEnd::Port { device, port };
         let cable = |ends| SimulatedCable { ends, delay_ns: 10, intact: true };
         let first = cable([CableEnd::Nic(0), end(0, 0)]);
         let rest = (1..devices).map(|device| cable([end(device - 1, 1), end(device, 0)]));
@@ -137,9 +139,9 @@ mod tests {
         let mut order = Vec::new();
         while let Some(cable) = topology.cables.iter().find(|cable| cable.ends.contains(&at)) {
             let far = if cable.ends[0] == at { cable.ends[1] } else { cable.ends[0] };
-            let CableEnd::PortState { device, .. } = far else { break };
+            let CableEnd::Port { device, .. } = far else { break };
             order.push(device);
-            at = CableEnd::PortState { device, port: 1 };
+            at = CableEnd::Port { device, port: 1 };
         }
 
         order
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_device_with_branches_cannot_be_unplugged_nor_swapped_with_one_that_lacks_its_ports() {
-        let end = |device, port| CableEnd::PortState { device, port };
+        let end = |device, port| CableEnd::Port { device, port };
         let cables = vec![
             SimulatedCable { ends: [CableEnd::Nic(0), end(0, 0)], delay_ns: 1, intact: true },
             SimulatedCable { ends: [end(0, 1), end(1, 0)], delay_ns: 1, intact: true },

@@ -78,7 +78,12 @@ impl ProcessDataMap {
     ///
     /// # Errors
     /// The abort code when an entry cannot be mapped; the mapping is then empty.
-    pub(crate) fn compile(&mut self, objects: &Dictionary, assignment: u16, rules: &AssignmentRules) -> Result<(), u32> {
+    pub(crate) fn compile(
+        &mut self,
+        objects: &Dictionary,
+        assignment: u16,
+        rules: &AssignmentRules,
+    ) -> Result<(), u32> {
         self.whole.clear();
         self.odd.clear();
         self.bits = 0;

@@ -2,10 +2,10 @@
 
 use onbeat_rt::time::Instant;
 
-use super::from_description::build;
+use super::datagram_exchange::{DatagramExchange, FmmuMapping, MOST_DATA, StationTable, rebuild_mappings};
 use super::esc::change;
-use super::datagram_exchange::{DatagramExchange, MOST_DATA, FmmuMapping, StationTable, rebuild_mappings};
 use super::frame::{DatagramMut, Datagrams, mark_returned};
+use super::from_description::build;
 use super::subdevice::SubDevice;
 use super::topology::{CableEnd, DevicePorts, Route, Topology};
 use onbeat_ethercat::description::{Description, DescriptionError};

@@ -23,9 +23,7 @@
 mod control;
 mod pcap;
 
-pub use control::{
-    CommandQueue, ControlSocket, DeviceLine, SegmentCommand, SegmentReply, SegmentStatus, send_command,
-};
+pub use control::{CommandQueue, ControlSocket, DeviceLine, SegmentCommand, SegmentReply, SegmentStatus, send_command};
 pub use pcap::Pcap;
 
 use std::io::Write;
@@ -36,7 +34,7 @@ use onbeat_ethercat::carrier::{CarrierError, Interface};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::time::{Clock, Instant};
 
-use crate::{Link, FaultLogEntry, Nic};
+use crate::{FaultLogEntry, Link, Nic};
 
 /// Frames that return within this time are sent at once.
 const EARLY_NS: u64 = 200_000;

@@ -2,7 +2,7 @@
 
 use super::coe::Dictionary;
 use super::firmware::Mailboxes;
-use onbeat_ethercat::esi::{SyncManagerEntry, DcMode};
+use onbeat_ethercat::esi::{DcMode, SyncManagerEntry};
 use onbeat_ethercat::sii::checksum;
 
 /// Most strings, and longest string in bytes: both numbers are stored in one byte.

@@ -71,7 +71,8 @@ impl SyncManager {
     pub(crate) fn configure(&mut self, registers: &[u8]) {
         self.start = word(registers, 0);
         self.length = word(registers, 2);
-        self.mode = if registers[4] & 0x03 == 0x02 { SyncManagerMode::DeviceMailbox } else { SyncManagerMode::Buffered };
+        self.mode =
+            if registers[4] & 0x03 == 0x02 { SyncManagerMode::DeviceMailbox } else { SyncManagerMode::Buffered };
         self.direction = if registers[4] & 0x0c == 0x04 { AccessDirection::Write } else { AccessDirection::Read };
         self.triggers_watchdog = registers[4] & 0x40 != 0;
         self.repeat_request = registers[6] & 0x02 != 0;

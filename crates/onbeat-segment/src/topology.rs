@@ -99,7 +99,7 @@ impl Topology {
         self.cable_at.fill([None; 4]);
         for (number, cable) in cables.iter().enumerate() {
             for end in cable.ends {
-                if let CableEnd::PortState { device, port } = end {
+                if let CableEnd::Port { device, port } = end {
                     self.cable_at[device][port] = Some(number);
                 }
             }
@@ -139,7 +139,7 @@ impl Topology {
         let Some(cable) = self.cable_at[device][port].map(|number| &self.cables[number]) else { return false };
         let far_end_is_up = |end: &CableEnd| match end {
             CableEnd::Nic(_) => true,
-            CableEnd::PortState { device, .. } => devices.is_powered(*device),
+            CableEnd::Port { device, .. } => devices.is_powered(*device),
         };
         cable.intact && cable.ends.iter().all(far_end_is_up)
     }
@@ -169,7 +169,7 @@ impl Topology {
                     route.back = Some((back, elapsed_ns + delay_ns));
                     return;
                 }
-                Some((CableEnd::PortState { device, port }, delay_ns)) => {
+                Some((CableEnd::Port { device, port }, delay_ns)) => {
                     elapsed_ns += delay_ns;
                     at = self.through(device, port, route, &mut elapsed_ns);
                 }
@@ -206,13 +206,13 @@ impl Topology {
 
         *elapsed_ns += FORWARDING_NS;
         // A frame that leaves by an open port without a link is lost.
-        self.ports[device][at].link.then(|| self.far_end(CableEnd::PortState { device, port: at }))?
+        self.ports[device][at].link.then(|| self.far_end(CableEnd::Port { device, port: at }))?
     }
 
     fn far_end(&self, end: CableEnd) -> Option<(CableEnd, u64)> {
         let number = match end {
             CableEnd::Nic(_) => self.cables.iter().position(|cable| cable.ends.contains(&end))?,
-            CableEnd::PortState { device, port } => self.cable_at[device][port]?,
+            CableEnd::Port { device, port } => self.cable_at[device][port]?,
         };
 
         let cable = &self.cables[number];
@@ -243,7 +243,7 @@ mod tests {
     }
 
     fn port(device: usize, port: usize) -> CableEnd {
-        CableEnd::PortState { device, port }
+        CableEnd::Port { device, port }
     }
 
     fn route(topology: &mut Topology, nic: usize) -> Route {

@@ -59,7 +59,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     }
 
     let (text, description) = described(&options.file)?;
-    let layout = Layout::of(&description)?;
+    let layout = Layout::from_description(&description)?;
     let joints = Joints::from_toml(&text, &layout, options.looping.period)?;
     let word = word_of(options, &joints)?;
     let image = image(options, (&layout, &joints), &word)?;
@@ -69,7 +69,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<Verdict, Failure> {
     match &options.interface {
         Some(name) => run_on(Packets::open(name)?, name, options, (layout, joints), (controller, image)),
         None => {
-            let wire = InProcess::on_clock(Link::of(&description)?, Monotonic);
+            let wire = InProcess::on_clock(Link::from_description(&description)?, Monotonic);
             run_on(wire, "the simulated segment", options, (layout, joints), (controller, image))
         }
     }

@@ -107,7 +107,13 @@ fn listener_of(socket: BorrowedFd<'_>) -> u32 {
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `peer` has the length given, and both live across the call.
     let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut length)
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
     };
 
     if result == 0 { peer.pid.cast_unsigned() } else { 0 }

@@ -10,9 +10,9 @@ mod private_cable;
 
 pub use claim::{Role, User};
 pub use interface::Interface;
-pub(crate) use packet_ring::PacketRing;
 pub use link_watch::Trouble;
 pub(crate) use link_watch::{LinkWatcher, PacketSocket};
+pub(crate) use packet_ring::PacketRing;
 pub use private_cable::private_cable;
 
 use std::io;
@@ -24,7 +24,9 @@ pub enum CarrierError {
     #[error("network interface \"{0}\" does not exist; `ip link` lists the interfaces")]
     NoInterface(String),
     /// A capability for raw sockets or TAP devices is missing.
-    #[error("cannot open {what} \"{name}\": not permitted. This needs the capability CAP_NET_{right}; start onbeat with sudo")]
+    #[error(
+        "cannot open {what} \"{name}\": not permitted. This needs the capability CAP_NET_{right}; start onbeat with sudo"
+    )]
     NotPermitted {
         /// A raw socket or a TAP device.
         what: &'static str,

@@ -15,13 +15,13 @@
 //! names = ["left knee", "right knee"]    # in a line; `after` and `port` make branches
 //! ```
 
-mod resolved;
 mod error;
 mod fault_table;
-mod to_layout;
 mod process_data;
+mod resolved;
 mod setup_tables;
 mod tables;
+mod to_layout;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,16 +33,16 @@ use serde::de::IgnoredAny;
 use crate::esi::{self, DeviceSelector, EsiDevice};
 use crate::input;
 
-pub use resolved::{ResolvedDescription, CableSpec, CableEnd, ResolvedDevice};
 pub use error::DescriptionError;
 pub use fault_table::FaultTable;
-pub(crate) use to_layout::layout_of;
-pub use process_data::{ProcessData, PdoDirection, mappable};
+pub use process_data::{PdoDirection, ProcessData, mappable};
+pub use resolved::{CableEnd, CableSpec, ResolvedDescription, ResolvedDevice};
 pub use setup_tables::{StartupTable, Sync0Table};
 pub use tables::{
-    ChannelsTable, DeviceTable, DriveTable, FICTITIOUS_VENDOR, ForceTable, ImuTable, TypeKind, OperationMode, SegmentTable,
-    TypeTable,
+    ChannelsTable, DeviceTable, DriveTable, FICTITIOUS_VENDOR, ForceTable, ImuTable, OperationMode, SegmentTable,
+    TypeKind, TypeTable,
 };
+pub(crate) use to_layout::layout_of;
 
 /// Largest number of devices of a segment.
 const MOST_DEVICES: usize = 1024;
@@ -177,8 +177,10 @@ impl Description {
     /// # Errors
     /// [`DescriptionError::Esi`] when the file cannot be used; `file` is the name in the message.
     pub fn from_esi(bytes: &[u8], file: &str, chosen: &[String]) -> Result<Self, DescriptionError> {
-        let choices: Vec<DeviceSelector> =
-            chosen.iter().map(|device| DeviceSelector { device: Some(device.clone()), ..DeviceSelector::default() }).collect();
+        let choices: Vec<DeviceSelector> = chosen
+            .iter()
+            .map(|device| DeviceSelector { device: Some(device.clone()), ..DeviceSelector::default() })
+            .collect();
         let found =
             esi::devices(bytes, &choices).map_err(|why| DescriptionError::Esi { file: file.to_owned(), why })?;
         if found.len() > MOST_DEVICES {
@@ -200,8 +202,7 @@ impl Description {
         for (position, device) in found.into_iter().enumerate() {
             let kind = format!("device {}", position + 1);
             let same_order = description.esi_devices.values().filter(|other| other.order == device.order).count();
-            let fits =
-                device.order.char_indices().take_while(|(at, letter)| at + letter.len_utf8() <= LONGEST_ORDER);
+            let fits = device.order.char_indices().take_while(|(at, letter)| at + letter.len_utf8() <= LONGEST_ORDER);
             let order: String = fits.map(|(_, letter)| letter).collect();
             let order = if order.is_empty() { kind.clone() } else { order };
             let name = if same_order == 0 { order } else { format!("{order} {}", same_order + 1) };

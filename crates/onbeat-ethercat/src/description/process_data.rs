@@ -102,7 +102,8 @@ impl ProcessData {
     /// Returns the default mapping of an ESI file.
     pub(super) fn from_esi(device: &EsiDevice, direction: PdoDirection) -> Self {
         let mut data = Self::default();
-        let assigned = device.pdos[direction as usize].iter().filter(|pdo| pdo.sync_manager.is_some()).take(MOST_ASSIGNED);
+        let assigned =
+            device.pdos[direction as usize].iter().filter(|pdo| pdo.sync_manager.is_some()).take(MOST_ASSIGNED);
         for entry in assigned.flat_map(|pdo| &pdo.entries) {
             if entry.index == 0 {
                 data.bits += usize::from(entry.bits);
@@ -144,7 +145,9 @@ pub fn mappable(
         (TypeKind::Drive, PdoDirection::Outputs) => of_drive(&DRIVE_OUTPUTS),
         (TypeKind::Drive, PdoDirection::Inputs) => of_drive(&DRIVE_INPUTS),
         (TypeKind::Imu, PdoDirection::Inputs) => of_line(INPUTS, IMU_VALUES, DataType::F32),
-        (TypeKind::ForceTorque, PdoDirection::Inputs) if entry == FORCE_VALUES => of_line(INPUTS, FORCE_VALUES, DataType::U32),
+        (TypeKind::ForceTorque, PdoDirection::Inputs) if entry == FORCE_VALUES => {
+            of_line(INPUTS, FORCE_VALUES, DataType::U32)
+        }
         (TypeKind::ForceTorque, PdoDirection::Inputs) => of_line(INPUTS, FORCE_VALUES, DataType::F32),
         (TypeKind::Coupler, _) | (TypeKind::Imu | TypeKind::ForceTorque, PdoDirection::Outputs) => None,
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::process_data::{ProcessData, PdoDirection};
+use super::process_data::{PdoDirection, ProcessData};
 use super::tables::FICTITIOUS_VENDOR;
 use super::{Description, DescriptionError, DeviceTable, TypeTable};
 use crate::esi::EsiDevice;
@@ -162,9 +162,9 @@ impl<'d> Builder<'d> {
         let before =
             match table.after.as_ref().filter(|_| number == 0) {
                 Some(after) => {
-                    Some(*self.positions.get(after.as_str()).filter(|position| **position < device).ok_or_else(|| {
-                        DescriptionError::UnknownParent { device: name.to_owned(), after: after.clone() }
-                    })?)
+                    Some(*self.positions.get(after.as_str()).filter(|position| **position < device).ok_or_else(
+                        || DescriptionError::UnknownParent { device: name.to_owned(), after: after.clone() },
+                    )?)
                 }
                 None => device.checked_sub(1),
             };
@@ -200,7 +200,9 @@ impl<'d> Builder<'d> {
         let device = self.used_ports.len() - 1;
         if let Some(port) = (1..self.ports(device)).map(usize::from).find(|port| !used[*port]) {
             let delay_ns = self.description.segment.cable_ns;
-            self.resolved.cables.push(CableSpec { ends: [CableEnd::Port { device, port }, CableEnd::Nic(1)], delay_ns });
+            self.resolved
+                .cables
+                .push(CableSpec { ends: [CableEnd::Port { device, port }, CableEnd::Nic(1)], delay_ns });
         }
     }
 

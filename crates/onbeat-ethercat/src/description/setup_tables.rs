@@ -40,9 +40,8 @@ pub(crate) fn setup_of(name: &str, kind: &TypeTable, table: &DeviceTable) -> Res
 }
 
 fn object_value(device: &str, table: &StartupTable) -> Result<ObjectValue, DescriptionError> {
-    let refused = |why: String| {
-        DescriptionError::Startup { device: device.to_owned(), object: table.object.clone(), why }
-    };
+    let refused =
+        |why: String| DescriptionError::Startup { device: device.to_owned(), object: table.object.clone(), why };
 
     let (index, entry) = setup::object(&table.object)
         .ok_or_else(|| refused("write index or index:entry in hexadecimal, such as 6060 or 1c12:1".to_owned()))?;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::EsiError;
-use super::eeprom::{SyncManagerEntry, DcMode, EEPROM_BYTES, DEFAULT_CONFIGURATION};
+use super::eeprom::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 use super::element::Element;
 use super::objects::{EsiObject, objects};
-use super::types::{kind, from_length};
+use super::types::{from_length, kind};
 use crate::coe::{DataType, details};
 
 /// Number of SyncManagers of a simulated controller.
@@ -186,8 +186,7 @@ impl EsiDevice {
             (None, None) => Err(device.lacks("the <Sm> of its mailboxes, MBoxOut and MBoxIn".to_owned())),
             (Some(0), Some(1)) => Ok(()),
             _ => Err(device.not_simulated(
-                "has its mailboxes not on SyncManagers 0 (MBoxOut) and 1 (MBoxIn); list them in this order"
-                    .to_owned(),
+                "has its mailboxes not on SyncManagers 0 (MBoxOut) and 1 (MBoxIn); list them in this order".to_owned(),
             )),
         }
     }

@@ -182,10 +182,7 @@ pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevi
     selected.into_iter().map(|head| EsiDevice::read(head.element, vendor)).collect()
 }
 
-fn select<'h, 'd>(
-    heads: &'h [DeviceHeader<'d>],
-    selector: &DeviceSelector,
-) -> Result<&'h DeviceHeader<'d>, EsiError> {
+fn select<'h, 'd>(heads: &'h [DeviceHeader<'d>], selector: &DeviceSelector) -> Result<&'h DeviceHeader<'d>, EsiError> {
     let describe = |heads: &[&DeviceHeader<'_>]| {
         let mut words: Vec<String> = heads.iter().take(8).map(|head| head.describe()).collect();
         if heads.len() > 8 {

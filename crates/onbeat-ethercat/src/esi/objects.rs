@@ -51,7 +51,8 @@ pub(super) fn objects(device: Element<'_>) -> Result<BTreeMap<u16, EsiObject>, E
         let object = types.object(element)?;
         count += object.values.len();
         if count > MOST_VALUES {
-            return Err(element.not_simulated(format!("is one too many: at most {MOST_VALUES} values per device are supported")));
+            return Err(element
+                .not_simulated(format!("is one too many: at most {MOST_VALUES} values per device are supported")));
         }
 
         if !object.values.is_empty() {
@@ -99,7 +100,12 @@ impl<'d> Types<'d> {
     }
 
     /// Adds the values of one item of a record: a single value, or all elements of an array.
-    fn item(&self, item: Element<'d>, default_access: u16, values: &mut BTreeMap<u8, EsiValue>) -> Result<(), EsiError> {
+    fn item(
+        &self,
+        item: Element<'d>,
+        default_access: u16,
+        values: &mut BTreeMap<u8, EsiValue>,
+    ) -> Result<(), EsiError> {
         let word = item.needs("Type")?.text();
         let name = item.localized("Name");
         let access = rights(item)?.unwrap_or(default_access);

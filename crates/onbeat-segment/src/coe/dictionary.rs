@@ -83,7 +83,13 @@ impl Dictionary {
     }
 
     /// Adds an entry with a subindex above those of the previous entries to the object begun last.
-    pub(crate) fn entry_at(&mut self, subindex: u8, name: &str, (kind, access): (DataType, u16), value: &[u8]) -> ValueSlot {
+    pub(crate) fn entry_at(
+        &mut self,
+        subindex: u8,
+        name: &str,
+        (kind, access): (DataType, u16),
+        value: &[u8],
+    ) -> ValueSlot {
         let slot = ValueSlot(self.values.len() as u32);
         let bytes = kind.bytes();
         self.values.extend(value.iter().copied().chain(std::iter::repeat(0)).take(bytes));

@@ -148,7 +148,13 @@ impl SdoServer {
 
     // ---- upload: from the device
 
-    fn upload(&mut self, objects: &Dictionary, state: u8, head: &[u8; 8], reply: &mut Vec<u8>) -> Result<SdoOutcome, u32> {
+    fn upload(
+        &mut self,
+        objects: &Dictionary,
+        state: u8,
+        head: &[u8; 8],
+        reply: &mut Vec<u8>,
+    ) -> Result<SdoOutcome, u32> {
         let index = u16::from_le_bytes([head[1], head[2]]);
         let subindex = head[3];
         let complete = head[0] & 0x10 != 0;
@@ -172,7 +178,8 @@ impl SdoServer {
             reply.extend_from_slice(&(size as u32).to_le_bytes());
             let now = size.min(self.room - 10);
             reply.extend_from_slice(&self.buffer[..now]);
-            self.transfer = if now < size { ServerTransfer::Upload { sent: now, toggle: 0 } } else { ServerTransfer::None };
+            self.transfer =
+                if now < size { ServerTransfer::Upload { sent: now, toggle: 0 } } else { ServerTransfer::None };
         }
 
         Ok(SdoOutcome::Reply)
@@ -191,8 +198,11 @@ impl SdoServer {
         reply.push(toggle | unused << 1 | u8::from(last));
         reply.extend_from_slice(&self.buffer[sent..sent + now]);
         reply.resize(reply.len().max(10), 0);
-        self.transfer =
-            if last { ServerTransfer::None } else { ServerTransfer::Upload { sent: sent + now, toggle: toggle ^ 0x10 } };
+        self.transfer = if last {
+            ServerTransfer::None
+        } else {
+            ServerTransfer::Upload { sent: sent + now, toggle: toggle ^ 0x10 }
+        };
 
         Ok(SdoOutcome::Reply)
     }
@@ -247,8 +257,11 @@ impl SdoServer {
 
         let is_last = self.buffer.len() >= size;
         let outcome = if is_last { self.store(objects, index, subindex, complete)? } else { SdoOutcome::Reply };
-        self.transfer =
-            if is_last { ServerTransfer::None } else { ServerTransfer::Download { index, subindex, complete, size, toggle: 0 } };
+        self.transfer = if is_last {
+            ServerTransfer::None
+        } else {
+            ServerTransfer::Download { index, subindex, complete, size, toggle: 0 }
+        };
         begin(reply, SDO_RESPONSE, UPLOAD_SEGMENT << 5, index, subindex);
         reply.resize(10, 0);
         Ok(outcome)
@@ -260,7 +273,9 @@ impl SdoServer {
         request: &[u8],
         reply: &mut Vec<u8>,
     ) -> Result<SdoOutcome, u32> {
-        let ServerTransfer::Download { index, subindex, complete, size, toggle } = self.transfer else { return Err(abort::COMMAND) };
+        let ServerTransfer::Download { index, subindex, complete, size, toggle } = self.transfer else {
+            return Err(abort::COMMAND);
+        };
         let head = request[0];
         if head & 0x10 != toggle {
             return Err(abort::TOGGLE);
@@ -283,8 +298,11 @@ impl SdoServer {
             outcome = self.store(objects, index, subindex, complete)?;
         }
 
-        self.transfer =
-            if last { ServerTransfer::None } else { ServerTransfer::Download { index, subindex, complete, size, toggle: toggle ^ 0x10 } };
+        self.transfer = if last {
+            ServerTransfer::None
+        } else {
+            ServerTransfer::Download { index, subindex, complete, size, toggle: toggle ^ 0x10 }
+        };
         header(reply, SDO_RESPONSE);
         reply.push(1 << 5 | toggle);
         reply.resize(10, 0);

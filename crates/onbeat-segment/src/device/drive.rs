@@ -59,7 +59,10 @@ pub(crate) enum Demand {
     Torque(f64),
     Velocity(f64),
     /// Position, with velocity feed-forward.
-    Position { position: f64, velocity: f64 },
+    Position {
+        position: f64,
+        velocity: f64,
+    },
 }
 
 /// A drive with its motor.
@@ -206,10 +209,7 @@ impl Drive {
 
     /// Converts position and velocity in increments to a demand.
     fn position_demand(&self, increments: f64, per_s: f64) -> Demand {
-        Demand::Position {
-            position: self.radians(increments + f64::from(self.home)),
-            velocity: self.radians(per_s),
-        }
+        Demand::Position { position: self.radians(increments + f64::from(self.home)), velocity: self.radians(per_s) }
     }
 
     /// Runs one step of the control loops in the current power state and mode.
@@ -268,8 +268,7 @@ impl Drive {
             }
             mode::HM => {
                 let counts = self.motor.counts();
-                let (velocity, found) =
-                    self.homing.step(objects, &slots, counts, &self.settings);
+                let (velocity, found) = self.homing.step(objects, &slots, counts, &self.settings);
                 if let Some(home) = found {
                     self.home = home;
                     self.profile.start_at(self.position(), 0.0);

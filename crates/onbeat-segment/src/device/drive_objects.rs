@@ -92,7 +92,8 @@ impl DriveObjects {
         };
 
         // 0 requests no change of the mode.
-        objects.restrict(0x6060, |value| value.first().is_some_and(|&byte| byte == 0 || mode::is_supported(byte as i8)));
+        objects
+            .restrict(0x6060, |value| value.first().is_some_and(|&byte| byte == 0 || mode::is_supported(byte as i8)));
         slots
     }
 }

@@ -37,7 +37,11 @@ impl Io {
     }
 
     /// Uses existing values of the dictionary.
-    pub(crate) fn from_values(outputs: Vec<(ValueSlot, usize)>, inputs: Vec<(ValueSlot, usize)>, loop_back: bool) -> Self {
+    pub(crate) fn from_values(
+        outputs: Vec<(ValueSlot, usize)>,
+        inputs: Vec<(ValueSlot, usize)>,
+        loop_back: bool,
+    ) -> Self {
         Self { outputs, inputs, loop_back }
     }
 

@@ -1,8 +1,8 @@
 //! Reading and writing of registers and process memory.
 
-use super::{Esc, ReadMode, PassTimes, event};
+use super::{Esc, PassTimes, ReadMode, event};
 use crate::registers::{MEMORY_END, MEMORY_START, SII_CONTROL, SII_OWNER, WATCHDOG_STATUS};
-use crate::sync_manager::{AccessDirection, SyncManagerMode, AccessResult};
+use crate::sync_manager::{AccessDirection, AccessResult, SyncManagerMode};
 
 impl Esc {
     /// Reads for the MainDevice. Returns whether at least one byte was read.
@@ -26,7 +26,9 @@ impl Esc {
     }
 
     fn read_memory(&mut self, start: usize, data: &mut [u8], mode: ReadMode, now_ns: u64) -> bool {
-        if let Some(channel) = self.whole_area(start, data.len(), AccessDirection::Read).filter(|_| mode == ReadMode::Replace) {
+        if let Some(channel) =
+            self.whole_area(start, data.len(), AccessDirection::Read).filter(|_| mode == ReadMode::Replace)
+        {
             data.copy_from_slice(&self.memory[start..start + data.len()]);
             self.sync_managers[channel].access_all();
             self.events |= event::INPUTS;

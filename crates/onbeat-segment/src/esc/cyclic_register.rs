@@ -37,7 +37,9 @@ impl Esc {
         match register {
             CyclicRegister::State => Some(u32::from(self.al_status)),
             CyclicRegister::Difference => self.has_clock.then(|| self.clock.difference()),
-            CyclicRegister::Channel(channel) => self.sync_managers.get(channel).map(|channel| u32::from(channel.status())),
+            CyclicRegister::Channel(channel) => {
+                self.sync_managers.get(channel).map(|channel| u32::from(channel.status()))
+            }
         }
     }
 

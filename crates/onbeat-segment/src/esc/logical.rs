@@ -1,6 +1,6 @@
 //! Access by logical address through FMMUs.
 
-use super::{Esc, ReadMode, PassTimes, event};
+use super::{Esc, PassTimes, ReadMode, event};
 use crate::fmmu::Fmmu;
 use crate::sync_manager::AccessDirection;
 

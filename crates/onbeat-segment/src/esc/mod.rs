@@ -3,18 +3,18 @@
 //! `access` is reading and writing, `side_effects` the registers that are more than memory, `logical` process data by logical address,
 //! and `cyclic_register` the registers that a loop reads from all devices in each cycle.
 
-mod logical;
-mod side_effects;
 mod access;
 mod cyclic_register;
+mod logical;
+mod side_effects;
 
 use super::distributed_clock::{DistributedClock, Sync0Pulses};
 use super::eeprom::SiiEeprom;
 use super::fmmu::Fmmu;
 use super::registers::{
-    AL_CONTROL, AL_STATUS, AL_STATUS_CODE, ALIAS, ALIAS_ENABLE, RegisterAccess, CHANNELS, DEVICE, DL_STATUS, FILTER_DEPTH,
-    LOOP_CONTROL, LOST_LINKS, MEMORY_END, MEMORY_START, PDI_CONFIGURATION, PDI_CONTROL, SPEED_START, STATION,
-    SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK,
+    AL_CONTROL, AL_STATUS, AL_STATUS_CODE, ALIAS, ALIAS_ENABLE, CHANNELS, DEVICE, DL_STATUS, FILTER_DEPTH,
+    LOOP_CONTROL, LOST_LINKS, MEMORY_END, MEMORY_START, PDI_CONFIGURATION, PDI_CONTROL, RegisterAccess, SPEED_START,
+    STATION, SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK,
     WITHOUT_CLOCK, long, word,
 };
 use super::sync_manager::SyncManager;

@@ -1,6 +1,6 @@
 //! Registers that are more than memory: values that change by themselves, and effects of writes.
 
-use super::{Esc, PassTimes, event, touched};
+use super::{Esc, PassTimes, change, event};
 use crate::distributed_clock::Sync0Pulses;
 use crate::eeprom::CommandEffect;
 use crate::fmmu::Fmmu;
@@ -85,7 +85,9 @@ impl Esc {
         if covers(WATCHDOG_DIVIDER, 2) || covers(WATCHDOG_TIME, 2) {
             self.set_watchdog();
         }
-        if covers(SII_CONTROL + 1, 1) && self.eeprom.command(&mut self.memory[..], pass_times.now_ns) == CommandEffect::Reload {
+        if covers(SII_CONTROL + 1, 1)
+            && self.eeprom.command(&mut self.memory[..], pass_times.now_ns) == CommandEffect::Reload
+        {
             self.load_configuration();
         }
 

@@ -8,13 +8,13 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_manager};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
 use onbeat_rt::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::{FaultTable, FaultChange, Link, LinkCounts};
+use crate::{FaultChange, FaultTable, Link, LinkCounts};
 
 /// Most waiting commands; further ones are refused.
 const QUEUE: usize = 16;
@@ -185,7 +185,7 @@ impl ControlSocket {
 
         let listener = UnixListener::bind(path)?;
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
-        let (to_loop, commands) = sync_manager(QUEUE);
+        let (to_loop, commands) = sync_channel(QUEUE);
         std::thread::Builder::new().name("onbeat-orders".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
                 // A client that disconnects early needs no reply.
@@ -211,7 +211,7 @@ fn serve_one(stream: &UnixStream, to_loop: &SyncSender<PendingCommand>) -> io::R
     let reply = match serde_json::from_str(&line) {
         Err(why) => SegmentReply::Refused { why: format!("not a valid command of this version of onbeat: {why}") },
         Ok(command) => {
-            let (answer, answered) = sync_manager(1);
+            let (reply, replies) = sync_channel(1);
             match to_loop.try_send(PendingCommand { command, reply }) {
                 Err(_) => SegmentReply::Refused { why: format!("{QUEUE} commands are waiting; try again") },
                 Ok(()) => replies.recv_timeout(REPLY_TIMEOUT).unwrap_or_else(|_| SegmentReply::Refused {

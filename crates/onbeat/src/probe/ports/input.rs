@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use onbeat_rt::sys::Port;
-use onbeat_rt::{Arrival, Edge, Edges, Instant};
+use onbeat_rt::{Arrival, Edge, EdgeSource, Instant};
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::super::description::ProbeError;
@@ -62,7 +62,7 @@ impl Input {
             Place::Gpio { chip, line } => {
                 let wanted = if is_driven { gpio::Wanted::Both } else { gpio::Wanted::Rising };
                 let line = gpio::input(chip, line, place, wanted)?;
-                let port = Port::on(line.as_raw_fd());
+                let port = Port::new(line.as_raw_fd());
                 return Ok(Self { port, kind: Kind::Line, next: 0, is_stamped: false, held: line.into() });
             }
         };
@@ -71,7 +71,7 @@ impl Input {
     }
 
     pub(super) fn of_bytes(held: OwnedFd, marks: &Marks) -> Self {
-        let (port, kind) = (Port::on(held.as_raw_fd()), Kind::Bytes(marks.clone()));
+        let (port, kind) = (Port::new(held.as_raw_fd()), Kind::Bytes(marks.clone()));
         Self { port, kind, next: 0, is_stamped: false, held }
     }
 
@@ -92,7 +92,7 @@ impl Input {
         self.is_stamped || self.is_line()
     }
 
-    /// Waits for the next edge, as [`Edges::next`]; with the instant at which the kernel saw it, where it tells.
+    /// Waits for the next edge, as [`EdgeSource::next`]; with the instant at which the kernel saw it, where it tells.
     pub(super) fn next_seen(&mut self) -> (Arrival, Option<Instant>) {
         if !self.is_stamped {
             let arrival = self.next();
@@ -152,7 +152,7 @@ impl Input {
     }
 }
 
-impl Edges for Input {
+impl EdgeSource for Input {
     fn next(&mut self) -> Arrival {
         if !self.port.is_ready_within(LOOK_NS) {
             return Arrival::Nothing;
