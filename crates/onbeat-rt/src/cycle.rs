@@ -221,7 +221,7 @@ pub enum PlanError {
 /// The first violated rule, with its numbers.
 pub const fn admit(period_ns: u64, wait: Wait, work_ns: u64) -> Result<(), PlanError> {
     let spin_ns = wait.longest_spin_ns();
-    // A relative sleep comes on top of the work.
+    // A relative sleep begins after the work.
     let from_start_to_start_ns = period_ns as u128 + if wait.is_relative() { work_ns as u128 } else { 0 };
     if period_ns == 0 {
         Err(PlanError::NoPeriod)

@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn the_newest_value_is_read_back_part_by_part() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * Latest::slot_words(&[3, 9])));
+        let newest = AtomicU64::new(0);
+        let words = words(4 * Latest::slot_words(&[3, 9]));
         let latest = Latest::over(&newest, &words, 4).unwrap();
         assert_eq!(latest.newest(), 0);
         for round in 1..=9_u8 {
@@ -188,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_publication_is_available_until_its_slot_is_reused() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * 2));
+        let newest = AtomicU64::new(0);
+        let words = words(4 * 2);
         let latest = Latest::over(&newest, &words, 4).unwrap();
         (0..6).for_each(|_| _ = latest.publish(&[&[7; 8]]));
         let available: Vec<u64> = (1..=7).filter(|&number| latest.read(number, &mut [&mut [0; 8]])).collect();
@@ -197,7 +199,8 @@ mod tests {
 
     #[test]
     fn prepare_changes_nothing_that_can_be_read() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * 17));
+        let newest = AtomicU64::new(0);
+        let words = words(4 * 17);
         let latest = Latest::over(&newest, &words, 4).unwrap();
         latest.prepare();
         for round in 1..=9_u8 {
@@ -212,10 +215,11 @@ mod tests {
 
     #[test]
     fn a_publisher_that_dies_half_way_damages_nothing_and_its_successor_continues() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * 3));
+        let newest = AtomicU64::new(0);
+        let words = words(4 * 3);
         let latest = Latest::over(&newest, &words, 4).unwrap();
         latest.publish(&[&[1; 16]]);
-        // The first half of a publication: its sequence says so, `newest` was not moved.
+        // The first half of a publication: its sequence is odd, and `newest` has not changed.
         words[2 * 3].store(3, Ordering::Relaxed);
         words[2 * 3 + 1].store(99, Ordering::Relaxed);
         let mut value = [0; 16];
@@ -228,7 +232,8 @@ mod tests {
 
     #[test]
     fn a_value_too_long_for_a_slot_is_cut_and_never_reaches_the_next_slot() {
-        let (newest, words) = (AtomicU64::new(0), words(2 * 2));
+        let newest = AtomicU64::new(0);
+        let words = words(2 * 2);
         let latest = Latest::over(&newest, &words, 2).unwrap();
         latest.publish(&[&[1; 8]]);
         latest.publish(&[&[2; 64], &[3; 64]]);
@@ -240,7 +245,8 @@ mod tests {
 
     #[test]
     fn words_that_cannot_be_divided_are_rejected() {
-        let (newest, words) = (AtomicU64::new(0), words(9));
+        let newest = AtomicU64::new(0);
+        let words = words(9);
         for slots in [0, 1, 2, 9] {
             assert_eq!(Latest::over(&newest, &words, slots).err(), Some(BadSlots { words: 9, slots }));
         }
@@ -249,7 +255,8 @@ mod tests {
 
     #[test]
     fn readers_in_other_threads_get_whole_values_or_none() {
-        let (newest, words) = (AtomicU64::new(0), words(4 * 17));
+        let newest = AtomicU64::new(0);
+        let words = words(4 * 17);
         let latest = Latest::over(&newest, &words, 4).unwrap();
         std::thread::scope(|threads| {
             let readers: Vec<_> = (0..2)

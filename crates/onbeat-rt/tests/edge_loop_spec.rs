@@ -95,7 +95,7 @@ fn missing_edges_are_counted_before_the_next_one_that_arrives() {
 
 #[test]
 fn an_edge_that_waited_for_the_previous_one_is_late_by_that() {
-    // The second edge comes 100 us after the first, during its delay of 200 us.
+    // The second edge comes 100 us after the first, during the delay of 200 us.
     let (_, samples) = served(TWO_MS, vec![edge(0, 1_000), edge(1, 1_100)], 0, 10 * US);
     let picked_up_us = 1_000 + 30 + 200 + 10;
     assert_eq!(u64::from(samples[1].note), (picked_up_us - 1_100) * US);

@@ -97,7 +97,8 @@ fn twin(publisher_fences: bool, reader_fences: bool) {
     loom::model(move || {
         let sequence = Arc::new(AtomicU64::new(2));
         let words = Arc::new([AtomicU64::new(1), AtomicU64::new(1)]);
-        let (its_sequence, its_words) = (Arc::clone(&sequence), Arc::clone(&words));
+        let its_sequence = Arc::clone(&sequence);
+        let its_words = Arc::clone(&words);
         let publisher = thread::spawn(move || {
             its_sequence.store(3, Ordering::Relaxed);
             if publisher_fences {

@@ -33,6 +33,7 @@
 //! (refused with a mailbox error, as by a device without them). Register addresses and their meaning: ETG.1000.4 and the
 //! Beckhoff SubDevice controller data sheet, section II.
 
+mod cable_positions;
 mod coe;
 mod datagram_exchange;
 mod device;
@@ -55,7 +56,6 @@ mod in_process;
 mod layout_agreement;
 mod link;
 mod mailbox;
-mod placement;
 mod process_data;
 mod registers;
 mod segment;

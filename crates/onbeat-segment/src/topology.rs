@@ -6,7 +6,7 @@
 
 pub(crate) use onbeat_ethercat::description::CableEnd;
 
-use super::placement::Placement;
+use super::cable_positions::CablePositions;
 
 /// Delay of a device, with and without its processing unit, in ns.
 const PROCESSING_NS: u64 = 320;
@@ -43,7 +43,7 @@ pub(crate) struct Topology {
     /// For each port, the number of its cable.
     cable_at: Vec<[Option<usize>; 4]>,
     pub(crate) ports: Vec<[PortState; 4]>,
-    pub(super) placement: Placement,
+    pub(super) placement: CablePositions,
 }
 
 /// A device on a route, at its processing unit.
@@ -87,7 +87,7 @@ impl Route {
 
 impl Topology {
     pub(crate) fn new(devices: usize, cables: Vec<SimulatedCable>) -> Self {
-        let placement = Placement::new(devices, &cables);
+        let placement = CablePositions::new(devices, &cables);
         let ports = vec![[PortState::default(); 4]; devices];
         let mut topology = Self { cables: Vec::new(), cable_at: vec![[None; 4]; devices], ports, placement };
         topology.set_cables(cables);
@@ -299,12 +299,14 @@ mod tests {
         let mut cables = line(3);
         cables.push(cable([port(2, 1), CableEnd::Nic(1)]));
         let mut topology = Topology::new(3, cables);
-        let (there, back) = (route(&mut topology, 0), route(&mut topology, 1));
+        let there = route(&mut topology, 0);
+        let back = route(&mut topology, 1);
 
         assert_eq!((order(&there).as_slice(), there.back.map(|(nic, _)| nic)), ([0, 1, 2].as_slice(), Some(1)));
         assert_eq!((order(&back).as_slice(), back.back.map(|(nic, _)| nic)), ([].as_slice(), Some(0)));
         topology.cables[1].intact = false;
-        let (there, back) = (route(&mut topology, 0), route(&mut topology, 1));
+        let there = route(&mut topology, 0);
+        let back = route(&mut topology, 1);
         assert_eq!((order(&there).as_slice(), there.back.map(|(nic, _)| nic)), ([0].as_slice(), Some(0)));
         assert_eq!((order(&back).as_slice(), back.back.map(|(nic, _)| nic)), ([1, 2].as_slice(), Some(1)));
     }

@@ -85,7 +85,8 @@ fn two_hundred_devices_run_at_500_hz_with_exact_working_counters() {
     }
 
     let per = |time: Duration, parts: usize| time.as_nanos() as usize / (CYCLES as usize * parts);
-    let (frame_ns, device_ns) = (per(on_frames, frames.len()), per(on_devices, 1));
+    let frame_ns = per(on_frames, frames.len());
+    let device_ns = per(on_devices, 1);
     println!("{DEVICES} devices: {frame_ns} ns per frame of two, {device_ns} ns per cycle for what the devices do");
     assert!((0..DEVICES).all(|device| world.segment.status(device).is_some_and(|status| status.al_state == 8)));
 }

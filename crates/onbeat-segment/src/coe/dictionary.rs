@@ -64,7 +64,7 @@ impl Dictionary {
         self.restricted.iter().filter(|(restricted, _)| *restricted == index).all(|(_, accepts)| accepts(value))
     }
 
-    /// Adds an object with a single entry, zero-filled behind `value`.
+    /// Adds an object with a single entry, zero-filled after `value`.
     pub(crate) fn value(&mut self, index: u16, name: &str, (kind, access): (DataType, u16), value: &[u8]) -> ValueSlot {
         self.object(index, name);
         self.entry(name, kind, access, value)

@@ -156,7 +156,8 @@ impl World {
         };
 
         let status = self.segment.status(usize::from(station - 0x1001)).unwrap();
-        let (outputs, inputs) = (status.output_bytes as u16, status.input_bytes as u16);
+        let outputs = status.output_bytes as u16;
+        let inputs = status.input_bytes as u16;
         self.sync_manager(station, first, (0x1800, outputs, 0x64));
         self.sync_manager(station, first + 1, (0x2400, inputs, 0x20));
         if outputs > 0 {

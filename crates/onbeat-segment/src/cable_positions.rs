@@ -7,7 +7,7 @@ use super::topology::{CableEnd, SimulatedCable, Topology};
 
 /// Position of each device.
 #[derive(Clone, Debug)]
-pub(crate) struct Placement {
+pub(crate) struct CablePositions {
     /// Cables between positions, as in the file.
     file_cables: Vec<SimulatedCable>,
     /// Position of each device.
@@ -15,7 +15,7 @@ pub(crate) struct Placement {
     unplugged: Vec<bool>,
 }
 
-impl Placement {
+impl CablePositions {
     pub(crate) fn new(devices: usize, file_cables: &[SimulatedCable]) -> Self {
         Self { file_cables: file_cables.to_vec(), position: (0..devices).collect(), unplugged: vec![false; devices] }
     }
